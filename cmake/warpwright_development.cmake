@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# What tests, benchmarks and examples share. Nothing here reaches a consumer of the library.
+
+set(WARPWRIGHT_RUNTIME
+    "host"
+    CACHE STRING "What tests, benchmarks and examples run on: 'host' (no GPU, no nvcc) or 'cuda'")
+set_property(CACHE WARPWRIGHT_RUNTIME PROPERTY STRINGS host cuda)
+if(NOT WARPWRIGHT_RUNTIME MATCHES "^(host|cuda)$")
+  message(FATAL_ERROR "WARPWRIGHT_RUNTIME is '${WARPWRIGHT_RUNTIME}'; it must be 'host' or 'cuda'")
+endif()
+set(WARPWRIGHT_SANITIZE
+    ""
+    CACHE STRING "Sanitizers for the host runtime's builds: 'address,undefined' or 'thread'")
+
+if(WARPWRIGHT_RUNTIME STREQUAL "cuda")
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES 90-real)
+  endif()
+  enable_language(CUDA)
+  # One standard for the whole build, as CMake 3.25 needs to pass C++20 on to nvcc as well.
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+endif()
+
+find_package(Threads REQUIRED)
+enable_testing()
+
+# Warnings and sanitizers: private to our own targets.
+add_library(warpwright_dev_flags INTERFACE)
+set(warpwright_warnings -Wall -Wextra -Wconversion -Wshadow -Werror)
+list(JOIN warpwright_warnings "," warpwright_warnings_for_nvcc)
+target_compile_options(
+  warpwright_dev_flags
+  INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warpwright_warnings};-Wpedantic>"
+            "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${warpwright_warnings_for_nvcc};-Werror=all-warnings>")
+if(WARPWRIGHT_SANITIZE)
+  target_compile_options(
+    warpwright_dev_flags INTERFACE -fsanitize=${WARPWRIGHT_SANITIZE} -fno-omit-frame-pointer
+                                   -fno-sanitize-recover=all)
+  target_link_options(warpwright_dev_flags INTERFACE -fsanitize=${WARPWRIGHT_SANITIZE})
+endif()
+# The sanitizers must see the host runtime too.
+target_link_libraries(warpwright_host_runtime PRIVATE $<BUILD_INTERFACE:warpwright_dev_flags>)
+
+# Links TARGET with the chosen runtime; with CUDA, its .cpp sources are compiled by nvcc.
+function(warpwright_use_runtime target)
+  target_link_libraries(${target} PRIVATE warpwright::warpwright warpwright_dev_flags
+                                          Threads::Threads)
+  if(WARPWRIGHT_RUNTIME STREQUAL "host")
+    target_link_libraries(${target} PRIVATE warpwright::host_runtime)
+  else()
+    get_target_property(sources ${target} SOURCES)
+    set_source_files_properties(${sources} PROPERTIES LANGUAGE CUDA)
+    set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+    target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+  endif()
+endfunction()

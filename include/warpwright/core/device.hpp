@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/error.hpp>
+
+#include <vector>
+
+WARPWRIGHT_BEGIN
+
+/// The ordinal of a CUDA device; explicit, so that a size or a flag never passes for a device.
+class device_id {
+ public:
+  /// @param ordinal  0 to device_count() - 1, as CUDA numbers the visible devices
+  explicit constexpr device_id(int ordinal) noexcept : ordinal_{ordinal} {}
+  /// @return the ordinal
+  [[nodiscard]] constexpr int value() const noexcept { return ordinal_; }
+  friend constexpr bool operator==(device_id a, device_id b) noexcept {
+    return a.ordinal_ == b.ordinal_;
+  }
+  friend constexpr bool operator!=(device_id a, device_id b) noexcept { return !(a == b); }
+
+ private:
+  int ordinal_;
+};
+
+/// How many CUDA devices this process sees.
+/// @return the number; 0 when there is no device or no driver
+/// @throws cuda_error  for any other failure, a driver older than the runtime for one
+/// **Threads:** any. **Capture:** legal.
+inline int device_count(source_location where = source_location::current()) {
+  int count = 0;
+  cudaError_t const status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorNoDevice) {
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+  check(status, "cudaGetDeviceCount", where);
+  return count;
+}
+
+/// The device that the calling thread's CUDA calls go to.
+/// @throws cuda_error  when CUDA cannot be initialised
+/// **Threads:** any; each thread has its own. **Capture:** legal. **Cost:** one CUDA call, tens of
+/// ns.
+inline device_id current_device(source_location where = source_location::current()) {
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal), "cudaGetDevice", where);
+  return device_id{ordinal};
+}
+
+/// Makes a device current for the calling thread, and the earlier one again at the scope's end.
+/// **Threads:** belongs to the thread that made it. **Capture:** legal.
+/// **Cost:** one cudaGetDevice, and two cudaSetDevice only when the device really changes.
+class scoped_device {
+ public:
+  /// @param device  the device to use inside the scope
+  /// @throws cuda_error  for an ordinal that does not exist
+  explicit scoped_device(device_id device, source_location where = source_location::current())
+      : before_{current_device(where)}, changed_{before_ != device} {
+    if (changed_) check(cudaSetDevice(device.value()), "cudaSetDevice", where);
+  }
+  ~scoped_device() {
+    if (changed_) detail::discard(cudaSetDevice(before_.value()));
+  }
+  scoped_device(scoped_device const&) = delete;
+  scoped_device& operator=(scoped_device const&) = delete;
+
+ private:
+  device_id before_;
+  bool changed_;
+};
+
+/// What a device is; read once, so free memory is as of the call.
+struct device_info {
+  device_id id{0};
+  std::string name;         ///< as the driver gives it
+  std::string uuid;         ///< "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+  std::string pci_address;  ///< "domain:bus:device.function", in hexadecimal
+  int compute_capability_major = 0;
+  int compute_capability_minor = 0;
+  int multiprocessor_count = 0;
+  int max_threads_per_multiprocessor = 0;
+  std::size_t shared_memory_per_multiprocessor_bytes = 0;
+  std::size_t l2_bytes = 0;
+  std::size_t memory_total_bytes = 0;
+  std::size_t memory_free_bytes = 0;
+  int memory_clock_khz = 0;  ///< 0 where the driver does not tell
+  int memory_bus_bits = 0;
+  int core_clock_khz = 0;
+  /// Theoretical bandwidth of device memory in bytes a second: two transfers a clock over the bus's
+  /// width (CUDA C++ Best Practices Guide, "Theoretical Bandwidth Calculation"); 0 when unknown.
+  double memory_bandwidth_bytes_per_s = 0.0;
+  bool mig = false;           ///< a slice of a GPU (multi-instance)
+  bool host_runtime = false;  ///< not a GPU: warpwright's host runtime
+  int driver_version = 0;     ///< 1000 * major + 10 * minor; the CUDA version of the driver
+  int runtime_version = 0;    ///< likewise, of the runtime linked
+};
+
+namespace detail {
+
+inline int device_attribute(cudaDeviceAttr attribute, device_id device, source_location where) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, device.value()), "cudaDeviceGetAttribute", where);
+  return value;
+}
+
+inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
+  constexpr char hex[] = "0123456789abcdef";
+  std::string text{mig ? "MIG-" : "GPU-"};
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    unsigned const byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += hex[byte >> 4U];
+    text += hex[byte & 15U];
+  }
+  return text;
+}
+
+}  // namespace detail
+
+/// Reads what a device is.
+/// @param device  an ordinal below device_count()
+/// @throws cuda_error             when a query fails
+/// @throws std::invalid_argument  for an ordinal that does not exist
+/// **Threads:** any; the current device is left as found. **Capture:** not legal while the calling
+/// thread captures globally. **Cost:** creates the device's context at the first use (it reads free
+/// memory); call it at start-up.
+inline device_info get_device_info(device_id device,
+                                   source_location where = source_location::current()) {
+  int const count = device_count(where);
+  if (device.value() < 0 || device.value() >= count) {
+    detail::throw_invalid_argument("device " + std::to_string(device.value()) +
+                                       " does not exist: this process sees " +
+                                       std::to_string(count) + " (check CUDA_VISIBLE_DEVICES)",
+                                   where);
+  }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device.value()), "cudaGetDeviceProperties", where);
+  device_info info;
+  info.id = device;
+  info.name = properties.name;
+  // A MIG slice names its profile, as "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+  info.mig = info.name.find(" MIG ") != std::string::npos;
+  info.host_runtime = WARPWRIGHT_HOST_RUNTIME != 0;
+  info.uuid = detail::uuid_text(properties.uuid, info.mig);
+  char pci[32] = {};
+  check(cudaDeviceGetPCIBusId(pci, sizeof pci, device.value()), "cudaDeviceGetPCIBusId", where);
+  info.pci_address = pci;
+  info.compute_capability_major = properties.major;
+  info.compute_capability_minor = properties.minor;
+  info.multiprocessor_count = properties.multiProcessorCount;
+  info.max_threads_per_multiprocessor = properties.maxThreadsPerMultiProcessor;
+  info.shared_memory_per_multiprocessor_bytes = properties.sharedMemPerMultiprocessor;
+  info.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
+  info.memory_bus_bits = properties.memoryBusWidth;
+  info.memory_clock_khz = detail::device_attribute(cudaDevAttrMemoryClockRate, device, where);
+  info.core_clock_khz = detail::device_attribute(cudaDevAttrClockRate, device, where);
+  info.memory_bandwidth_bytes_per_s =
+      2.0 * 1e3 * info.memory_clock_khz * (info.memory_bus_bits / 8.0);
+  {
+    scoped_device const scope{device, where};
+    check(cudaMemGetInfo(&info.memory_free_bytes, &info.memory_total_bytes), "cudaMemGetInfo",
+          where);
+  }
+  check(cudaDriverGetVersion(&info.driver_version), "cudaDriverGetVersion", where);
+  check(cudaRuntimeGetVersion(&info.runtime_version), "cudaRuntimeGetVersion", where);
+  return info;
+}
+
+/// Reads what every visible device is.
+/// @return one entry a device, by ordinal; empty when there is none
+/// @throws cuda_error  when a query fails
+/// **Threads:** any. **Cost:** creates a context on every device; call it at start-up.
+inline std::vector<device_info> list_devices(source_location where = source_location::current()) {
+  std::vector<device_info> devices;
+  int const count = device_count(where);
+  devices.reserve(static_cast<std::size_t>(count));
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    devices.push_back(get_device_info(device_id{ordinal}, where));
+  }
+  return devices;
+}
+
+WARPWRIGHT_END

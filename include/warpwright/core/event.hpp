@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/error.hpp>
+
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// "Not yet" is an answer, not an error, and must not stay behind as the thread's last error.
+inline bool not_ready_is_false(cudaError_t status, const char* api, source_location where) {
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(status, api, where);
+  return true;
+}
+
+class event_handle {
+ public:
+  event_handle(unsigned flags, source_location where) {
+    check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreateWithFlags", where);
+  }
+  event_handle(event_handle&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event_handle& operator=(event_handle&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~event_handle() {
+    if (handle_ != nullptr) discard(cudaEventDestroy(handle_));
+  }
+
+  /// @return the CUDA handle; null only after a move
+  [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
+
+  /// Marks the point that the stream's work has come to; an earlier mark is forgotten.
+  /// @param stream  a stream (or stream_ref) of the device that was current at construction
+  /// @throws cuda_error  when CUDA refuses
+  /// **Stream:** ordered behind all work so far; does not block. **Capture:** legal; the event then
+  /// belongs to the capture and may only be waited for.
+  void record(cudaStream_t stream, source_location where = source_location::current()) {
+    check(cudaEventRecord(handle_, stream), "cudaEventRecord", where);
+  }
+  /// Whether the marked work has finished; true for an event that was never recorded.
+  /// @throws cuda_error  also for an error of that work
+  /// **Stream:** does not block. **Capture:** not legal for an event recorded in a capture.
+  [[nodiscard]] bool done(source_location where = source_location::current()) const {
+    return not_ready_is_false(cudaEventQuery(handle_), "cudaEventQuery", where);
+  }
+  /// Waits on the host until the marked work has finished.
+  /// @throws cuda_error  also for an error of that work
+  /// **Stream:** blocks the calling thread. **Capture:** not legal for an event recorded in one.
+  void synchronize(source_location where = source_location::current()) const {
+    check(cudaEventSynchronize(handle_), "cudaEventSynchronize", where);
+  }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+}  // namespace detail
+
+/// A point in a stream's work that others can wait for; it takes no time stamps, which makes it
+/// about five times cheaper to record than a timed_event.
+/// **Threads:** record() from one thread at a time.
+class event : public detail::event_handle {
+ public:
+  /// @throws cuda_error  when CUDA cannot create it
+  /// **Cost:** about 0.3 us with destruction.
+  explicit event(source_location where = source_location::current())
+      : event_handle{cudaEventDisableTiming, where} {}
+};
+
+/// A point in a stream's work with a time stamp of the device.
+/// **Threads:** record() from one thread at a time.
+class timed_event : public detail::event_handle {
+ public:
+  /// @throws cuda_error  when CUDA cannot create it
+  explicit timed_event(source_location where = source_location::current())
+      : event_handle{cudaEventDefault, where} {}
+
+  /// The time between two points, to about half a microsecond.
+  /// @pre both have been recorded, and the work up to them has finished (synchronize())
+  /// @return milliseconds from `start` to this point
+  /// @throws cuda_error  cudaErrorNotReady when the work has not finished
+  /// **Stream:** does not block. **Capture:** not legal for events recorded in a capture.
+  [[nodiscard]] float milliseconds_since(timed_event const& start,
+                                         source_location where = source_location::current()) const {
+    float milliseconds = 0.0F;
+    check(cudaEventElapsedTime(&milliseconds, start.get(), get()), "cudaEventElapsedTime", where);
+    return milliseconds;
+  }
+};
+
+WARPWRIGHT_END
