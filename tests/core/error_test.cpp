@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#include "support/catch.hpp"
+
+#include <warpwright/core/error.hpp>
+
+#include <string>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace ww = warpwright;
+
+namespace {
+
+// A CUDA call that fails without harm and leaves a last error behind.
+cudaError_t fail_harmlessly() { return cudaSetDevice(-7); }
+
+}  // namespace
+
+TEST_CASE("check is silent on success") { ww::check(cudaSuccess, "cudaAnything"); }
+
+TEST_CASE("check names the call, the code, its text and the caller's line") {
+  int line = 0;
+  try {
+    line = __LINE__ + 1;
+    ww::check(fail_harmlessly(), "cudaSetDevice");
+    FAIL("nothing was thrown");
+  } catch (ww::cuda_error const& error) {
+    CHECK(error.code() == cudaErrorInvalidDevice);
+    CHECK(std::string{error.name()} == "cudaErrorInvalidDevice");
+    CHECK(std::string{error.api()} == "cudaSetDevice");
+    CHECK(error.where().line() == line);
+    CHECK_FALSE(error.sticky());
+    std::string const text = error.what();
+    CHECK(text.find("error_test.cpp:" + std::to_string(line) + ": cudaSetDevice: ") !=
+          std::string::npos);
+    CHECK(text.find("cudaErrorInvalidDevice (101): invalid device ordinal") != std::string::npos);
+  }
+}
+
+TEST_CASE("a reported error is no longer the thread's last error") {
+  CHECK_THROWS_AS(ww::check(fail_harmlessly(), "cudaSetDevice"), ww::cuda_error);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+TEST_CASE("a destructor's failed call leaves no last error") {
+  ww::detail::discard(fail_harmlessly());
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+TEST_CASE("advice is part of the text") {
+  ww::cuda_error const error{cudaErrorInvalidValue, "cudaX", ww::source_location::current(), false,
+                             "do it otherwise"};
+  CHECK(std::string{error.what()}.find("; do it otherwise") != std::string::npos);
+}
+
+TEST_CASE("out_of_memory is a bad_alloc that tells every figure") {
+  ww::memory_report report;
+  report.requested_bytes = 1001;
+  report.live_bytes = 2002;
+  report.reserved_bytes = 3003;
+  report.largest_hole_bytes = 404;
+  report.limit_bytes = 5005;
+  report.device = 6;
+  try {
+    throw ww::out_of_memory{report};
+  } catch (std::bad_alloc const& error) {
+    std::string const text = error.what();
+    CAPTURE(text);
+    for (char const* part :
+         {"requested 1001 bytes", "live 2002", "reserved 3003", "largest hole 404",
+          "limit 5005 bytes", "device 6", "error_test.cpp"}) {
+      CAPTURE(part);
+      CHECK(text.find(part) != std::string::npos);
+    }
+  }
+  report.limit_bytes = static_cast<std::size_t>(-1);
+  report.device = -1;
+  std::string const text = ww::out_of_memory{report}.what();
+  CHECK(text.find("limit none") != std::string::npos);
+  CHECK(text.find("page-locked memory") != std::string::npos);
+  CHECK(ww::out_of_memory{report}.report().requested_bytes == 1001);
+}
+
+TEST_CASE("a long path never costs out_of_memory its figures") {
+  std::string const path = std::string(2000, 'x') + "/end.cpp";
+  ww::memory_report report;
+  for (std::size_t* figure : {&report.requested_bytes, &report.live_bytes, &report.reserved_bytes,
+                              &report.largest_hole_bytes}) {
+    *figure = static_cast<std::size_t>(-2);
+  }
+  report.limit_bytes = static_cast<std::size_t>(-3);
+  ww::out_of_memory const error{report, ww::source_location::current(path.c_str(), 2147483647)};
+  std::string const text = error.what();
+  CAPTURE(text);
+  CHECK(text.find("/end.cpp:2147483647: out of memory") != std::string::npos);
+  CHECK(text.find("raise the limit") != std::string::npos);
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("a sticky error says that the process has lost the device") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  {
+    wt::scoped_fault_plan const plan{
+        wt::fault_plan{}.poison("cudaDeviceSynchronize", 1, cudaErrorIllegalAddress)};
+    try {
+      ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      FAIL("nothing was thrown");
+    } catch (ww::cuda_error const& error) {
+      CHECK(error.code() == cudaErrorIllegalAddress);
+      CHECK(error.sticky());
+      CHECK(std::string{error.what()}.find("sticky") != std::string::npos);
+    }
+  }
+  wt::reset_host_runtime();
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+#endif

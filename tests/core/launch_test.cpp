@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Built twice: with legacy and with per-thread default streams.
+#include "support/catch.hpp"
+#include "support/device_memory.hpp"
+
+#include <warpwright/core/launch.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace ww = warpwright;
+using test_support::device_array;
+
+namespace {
+
+struct add_index {
+  std::uint64_t* out;
+  std::uint64_t add;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] += i + add; }
+};
+
+struct double_it {
+  std::uint64_t* out;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] *= 2; }
+};
+
+// Counts in buckets, to see each index once without an array of that size.
+struct mark_bit {
+  unsigned* words;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+#if defined(__CUDA_ARCH__)
+    atomicXor(words + i / 32, 1U << (i % 32));
+#else
+    words[i / 32] ^= 1U << (i % 32);
+#endif
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every index is visited exactly once, for sizes around a block") {
+  ww::stream s;
+  constexpr std::uint64_t guard = 64;
+  for (std::uint64_t const n :
+       {1ULL, 2ULL, 31ULL, 32ULL, 33ULL, 255ULL, 256ULL, 257ULL, 1023ULL, 65535ULL, 65537ULL}) {
+    CAPTURE(n);
+    device_array<std::uint64_t> x{std::vector<std::uint64_t>(n + guard, 7)};
+    ww::for_each_index(s, n, add_index{x.data(), 0});
+    std::vector<std::uint64_t> const got = x.fetch(s);
+    bool right = true;
+    for (std::uint64_t i = 0; i < n + guard; ++i) right = right && got[i] == (i < n ? i + 7 : 7);
+    CHECK(right);
+  }
+}
+
+TEST_CASE("a size of zero launches nothing") {
+  ww::stream s;
+#if WARPWRIGHT_HOST_RUNTIME
+  auto const before = ww::testing::total_calls();
+#endif
+  ww::for_each_index(s, 0, add_index{nullptr, 0});
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(ww::testing::total_calls() == before);
+#endif
+  s.synchronize();
+}
+
+TEST_CASE("launches on one stream run in order and copy their arguments at the call") {
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(1000, 0)};
+  add_index f{x.data(), 5};
+  ww::for_each_index(s, x.size(), f);
+  f.add = 999;  // must not reach the launch above
+  ww::for_each_index(s, x.size(), double_it{x.data()});
+  std::vector<std::uint64_t> const got = x.fetch(s);
+  bool right = true;
+  for (std::uint64_t i = 0; i < x.size(); ++i) right = right && got[i] == 2 * (i + 5);
+  CHECK(right);
+}
+
+TEST_CASE("a null handle launches on the default stream of this file") {
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+  cudaStream_t const null_handle{};
+  ww::for_each_index(null_handle, x.size(), add_index{x.data(), 1});
+  CHECK(x.fetch(WARPWRIGHT_DEFAULT_STREAM)[99] == 100);
+}
+
+TEST_CASE("a launch is one kernel node of a capture") {
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+  REQUIRE(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  ww::for_each_index(s, x.size(), add_index{x.data(), 1});
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+  std::size_t nodes = 0;
+  REQUIRE(cudaGraphGetNodes(graph, nullptr, &nodes) == cudaSuccess);
+  CHECK(nodes == 1);
+  CHECK(x.fetch(s)[99] == 0);
+  cudaGraphExec_t exec = nullptr;
+  REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+  REQUIRE(cudaGraphLaunch(exec, s.get()) == cudaSuccess);
+  REQUIRE(cudaGraphLaunch(exec, s.get()) == cudaSuccess);
+  CHECK(x.fetch(s)[99] == 200);
+  REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);
+  REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+}
+
+TEST_CASE("a launch into a broken capture is an error of the launch") {
+  ww::stream s;
+  REQUIRE(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(s.get()) != cudaSuccess);  // breaks the capture
+  static_cast<void>(cudaGetLastError());
+  try {
+    ww::for_each_index(s, 1, add_index{nullptr, 0});
+    FAIL("nothing was thrown");
+  } catch (ww::cuda_error const& error) {
+    CHECK(std::string{error.api()} == "kernel launch");
+    CHECK(error.code() == cudaErrorStreamCaptureInvalidated);
+  }
+  cudaGraph_t graph = nullptr;
+  static_cast<void>(cudaStreamEndCapture(s.get(), &graph));
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_CASE("many threads launch on streams of their own and on a shared one") {
+  constexpr int thread_count = 8;
+  constexpr int launches = 50;
+  ww::stream shared;
+  std::vector<std::unique_ptr<device_array<std::uint64_t>>> arrays;
+  for (int t = 0; t < thread_count; ++t) {
+    arrays.push_back(
+        std::make_unique<device_array<std::uint64_t>>(std::vector<std::uint64_t>(300, 0)));
+  }
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        ww::stream own;
+        std::uint64_t* const data = arrays[static_cast<std::size_t>(t)]->data();
+        for (int i = 0; i < launches; ++i) {
+          ww::for_each_index(t % 2 == 0 ? own.ref() : shared.ref(), 300, add_index{data, 0});
+        }
+        own.synchronize();
+      } catch (...) {
+        ++failures;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(failures == 0);
+  for (auto const& array : arrays) CHECK(array->fetch(shared)[299] == 299 * launches);
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("a failing launch reaches the caller once") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(10, 0)};
+  {
+    wt::scoped_fault_plan const plan{
+        wt::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources)};
+    CHECK_THROWS_WITH(ww::for_each_index(s, 10, add_index{x.data(), 0}),
+                      contains("kernel launch: cudaErrorLaunchOutOfResources"));
+    ww::for_each_index(s, 10, add_index{x.data(), 0});
+  }
+  CHECK(x.fetch(s)[9] == 9);
+}
+
+TEST_CASE("one launch is one call") {
+  namespace wt = ww::testing;
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(10, 0)};
+  wt::reset_call_counts();
+  ww::for_each_index(s, 10, add_index{x.data(), 0});
+  CHECK(wt::total_calls() == 1);
+  s.synchronize();
+}
+#else
+TEST_CASE("more than 2^32 indices") {
+  ww::stream s;
+  constexpr std::uint64_t n = (std::uint64_t{1} << 32U) + 12345;
+  constexpr std::uint64_t words = n / 32 + 1;
+  device_array<unsigned> x{words};
+  REQUIRE(cudaMemset(x.data(), 0, words * sizeof(unsigned)) == cudaSuccess);
+  ww::for_each_index(s, n, mark_bit{x.data()});
+  std::vector<unsigned> const got = x.fetch(s);
+  std::uint64_t full = 0;
+  for (std::uint64_t i = 0; i < n / 32; ++i) full += got[i] == ~0U ? 1 : 0;
+  CHECK(full == n / 32);
+  CHECK(got[words - 1] == (1U << (n % 32)) - 1);
+}
+#endif
