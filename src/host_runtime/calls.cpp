@@ -1,0 +1,354 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every API call comes through enter(): it is counted, the fault plan has its say, and a poisoned
+// device answers.
+#include "calls.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+#include "runtime.hpp"
+
+namespace warpwright::host {
+namespace {
+
+std::mutex plan_mutex;                         // guards the plans; never held together with user code
+std::atomic<call_site*> sites_newest{nullptr};  // every function called so far, newest first
+std::atomic<std::uint64_t> all_calls{0};
+
+struct installed_rule {
+  testing::fault_rule rule;
+  std::uint64_t calls = 0;
+  std::uint64_t state = 0;  // of the random draws
+};
+
+struct installed_plan {
+  std::vector<installed_rule> rules;
+  std::atomic<std::uint64_t> hits{0};
+  installed_plan* below = nullptr;
+};
+
+std::atomic<installed_plan*> top_plan{nullptr};
+
+// splitmix64 (Steele, Lea, Flood, 2014): the same calls are hit on every machine.
+double draw(std::uint64_t& state) {
+  state += 0x9e3779b97f4a7c15ULL;
+  std::uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
+}
+
+installed_plan* install(const testing::fault_plan& plan) {
+  auto* installed = new installed_plan;
+  for (const testing::fault_rule& rule : plan.rules()) installed->rules.push_back({rule, 0, rule.seed});
+  race_blind blind;
+  std::lock_guard<std::mutex> lock(plan_mutex);
+  installed->below = top_plan.load(std::memory_order_relaxed);
+  top_plan.store(installed, std::memory_order_relaxed);
+  return installed;
+}
+
+void list_site(call_site& site) {
+  race_blind blind;
+  std::lock_guard<std::mutex> lock(plan_mutex);
+  if (site.listed.load(std::memory_order_relaxed)) return;
+  // The same function may have two sites (a name and an alias of it); they are merged by name.
+  site.next = sites_newest.load(std::memory_order_relaxed);
+  sites_newest.store(&site, std::memory_order_relaxed);
+  site.listed.store(true, std::memory_order_relaxed);
+}
+
+// What the plan in effect does to this call.
+struct verdict {
+  bool stop = false;
+  bool poison = false;
+  cudaError_t code = cudaSuccess;
+  std::chrono::microseconds delay{0};
+};
+
+verdict consult(const char* name) {
+  race_blind blind;
+  std::lock_guard<std::mutex> lock(plan_mutex);
+  verdict result;
+  installed_plan* plan = top_plan.load(std::memory_order_relaxed);
+  if (plan == nullptr) return result;
+  bool hit = false;
+  for (installed_rule& entry : plan->rules) {
+    const testing::fault_rule& rule = entry.rule;
+    if (rule.call != "*" && rule.call != name) continue;
+    const std::uint64_t call = ++entry.calls;
+    if (call < rule.first || call > rule.last) continue;
+    if (rule.probability < 1.0 && draw(entry.state) >= rule.probability) continue;
+    if (rule.effect == testing::fault_effect::delay) {
+      result.delay += rule.duration;
+      hit = true;
+    } else if (!result.stop) {
+      result.stop = true;
+      result.poison = rule.effect == testing::fault_effect::poison;
+      result.code = rule.code;
+      hit = true;
+    }
+  }
+  if (hit) plan->hits.fetch_add(1, std::memory_order_relaxed);
+  return result;
+}
+
+}  // namespace
+
+cudaError_t sticky_error(runtime& rt) noexcept {
+  if (rt.devices.empty()) return cudaSuccess;
+  const auto device = static_cast<std::size_t>(this_thread.device);
+  if (device >= rt.devices.size()) return cudaSuccess;
+  return static_cast<cudaError_t>(rt.devices[device]->sticky.load(std::memory_order_relaxed));
+}
+
+cudaError_t enter(call_site& site, needs what) {
+  switch (current_phase.load(std::memory_order_relaxed)) {
+    case phase::running: break;
+    case phase::unloading: return cudaErrorCudartUnloading;
+    case phase::forked: return cudaErrorInitializationError;
+  }
+  // Host functions and callbacks run in a stream's order and may not call the runtime.
+  if (this_thread.inside_callback) return cudaErrorNotPermitted;
+  runtime& rt = the_runtime();
+  refresh_thread(rt);
+  site.count.fetch_add(1, std::memory_order_relaxed);
+  all_calls.fetch_add(1, std::memory_order_relaxed);
+  if (!site.listed.load(std::memory_order_relaxed)) list_site(site);
+  if (top_plan.load(std::memory_order_relaxed) != nullptr) {
+    const verdict fate = consult(site.name);
+    if (fate.delay.count() > 0) std::this_thread::sleep_for(fate.delay);
+    if (fate.stop) {
+      if (fate.poison) {
+        const auto device = static_cast<std::size_t>(this_thread.device);
+        if (device < rt.devices.size()) {
+          rt.devices[device]->sticky.store(fate.code, std::memory_order_relaxed);
+        }
+      }
+      return fate.code;
+    }
+  }
+  if (what == needs::nothing) return cudaSuccess;
+  if (rt.devices.empty()) return cudaErrorNoDevice;
+  return sticky_error(rt);
+}
+
+std::vector<testing::call_record> list_calls() {
+  race_blind blind;
+  std::lock_guard<std::mutex> lock(plan_mutex);
+  std::vector<testing::call_record> list;
+  for (call_site* site = sites_newest.load(std::memory_order_relaxed); site != nullptr;
+       site = site->next) {
+    const std::uint64_t count = site->count.load(std::memory_order_relaxed);
+    if (count > 0) list.push_back({site->name, count});
+  }
+  std::reverse(list.begin(), list.end());
+  return list;
+}
+
+void zero_calls() {
+  race_blind blind;
+  std::lock_guard<std::mutex> lock(plan_mutex);
+  // Unlisted as well, so that the order of first calls starts anew.
+  for (call_site* site = sites_newest.load(std::memory_order_relaxed); site != nullptr;) {
+    call_site* const next = site->next;
+    site->count.store(0, std::memory_order_relaxed);
+    site->next = nullptr;
+    site->listed.store(false, std::memory_order_relaxed);
+    site = next;
+  }
+  sites_newest.store(nullptr, std::memory_order_relaxed);
+  all_calls.store(0, std::memory_order_relaxed);
+}
+
+void install_forever(const testing::fault_plan& plan) { install(plan); }
+
+}  // namespace warpwright::host
+
+WARPWRIGHT_BEGIN
+namespace testing {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw std::invalid_argument("warpwright::testing::fault_plan: " + text);
+}
+
+void check_call(const std::string& call) {
+  if (call.empty()) refuse("the name of the call is empty; name a runtime function, or \"*\" for any");
+}
+
+void check_nth(std::uint64_t nth) {
+  if (nth == 0) refuse("call number 0; calls are counted from 1");
+}
+
+void check_code(cudaError_t code) {
+  if (code == cudaSuccess) refuse("cudaSuccess is no fault; give an error code");
+}
+
+constexpr std::uint64_t no_end = ~std::uint64_t{0};
+
+// Every code there is lies below the start of the API failure base.
+cudaError_t read_code(const std::string& text, const std::string& rule) {
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    const int number = std::atoi(text.c_str());
+    if (number <= 0) refuse("rule \"" + rule + "\": code 0 is no fault");
+    return static_cast<cudaError_t>(number);
+  }
+  for (int number = 1; number < 1000; ++number) {
+    const auto code = static_cast<cudaError_t>(number);
+    if (text == cudaGetErrorName(code)) return code;
+  }
+  refuse("rule \"" + rule + "\": \"" + text + "\" is not an error code's name or number");
+}
+
+std::uint64_t read_number(const std::string& text, const std::string& rule) {
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) {
+    refuse("rule \"" + rule + "\": \"" + text + "\" is not a number");
+  }
+  return std::strtoull(text.c_str(), nullptr, 10);
+}
+
+void parse_rule(fault_plan& plan, const std::string& rule) {
+  const std::size_t first = rule.find(':');
+  const std::size_t second = first == std::string::npos ? first : rule.find(':', first + 1);
+  if (second == std::string::npos) {
+    refuse("rule \"" + rule + "\" does not read call:n:code, call:n+:code, call:p0.01@seed:code, "
+           "call:n:poison=code or call:*:delay=microseconds");
+  }
+  const std::string call = rule.substr(0, first);
+  const std::string which = rule.substr(first + 1, second - first - 1);
+  const std::string effect = rule.substr(second + 1);
+  if (effect.rfind("delay=", 0) == 0) {
+    const auto duration =
+        std::chrono::microseconds(static_cast<std::int64_t>(read_number(effect.substr(6), rule)));
+    if (which == "*") {
+      plan.delay(call, duration);
+    } else {
+      plan.delay(call, read_number(which, rule), duration);
+    }
+    return;
+  }
+  if (effect.rfind("poison=", 0) == 0) {
+    plan.poison(call, read_number(which, rule), read_code(effect.substr(7), rule));
+    return;
+  }
+  const cudaError_t code = read_code(effect, rule);
+  if (which == "*") {
+    plan.fail_from(call, 1, code);
+  } else if (!which.empty() && which[0] == 'p') {
+    const std::size_t at = which.find('@');
+    const std::string chance = which.substr(1, at == std::string::npos ? at : at - 1);
+    char* end = nullptr;
+    const double probability = std::strtod(chance.c_str(), &end);
+    if (chance.empty() || *end != '\0') refuse("rule \"" + rule + "\": \"" + chance + "\" is no chance");
+    const std::uint64_t seed =
+        at == std::string::npos ? 0 : read_number(which.substr(at + 1), rule);
+    plan.fail_randomly(call, probability, code, seed);
+  } else if (!which.empty() && which.back() == '+') {
+    plan.fail_from(call, read_number(which.substr(0, which.size() - 1), rule), code);
+  } else {
+    plan.fail(call, read_number(which, rule), code);
+  }
+}
+
+}  // namespace
+
+fault_plan& fault_plan::fail(std::string call, std::uint64_t nth, cudaError_t code) {
+  check_call(call);
+  check_nth(nth);
+  check_code(code);
+  rules_.push_back({std::move(call), fault_effect::fail, code, nth, nth, 1.0, 0, {}});
+  return *this;
+}
+
+fault_plan& fault_plan::fail_from(std::string call, std::uint64_t nth, cudaError_t code) {
+  check_call(call);
+  check_nth(nth);
+  check_code(code);
+  rules_.push_back({std::move(call), fault_effect::fail, code, nth, no_end, 1.0, 0, {}});
+  return *this;
+}
+
+fault_plan& fault_plan::fail_randomly(std::string call, double probability, cudaError_t code,
+                                      std::uint64_t seed) {
+  check_call(call);
+  check_code(code);
+  if (!(probability >= 0.0 && probability <= 1.0)) {
+    refuse("probability " + std::to_string(probability) + " is outside [0, 1]");
+  }
+  rules_.push_back({std::move(call), fault_effect::fail, code, 1, no_end, probability, seed, {}});
+  return *this;
+}
+
+fault_plan& fault_plan::poison(std::string call, std::uint64_t nth, cudaError_t code) {
+  check_call(call);
+  check_nth(nth);
+  check_code(code);
+  rules_.push_back({std::move(call), fault_effect::poison, code, nth, nth, 1.0, 0, {}});
+  return *this;
+}
+
+fault_plan& fault_plan::delay(std::string call, std::chrono::microseconds duration) {
+  check_call(call);
+  if (duration.count() < 0) refuse("a delay of " + std::to_string(duration.count()) + " us");
+  rules_.push_back({std::move(call), fault_effect::delay, cudaSuccess, 1, no_end, 1.0, 0, duration});
+  return *this;
+}
+
+fault_plan& fault_plan::delay(std::string call, std::uint64_t nth,
+                              std::chrono::microseconds duration) {
+  check_nth(nth);
+  delay(std::move(call), duration);
+  rules_.back().first = nth;
+  rules_.back().last = nth;
+  return *this;
+}
+
+fault_plan fault_plan::parse(const std::string& text) {
+  fault_plan plan;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    std::size_t end = text.find_first_of(",;", begin);
+    if (end == std::string::npos) end = text.size();
+    if (end > begin) parse_rule(plan, text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return plan;
+}
+
+scoped_fault_plan::scoped_fault_plan(const fault_plan& plan) : installed_(host::install(plan)) {}
+
+scoped_fault_plan::~scoped_fault_plan() {
+  auto* mine = static_cast<host::installed_plan*>(installed_);
+  host::race_blind blind;
+  {
+    std::lock_guard<std::mutex> lock(host::plan_mutex);
+    host::top_plan.store(mine->below, std::memory_order_relaxed);
+  }
+  delete mine;
+}
+
+std::uint64_t scoped_fault_plan::hits() const noexcept {
+  return static_cast<const host::installed_plan*>(installed_)->hits.load(std::memory_order_relaxed);
+}
+
+std::uint64_t call_count(const std::string& name) {
+  for (const call_record& call : host::list_calls()) {
+    if (call.name == name) return call.count;
+  }
+  return 0;
+}
+
+std::uint64_t total_calls() { return host::all_calls.load(std::memory_order_relaxed); }
+
+std::vector<call_record> calls() { return host::list_calls(); }
+
+void reset_call_counts() { host::zero_calls(); }
+
+}  // namespace testing
+WARPWRIGHT_END

@@ -1,0 +1,430 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies and fills of every kind, with CUDA's rules on what the host waits for (CUDA Runtime API,
+// "API synchronization behavior").
+#include "copy.hpp"
+
+#include <algorithm>
+
+namespace warpwright::host {
+namespace {
+
+constexpr std::size_t staged_at_once = 64 * 1024;  // pageable sources up to this are taken at the call
+
+struct place {
+  const allocation* entry = nullptr;
+  bool device_side = false;  // a kernel may use it: device, managed, pinned, registered
+  bool host_side = false;    // host code may use it
+};
+
+// Bytes from the first to the last one touched.
+bool span_of(std::size_t width, std::size_t height, std::size_t depth, std::size_t pitch,
+             std::size_t slice, std::size_t& span) {
+  std::size_t rows = 0, planes = 0;
+  if (__builtin_mul_overflow(height - 1, height > 1 ? pitch : 0, &rows)) return false;
+  if (__builtin_mul_overflow(depth - 1, depth > 1 ? slice : 0, &planes)) return false;
+  return !__builtin_add_overflow(width, rows, &span) && !__builtin_add_overflow(span, planes, &span);
+}
+
+cudaError_t locate(runtime& rt, const void* pointer, std::size_t span, place& where) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  const allocation* entry = find_allocation(rt, pointer);
+  if (entry == nullptr) {
+    if (is_device_address(rt, pointer)) return cudaErrorInvalidValue;  // freed, or never allocated
+    where = {nullptr, false, true};
+    return cudaSuccess;
+  }
+  if (entry->free_queued || !entry->accessible) return cudaErrorInvalidValue;
+  std::uintptr_t reached = entry->base + entry->bytes;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(pointer) + span;
+  // Mappings of virtual memory management that touch each other are one piece.
+  for (const allocation* next = entry; reached < end && next->kind == allocation::family::vmm;) {
+    next = find_allocation(rt, reinterpret_cast<const void*>(reached));
+    if (next == nullptr || next->kind != allocation::family::vmm) break;
+    reached = next->base + next->bytes;
+  }
+  if (reached < end) return cudaErrorInvalidValue;
+  where = {entry, true, !entry->on_device()};
+  return cudaSuccess;
+}
+
+bool pageable(const runtime& rt, const std::byte* pointer) {
+  return find_allocation(const_cast<runtime&>(rt), pointer) == nullptr;
+}
+
+// The program's own access to its buffer, seen as such by ThreadSanitizer.
+void copy_unlocked(runtime_lock& lock, const copy_shape& shape) {
+  lock.native().unlock();
+  end_blind();
+  run_copy(shape);
+  begin_blind();
+  lock.native().lock();
+}
+
+// What a GPU does with pageable memory: the call returns when the source has been read, and its last
+// part may still be on the way to the device.
+cudaError_t copy_staged_tail(runtime& rt, runtime_lock& lock, stream_state& stream,
+                             copy_shape shape) {
+  const std::size_t tail = (std::min)(shape.width, staged_at_once);
+  copy_shape head = shape;
+  head.width -= tail;
+  if (head.width > 0) {
+    wait_for(rt, lock, enqueue(rt, stream, std::make_shared<copy_work>(head)));
+    if (const cudaError_t code = sticky_error(rt)) return code;
+  }
+  std::unique_ptr<std::byte[]> staged(new std::byte[tail]);
+  copy_shape in = shape;
+  in.to = staged.get();
+  in.from = shape.from + head.width;
+  in.width = tail;
+  copy_unlocked(lock, in);
+  shape.to += head.width;
+  shape.from = staged.get();
+  shape.width = tail;
+  enqueue(rt, stream, std::make_shared<copy_work>(shape, std::move(staged)));
+  return cudaSuccess;
+}
+
+enum class call_style { synchronous, asynchronous };
+
+cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStream_t handle,
+                 call_style style) {
+  runtime_lock lock(rt.mutex);
+  const auto stream = find_stream(rt, handle, null_means);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (shape.width == 0 || shape.height == 0 || shape.depth == 0) {
+    return shape.kind > cudaMemcpyDefault ? cudaErrorInvalidMemcpyDirection : cudaSuccess;
+  }
+  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+  if (const cudaError_t code = check_copy(rt, shape)) return code;
+  const bool host_waits = shape.kind != cudaMemcpyDeviceToDevice;
+  if (style == call_style::synchronous) {
+    if (stream->capture != nullptr) {
+      break_capture(*stream->capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (shape.kind == cudaMemcpyHostToDevice && shape.height == 1 && shape.depth == 1 &&
+        shape.from_device < 0 && pageable(rt, shape.from)) {
+      return copy_staged_tail(rt, lock, *stream, shape);
+    }
+    const auto done = enqueue(rt, *stream, std::make_shared<copy_work>(shape));
+    if (!host_waits) return cudaSuccess;
+    wait_for(rt, lock, done);
+    return sticky_error(rt);
+  }
+  if (stream->capture != nullptr) {
+    return submit(rt, *stream, cudaGraphNodeTypeMemcpy, std::make_shared<copy_work>(shape));
+  }
+  const bool from_pageable = shape.from_device < 0 && pageable(rt, shape.from);
+  const bool to_pageable = shape.to_device < 0 && pageable(rt, shape.to);
+  if (!from_pageable && !to_pageable && shape.kind != cudaMemcpyHostToHost) {
+    enqueue(rt, *stream, std::make_shared<copy_work>(shape));
+    return cudaSuccess;
+  }
+  const std::size_t bytes = shape.width * shape.height * shape.depth;
+  if (from_pageable && shape.kind == cudaMemcpyHostToDevice && bytes <= staged_at_once) {
+    std::unique_ptr<std::byte[]> staged(new std::byte[bytes]);
+    copy_shape in = shape;
+    in.to = staged.get();
+    in.to_pitch = shape.width;
+    in.to_slice = shape.width * shape.height;
+    copy_unlocked(lock, in);
+    shape.from = staged.get();
+    shape.from_pitch = in.to_pitch;
+    shape.from_slice = in.to_slice;
+    enqueue(rt, *stream, std::make_shared<copy_work>(shape, std::move(staged)));
+    return cudaSuccess;
+  }
+  wait_for(rt, lock, enqueue(rt, *stream, std::make_shared<copy_work>(shape)));
+  return sticky_error(rt);
+}
+
+copy_shape line(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  copy_shape shape;
+  shape.to = static_cast<std::byte*>(to);
+  shape.from = static_cast<const std::byte*>(from);
+  shape.width = bytes;
+  shape.kind = kind;
+  return shape;
+}
+
+cudaError_t plane(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                  std::size_t width, std::size_t height, cudaMemcpyKind kind, copy_shape& shape) {
+  shape = line(to, from, width, kind);
+  shape.height = height;
+  shape.to_pitch = to_pitch;
+  shape.from_pitch = from_pitch;
+  if (width > 0 && height > 1 && (to_pitch < width || from_pitch < width)) {
+    return cudaErrorInvalidPitchValue;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t fill(runtime& rt, const fill_shape& shape, null_stream null_means, cudaStream_t handle,
+                 call_style style) {
+  runtime_lock lock(rt.mutex);
+  const auto stream = find_stream(rt, handle, null_means);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (shape.width == 0 || shape.height == 0) return cudaSuccess;
+  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+  if (const cudaError_t code = check_fill(rt, shape)) return code;
+  std::shared_ptr<operation> done;
+  if (const cudaError_t code = submit(rt, *stream, cudaGraphNodeTypeMemset,
+                                      std::make_shared<fill_work>(shape), &done)) {
+    return code;
+  }
+  const allocation* entry = find_allocation(rt, shape.to);
+  if (style == call_style::synchronous && done != nullptr && entry != nullptr &&
+      !entry->on_device()) {
+    wait_for(rt, lock, done);  // pinned and managed targets: the host waits
+  }
+  return cudaSuccess;
+}
+
+fill_shape rows(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
+  fill_shape shape;
+  shape.to = static_cast<std::byte*>(to);
+  shape.value = static_cast<unsigned>(value) & 0xffU;
+  shape.width = width;
+  shape.height = height;
+  shape.pitch = pitch;
+  return shape;
+}
+
+}  // namespace
+
+cudaError_t check_copy(runtime& rt, copy_shape& shape) {
+  if (shape.kind < cudaMemcpyHostToHost || shape.kind > cudaMemcpyDefault) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  std::size_t to_span = 0, from_span = 0;
+  if (!span_of(shape.width, shape.height, shape.depth, shape.to_pitch, shape.to_slice, to_span) ||
+      !span_of(shape.width, shape.height, shape.depth, shape.from_pitch, shape.from_slice,
+               from_span)) {
+    return cudaErrorInvalidValue;
+  }
+  place to, from;
+  if (const cudaError_t code = locate(rt, shape.to, to_span, to)) return code;
+  if (const cudaError_t code = locate(rt, shape.from, from_span, from)) return code;
+  const bool device_to = shape.kind == cudaMemcpyHostToDevice || shape.kind == cudaMemcpyDeviceToDevice;
+  const bool device_from =
+      shape.kind == cudaMemcpyDeviceToHost || shape.kind == cudaMemcpyDeviceToDevice;
+  if (shape.kind == cudaMemcpyDefault) {
+    shape.kind = to.host_side ? (from.host_side ? cudaMemcpyHostToHost : cudaMemcpyDeviceToHost)
+                              : (from.host_side ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice);
+  } else if ((device_to ? !to.device_side : !to.host_side) ||
+             (device_from ? !from.device_side : !from.host_side)) {
+    return cudaErrorInvalidValue;
+  }
+  shape.to_device = to.entry != nullptr && to.entry->on_device() ? to.entry->device->ordinal : -1;
+  shape.from_device =
+      from.entry != nullptr && from.entry->on_device() ? from.entry->device->ordinal : -1;
+  return cudaSuccess;
+}
+
+cudaError_t check_fill(runtime& rt, const fill_shape& shape) {
+  std::size_t row = 0, span = 0;
+  if (__builtin_mul_overflow(shape.width, std::size_t{shape.element_bytes}, &row)) {
+    return cudaErrorInvalidValue;
+  }
+  if (shape.height > 1 && shape.pitch < row) return cudaErrorInvalidValue;
+  if (!span_of(row, shape.height, 1, shape.pitch, 0, span)) return cudaErrorInvalidValue;
+  place to;
+  if (const cudaError_t code = locate(rt, shape.to, span, to)) return code;
+  return to.device_side ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t shape_of(const cudaMemcpy3DParms& p, copy_shape& shape) {
+  if (p.srcArray != nullptr || p.dstArray != nullptr) return cudaErrorNotSupported;
+  shape.width = p.extent.width;
+  shape.height = p.extent.height;
+  shape.depth = p.extent.depth;
+  shape.kind = p.kind;
+  shape.to_pitch = p.dstPtr.pitch;
+  shape.from_pitch = p.srcPtr.pitch;
+  if (shape.height > 1 || shape.depth > 1) {
+    if (p.dstPtr.pitch < shape.width || p.srcPtr.pitch < shape.width) {
+      return cudaErrorInvalidPitchValue;
+    }
+  }
+  shape.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
+  shape.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
+  shape.to = static_cast<std::byte*>(p.dstPtr.ptr) + p.dstPos.x + p.dstPos.y * p.dstPtr.pitch +
+             p.dstPos.z * shape.to_slice;
+  shape.from = static_cast<const std::byte*>(p.srcPtr.ptr) + p.srcPos.x +
+               p.srcPos.y * p.srcPtr.pitch + p.srcPos.z * shape.from_slice;
+  return cudaSuccess;
+}
+
+cudaError_t shape_of(const cudaMemsetParams& p, fill_shape& shape) {
+  if (p.elementSize != 1 && p.elementSize != 2 && p.elementSize != 4) return cudaErrorInvalidValue;
+  shape.to = static_cast<std::byte*>(p.dst);
+  shape.value = p.value;
+  shape.element_bytes = p.elementSize;
+  shape.width = p.width;
+  shape.height = p.height;
+  shape.pitch = p.pitch;
+  return cudaSuccess;
+}
+
+}  // namespace warpwright::host
+
+using namespace warpwright::host;
+
+namespace {
+
+cudaError_t copy_1d(null_stream null_means, void* to, const void* from, size_t bytes,
+                    cudaMemcpyKind kind) {
+  static call_site site{"cudaMemcpy"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return copy(rt, line(to, from, bytes, kind), null_means, nullptr, call_style::synchronous);
+  });
+}
+
+cudaError_t copy_1d_async(null_stream null_means, void* to, const void* from, size_t bytes,
+                          cudaMemcpyKind kind, cudaStream_t stream) {
+  static call_site site{"cudaMemcpyAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return copy(rt, line(to, from, bytes, kind), null_means, stream, call_style::asynchronous);
+  });
+}
+
+cudaError_t copy_2d(null_stream null_means, void* to, size_t to_pitch, const void* from,
+                    size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
+  static call_site site{"cudaMemcpy2D"};
+  return api(site, needs::device, [&](runtime& rt) {
+    copy_shape shape;
+    const cudaError_t code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
+    if (code != cudaSuccess) return code;
+    return copy(rt, shape, null_means, nullptr, call_style::synchronous);
+  });
+}
+
+cudaError_t copy_2d_async(null_stream null_means, void* to, size_t to_pitch, const void* from,
+                          size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
+                          cudaStream_t stream) {
+  static call_site site{"cudaMemcpy2DAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    copy_shape shape;
+    const cudaError_t code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
+    if (code != cudaSuccess) return code;
+    return copy(rt, shape, null_means, stream, call_style::asynchronous);
+  });
+}
+
+cudaError_t copy_3d(null_stream null_means, const cudaMemcpy3DParms* parameters) {
+  static call_site site{"cudaMemcpy3D"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    copy_shape shape;
+    if (const cudaError_t code = shape_of(*parameters, shape)) return code;
+    return copy(rt, shape, null_means, nullptr, call_style::synchronous);
+  });
+}
+
+cudaError_t copy_3d_async(null_stream null_means, const cudaMemcpy3DParms* parameters,
+                          cudaStream_t stream) {
+  static call_site site{"cudaMemcpy3DAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    copy_shape shape;
+    if (const cudaError_t code = shape_of(*parameters, shape)) return code;
+    return copy(rt, shape, null_means, stream, call_style::asynchronous);
+  });
+}
+
+cudaError_t peer_copy(runtime& rt, void* to, int to_device, const void* from, int from_device,
+                      size_t bytes, cudaStream_t stream, call_style style) {
+  const auto exists = [&rt](int ordinal) {
+    return ordinal >= 0 && static_cast<std::size_t>(ordinal) < rt.devices.size();
+  };
+  if (!exists(to_device) || !exists(from_device)) return cudaErrorInvalidDevice;
+  return copy(rt, line(to, from, bytes, cudaMemcpyDeviceToDevice), null_stream::legacy, stream,
+              style);
+}
+
+cudaError_t fill_1d(null_stream null_means, void* to, int value, size_t bytes) {
+  static call_site site{"cudaMemset"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return fill(rt, rows(to, bytes, value, bytes, 1), null_means, nullptr, call_style::synchronous);
+  });
+}
+
+cudaError_t fill_1d_async(null_stream null_means, void* to, int value, size_t bytes,
+                          cudaStream_t stream) {
+  static call_site site{"cudaMemsetAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return fill(rt, rows(to, bytes, value, bytes, 1), null_means, stream, call_style::asynchronous);
+  });
+}
+
+cudaError_t fill_2d(null_stream null_means, void* to, size_t pitch, int value, size_t width,
+                    size_t height) {
+  static call_site site{"cudaMemset2D"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return fill(rt, rows(to, pitch, value, width, height), null_means, nullptr,
+                call_style::synchronous);
+  });
+}
+
+cudaError_t fill_2d_async(null_stream null_means, void* to, size_t pitch, int value, size_t width,
+                          size_t height, cudaStream_t stream) {
+  static call_site site{"cudaMemset2DAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return fill(rt, rows(to, pitch, value, width, height), null_means, stream,
+                call_style::asynchronous);
+  });
+}
+
+}  // namespace
+
+WARPWRIGHT_STREAM_API(cudaMemcpy, _ptds, copy_1d,
+                      (void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
+                      (to, from, bytes, kind))
+WARPWRIGHT_STREAM_API(cudaMemcpyAsync, _ptsz, copy_1d_async,
+                      (void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                       cudaStream_t stream),
+                      (to, from, bytes, kind, stream))
+WARPWRIGHT_STREAM_API(cudaMemcpy2D, _ptds, copy_2d,
+                      (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                       size_t height, cudaMemcpyKind kind),
+                      (to, to_pitch, from, from_pitch, width, height, kind))
+WARPWRIGHT_STREAM_API(cudaMemcpy2DAsync, _ptsz, copy_2d_async,
+                      (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                       size_t height, cudaMemcpyKind kind, cudaStream_t stream),
+                      (to, to_pitch, from, from_pitch, width, height, kind, stream))
+WARPWRIGHT_STREAM_API(cudaMemcpy3D, _ptds, copy_3d, (const cudaMemcpy3DParms* parameters),
+                      (parameters))
+WARPWRIGHT_STREAM_API(cudaMemcpy3DAsync, _ptsz, copy_3d_async,
+                      (const cudaMemcpy3DParms* parameters, cudaStream_t stream),
+                      (parameters, stream))
+WARPWRIGHT_STREAM_API(cudaMemset, _ptds, fill_1d, (void* to, int value, size_t bytes),
+                      (to, value, bytes))
+WARPWRIGHT_STREAM_API(cudaMemsetAsync, _ptsz, fill_1d_async,
+                      (void* to, int value, size_t bytes, cudaStream_t stream),
+                      (to, value, bytes, stream))
+WARPWRIGHT_STREAM_API(cudaMemset2D, _ptds, fill_2d,
+                      (void* to, size_t pitch, int value, size_t width, size_t height),
+                      (to, pitch, value, width, height))
+WARPWRIGHT_STREAM_API(cudaMemset2DAsync, _ptsz, fill_2d_async,
+                      (void* to, size_t pitch, int value, size_t width, size_t height,
+                       cudaStream_t stream),
+                      (to, pitch, value, width, height, stream))
+
+WARPWRIGHT_API cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from,
+                                          int from_device, size_t bytes) {
+  static call_site site{"cudaMemcpyPeer"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return peer_copy(rt, to, to_device, from, from_device, bytes, nullptr, call_style::synchronous);
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from,
+                                               int from_device, size_t bytes, cudaStream_t stream) {
+  static call_site site{"cudaMemcpyPeerAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return peer_copy(rt, to, to_device, from, from_device, bytes, stream, call_style::asynchronous);
+  });
+}

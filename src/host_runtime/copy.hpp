@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What may be copied from where to where; shared by calls, captures and graph nodes.
+#pragma once
+
+#include "runtime.hpp"
+#include "work.hpp"
+
+namespace warpwright::host {
+
+/// Checks a copy against what the runtime knows of both pointers, and fills in kind and devices.
+cudaError_t check_copy(runtime& rt, copy_shape& shape);
+cudaError_t check_fill(runtime& rt, const fill_shape& shape);
+/// The shape of the parameters that graph nodes carry; arrays are not implemented.
+cudaError_t shape_of(const cudaMemcpy3DParms& parameters, copy_shape& shape);
+cudaError_t shape_of(const cudaMemsetParams& parameters, fill_shape& shape);
+
+}  // namespace warpwright::host

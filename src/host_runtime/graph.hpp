@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Graphs, their executable copies, and captures that build them.
+#pragma once
+
+#include <pthread.h>
+
+#include "runtime.hpp"
+#include "work.hpp"
+
+namespace warpwright::host {
+
+/// Memory that a graph allocates: one address for the life of the graph and its copies.
+struct graph_memory {
+  device_state* device = nullptr;
+  std::uintptr_t base = 0;
+  std::size_t bytes = 0;
+  std::size_t mapped_bytes = 0;
+  bool charged = false;  // counted against the device
+  bool live = false;     // a launch allocated it for use outside of the graph
+  std::shared_ptr<milestone> last_use;
+
+  ~graph_memory();  // under the lock
+  bool charge(runtime& rt);
+  void uncharge();
+};
+
+struct graph_node {
+  cudaGraphNode_t handle = nullptr;
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  graph_state* owner = nullptr;
+  std::shared_ptr<const work> what;       // null: empty and child graph nodes
+  std::vector<graph_node*> depends_on;
+  std::vector<graph_node*> dependents;
+  std::shared_ptr<graph_state> child;
+  cudaEvent_t event_handle = nullptr;     // event record and wait nodes
+  std::shared_ptr<event_state> event;
+  std::shared_ptr<graph_memory> memory;   // alloc and free nodes
+  cudaMemAllocNodeParams alloc_params = {};
+  void* freed_pointer = nullptr;          // free nodes
+  cudaGraphNode_t cloned_from = nullptr;
+  std::size_t index = 0;                  // scratch for walks over the graph
+};
+
+struct graph_state {
+  cudaGraph_t handle = nullptr;
+  std::vector<std::shared_ptr<graph_node>> nodes;  // in the order they were made
+  bool owned_by_user = true;                       // false: a capture's, or inside a child node
+  std::weak_ptr<exec_state> memory_exec;           // with memory nodes there is one at most
+  bool has_memory_nodes() const;
+};
+
+struct capture_session {
+  enum class status { active, broken, ended };
+
+  std::uint64_t id = 0;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  pthread_t thread = {};
+  status state = status::active;
+  cudaError_t broken_by = cudaErrorStreamCaptureInvalidated;
+  std::shared_ptr<stream_state> origin;
+  std::vector<std::shared_ptr<stream_state>> members;  // origin included
+  std::shared_ptr<graph_state> graph;
+  bool graph_was_given = false;  // cudaStreamBeginCaptureToGraph
+};
+
+/// One node of an executable graph: what to do, and the node of the source it came from.
+struct exec_node {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  std::shared_ptr<const work> what;
+  std::vector<std::size_t> depends_on;   // indices in creation order
+  std::vector<exec_node> child;          // child graph nodes
+  std::vector<std::size_t> child_order;
+  cudaEvent_t event_handle = nullptr;
+  std::shared_ptr<event_state> event;
+  std::shared_ptr<graph_memory> memory;
+  cudaGraphNode_t source = nullptr;
+  bool enabled = true;
+};
+
+struct launch_plan;
+
+struct exec_state {
+  std::vector<exec_node> nodes;      // in creation order
+  std::vector<std::size_t> order;    // to run them in
+  unsigned long long flags = 0;
+  std::shared_ptr<milestone> last_launch;
+  std::shared_ptr<const launch_plan> plan;  // null after a change
+  device_state* device = nullptr;
+};
+
+/// Adds a node; null `graph` or a dependency of another graph is the caller's to refuse.
+graph_node* add_node(runtime& rt, graph_state& graph, cudaGraphNodeType type,
+                     std::shared_ptr<const work> what, const std::vector<graph_node*>& depends_on);
+std::shared_ptr<graph_state> make_graph(runtime& rt);
+void drop_graph(runtime& rt, graph_state& graph);
+/// Records work in the capture of `stream`; answers why not when it cannot.
+cudaError_t capture_node(runtime& rt, stream_state& stream, cudaGraphNodeType type,
+                         std::shared_ptr<const work> what, graph_node** made);
+/// The stream's capture, checked: cudaErrorStreamCaptureInvalidated when it is broken.
+cudaError_t capture_usable(stream_state& stream);
+/// A capturing stream is destroyed: its capture ends with it, or breaks where it only took part.
+void abandon_capture(runtime& rt, const std::shared_ptr<stream_state>& stream);
+/// Memory with an address of its own for alloc nodes.
+std::shared_ptr<graph_memory> make_graph_memory(runtime& rt, device_state& device,
+                                                std::size_t bytes);
+std::shared_ptr<graph_memory> find_graph_memory(runtime& rt, const void* pointer);
+/// A launch hands the memory to the program / the program or a launch gives it back. The latter
+/// returns it, so that its pages live on until the stream comes to the free; null: not live.
+void start_graph_memory(runtime& rt, const std::shared_ptr<graph_memory>& memory);
+std::shared_ptr<graph_memory> end_graph_memory(runtime& rt, std::uintptr_t base);
+cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* pool,
+                               std::size_t bytes, void** pointer);
+cudaError_t capture_free(runtime& rt, stream_state& stream, void* pointer);
+
+}  // namespace warpwright::host

@@ -1,0 +1,555 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executable graphs. A launch is one operation of its stream that runs the nodes one after another,
+// in an order that their dependencies allow.
+#include <algorithm>
+
+#include "copy.hpp"
+#include "graph.hpp"
+#include "runtime.hpp"
+
+namespace warpwright::host {
+
+/// What a launch does, flattened: child graphs are in line.
+struct launch_plan {
+  struct step {
+    enum class action { run, record, allocate, free } what = action::run;
+    std::shared_ptr<const work> job;
+    std::shared_ptr<graph_memory> memory;
+  };
+  std::vector<step> steps;
+  std::vector<std::shared_ptr<event_state>> recorded, awaited;
+  std::vector<std::shared_ptr<graph_memory>> allocated, freed;
+};
+
+namespace {
+
+class launch_work final : public work {
+ public:
+  launch_work(runtime& rt, std::shared_ptr<const launch_plan> plan,
+              std::vector<std::shared_ptr<milestone>> marks)
+      : rt_(rt), plan_(std::move(plan)), marks_(std::move(marks)) {}
+
+  // Under the lock. A launch that was dropped leaves no event waiting.
+  ~launch_work() override {
+    for (const auto& mark : marks_) {
+      if (!mark->done.load(std::memory_order_relaxed)) finish(rt_, *mark);
+    }
+  }
+
+  void run() const override {
+    std::size_t next_mark = 0;
+    for (const launch_plan::step& step : plan_->steps) {
+      switch (step.what) {
+        case launch_plan::step::action::run: step.job->run(); break;
+        case launch_plan::step::action::record: {
+          milestone& mark = *marks_[next_mark++];
+          release(&mark.token);
+          runtime_lock lock(rt_.mutex);
+          finish(rt_, mark);
+          break;
+        }
+        case launch_plan::step::action::allocate:
+          fence(step.memory->base, step.memory->bytes, step.memory->mapped_bytes);
+          break;
+        case launch_plan::step::action::free:
+          fence(step.memory->base, 0, step.memory->mapped_bytes);
+          break;
+      }
+    }
+  }
+
+ private:
+  runtime& rt_;
+  std::shared_ptr<const launch_plan> plan_;
+  std::vector<std::shared_ptr<milestone>> marks_;
+};
+
+// An order that respects the dependencies, by creation where they leave a choice. False: a cycle.
+bool order_nodes(const std::vector<exec_node>& nodes, std::vector<std::size_t>& order) {
+  std::vector<std::size_t> missing(nodes.size());
+  std::vector<std::vector<std::size_t>> dependents(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    missing[i] = nodes[i].depends_on.size();
+    for (const std::size_t from : nodes[i].depends_on) dependents[from].push_back(i);
+  }
+  std::vector<std::size_t> ready;  // a heap, smallest index on top
+  const auto later = [](std::size_t a, std::size_t b) { return a > b; };
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  std::make_heap(ready.begin(), ready.end(), later);
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), later);
+    const std::size_t node = ready.back();
+    ready.pop_back();
+    order.push_back(node);
+    for (const std::size_t next : dependents[node]) {
+      if (--missing[next] == 0) {
+        ready.push_back(next);
+        std::push_heap(ready.begin(), ready.end(), later);
+      }
+    }
+  }
+  return order.size() == nodes.size();
+}
+
+std::vector<exec_node> copy_nodes(const graph_state& graph) {
+  std::vector<exec_node> nodes;
+  nodes.reserve(graph.nodes.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i]->index = i;
+  for (const auto& node : graph.nodes) {
+    exec_node copy;
+    copy.type = node->type;
+    copy.what = node->what;
+    for (const graph_node* from : node->depends_on) copy.depends_on.push_back(from->index);
+    copy.event = node->event;
+    copy.event_handle = node->event_handle;
+    copy.memory = node->memory;
+    copy.source = node->handle;
+    nodes.push_back(std::move(copy));
+  }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i]->child != nullptr) nodes[i].child = copy_nodes(*graph.nodes[i]->child);
+  }
+  return nodes;
+}
+
+bool order_all(std::vector<exec_node>& nodes, std::vector<std::size_t>& order) {
+  for (exec_node& node : nodes) {
+    if (!node.child.empty() && !order_all(node.child, node.child_order)) return false;
+  }
+  return order_nodes(nodes, order);
+}
+
+void flatten(const std::vector<exec_node>& nodes, const std::vector<std::size_t>& order,
+             launch_plan& plan) {
+  using action = launch_plan::step::action;
+  for (const std::size_t i : order) {
+    const exec_node& node = nodes[i];
+    if (!node.enabled) continue;
+    switch (node.type) {
+      case cudaGraphNodeTypeGraph: flatten(node.child, node.child_order, plan); break;
+      case cudaGraphNodeTypeEmpty: break;
+      case cudaGraphNodeTypeEventRecord:
+        plan.steps.push_back({action::record, nullptr, nullptr});
+        plan.recorded.push_back(node.event);
+        break;
+      case cudaGraphNodeTypeWaitEvent: plan.awaited.push_back(node.event); break;
+      case cudaGraphNodeTypeMemAlloc:
+        plan.steps.push_back({action::allocate, nullptr, node.memory});
+        plan.allocated.push_back(node.memory);
+        break;
+      case cudaGraphNodeTypeMemFree:
+        plan.steps.push_back({action::free, nullptr, node.memory});
+        plan.freed.push_back(node.memory);
+        break;
+      default: plan.steps.push_back({action::run, node.what, nullptr}); break;
+    }
+  }
+}
+
+const std::shared_ptr<const launch_plan>& plan_of(exec_state& exec) {
+  if (exec.plan == nullptr) {
+    auto plan = std::make_shared<launch_plan>();
+    flatten(exec.nodes, exec.order, *plan);
+    exec.plan = std::move(plan);
+  }
+  return exec.plan;
+}
+
+cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_handle,
+                        unsigned long long flags, cudaGraphInstantiateResult* result) {
+  constexpr unsigned long long known =
+      cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUpload |
+      cudaGraphInstantiateFlagDeviceLaunch | cudaGraphInstantiateFlagUseNodePriority;
+  if (result != nullptr) *result = cudaGraphInstantiateError;
+  const auto graph = rt.graphs.find(graph_handle);
+  if (handle == nullptr || graph == nullptr || (flags & ~known) != 0) return cudaErrorInvalidValue;
+  if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0) return cudaErrorNotSupported;
+  const bool memory = graph->has_memory_nodes();
+  if (memory && !graph->memory_exec.expired()) return cudaErrorInvalidValue;
+  auto exec = std::make_shared<exec_state>();
+  exec->flags = flags;
+  exec->device = &current_device(rt);
+  exec->nodes = copy_nodes(*graph);
+  if (!order_all(exec->nodes, exec->order)) {
+    if (result != nullptr) *result = cudaGraphInstantiateInvalidStructure;
+    return cudaErrorInvalidValue;
+  }
+  if (memory) graph->memory_exec = exec;
+  *handle = rt.execs.add(std::move(exec));
+  if (result != nullptr) *result = cudaGraphInstantiateSuccess;
+  return cudaSuccess;
+}
+
+cudaError_t charge_memory(runtime& rt, const launch_plan& plan) {
+  for (const auto& memory : plan.allocated) {
+    if (!memory->charge(rt)) return cudaErrorMemoryAllocation;
+  }
+  return cudaSuccess;
+}
+
+// The host's view of what a launch allocates and frees; all of it is checked before any is done.
+cudaError_t account_memory(runtime& rt, const exec_state& exec, const launch_plan& plan) {
+  const bool auto_free = (exec.flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
+  const auto allocated_here = [&plan](const std::shared_ptr<graph_memory>& memory) {
+    return std::find(plan.allocated.begin(), plan.allocated.end(), memory) != plan.allocated.end();
+  };
+  const auto freed_here = [&plan](const std::shared_ptr<graph_memory>& memory) {
+    return std::find(plan.freed.begin(), plan.freed.end(), memory) != plan.freed.end();
+  };
+  for (const auto& memory : plan.allocated) {
+    if (memory->live && !auto_free) return cudaErrorInvalidValue;
+  }
+  for (const auto& memory : plan.freed) {
+    if (!allocated_here(memory) && !memory->live) return cudaErrorInvalidValue;
+  }
+  if (const cudaError_t code = charge_memory(rt, plan)) return code;
+  std::uint64_t passing = 0;
+  for (const auto& memory : plan.allocated) {
+    if (memory->live) end_graph_memory(rt, memory->base);
+    passing += memory->bytes;
+  }
+  for (const auto& memory : plan.allocated) {
+    device_state& device = *memory->device;
+    device.graph_used_high = (std::max)(device.graph_used_high, device.graph_used + passing);
+    if (!freed_here(memory)) start_graph_memory(rt, memory);
+  }
+  for (const auto& memory : plan.freed) {
+    if (!allocated_here(memory)) end_graph_memory(rt, memory->base);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
+  const auto exec = rt.execs.find(handle);
+  if (exec == nullptr) return cudaErrorInvalidValue;
+  if (const cudaError_t code = forbid_implicit(rt, stream)) return code;
+  if (stream.capture != nullptr) {
+    break_capture(*stream.capture);
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  const std::shared_ptr<const launch_plan> plan = plan_of(*exec);
+  if (const cudaError_t code = account_memory(rt, *exec, *plan)) return code;
+  std::vector<std::shared_ptr<milestone>> waits;
+  // Launches of one executable graph never overlap.
+  if (exec->last_launch != nullptr) waits.push_back(exec->last_launch);
+  for (const auto& event : plan->awaited) {
+    if (event->record != nullptr) waits.push_back(event->record);
+  }
+  std::vector<std::shared_ptr<milestone>> marks;
+  for (const auto& event : plan->recorded) {
+    auto mark = std::make_shared<milestone>();
+    mark->lane = stream.lane;
+    event->record = mark;
+    event->captured = false;
+    event->capture.reset();
+    marks.push_back(std::move(mark));
+  }
+  exec->last_launch = enqueue(
+      rt, stream, std::make_shared<launch_work>(rt, plan, std::move(marks)), std::move(waits));
+  for (const auto& memory : plan->allocated) memory->last_use = exec->last_launch;
+  return cudaSuccess;
+}
+
+// ---- update
+
+struct difference {
+  cudaGraphExecUpdateResult result = cudaGraphExecUpdateSuccess;
+  cudaGraphNode_t node = nullptr;
+  cudaGraphNode_t from = nullptr;
+};
+
+difference compare_work(const exec_node& old_node, const graph_node& node) {
+  const difference changed{cudaGraphExecUpdateErrorParametersChanged, node.handle, nullptr};
+  if (node.type == cudaGraphNodeTypeMemcpy) {
+    const copy_shape& a = static_cast<const copy_work&>(*old_node.what).shape();
+    const copy_shape& b = static_cast<const copy_work&>(*node.what).shape();
+    const bool line = a.height == 1 && a.depth == 1 && b.height == 1 && b.depth == 1;
+    const bool same_extent = a.width == b.width && a.height == b.height && a.depth == b.depth;
+    if (a.kind != b.kind || a.to_device != b.to_device || a.from_device != b.from_device ||
+        (!line && !same_extent)) {
+      return changed;
+    }
+  } else if (node.type == cudaGraphNodeTypeMemset) {
+    const fill_shape& a = static_cast<const fill_work&>(*old_node.what).shape();
+    const fill_shape& b = static_cast<const fill_work&>(*node.what).shape();
+    const bool line = a.height == 1 && b.height == 1;
+    const bool same_extent = a.width == b.width && a.height == b.height &&
+                             a.element_bytes == b.element_bytes;
+    if (!line && !same_extent) return changed;
+  } else if (node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree) {
+    if (old_node.memory != node.memory) {
+      return {cudaGraphExecUpdateErrorNotSupported, node.handle, nullptr};
+    }
+  }
+  return {};
+}
+
+// Nodes are paired by the order they were made in.
+difference compare(const std::vector<exec_node>& nodes, const graph_state& graph) {
+  if (nodes.size() != graph.nodes.size()) {
+    return {cudaGraphExecUpdateErrorTopologyChanged, nullptr, nullptr};
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) graph.nodes[i]->index = i;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const graph_node& node = *graph.nodes[i];
+    if (nodes[i].depends_on.size() != node.depends_on.size()) {
+      return {cudaGraphExecUpdateErrorTopologyChanged, node.handle, nullptr};
+    }
+    for (const graph_node* from : node.depends_on) {
+      const auto& before = nodes[i].depends_on;
+      if (std::find(before.begin(), before.end(), from->index) == before.end()) {
+        return {cudaGraphExecUpdateErrorTopologyChanged, node.handle, from->handle};
+      }
+    }
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const graph_node& node = *graph.nodes[i];
+    if (nodes[i].type != node.type) {
+      return {cudaGraphExecUpdateErrorNodeTypeChanged, node.handle, nullptr};
+    }
+    if (const difference d = compare_work(nodes[i], node); d.result != cudaGraphExecUpdateSuccess) {
+      return d;
+    }
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (graph.nodes[i]->child == nullptr) continue;
+    const difference d = compare(nodes[i].child, *graph.nodes[i]->child);
+    if (d.result != cudaGraphExecUpdateSuccess) return d;
+  }
+  return {};
+}
+
+void take_over(std::vector<exec_node>& nodes, const graph_state& graph) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const graph_node& node = *graph.nodes[i];
+    nodes[i].what = node.what;
+    nodes[i].event = node.event;
+    nodes[i].event_handle = node.event_handle;
+    if (node.child != nullptr) take_over(nodes[i].child, *node.child);
+  }
+}
+
+exec_node* find_exec_node(std::vector<exec_node>& nodes, cudaGraphNode_t source) {
+  for (exec_node& node : nodes) {
+    if (node.source == source) return &node;
+    if (exec_node* inside = find_exec_node(node.child, source)) return inside;
+  }
+  return nullptr;
+}
+
+// Changes one node of an executable graph: change(rt, node) -> error.
+template <class Change>
+cudaError_t change_node(call_site& site, cudaGraphExec_t handle, cudaGraphNode_t source,
+                        Change&& change) {
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto exec = rt.execs.find(handle);
+    if (exec == nullptr) return cudaErrorInvalidValue;
+    exec_node* node = find_exec_node(exec->nodes, source);
+    if (node == nullptr) return cudaErrorInvalidValue;
+    const cudaError_t code = change(rt, *node);
+    if (code == cudaSuccess) exec->plan.reset();
+    return code;
+  });
+}
+
+// Puts new work into a node if an update to it would be allowed.
+cudaError_t replace_work(exec_node& node, cudaGraphNodeType type, std::shared_ptr<const work> what) {
+  if (node.type != type) return cudaErrorInvalidValue;
+  graph_node wanted;
+  wanted.type = type;
+  wanted.what = std::move(what);
+  if (compare_work(node, wanted).result != cudaGraphExecUpdateSuccess) return cudaErrorInvalidValue;
+  node.what = std::move(wanted.what);
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace warpwright::host
+
+using namespace warpwright::host;
+
+WARPWRIGHT_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                unsigned long long flags) {
+  static call_site site{"cudaGraphInstantiate"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    return instantiate(rt, exec, graph, flags, nullptr);
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                         unsigned long long flags) {
+  static call_site site{"cudaGraphInstantiateWithFlags"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    return instantiate(rt, exec, graph, flags, nullptr);
+  });
+}
+
+namespace {
+
+cudaError_t instantiate_with_params(null_stream null_means, cudaGraphExec_t* exec,
+                                    cudaGraph_t graph, cudaGraphInstantiateParams* parameters) {
+  static call_site site{"cudaGraphInstantiateWithParams"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    parameters->errNode_out = nullptr;
+    if ((parameters->flags & cudaGraphInstantiateFlagUpload) != 0 &&
+        find_stream(rt, parameters->uploadStream, null_means) == nullptr) {
+      parameters->result_out = cudaGraphInstantiateError;
+      return cudaErrorInvalidResourceHandle;
+    }
+    return instantiate(rt, exec, graph, parameters->flags, &parameters->result_out);
+  });
+}
+
+cudaError_t graph_launch(null_stream null_means, cudaGraphExec_t exec, cudaStream_t handle) {
+  static call_site site{"cudaGraphLaunch"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return launch(rt, exec, *stream);
+  });
+}
+
+cudaError_t graph_upload(null_stream null_means, cudaGraphExec_t handle,
+                         cudaStream_t stream_handle) {
+  static call_site site{"cudaGraphUpload"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto exec = rt.execs.find(handle);
+    const auto stream = find_stream(rt, stream_handle, null_means);
+    if (exec == nullptr) return cudaErrorInvalidValue;
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (stream->capture != nullptr) {
+      break_capture(*stream->capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    if (const cudaError_t code = charge_memory(rt, *plan_of(*exec))) return code;
+    enqueue(rt, *stream, nullptr);
+    return cudaSuccess;
+  });
+}
+
+}  // namespace
+
+WARPWRIGHT_STREAM_API(cudaGraphInstantiateWithParams, _ptsz, instantiate_with_params,
+                      (cudaGraphExec_t* exec, cudaGraph_t graph,
+                       cudaGraphInstantiateParams* parameters),
+                      (exec, graph, parameters))
+WARPWRIGHT_STREAM_API(cudaGraphLaunch, _ptsz, graph_launch,
+                      (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
+WARPWRIGHT_STREAM_API(cudaGraphUpload, _ptsz, graph_upload,
+                      (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
+
+WARPWRIGHT_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
+  static call_site site{"cudaGraphExecDestroy"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    // Launches in flight keep what they need.
+    const std::shared_ptr<exec_state> exec = rt.execs.remove(handle);
+    return exec != nullptr ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t handle,
+                                                 unsigned long long* flags) {
+  static call_site site{"cudaGraphExecGetFlags"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto exec = rt.execs.find(handle);
+    if (exec == nullptr || flags == nullptr) return cudaErrorInvalidValue;
+    *flags = exec->flags & ~static_cast<unsigned long long>(cudaGraphInstantiateFlagUpload);
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph_t graph_handle,
+                                               cudaGraphExecUpdateResultInfo* info) {
+  static call_site site{"cudaGraphExecUpdate"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (info == nullptr) return cudaErrorInvalidValue;
+    *info = {cudaGraphExecUpdateError, nullptr, nullptr};
+    runtime_lock lock(rt.mutex);
+    const auto exec = rt.execs.find(handle);
+    const auto graph = rt.graphs.find(graph_handle);
+    if (exec == nullptr || graph == nullptr) return cudaErrorInvalidValue;
+    const difference d = compare(exec->nodes, *graph);
+    *info = {d.result, d.node, d.from};
+    if (d.result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
+    take_over(exec->nodes, *graph);
+    exec->plan.reset();
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec,
+                                                              cudaGraphNode_t node, void* to,
+                                                              const void* from, size_t bytes,
+                                                              cudaMemcpyKind kind) {
+  static call_site site{"cudaGraphExecMemcpyNodeSetParams1D"};
+  return change_node(site, exec, node, [&](runtime& rt, exec_node& n) {
+    copy_shape shape;
+    shape.to = static_cast<std::byte*>(to);
+    shape.from = static_cast<const std::byte*>(from);
+    shape.width = bytes;
+    shape.kind = kind;
+    if (const cudaError_t code = check_copy(rt, shape)) return code;
+    return replace_work(n, cudaGraphNodeTypeMemcpy, std::make_shared<copy_work>(shape));
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
+                                                            cudaGraphNode_t node,
+                                                            const cudaMemsetParams* parameters) {
+  static call_site site{"cudaGraphExecMemsetNodeSetParams"};
+  return change_node(site, exec, node, [&](runtime& rt, exec_node& n) {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    fill_shape shape;
+    if (const cudaError_t code = shape_of(*parameters, shape)) return code;
+    if (const cudaError_t code = check_fill(rt, shape)) return code;
+    return replace_work(n, cudaGraphNodeTypeMemset, std::make_shared<fill_work>(shape));
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec,
+                                                          cudaGraphNode_t node,
+                                                          const cudaHostNodeParams* parameters) {
+  static call_site site{"cudaGraphExecHostNodeSetParams"};
+  return change_node(site, exec, node, [&](runtime&, exec_node& n) {
+    if (parameters == nullptr || parameters->fn == nullptr) return cudaErrorInvalidValue;
+    return replace_work(n, cudaGraphNodeTypeHost,
+                        std::make_shared<host_work>(parameters->fn, parameters->userData));
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                   unsigned enabled) {
+  static call_site site{"cudaGraphNodeSetEnabled"};
+  return change_node(site, exec, node, [&](runtime&, exec_node& n) {
+    if (n.type != cudaGraphNodeTypeKernel && n.type != cudaGraphNodeTypeMemcpy &&
+        n.type != cudaGraphNodeTypeMemset) {
+      return cudaErrorInvalidValue;
+    }
+    n.enabled = enabled != 0;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                   unsigned* enabled) {
+  static call_site site{"cudaGraphNodeGetEnabled"};
+  return change_node(site, exec, node, [&](runtime&, exec_node& n) {
+    if (enabled == nullptr) return cudaErrorInvalidValue;
+    *enabled = n.enabled ? 1 : 0;
+    return cudaSuccess;
+  });
+}

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam of core/: a kernel is a host function over an index space.
+#include "runtime.hpp"
+#include "work.hpp"
+
+using namespace warpwright::host;
+
+WARPWRIGHT_API cudaError_t warpwrightHostLaunchKernel(const warpwright_host_kernel* kernel,
+                                                      cudaStream_t handle) {
+  static call_site site{"cudaLaunchKernel"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (kernel == nullptr || kernel->run == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (kernel->size == 0) return cudaErrorInvalidConfiguration;
+    if (kernel->arguments_bytes > 0 && kernel->arguments == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_stream::legacy);
+    // A kernel runs on the current device; a stream of another one is no place for it.
+    if (stream == nullptr || stream->device != &current_device(rt)) {
+      return cudaErrorInvalidResourceHandle;
+    }
+    if (rt.functions.find(kernel->function) == rt.functions.end()) {
+      rt.functions.emplace(kernel->function, default_function_attributes(rt));
+    }
+    return submit(rt, *stream, cudaGraphNodeTypeKernel, std::make_shared<kernel_work>(*kernel));
+  });
+}

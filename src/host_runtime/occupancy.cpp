@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel attributes and occupancy, the latter by the toolkit's own cuda_occupancy.h.
+#include <cstdint>
+#include <cstdlib>
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+#include <cuda_occupancy.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#include "runtime.hpp"
+
+namespace warpwright::host {
+
+// A plain elementwise kernel's figures.
+cudaFuncAttributes default_function_attributes(const runtime& rt) {
+  cudaFuncAttributes attributes = {};
+  attributes.maxThreadsPerBlock = 1024;
+  attributes.numRegs = 32;
+  const auto& profile = rt.options.profile;
+  attributes.binaryVersion =
+      profile.compute_capability_major * 10 + profile.compute_capability_minor;
+  attributes.ptxVersion = attributes.binaryVersion;
+  attributes.maxDynamicSharedSizeBytes = 48 * 1024;
+  attributes.preferredShmemCarveout = -1;
+  return attributes;
+}
+
+namespace {
+
+cudaOccDeviceProp occupancy_device(const device_state& device) {
+  cudaOccDeviceProp properties(device.properties);
+  return properties;
+}
+
+cudaOccFuncAttributes occupancy_function(const cudaFuncAttributes& attributes) {
+  cudaOccFuncAttributes function(attributes);
+  function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+  return function;
+}
+
+cudaOccDeviceState occupancy_state(const cudaFuncAttributes& attributes) {
+  cudaOccDeviceState state;
+  state.carveoutConfig = attributes.preferredShmemCarveout;
+  return state;
+}
+
+cudaError_t active_blocks(runtime& rt, int* blocks, const void* function, int threads,
+                          std::size_t dynamic_bytes, unsigned flags) {
+  constexpr unsigned known = cudaOccupancyDisableCachingOverride;
+  if (blocks == nullptr || threads <= 0 || (flags & ~known) != 0) return cudaErrorInvalidValue;
+  runtime_lock lock(rt.mutex);
+  const auto it = rt.functions.find(function);
+  if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
+  const cudaOccDeviceProp properties = occupancy_device(current_device(rt));
+  const cudaOccFuncAttributes attributes = occupancy_function(it->second);
+  const cudaOccDeviceState state = occupancy_state(it->second);
+  cudaOccResult result;
+  const cudaOccError code = cudaOccMaxActiveBlocksPerMultiprocessor(
+      &result, &properties, &attributes, &state, threads, dynamic_bytes);
+  if (code != CUDA_OCC_SUCCESS) return cudaErrorInvalidValue;
+  *blocks = result.activeBlocksPerMultiprocessor;
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace warpwright::host
+
+using namespace warpwright::host;
+
+WARPWRIGHT_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
+                                                 const void* function) {
+  static call_site site{"cudaFuncGetAttributes"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (attributes == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto it = rt.functions.find(function);
+    if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
+    *attributes = it->second;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which,
+                                                int value) {
+  static call_site site{"cudaFuncSetAttribute"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto it = rt.functions.find(function);
+    if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
+    cudaFuncAttributes& attributes = it->second;
+    switch (which) {
+      case cudaFuncAttributeMaxDynamicSharedMemorySize: {
+        const std::size_t limit = current_device(rt).properties.sharedMemPerBlockOptin;
+        if (value < 0 || static_cast<std::size_t>(value) + attributes.sharedSizeBytes > limit) {
+          return cudaErrorInvalidValue;
+        }
+        attributes.maxDynamicSharedSizeBytes = value;
+        return cudaSuccess;
+      }
+      case cudaFuncAttributePreferredSharedMemoryCarveout:
+        if (value < -1 || value > 100) return cudaErrorInvalidValue;
+        attributes.preferredShmemCarveout = value;
+        return cudaSuccess;
+      case cudaFuncAttributeNonPortableClusterSizeAllowed:
+        attributes.nonPortableClusterSizeAllowed = value;
+        return cudaSuccess;
+      default: return cudaErrorInvalidValue;
+    }
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                                         const void* function,
+                                                                         int threads,
+                                                                         size_t dynamic_bytes) {
+  static call_site site{"cudaOccupancyMaxActiveBlocksPerMultiprocessor"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return active_blocks(rt, blocks, function, threads, dynamic_bytes, cudaOccupancyDefault);
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, const void* function, int threads, size_t dynamic_bytes, unsigned flags) {
+  static call_site site{"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return active_blocks(rt, blocks, function, threads, dynamic_bytes, flags);
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes,
+                                                                     const void* function,
+                                                                     int blocks, int threads) {
+  static call_site site{"cudaOccupancyAvailableDynamicSMemPerBlock"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (bytes == nullptr || blocks <= 0 || threads <= 0) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto it = rt.functions.find(function);
+    if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
+    const cudaOccDeviceProp properties = occupancy_device(current_device(rt));
+    const cudaOccFuncAttributes attributes = occupancy_function(it->second);
+    const cudaOccDeviceState state = occupancy_state(it->second);
+    const cudaOccError code = cudaOccAvailableDynamicSMemPerBlock(bytes, &properties, &attributes,
+                                                                  &state, blocks, threads);
+    return code == CUDA_OCC_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}

@@ -1,0 +1,444 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stream-ordered allocation. An allocation takes its address at the call; a free gives it back when
+// the stream comes to it. What is freed stays with the pool until a synchronisation trims it to the
+// release threshold.
+#include <algorithm>
+
+#include "graph.hpp"
+#include "runtime.hpp"
+
+namespace warpwright::host {
+namespace {
+
+// A block fits a request when it wastes less than an eighth, so that a big block is not lost on a
+// small request.
+bool fits(std::size_t block, std::size_t wanted) {
+  return block >= wanted && block - wanted <= wanted / 8 + 4096;
+}
+
+void raise(std::uint64_t& high, std::uint64_t now) { high = (std::max)(high, now); }
+
+void give_pool_block(pool_state& pool, std::uintptr_t base, std::size_t bytes) {
+  unmap_device_pages(*pool.device, base, bytes);
+  give_device_memory(*pool.device, bytes);
+  pool.reserved -= bytes;
+}
+
+// Fills `entry` with memory out of the pool's idle blocks or of the device.
+bool take_from_pool(runtime& rt, pool_state& pool, std::size_t bytes, allocation& entry) {
+  const std::size_t wanted = device_pages(bytes);
+  if (pool.reuse_opportunistic != 0) {
+    const auto it = pool.idle.lower_bound(wanted);
+    if (it != pool.idle.end() && fits(it->first, wanted)) {
+      entry.mapped_bytes = it->first;
+      entry.base = it->second;
+      pool.idle.erase(it);
+      acquire(&pool.token);
+      fence(entry.base, bytes, entry.mapped_bytes);
+      return true;
+    }
+  }
+  if (pool.max_bytes != 0 && pool.reserved + wanted > pool.max_bytes) {
+    trim_pool(rt, pool, 0);
+    if (pool.reserved + wanted > pool.max_bytes) return false;
+  }
+  if (!take_device_memory(rt, *pool.device, wanted)) return false;
+  entry.base = map_device_pages(*pool.device, bytes, entry.mapped_bytes);
+  if (entry.base == 0) {
+    give_device_memory(*pool.device, wanted);
+    return false;
+  }
+  pool.reserved += wanted;
+  raise(pool.reserved_high, pool.reserved);
+  return true;
+}
+
+// Memory whose free is queued in the same stream is free to what comes after it there.
+bool take_queued_free(runtime& rt, const pool_state& pool, const stream_state& stream,
+                      std::size_t bytes, allocation& entry) {
+  const std::size_t wanted = device_pages(bytes);
+  for (auto& [base, old] : rt.allocations) {
+    if (!old.free_queued || old.free_stream != stream.id || old.pool.get() != &pool ||
+        old.mapped_bytes < wanted) {
+      continue;
+    }
+    entry.base = base;
+    entry.mapped_bytes = old.mapped_bytes;
+    entry.pool = old.pool;
+    return true;
+  }
+  return false;
+}
+
+cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_state* pool,
+                           null_stream null_means, cudaStream_t handle) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  runtime_lock lock(rt.mutex);
+  const auto stream = find_stream(rt, handle, null_means);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+  if (pool == nullptr) pool = stream->device->current_pool.get();
+  if (stream->capture != nullptr) return capture_allocation(rt, *stream, pool, bytes, pointer);
+  if (bytes == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
+  if (bytes > pool->device->memory_bytes) return cudaErrorMemoryAllocation;
+  allocation entry;
+  entry.kind = allocation::family::pool;
+  entry.bytes = bytes;
+  entry.device = pool->device;
+  entry.pool = rt.pools.find(pool->handle);
+  while (!take_from_pool(rt, *pool, bytes, entry)) {
+    if (take_queued_free(rt, *pool, *stream, bytes, entry)) break;
+    // Other streams' frees help as soon as they are reached.
+    if (rt.queued_frees == 0) return cudaErrorMemoryAllocation;
+    const std::size_t before = rt.queued_frees;
+    while (rt.queued_frees == before) rt.worker_left.wait(lock.native());
+  }
+  pool->used += bytes;
+  raise(pool->used_high, pool->used);
+  *pointer = reinterpret_cast<void*>(entry.base);
+  add_allocation(rt, std::move(entry));
+  // The allocation is work in the stream: whoever uses the memory elsewhere has to order it.
+  enqueue(rt, *stream, nullptr);
+  return cudaSuccess;
+}
+
+class free_work final : public work {
+ public:
+  free_work(runtime& rt, std::uintptr_t base, std::uint64_t id) : rt_(rt), base_(base), id_(id) {}
+  void run() const override {
+    runtime_lock lock(rt_.mutex);
+    --rt_.queued_frees;
+    rt_.worker_left.notify_all();
+    const auto it = rt_.allocations.find(base_);
+    // Taken over by a later allocation in the same stream: nothing is left to free.
+    if (it == rt_.allocations.end() || it->second.id != id_) return;
+    release_to_pool(rt_, it->second);
+  }
+
+ private:
+  runtime& rt_;
+  std::uintptr_t base_;
+  std::uint64_t id_;
+};
+
+class free_graph_work final : public work {
+ public:
+  explicit free_graph_work(std::shared_ptr<graph_memory> memory) : memory_(std::move(memory)) {}
+  void run() const override { fence(memory_->base, 0, memory_->mapped_bytes); }
+
+ private:
+  std::shared_ptr<graph_memory> memory_;  // the last hold on it where the graph is gone
+};
+
+cudaError_t free_async(null_stream null_means, void* pointer, cudaStream_t handle) {
+  static call_site site{"cudaFreeAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (pointer == nullptr) return cudaErrorInvalidValue;
+    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (stream->capture != nullptr) return capture_free(rt, *stream, pointer);
+    const auto it = rt.allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
+    if (it == rt.allocations.end() || it->second.free_queued) return cudaErrorInvalidValue;
+    allocation& entry = it->second;
+    if (entry.kind == allocation::family::graph) {
+      auto memory = end_graph_memory(rt, entry.base);
+      if (memory == nullptr) return cudaErrorInvalidValue;
+      enqueue(rt, *stream, std::make_shared<free_graph_work>(std::move(memory)));
+      return cudaSuccess;
+    }
+    if (entry.kind != allocation::family::pool) return cudaErrorInvalidValue;
+    entry.free_queued = true;
+    entry.free_stream = stream->id;
+    entry.pool->used -= entry.bytes;
+    ++rt.queued_frees;
+    enqueue(rt, *stream, std::make_shared<free_work>(rt, entry.base, entry.id));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t malloc_async(null_stream null_means, void** pointer, std::size_t bytes,
+                         cudaStream_t handle) {
+  static call_site site{"cudaMallocAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return allocate_async(rt, pointer, bytes, nullptr, null_means, handle);
+  });
+}
+
+cudaError_t malloc_from_pool(null_stream null_means, void** pointer, std::size_t bytes,
+                             cudaMemPool_t pool_handle, cudaStream_t handle) {
+  static call_site site{"cudaMallocFromPoolAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    std::shared_ptr<pool_state> pool;
+    {
+      runtime_lock lock(rt.mutex);
+      pool = rt.pools.find(pool_handle);
+    }
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    return allocate_async(rt, pointer, bytes, pool.get(), null_means, handle);
+  });
+}
+
+std::uint64_t* statistic(pool_state& pool, cudaMemPoolAttr which) {
+  switch (which) {
+    case cudaMemPoolAttrReleaseThreshold: return &pool.release_threshold;
+    case cudaMemPoolAttrReservedMemCurrent: return &pool.reserved;
+    case cudaMemPoolAttrReservedMemHigh: return &pool.reserved_high;
+    case cudaMemPoolAttrUsedMemCurrent: return &pool.used;
+    case cudaMemPoolAttrUsedMemHigh: return &pool.used_high;
+    default: return nullptr;
+  }
+}
+
+int* option(pool_state& pool, cudaMemPoolAttr which) {
+  switch (which) {
+    case cudaMemPoolReuseFollowEventDependencies: return &pool.reuse_follow_event_dependencies;
+    case cudaMemPoolReuseAllowOpportunistic: return &pool.reuse_opportunistic;
+    case cudaMemPoolReuseAllowInternalDependencies: return &pool.reuse_internal_dependencies;
+    default: return nullptr;
+  }
+}
+
+device_state* device_of(runtime& rt, int ordinal) {
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) return nullptr;
+  return rt.devices[static_cast<std::size_t>(ordinal)].get();
+}
+
+}  // namespace
+
+void make_default_pool(runtime& rt, device_state& device) {
+  auto pool = std::make_shared<pool_state>();
+  pool->device = &device;
+  pool->is_default = true;
+  pool->handle = rt.pools.add(pool);
+  device.default_pool = pool;
+  device.current_pool = pool;
+}
+
+void release_to_pool(runtime& rt, allocation& entry) {
+  const std::shared_ptr<pool_state> pool = entry.pool;
+  const std::uintptr_t base = entry.base;
+  const std::size_t mapped = entry.mapped_bytes;
+  if (!entry.free_queued) pool->used -= entry.bytes;
+  release(&pool->token);
+  rt.allocations.erase(base);
+  fence(base, 0, mapped);
+  if (pool->destroyed) {
+    give_pool_block(*pool, base, mapped);
+  } else {
+    pool->idle.emplace(mapped, base);
+  }
+}
+
+void trim_pool(runtime&, pool_state& pool, std::uint64_t keep_bytes) {
+  while (!pool.idle.empty() && pool.reserved > keep_bytes) {
+    const auto largest = std::prev(pool.idle.end());
+    const std::size_t bytes = largest->first;
+    const std::uintptr_t base = largest->second;
+    pool.idle.erase(largest);
+    give_pool_block(pool, base, bytes);
+  }
+}
+
+void trim_pools_after_sync(runtime& rt) {
+  rt.pools.each([&rt](cudaMemPool_t, const std::shared_ptr<pool_state>& pool) {
+    if (!pool->idle.empty() && pool->reserved > pool->release_threshold) {
+      trim_pool(rt, *pool, pool->release_threshold);
+    }
+  });
+}
+
+}  // namespace warpwright::host
+
+using namespace warpwright::host;
+
+WARPWRIGHT_STREAM_API(cudaMallocAsync, _ptsz, malloc_async,
+                      (void** pointer, size_t bytes, cudaStream_t stream), (pointer, bytes, stream))
+WARPWRIGHT_STREAM_API(cudaFreeAsync, _ptsz, free_async, (void* pointer, cudaStream_t stream),
+                      (pointer, stream))
+WARPWRIGHT_STREAM_API(cudaMallocFromPoolAsync, _ptsz, malloc_from_pool,
+                      (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
+                      (pointer, bytes, pool, stream))
+
+WARPWRIGHT_API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int ordinal) {
+  static call_site site{"cudaDeviceGetDefaultMemPool"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const device_state* device = device_of(rt, ordinal);
+    if (device == nullptr) return cudaErrorInvalidDevice;
+    *pool = device->default_pool->handle;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int ordinal) {
+  static call_site site{"cudaDeviceGetMemPool"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const device_state* device = device_of(rt, ordinal);
+    if (device == nullptr) return cudaErrorInvalidDevice;
+    *pool = device->current_pool->handle;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaDeviceSetMemPool(int ordinal, cudaMemPool_t handle) {
+  static call_site site{"cudaDeviceSetMemPool"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    device_state* device = device_of(rt, ordinal);
+    if (device == nullptr) return cudaErrorInvalidDevice;
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr || pool->device != device) return cudaErrorInvalidValue;
+    device->current_pool = pool;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle,
+                                             const cudaMemPoolProps* properties) {
+  static call_site site{"cudaMemPoolCreate"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (handle == nullptr || properties == nullptr ||
+        properties->allocType != cudaMemAllocationTypePinned) {
+      return cudaErrorInvalidValue;
+    }
+    // Host pools and handles for other processes have no use without a device.
+    if (properties->location.type != cudaMemLocationTypeDevice ||
+        properties->handleTypes != cudaMemHandleTypeNone) {
+      return cudaErrorNotSupported;
+    }
+    runtime_lock lock(rt.mutex);
+    device_state* device = device_of(rt, properties->location.id);
+    if (device == nullptr) return cudaErrorInvalidDevice;
+    auto pool = std::make_shared<pool_state>();
+    pool->device = device;
+    pool->max_bytes = properties->maxSize;
+    pool->handle = rt.pools.add(pool);
+    *handle = pool->handle;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
+  static call_site site{"cudaMemPoolDestroy"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr || pool->is_default) return cudaErrorInvalidValue;
+    trim_pool(rt, *pool, 0);
+    pool->destroyed = true;  // what is still in use goes back to the device at its free
+    for (const auto& device : rt.devices) {
+      if (device->current_pool == pool) device->current_pool = device->default_pool;
+    }
+    rt.pools.remove(handle);
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep_bytes) {
+  static call_site site{"cudaMemPoolTrimTo"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    trim_pool(rt, *pool, keep_bytes);
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr which,
+                                                   void* value) {
+  static call_site site{"cudaMemPoolSetAttribute"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (value == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    if (int* const place = option(*pool, which)) {
+      *place = *static_cast<const int*>(value);
+      return cudaSuccess;
+    }
+    const std::uint64_t number = *static_cast<const std::uint64_t*>(value);
+    switch (which) {
+      case cudaMemPoolAttrReleaseThreshold: pool->release_threshold = number; return cudaSuccess;
+      case cudaMemPoolAttrReservedMemHigh:
+        if (number != 0) return cudaErrorInvalidValue;
+        pool->reserved_high = pool->reserved;
+        return cudaSuccess;
+      case cudaMemPoolAttrUsedMemHigh:
+        if (number != 0) return cudaErrorInvalidValue;
+        pool->used_high = pool->used;
+        return cudaSuccess;
+      default: return cudaErrorInvalidValue;
+    }
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr which,
+                                                   void* value) {
+  static call_site site{"cudaMemPoolGetAttribute"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (value == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    if (const int* place = option(*pool, which)) {
+      *static_cast<int*>(value) = *place;
+    } else if (const std::uint64_t* number = statistic(*pool, which)) {
+      *static_cast<std::uint64_t*>(value) = *number;
+    } else {
+      return cudaErrorInvalidValue;
+    }
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const cudaMemAccessDesc* list,
+                                                size_t count) {
+  static call_site site{"cudaMemPoolSetAccess"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (list == nullptr && count > 0) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (list[i].location.type != cudaMemLocationTypeDevice) return cudaErrorInvalidValue;
+      if (device_of(rt, list[i].location.id) == nullptr) return cudaErrorInvalidDevice;
+      // A pool's own device always has access.
+      if (list[i].location.id == pool->device->ordinal &&
+          list[i].flags != cudaMemAccessFlagsProtReadWrite) {
+        return cudaErrorInvalidDevice;
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) pool->access[list[i].location.id] = list[i].flags;
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t handle,
+                                                cudaMemLocation* location) {
+  static call_site site{"cudaMemPoolGetAccess"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto pool = rt.pools.find(handle);
+    if (pool == nullptr || location->type != cudaMemLocationTypeDevice) {
+      return cudaErrorInvalidValue;
+    }
+    if (device_of(rt, location->id) == nullptr) return cudaErrorInvalidDevice;
+    const auto it = pool->access.find(location->id);
+    *flags = location->id == pool->device->ordinal ? cudaMemAccessFlagsProtReadWrite
+             : it != pool->access.end()            ? it->second
+                                                   : cudaMemAccessFlagsProtNone;
+    return cudaSuccess;
+  });
+}

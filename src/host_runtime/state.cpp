@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Birth, reset and end of the runtime.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include <warpwright/testing/fault_plan.hpp>
+
+#include "calls.hpp"
+#include "graph.hpp"
+#include "runtime.hpp"
+
+namespace warpwright::host {
+
+std::atomic<phase> current_phase{phase::running};
+thread_local thread_state this_thread = {cudaSuccess, 0, cudaStreamCaptureModeGlobal, 0, false};
+
+namespace {
+
+bool report_leaks = false;
+const char* calls_path = nullptr;
+constexpr int leak_exit_status = 23;
+constexpr auto exit_patience = std::chrono::seconds(2);
+
+bool read_size(const char* text, std::size_t& value) {
+  char* end = nullptr;
+  const unsigned long long parsed = std::strtoull(text, &end, 10);
+  if (end == text || *end != '\0' || *text == '-') return false;
+  value = static_cast<std::size_t>(parsed);
+  return true;
+}
+
+void read_environment(runtime& rt) {
+  if (const char* device = std::getenv("WARPWRIGHT_HOST_DEVICE")) {
+    try {
+      rt.options.profile = testing::device_profile::named(device);
+    } catch (const std::invalid_argument& error) {
+      refuse_environment("WARPWRIGHT_HOST_DEVICE", device, error.what());
+    }
+  }
+  std::size_t number = 0;
+  if (const char* count = std::getenv("WARPWRIGHT_HOST_DEVICES")) {
+    if (!read_size(count, number) || number > 16) {
+      refuse_environment("WARPWRIGHT_HOST_DEVICES", count, "a number of devices from 0 to 16");
+    }
+    rt.options.device_count = static_cast<int>(number);
+  }
+  if (const char* bytes = std::getenv("WARPWRIGHT_HOST_MEMORY_BYTES")) {
+    if (std::strcmp(bytes, "profile") == 0) {
+      rt.options.memory_bytes = 0;
+    } else if (!read_size(bytes, number) || number == 0) {
+      refuse_environment("WARPWRIGHT_HOST_MEMORY_BYTES", bytes,
+                         "a number of bytes, or \"profile\" for the board's own memory");
+    } else {
+      rt.options.memory_bytes = number;
+    }
+  }
+  if (const char* plan = std::getenv("WARPWRIGHT_HOST_FAULT")) {
+    try {
+      install_forever(testing::fault_plan::parse(plan));
+    } catch (const std::invalid_argument& error) {
+      refuse_environment("WARPWRIGHT_HOST_FAULT", plan, error.what());
+    }
+  }
+  const char* leaks = std::getenv("WARPWRIGHT_HOST_LEAKS");
+  report_leaks = leaks != nullptr && std::strcmp(leaks, "0") != 0 && *leaks != '\0';
+  calls_path = std::getenv("WARPWRIGHT_HOST_CALLS");
+}
+
+void write_calls() {
+  std::FILE* file = std::fopen(calls_path, "w");
+  if (file == nullptr) {
+    std::fprintf(stderr, "warpwright host runtime: cannot write WARPWRIGHT_HOST_CALLS=%s: %s\n",
+                 calls_path, std::strerror(errno));
+    return;
+  }
+  for (const testing::call_record& call : list_calls()) {
+    std::fprintf(file, "%s %llu\n", call.name.c_str(), static_cast<unsigned long long>(call.count));
+  }
+  std::fclose(file);
+}
+
+// Runs once, at the end of the process or when the library is unloaded: from then on every call
+// answers cudaErrorCudartUnloading. Workers get a bounded time to leave their current operation, so
+// that they do not run into memory that is being torn down.
+void unload() {
+  phase expected = phase::running;
+  if (!current_phase.compare_exchange_strong(expected, phase::unloading)) return;
+  runtime& rt = the_runtime();
+  std::vector<std::string> leaks;
+  {
+    runtime_lock lock(rt.mutex);
+    if (report_leaks) {
+      // Frees that are queued still count as frees: give them the same bounded time.
+      const auto limit = std::chrono::system_clock::now() + exit_patience;
+      while (rt.queued_frees > 0 &&
+             rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
+      }
+      leaks = describe_leaks(rt);
+    }
+    rt.dropping = true;
+    for (const auto& device : rt.devices) {
+      device->legacy->work_came.notify_all();
+      for (const auto& stream : device->streams) stream->work_came.notify_all();
+    }
+    for (std::condition_variable& lane : rt.lane_done) lane.notify_all();
+    const auto limit = std::chrono::system_clock::now() + exit_patience;
+    while (rt.workers > 0 && !this_thread.inside_callback &&
+           rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
+    }
+  }
+  if (calls_path != nullptr) write_calls();
+  if (!leaks.empty()) {
+    std::fprintf(stderr, "warpwright host runtime: %zu things were not freed or destroyed:\n",
+                 leaks.size());
+    for (const std::string& leak : leaks) std::fprintf(stderr, "  %s\n", leak.c_str());
+    std::fflush(nullptr);
+    _exit(leak_exit_status);
+  }
+}
+
+void in_child_after_fork() { current_phase.store(phase::forked); }
+
+runtime* create() {
+  race_blind blind;
+  auto* rt = new runtime;
+  read_environment(*rt);
+  make_devices(*rt);
+  pthread_atfork(nullptr, nullptr, in_child_after_fork);
+  std::atexit(unload);
+  return rt;
+}
+
+}  // namespace
+
+runtime& the_runtime() {
+  static runtime* const rt = create();
+  return *rt;
+}
+
+void refuse_environment(const char* variable, const char* value, const char* expected) {
+  std::fprintf(stderr, "warpwright host runtime: %s=%s: %s\n", variable, value, expected);
+  std::fflush(nullptr);
+  _exit(2);
+}
+
+void refresh_thread(runtime& rt) {
+  if (this_thread.generation == rt.generation) return;
+  const bool inside = this_thread.inside_callback;
+  this_thread = {cudaSuccess, 0, cudaStreamCaptureModeGlobal, rt.generation, inside};
+}
+
+std::vector<std::string> describe_leaks(runtime& rt) {
+  std::vector<std::string> lines;
+  for (const auto& [base, entry] : rt.allocations) {
+    if (entry.free_queued) continue;
+    const char* kind = "cudaMalloc";
+    switch (entry.kind) {
+      case allocation::family::device: kind = "cudaMalloc"; break;
+      case allocation::family::pool: kind = "cudaMallocAsync"; break;
+      case allocation::family::graph:
+        if (!entry.graph_live) continue;
+        kind = "graph memory";
+        break;
+      case allocation::family::managed: kind = "cudaMallocManaged"; break;
+      case allocation::family::pinned: kind = "cudaHostAlloc"; break;
+      case allocation::family::registered: kind = "cudaHostRegister"; break;
+      case allocation::family::vmm: kind = "cuMemMap"; break;
+    }
+    char line[160];
+    std::snprintf(line, sizeof line, "%s: %zu bytes at %p (allocation %llu)", kind, entry.bytes,
+                  reinterpret_cast<void*>(base), static_cast<unsigned long long>(entry.id));
+    lines.emplace_back(line);
+  }
+  const auto handle = [&lines](const char* kind, const void* value) {
+    char line[96];
+    std::snprintf(line, sizeof line, "%s %p", kind, value);
+    lines.emplace_back(line);
+  };
+  rt.streams.each([&](cudaStream_t h, const auto&) { handle("stream", h); });
+  rt.events.each([&](cudaEvent_t h, const auto&) { handle("event", h); });
+  rt.graphs.each([&](cudaGraph_t h, const auto& graph) {
+    if (graph->owned_by_user) handle("graph", h);
+  });
+  rt.execs.each([&](cudaGraphExec_t h, const auto&) { handle("graph exec", h); });
+  rt.pools.each([&](cudaMemPool_t h, const auto& pool) {
+    if (!pool->is_default) handle("memory pool", h);
+  });
+  describe_vmm_leaks(lines);
+  return lines;
+}
+
+void drain_for_reset(runtime& rt, runtime_lock& lock) {
+  rt.dropping = true;
+  for (const auto& device : rt.devices) {
+    device->legacy->closing = true;
+    device->legacy->work_came.notify_all();
+    for (const auto& stream : device->streams) {
+      stream->closing = true;
+      stream->work_came.notify_all();
+    }
+  }
+  for (std::condition_variable& lane : rt.lane_done) lane.notify_all();
+  while (rt.workers > 0) rt.worker_left.wait(lock.native());
+  rt.dropping = false;
+}
+
+void forget_device_objects(runtime& rt, device_state& device) {
+  rt.streams.each([&](cudaStream_t, const auto& stream) {
+    if (stream->device == &device) close_stream(rt, stream);
+  });
+  rt.streams.remove_if([&](const auto& stream) { return stream->device == &device; });
+  rt.events.remove_if([&](const auto& event) { return event->device == &device; });
+  std::vector<std::uintptr_t> live;
+  for (const auto& entry : rt.live_graph_memory) {
+    if (entry.second->device == &device) live.push_back(entry.first);
+  }
+  for (const std::uintptr_t base : live) end_graph_memory(rt, base);
+  free_device_allocations(rt, device);
+  device.current_pool = device.default_pool;
+  rt.pools.remove_if([&](const auto& pool) {
+    if (pool->device != &device) return false;
+    trim_pool(rt, *pool, 0);
+    return !pool->is_default;
+  });
+  device.peers.assign(device.peers.size(), false);
+}
+
+void forget_everything(runtime& rt) {
+  rt.captures.clear();
+  rt.live_graph_memory.clear();
+  rt.execs.take_all();
+  rt.nodes.take_all();
+  rt.graphs.take_all();
+  rt.events.take_all();
+  rt.streams.take_all();
+  rt.pools.take_all();
+  free_everything(rt);
+  forget_vmm(rt);
+  for (const auto& device : rt.devices) drop_address_range(*device);
+  rt.devices.clear();
+  rt.functions.clear();
+  rt.queued_frees = 0;
+  rt.operations_run = 0;
+  rt.generation.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace warpwright::host

@@ -1,0 +1,522 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams: in-order queues, each with a worker thread of its own, and the default streams' rules.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "graph.hpp"
+#include "runtime.hpp"
+
+namespace warpwright::host {
+namespace {
+
+constexpr int worker_spins = 200;  // a few microseconds before a worker sleeps
+constexpr int host_spins = 400;    // the same for a host thread that synchronises
+
+void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void forget_stream(stream_state& stream) {
+  auto& all = stream.device->streams;
+  all.erase(std::remove_if(all.begin(), all.end(),
+                           [&stream](const auto& entry) { return entry.get() == &stream; }),
+            all.end());
+}
+
+struct worker_argument {
+  runtime* rt;
+  std::shared_ptr<stream_state> stream;
+};
+
+class worker {
+ public:
+  worker(runtime& rt, stream_state& stream) : rt_(rt), stream_(stream) {}
+
+  void loop() {
+    for (;;) {
+      std::shared_ptr<operation> op = next();
+      if (op == nullptr) return;
+      execute(*op);
+      complete(std::move(op));
+    }
+  }
+
+ private:
+  bool stopping() const { return rt_.dropping; }
+
+  // The next operation with everything it waits for done; null when the worker is to leave.
+  std::shared_ptr<operation> next() {
+    for (int spin = 0; spin < worker_spins; ++spin) {
+      if (stream_.has_work.load(std::memory_order_relaxed)) break;
+      relax();
+    }
+    runtime_lock lock(rt_.mutex);
+    while (stream_.queue.empty() && !stream_.closing && !stopping()) {
+      stream_.worker_sleeps = true;
+      stream_.work_came.wait(lock.native());
+      stream_.worker_sleeps = false;
+    }
+    if (stopping()) drop_queue();
+    if (stream_.queue.empty()) {
+      stream_.worker_started = false;
+      if (stream_.closing) forget_stream(stream_);
+      --rt_.workers;
+      rt_.worker_left.notify_all();
+      return nullptr;
+    }
+    std::shared_ptr<operation> op = stream_.queue.front();
+    for (const auto& point : op->waits) {
+      while (!point->done.load(std::memory_order_relaxed) && !stopping()) {
+        ++rt_.lane_waiting[point->lane];
+        rt_.lane_done[point->lane].wait(lock.native());
+        --rt_.lane_waiting[point->lane];
+      }
+    }
+    drop_ = stopping() || stream_.device->sticky.load(std::memory_order_relaxed) != 0;
+    return op;
+  }
+
+  void execute(operation& op) {
+    acquire(&op.enqueued);
+    for (const auto& point : op.waits) acquire(&point->token);
+    if (!drop_ && op.what != nullptr) op.what->run();
+    release(&op.token);
+  }
+
+  void complete(std::shared_ptr<operation> op) {
+    runtime_lock lock(rt_.mutex);
+    stream_.queue.pop_front();
+    stream_.has_work.store(!stream_.queue.empty(), std::memory_order_relaxed);
+    op->waits.clear();
+    op->what.reset();
+    ++rt_.operations_run;
+    finish(rt_, *op);
+    op.reset();
+  }
+
+  // At the end of everything: what is queued counts as done, so that nobody waits for it.
+  void drop_queue() {
+    for (const auto& op : stream_.queue) {
+      op->waits.clear();
+      op->what.reset();
+      finish(rt_, *op);
+    }
+    stream_.queue.clear();
+  }
+
+  runtime& rt_;
+  stream_state& stream_;
+  bool drop_ = false;
+};
+
+void* worker_main(void* raw) {
+  runtime* rt = nullptr;
+  std::shared_ptr<stream_state> stream;
+  {
+    const race_blind blind;
+    auto* argument = static_cast<worker_argument*>(raw);
+    rt = argument->rt;
+    stream = std::move(argument->stream);
+    delete argument;
+  }
+  pthread_setname_np(pthread_self(), "ww-stream");
+  const device_access allowed;
+  worker(*rt, *stream).loop();
+  const race_blind last_reference;
+  stream.reset();
+  return nullptr;
+}
+
+void start_worker(runtime& rt, const std::shared_ptr<stream_state>& stream) {
+  auto* argument = new worker_argument{&rt, stream};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // The program's signal handlers run on the program's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int code = pthread_create(&thread, &attributes, worker_main, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (code != 0) {
+    delete argument;
+    throw std::bad_alloc();
+  }
+  stream->worker_started = true;
+  ++rt.workers;
+}
+
+// A thread's own default streams, one a device; they close when the thread ends.
+struct thread_streams {
+  std::uint64_t generation = 0;
+  std::map<device_state*, std::shared_ptr<stream_state>> by_device;
+
+  ~thread_streams() {
+    if (by_device.empty() || current_phase.load() != phase::running) return;
+    runtime& rt = the_runtime();
+    runtime_lock lock(rt.mutex);
+    if (generation == rt.generation) {
+      for (const auto& entry : by_device) close_stream(rt, entry.second);
+    }
+    by_device.clear();
+  }
+};
+
+std::shared_ptr<stream_state> per_thread_stream(runtime& rt) {
+  thread_local thread_streams mine;
+  if (mine.generation != rt.generation) {
+    mine.by_device.clear();
+    mine.generation = rt.generation;
+  }
+  device_state& device = current_device(rt);
+  auto& stream = mine.by_device[&device];
+  if (stream == nullptr) {
+    stream = make_stream(rt, device, stream_state::family::per_thread, cudaStreamDefault, 0);
+  }
+  return stream;
+}
+
+cudaError_t create_stream(runtime& rt, cudaStream_t* handle, unsigned flags, int priority) {
+  if (handle == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
+    return cudaErrorInvalidValue;
+  }
+  runtime_lock lock(rt.mutex);
+  // Priorities outside the range are clamped to it, as CUDA documents.
+  const int clamped = (std::max)(-5, (std::min)(0, priority));
+  *handle = rt.streams.add(make_stream(rt, current_device(rt), stream_state::family::created,
+                                       flags, clamped));
+  return cudaSuccess;
+}
+
+}  // namespace
+
+std::int64_t now_ns() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle,
+                                          null_stream null_means) {
+  if (handle == nullptr) {
+    handle = null_means == null_stream::legacy ? cudaStreamLegacy : cudaStreamPerThread;
+  }
+  if (handle == cudaStreamLegacy) return current_device(rt).legacy;
+  if (handle == cudaStreamPerThread) return per_thread_stream(rt);
+  return rt.streams.find(handle);
+}
+
+std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
+                                          stream_state::family kind, unsigned flags,
+                                          int priority) {
+  auto stream = std::make_shared<stream_state>();
+  stream->id = kind == stream_state::family::legacy ? 1 : rt.next_stream++;
+  stream->device = &device;
+  stream->kind = kind;
+  stream->flags = flags;
+  stream->priority = priority;
+  stream->lane = static_cast<unsigned>(stream->id % runtime::lanes);
+  if (kind != stream_state::family::legacy) device.streams.push_back(stream);
+  return stream;
+}
+
+void close_stream(runtime&, const std::shared_ptr<stream_state>& stream) {
+  stream->closing = true;
+  if (stream->worker_started) {
+    stream->work_came.notify_one();
+  } else {
+    forget_stream(*stream);
+  }
+}
+
+std::shared_ptr<milestone> pending(const stream_state& stream) {
+  if (stream.last == nullptr || stream.last->done.load(std::memory_order_relaxed)) return nullptr;
+  return stream.last;
+}
+
+std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
+                                   std::shared_ptr<const work> what,
+                                   std::vector<std::shared_ptr<milestone>> waits) {
+  auto op = std::make_shared<operation>();
+  op->lane = stream.lane;
+  op->what = std::move(what);
+  op->waits = std::move(waits);
+  if (stream.kind == stream_state::family::legacy) {
+    for (const auto& other : stream.device->streams) {
+      if (!other->blocking()) continue;
+      if (auto point = pending(*other)) op->waits.push_back(std::move(point));
+    }
+  } else if (stream.blocking()) {
+    if (auto point = pending(*stream.device->legacy)) op->waits.push_back(std::move(point));
+  }
+  if (!stream.worker_started) {
+    std::shared_ptr<stream_state> self;
+    if (stream.kind == stream_state::family::legacy) {
+      self = stream.device->legacy;
+    } else {
+      for (const auto& entry : stream.device->streams) {
+        if (entry.get() == &stream) self = entry;
+      }
+    }
+    start_worker(rt, self);
+  }
+  release(&op->enqueued);
+  stream.queue.push_back(op);
+  stream.last = op;
+  stream.has_work.store(true, std::memory_order_relaxed);
+  if (stream.worker_sleeps) stream.work_came.notify_one();
+  return op;
+}
+
+void finish(runtime& rt, milestone& point) {
+  point.finished_ns = now_ns();
+  point.done.store(true, std::memory_order_relaxed);
+  if (rt.lane_waiting[point.lane] > 0) rt.lane_done[point.lane].notify_all();
+}
+
+void wait_for(runtime& rt, runtime_lock& lock, const std::shared_ptr<milestone>& point) {
+  if (!point->done.load(std::memory_order_relaxed)) {
+    lock.native().unlock();
+    for (int spin = 0; spin < host_spins && !point->done.load(std::memory_order_relaxed); ++spin) {
+      relax();
+    }
+    lock.native().lock();
+    while (!point->done.load(std::memory_order_relaxed)) {
+      ++rt.lane_waiting[point->lane];
+      rt.lane_done[point->lane].wait(lock.native());
+      --rt.lane_waiting[point->lane];
+    }
+  }
+  acquire(&point->token);
+}
+
+void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device) {
+  std::vector<std::shared_ptr<milestone>> points;
+  if (device.legacy->last != nullptr) points.push_back(device.legacy->last);
+  for (const auto& stream : device.streams) {
+    if (stream->last != nullptr) points.push_back(stream->last);
+  }
+  for (const auto& point : points) wait_for(rt, lock, point);
+}
+
+}  // namespace warpwright::host
+
+using namespace warpwright::host;
+
+WARPWRIGHT_API cudaError_t cudaStreamCreate(cudaStream_t* handle) {
+  static call_site site{"cudaStreamCreate"};
+  return api(site, needs::device,
+             [&](runtime& rt) { return create_stream(rt, handle, cudaStreamDefault, 0); });
+}
+
+WARPWRIGHT_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
+  static call_site site{"cudaStreamCreateWithFlags"};
+  return api(site, needs::device,
+             [&](runtime& rt) { return create_stream(rt, handle, flags, 0); });
+}
+
+WARPWRIGHT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags,
+                                                        int priority) {
+  static call_site site{"cudaStreamCreateWithPriority"};
+  return api(site, needs::device,
+             [&](runtime& rt) { return create_stream(rt, handle, flags, priority); });
+}
+
+WARPWRIGHT_API cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  static call_site site{"cudaStreamDestroy"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const std::shared_ptr<stream_state> stream = rt.streams.remove(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (stream->capture != nullptr) abandon_capture(rt, stream);
+    close_stream(rt, stream);
+    return cudaSuccess;
+  });
+}
+
+static cudaError_t stream_synchronize(null_stream null_means, cudaStream_t handle) {
+  static call_site site{"cudaStreamSynchronize"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (stream->capture != nullptr) {
+      break_capture(*stream->capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (stream->kind == stream_state::family::legacy) {
+      // The legacy stream is done when the blocking streams it would wait for are.
+      std::vector<std::shared_ptr<milestone>> points;
+      if (stream->last != nullptr) points.push_back(stream->last);
+      for (const auto& other : stream->device->streams) {
+        if (other->blocking() && other->last != nullptr) points.push_back(other->last);
+      }
+      for (const auto& point : points) wait_for(rt, lock, point);
+    } else if (stream->last != nullptr) {
+      wait_for(rt, lock, std::shared_ptr<milestone>(stream->last));
+    }
+    trim_pools_after_sync(rt);
+    return sticky_error(rt);
+  });
+}
+WARPWRIGHT_STREAM_API(cudaStreamSynchronize, _ptsz, stream_synchronize, (cudaStream_t stream),
+                      (stream))
+
+static cudaError_t stream_query(null_stream null_means, cudaStream_t handle) {
+  static call_site site{"cudaStreamQuery"};
+  return api(site, needs::device, [&](runtime& rt) {
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (stream->capture != nullptr) {
+      break_capture(*stream->capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (pending(*stream) != nullptr) return cudaErrorNotReady;
+    if (stream->kind == stream_state::family::legacy) {
+      for (const auto& other : stream->device->streams) {
+        if (other->blocking() && pending(*other) != nullptr) return cudaErrorNotReady;
+      }
+    }
+    if (stream->last != nullptr) acquire(&stream->last->token);
+    return cudaSuccess;
+  });
+}
+WARPWRIGHT_STREAM_API(cudaStreamQuery, _ptsz, stream_query, (cudaStream_t stream), (stream))
+
+namespace {
+
+// What asking about a capturing stream does; not all questions are allowed there.
+enum class while_capturing { answers, refuses_broken, breaks };
+
+// The calls that only read something off a stream.
+template <class Read>
+cudaError_t read_stream(call_site& site, null_stream null_means, cudaStream_t handle, bool has_place,
+                        while_capturing manner, Read&& read) {
+  return api(site, needs::device, [&](runtime& rt) {
+    if (!has_place) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (stream->capture != nullptr && manner == while_capturing::breaks) {
+      break_capture(*stream->capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    if (stream->capture != nullptr && manner == while_capturing::refuses_broken) {
+      if (const cudaError_t code = capture_usable(*stream)) return code;
+    }
+    read(*stream);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t get_flags(null_stream null_means, cudaStream_t handle, unsigned* flags) {
+  static call_site site{"cudaStreamGetFlags"};
+  return read_stream(site, null_means, handle, flags != nullptr, while_capturing::breaks,
+                     [flags](const stream_state& stream) { *flags = stream.flags; });
+}
+
+cudaError_t get_priority(null_stream null_means, cudaStream_t handle, int* priority) {
+  static call_site site{"cudaStreamGetPriority"};
+  return read_stream(site, null_means, handle, priority != nullptr,
+                     while_capturing::refuses_broken,
+                     [priority](const stream_state& stream) { *priority = stream.priority; });
+}
+
+cudaError_t get_id(null_stream null_means, cudaStream_t handle, unsigned long long* id) {
+  static call_site site{"cudaStreamGetId"};
+  return read_stream(
+      site, null_means, handle, id != nullptr, while_capturing::breaks,
+      [id](const stream_state& stream) {
+        // Default streams exist once a device: their ids differ by device.
+        *id = stream.kind == stream_state::family::legacy
+                  ? (static_cast<unsigned long long>(stream.device->ordinal) << 48) + 1
+                  : stream.id;
+      });
+}
+
+cudaError_t get_device(null_stream null_means, cudaStream_t handle, int* device) {
+  static call_site site{"cudaStreamGetDevice"};
+  return read_stream(site, null_means, handle, device != nullptr, while_capturing::answers,
+                     [device](const stream_state& stream) { *device = stream.device->ordinal; });
+}
+
+class callback_work final : public work {
+ public:
+  callback_work(cudaStreamCallback_t function, cudaStream_t stream, void* data,
+                const device_state& device)
+      : function_(function), stream_(stream), data_(data), device_(device) {}
+  void run() const override {
+    const device_access none(false);
+    this_thread.inside_callback = true;
+    function_(stream_, static_cast<cudaError_t>(device_.sticky.load(std::memory_order_relaxed)),
+              data_);
+    this_thread.inside_callback = false;
+  }
+
+ private:
+  cudaStreamCallback_t function_;
+  cudaStream_t stream_;
+  void* data_;
+  const device_state& device_;
+};
+
+cudaError_t add_callback(null_stream null_means, cudaStream_t handle,
+                         cudaStreamCallback_t function, void* data, unsigned flags) {
+  static call_site site{"cudaStreamAddCallback"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (function == nullptr || flags != 0) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (stream->capture != nullptr) {
+      break_capture(*stream->capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    return submit(rt, *stream, cudaGraphNodeTypeHost,
+                  std::make_shared<callback_work>(function, handle, data, *stream->device));
+  });
+}
+
+cudaError_t launch_host_function(null_stream null_means, cudaStream_t handle, cudaHostFn_t function,
+                                 void* data) {
+  static call_site site{"cudaLaunchHostFunc"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (function == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    const auto stream = find_stream(rt, handle, null_means);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return submit(rt, *stream, cudaGraphNodeTypeHost, std::make_shared<host_work>(function, data));
+  });
+}
+
+}  // namespace
+
+WARPWRIGHT_STREAM_API(cudaStreamGetFlags, _ptsz, get_flags, (cudaStream_t stream, unsigned* flags),
+                      (stream, flags))
+WARPWRIGHT_STREAM_API(cudaStreamGetPriority, _ptsz, get_priority,
+                      (cudaStream_t stream, int* priority), (stream, priority))
+WARPWRIGHT_STREAM_API(cudaStreamGetId, _ptsz, get_id, (cudaStream_t stream, unsigned long long* id),
+                      (stream, id))
+WARPWRIGHT_STREAM_API(cudaStreamGetDevice, _ptsz, get_device, (cudaStream_t stream, int* device),
+                      (stream, device))
+WARPWRIGHT_STREAM_API(cudaStreamAddCallback, _ptsz, add_callback,
+                      (cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                       unsigned flags),
+                      (stream, callback, data, flags))
+WARPWRIGHT_STREAM_API(cudaLaunchHostFunc, _ptsz, launch_host_function,
+                      (cudaStream_t stream, cudaHostFn_t function, void* data),
+                      (stream, function, data))

@@ -1,0 +1,623 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Driver functions, found by name through the runtime: virtual memory management and the little
+// around it. Physical memory is a range of one file a device, so that a handle mapped at a second
+// address shows the same bytes there.
+#include <cuda.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "calls.hpp"
+#include "runtime.hpp"
+
+namespace warpwright::host {
+namespace {
+
+constexpr std::size_t granularity = std::size_t{2} << 20;
+constexpr std::size_t filled_bytes = std::size_t{32} << 20;  // of a handle's fresh memory
+constexpr int fresh_byte = 0xff;
+constexpr std::uint64_t context_family = std::uint64_t{7} << 40;
+
+struct physical {
+  device_state* device = nullptr;
+  std::size_t bytes = 0;
+  std::size_t offset = 0;  // in the device's file
+  CUmemAllocationProp properties = {};
+  unsigned handles = 1;    // cuMemCreate and cuMemRetainAllocationHandle
+  unsigned mappings = 0;
+};
+
+struct mapping {
+  std::size_t bytes = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  std::size_t offset = 0;
+  CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+};
+
+struct device_file {
+  int descriptor = -1;
+  std::size_t end = 0;
+};
+
+struct vmm_state {
+  std::map<device_state*, device_file> files;
+  std::map<CUmemGenericAllocationHandle, physical> handles;
+  std::map<std::uintptr_t, std::size_t> reservations;
+  std::map<std::uintptr_t, mapping> mappings;
+  CUmemGenericAllocationHandle next = 0x1000;  // never reused
+};
+
+// Guarded by the runtime's lock, never destroyed.
+vmm_state& vmm() {
+  static vmm_state* const state = new vmm_state;
+  return *state;
+}
+
+CUresult as_driver(cudaError_t code) { return static_cast<CUresult>(code); }
+
+// Driver functions are counted and fail like the runtime's, but leave the last error alone.
+template <class Body>
+CUresult driver(call_site& site, Body&& body) noexcept {
+  try {
+    const cudaError_t stopped = enter(site, needs::device);
+    if (stopped != cudaSuccess) return as_driver(stopped);
+    runtime& rt = the_runtime();
+    runtime_lock lock(rt.mutex);
+    return body(rt);
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+bool aligned(std::uint64_t value) { return value % granularity == 0; }
+
+device_state* device_at(runtime& rt, int ordinal) {
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) return nullptr;
+  return rt.devices[static_cast<std::size_t>(ordinal)].get();
+}
+
+CUresult check_properties(runtime& rt, const CUmemAllocationProp* properties) {
+  if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (device_at(rt, properties->location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// A range of the device's file; ranges are not reused, their pages are given back.
+bool take_file_range(device_state& device, std::size_t bytes, std::size_t& offset) {
+  device_file& file = vmm().files[&device];
+  if (file.descriptor < 0) {
+    file.descriptor = memfd_create("warpwright-device-memory", MFD_CLOEXEC);
+    if (file.descriptor < 0) return false;
+  }
+  if (ftruncate(file.descriptor, static_cast<off_t>(file.end + bytes)) != 0) return false;
+  offset = file.end;
+  file.end += bytes;
+  static const auto* const pattern = [] {
+    auto* block = new std::array<unsigned char, 256 * 1024>;
+    block->fill(static_cast<unsigned char>(fresh_byte));
+    return block;
+  }();
+  for (std::size_t done = 0; done < (std::min)(bytes, filled_bytes); done += pattern->size()) {
+    if (pwrite(file.descriptor, pattern->data(), pattern->size(),
+               static_cast<off_t>(offset + done)) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void drop_unused(CUmemGenericAllocationHandle handle) {
+  const auto it = vmm().handles.find(handle);
+  if (it == vmm().handles.end() || it->second.handles > 0 || it->second.mappings > 0) return;
+  const physical& memory = it->second;
+  const int descriptor = vmm().files[memory.device].descriptor;
+  fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(memory.offset), static_cast<off_t>(memory.bytes));
+  give_device_memory(*memory.device, memory.bytes);
+  vmm().handles.erase(it);
+}
+
+void make_inaccessible(std::uintptr_t base, std::size_t bytes) {
+  mmap(reinterpret_cast<void*>(base), bytes, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+// Calls `visit` for each mapping when [base, base + bytes) is made of whole mappings.
+template <class Visit>
+bool each_whole_mapping(std::uintptr_t base, std::size_t bytes, Visit&& visit) {
+  auto& mappings = vmm().mappings;
+  std::uintptr_t at = base;
+  for (auto it = mappings.find(base); at < base + bytes; ++it) {
+    if (it == mappings.end() || it->first != at || it->second.bytes > base + bytes - at) {
+      return false;
+    }
+    at += it->second.bytes;
+  }
+  for (at = base; at < base + bytes;) {
+    const auto it = mappings.find(at);
+    at += it->second.bytes;
+    visit(it);
+  }
+  return true;
+}
+
+// ---- the functions
+
+CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignment,
+                             CUdeviceptr wanted, unsigned long long flags) {
+  static call_site site{"cuMemAddressReserve"};
+  return driver(site, [&](runtime&) {
+    if (pointer == nullptr || bytes == 0 || !aligned(bytes) || flags != 0 ||
+        (alignment & (alignment - 1)) != 0) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    const std::size_t step = (std::max)(alignment, granularity);
+    const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (wanted != 0 && wanted % step == 0) {
+      void* const at = mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
+                            kind | MAP_FIXED_NOREPLACE, -1, 0);
+      if (at == reinterpret_cast<void*>(wanted)) {
+        vmm().reservations.emplace(wanted, bytes);
+        *pointer = wanted;
+        return CUDA_SUCCESS;
+      }
+      if (at != MAP_FAILED) munmap(at, bytes);
+    }
+    void* const raw = mmap(nullptr, bytes + step, PROT_NONE, kind, -1, 0);
+    if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    // Cut the aligned part out of the larger piece.
+    const auto start = reinterpret_cast<std::uintptr_t>(raw);
+    const std::uintptr_t base = (start + step - 1) / step * step;
+    if (base > start) munmap(raw, base - start);
+    const std::size_t rest = start + bytes + step - (base + bytes);
+    if (rest > 0) munmap(reinterpret_cast<void*>(base + bytes), rest);
+    vmm().reservations.emplace(base, bytes);
+    *pointer = base;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_address_free(CUdeviceptr pointer, size_t bytes) {
+  static call_site site{"cuMemAddressFree"};
+  return driver(site, [&](runtime&) {
+    const auto it = vmm().reservations.find(pointer);
+    if (it == vmm().reservations.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+    const auto inside = vmm().mappings.lower_bound(pointer);
+    if (inside != vmm().mappings.end() && inside->first < pointer + bytes) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    munmap(reinterpret_cast<void*>(pointer), bytes);
+    vmm().reservations.erase(it);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes,
+                    const CUmemAllocationProp* properties, unsigned long long flags) {
+  static call_site site{"cuMemCreate"};
+  return driver(site, [&](runtime& rt) {
+    if (handle == nullptr || bytes == 0 || !aligned(bytes) || flags != 0) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (const CUresult code = check_properties(rt, properties)) return code;
+    physical memory;
+    memory.device = device_at(rt, properties->location.id);
+    memory.bytes = bytes;
+    memory.properties = *properties;
+    if (!take_device_memory(rt, *memory.device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!take_file_range(*memory.device, bytes, memory.offset)) {
+      give_device_memory(*memory.device, bytes);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *handle = vmm().next++;
+    vmm().handles.emplace(*handle, memory);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_release(CUmemGenericAllocationHandle handle) {
+  static call_site site{"cuMemRelease"};
+  return driver(site, [&](runtime&) {
+    const auto it = vmm().handles.find(handle);
+    if (it == vmm().handles.end() || it->second.handles == 0) return CUDA_ERROR_INVALID_VALUE;
+    --it->second.handles;
+    drop_unused(handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_retain(CUmemGenericAllocationHandle* handle, void* address) {
+  static call_site site{"cuMemRetainAllocationHandle"};
+  return driver(site, [&](runtime&) {
+    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    auto it = vmm().mappings.upper_bound(at);
+    if (it == vmm().mappings.begin()) return CUDA_ERROR_INVALID_VALUE;
+    --it;
+    if (at - it->first >= it->second.bytes) return CUDA_ERROR_INVALID_VALUE;
+    ++vmm().handles.at(it->second.handle).handles;
+    *handle = it->second.handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_map(CUdeviceptr pointer, size_t bytes, size_t offset,
+                 CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  static call_site site{"cuMemMap"};
+  return driver(site, [&](runtime& rt) {
+    const auto memory = vmm().handles.find(handle);
+    if (flags != 0 || bytes == 0 || !aligned(pointer) || !aligned(bytes) || !aligned(offset) ||
+        memory == vmm().handles.end() || memory->second.handles == 0 ||
+        offset > memory->second.bytes || bytes > memory->second.bytes - offset) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    auto reservation = vmm().reservations.upper_bound(pointer);
+    if (reservation == vmm().reservations.begin()) return CUDA_ERROR_INVALID_VALUE;
+    --reservation;
+    if (pointer + bytes > reservation->first + reservation->second) return CUDA_ERROR_INVALID_VALUE;
+    const auto next = vmm().mappings.lower_bound(pointer);
+    if (next != vmm().mappings.end() && next->first < pointer + bytes) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (next != vmm().mappings.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second.bytes > pointer) return CUDA_ERROR_INVALID_VALUE;
+    }
+    const int descriptor = vmm().files[memory->second.device].descriptor;
+    void* const at = mmap(reinterpret_cast<void*>(pointer), bytes, PROT_NONE,
+                          MAP_SHARED | MAP_FIXED, descriptor,
+                          static_cast<off_t>(memory->second.offset + offset));
+    if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    ++memory->second.mappings;
+    mapping entry;
+    entry.bytes = bytes;
+    entry.handle = handle;
+    entry.offset = offset;
+    vmm().mappings.emplace(pointer, entry);
+    allocation known;
+    known.kind = allocation::family::vmm;
+    known.base = pointer;
+    known.bytes = bytes;
+    known.mapped_bytes = bytes;
+    known.device = memory->second.device;
+    known.accessible = false;  // until cuMemSetAccess
+    add_allocation(rt, known);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_unmap(CUdeviceptr pointer, size_t bytes) {
+  static call_site site{"cuMemUnmap"};
+  return driver(site, [&](runtime& rt) {
+    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    const bool whole = each_whole_mapping(pointer, bytes, [&](auto it) {
+      const CUmemGenericAllocationHandle handle = it->second.handle;
+      make_inaccessible(it->first, it->second.bytes);
+      rt.allocations.erase(it->first);
+      vmm().mappings.erase(it);
+      --vmm().handles.at(handle).mappings;
+      drop_unused(handle);
+    });
+    return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc* list,
+                        size_t count) {
+  static call_site site{"cuMemSetAccess"};
+  return driver(site, [&](runtime& rt) {
+    if (list == nullptr || count == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+      if (device_at(rt, list[i].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    }
+    bool done = true;
+    const bool whole = each_whole_mapping(pointer, bytes, [&](auto it) {
+      // All devices are this CPU: the owner's access is what counts.
+      for (std::size_t i = 0; i < count; ++i) {
+        if (list[i].location.id == rt.allocations.at(it->first).device->ordinal) {
+          it->second.access = list[i].flags;
+        }
+      }
+      const CUmemAccess_flags access = it->second.access;
+      const int protection = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+                             : access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
+                                                                          : PROT_NONE;
+      done = protect_device_pages(it->first, it->second.bytes, protection) && done;
+      rt.allocations.at(it->first).accessible = protection != PROT_NONE;
+    });
+    if (!whole) return CUDA_ERROR_INVALID_VALUE;
+    return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+CUresult mem_get_access(unsigned long long* flags, const CUmemLocation* location,
+                        CUdeviceptr pointer) {
+  static call_site site{"cuMemGetAccess"};
+  return driver(site, [&](runtime& rt) {
+    if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const allocation* entry = find_allocation(rt, reinterpret_cast<const void*>(pointer));
+    if (entry == nullptr || entry->kind != allocation::family::vmm ||
+        location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    const CUmemAccess_flags access = location->id == entry->device->ordinal
+                                         ? vmm().mappings.at(entry->base).access
+                                         : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    *flags = static_cast<unsigned long long>(access);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_get_granularity(size_t* bytes, const CUmemAllocationProp* properties,
+                             CUmemAllocationGranularity_flags) {
+  static call_site site{"cuMemGetAllocationGranularity"};
+  return driver(site, [&](runtime& rt) {
+    if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult code = check_properties(rt, properties)) return code;
+    *bytes = granularity;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult mem_get_properties(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
+  static call_site site{"cuMemGetAllocationPropertiesFromHandle"};
+  return driver(site, [&](runtime&) {
+    const auto it = vmm().handles.find(handle);
+    if (properties == nullptr || it == vmm().handles.end()) return CUDA_ERROR_INVALID_VALUE;
+    *properties = it->second.properties;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUcontext context_of(int ordinal) {
+  return reinterpret_cast<CUcontext>(context_family + 0x100 +
+                                     16 * static_cast<std::uint64_t>(ordinal));
+}
+
+CUresult init(unsigned flags) { return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+
+CUresult driver_version(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+CUresult device_get(CUdevice* device, int ordinal) {
+  static call_site site{"cuDeviceGet"};
+  return driver(site, [&](runtime& rt) {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (device_at(rt, ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult device_get_count(int* count) {
+  static call_site site{"cuDeviceGetCount"};
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const cudaError_t stopped = enter(site, needs::nothing);
+  if (stopped != cudaSuccess) return as_driver(stopped);
+  *count = static_cast<int>(the_runtime().devices.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult device_get_attribute(int* value, CUdevice_attribute which, CUdevice ordinal) {
+  static call_site site{"cuDeviceGetAttribute"};
+  return driver(site, [&](runtime& rt) {
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const device_state* device = device_at(rt, ordinal);
+    if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    if (which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
+      *value = 1;
+      return CUDA_SUCCESS;
+    }
+    if (which == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) {
+      *value = 0;
+      return CUDA_SUCCESS;
+    }
+    // The two enumerations agree in everything the runtime knows.
+    return as_driver(
+        device_attribute(*device, static_cast<cudaDeviceAttr>(static_cast<int>(which)), *value));
+  });
+}
+
+CUresult context_get_current(CUcontext* context) {
+  static call_site site{"cuCtxGetCurrent"};
+  return driver(site, [&](runtime&) {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *context = context_of(this_thread.device);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult context_get_device(CUdevice* device) {
+  static call_site site{"cuCtxGetDevice"};
+  return driver(site, [&](runtime&) {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *device = this_thread.device;
+    return CUDA_SUCCESS;
+  });
+}
+
+struct driver_error {
+  CUresult code;
+  const char* name;
+};
+
+constexpr driver_error driver_errors[] = {
+    {CUDA_SUCCESS, "CUDA_SUCCESS"},
+    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+    {CUDA_ERROR_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED"},
+    {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+    {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+    {CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+    {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM"},
+    {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+    {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE"},
+    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+    {CUDA_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT"},
+    {CUDA_ERROR_ASSERT, "CUDA_ERROR_ASSERT"},
+    {CUDA_ERROR_ILLEGAL_INSTRUCTION, "CUDA_ERROR_ILLEGAL_INSTRUCTION"},
+    {CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS"},
+    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+    {CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED"},
+    {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+    {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+    {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN"},
+};
+
+CUresult get_error_name(CUresult code, const char** text) {
+  if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (const driver_error& entry : driver_errors) {
+    if (entry.code == code) {
+      *text = entry.name;
+      return CUDA_SUCCESS;
+    }
+  }
+  *text = nullptr;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult get_error_string(CUresult code, const char** text) {
+  const CUresult found = get_error_name(code, text);
+  if (found == CUDA_SUCCESS) *text = cudaGetErrorString(static_cast<cudaError_t>(code));
+  return found;
+}
+
+struct entry_point {
+  const char* name;
+  void* function;
+};
+
+template <class Function>
+entry_point entry(const char* name, Function* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+void* find_entry_point(const char* name) {
+  const entry_point table[] = {
+      entry("cuInit", init),
+      entry("cuDriverGetVersion", driver_version),
+      entry("cuDeviceGet", device_get),
+      entry("cuDeviceGetCount", device_get_count),
+      entry("cuDeviceGetAttribute", device_get_attribute),
+      entry("cuCtxGetCurrent", context_get_current),
+      entry("cuCtxGetDevice", context_get_device),
+      entry("cuGetErrorName", get_error_name),
+      entry("cuGetErrorString", get_error_string),
+      entry("cuMemAddressReserve", mem_address_reserve),
+      entry("cuMemAddressFree", mem_address_free),
+      entry("cuMemCreate", mem_create),
+      entry("cuMemRelease", mem_release),
+      entry("cuMemRetainAllocationHandle", mem_retain),
+      entry("cuMemMap", mem_map),
+      entry("cuMemUnmap", mem_unmap),
+      entry("cuMemSetAccess", mem_set_access),
+      entry("cuMemGetAccess", mem_get_access),
+      entry("cuMemGetAllocationGranularity", mem_get_granularity),
+      entry("cuMemGetAllocationPropertiesFromHandle", mem_get_properties),
+  };
+  for (const entry_point& known : table) {
+    if (std::strcmp(known.name, name) == 0) return known.function;
+  }
+  return nullptr;
+}
+
+cudaError_t look_up(const char* name, void** function, unsigned long long flags,
+                    cudaDriverEntryPointQueryResult* status) {
+  if (name == nullptr || *name == '\0' || function == nullptr ||
+      flags > cudaEnablePerThreadDefaultStream) {
+    return cudaErrorInvalidValue;
+  }
+  *function = find_entry_point(name);
+  if (status != nullptr) {
+    *status = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void forget_vmm(runtime&) {
+  vmm_state& state = vmm();
+  for (const auto& [base, bytes] : state.reservations) {
+    munmap(reinterpret_cast<void*>(base), bytes);
+  }
+  for (const auto& file : state.files) close(file.second.descriptor);
+  const CUmemGenericAllocationHandle next = state.next;
+  state = {};
+  state.next = next;
+}
+
+void describe_vmm_leaks(std::vector<std::string>& lines) {
+  char line[160];
+  for (const auto& [base, bytes] : vmm().reservations) {
+    std::snprintf(line, sizeof line, "cuMemAddressReserve: %zu bytes at %p", bytes,
+                  reinterpret_cast<void*>(base));
+    lines.emplace_back(line);
+  }
+  for (const auto& [handle, memory] : vmm().handles) {
+    if (memory.handles == 0) continue;  // its mapping is listed already
+    std::snprintf(line, sizeof line, "cuMemCreate: %zu bytes, handle %#llx", memory.bytes, handle);
+    lines.emplace_back(line);
+  }
+}
+
+}  // namespace warpwright::host
+
+using namespace warpwright::host;
+
+namespace {
+
+cudaError_t get_entry_point(null_stream, const char* name, void** function,
+                            unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+  static call_site site{"cudaGetDriverEntryPoint"};
+  return api(site, needs::nothing,
+             [&](runtime&) { return look_up(name, function, flags, status); });
+}
+
+cudaError_t get_entry_point_by_version(null_stream, const char* name, void** function,
+                                       unsigned version, unsigned long long flags,
+                                       cudaDriverEntryPointQueryResult* status) {
+  static call_site site{"cudaGetDriverEntryPointByVersion"};
+  return api(site, needs::nothing, [&](runtime&) {
+    const cudaError_t code = look_up(name, function, flags, status);
+    constexpr unsigned oldest = 10020;  // virtual memory management's first release
+    if (code == cudaSuccess && *function != nullptr &&
+        (version < oldest || version > CUDART_VERSION)) {
+      *function = nullptr;
+      if (status != nullptr) *status = cudaDriverEntryPointVersionNotSufficent;
+    }
+    return code;
+  });
+}
+
+}  // namespace
+
+WARPWRIGHT_STREAM_API(cudaGetDriverEntryPoint, _ptsz, get_entry_point,
+                      (const char* name, void** function, unsigned long long flags,
+                       cudaDriverEntryPointQueryResult* status),
+                      (name, function, flags, status))
+WARPWRIGHT_STREAM_API(cudaGetDriverEntryPointByVersion, _ptsz, get_entry_point_by_version,
+                      (const char* name, void** function, unsigned version,
+                       unsigned long long flags, cudaDriverEntryPointQueryResult* status),
+                      (name, function, version, flags, status))

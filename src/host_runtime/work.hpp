@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kinds of work that streams and graphs are made of.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <warpwright/core/detail/host_launch.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "objects.hpp"
+
+namespace warpwright::host {
+
+/// A kernel with its arguments as they were at the launch.
+class kernel_work final : public work {
+ public:
+  explicit kernel_work(const warpwright_host_kernel& kernel);
+  ~kernel_work() override;
+  kernel_work(const kernel_work&) = delete;
+  kernel_work& operator=(const kernel_work&) = delete;
+  void run() const override;
+
+  const void* function() const noexcept { return kernel_.function; }
+  const char* name() const noexcept { return name_.c_str(); }
+  unsigned long long size() const noexcept { return kernel_.size; }
+  const void* arguments() const noexcept { return arguments_; }
+  const warpwright_host_kernel& kernel() const noexcept { return kernel_; }
+
+ private:
+  warpwright_host_kernel kernel_;
+  std::string name_;
+  void* arguments_;
+};
+
+/// A copy of up to three dimensions; rows of `width` bytes.
+struct copy_shape {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t width = 0, height = 1, depth = 1;
+  std::size_t to_pitch = 0, from_pitch = 0;
+  std::size_t to_slice = 0, from_slice = 0;
+  cudaMemcpyKind kind = cudaMemcpyDefault;  // as found, never cudaMemcpyDefault after checks
+  int to_device = -1, from_device = -1;     // -1: host
+};
+
+void run_copy(const copy_shape& shape);
+
+class copy_work final : public work {
+ public:
+  explicit copy_work(const copy_shape& shape, std::unique_ptr<std::byte[]> staged = nullptr)
+      : shape_(shape), staged_(std::move(staged)) {}
+  void run() const override;
+  const copy_shape& shape() const noexcept { return shape_; }
+
+ private:
+  copy_shape shape_;
+  std::unique_ptr<std::byte[]> staged_;  // the pageable source's bytes, taken at the call
+};
+
+struct fill_shape {
+  std::byte* to = nullptr;
+  unsigned value = 0;
+  unsigned element_bytes = 1;  // 1, 2 or 4
+  std::size_t width = 0;       // elements a row
+  std::size_t height = 1;
+  std::size_t pitch = 0;       // bytes
+};
+
+class fill_work final : public work {
+ public:
+  explicit fill_work(const fill_shape& shape) : shape_(shape) {}
+  void run() const override;
+  const fill_shape& shape() const noexcept { return shape_; }
+
+ private:
+  fill_shape shape_;
+};
+
+/// A user's host function: runs without access to device memory and may not call the runtime.
+class host_work final : public work {
+ public:
+  host_work(cudaHostFn_t function, void* data) : function_(function), data_(data) {}
+  void run() const override;
+  cudaHostNodeParams params() const noexcept { return {function_, data_}; }
+
+ private:
+  cudaHostFn_t function_;
+  void* data_;
+};
+
+}  // namespace warpwright::host

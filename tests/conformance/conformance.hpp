@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the conformance tests share. They call the CUDA runtime API and nothing of the library but its
+// launch seam, so that one source asks the host runtime and a GPU the same questions.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <warpwright/core/launch.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace conformance {
+
+namespace ww = warpwright;
+
+/// Checks what a call answered, and that the last error is what CUDA makes of it: recorded once,
+/// peeked without effect, cleared by reading; "not ready" is not recorded.
+inline void check_answer(cudaError_t answered, cudaError_t expected, const char* call, int line) {
+  INFO("line " << line << ": " << call);
+  CHECK(std::string(cudaGetErrorName(answered)) == cudaGetErrorName(expected));
+  const cudaError_t recorded = expected == cudaErrorNotReady ? cudaSuccess : expected;
+  CHECK(std::string(cudaGetErrorName(cudaPeekAtLastError())) == cudaGetErrorName(recorded));
+  CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == cudaGetErrorName(recorded));
+  CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == "cudaSuccess");
+}
+
+#define ANSWERS(call, expected) ::conformance::check_answer((call), (expected), #call, __LINE__)
+#define SUCCEEDS(call) ANSWERS(call, cudaSuccess)
+
+/// Holds a stream up until it is opened.
+class gate {
+ public:
+  gate() = default;
+  ~gate() { open(); }
+  gate(const gate&) = delete;
+  gate& operator=(const gate&) = delete;
+
+  cudaError_t block(cudaStream_t stream) { return cudaLaunchHostFunc(stream, &gate::wait, this); }
+  void open() { open_.store(true); }
+
+ private:
+  static void CUDART_CB wait(void* self) {
+    while (!static_cast<gate*>(self)->open_.load()) std::this_thread::yield();
+  }
+  std::atomic<bool> open_{false};
+};
+
+/// Streams, events and memory that are given back whatever the test does. The order of members in a
+/// test matters: a gate goes first, so that it is opened last.
+class stream {
+ public:
+  explicit stream(unsigned flags = cudaStreamNonBlocking) {
+    REQUIRE(cudaStreamCreateWithFlags(&handle_, flags) == cudaSuccess);
+  }
+  ~stream() {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(handle_, &status) == cudaSuccess &&
+        status != cudaStreamCaptureStatusNone) {
+      cudaGraph_t graph = nullptr;
+      if (cudaStreamEndCapture(handle_, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+    }
+    cudaStreamDestroy(handle_);
+    cudaGetLastError();
+  }
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  operator cudaStream_t() const { return handle_; }
+
+ private:
+  cudaStream_t handle_ = nullptr;
+};
+
+class event {
+ public:
+  explicit event(unsigned flags = cudaEventDisableTiming) {
+    REQUIRE(cudaEventCreateWithFlags(&handle_, flags) == cudaSuccess);
+  }
+  ~event() {
+    cudaEventDestroy(handle_);
+    cudaGetLastError();
+  }
+  event(const event&) = delete;
+  event& operator=(const event&) = delete;
+  operator cudaEvent_t() const { return handle_; }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+template <class T>
+class device_memory {
+ public:
+  explicit device_memory(std::size_t count) : count_(count) {
+    REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)) == cudaSuccess);
+  }
+  ~device_memory() {
+    cudaFree(data_);
+    cudaGetLastError();
+  }
+  device_memory(const device_memory&) = delete;
+  device_memory& operator=(const device_memory&) = delete;
+  T* data() const { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+  std::vector<T> fetch() const {
+    std::vector<T> values(count_);
+    REQUIRE(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost) == cudaSuccess);
+    return values;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+template <class T>
+class pinned_memory {
+ public:
+  explicit pinned_memory(std::size_t count) : count_(count) {
+    REQUIRE(cudaMallocHost(reinterpret_cast<void**>(&data_), count * sizeof(T)) == cudaSuccess);
+  }
+  ~pinned_memory() {
+    cudaFreeHost(data_);
+    cudaGetLastError();
+  }
+  pinned_memory(const pinned_memory&) = delete;
+  pinned_memory& operator=(const pinned_memory&) = delete;
+  T* data() const { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+/// y[i] = y[i] * factor + i
+struct scale_and_add {
+  float* y;
+  float factor;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+    y[i] = y[i] * factor + static_cast<float>(i);
+  }
+};
+
+/// y[i] = i
+struct write_index {
+  float* y;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { y[i] = static_cast<float>(i); }
+};
+
+/// y[i] = value
+struct fill_with {
+  float* y;
+  float value;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { y[i] = value; }
+};
+
+/// y[i] += x[i]
+struct add_to {
+  float* y;
+  const float* x;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { y[i] += x[i]; }
+};
+
+template <class F>
+void launch(cudaStream_t on, std::uint64_t n, const F& f) {
+  ww::for_each_index(ww::stream_ref{on}, n, f);
+}
+
+}  // namespace conformance

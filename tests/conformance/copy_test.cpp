@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies and fills of every kind: what arrives, who waits, what is refused.
+#include "conformance.hpp"
+
+using namespace conformance;
+
+TEST_CASE("bytes go up, across and down") {
+  std::vector<int> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i * 7);
+  const device_memory<int> a(1000), b(1000);
+  SUCCEEDS(cudaMemcpy(a.data(), values.data(), a.bytes(), cudaMemcpyHostToDevice));
+  SUCCEEDS(cudaMemcpy(b.data(), a.data(), a.bytes(), cudaMemcpyDeviceToDevice));
+  CHECK(b.fetch() == values);
+}
+
+TEST_CASE("cudaMemcpyDefault finds the kind by the pointers") {
+  std::vector<int> values(100, 5), back(100, 0);
+  const device_memory<int> a(100), b(100);
+  SUCCEEDS(cudaMemcpy(a.data(), values.data(), a.bytes(), cudaMemcpyDefault));
+  SUCCEEDS(cudaMemcpy(b.data(), a.data(), a.bytes(), cudaMemcpyDefault));
+  SUCCEEDS(cudaMemcpy(back.data(), b.data(), a.bytes(), cudaMemcpyDefault));
+  CHECK(back == values);
+  back.assign(100, 0);
+  SUCCEEDS(cudaMemcpy(back.data(), values.data(), a.bytes(), cudaMemcpyDefault));
+  CHECK(back == values);
+}
+
+TEST_CASE("copies in the wrong direction are refused") {
+  const device_memory<char> device(4096);
+  std::vector<char> host(4096);
+  ANSWERS(cudaMemcpy(device.data(), host.data(), 4096, cudaMemcpyDeviceToHost),
+          cudaErrorInvalidValue);
+  ANSWERS(cudaMemcpy(host.data(), device.data(), 4096, cudaMemcpyHostToDevice),
+          cudaErrorInvalidValue);
+  ANSWERS(cudaMemcpy(host.data(), device.data(), 4096, cudaMemcpyDeviceToDevice),
+          cudaErrorInvalidValue);
+  volatile int no_kind = 99;  // not a constant: compilers refuse to convert one
+  ANSWERS(cudaMemcpy(host.data(), device.data(), 4096, static_cast<cudaMemcpyKind>(no_kind)),
+          cudaErrorInvalidMemcpyDirection);
+}
+
+TEST_CASE("copies beyond an allocation are refused") {
+  const device_memory<char> device(4096);
+  std::vector<char> host(8192000);
+  ANSWERS(cudaMemcpy(device.data(), host.data(), host.size(), cudaMemcpyHostToDevice),
+          cudaErrorInvalidValue);
+  ANSWERS(cudaMemcpy(nullptr, host.data(), 16, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+}
+
+TEST_CASE("no bytes are no error") {
+  const device_memory<char> device(16);
+  char host = 0;
+  SUCCEEDS(cudaMemcpy(device.data(), &host, 0, cudaMemcpyHostToDevice));
+  SUCCEEDS(cudaMemset(device.data(), 0, 0));
+}
+
+TEST_CASE("a copy down waits for the work before it on its stream") {
+  const stream s;
+  const device_memory<float> y(4096);
+  const pinned_memory<float> pinned(4096);
+  std::vector<float> pageable(4096);
+  launch(s, 4096, fill_with{y.data(), 3.0F});
+  SECTION("into pageable memory: when the call returns") {
+    SUCCEEDS(cudaMemcpyAsync(pageable.data(), y.data(), y.bytes(), cudaMemcpyDeviceToHost, s));
+    CHECK(pageable[4095] == 3.0F);
+  }
+  SECTION("into pinned memory: when the stream is synchronised") {
+    SUCCEEDS(cudaMemcpyAsync(pinned.data(), y.data(), y.bytes(), cudaMemcpyDeviceToHost, s));
+    SUCCEEDS(cudaStreamSynchronize(s));
+    CHECK(pinned.data()[4095] == 3.0F);
+  }
+}
+
+TEST_CASE("a pageable source may be reused when the call returns") {
+  const stream s;
+  const device_memory<int> device(1 << 18);
+  std::vector<int> values(1 << 18, 11);
+  SUCCEEDS(cudaMemcpyAsync(device.data(), values.data(), device.bytes(), cudaMemcpyHostToDevice, s));
+  values.assign(values.size(), 22);
+  SUCCEEDS(cudaStreamSynchronize(s));
+  const std::vector<int> back = device.fetch();
+  CHECK(back.front() == 11);
+  CHECK(back.back() == 11);
+}
+
+TEST_CASE("a copy from pinned memory does not wait") {
+  gate closed;
+  const stream s;
+  const device_memory<int> device(1024);
+  const pinned_memory<int> pinned(1024);
+  SUCCEEDS(closed.block(s));
+  SUCCEEDS(cudaMemcpyAsync(device.data(), pinned.data(), device.bytes(), cudaMemcpyHostToDevice, s));
+  ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
+  closed.open();
+  SUCCEEDS(cudaStreamSynchronize(s));
+}
+
+TEST_CASE("copies of two dimensions") {
+  constexpr std::size_t width = 10, height = 5, pitch = 16;
+  std::vector<unsigned char> host(pitch * height);
+  for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i);
+  const device_memory<unsigned char> device(32 * height);
+  SUCCEEDS(cudaMemset(device.data(), 0xee, device.bytes()));
+  SUCCEEDS(cudaMemcpy2D(device.data(), 32, host.data(), pitch, width, height,
+                        cudaMemcpyHostToDevice));
+  const std::vector<unsigned char> back = device.fetch();
+  CHECK(back[3 * 32 + 9] == host[3 * pitch + 9]);
+  CHECK(back[3 * 32 + 10] == 0xee);
+  ANSWERS(cudaMemcpy2D(device.data(), 5, host.data(), pitch, width, height, cudaMemcpyHostToDevice),
+          cudaErrorInvalidPitchValue);
+}
+
+TEST_CASE("fills") {
+  const stream s;
+  const device_memory<unsigned char> device(4096);
+  SUCCEEDS(cudaMemset(device.data(), 0x11, 4096));
+  SUCCEEDS(cudaDeviceSynchronize());
+  SUCCEEDS(cudaMemsetAsync(device.data() + 100, 0x22, 50, s));
+  SUCCEEDS(cudaMemset2DAsync(device.data() + 1024, 64, 0x33, 8, 4, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  const std::vector<unsigned char> back = device.fetch();
+  CHECK(back[99] == 0x11);
+  CHECK(back[100] == 0x22);
+  CHECK(back[149] == 0x22);
+  CHECK(back[150] == 0x11);
+  CHECK(back[1024 + 3 * 64 + 7] == 0x33);
+  CHECK(back[1024 + 3 * 64 + 8] == 0x11);
+  std::vector<char> pageable(16);
+  ANSWERS(cudaMemset(pageable.data(), 0, 16), cudaErrorInvalidValue);
+  ANSWERS(cudaMemset(device.data(), 0, std::size_t{1} << 40), cudaErrorInvalidValue);
+}

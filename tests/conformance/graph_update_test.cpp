@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Updating an executable graph with another graph: what is taken over, what is refused and why.
+#include "conformance.hpp"
+
+using namespace conformance;
+
+namespace {
+
+// Captures what `record` puts into a stream.
+template <class Record>
+cudaGraph_t captured(const Record& record) {
+  const stream s;
+  REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  record(static_cast<cudaStream_t>(s));
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+  return graph;
+}
+
+class exec {
+ public:
+  explicit exec(cudaGraph_t graph) {
+    REQUIRE(cudaGraphInstantiate(&handle_, graph, 0) == cudaSuccess);
+    REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+  }
+  ~exec() {
+    cudaGraphExecDestroy(handle_);
+    cudaGetLastError();
+  }
+  exec(const exec&) = delete;
+  exec& operator=(const exec&) = delete;
+  operator cudaGraphExec_t() const { return handle_; }
+
+  void run() const {
+    const stream s;
+    REQUIRE(cudaGraphLaunch(handle_, s) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+  }
+
+ private:
+  cudaGraphExec_t handle_ = nullptr;
+};
+
+// Tries an update and gives the graph back.
+cudaGraphExecUpdateResultInfo update(const exec& target, cudaGraph_t graph, cudaError_t expected) {
+  cudaGraphExecUpdateResultInfo info = {};
+  ANSWERS(cudaGraphExecUpdate(target, graph, &info), expected);
+  REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+  return info;
+}
+
+}  // namespace
+
+TEST_CASE("new parameters are taken over") {
+  const device_memory<float> x(256), y(256);
+  const exec e(captured([&](cudaStream_t s) {
+    launch(s, 256, fill_with{x.data(), 1.0F});
+    REQUIRE(cudaMemcpyAsync(y.data(), x.data(), 512, cudaMemcpyDeviceToDevice, s) == cudaSuccess);
+  }));
+  e.run();
+  CHECK(x.fetch()[200] == 1.0F);
+  const auto info = update(e, captured([&](cudaStream_t s) {
+    launch(s, 256, fill_with{x.data(), 5.0F});
+    REQUIRE(cudaMemcpyAsync(y.data(), x.data(), 1024, cudaMemcpyDeviceToDevice, s) == cudaSuccess);
+  }), cudaSuccess);
+  CHECK(info.result == cudaGraphExecUpdateSuccess);
+  e.run();
+  CHECK(y.fetch()[255] == 5.0F);
+}
+
+TEST_CASE("a kernel may become another kernel") {
+  const device_memory<float> x(256), y(256);
+  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  e.run();
+  launch(cudaStreamPerThread, 256, fill_with{y.data(), 2.0F});
+  SUCCEEDS(cudaStreamSynchronize(cudaStreamPerThread));
+  update(e, captured([&](cudaStream_t s) { launch(s, 256, add_to{y.data(), x.data()}); }),
+         cudaSuccess);
+  e.run();
+  CHECK(y.fetch()[0] == 3.0F);
+}
+
+TEST_CASE("a different number of nodes is refused") {
+  const device_memory<float> x(256);
+  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  const auto info = update(e, captured([&](cudaStream_t s) {
+    launch(s, 256, fill_with{x.data(), 2.0F});
+    launch(s, 256, fill_with{x.data(), 3.0F});
+  }), cudaErrorGraphExecUpdateFailure);
+  CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
+  CHECK(info.errorNode == nullptr);
+  e.run();  // as it was
+  CHECK(x.fetch()[0] == 1.0F);
+}
+
+TEST_CASE("different edges are refused") {
+  const device_memory<float> x(256);
+  const auto make = [&](bool chained) {
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaGraphCreate(&graph, 0) == cudaSuccess);
+    cudaMemsetParams p = {};
+    p.dst = x.data();
+    p.elementSize = 4;
+    p.width = 16;
+    p.height = 1;
+    cudaGraphNode_t a = nullptr, b = nullptr;
+    REQUIRE(cudaGraphAddMemsetNode(&a, graph, nullptr, 0, &p) == cudaSuccess);
+    p.dst = x.data() + 64;
+    REQUIRE(cudaGraphAddMemsetNode(&b, graph, chained ? &a : nullptr, chained ? 1 : 0, &p) ==
+            cudaSuccess);
+    return graph;
+  };
+  const exec e(make(true));
+  const auto info = update(e, make(false), cudaErrorGraphExecUpdateFailure);
+  CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
+  update(e, make(true), cudaSuccess);
+}
+
+TEST_CASE("a node of another type is refused") {
+  const device_memory<float> x(256);
+  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  cudaGraph_t graph = captured([&](cudaStream_t s) {
+    REQUIRE(cudaMemsetAsync(x.data(), 0, 16, s) == cudaSuccess);
+  });
+  cudaGraphNode_t node = nullptr;
+  std::size_t count = 1;
+  REQUIRE(cudaGraphGetNodes(graph, &node, &count) == cudaSuccess);
+  const auto info = update(e, graph, cudaErrorGraphExecUpdateFailure);
+  CHECK(info.result == cudaGraphExecUpdateErrorNodeTypeChanged);
+  CHECK(info.errorNode == node);
+}
+
+TEST_CASE("a copy in another direction is refused") {
+  const device_memory<float> x(256);
+  const pinned_memory<float> host(256);
+  const exec e(captured([&](cudaStream_t s) {
+    REQUIRE(cudaMemcpyAsync(x.data(), host.data(), 64, cudaMemcpyHostToDevice, s) == cudaSuccess);
+  }));
+  const auto info = update(e, captured([&](cudaStream_t s) {
+    REQUIRE(cudaMemcpyAsync(host.data(), x.data(), 64, cudaMemcpyDeviceToHost, s) == cudaSuccess);
+  }), cudaErrorGraphExecUpdateFailure);
+  CHECK(info.result == cudaGraphExecUpdateErrorParametersChanged);
+}
+
+TEST_CASE("an update does not reach launches that are queued") {
+  gate closed;
+  const stream s;
+  const device_memory<float> x(256);
+  const exec e(captured([&](cudaStream_t t) { launch(t, 256, fill_with{x.data(), 1.0F}); }));
+  SUCCEEDS(closed.block(s));
+  SUCCEEDS(cudaGraphLaunch(e, s));
+  update(e, captured([&](cudaStream_t t) { launch(t, 256, fill_with{x.data(), 2.0F}); }),
+         cudaSuccess);
+  closed.open();
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(x.fetch()[0] == 1.0F);
+  e.run();
+  CHECK(x.fetch()[0] == 2.0F);
+}
+
+TEST_CASE("no place for the answer") {
+  const device_memory<float> x(256);
+  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  cudaGraphExecUpdateResultInfo info = {};
+  ANSWERS(cudaGraphExecUpdate(e, nullptr, &info), cudaErrorInvalidValue);
+}

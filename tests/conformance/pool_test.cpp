@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stream-ordered allocation and memory pools.
+#include "conformance.hpp"
+
+using namespace conformance;
+
+namespace {
+
+class pool {
+ public:
+  pool() {
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = 0;
+    REQUIRE(cudaMemPoolCreate(&handle_, &properties) == cudaSuccess);
+  }
+  ~pool() {
+    cudaMemPoolDestroy(handle_);
+    cudaGetLastError();
+  }
+  pool(const pool&) = delete;
+  pool& operator=(const pool&) = delete;
+  operator cudaMemPool_t() const { return handle_; }
+
+  std::uint64_t attribute(cudaMemPoolAttr which) const {
+    std::uint64_t value = 99;
+    REQUIRE(cudaMemPoolGetAttribute(handle_, which, &value) == cudaSuccess);
+    return value;
+  }
+
+ private:
+  cudaMemPool_t handle_ = nullptr;
+};
+
+constexpr std::size_t megabyte = std::size_t{1} << 20;
+
+}  // namespace
+
+TEST_CASE("memory is allocated and freed in a stream") {
+  const stream s;
+  float* p = nullptr;
+  SUCCEEDS(cudaMallocAsync(reinterpret_cast<void**>(&p), 1024 * sizeof(float), s));
+  CHECK(reinterpret_cast<std::uintptr_t>(p) % 256 == 0);
+  launch(s, 1024, fill_with{p, 4.0F});
+  std::vector<float> host(1024);
+  SUCCEEDS(cudaMemcpyAsync(host.data(), p, 4096, cudaMemcpyDeviceToHost, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(host[1023] == 4.0F);
+  cudaPointerAttributes attributes = {};
+  SUCCEEDS(cudaPointerGetAttributes(&attributes, p));
+  CHECK(attributes.type == cudaMemoryTypeDevice);
+  SUCCEEDS(cudaFreeAsync(p, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+}
+
+TEST_CASE("both frees take stream-ordered memory") {
+  const stream s;
+  void* p = nullptr;
+  SUCCEEDS(cudaMallocAsync(&p, megabyte, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  SUCCEEDS(cudaFree(p));
+  ANSWERS(cudaFree(p), cudaErrorInvalidValue);
+  int on_stack = 0;
+  ANSWERS(cudaFreeAsync(&on_stack, s), cudaErrorInvalidValue);
+  ANSWERS(cudaMallocAsync(nullptr, 16, s), cudaErrorInvalidValue);
+  ANSWERS(cudaMallocAsync(&p, std::size_t{1} << 60, s), cudaErrorMemoryAllocation);
+}
+
+TEST_CASE("a stream's frees serve its own allocations without waiting") {
+  gate closed;
+  const stream s;
+  std::size_t free_bytes = 0, total = 0;
+  REQUIRE(cudaMemGetInfo(&free_bytes, &total) == cudaSuccess);
+  const std::size_t most = free_bytes / 10 * 8 / megabyte * megabyte;
+  void *a = nullptr, *b = nullptr;
+  SUCCEEDS(closed.block(s));
+  SUCCEEDS(cudaMallocAsync(&a, most, s));
+  SUCCEEDS(cudaFreeAsync(a, s));
+  SUCCEEDS(cudaMallocAsync(&b, most, s));  // both at once would not fit
+  SUCCEEDS(cudaFreeAsync(b, s));
+  closed.open();
+  SUCCEEDS(cudaStreamSynchronize(s));
+}
+
+TEST_CASE("pools count what they hold") {
+  const stream s;
+  const pool mine;
+  std::uint64_t keep_all = ~std::uint64_t{0};
+  SUCCEEDS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  CHECK(mine.attribute(cudaMemPoolAttrReleaseThreshold) == keep_all);
+  CHECK(mine.attribute(cudaMemPoolAttrUsedMemCurrent) == 0);
+  void* p = nullptr;
+  SUCCEEDS(cudaMallocFromPoolAsync(&p, 8 * megabyte, mine, s));
+  CHECK(mine.attribute(cudaMemPoolAttrUsedMemCurrent) >= 8 * megabyte);
+  CHECK(mine.attribute(cudaMemPoolAttrReservedMemCurrent) >= 8 * megabyte);
+  SUCCEEDS(cudaFreeAsync(p, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(mine.attribute(cudaMemPoolAttrUsedMemCurrent) == 0);
+  CHECK(mine.attribute(cudaMemPoolAttrUsedMemHigh) >= 8 * megabyte);
+  CHECK(mine.attribute(cudaMemPoolAttrReservedMemCurrent) >= 8 * megabyte);
+  SUCCEEDS(cudaMemPoolTrimTo(mine, 0));
+  CHECK(mine.attribute(cudaMemPoolAttrReservedMemCurrent) == 0);
+  std::uint64_t zero = 0, one = 1;
+  SUCCEEDS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemHigh, &zero));
+  CHECK(mine.attribute(cudaMemPoolAttrUsedMemHigh) == 0);
+  ANSWERS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemHigh, &one), cudaErrorInvalidValue);
+  ANSWERS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemCurrent, &zero),
+          cudaErrorInvalidValue);
+}
+
+TEST_CASE("without a threshold a synchronisation gives memory back") {
+  const stream s;
+  const pool mine;
+  void* p = nullptr;
+  SUCCEEDS(cudaMallocFromPoolAsync(&p, 64 * megabyte, mine, s));
+  SUCCEEDS(cudaFreeAsync(p, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(mine.attribute(cudaMemPoolAttrReservedMemCurrent) == 0);
+}
+
+TEST_CASE("the default and the current pool of a device") {
+  cudaMemPool_t first = nullptr, current = nullptr;
+  SUCCEEDS(cudaDeviceGetDefaultMemPool(&first, 0));
+  SUCCEEDS(cudaDeviceGetMemPool(&current, 0));
+  CHECK(first == current);
+  {
+    const pool mine;
+    SUCCEEDS(cudaDeviceSetMemPool(0, mine));
+    SUCCEEDS(cudaDeviceGetMemPool(&current, 0));
+    CHECK(current == mine);
+  }
+  SUCCEEDS(cudaDeviceGetMemPool(&current, 0));
+  CHECK(current == first);
+  ANSWERS(cudaMemPoolDestroy(first), cudaErrorInvalidValue);
+  ANSWERS(cudaDeviceGetDefaultMemPool(&first, 1 << 20), cudaErrorInvalidDevice);
+  ANSWERS(cudaMemPoolCreate(&first, nullptr), cudaErrorInvalidValue);
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Virtual memory management, through the driver's functions as the runtime finds them.
+#include <cuda.h>
+
+#include "conformance.hpp"
+
+using namespace conformance;
+
+namespace {
+
+template <class Function>
+Function* entry(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
+  REQUIRE(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &status) ==
+          cudaSuccess);
+  REQUIRE(status == cudaDriverEntryPointSuccess);
+  REQUIRE(function != nullptr);
+  return reinterpret_cast<Function*>(function);
+}
+
+struct driver {
+  decltype(::cuMemAddressReserve)* reserve = entry<decltype(::cuMemAddressReserve)>("cuMemAddressReserve");
+  decltype(::cuMemAddressFree)* unreserve = entry<decltype(::cuMemAddressFree)>("cuMemAddressFree");
+  decltype(::cuMemCreate)* create = entry<decltype(::cuMemCreate)>("cuMemCreate");
+  decltype(::cuMemRelease)* release = entry<decltype(::cuMemRelease)>("cuMemRelease");
+  decltype(::cuMemMap)* map = entry<decltype(::cuMemMap)>("cuMemMap");
+  decltype(::cuMemUnmap)* unmap = entry<decltype(::cuMemUnmap)>("cuMemUnmap");
+  decltype(::cuMemSetAccess)* set_access = entry<decltype(::cuMemSetAccess)>("cuMemSetAccess");
+  decltype(::cuMemGetAllocationGranularity)* granularity =
+      entry<decltype(::cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
+};
+
+CUmemAllocationProp on_device_0() {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  return properties;
+}
+
+CUmemAccessDesc read_write() {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = 0;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+void* as_pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+TEST_CASE("driver functions are found by name") {
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);  // the device is in use from here on
+  void* function = reinterpret_cast<void*>(1);
+  cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSuccess;
+  SUCCEEDS(cudaGetDriverEntryPointByVersion("cuNoSuchFunction", &function, 12000, cudaEnableDefault,
+                                            &status));
+  CHECK(function == nullptr);
+  CHECK(status == cudaDriverEntryPointSymbolNotFound);
+  ANSWERS(cudaGetDriverEntryPointByVersion(nullptr, &function, 12000, cudaEnableDefault, &status),
+          cudaErrorInvalidValue);
+  auto* const name_of = entry<decltype(::cuGetErrorName)>("cuGetErrorName");
+  const char* name = nullptr;
+  CHECK(name_of(CUDA_ERROR_OUT_OF_MEMORY, &name) == CUDA_SUCCESS);
+  CHECK(std::string(name) == "CUDA_ERROR_OUT_OF_MEMORY");
+  auto* const current = entry<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent");
+  CUcontext context = nullptr;
+  CHECK(current(&context) == CUDA_SUCCESS);
+  CHECK(context != nullptr);
+}
+
+TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its contents") {
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  const driver d;
+  const CUmemAllocationProp properties = on_device_0();
+  const CUmemAccessDesc access = read_write();
+  std::size_t step = 0;
+  REQUIRE(d.granularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+  REQUIRE(step > 0);
+  CUdeviceptr base = 0;
+  REQUIRE(d.reserve(&base, 4 * step, 0, 0, 0) == CUDA_SUCCESS);
+  CHECK(base % step == 0);
+  CUmemGenericAllocationHandle first = 0, second = 0;
+  REQUIRE(d.create(&first, step, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(d.create(&second, step, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(d.map(base, step, 0, first, 0) == CUDA_SUCCESS);
+  REQUIRE(d.map(base + step, step, 0, second, 0) == CUDA_SUCCESS);
+  REQUIRE(d.set_access(base, 2 * step, &access, 1) == CUDA_SUCCESS);
+
+  // One piece of memory over both handles.
+  const stream s;
+  float* const data = static_cast<float*>(as_pointer(base));
+  const std::size_t floats = 2 * step / sizeof(float);
+  launch(s, floats, write_index{data});
+  SUCCEEDS(cudaMemsetAsync(data, 0, 4, s));
+  std::vector<float> host(floats);
+  SUCCEEDS(cudaMemcpyAsync(host.data(), data, 2 * step, cudaMemcpyDeviceToHost, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(host[1] == 1.0F);
+  cudaPointerAttributes attributes = {};
+  SUCCEEDS(cudaPointerGetAttributes(&attributes, data + 1));
+  CHECK(attributes.type == cudaMemoryTypeDevice);
+
+  // The first handle moves behind the second.
+  REQUIRE(d.unmap(base, step) == CUDA_SUCCESS);
+  REQUIRE(d.map(base + 2 * step, step, 0, first, 0) == CUDA_SUCCESS);
+  REQUIRE(d.set_access(base + 2 * step, step, &access, 1) == CUDA_SUCCESS);
+  float* const moved = static_cast<float*>(as_pointer(base + 2 * step));
+  SUCCEEDS(cudaMemcpy(host.data(), moved, step, cudaMemcpyDeviceToHost));
+  CHECK(host[1] == 1.0F);
+  CHECK(host[100] == 100.0F);
+
+  // Released while mapped: it lives until it is unmapped.
+  CHECK(d.release(first) == CUDA_SUCCESS);
+  SUCCEEDS(cudaMemcpy(host.data(), moved, 64, cudaMemcpyDeviceToHost));
+  CHECK(d.unmap(base + step, 2 * step) == CUDA_SUCCESS);
+  CHECK(d.release(second) == CUDA_SUCCESS);
+  CHECK(d.unreserve(base, 4 * step) == CUDA_SUCCESS);
+}
+
+TEST_CASE("wrong uses of virtual memory") {
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  const driver d;
+  CUmemAllocationProp properties = on_device_0();
+  std::size_t step = 0;
+  REQUIRE(d.granularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr base = 0;
+  CHECK(d.create(&handle, step + 1, &properties, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(d.reserve(&base, 0, 0, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(d.create(&handle, std::size_t{1} << 46, &properties, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(d.reserve(&base, 2 * step, 0, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(d.create(&handle, step, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(d.map(base, step, 0, handle, 0) == CUDA_SUCCESS);
+  CHECK(d.map(base, step, 0, handle, 0) != CUDA_SUCCESS);  // taken
+  CHECK(d.unreserve(base, 2 * step) != CUDA_SUCCESS);      // still mapped
+  CHECK(d.unmap(base, step) == CUDA_SUCCESS);
+  CHECK(d.release(handle) == CUDA_SUCCESS);
+  CHECK(d.unreserve(base, 2 * step) == CUDA_SUCCESS);
+  CHECK(cudaGetLastError() == cudaSuccess);  // the driver's errors are not the runtime's
+}
+
+TEST_CASE("virtual memory counts against the device") {
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  const driver d;
+  const CUmemAllocationProp properties = on_device_0();
+  std::size_t before = 0, during = 0, after = 0, total = 0;
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  REQUIRE(cudaMemGetInfo(&before, &total) == cudaSuccess);
+  CUmemGenericAllocationHandle handle = 0;
+  REQUIRE(d.create(&handle, bytes, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(cudaMemGetInfo(&during, &total) == cudaSuccess);
+  CHECK(during + bytes <= before);
+  REQUIRE(d.release(handle) == CUDA_SUCCESS);
+  REQUIRE(cudaMemGetInfo(&after, &total) == cudaSuccess);
+  CHECK(after == before);
+}
