@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an expression is made of below its names: neighbouring elements held as memory words, a
+// tuple, and division by a number known only at run time.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <warpwright/kernel/detail/number.hpp>
+
+#include <cstddef>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+template <std::size_t Index, class T>
+struct slot {
+  T held;
+};
+
+template <class Indices, class... T>
+struct pack_of;
+template <std::size_t... Index, class... T>
+struct pack_of<std::index_sequence<Index...>, T...> : slot<Index, T>... {};
+
+// An aggregate tuple: trivially copyable when its members are, and cheap to compile.
+template <class... T>
+using pack = pack_of<std::make_index_sequence<sizeof...(T)>, T...>;
+
+template <std::size_t Index, class T>
+WARPWRIGHT_HOST_DEVICE constexpr T const& at(slot<Index, T> const& member) {
+  return member.held;
+}
+template <std::size_t Index, class T>
+WARPWRIGHT_HOST_DEVICE constexpr T& at(slot<Index, T>& member) {
+  return member.held;
+}
+
+// `Count` neighbouring elements of memory in registers. More than one is held as 32-bit words and
+// moved in accesses of 16 bytes, or of the whole where that is less, whatever the element type.
+template <class Bits, int Count>
+struct lanes {
+  static constexpr int bytes = static_cast<int>(sizeof(Bits)) * Count;
+  static constexpr int aligned_bytes = bytes < 16 ? bytes : 16;
+  static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes % 16 == 0, "lanes: no such access");
+  std::uint32_t words[bytes < 4 ? 1 : bytes / 4];
+
+  /// @pre `from` is aligned to `aligned_bytes`
+  WARPWRIGHT_HOST_DEVICE void load_wide(Bits const* from) {
+    if constexpr (bytes >= 16) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int k = 0; k < bytes / 16; ++k) {
+        uint4 const v = reinterpret_cast<uint4 const*>(from)[k];
+        words[4 * k] = v.x, words[4 * k + 1] = v.y, words[4 * k + 2] = v.z, words[4 * k + 3] = v.w;
+      }
+    } else if constexpr (bytes == 8) {
+      uint2 const v = *reinterpret_cast<uint2 const*>(from);
+      words[0] = v.x, words[1] = v.y;
+    } else if constexpr (bytes == 4) {
+      words[0] = *reinterpret_cast<std::uint32_t const*>(from);
+    } else {
+      words[0] = *reinterpret_cast<std::uint16_t const*>(from);
+    }
+  }
+  /// @pre `to` is aligned to `aligned_bytes`
+  WARPWRIGHT_HOST_DEVICE void store_wide(Bits* to) const {
+    if constexpr (bytes >= 16) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int k = 0; k < bytes / 16; ++k) {
+        reinterpret_cast<uint4*>(to)[k] =
+            uint4{words[4 * k], words[4 * k + 1], words[4 * k + 2], words[4 * k + 3]};
+      }
+    } else if constexpr (bytes == 8) {
+      *reinterpret_cast<uint2*>(to) = uint2{words[0], words[1]};
+    } else if constexpr (bytes == 4) {
+      *reinterpret_cast<std::uint32_t*>(to) = words[0];
+    } else {
+      *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(words[0]);
+    }
+  }
+
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE Bits get(int j) const {
+    if constexpr (sizeof(Bits) == 8) {
+      return bit_copy<Bits>(std::uint64_t{words[2 * j]} | std::uint64_t{words[2 * j + 1]} << 32U);
+    } else if constexpr (sizeof(Bits) == 4) {
+      return bit_copy<Bits>(words[j]);
+    } else if constexpr (sizeof(Bits) == 2) {
+      return bit_copy<Bits>(static_cast<std::uint16_t>(words[j / 2] >> (16 * (j % 2))));
+    } else if constexpr (std::is_same<Bits, bool>::value) {
+      return (words[j / 4] >> (8 * (j % 4)) & 0xffU) != 0;
+    } else {
+      return bit_copy<Bits>(static_cast<std::uint8_t>(words[j / 4] >> (8 * (j % 4))));
+    }
+  }
+  /// Sets element j; elements are to be set in the order 0, 1, 2, …
+  WARPWRIGHT_HOST_DEVICE void set(int j, Bits bits) {
+    if constexpr (sizeof(Bits) == 8) {
+      auto const whole = bit_copy<std::uint64_t>(bits);
+      words[2 * j] = static_cast<std::uint32_t>(whole);
+      words[2 * j + 1] = static_cast<std::uint32_t>(whole >> 32U);
+    } else if constexpr (sizeof(Bits) == 4) {
+      words[j] = bit_copy<std::uint32_t>(bits);
+    } else if constexpr (sizeof(Bits) == 2) {
+      std::uint32_t const part = bit_copy<std::uint16_t>(bits);
+      words[j / 2] = j % 2 == 0 ? part : words[j / 2] | part << 16U;
+    } else {
+      std::uint32_t const part = bit_copy<std::uint8_t>(bits);
+      words[j / 4] = j % 4 == 0 ? part : words[j / 4] | part << (8 * (j % 4));
+    }
+  }
+};
+
+template <class Bits>
+struct lanes<Bits, 1> {
+  static constexpr int aligned_bytes = static_cast<int>(alignof(Bits));
+  Bits only;
+  WARPWRIGHT_HOST_DEVICE void store_wide(Bits* to) const { *to = only; }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE Bits get(int) const { return only; }
+  WARPWRIGHT_HOST_DEVICE void set(int, Bits bits) { only = bits; }
+};
+
+// Quotient and remainder by a divisor set once on the host: one high product and two shifts in
+// place of a 64-bit division (Granlund and Montgomery, "Division by Invariant Integers using
+// Multiplication", PLDI 1994, figure 4.1). Exact for dividends and divisors below 2^63.
+class fast_divisor {
+ public:
+  explicit fast_divisor(std::uint64_t divisor) : divisor_{divisor} {
+    if (divisor == 0) return;  // refused before it is used
+    while (shift_ < 63U && (std::uint64_t{1} << shift_) < divisor) ++shift_;
+    wide const top = ((wide{1} << shift_) - divisor) << 64U;
+    multiplier_ = static_cast<std::uint64_t>(top / divisor) + 1;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t divisor() const { return divisor_; }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t quotient(std::uint64_t dividend) const {
+#if defined(__CUDA_ARCH__)
+    std::uint64_t const high = __umul64hi(multiplier_, dividend);
+#else
+    auto const high = static_cast<std::uint64_t>(wide{multiplier_} * dividend >> 64U);
+#endif
+    return (high + dividend) >> shift_;
+  }
+
+ private:
+  __extension__ typedef unsigned __int128 wide;
+  std::uint64_t divisor_;
+  std::uint64_t multiplier_ = 0;
+  unsigned shift_ = 0;
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

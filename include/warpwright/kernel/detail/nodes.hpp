@@ -1,0 +1,416 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nodes that expressions are made of; expression.hpp and functions.hpp build them.
+#pragma once
+
+#include <warpwright/kernel/detail/lanes.hpp>
+#include <warpwright/kernel/detail/plan.hpp>
+#include <warpwright/kernel/detail/rules.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+namespace detail {
+
+template <class T, class = void>
+inline constexpr bool is_expression = false;
+template <class T>
+inline constexpr bool is_expression<T, typename T::expression_tag> = true;
+
+// What may stand beside an operator: an expression, or a number next to one.
+template <class... T>
+using if_operands =
+    std::enable_if_t<(is_expression<T> || ...) && ((is_expression<T> || is_number<T>)&&...)>;
+
+template <class T>
+constexpr bool is_element() {
+  if constexpr (is_16_bit_float<T>) {
+    return true;
+  } else {
+    return std::is_trivially_copyable<T>::value && std::is_default_constructible<T>::value;
+  }
+}
+
+template <class T>
+using bits_of = typename number<T>::bits;
+
+// The type of T's values where an enclosing compute_as asks for C, or nobody (void) does.
+template <class C, class T>
+using computed_t = std::conditional_t<std::is_void<C>::value, typename number<T>::value, C>;
+
+template <class T, int V>
+operand describe_array(reach kind, bits_of<T> const* data, std::uint64_t count) {
+  operand o;
+  o.kind = kind;
+  o.element_bytes = static_cast<unsigned>(sizeof(bits_of<T>));
+  o.aligned_bytes = static_cast<unsigned>(lanes<bits_of<T>, V>::aligned_bytes);
+  o.natural_bytes = static_cast<unsigned>(alignof(bits_of<T>));
+  o.address = reinterpret_cast<std::uintptr_t>(data);
+  o.count = count;
+  return o;
+}
+
+// Bytes of an element as the choice of the vector's length sees it: 16, one element a vector, for
+// what does not divide 16.
+template <class T>
+inline constexpr int lane_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) == 2 ||
+                                          sizeof(bits_of<T>) == 4 || sizeof(bits_of<T>) == 8
+                                      ? static_cast<int>(sizeof(bits_of<T>))
+                                      : 16;
+
+struct nothing {};
+
+template <class... Int>
+constexpr int largest(Int... values) {
+  int result = 1;
+  ((result = values > result ? values : result), ...);
+  return result;
+}
+
+}  // namespace detail
+
+// Every node of an expression has
+//   operands, widest_bytes, loaded_bytes   arrays below it, their largest element, bytes an element
+//   value_type<C>                          of one element, where compute_as asks for C, or void
+//   registers<V>                           what V neighbouring elements load before any is used
+//   load<V, First>(r, i, wide)             loads from element i; bit First of wide: this operand
+//   value<C, V>(r, j, i)                   element i, which is the j-th of r
+//   describe<V>(next)                      appends its arrays
+
+/// What in() returns: one array, element by element.
+template <class T>
+struct input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = detail::lane_bytes<T>;
+  static constexpr int loaded_bytes = static_cast<int>(sizeof(detail::bits_of<T>));
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::lanes<detail::bits_of<T>, V>;
+
+  detail::bits_of<T> const* data;
+  std::uint64_t size;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    if constexpr (V == 1) {
+      r.only = data[i];
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      r.load_wide(data + i);
+    } else {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int j = 0; j < V; ++j) r.set(j, data[i + static_cast<unsigned>(j)]);
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::number<T>::decode(r.get(j)));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, V>(detail::reach::elements, data, size);
+  }
+};
+
+/// What row() returns: element i is data[i % cols].
+template <class T>
+struct row_input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = sizeof(detail::bits_of<T>) <= 8 ? 1 : detail::lane_bytes<T>;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::lanes<detail::bits_of<T>, V>;
+
+  detail::bits_of<T> const* data;
+  detail::fast_divisor cols;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    std::uint64_t column = i - cols.quotient(i) * cols.divisor();
+    if constexpr (V == 1) {
+      r.only = data[column];
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      r.load_wide(data + column);
+    } else {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int j = 0; j < V; ++j) {
+        r.set(j, data[column]);
+        if (++column == cols.divisor()) column = 0;
+      }
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::number<T>::decode(r.get(j)));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, V>(detail::reach::row, data, cols.divisor());
+  }
+};
+
+/// What col() returns: element i is data[i / cols].
+template <class T>
+struct column_input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = row_input<T>::widest_bytes;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::lanes<detail::bits_of<T>, V>;
+
+  detail::bits_of<T> const* data;
+  detail::fast_divisor cols;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    std::uint64_t line = cols.quotient(i);
+    if constexpr (V == 1) {
+      r.only = data[line];
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      detail::bits_of<T> const same = data[line];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int j = 0; j < V; ++j) r.set(j, same);
+    } else {
+      std::uint64_t column = i - line * cols.divisor();
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int j = 0; j < V; ++j) {
+        r.set(j, data[line]);
+        if (++column == cols.divisor()) column = 0, ++line;
+      }
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::number<T>::decode(r.get(j)));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, V>(detail::reach::column, data, cols.divisor());
+  }
+};
+
+/// What device_scalar() returns: every element is *data, read when the kernel runs.
+template <class T>
+struct single_input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::lanes<detail::bits_of<T>, 1>;
+
+  detail::bits_of<T> const* data;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t, std::uint64_t) const {
+    r.only = *data;
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::number<T>::decode(r.only));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, 1>(detail::reach::single, data, 1);
+  }
+};
+
+namespace detail {
+
+// Leaves that touch no memory.
+struct no_memory {
+  using expression_tag = void;
+  static constexpr int operands = 0;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 0;
+  template <int V>
+  using registers = nothing;
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(nothing&, std::uint64_t, std::uint64_t) const {}
+  template <int V>
+  void describe(operand*&) const {}
+};
+
+}  // namespace detail
+
+/// What constant(), and a plain number beside an expression, become.
+template <class T, bool Weak>
+struct scalar : detail::no_memory {
+  static constexpr bool weak = Weak && std::is_floating_point<T>::value;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  T number;
+
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::nothing const&, int, std::uint64_t) const {
+    return detail::convert<value_type<C>>(number);
+  }
+};
+
+/// What index() returns: element i is i.
+struct index_value : detail::no_memory {
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, std::uint64_t>;
+
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::nothing const&, int, std::uint64_t i) const {
+    return static_cast<value_type<C>>(i);
+  }
+};
+
+namespace detail {
+
+template <class X>
+constexpr auto as_expression(X const& x) {
+  if constexpr (is_expression<X>) {
+    return x;
+  } else {
+    using value = typename number<X>::value;
+    scalar<value, true> wrapped{};
+    wrapped.number = number<X>::decode(bit_copy<bits_of<X>>(x));
+    return wrapped;
+  }
+}
+template <class X>
+using expression_t = decltype(as_expression(std::declval<X const&>()));
+
+}  // namespace detail
+
+/// A function of expressions, evaluated element by element. `Types` says in which types F is given
+/// its arguments.
+template <class Types, class F, class... A>
+struct call {
+  using expression_tag = void;
+  using indices = std::index_sequence_for<A...>;
+  static constexpr int operands = (0 + ... + A::operands);
+  static constexpr int loaded_bytes = (0 + ... + A::loaded_bytes);
+  static constexpr int widest_bytes = detail::largest(A::widest_bytes...);
+  static constexpr bool weak = Types::template weak<A...>;
+  template <class C>
+  using value_type = typename detail::result_of_call<Types, F, C, indices, A...>::type;
+  template <int V>
+  using registers = detail::pack<typename A::template registers<V>...>;
+
+  F function;
+  detail::pack<A...> arguments;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    load_each<V, First>(r, i, wide, indices{});
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
+    return call_with<C, V>(r, j, i, indices{});
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    describe_each<V>(next, indices{});
+  }
+
+ private:
+  // The number of arrays in the arguments before the index-th.
+  WARPWRIGHT_HOST_DEVICE static constexpr int arrays_before(std::size_t index) {
+    int const each[] = {A::operands..., 0};
+    int sum = 0;
+    for (std::size_t k = 0; k < index; ++k) sum += each[k];
+    return sum;
+  }
+  template <int V, int First, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void load_each(registers<V>& r, std::uint64_t i, std::uint64_t wide,
+                                        std::index_sequence<Index...>) const {
+    (detail::at<Index>(arguments).template load<V, First + arrays_before(Index)>(
+         detail::at<Index>(r), i, wide),
+     ...);
+  }
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  template <class C, int V, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE value_type<C> call_with(registers<V> const& r, int j, std::uint64_t i,
+                                                 std::index_sequence<Index...>) const {
+    return function(detail::convert<typename Types::template argument<Index, C, A...>>(
+        detail::at<Index>(arguments).template value<C, V>(detail::at<Index>(r), j, i))...);
+  }
+  template <int V, std::size_t... Index>
+  void describe_each(detail::operand*& next, std::index_sequence<Index...>) const {
+    (detail::at<Index>(arguments).template describe<V>(next), ...);
+  }
+};
+
+/// What compute_as() returns: E with every array and number below converted to T when read.
+template <class T, class E>
+struct computed_as {
+  using expression_tag = void;
+  static constexpr int operands = E::operands;
+  static constexpr int widest_bytes = E::widest_bytes;
+  static constexpr int loaded_bytes = E::loaded_bytes;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = typename E::template value_type<T>;
+  template <int V>
+  using registers = typename E::template registers<V>;
+
+  E expression;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    expression.template load<V, First>(r, i, wide);
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
+    return expression.template value<T, V>(r, j, i);
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    expression.template describe<V>(next);
+  }
+};
+
+namespace detail {
+
+template <class X>
+using value_t = typename expression_t<X>::template value_type<void>;
+
+template <class F, class... X>
+constexpr bool is_map_of() {
+  if constexpr (is_extended_lambda<F>) {
+    return true;
+  } else {
+    return is_callable<F, value_t<X>...>;
+  }
+}
+
+template <class Types, class F, class... X>
+constexpr call<Types, F, expression_t<X>...> make_call(F const& function, X const&... x) {
+  return {function, {{as_expression(x)}...}};
+}
+
+}  // namespace detail
+
+}  // namespace ew
+
+WARPWRIGHT_END

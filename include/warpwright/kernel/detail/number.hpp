@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an element lies in memory and in which type it is computed. __half and __nv_bfloat16 are
+// known by CUDA's own forward declarations, so that nobody pays for cuda_fp16.h and cuda_bf16.h.
+#pragma once
+
+#include <warpwright/core/detail/config.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+struct __half;
+struct __nv_bfloat16;
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+template <class To, class From>
+WARPWRIGHT_HOST_DEVICE inline To bit_copy(From const& from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_copy: sizes differ");
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+// IEEE binary16 from binary32, to nearest even, as cvt.rn.f16.f32: NaN becomes 0x7fff.
+WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
+#if defined(__CUDA_ARCH__)
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  std::uint32_t const all = bit_copy<std::uint32_t>(value);
+  std::uint32_t const sign = (all >> 16U) & 0x8000U;
+  std::uint32_t const magnitude = all & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return 0x7fffU;
+  if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 2^16 and up
+  if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);             // below 2^-25
+  std::uint32_t const exponent = magnitude >> 23U;
+  std::uint32_t kept;
+  std::uint32_t lost;
+  if (exponent < 113U) {  // subnormal in binary16
+    std::uint32_t const shift = 126U - exponent;
+    std::uint32_t const mantissa = (magnitude & 0x7fffffU) | 0x800000U;
+    kept = mantissa >> shift;
+    lost = mantissa << (32U - shift);
+  } else {
+    kept = (magnitude >> 13U) - (112U << 10U);
+    lost = magnitude << 19U;
+  }
+  if (lost > 0x80000000U || (lost == 0x80000000U && (kept & 1U) != 0)) ++kept;
+  return static_cast<std::uint16_t>(sign | kept);
+#endif
+}
+
+WARPWRIGHT_HOST_DEVICE inline float float_from_half(std::uint16_t bits) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#else
+  std::uint32_t const sign = (bits & 0x8000U) << 16U;
+  std::uint32_t const rest = bits & 0x7fffU;
+  if (rest >= 0x7c00U) return bit_copy<float>(sign | 0x7f800000U | (rest & 0x3ffU) << 13U);
+  if (rest >= 0x400U) return bit_copy<float>(sign | ((rest << 13U) + (112U << 23U)));
+  float const magnitude = static_cast<float>(rest) * 0x1p-24F;  // exact
+  return sign != 0 ? -magnitude : magnitude;
+#endif
+}
+
+// bfloat16 from binary32, to nearest even, as cvt.rn.bf16.f32: NaN becomes 0x7fff.
+WARPWRIGHT_HOST_DEVICE inline std::uint16_t bfloat16_from_float(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  std::uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  std::uint32_t const all = bit_copy<std::uint32_t>(value);
+  if ((all & 0x7fffffffU) > 0x7f800000U) return 0x7fffU;
+  return static_cast<std::uint16_t>((all + 0x7fffU + ((all >> 16U) & 1U)) >> 16U);
+#endif
+}
+
+WARPWRIGHT_HOST_DEVICE inline float float_from_bfloat16(std::uint16_t bits) {
+  return bit_copy<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+// Two values in one word, `low` first: one instruction where the hardware has it.
+WARPWRIGHT_HOST_DEVICE inline std::uint32_t half_pair_from_floats(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return half_from_float(low) | static_cast<std::uint32_t>(half_from_float(high)) << 16U;
+#endif
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint32_t bfloat16_pair_from_floats(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return bfloat16_from_float(low) | static_cast<std::uint32_t>(bfloat16_from_float(high)) << 16U;
+#endif
+}
+
+/// An element type: `bits` is how it lies in memory, `value` the type it is computed in.
+template <class T>
+struct number {
+  using bits = T;
+  using value = T;
+  static constexpr bool packs_pairs = false;
+  WARPWRIGHT_HOST_DEVICE static T decode(T stored) { return stored; }
+  WARPWRIGHT_HOST_DEVICE static T encode(T computed) { return computed; }
+};
+
+template <>
+struct number<__half> {
+  using bits = std::uint16_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return float_from_half(stored); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) { return half_from_float(computed); }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return half_pair_from_floats(low, high);
+  }
+};
+
+template <>
+struct number<__nv_bfloat16> {
+  using bits = std::uint16_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return float_from_bfloat16(stored); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
+    return bfloat16_from_float(computed);
+  }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return bfloat16_pair_from_floats(low, high);
+  }
+};
+
+template <class T>
+inline constexpr bool is_16_bit_float =
+    std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value;
+
+// Number-like: what may stand in an expression as a scalar.
+template <class T>
+inline constexpr bool is_number =
+    (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || is_16_bit_float<T>;
+
+// Constants, as device code may read: std::numeric_limits has functions for the host.
+template <class T>
+struct integer_range {
+  static constexpr T most = std::numeric_limits<T>::max();
+  static constexpr T least = std::numeric_limits<T>::min();
+};
+
+// C++'s conversion, but defined for every value: floating point to integer truncates, saturates,
+// and turns NaN into 0, on both runtimes.
+template <class To, class From>
+WARPWRIGHT_HOST_DEVICE inline To convert(From from) {
+  if constexpr (std::is_same<To, From>::value) {
+    return from;
+  } else if constexpr (std::is_same<To, bool>::value) {
+    return static_cast<bool>(from);
+  } else if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {
+    constexpr To most = integer_range<To>::most;
+    constexpr To least = integer_range<To>::least;
+    // Powers of two, or 0, so exact in every floating type.
+    constexpr From past_end = static_cast<From>(most / 2 + 1) * static_cast<From>(2);
+    constexpr From begin = static_cast<From>(least);
+    if (!(from > begin)) return from != from ? To{0} : least;
+    return from < past_end ? static_cast<To>(from) : most;
+  } else {
+    return static_cast<To>(from);
+  }
+}
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The types in which operands meet and functions are called.
+#pragma once
+
+#include <warpwright/kernel/detail/lanes.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+// The type in which operands meet: C++'s common type, weak numbers left out beside a strong
+// floating-point operand.
+template <class... T>
+struct meet {
+  using type = std::common_type_t<T...>;
+};
+template <class T>
+struct meet<T> {
+  using type = T;
+};
+template <class C, class... A>
+struct meeting {
+  static constexpr bool strong_float =
+      ((!A::weak && std::is_floating_point<typename A::template value_type<C>>::value) || ...);
+  template <class E>
+  using vote =
+      std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;
+  using type = typename meet<vote<A>...>::type;
+};
+
+template <std::size_t Index, class... A>
+using nth_t = std::decay_t<decltype(at<Index>(std::declval<pack<A...> const&>()))>;
+
+// Which type a function's operands are given in, and whether its result is as weak as they are.
+struct as_they_are {
+  template <class... A>
+  static constexpr bool weak = false;
+  template <std::size_t Index, class C, class... A>
+  using argument = typename nth_t<Index, A...>::template value_type<C>;
+};
+struct in_common_type {
+  template <class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class... A>
+  using argument = typename meeting<C, A...>::type;
+};
+struct as_conditions {
+  template <class... A>
+  static constexpr bool weak = false;
+  template <std::size_t Index, class C, class... A>
+  using argument = bool;
+};
+struct in_real_type {  // double stays, everything else becomes float
+  template <class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class... A>
+  using argument = std::conditional_t<std::is_same<typename meeting<C, A...>::type, double>::value,
+                                      double, float>;
+};
+struct after_condition {
+  template <class Condition, class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class Condition, class... A>
+  struct chosen {
+    using type = typename meeting<C, A...>::type;
+  };
+  template <class C, class Condition, class... A>
+  struct chosen<0, C, Condition, A...> {
+    using type = bool;
+  };
+  template <std::size_t Index, class C, class... A>
+  using argument = typename chosen<Index, C, A...>::type;
+};
+
+template <class Types, class F, class C, class Indices, class... A>
+struct result_of_call;
+template <class Types, class F, class C, std::size_t... Index, class... A>
+struct result_of_call<Types, F, C, std::index_sequence<Index...>, A...> {
+  using type = std::decay_t<decltype(std::declval<F const&>()(
+      std::declval<typename Types::template argument<Index, C, A...>>()...))>;
+};
+
+template <class, class F, class... Argument>
+inline constexpr bool callable_with = false;
+template <class F, class... Argument>
+inline constexpr bool callable_with<
+    std::void_t<decltype(std::declval<F const&>()(std::declval<Argument>()...))>, F, Argument...> =
+    true;
+template <class F, class... Argument>
+inline constexpr bool is_callable = callable_with<void, F, Argument...>;
+
+// nvcc's wrapper of a marked lambda: copied as a kernel's argument though not trivially, and, where
+// it is for devices alone, not callable as the host sees it.
+template <class F>
+inline constexpr bool is_extended_lambda =
+#if defined(__CUDACC_EXTENDED_LAMBDA__)
+    __nv_is_extended_device_lambda_closure_type(F) ||
+    __nv_is_extended_host_device_lambda_closure_type(F);
+#else
+    false;
+#endif
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,369 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elementwise expressions over arrays, as types: building one costs nothing and touches no memory;
+// evaluate.hpp turns an assignment into one kernel.
+//
+//   ew::run(stream, ew::out(y, n) = ew::gelu(ew::in(x, n) * w + ew::row(bias, cols)));
+//
+// Types. __half and __nv_bfloat16 are computed as float, everything else as itself, and two types
+// meet as in C++, but for one thing: a plain floating-point number takes the type of the
+// floating-point expression beside it, so that `x * 0.5` stays float for float x. constant(0.5)
+// keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the output's type
+// as by cast().
+#pragma once
+
+#include <warpwright/kernel/detail/nodes.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+/// An array to read, element by element.
+/// @pre `T` is __half, __nv_bfloat16, a number, or a trivially copyable type for map()
+/// @param data  `size` elements, in memory that the runtime's kernels can read
+/// @param size  as many as the output has
+/// **Cost:** none; the array is read when the expression is evaluated.
+template <class T>
+[[nodiscard]] input<T> in(T const* data, std::size_t size) {
+  static_assert(detail::is_element<T>(),
+                "warpwright::ew::in: the element must be trivially copyable and default "
+                "constructible, as a kernel moves it");
+  return {reinterpret_cast<detail::bits_of<T> const*>(data), size};
+}
+
+/// An array that repeats for every row: element i of the output goes with `data[i % cols]`, as a
+/// bias does with a row-major matrix.
+/// @param data  `cols` elements
+/// @param cols  the length of one row; divides the output's number of elements
+template <class T>
+[[nodiscard]] row_input<T> row(T const* data, std::size_t cols) {
+  static_assert(detail::is_element<T>(),
+                "warpwright::ew::row: the element must be trivially copyable");
+  return {reinterpret_cast<detail::bits_of<T> const*>(data), detail::fast_divisor{cols}};
+}
+
+/// An array with one element for each row: element i of the output goes with `data[i / cols]`.
+/// @param data  one element for each row of the output
+/// @param cols  the length of one row; divides the output's number of elements
+template <class T>
+[[nodiscard]] column_input<T> col(T const* data, std::size_t cols) {
+  static_assert(detail::is_element<T>(),
+                "warpwright::ew::col: the element must be trivially copyable");
+  return {reinterpret_cast<detail::bits_of<T> const*>(data), detail::fast_divisor{cols}};
+}
+
+/// One number in device memory, read when the kernel runs: a graph replay sees its new value.
+/// @param data  one element
+template <class T>
+[[nodiscard]] single_input<T> device_scalar(T const* data) {
+  static_assert(detail::is_element<T>(),
+                "warpwright::ew::device_scalar: the element must be trivially copyable");
+  return {reinterpret_cast<detail::bits_of<T> const*>(data)};
+}
+
+/// A number that keeps its type: `x * constant(0.5)` is double for float x, `x * 0.5` is float.
+template <class T>
+[[nodiscard]] scalar<typename detail::number<T>::value, false> constant(T value) {
+  static_assert(detail::is_number<T>, "warpwright::ew::constant: not a number");
+  scalar<typename detail::number<T>::value, false> result{};
+  result.number = detail::number<T>::decode(detail::bit_copy<detail::bits_of<T>>(value));
+  return result;
+}
+
+/// The index of the element, 0 … n - 1, as std::uint64_t.
+[[nodiscard]] inline index_value index() { return {}; }
+
+namespace detail {
+
+struct plus {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct minus {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a - b;
+  }
+};
+struct times {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a * b;
+  }
+};
+struct divided_by {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a / b;
+  }
+};
+struct modulo {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a % b;
+  }
+};
+struct equal_to {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a == b;
+  }
+};
+struct not_equal_to {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a != b;
+  }
+};
+struct less {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a < b;
+  }
+};
+struct less_equal {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+struct greater {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct greater_equal {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a >= b;
+  }
+};
+struct both {
+  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a && b; }
+};
+struct either {
+  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a || b; }
+};
+struct negated {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a) const {
+    return -a;
+  }
+};
+struct inverted {
+  WARPWRIGHT_HOST_DEVICE bool operator()(bool a) const { return !a; }
+};
+struct chosen_by {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(bool condition, T yes, T no) const {
+    return condition ? yes : no;
+  }
+};
+template <class T>
+struct rounded_to {
+  template <class From>
+  WARPWRIGHT_HOST_DEVICE typename number<T>::value operator()(From from) const {
+    return number<T>::decode(number<T>::encode(convert<typename number<T>::value>(from)));
+  }
+};
+
+}  // namespace detail
+
+/// Arithmetic and comparison, element by element, in the common type of the two sides.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator+(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::plus{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator-(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::minus{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator*(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::times{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator/(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::divided_by{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator%(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::modulo{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator==(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::equal_to{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator!=(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::not_equal_to{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator<(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::less{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator<=(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::less_equal{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator>(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::greater{}, a, b);
+}
+/// As operator+.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator>=(A const& a, B const& b) {
+  return detail::make_call<detail::in_common_type>(detail::greater_equal{}, a, b);
+}
+/// Logic, element by element; both sides are always evaluated.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator&&(A const& a, B const& b) {
+  return detail::make_call<detail::as_conditions>(detail::both{}, a, b);
+}
+/// Logic, element by element; both sides are always evaluated.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto operator||(A const& a, B const& b) {
+  return detail::make_call<detail::as_conditions>(detail::either{}, a, b);
+}
+/// As operator&&.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto operator!(A const& a) {
+  return detail::make_call<detail::as_conditions>(detail::inverted{}, a);
+}
+/// The negative, element by element.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto operator-(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::negated{}, a);
+}
+
+/// `yes` where `condition` holds and `no` elsewhere, in their common type.
+template <class Condition, class A, class B, class = detail::if_operands<Condition, A, B>>
+[[nodiscard]] constexpr auto where(Condition const& condition, A const& yes, B const& no) {
+  return detail::make_call<detail::after_condition>(detail::chosen_by{}, condition, yes, no);
+}
+
+/// The value rounded to `T`, then computed on in T's compute type.
+///
+/// Floating point to integer truncates and saturates, and NaN becomes 0; to __half, __nv_bfloat16
+/// and float it rounds to nearest even. The same on both runtimes.
+template <class T, class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto cast(A const& a) {
+  static_assert(detail::is_number<T>, "warpwright::ew::cast: the type must be a number");
+  return detail::make_call<detail::as_they_are>(detail::rounded_to<T>{}, a);
+}
+
+/// The expression with every array and number in it converted to `T` when it is read.
+///
+/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner compute_as wins.
+template <class T, class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr computed_as<T, A> compute_as(A const& a) {
+  static_assert(
+      std::is_arithmetic<T>::value && !std::is_same<T, long double>::value,
+      "warpwright::ew::compute_as: the type must be float, double or an integer; to round "
+      "to a 16-bit type use cast");
+  return {a};
+}
+
+/// A function of your own over any number of expressions: `function(a[i], b[i], ...)`.
+/// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE operator()` that depends on
+///   its arguments alone; __half and __nv_bfloat16 elements arrive as float
+/// @param function  copied into the kernel's arguments; lambdas need nvcc's --extended-lambda
+/// @param a         expressions and numbers
+template <class F, class... A, class = detail::if_operands<A...>>
+[[nodiscard]] constexpr auto map(F const& function, A const&... a) {
+  static_assert(
+      detail::is_extended_lambda<F> || std::is_trivially_copyable<F>::value,
+      "warpwright::ew::map: the function must be trivially copyable, as a kernel's argument "
+      "is: hold pointers and numbers, not containers");
+  static_assert(
+      detail::is_map_of<F, A...>(),
+      "warpwright::ew::map: the function cannot be called with one value of each operand; "
+      "its operator() must be const, and 16-bit floats arrive as float");
+  return detail::make_call<detail::as_they_are>(function, a...);
+}
+
+/// What assigning to out() returns, and run() evaluates.
+template <class T, class E>
+struct assignment {
+  detail::bits_of<T>* data;
+  std::uint64_t size;
+  E expression;
+};
+
+/// What out() returns: assign an expression to it.
+template <class T>
+class output {
+ public:
+  output(T* data, std::size_t size) : data_{data}, size_{size} {}
+  output(output const&) = default;
+  output& operator=(output const&) = delete;  // not readable: write `= ew::in(...)`
+
+  /// Every element becomes the expression's.
+  template <class X>
+  [[nodiscard]] auto operator=(X const& x) const {
+    return assign(x);
+  }
+  /// Every element becomes itself plus the expression's, in place; likewise the others.
+  template <class X>
+  [[nodiscard]] auto operator+=(X const& x) const {
+    return assign(in(data_, size_) + x);
+  }
+  /// As operator+=.
+  template <class X>
+  [[nodiscard]] auto operator-=(X const& x) const {
+    return assign(in(data_, size_) - x);
+  }
+  /// As operator+=.
+  template <class X>
+  [[nodiscard]] auto operator*=(X const& x) const {
+    return assign(in(data_, size_) * x);
+  }
+  /// As operator+=.
+  template <class X>
+  [[nodiscard]] auto operator/=(X const& x) const {
+    return assign(in(data_, size_) / x);
+  }
+
+ private:
+  template <class X>
+  auto assign(X const& x) const {
+    static_assert(
+        detail::is_expression<X> || detail::is_number<X>,
+        "warpwright::ew::out: the right side must be an expression, as in(pointer, n), or a "
+        "number");
+    return assignment<T, detail::expression_t<X>>{reinterpret_cast<detail::bits_of<T>*>(data_),
+                                                  size_, detail::as_expression(x)};
+  }
+  T* data_;
+  std::size_t size_;
+};
+
+/// An array to write, every element of it.
+/// @param data  `size` elements; may be the data of an in() of the same element size (in
+///   place), but not overlap an operand in any other way
+/// @param size  0 makes the evaluation a no-op
+template <class T>
+[[nodiscard]] output<T> out(T* data, std::size_t size) {
+  static_assert(!std::is_const<T>::value,
+                "warpwright::ew::out: the pointer is to const; an output must be writable");
+  static_assert(detail::is_element<T>(),
+                "warpwright::ew::out: the element must be trivially copyable");
+  return output<T>{data, size};
+}
+
+}  // namespace ew
+
+WARPWRIGHT_END

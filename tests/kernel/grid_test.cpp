@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel's own work, vectors and all, thread by thread on the host: a grid without a GPU.
+#include <warpwright/kernel.hpp>
+
+#include "kernel/support.hpp"
+#include "support/catch.hpp"
+
+namespace ew = warpwright::ew;
+using kernel_test::as_double;
+using kernel_test::small_integers;
+
+namespace {
+
+// Host memory that starts `offset` elements past a 64-byte boundary, with guards on both sides.
+template <class T>
+class placed {
+ public:
+  placed(std::vector<T> const& values, std::size_t offset)
+      : memory_(values.size() * sizeof(T) + offset * sizeof(T) + 192, poison) {
+    auto const base = reinterpret_cast<std::uintptr_t>(memory_.data());
+    before_ = (64 - base % 64) % 64 + 64 + offset * sizeof(T);
+    bytes_ = values.size() * sizeof(T);
+    if (bytes_ != 0) std::memcpy(memory_.data() + before_, values.data(), bytes_);
+  }
+  T* data() { return reinterpret_cast<T*>(memory_.data() + before_); }
+  bool intact() const {
+    for (std::size_t k = 0; k < memory_.size(); ++k) {
+      if ((k < before_ || k >= before_ + bytes_) && memory_[k] != poison) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char poison = 0xa5;
+  std::vector<unsigned char> memory_;
+  std::size_t before_;
+  std::size_t bytes_;
+};
+
+template <class T, class E>
+void run_grid(ew::assignment<T, E> const& a) {
+  using fused = ew::detail::fused<T, E>;
+  ew::detail::operand all[fused::operands];
+  fused::template describe<fused::vector>(a, all, warpwright::source_location::current());
+  ew::detail::launch_plan const plan =
+      ew::detail::make_plan(all, fused::operands, a.size, fused::vector, fused::vectors);
+  fused const f{a.data, a.expression};
+  for (unsigned b = 0; b < plan.blocks; ++b) {
+    for (unsigned t = 0; t < plan.threads; ++t) {
+      f.work(plan.deal, b, static_cast<unsigned>(plan.blocks), t, plan.threads);
+    }
+  }
+}
+
+template <class O, class X, class Y>
+void check_types() {
+  std::uint64_t const seed = 31;
+  INFO("seed " << seed);
+  kernel_test::random_numbers random{seed};
+  for (int k = 0; k < 120; ++k) {
+    std::size_t const n = 1 + random.below(k % 8 == 0 ? 70000 : 300);
+    bool const alike = k % 3 == 0;
+    std::size_t const at_o = random.below(16);
+    std::size_t const at_x = alike ? at_o : random.below(16);
+    std::size_t const at_y = alike ? at_o : random.below(16);
+    std::size_t const rows = 1 + random.below(9);
+    std::size_t const cols = n;
+    CAPTURE(n, rows, at_o, at_x, at_y);
+    auto const x = small_integers<X>(n * rows, 30, random.next());
+    auto const y = small_integers<Y>(n * rows, 30, random.next());
+    auto const row = small_integers<float>(cols, 9, random.next());
+    auto const col = small_integers<__half>(rows, 9, random.next());
+    placed<X> px{x, at_x};
+    placed<Y> py{y, at_y};
+    placed<O> out{std::vector<O>(n * rows), at_o};
+    run_grid(ew::out(out.data(), n * rows) =
+                 ew::in(px.data(), n * rows) * 2 + ew::in(py.data(), n * rows));
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < n * rows; ++i) {
+      if (as_double(out.data()[i]) != as_double(x[i]) * 2 + as_double(y[i])) ++wrong;
+    }
+    REQUIRE(wrong == 0);
+    placed<float> prow{row, random.below(4)};
+    placed<__half> pcol{col, random.below(4)};
+    run_grid(ew::out(out.data(), n * rows) =
+                 ew::in(px.data(), n * rows) +
+                 ew::row(prow.data(), cols) * ew::col(pcol.data(), cols) + ew::index() % 3);
+    for (std::size_t i = 0; i < n * rows; ++i) {
+      double const expected = as_double(x[i]) +
+                              as_double(row[i % cols]) * as_double(col[i / cols]) +
+                              static_cast<double>(i % 3);
+      if (as_double(out.data()[i]) != expected) ++wrong;
+    }
+    REQUIRE(wrong == 0);
+    REQUIRE((out.intact() && px.intact() && py.intact()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a grid of vectors writes what a loop does, for types of one kind") {
+  check_types<float, float, float>();
+  check_types<__half, __half, __half>();
+  check_types<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16>();
+  check_types<double, double, double>();
+  check_types<unsigned char, unsigned char, unsigned char>();
+  check_types<short, short, short>();
+}
+
+TEST_CASE("a grid of vectors writes what a loop does, for mixed types") {
+  check_types<float, __half, __nv_bfloat16>();
+  check_types<__half, float, unsigned char>();
+  check_types<double, unsigned char, float>();
+  check_types<unsigned char, double, signed char>();
+  check_types<std::int64_t, std::int32_t, std::int16_t>();
+}

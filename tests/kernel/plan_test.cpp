@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#include <warpwright/kernel/detail/lanes.hpp>
+#include <warpwright/kernel/detail/plan.hpp>
+
+#include "kernel/support.hpp"
+#include "support/catch.hpp"
+
+namespace ew = warpwright::ew;
+using ew::detail::launch_plan;
+using ew::detail::operand;
+using ew::detail::reach;
+
+namespace {
+
+constexpr operand array(unsigned bytes, std::uint64_t address, std::uint64_t n, unsigned vector) {
+  operand o;
+  o.element_bytes = bytes;
+  o.natural_bytes = bytes;
+  o.aligned_bytes = bytes * vector < 16 ? bytes * vector : 16;
+  o.address = address;
+  o.count = n;
+  return o;
+}
+
+constexpr launch_plan plan_two(std::uint64_t a, std::uint64_t b, std::uint64_t n) {
+  operand const all[] = {array(4, a, n, 4), array(4, b, n, 4)};
+  return ew::detail::make_plan(all, 2, n, 4, 1);
+}
+
+}  // namespace
+
+static_assert(plan_two(0x1000, 0x2000, 1024).deal.all_wide, "the planner is constexpr");
+
+TEST_CASE("vectors are as long as the widest element allows") {
+  CHECK(ew::detail::vector_elements(1) == 16);
+  CHECK(ew::detail::vector_elements(2) == 8);
+  CHECK(ew::detail::vector_elements(4) == 4);
+  CHECK(ew::detail::vector_elements(8) == 2);
+  CHECK(ew::detail::vector_elements(16) == 1);
+  CHECK(ew::detail::vectors_per_thread(32) == 1);
+  CHECK(ew::detail::vectors_per_thread(16) == 2);
+  CHECK(ew::detail::vectors_per_thread(8) == 4);
+  CHECK(ew::detail::vectors_per_thread(0) == 2);
+}
+
+TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
+  launch_plan const whole = plan_two(0x1000, 0x2000, 1024);
+  CHECK(whole.deal.all_wide);
+  CHECK(whole.deal.vectors == 256);
+  CHECK(whole.deal.edge == 0);
+  launch_plan const odd = plan_two(0x1000, 0x2000, 1027);
+  CHECK(odd.deal.vectors == 256);
+  CHECK(odd.deal.edge == 3);
+  CHECK(odd.blocks == whole.blocks + 1);
+  launch_plan const tiny = plan_two(0x1000, 0x2000, 3);
+  CHECK(tiny.deal.vectors == 0);
+  CHECK(tiny.deal.edge == 3);
+  CHECK(tiny.blocks == 1);
+}
+
+TEST_CASE("arrays that are off alike are peeled, an odd one is narrowed alone") {
+  launch_plan const alike = plan_two(0x1004, 0x2004, 1024);
+  CHECK(alike.deal.all_wide);
+  CHECK(alike.deal.head == 3);
+  CHECK(alike.deal.vectors == 255);
+  CHECK(alike.deal.edge == 4);
+  operand const all[] = {array(4, 0x1000, 1024, 4), array(4, 0x2004, 1024, 4),
+                         array(4, 0x3000, 1024, 4)};
+  launch_plan const odd = ew::detail::make_plan(all, 3, 1024, 4, 1);
+  CHECK_FALSE(odd.deal.all_wide);
+  CHECK(odd.deal.head == 0);
+  CHECK(odd.deal.wide == 0b101U);
+  launch_plan const shorter_than_head = plan_two(0x1004, 0x2004, 2);
+  CHECK(shorter_than_head.deal.head == 2);
+  CHECK(shorter_than_head.deal.vectors == 0);
+  CHECK(shorter_than_head.deal.edge == 2);
+}
+
+TEST_CASE("a row goes in vectors when rows and vectors fit") {
+  operand row = array(4, 0x3000, 64, 4);
+  row.kind = reach::row;
+  operand const fits[] = {array(4, 0x1000, 640, 4), row};
+  CHECK(ew::detail::make_plan(fits, 2, 640, 4, 1).deal.all_wide);
+  row.count = 10;
+  operand const odd[] = {array(4, 0x1000, 640, 4), row};
+  CHECK(ew::detail::make_plan(odd, 2, 640, 4, 1).deal.wide == 0b01U);
+}
+
+TEST_CASE("every element is dealt out once, small sizes over many blocks") {
+  for (std::uint64_t n = 1; n < 300000; n += 1 + n / 7) {
+    for (std::uint64_t off = 0; off < 4; ++off) {
+      launch_plan const p = plan_two(0x1000 + 4 * off, 0x2000 + 4 * off, n);
+      CAPTURE(n, off);
+      REQUIRE(p.deal.vectors * 4 + p.deal.edge == n);
+      REQUIRE(p.deal.head <= p.deal.edge);
+      REQUIRE(p.deal.edge <= p.threads);
+      std::uint64_t const vector_blocks = p.blocks - (p.deal.edge != 0 ? 1 : 0);
+      REQUIRE(vector_blocks * p.threads >= p.deal.vectors);
+      REQUIRE((p.deal.vectors == 0 || (vector_blocks - 1) * p.threads < p.deal.vectors));
+    }
+  }
+  CHECK(plan_two(0x1000, 0x2000, 1U << 16U).blocks >= 128);
+  CHECK(plan_two(0x1000, 0x2000, 1U << 14U).blocks >= 128);
+  CHECK(plan_two(0x1000, 0x2000, std::uint64_t{1} << 40U).blocks == std::uint64_t{1} << 30U);
+}
+
+TEST_CASE("fast_divisor divides exactly") {
+  std::uint64_t const seed = 7;
+  INFO("seed " << seed);
+  kernel_test::random_numbers random{seed};
+  std::vector<std::uint64_t> divisors{1,
+                                      2,
+                                      3,
+                                      5,
+                                      7,
+                                      10,
+                                      641,
+                                      1U << 20U,
+                                      (1U << 20U) - 1,
+                                      0xffffffffU,
+                                      std::uint64_t{1} << 32U,
+                                      (std::uint64_t{1} << 62U) + 1};
+  for (int k = 0; k < 500; ++k) divisors.push_back((random.next() >> (1 + random.below(62))) | 1U);
+  for (std::uint64_t const d : divisors) {
+    ew::detail::fast_divisor const fast{d};
+    std::vector<std::uint64_t> dividends{
+        0, 1, d - 1, d, d + 1, 2 * d - 1, (~std::uint64_t{0} >> 1U)};
+    for (int k = 0; k < 50; ++k) dividends.push_back(random.next() >> (1 + random.below(62)));
+    for (std::uint64_t const x : dividends) {
+      if (x >> 63U != 0) continue;
+      CAPTURE(x, d);
+      REQUIRE(fast.quotient(x) == x / d);
+    }
+  }
+}
