@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's cost of taking and giving back device memory: our pool beside cudaMallocAsync (with
+// its release threshold at the maximum, so that it keeps its memory too) and cudaMalloc.
+#include <benchmark/benchmark.h>
+
+#include <warpwright/memory/pool.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace ww = warpwright;
+
+namespace {
+
+constexpr std::int64_t kib = 1024;
+constexpr std::int64_t mib = 1024 * kib;
+ww::device_id const device{0};
+
+std::size_t bytes_of(benchmark::State const& state) {
+  return static_cast<std::size_t>(state.range(0));
+}
+
+// The driver's default pool, told to keep what it has for the scope.
+class keeping_default_pool {
+ public:
+  keeping_default_pool() {
+    ww::check(cudaDeviceGetDefaultMemPool(&pool_, device.value()), "cudaDeviceGetDefaultMemPool");
+    std::uint64_t most = ~std::uint64_t{0};
+    ww::check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &most),
+              "cudaMemPoolSetAttribute");
+  }
+  ~keeping_default_pool() {
+    static_cast<void>(cudaDeviceSynchronize());
+    static_cast<void>(cudaMemPoolTrimTo(pool_, 0));
+  }
+  keeping_default_pool(keeping_default_pool const&) = delete;
+  keeping_default_pool& operator=(keeping_default_pool const&) = delete;
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+};
+
+std::unique_ptr<ww::memory_pool> shared_pool;
+std::unique_ptr<keeping_default_pool> shared_default_pool;
+
+void sizes_and_threads(benchmark::internal::Benchmark* b) {
+  for (std::int64_t const bytes :
+       {256 * std::int64_t{1}, 4 * kib, 64 * kib, mib, 16 * mib, 64 * mib}) {
+    b->Arg(bytes);
+  }
+  b->Threads(1)->Threads(4)->Threads(16)->UseRealTime();
+}
+
+void memory_pool_pair(benchmark::State& state) {
+  std::size_t const bytes = bytes_of(state);
+  if (state.thread_index() == 0) {
+    std::size_t const all = bytes * static_cast<std::size_t>(state.threads());
+    shared_pool =
+        std::make_unique<ww::memory_pool>(device, ww::memory_pool_options{}.initial_bytes(all));
+  }
+  ww::stream const own;
+  ww::stream_ref const s = own;
+  for (auto _ : state) {
+    void* const p = shared_pool->allocate(s, bytes);
+    benchmark::DoNotOptimize(p);
+    shared_pool->deallocate(s, p, bytes);
+  }
+  state.SetItemsProcessed(state.iterations());
+  if (state.thread_index() == 0) {
+    state.counters["hit_rate"] = shared_pool->statistics().hit_rate();
+    shared_pool.reset();
+  }
+}
+BENCHMARK(memory_pool_pair)->Apply(sizes_and_threads);
+
+// A raw handle costs one cudaStreamGetId a call.
+void memory_pool_pair_raw_handle(benchmark::State& state) {
+  ww::memory_pool pool{device};
+  ww::stream const own;
+  std::size_t const bytes = bytes_of(state);
+  for (auto _ : state) {
+    void* const p = pool.allocate(own.get(), bytes);
+    benchmark::DoNotOptimize(p);
+    pool.deallocate(own.get(), p, bytes);
+  }
+}
+BENCHMARK(memory_pool_pair_raw_handle)->Arg(mib);
+
+void memory_pool_pair_checked(benchmark::State& state) {
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+  ww::stream const own;
+  ww::stream_ref const s = own;
+  std::size_t const bytes = bytes_of(state);
+  for (auto _ : state) {
+    void* const p = pool.allocate(s, bytes);
+    benchmark::DoNotOptimize(p);
+    pool.deallocate(s, p, bytes);
+  }
+}
+BENCHMARK(memory_pool_pair_checked)->Arg(mib);
+
+void cuda_malloc_async_pair(benchmark::State& state) {
+  if (state.thread_index() == 0) shared_default_pool = std::make_unique<keeping_default_pool>();
+  ww::stream const s;
+  std::size_t const bytes = bytes_of(state);
+  for (auto _ : state) {
+    void* p = nullptr;
+    if (cudaMallocAsync(&p, bytes, s.get()) != cudaSuccess) state.SkipWithError("cudaMallocAsync");
+    benchmark::DoNotOptimize(p);
+    static_cast<void>(cudaFreeAsync(p, s.get()));
+  }
+  s.synchronize();
+  state.SetItemsProcessed(state.iterations());
+  if (state.thread_index() == 0) shared_default_pool.reset();
+}
+BENCHMARK(cuda_malloc_async_pair)->Apply(sizes_and_threads);
+
+void cuda_malloc_pair(benchmark::State& state) {
+  std::size_t const bytes = bytes_of(state);
+  for (auto _ : state) {
+    void* p = nullptr;
+    if (cudaMalloc(&p, bytes) != cudaSuccess) state.SkipWithError("cudaMalloc");
+    benchmark::DoNotOptimize(p);
+    static_cast<void>(cudaFree(p));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(cuda_malloc_pair)->Arg(256)->Arg(mib)->Arg(64 * mib)->UseRealTime();
+BENCHMARK(cuda_malloc_pair)->Arg(mib)->Threads(4)->Threads(16)->UseRealTime();
+
+// A pair of 1 KiB while so many holes of mixed sizes are there.
+struct block {
+  void* pointer;
+  std::size_t bytes;
+};
+
+template <class Allocate, class Free>
+void pair_among_holes(benchmark::State& state, Allocate const& allocate, Free const& free) {
+  auto const holes = static_cast<std::size_t>(state.range(0));
+  std::mt19937_64 random{42};
+  std::vector<block> blocks;
+  blocks.reserve(2 * holes);
+  for (std::size_t i = 0; i < 2 * holes; ++i) {
+    std::size_t const bytes = 256 * (1 + random() % 64);
+    blocks.push_back(block{allocate(bytes), bytes});
+  }
+  for (std::size_t i = 0; i < blocks.size(); i += 2) free(blocks[i]);
+  for (auto _ : state) {
+    void* const p = allocate(1024);
+    benchmark::DoNotOptimize(p);
+    free(block{p, 1024});
+  }
+  for (std::size_t i = 1; i < blocks.size(); i += 2) free(blocks[i]);
+}
+
+void memory_pool_pair_among_holes(benchmark::State& state) {
+  ww::stream const own;
+  ww::stream_ref const s = own;
+  ww::memory_pool pool{device};
+  pair_among_holes(
+      state, [&](std::size_t bytes) { return pool.allocate(s, bytes); },
+      [&](block const& b) { pool.deallocate(s, b.pointer, b.bytes); });
+}
+BENCHMARK(memory_pool_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
+
+void cuda_malloc_async_pair_among_holes(benchmark::State& state) {
+  keeping_default_pool const keep;
+  ww::stream const s;
+  pair_among_holes(
+      state,
+      [&](std::size_t bytes) {
+        void* p = nullptr;
+        ww::check(cudaMallocAsync(&p, bytes, s.get()), "cudaMallocAsync");
+        return p;
+      },
+      [&](block const& b) { ww::check(cudaFreeAsync(b.pointer, s.get()), "cudaFreeAsync"); });
+  s.synchronize();
+}
+BENCHMARK(cuda_malloc_async_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
+
+// Every block comes from the other stream: one event record and one wait each.
+void memory_pool_steal(benchmark::State& state) {
+  ww::stream const first;
+  ww::stream const second;
+  ww::stream_ref const streams[2] = {first, second};
+  ww::memory_pool pool{device, ww::memory_pool_options{}
+                                   .maximum_bytes(static_cast<std::size_t>(2 * mib))
+                                   .growth_bytes(static_cast<std::size_t>(2 * mib))};
+  auto const bytes = static_cast<std::size_t>(2 * mib);
+  unsigned turn = 0;
+  for (auto _ : state) {
+    ww::stream_ref const s = streams[turn++ % 2];
+    void* const p = pool.allocate(s, bytes);
+    benchmark::DoNotOptimize(p);
+    pool.deallocate(s, p, bytes);
+  }
+  state.counters["steals"] = static_cast<double>(pool.statistics().cross_stream_steals);
+}
+BENCHMARK(memory_pool_steal);
+
+void memory_pool_construction(benchmark::State& state) {
+  for (auto _ : state) {
+    ww::memory_pool const pool{device};
+    benchmark::DoNotOptimize(&pool);
+  }
+}
+BENCHMARK(memory_pool_construction);
+
+void memory_pool_first_allocation(benchmark::State& state) {
+  ww::stream const own;
+  ww::stream_ref const s = own;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto pool = std::make_unique<ww::memory_pool>(device);
+    state.ResumeTiming();
+    benchmark::DoNotOptimize(pool->allocate(s, 1024));
+    state.PauseTiming();
+    pool.reset();
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(memory_pool_first_allocation)->Iterations(200);
+
+}  // namespace

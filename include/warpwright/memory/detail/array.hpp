@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/config.hpp>
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// What the books of the memory module need of a std::vector. Ten instantiations of std::vector
+/// cost every including file a fifth of a second; these cost next to nothing.
+///
+/// @pre T may be moved by copying its bytes: it holds numbers, pointers and arrays, and no pointer
+/// to
+///   itself.
+template <class T>
+class array {
+ public:
+  array() noexcept = default;
+  explicit array(std::size_t size) { resize(size); }
+  array(array&& other) noexcept : data_{other.data_}, size_{other.size_}, room_{other.room_} {
+    other.data_ = nullptr;
+    other.size_ = other.room_ = 0;
+  }
+  array& operator=(array&& other) = delete;
+  ~array() {
+    clear();
+    std::free(static_cast<void*>(data_));
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return room_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  T& operator[](std::size_t i) noexcept { return data_[i]; }
+  T const& operator[](std::size_t i) const noexcept { return data_[i]; }
+  [[nodiscard]] T& front() noexcept { return data_[0]; }
+  [[nodiscard]] T& back() noexcept { return data_[size_ - 1]; }
+  [[nodiscard]] T const& back() const noexcept { return data_[size_ - 1]; }
+  [[nodiscard]] T* begin() noexcept { return data_; }
+  [[nodiscard]] T* end() noexcept { return data_ + size_; }
+  [[nodiscard]] T const* begin() const noexcept { return data_; }
+  [[nodiscard]] T const* end() const noexcept { return data_ + size_; }
+
+  /// Makes room, so that push_back() cannot fail until there are `count` elements.
+  /// @throws std::bad_alloc  and nothing has changed
+  void reserve(std::size_t count) {
+    if (count <= room_) return;
+    std::size_t room = room_ < 8 ? 8 : room_ * 2;
+    if (room < count) room = count;
+    void* const data = room <= ~std::size_t{0} / sizeof(T)
+                           ? std::realloc(static_cast<void*>(data_), room * sizeof(T))
+                           : nullptr;
+    if (data == nullptr) throw std::bad_alloc{};
+    data_ = static_cast<T*>(data);
+    room_ = room;
+  }
+  /// @throws std::bad_alloc  and nothing has changed
+  void push_back(T const& value) {
+    reserve(size_ + 1);
+    ::new (static_cast<void*>(data_ + size_)) T(value);
+    ++size_;
+  }
+  T& emplace_back() {
+    reserve(size_ + 1);
+    T* const element = ::new (static_cast<void*>(data_ + size_)) T();
+    ++size_;
+    return *element;
+  }
+  void pop_back() noexcept { data_[--size_].~T(); }
+  /// Makes the array longer. @pre size is not below size()
+  void resize(std::size_t size) {
+    reserve(size);
+    while (size_ < size) emplace_back();
+  }
+  /// Removes the first elements. @pre count is at most size(), T needs no destruction
+  void remove_front(std::size_t count) noexcept {
+    for (std::size_t i = count; i < size_; ++i) data_[i - count] = data_[i];
+    size_ -= count;
+  }
+  void clear() noexcept {
+    while (size_ != 0) pop_back();
+  }
+  void swap(array& other) noexcept {
+    T* const data = data_;
+    std::size_t const size = size_;
+    std::size_t const room = room_;
+    data_ = other.data_;
+    size_ = other.size_;
+    room_ = other.room_;
+    other.data_ = data;
+    other.size_ = size;
+    other.room_ = room;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t room_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

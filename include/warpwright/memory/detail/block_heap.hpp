@@ -1,0 +1,402 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bookkeeping of a pool: pure arithmetic on addresses, without CUDA and without a lock.
+#pragma once
+
+#include <warpwright/memory/detail/address_map.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Segments of memory cut into blocks. Every block is live, or free in exactly one list.
+///
+/// List 0 holds what anybody may take; the owner gives the other lists a meaning (one a stream).
+/// Free neighbours in the same list are merged at once. A list finds a block through a bitmap over
+/// size bins (16 a power of two, as in TLSF: Masmano et al., ECRTS 2004), so that the time does not
+/// grow with the number of holes, and remembers the order in which its blocks were freed.
+class block_heap {
+ public:
+  static constexpr std::uint32_t none = 0xffffffffU;
+  static constexpr std::uint32_t ready = 0;
+  static constexpr std::uint64_t granule_bytes = 256;
+
+  struct block {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;            // a multiple of granule_bytes
+    std::uint64_t requested_bytes = 0;  // of a live block
+    std::uint64_t epoch = 0;            // of a free block: when its list's owner let it go
+    std::uint32_t list = none;          // none: live
+    std::uint32_t segment = 0;
+    std::uint32_t previous = none, next = none;  // neighbours in the segment
+    std::uint32_t bin_previous = none, bin_next = none;
+    std::uint32_t age_previous = none, age_next = none;  // oldest free first
+  };
+  struct segment {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;     // 0: the entry is unused
+    std::uint32_t first = none;  // its block of the lowest address
+  };
+
+  block_heap() { lists_.emplace_back(); }
+
+  static constexpr bool round_up(std::uint64_t bytes, std::uint64_t unit,
+                                 std::uint64_t& rounded) noexcept {
+    rounded = (bytes + (unit - 1)) & ~(unit - 1);
+    return rounded >= bytes;
+  }
+
+  /// @return a new, empty list
+  std::uint32_t add_list() {
+    lists_.emplace_back();
+    return static_cast<std::uint32_t>(lists_.size() - 1);
+  }
+
+  /// Adds a segment as one free block of the ready list.
+  /// @pre address and size are multiples of granule_bytes
+  void add_segment(std::uint64_t address, std::uint64_t bytes) {
+    reserve_blocks(1);
+    std::uint32_t index = 0;
+    while (index < segments_.size() && segments_[index].bytes != 0) ++index;
+    if (index == segments_.size()) segments_.emplace_back();
+    std::uint32_t const node = new_block();
+    segments_[index] = segment{address, bytes, node};
+    blocks_[node].address = address;
+    blocks_[node].bytes = bytes;
+    blocks_[node].segment = index;
+    put(node, ready, 0);
+  }
+
+  /// Takes a live block out of a list; the rest of the free block stays where it was.
+  /// @param bytes       a multiple of granule_bytes, not 0
+  /// @param alignment   a power of two, at least granule_bytes
+  /// @param exhaustive  look at every block that could fit, not only at the first few of a bin
+  /// @return the block; none when the list has no fit
+  /// @throws std::bad_alloc  and nothing has changed
+  std::uint32_t take(std::uint32_t list, std::uint64_t bytes, std::uint64_t alignment,
+                     bool exhaustive, std::uint64_t requested_bytes) {
+    std::uint32_t const node = find_fit(list, bytes, alignment, exhaustive);
+    if (node == none) return none;
+    reserve_blocks(2);
+    live_.reserve(live_.size() + 1);
+    std::uint32_t const taken = carve(node, bytes, alignment);
+    blocks_[taken].requested_bytes = requested_bytes;
+    live_.insert(blocks_[taken].address, taken);
+    live_bytes_ += bytes;
+    return taken;
+  }
+
+  /// @return the live block that starts at the address; none when there is none
+  [[nodiscard]] std::uint32_t find(std::uint64_t address) const noexcept {
+    return live_.find(address);
+  }
+
+  /// Gives a live block back to a list.
+  /// @param epoch  at least that of every block the list has
+  void give(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
+    live_.erase(blocks_[node].address);
+    live_bytes_ -= blocks_[node].bytes;
+    put(node, list, epoch);
+  }
+
+  /// Moves the free blocks of a list that are not younger than `epoch` to another list.
+  void move(std::uint32_t from, std::uint64_t epoch, std::uint32_t to,
+            std::uint64_t new_epoch) noexcept {
+    while (lists_[from].oldest != none && blocks_[lists_[from].oldest].epoch <= epoch) {
+      std::uint32_t const node = lists_[from].oldest;
+      unlink(node);
+      put(node, to, new_epoch);
+    }
+  }
+
+  /// The free block of a list that fits best, by size; used to compare lists with each other.
+  [[nodiscard]] std::uint32_t find_fit(std::uint32_t list, std::uint64_t bytes,
+                                       std::uint64_t alignment, bool exhaustive) const noexcept {
+    constexpr unsigned looks = 8;  // a bin's blocks differ by 6 %: the first few are good enough
+    std::uint64_t const sure = bytes + (alignment - granule_bytes);  // fits at any address
+    if (sure < bytes) return none;
+    unsigned const last = bin_of(sure);
+    std::uint32_t best = none;
+    for (unsigned bin = next_bin(list, bin_of(bytes)); bin <= last; bin = next_bin(list, bin + 1)) {
+      unsigned seen = 0;
+      for (std::uint32_t n = lists_[list].heads[bin]; n != none && (exhaustive || seen < looks);
+           n = blocks_[n].bin_next, ++seen) {
+        if (!fits(blocks_[n], bytes, alignment)) continue;
+        if (best == none || blocks_[n].bytes < blocks_[best].bytes) best = n;
+        if (blocks_[n].bytes == bytes) return n;
+      }
+      if (best != none) return best;
+    }
+    unsigned const bin = next_bin(list, last + 1);
+    return bin < bin_count ? lists_[list].heads[bin] : none;
+  }
+
+  /// Forgets a segment that is one free block of the ready list and no larger than asked.
+  /// @return the segment; 0 bytes when there is none
+  segment remove_empty_segment(std::uint64_t maximum_bytes) noexcept {
+    segment best;
+    for (segment& s : segments_) {
+      if (s.bytes == 0 || s.bytes > maximum_bytes || s.bytes <= best.bytes) continue;
+      block const& first = blocks_[s.first];
+      if (first.list == ready && first.bytes == s.bytes) best = s;
+    }
+    if (best.bytes != 0) {
+      segments_[blocks_[best.first].segment].bytes = 0;
+      unlink(best.first);
+      delete_block(best.first);
+    }
+    return best;
+  }
+
+  /// The block, live or free, that holds an address; none for a foreign one. **Cost:** linear.
+  [[nodiscard]] std::uint32_t find_containing(std::uint64_t address) const noexcept {
+    for (segment const& s : segments_) {
+      if (s.bytes == 0 || address < s.address || address - s.address >= s.bytes) continue;
+      std::uint32_t n = s.first;
+      while (address - blocks_[n].address >= blocks_[n].bytes) n = blocks_[n].next;
+      return n;
+    }
+    return none;
+  }
+
+  /// The size of the largest free block of any list. **Cost:** the number of lists, and the blocks
+  /// of each list's highest bin.
+  [[nodiscard]] std::uint64_t largest_hole_bytes() const noexcept {
+    std::uint64_t largest = 0;
+    for (free_list const& list : lists_) {
+      for (unsigned word = word_count; word-- > 0;) {
+        if (list.words[word] == 0) continue;
+        unsigned const bin =
+            word * 64 + 63 - static_cast<unsigned>(__builtin_clzll(list.words[word]));
+        for (std::uint32_t n = list.heads[bin]; n != none; n = blocks_[n].bin_next) {
+          if (blocks_[n].bytes > largest) largest = blocks_[n].bytes;
+        }
+        break;
+      }
+    }
+    return largest;
+  }
+
+  [[nodiscard]] block const& at(std::uint32_t node) const noexcept { return blocks_[node]; }
+  [[nodiscard]] array<segment> const& segments() const noexcept { return segments_; }
+  [[nodiscard]] bool empty(std::uint32_t list) const noexcept {
+    return lists_[list].oldest == none;
+  }
+  /// The epoch of the list's block that was freed last.
+  /// @pre the list is not empty
+  [[nodiscard]] std::uint64_t newest_epoch(std::uint32_t list) const noexcept {
+    return blocks_[lists_[list].newest].epoch;
+  }
+  [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
+  [[nodiscard]] std::size_t live_blocks() const noexcept { return live_.size(); }
+  /// One above the highest number a block has had: the length of a side table.
+  [[nodiscard]] std::size_t block_numbers() const noexcept { return blocks_.size(); }
+
+ private:
+  static constexpr unsigned bin_count = 512;  // up to 2^35 granules, 8 TiB; the last bin: above
+  static constexpr unsigned word_count = bin_count / 64;
+
+  struct free_list {
+    free_list() noexcept {
+      for (std::uint32_t& head : heads) head = none;
+    }
+    std::uint64_t words[word_count] = {};  // bit b of word w: bin 64 w + b is not empty
+    std::uint32_t oldest = none, newest = none;
+    std::uint32_t heads[bin_count];
+  };
+
+  static unsigned bin_of(std::uint64_t bytes) noexcept {
+    std::uint64_t const granules = bytes / granule_bytes;
+    if (granules < 16) return static_cast<unsigned>(granules);
+    auto const level = 59U - static_cast<unsigned>(__builtin_clzll(granules));
+    auto const bin = 16 + level * 16 + static_cast<unsigned>((granules >> level) & 15U);
+    return bin < bin_count ? bin : bin_count - 1;
+  }
+
+  /// The first bin from `bin` on that has a block; bin_count when there is none.
+  [[nodiscard]] unsigned next_bin(std::uint32_t list, unsigned bin) const noexcept {
+    if (bin >= bin_count) return bin_count;
+    free_list const& l = lists_[list];
+    unsigned word = bin / 64;
+    std::uint64_t bits = l.words[word] & (~std::uint64_t{0} << (bin % 64));
+    while (bits == 0) {
+      if (++word == word_count) return bin_count;
+      bits = l.words[word];
+    }
+    return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
+  }
+
+  static bool fits(block const& b, std::uint64_t bytes, std::uint64_t alignment) noexcept {
+    std::uint64_t const padding = (~b.address + 1) & (alignment - 1);
+    return b.bytes >= padding && b.bytes - padding >= bytes;
+  }
+
+  void reserve_blocks(std::size_t count) {
+    if (unused_count_ + (blocks_.capacity() - blocks_.size()) < count) {
+      blocks_.reserve(blocks_.capacity() + 64);  // doubles
+    }
+  }
+  std::uint32_t new_block() noexcept {
+    if (unused_ == none) {
+      blocks_.emplace_back();  // reserve_blocks() made room
+      return static_cast<std::uint32_t>(blocks_.size() - 1);
+    }
+    std::uint32_t const node = unused_;
+    unused_ = blocks_[node].bin_next;
+    --unused_count_;
+    blocks_[node] = block{};
+    return node;
+  }
+  void delete_block(std::uint32_t node) noexcept {
+    blocks_[node].bin_next = unused_;
+    unused_ = node;
+    ++unused_count_;
+  }
+
+  void insert_before(std::uint32_t node, std::uint32_t before) noexcept {
+    block& n = blocks_[node];
+    block& b = blocks_[before];
+    n.segment = b.segment;
+    n.next = before;
+    n.previous = b.previous;
+    if (n.previous != none) {
+      blocks_[n.previous].next = node;
+    } else {
+      segments_[n.segment].first = node;
+    }
+    b.previous = node;
+  }
+  void remove_neighbour(std::uint32_t node) noexcept {
+    block const& n = blocks_[node];
+    if (n.previous != none) {
+      blocks_[n.previous].next = n.next;
+    } else {
+      segments_[n.segment].first = n.next;
+    }
+    if (n.next != none) blocks_[n.next].previous = n.previous;
+    delete_block(node);
+  }
+
+  void link_bin(std::uint32_t node) noexcept {
+    block& n = blocks_[node];
+    free_list& l = lists_[n.list];
+    unsigned const bin = bin_of(n.bytes);
+    n.bin_previous = none;
+    n.bin_next = l.heads[bin];
+    if (n.bin_next != none) blocks_[n.bin_next].bin_previous = node;
+    l.heads[bin] = node;
+    l.words[bin / 64] |= std::uint64_t{1} << (bin % 64);
+  }
+  void unlink_bin(std::uint32_t node) noexcept {
+    block const& n = blocks_[node];
+    free_list& l = lists_[n.list];
+    unsigned const bin = bin_of(n.bytes);
+    if (n.bin_next != none) blocks_[n.bin_next].bin_previous = n.bin_previous;
+    if (n.bin_previous != none) {
+      blocks_[n.bin_previous].bin_next = n.bin_next;
+    } else {
+      l.heads[bin] = n.bin_next;
+      if (n.bin_next == none) l.words[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+    }
+  }
+  /// Puts a block behind another one, or behind all, in the order of age.
+  void link_age(std::uint32_t node, std::uint32_t after) noexcept {
+    block& n = blocks_[node];
+    free_list& l = lists_[n.list];
+    n.age_previous = after;
+    n.age_next = after != none ? blocks_[after].age_next : none;
+    if (after != none) {
+      blocks_[after].age_next = node;
+    } else {
+      l.oldest = node;
+    }
+    if (n.age_next != none) {
+      blocks_[n.age_next].age_previous = node;
+    } else {
+      l.newest = node;
+    }
+  }
+  void unlink_age(std::uint32_t node) noexcept {
+    block const& n = blocks_[node];
+    free_list& l = lists_[n.list];
+    (n.age_previous != none ? blocks_[n.age_previous].age_next : l.oldest) = n.age_next;
+    (n.age_next != none ? blocks_[n.age_next].age_previous : l.newest) = n.age_previous;
+  }
+  void unlink(std::uint32_t node) noexcept {
+    unlink_bin(node);
+    unlink_age(node);
+  }
+
+  /// Makes a block that is in no list free in one, merged with its neighbours there.
+  void put(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
+    block& n = blocks_[node];
+    if (n.previous != none && blocks_[n.previous].list == list) {
+      std::uint32_t const lower = n.previous;
+      unlink(lower);
+      n.address = blocks_[lower].address;
+      n.bytes += blocks_[lower].bytes;
+      remove_neighbour(lower);
+    }
+    if (n.next != none && blocks_[n.next].list == list) {
+      std::uint32_t const upper = n.next;
+      unlink(upper);
+      n.bytes += blocks_[upper].bytes;
+      remove_neighbour(upper);
+    }
+    n.list = list;
+    n.epoch = epoch;
+    link_bin(node);
+    link_age(node, lists_[list].newest);
+  }
+
+  /// Cuts a live block out of a free one that fits; what is left keeps its list, epoch and age.
+  std::uint32_t carve(std::uint32_t node, std::uint64_t bytes, std::uint64_t alignment) noexcept {
+    std::uint64_t const padding = (~blocks_[node].address + 1) & (alignment - 1);
+    unlink_bin(node);
+    if (padding != 0) {
+      std::uint32_t const lower = new_block();
+      insert_before(lower, node);
+      block& low = blocks_[lower];
+      block& n = blocks_[node];
+      low.address = n.address;
+      low.bytes = padding;
+      low.epoch = n.epoch;
+      low.list = n.list;
+      n.address += padding;
+      n.bytes -= padding;
+      link_bin(lower);
+      link_age(lower, node);
+    }
+    if (blocks_[node].bytes == bytes) {
+      unlink_age(node);
+      blocks_[node].list = none;
+      return node;
+    }
+    std::uint32_t const taken = new_block();
+    insert_before(taken, node);
+    block& t = blocks_[taken];
+    block& n = blocks_[node];
+    t.address = n.address;
+    t.bytes = bytes;
+    n.address += bytes;
+    n.bytes -= bytes;
+    link_bin(node);
+    return taken;
+  }
+
+  array<block> blocks_;
+  array<segment> segments_;
+  array<free_list> lists_;
+  address_map live_;
+  std::uint64_t live_bytes_ = 0;
+  std::uint32_t unused_ = none;
+  std::size_t unused_count_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

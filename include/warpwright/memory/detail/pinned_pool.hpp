@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The members of pinned_pool. Included by pinned.hpp. Every CUDA call is made with lock_ open.
+#pragma once
+
+#include <warpwright/memory/pinned.hpp>
+
+WARPWRIGHT_BEGIN
+
+inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_location where)
+    : options_{options}, streams_(1) {
+  std::uint64_t initial = 0;
+  if (!heap::round_up(options.initial_bytes_, heap::granule_bytes, initial) ||
+      initial > options.maximum_bytes_) {
+    throw out_of_memory{report(options.initial_bytes_), where};
+  }
+  if (initial == 0) return;
+  spin_held lock{lock_};
+  add_segment(lock, initial, where);
+  if (reserved_bytes_ != 0) return;
+  lock.unlock();
+  throw out_of_memory{report(options.initial_bytes_), where};
+}
+
+inline pinned_pool::~pinned_pool() {
+  for (stream_entry const& entry : streams_) {
+    for (std::size_t i = entry.first; i < entry.pending.size(); ++i) {
+      detail::discard(cudaEventSynchronize(entry.pending[i].marker.event));
+      detail::discard(cudaEventDestroy(entry.pending[i].marker.event));
+    }
+  }
+  for (device_event const& spare : spare_events_) detail::discard(cudaEventDestroy(spare.event));
+  for (heap::segment const& s : heap_.segments()) {
+    if (s.bytes == 0) continue;
+    detail::discard(cudaFreeHost(reinterpret_cast<void*>(static_cast<std::uintptr_t>(s.address))));
+  }
+}
+
+inline memory_report pinned_pool::report(std::size_t requested_bytes) const noexcept {
+  spin_held const lock{lock_};
+  memory_report r;
+  r.requested_bytes = requested_bytes;
+  r.live_bytes = heap_.live_bytes();
+  r.reserved_bytes = reserved_bytes_;
+  r.largest_hole_bytes = heap_.largest_hole_bytes();
+  r.limit_bytes = options_.maximum_bytes_;
+  return r;
+}
+
+inline pinned_statistics pinned_pool::statistics() const noexcept {
+  spin_held const lock{lock_};
+  pinned_statistics s = counters_;
+  s.live_bytes = heap_.live_bytes();
+  s.live_blocks = heap_.live_blocks();
+  s.reserved_bytes = reserved_bytes_;
+  s.largest_hole_bytes = heap_.largest_hole_bytes();
+  return s;
+}
+
+inline void* pinned_pool::hand_out(std::uint32_t node) noexcept {
+  ++counters_.allocations;
+  if (heap_.live_bytes() > counters_.live_peak_bytes) {
+    counters_.live_peak_bytes = heap_.live_bytes();
+  }
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(heap_.at(node).address));
+}
+
+inline void* pinned_pool::take(std::uint64_t bytes, std::size_t alignment, std::size_t requested) {
+  std::uint32_t const node = heap_.take(heap::ready, bytes, alignment, true, requested);
+  return node == heap::none ? nullptr : hand_out(node);
+}
+
+inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
+                                       source_location where) {
+  if (bytes == 0) return nullptr;
+  if (alignment == 0 || alignment > maximum_alignment_bytes || (alignment & (alignment - 1)) != 0) {
+    detail::throw_invalid_argument("pinned_pool: an alignment of " + std::to_string(alignment) +
+                                       " bytes is not a power of two from 1 to " +
+                                       std::to_string(maximum_alignment_bytes),
+                                   where);
+  }
+  if (alignment < block_alignment_bytes) alignment = block_alignment_bytes;
+  std::uint64_t rounded = 0;
+  if (!heap::round_up(bytes, heap::granule_bytes, rounded)) return nullptr;
+  {
+    spin_held const lock{lock_};
+    std::uint32_t const node = heap_.take(heap::ready, rounded, alignment, false, bytes);
+    if (node != heap::none) {
+      ++counters_.hits;
+      return hand_out(node);
+    }
+  }
+  detail::held<detail::blocking_mutex> const slow{slow_};
+  detail::relaxed_capture_mode const relaxed{where};
+  spin_held lock{lock_};
+  std::uint64_t const limit = options_.maximum_bytes_;
+  if (rounded > limit || heap_.live_bytes() > limit - rounded) return nullptr;
+  if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+  static_cast<void>(finish(lock, false, where));
+  if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+  std::uint64_t const needed = rounded + (alignment - block_alignment_bytes);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::uint64_t const allowed = (limit - reserved_bytes_) & ~(heap::granule_bytes - 1);
+    if (needed >= rounded && needed <= allowed) {
+      std::uint64_t wish = 0;
+      if (!heap::round_up(options_.growth_bytes_, heap::granule_bytes, wish) || wish > allowed) {
+        wish = allowed;
+      }
+      std::uint64_t const before = reserved_bytes_;
+      if (wish > needed) add_segment(lock, wish, where);
+      if (reserved_bytes_ == before) add_segment(lock, needed, where);
+      if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+    }
+    if (attempt == 0) {
+      if (finish(lock, true, where)) {
+        if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+      }
+      static_cast<void>(release_segments(lock, 0, where));
+    }
+  }
+  return nullptr;
+}
+
+inline void pinned_pool::add_segment(spin_held& lock, std::uint64_t bytes, source_location where) {
+  lock.unlock();
+  void* pointer = nullptr;
+  cudaError_t const answer = cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable);
+  if (answer == cudaErrorMemoryAllocation) detail::discard(answer);
+  lock.lock();
+  if (answer == cudaErrorMemoryAllocation) return;
+  check(answer, "cudaHostAlloc", where);
+  try {
+    heap_.add_segment(address_of(pointer), bytes);
+  } catch (...) {
+    lock.unlock();
+    detail::discard(cudaFreeHost(pointer));
+    throw;
+  }
+  ++counters_.upstream_allocations;
+  reserved_bytes_ += bytes;
+  if (reserved_bytes_ > counters_.reserved_peak_bytes) {
+    counters_.reserved_peak_bytes = reserved_bytes_;
+  }
+}
+
+inline std::size_t pinned_pool::release_segments(spin_held& lock, std::uint64_t keep_bytes,
+                                                 source_location where) {
+  std::size_t released = 0;
+  while (reserved_bytes_ > keep_bytes) {
+    heap::segment const s = heap_.remove_empty_segment(reserved_bytes_ - keep_bytes);
+    if (s.bytes == 0) break;
+    lock.unlock();
+    cudaError_t const answer =
+        cudaFreeHost(reinterpret_cast<void*>(static_cast<std::uintptr_t>(s.address)));
+    lock.lock();
+    if (answer != cudaSuccess) heap_.add_segment(s.address, s.bytes);
+    check(answer, "cudaFreeHost", where);
+    ++counters_.upstream_deallocations;
+    reserved_bytes_ -= s.bytes;
+    released += s.bytes;
+  }
+  return released;
+}
+
+/// Looks at, or waits for, the events of blocks given back, and frees what they stand for.
+/// @return whether anything became free
+inline bool pinned_pool::finish(spin_held& lock, bool wait, source_location where) {
+  bool any = false;
+  for (std::uint32_t list = 1; list < streams_.size(); ++list) {
+    while (streams_[list].first < streams_[list].pending.size()) {
+      pending_event const oldest = streams_[list].pending[streams_[list].first];
+      lock.unlock();
+      cudaError_t const answer =
+          wait ? cudaEventSynchronize(oldest.marker.event) : cudaEventQuery(oldest.marker.event);
+      if (answer == cudaErrorNotReady) detail::discard(answer);
+      lock.lock();
+      if (answer == cudaErrorNotReady) break;
+      check(answer, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
+      stream_entry& entry = streams_[list];
+      heap_.move(list, oldest.epoch, heap::ready, 0);
+      spare_events_.push_back(oldest.marker);
+      ++entry.first;
+      any = true;
+    }
+    streams_[list].pending.remove_front(streams_[list].first);
+    streams_[list].first = 0;
+  }
+  return any;
+}
+
+inline std::uint32_t pinned_pool::list_of(std::uint64_t id) {
+  std::uint32_t const known = lists_.find(id);
+  if (known != detail::address_map::none) return known;
+  std::uint32_t list = 1;
+  // An entry may change streams: it holds events only, and those are its own.
+  while (list < streams_.size() && streams_[list].used && !streams_[list].pending.empty()) ++list;
+  lists_.reserve(lists_.size() + 1);
+  if (list == streams_.size()) {
+    streams_.reserve(streams_.size() + 1);
+    static_cast<void>(heap_.add_list());
+    streams_.emplace_back();
+  }
+  if (streams_[list].used) lists_.erase(streams_[list].id);
+  streams_[list].id = id;
+  streams_[list].used = true;
+  lists_.insert(id, list);
+  return list;
+}
+
+inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t bytes,
+                                                spin_held& lock, source_location where) const {
+  std::uint32_t const node = heap_.find(address_of(pointer));
+  std::uint64_t const right = node != heap::none ? heap_.at(node).requested_bytes : 0;
+  if (node != heap::none && right == bytes) return node;
+  bool const ours = node != heap::none || heap_.find_containing(address_of(pointer)) != heap::none;
+  lock.unlock();
+  char address[24] = {};
+  std::snprintf(address, sizeof address, "%p", pointer);
+  std::string text = std::string{"pinned_pool: cannot free "} + address + " (" +
+                     std::to_string(bytes) + " bytes): ";
+  if (node != heap::none) {
+    text += "wrong size: " + std::to_string(right) + " bytes were allocated; pass the same size";
+  } else if (ours) {
+    text += "double free, or not the pointer that allocate() answered";
+  } else {
+    text += "it is not from this pool; free it where it was allocated";
+  }
+  detail::throw_invalid_argument(text, where);
+}
+
+inline void pinned_pool::deallocate(void* pointer, std::size_t bytes, source_location where) {
+  if (pointer == nullptr) return;
+  spin_held lock{lock_};
+  heap_.give(checked_block(pointer, bytes, lock, where), heap::ready, 0);
+  ++counters_.deallocations;
+}
+
+inline void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
+                                    source_location where) {
+  if (pointer == nullptr) return;
+  if (detail::is_capturing(stream, where)) {
+    detail::throw_invalid_argument(
+        "pinned_pool: cannot take memory back on a capturing stream: the graph would use it after "
+        "the pool has given it to others; keep it as long as the graph",
+        where);
+  }
+  std::uint64_t const id = stream.id(where);
+  int const device = current_device(where).value();
+  device_event marker{device, nullptr};
+  {
+    spin_held lock{lock_};
+    static_cast<void>(checked_block(pointer, bytes, lock, where));
+    for (std::size_t i = spare_events_.size(); i-- > 0;) {
+      if (spare_events_[i].device != device) continue;
+      marker = spare_events_[i];
+      spare_events_[i] = spare_events_.back();
+      spare_events_.pop_back();
+      break;
+    }
+    if (marker.event == nullptr) {
+      spare_events_.reserve(event_count_ + 1);  // giving it back later cannot fail
+      ++event_count_;
+    }
+  }
+  const char* api = "cudaEventCreateWithFlags";
+  cudaError_t answer = cudaSuccess;
+  if (marker.event == nullptr) {
+    answer = cudaEventCreateWithFlags(&marker.event, cudaEventDisableTiming);
+    if (answer != cudaSuccess) marker.event = nullptr;
+  }
+  if (answer == cudaSuccess) {
+    api = "cudaEventRecord";
+    answer = cudaEventRecord(marker.event, stream.get());
+  }
+  spin_held lock{lock_};
+  bool stored = false;
+  try {
+    if (answer == cudaSuccess) {
+      std::uint32_t const node = checked_block(pointer, bytes, lock, where);
+      std::uint32_t const list = list_of(id);
+      stream_entry& entry = streams_[list];
+      entry.pending.push_back(pending_event{++entry.epoch, marker});
+      stored = true;
+      heap_.give(node, list, entry.epoch);
+      ++counters_.event_records;
+      ++counters_.deallocations;
+    }
+  } catch (...) {
+    // Of two threads that free one block at once, the second comes here.
+    if (!lock.locked()) lock.lock();
+    if (!stored) spare_events_.push_back(marker);
+    throw;
+  }
+  if (answer == cudaSuccess) return;
+  if (marker.event != nullptr) {
+    spare_events_.push_back(marker);
+  } else {
+    --event_count_;
+  }
+  check(answer, api, where);
+}
+
+inline std::size_t pinned_pool::trim(std::size_t bytes_to_keep, source_location where) {
+  detail::held<detail::blocking_mutex> const slow{slow_};
+  detail::relaxed_capture_mode const relaxed{where};
+  spin_held lock{lock_};
+  static_cast<void>(finish(lock, true, where));
+  return release_segments(lock, bytes_to_keep, where);
+}
+
+WARPWRIGHT_END

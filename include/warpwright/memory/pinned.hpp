@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/stream.hpp>
+#include <warpwright/memory/detail/block_heap.hpp>
+#include <warpwright/memory/detail/capture_guard.hpp>
+#include <warpwright/memory/detail/locks.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+/// The figures of a pinned_pool at one moment; every size in bytes.
+struct pinned_statistics {
+  std::uint64_t live_bytes = 0;           ///< handed out, in granules of 256 bytes
+  std::uint64_t live_peak_bytes = 0;      ///< the highest live_bytes so far
+  std::uint64_t live_blocks = 0;          ///< handed out
+  std::uint64_t reserved_bytes = 0;       ///< page-locked
+  std::uint64_t reserved_peak_bytes = 0;  ///< the highest reserved_bytes so far
+  std::uint64_t largest_hole_bytes = 0;   ///< the largest free block
+  std::uint64_t allocations = 0;          ///< successful ones of at least one byte
+  std::uint64_t deallocations = 0;
+  std::uint64_t hits = 0;                    ///< allocations served without any CUDA call
+  std::uint64_t upstream_allocations = 0;    ///< cudaHostAlloc calls that succeeded
+  std::uint64_t upstream_deallocations = 0;  ///< cudaFreeHost calls that succeeded
+  std::uint64_t event_records = 0;           ///< cudaEventRecord calls that succeeded
+
+  /// @return hits / allocations, in [0, 1]; 0 before the first allocation
+  [[nodiscard]] double hit_rate() const noexcept {
+    return allocations == 0 ? 0.0 : static_cast<double>(hits) / static_cast<double>(allocations);
+  }
+};
+
+/// How a pinned_pool is set up; chain the calls.
+class pinned_pool_options {
+ public:
+  static constexpr std::size_t unlimited = ~std::size_t{0};
+
+  /// The most memory to page-lock. @param bytes  default: unlimited
+  pinned_pool_options& maximum_bytes(std::size_t bytes) noexcept {
+    maximum_bytes_ = bytes;
+    return *this;
+  }
+  /// Memory to page-lock at construction. @param bytes  default: 0
+  pinned_pool_options& initial_bytes(std::size_t bytes) noexcept {
+    initial_bytes_ = bytes;
+    return *this;
+  }
+  /// The least memory to page-lock at a time. @param bytes  default: 32 MiB
+  pinned_pool_options& growth_bytes(std::size_t bytes) noexcept {
+    growth_bytes_ = bytes;
+    return *this;
+  }
+
+ private:
+  friend class pinned_pool;
+  std::size_t maximum_bytes_ = unlimited;
+  std::size_t initial_bytes_ = 0;
+  std::size_t growth_bytes_ = std::size_t{32} << 20U;
+};
+
+/// Page-locked host memory, kept in slabs and handed out again without calling CUDA.
+///
+/// Blocks are cut to size (granules of 256 bytes, no rounding to powers of two) and merged again. A
+/// block that a copy on a stream still uses is given back with that stream, and is handed out only
+/// when an event says that the stream has passed; nothing is asked of the stream later, so it may
+/// die.
+///
+/// **Threads:** any number may call any member at once.
+/// **Capture:** memory that a graph uses must be kept as long as the graph's executable.
+class pinned_pool {
+ public:
+  /// @param options  limits and policies
+  /// @throws out_of_memory, cuda_error  when initial_bytes cannot be had
+  explicit pinned_pool(pinned_pool_options const& options = {},
+                       source_location where = source_location::current());
+
+  /// Waits for the streams of blocks given back, then unlocks all memory. Never throws, and
+  /// tolerates a CUDA runtime that is shutting down.
+  ~pinned_pool();
+  pinned_pool(pinned_pool const&) = delete;
+  pinned_pool& operator=(pinned_pool const&) = delete;
+
+  /// Hands out page-locked memory, usable on the host at once and by copies on every device.
+  /// @param bytes      0 answers nullptr and counts nothing
+  /// @param alignment  of the address, in bytes: a power of two up to 4096; below 256 is 256
+  /// @return memory with undefined contents
+  /// @throws out_of_memory          at the limit, or when the system locks no more
+  /// @throws std::invalid_argument  for a bad alignment
+  /// @throws cuda_error             when another CUDA call fails; nothing is lost then
+  /// **Stream:** none; at the limit it may wait on the host for a stream of a block given back.
+  /// **Capture:** legal. **Cost:** a hit makes no CUDA call; a miss page-locks growth_bytes (a GiB
+  /// takes most of a second), so reserve at start-up.
+  [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
+                               source_location where = source_location::current()) {
+    void* const pointer = try_allocate(bytes, alignment, where);
+    if (pointer == nullptr && bytes != 0) throw out_of_memory{report(bytes), where};
+    return pointer;
+  }
+
+  /// As allocate(), but answers nullptr when the memory cannot be had.
+  /// @throws std::invalid_argument, cuda_error  as allocate()
+  [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
+                                   source_location where = source_location::current());
+
+  /// Takes memory back that no copy uses any more.
+  /// @param pointer  from allocate() of this pool; nullptr does nothing
+  /// @param bytes    as given to allocate()
+  /// @throws std::invalid_argument  for a pointer that is not a live block's start, or wrong bytes
+  /// **Cost:** no CUDA call.
+  void deallocate(void* pointer, std::size_t bytes,
+                  source_location where = source_location::current());
+
+  /// Takes memory back that work given to `stream` so far may still use.
+  /// @pre `stream` belongs to the current device
+  /// @throws std::invalid_argument  as above, and for a capturing stream
+  /// @throws cuda_error             when the event cannot be recorded; the block stays live
+  /// **Stream:** records one event; does not block. **Capture:** not legal on a capturing stream.
+  /// **Cost:** three CUDA calls, some 400 ns; one more for a stream_ref without its id.
+  void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
+                  source_location where = source_location::current());
+
+  /// Gives slabs that are wholly free back to the system.
+  /// @param bytes_to_keep  at least this much stays page-locked, if there is as much
+  /// @return the bytes given back
+  /// @throws cuda_error  when CUDA refuses; nothing is lost then
+  /// **Stream:** waits on the host for the streams of blocks given back.
+  std::size_t trim(std::size_t bytes_to_keep = 0,
+                   source_location where = source_location::current());
+
+  /// @return the figures of this moment
+  [[nodiscard]] pinned_statistics statistics() const noexcept;
+  /// @return the most that the pool page-locks, in bytes; pinned_pool_options::unlimited: no limit
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.maximum_bytes_; }
+
+  /// Every block starts at a multiple of this.
+  static constexpr std::size_t block_alignment_bytes = 256;
+  /// The largest alignment that allocate() takes: the host's page.
+  static constexpr std::size_t maximum_alignment_bytes = 4096;
+
+ private:
+  using heap = detail::block_heap;
+  using spin_held = detail::held<detail::spin_lock>;
+  struct device_event {
+    int device = 0;
+    cudaEvent_t event = nullptr;
+  };
+  struct pending_event {
+    std::uint64_t epoch = 0;
+    device_event marker;
+  };
+  // The blocks given back on one stream; list number in heap_ as the index in streams_.
+  struct stream_entry {
+    std::uint64_t id = 0;
+    bool used = false;
+    std::uint64_t epoch = 0;
+    detail::array<pending_event> pending;  // in the order of the epochs
+    std::size_t first = 0;                 // of the pending ones not yet passed
+  };
+
+  static std::uint64_t address_of(void const* pointer) noexcept {
+    return reinterpret_cast<std::uintptr_t>(pointer);
+  }
+  void* hand_out(std::uint32_t node) noexcept;
+  void* take(std::uint64_t bytes, std::size_t alignment, std::size_t requested);
+  void add_segment(spin_held& lock, std::uint64_t bytes, source_location where);
+  std::size_t release_segments(spin_held& lock, std::uint64_t keep_bytes, source_location where);
+  bool finish(spin_held& lock, bool wait, source_location where);
+  std::uint32_t list_of(std::uint64_t id);
+  std::uint32_t checked_block(void const* pointer, std::size_t bytes, spin_held& lock,
+                              source_location where) const;
+  [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
+
+  pinned_pool_options options_;
+  detail::blocking_mutex slow_;  // serialises misses; taken before lock_
+  mutable detail::spin_lock lock_;
+  // Guarded by lock_:
+  detail::block_heap heap_;
+  detail::address_map lists_;
+  detail::array<stream_entry> streams_;
+  detail::array<device_event> spare_events_;
+  std::size_t event_count_ = 0;  // in all; spare_events_ has room for them
+  std::uint64_t reserved_bytes_ = 0;
+  pinned_statistics counters_;
+};
+
+/// An array of page-locked host memory with an owner.
+/// @pre The pool outlives the buffer.
+/// **Threads:** as a std::vector.
+template <class T>
+class pinned_buffer {
+  static_assert(std::is_object<T>::value && std::is_trivially_copyable<T>::value &&
+                    !std::is_const<T>::value && !std::is_array<T>::value,
+                "warpwright::pinned_buffer<T>: T must be trivially copyable and not const, for its "
+                "objects are made and copied as bytes: hold a plain struct or a number type");
+
+ public:
+  using value_type = T;
+
+  /// An empty buffer without a pool.
+  pinned_buffer() noexcept = default;
+  /// A buffer that no copy uses any more at its end.
+  /// @param pool  outlives the buffer
+  /// @param size  number of elements, not initialised
+  /// @throws out_of_memory, cuda_error  as pinned_pool::allocate()
+  pinned_buffer(pinned_pool& pool, std::size_t size,
+                source_location where = source_location::current())
+      : pool_{&pool}, size_{size} {
+    std::size_t const bytes =
+        size <= ~std::size_t{0} / sizeof(T) ? size * sizeof(T) : ~std::size_t{0};
+    constexpr std::size_t alignment = alignof(T) > pinned_pool::block_alignment_bytes
+                                          ? alignof(T)
+                                          : pinned_pool::block_alignment_bytes;
+    data_ = static_cast<T*>(pool.allocate(bytes, alignment, where));
+  }
+  /// A buffer whose memory is used again only when `stream` has passed the work it had at the
+  /// buffer's end. Otherwise as above.
+  pinned_buffer(pinned_pool& pool, stream_ref stream, std::size_t size,
+                source_location where = source_location::current())
+      : pinned_buffer{pool, size, where} {
+    set_stream(stream);
+  }
+  /// The other buffer is left empty.
+  pinned_buffer(pinned_buffer&& other) noexcept { swap(other); }
+  /// Frees what this buffer has first; the other buffer is left empty.
+  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
+    pinned_buffer moved{std::move(other)};
+    swap(moved);
+    return *this;
+  }
+  /// Gives the memory back. Never throws; when no event can be had it waits for the stream instead.
+  ~pinned_buffer() {
+    if (data_ == nullptr) return;
+    if (on_stream_) {
+      try {
+        pool_->deallocate(stream_, data_, size_bytes());
+        return;
+      } catch (...) {
+        detail::discard(cudaStreamSynchronize(stream_.get()));
+      }
+    }
+    try {
+      pool_->deallocate(data_, size_bytes());
+    } catch (...) {  // a destructor cannot report; the pool counts the block as live
+    }
+  }
+
+  /// @return the first element; nullptr when empty
+  [[nodiscard]] T* data() const noexcept { return data_; }
+  /// @return the number of elements
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// @return the size of all elements in bytes
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  /// @return whether there are no elements
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// @param i  below size()
+  [[nodiscard]] T& operator[](std::size_t i) const noexcept { return data_[i]; }
+  [[nodiscard]] T* begin() const noexcept { return data_; }
+  [[nodiscard]] T* end() const noexcept { return data_ + size_; }
+
+  /// Names the stream whose copies use the memory until the buffer's end. With copies on several
+  /// streams, name one that waits for the others.
+  void set_stream(stream_ref stream) noexcept {
+    stream_ = stream;
+    on_stream_ = true;
+  }
+  /// Says that no copy uses the memory any more.
+  void clear_stream() noexcept { on_stream_ = false; }
+
+ private:
+  void swap(pinned_buffer& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(stream_, other.stream_);
+    std::swap(on_stream_, other.on_stream_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  pinned_pool* pool_ = nullptr;
+  stream_ref stream_ = stream_ref::legacy_default();
+  bool on_stream_ = false;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+WARPWRIGHT_END
+
+#include <warpwright/memory/detail/pinned_pool.hpp>

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pool's bookkeeping against a plain model; no memory is touched.
+#include "support/catch.hpp"
+
+#include <warpwright/memory/detail/block_heap.hpp>
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+namespace ww = warpwright;
+using heap = ww::detail::block_heap;
+
+namespace {
+
+constexpr std::uint64_t kib = 1024;
+constexpr std::uint64_t mib = 1024 * kib;
+
+struct totals {
+  std::uint64_t live = 0;
+  std::uint64_t free = 0;
+  std::uint64_t segments = 0;
+  std::uint64_t largest_free = 0;
+  std::size_t live_blocks = 0;
+  bool consistent = true;
+};
+
+// Walks every segment by its neighbours and checks what must always hold.
+totals walk(heap const& h) {
+  totals t;
+  for (heap::segment const& s : h.segments()) {
+    if (s.bytes == 0) continue;
+    t.segments += s.bytes;
+    std::uint64_t expected = s.address;
+    std::uint32_t before = heap::none;
+    for (std::uint32_t n = s.first; n != heap::none; n = h.at(n).next) {
+      heap::block const& b = h.at(n);
+      if (b.address != expected || b.bytes == 0 || b.bytes % heap::granule_bytes != 0 ||
+          b.previous != before) {
+        t.consistent = false;
+      }
+      if (b.list == heap::none) {
+        t.live += b.bytes;
+        ++t.live_blocks;
+        if (h.find(b.address) != n) t.consistent = false;
+      } else {
+        t.free += b.bytes;
+        if (b.bytes > t.largest_free) t.largest_free = b.bytes;
+        // Free neighbours of one list are always merged.
+        if (before != heap::none && h.at(before).list == b.list) t.consistent = false;
+        if (h.find(b.address) != heap::none) t.consistent = false;
+      }
+      expected += b.bytes;
+      before = n;
+    }
+    if (expected != s.address + s.bytes) t.consistent = false;
+  }
+  return t;
+}
+
+bool model_has_fit(heap const& h, std::uint32_t list, std::uint64_t bytes,
+                   std::uint64_t alignment) {
+  for (heap::segment const& s : h.segments()) {
+    if (s.bytes == 0) continue;
+    for (std::uint32_t n = s.first; n != heap::none; n = h.at(n).next) {
+      heap::block const& b = h.at(n);
+      std::uint64_t const start = (b.address + alignment - 1) / alignment * alignment;
+      if (b.list == list && start + bytes <= b.address + b.bytes) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("an address map finds what a std::unordered_map finds") {
+  std::uint64_t const seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  ww::detail::address_map map;
+  std::unordered_map<std::uint64_t, std::uint32_t> model;
+  CHECK(map.find(5) == ww::detail::address_map::none);
+  CHECK(map.erase(5) == ww::detail::address_map::none);
+  for (int step = 0; step < 200000; ++step) {
+    std::uint64_t const key = (random() % 4096) * 256;  // few keys, so that they meet
+    auto const value = static_cast<std::uint32_t>(random() % 1000);
+    auto const known = model.find(key);
+    if (known == model.end() && random() % 2 == 0) {
+      map.reserve(map.size() + 1);
+      map.insert(key, value);
+      model[key] = value;
+    } else if (known != model.end() && random() % 2 == 0) {
+      if (map.erase(key) != known->second) FAIL("erased another value");
+      model.erase(known);
+    }
+    std::uint64_t const probe = (random() % 4096) * 256;
+    auto const expected = model.find(probe);
+    std::uint32_t const found = map.find(probe);
+    if (found != (expected == model.end() ? ww::detail::address_map::none : expected->second)) {
+      FAIL("a key was lost or found wrongly at step " << step);
+    }
+  }
+  CHECK(map.size() == model.size());
+}
+
+TEST_CASE("a heap hands out the lowest part of a hole and merges neighbours") {
+  heap h;
+  h.add_segment(mib, 64 * kib);
+  std::uint32_t const a = h.take(heap::ready, 4 * kib, 256, false, 4000);
+  std::uint32_t const b = h.take(heap::ready, 4 * kib, 256, false, 4096);
+  REQUIRE(a != heap::none);
+  REQUIRE(b != heap::none);
+  CHECK(h.at(a).address == mib);
+  CHECK(h.at(a).requested_bytes == 4000);
+  CHECK(h.at(b).address == mib + 4 * kib);
+  CHECK(h.live_bytes() == 8 * kib);
+  h.give(a, heap::ready, 0);
+  CHECK(h.largest_hole_bytes() == 56 * kib);
+  h.give(b, heap::ready, 0);
+  CHECK(h.largest_hole_bytes() == 64 * kib);
+  CHECK(h.live_blocks() == 0);
+  CHECK(walk(h).consistent);
+  heap::segment const gone = h.remove_empty_segment(64 * kib);
+  CHECK(gone.address == mib);
+  CHECK(gone.bytes == 64 * kib);
+  CHECK(h.take(heap::ready, 256, 256, true, 1) == heap::none);
+}
+
+TEST_CASE("a heap keeps lists apart until they are moved together") {
+  heap h;
+  std::uint32_t const mine = h.add_list();
+  std::uint32_t const other = h.add_list();
+  h.add_segment(mib, 8 * kib);
+  std::uint32_t const a = h.take(heap::ready, 4 * kib, 256, false, 1);
+  std::uint32_t const b = h.take(heap::ready, 4 * kib, 256, false, 1);
+  h.give(a, mine, 1);
+  h.give(b, other, 5);
+  CHECK(h.take(mine, 8 * kib, 256, true, 1) == heap::none);
+  CHECK(h.take(heap::ready, 256, 256, true, 1) == heap::none);
+  h.move(other, 4, mine, 2);  // younger than epoch 4: stays
+  CHECK_FALSE(h.empty(other));
+  h.move(other, 5, mine, 2);
+  CHECK(h.empty(other));
+  CHECK(h.newest_epoch(mine) == 2);
+  CHECK(h.take(mine, 8 * kib, 256, true, 1) != heap::none);
+}
+
+TEST_CASE("a heap removes no segment that is in use or larger than asked") {
+  heap h;
+  h.add_segment(mib, 8 * kib);
+  h.add_segment(2 * mib, 16 * kib);
+  std::uint32_t const a = h.take(heap::ready, 16 * kib, 256, true, 1);
+  CHECK(h.remove_empty_segment(4 * kib).bytes == 0);
+  CHECK(h.remove_empty_segment(64 * kib).bytes == 8 * kib);
+  CHECK(h.remove_empty_segment(64 * kib).bytes == 0);
+  h.give(a, heap::ready, 0);
+  CHECK(h.remove_empty_segment(64 * kib).bytes == 16 * kib);
+}
+
+TEST_CASE("random use of a heap neither loses nor doubles a byte") {
+  std::uint64_t const seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  heap h;
+  constexpr std::uint32_t list_count = 5;
+  for (std::uint32_t i = 1; i < list_count; ++i) REQUIRE(h.add_list() == i);
+  std::uint64_t next_address = 4 * mib + 256;  // not even aligned to 512
+  std::uint64_t reserved = 0;
+  std::uint64_t epoch = 1;
+  std::map<std::uint64_t, std::uint64_t> live;  // address to size
+  std::uint64_t live_bytes = 0;
+  std::vector<std::uint64_t> order;
+  for (int step = 0; step < 60000; ++step) {
+    unsigned const what = static_cast<unsigned>(random() % 100);
+    if (reserved < 8 * mib && (reserved == 0 || what == 0)) {
+      std::uint64_t const bytes = (1 + random() % 8192) * 256;
+      h.add_segment(next_address, bytes);
+      next_address += bytes + (random() % 2) * 256;  // touching segments must not merge
+      reserved += bytes;
+    } else if (what < 50) {
+      auto const list = static_cast<std::uint32_t>(random() % list_count);
+      std::uint64_t const bytes = (1 + (random() % (std::uint64_t{1} << (random() % 12)))) * 256;
+      std::uint64_t const alignment = std::uint64_t{256} << (random() % 4 == 0 ? random() % 8 : 0);
+      bool const exhaustive = random() % 2 == 0;
+      bool const possible = exhaustive && model_has_fit(h, list, bytes, alignment);
+      std::uint32_t const node = h.take(list, bytes, alignment, exhaustive, bytes - 3);
+      if (exhaustive && (node != heap::none) != possible) FAIL("a fit was missed, step " << step);
+      if (node == heap::none) continue;
+      heap::block const& b = h.at(node);
+      if (b.bytes != bytes || b.address % alignment != 0 || b.requested_bytes != bytes - 3) {
+        FAIL("a wrong block, step " << step);
+      }
+      auto const above = live.lower_bound(b.address);
+      if (above != live.end() && above->first < b.address + bytes) FAIL("overlap above");
+      if (above != live.begin()) {
+        auto const below = std::prev(above);
+        if (below->first + below->second > b.address) FAIL("overlap below");
+      }
+      live[b.address] = bytes;
+      live_bytes += bytes;
+      order.push_back(b.address);
+    } else if (what < 95) {
+      if (order.empty()) continue;
+      std::size_t const i = random() % order.size();
+      std::uint64_t const address = order[i];
+      order[i] = order.back();
+      order.pop_back();
+      auto const list = static_cast<std::uint32_t>(random() % list_count);
+      live_bytes -= live[address];
+      live.erase(address);
+      h.give(h.find(address), list, list == heap::ready ? 0 : epoch++);
+    } else if (what < 98) {
+      auto const from = static_cast<std::uint32_t>(1 + random() % (list_count - 1));
+      h.move(from, epoch - random() % 50, heap::ready, 0);
+    } else if (what < 99) {
+      h.move(heap::ready, 0, 1, epoch++);
+    } else {
+      reserved -= h.remove_empty_segment(random() % mib).bytes;
+    }
+    if (h.live_bytes() != live_bytes || h.live_blocks() != live.size()) FAIL("counts, " << step);
+    if (step % 16 != 0) continue;
+    totals const t = walk(h);
+    if (!t.consistent || t.live != live_bytes || t.live + t.free != reserved ||
+        t.segments != reserved || t.largest_free != h.largest_hole_bytes()) {
+      FAIL("the books are wrong after step " << step);
+    }
+  }
+  for (std::uint64_t address : order) h.give(h.find(address), heap::ready, 0);
+  for (std::uint32_t list = 1; list < list_count; ++list) h.move(list, epoch, heap::ready, 0);
+  totals const t = walk(h);
+  CHECK(t.consistent);
+  CHECK(t.free == reserved);
+  // Everything has come together again: each segment is one block.
+  for (heap::segment const& s : h.segments()) {
+    if (s.bytes != 0) CHECK(h.at(s.first).bytes == s.bytes);
+  }
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every CUDA call of a pool fails once, in turn: an error reaches the caller, nothing leaks, and
+// the pool works as before afterwards.
+#include "memory/support.hpp"
+#include "support/catch.hpp"
+
+#include <warpwright/memory/buffer.hpp>
+#include <warpwright/testing/fault_plan.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace ww = warpwright;
+namespace testing = ww::testing;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+
+// Walks through every step of a miss: growing, polling, stealing, gathering, waiting on the host,
+// giving segments back; for three streams and the thread's own.
+void scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream const& b) {
+  {
+    ww::device_buffer<char> x{pool, a, 2 * mib};
+    ww::device_buffer<char> y{pool, b, 2 * mib};
+    ww::device_buffer<char> z{pool, a, 3 * mib};
+  }
+  { ww::device_buffer<char> const stolen{pool, a, 3 * mib}; }
+  {
+    ww::device_buffer<char> const p{pool, b, 3 * mib};
+    ww::device_buffer<char> const q{pool, b, 2 * mib};
+    ww::device_buffer<char> const r{pool, b, 2 * mib};
+  }
+  { ww::device_buffer<char> const own{pool, ww::stream_ref::per_thread(), 7 * mib}; }
+  { ww::device_buffer<char> const all{pool, a, 8 * mib}; }
+  for (int i = 0; i < 70; ++i) {
+    ww::device_buffer<char> const small{pool, ww::stream_ref::per_thread(), 256};
+  }
+  pool.release_stream(b);
+  static_cast<void>(pool.trim());
+}
+
+ww::memory_pool_options options(bool checked) {
+  return ww::memory_pool_options{}.maximum_bytes(8 * mib).growth_bytes(mib).checked(checked);
+}
+
+}  // namespace
+
+TEST_CASE("every call of a pool failing in turn") {
+  for (bool const checked : {false, true}) {
+    for (cudaError_t const code : {cudaErrorUnknown, cudaErrorMemoryAllocation}) {
+      testing::reset_host_runtime();
+      {
+        ww::stream const a;
+        ww::stream const b;
+        ww::memory_pool pool{ww::device_id{0}, options(checked)};
+        scenario(pool, a, b);
+      }
+      std::vector<testing::call_record> const calls = testing::calls();
+      std::size_t failures = 0;
+      std::size_t sweeps = 0;
+      for (testing::call_record const& call : calls) {
+        for (std::uint64_t nth = 1;; ++nth) {
+          INFO(call.name << " call " << nth << " answers " << cudaGetErrorName(code));
+          testing::reset_host_runtime();
+          std::uint64_t hits = 0;
+          {
+            ww::stream const a;
+            ww::stream const b;
+            ww::memory_pool pool{ww::device_id{0}, options(checked)};
+            {
+              testing::scoped_fault_plan const plan{
+                  testing::fault_plan{}.fail(call.name, nth, code)};
+              try {
+                scenario(pool, a, b);
+              } catch (ww::cuda_error const& e) {
+                ++failures;
+                CHECK(e.code() == code);
+              } catch (ww::out_of_memory const&) {
+                ++failures;
+              }
+              hits = plan.hits();
+            }
+            ++sweeps;
+            // In checked mode a buffer's end may not be able to free: its check of the stream
+            // failed.
+            if (!checked && call.name != "cudaStreamGetId")
+              CHECK(pool.statistics().live_bytes == 0);
+            if (pool.statistics().live_bytes == 0) {
+              static_cast<void>(pool.trim());  // the scenario counts on a certain cut of segments
+              CHECK_NOTHROW(scenario(pool, a, b));
+              CHECK(pool.statistics().reserved_bytes == 0);
+            } else {
+              pool.deallocate(a, pool.try_allocate(a, 256), 256);
+            }
+          }
+          CHECK(testing::leak_report().empty());
+          if (hits == 0) break;
+        }
+      }
+      INFO(sweeps << " sweeps");
+      CHECK(failures > 10);
+    }
+  }
+  testing::reset_host_runtime();
+}
+
+TEST_CASE("a pool cannot be made: each call failing, nothing is left") {
+  for (char const* call :
+       {"cudaGetDevice", "cudaThreadExchangeStreamCaptureMode", "cudaMemGetInfo", "cudaMalloc"}) {
+    INFO(call);
+    testing::reset_host_runtime();
+    {
+      testing::scoped_fault_plan const plan{
+          testing::fault_plan{}.fail(call, 1, cudaErrorInvalidValue)};
+      CHECK_THROWS_AS(ww::memory_pool(ww::device_id{0}, options(false).initial_bytes(mib)),
+                      ww::cuda_error);
+    }
+    CHECK(testing::leak_report().empty());
+  }
+  testing::reset_host_runtime();
+}
+
+TEST_CASE("a lost context is an error that says so, and the pool ends quietly") {
+  testing::reset_host_runtime();
+  {
+    ww::stream const a;
+    ww::stream const b;
+    ww::memory_pool pool{ww::device_id{0}, options(false)};
+    void* const p = pool.allocate(a, 8 * mib);
+    pool.deallocate(a, p, 8 * mib);
+    testing::poison_device(0, cudaErrorIllegalAddress);
+    try {
+      static_cast<void>(pool.allocate(b, 8 * mib));
+      FAIL("the context is lost");
+    } catch (ww::cuda_error const& e) {
+      CHECK(e.sticky());
+    }
+  }
+  testing::reset_host_runtime();
+}

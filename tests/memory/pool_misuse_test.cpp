@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a pool says to a caller who is wrong, and that it is none the worse for it.
+#include "memory/support.hpp"
+#include "support/catch.hpp"
+
+#include <warpwright/memory/pool.hpp>
+
+#include <cstdint>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace ww = warpwright;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+ww::device_id const device{0};
+
+char* at(void* p, std::size_t offset) { return static_cast<char*>(p) + offset; }
+
+struct capture {
+  explicit capture(ww::stream_ref s) : stream{s} {
+    ww::check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal),
+              "cudaStreamBeginCapture");
+  }
+  bool end() {
+    cudaGraph_t graph = nullptr;
+    cudaError_t const answer = cudaStreamEndCapture(stream.get(), &graph);
+    ww::detail::discard(answer);
+    if (graph != nullptr) ww::detail::discard(cudaGraphDestroy(graph));
+    return answer == cudaSuccess && graph != nullptr;
+  }
+  ww::stream_ref stream;
+};
+
+}  // namespace
+
+TEST_CASE("checked: a block freed twice") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+  void* const p = pool.allocate(s, 1000);
+  pool.deallocate(s, p, 1000);
+  CHECK_THROWS_WITH(pool.deallocate(s, p, 1000),
+                    contains("double free: its 1000 bytes were allocated at") &&
+                        contains("pool_misuse_test.cpp:") && contains("freed already at"));
+  CHECK_THROWS_AS(pool.deallocate(s, p, 1000), std::invalid_argument);
+  CHECK(pool.statistics().deallocations == 1);
+}
+
+TEST_CASE("checked: wrong bytes") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+  void* const p = pool.allocate(s, 1000);
+  CHECK_THROWS_WITH(pool.deallocate(s, p, 1001),
+                    contains("wrong size") && contains("freed with 1001 bytes, but 1000 bytes") &&
+                        contains("pool_misuse_test.cpp:"));
+  CHECK(pool.statistics().live_blocks == 1);
+  pool.deallocate(s, p, 1000);
+}
+
+TEST_CASE("checked: pointers that the pool never gave") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+  void* const p = pool.allocate(s, 1000);
+  CHECK_THROWS_WITH(pool.deallocate(s, at(p, 256), 100),
+                    contains("256 bytes inside of a block of 1000 bytes allocated at"));
+  int on_the_stack = 0;
+  CHECK_THROWS_WITH(pool.deallocate(s, &on_the_stack, 4),
+                    contains("not from this pool (memory that CUDA does not know"));
+  void* pinned = nullptr;
+  ww::check(cudaMallocHost(&pinned, 100), "cudaMallocHost");
+  CHECK_THROWS_WITH(pool.deallocate(s, pinned, 100),
+                    contains("not from this pool (page-locked host memory"));
+  ww::check(cudaFreeHost(pinned), "cudaFreeHost");
+  ww::memory_pool other{device};
+  void* const foreign = other.allocate(s, 100);
+  CHECK_THROWS_WITH(pool.deallocate(s, foreign, 100),
+                    contains("not from this pool (memory of device 0"));
+  other.deallocate(s, foreign, 100);
+  pool.deallocate(s, p, 1000);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+TEST_CASE("unchecked: what is noticed all the same") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  void* const p = pool.allocate(s, 1000);
+  CHECK_THROWS_WITH(pool.deallocate(s, at(p, 512), 100), contains("512 bytes inside of a block"));
+  pool.deallocate(s, p, 1000);
+  CHECK_THROWS_WITH(pool.deallocate(s, p, 1000),
+                    contains("double free") && contains("checked() tells where"));
+  CHECK(pool.statistics().live_bytes == 0);
+}
+
+TEST_CASE("checked: a capturing stream is refused, and its capture lives") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+  void* const p = pool.allocate(s, 1000);
+  capture c{s};
+  CHECK_THROWS_WITH(pool.allocate(s, 1000), contains("cannot allocate on a capturing stream"));
+  CHECK_THROWS_WITH(pool.deallocate(s, p, 1000),
+                    contains("cannot deallocate on a capturing stream"));
+  CHECK(c.end());
+  pool.deallocate(s, p, 1000);
+}
+
+TEST_CASE("unchecked: a miss on a capturing stream is refused, and its capture lives") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  capture c{s};
+  CHECK_THROWS_WITH(pool.allocate(s, 1000),
+                    contains("an allocation of 1000 bytes on a capturing stream"));
+  CHECK_THROWS_AS(pool.try_allocate(s, 1000), std::invalid_argument);
+  CHECK(c.end());
+  CHECK(pool.statistics().reserved_bytes == 0);
+}
+
+TEST_CASE("a pool grows while another stream captures, and leaves that stream alone") {
+  ww::stream capturing;
+  ww::stream s;
+  ww::memory_pool pool{device,
+                       ww::memory_pool_options{}.growth_bytes(2 * mib).maximum_bytes(4 * mib)};
+  void* const p = pool.allocate(capturing, 2 * mib);
+  pool.deallocate(capturing, p, 2 * mib);
+  capture c{capturing};
+  void* const q = pool.allocate(s, 2 * mib);  // a cudaMalloc in a global capture's own thread
+  CHECK(q != p);
+  // The donor's event would become a part of its graph: the block is out of reach.
+  CHECK(pool.try_allocate(s, 2 * mib) == nullptr);
+  CHECK_THROWS_WITH(pool.release_stream(capturing), contains("end the capture first"));
+  CHECK(c.end());
+  void* const r = pool.allocate(s, 2 * mib);
+  CHECK(r == p);
+  pool.deallocate(s, q, 2 * mib);
+  pool.deallocate(s, r, 2 * mib);
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+
+TEST_CASE("checked: a stream of another device") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
+  {
+    ww::stream s{ww::device_id{0}};
+    ww::stream wrong{ww::device_id{1}};
+    ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+    void* const p = pool.allocate(s, 100);
+    CHECK_THROWS_WITH(pool.allocate(wrong, 100),
+                      contains("cannot allocate on a stream of device 1") &&
+                          contains("the pool's memory is on device 0"));
+    CHECK_THROWS_WITH(pool.deallocate(wrong, p, 100),
+                      contains("cannot deallocate on a stream of device 1"));
+    pool.deallocate(s, p, 100);
+  }
+  ww::testing::reset_host_runtime();
+}
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the memory tests share: work that waits for a flag, byte patterns on a stream.
+#pragma once
+
+#include <warpwright/core/launch.hpp>
+#include <warpwright/core/stream.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+namespace test_support {
+
+namespace ww = warpwright;
+
+/// Holds a stream back until open() or the gate's end; the stream is synchronised before that end.
+class gate {
+ public:
+  explicit gate(ww::stream_ref stream) : stream_{stream} {
+    ww::check(cudaLaunchHostFunc(stream.get(), &gate::wait, &open_), "cudaLaunchHostFunc");
+  }
+  gate(gate const&) = delete;
+  gate& operator=(gate const&) = delete;
+  ~gate() {
+    open();
+    static_cast<void>(cudaStreamSynchronize(stream_.get()));
+  }
+  void open() { open_.store(true); }
+  /// Opens after a time in which work that does not wait for the stream would have run.
+  void open_late() {
+    std::this_thread::sleep_for(std::chrono::milliseconds{30});
+    open();
+  }
+
+ private:
+  static void CUDART_CB wait(void* flag) {
+    while (!static_cast<std::atomic<bool>*>(flag)->load()) {
+      std::this_thread::sleep_for(std::chrono::microseconds{100});
+    }
+  }
+  ww::stream_ref stream_;
+  std::atomic<bool> open_{false};
+};
+
+/// Enqueues a pause, so that work that does not wait for the stream gets ahead of it.
+inline void pause(ww::stream_ref stream) {
+  auto* const sleep = +[](void*) { std::this_thread::sleep_for(std::chrono::microseconds{300}); };
+  ww::check(cudaLaunchHostFunc(stream.get(), sleep, nullptr), "cudaLaunchHostFunc");
+}
+
+inline void fill(ww::stream_ref stream, void* pointer, unsigned char tag, std::size_t bytes) {
+  ww::check(cudaMemsetAsync(pointer, tag, bytes, stream.get()), "cudaMemsetAsync");
+}
+
+struct expect_bytes {
+  unsigned char const* bytes;
+  unsigned char tag;
+  unsigned* wrong;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+    if (bytes[i] != tag) *wrong = 1;
+  }
+};
+
+/// Enqueues a check that all bytes are `tag`; `wrong` is device memory of one stream's own.
+inline void expect(ww::stream_ref stream, void const* pointer, unsigned char tag, std::size_t bytes,
+                   unsigned* wrong) {
+  ww::for_each_index(stream, bytes,
+                     expect_bytes{static_cast<unsigned char const*>(pointer), tag, wrong});
+}
+
+inline std::vector<unsigned char> fetch(ww::stream_ref stream, void const* pointer,
+                                        std::size_t bytes) {
+  std::vector<unsigned char> values(bytes);
+  stream.synchronize();
+  ww::check(cudaMemcpy(values.data(), pointer, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  return values;
+}
+
+inline bool all_are(std::vector<unsigned char> const& values, unsigned char tag) {
+  for (unsigned char v : values) {
+    if (v != tag) return false;
+  }
+  return true;
+}
+
+}  // namespace test_support
