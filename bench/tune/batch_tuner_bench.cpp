@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a whole tune costs beside the usual loop over powers of two, in calls of the workload and in
+// time on a simulated clock, and how near each comes to the best throughput.
+#include <benchmark/benchmark.h>
+
+#include <warpwright/tune/batch_tuner.hpp>
+
+namespace ww = warpwright;
+
+namespace {
+
+struct clock_stopwatch {
+  double now = 0.0;
+  std::size_t calls = 0;
+  template <typename Call>
+  double operator()(ww::stream_ref, Call& call, std::size_t repeats) {
+    double const begin = now;
+    for (std::size_t i = 0; i < repeats; ++i) call();
+    calls += repeats;
+    return now - begin;
+  }
+};
+
+double seconds(std::size_t batch) { return 1e-4 + 1e-6 * static_cast<double>(batch); }
+double rate(std::size_t batch) { return static_cast<double>(batch) / seconds(batch); }
+
+void tune(benchmark::State& state) {
+  ww::stream const s;
+  std::size_t chosen = 0;
+  double device_seconds = 0.0;
+  std::size_t calls = 0;
+  for (auto _ : state) {
+    clock_stopwatch clock;
+    auto const r = ww::batch_tuner{}.range(1, 8192).tune_with(
+        clock, s, [&](std::size_t batch, ww::stream_ref) { clock.now += seconds(batch); },
+        ww::no_memory_probe{});
+    chosen = r.chosen().batch;
+    device_seconds = clock.now;
+    calls = clock.calls;
+  }
+  state.counters["chosen"] = static_cast<double>(chosen);
+  state.counters["share_of_best"] = rate(chosen) / rate(8192);
+  state.counters["device_seconds"] = device_seconds;
+  state.counters["calls"] = static_cast<double>(calls);
+}
+BENCHMARK(tune);
+
+// The peer: every power of two, fifty calls each, the fastest wins, which is the largest.
+void powers_of_two(benchmark::State& state) {
+  std::size_t chosen = 0;
+  double device_seconds = 0.0;
+  for (auto _ : state) {
+    double best = 0.0;
+    device_seconds = 0.0;
+    for (std::size_t batch = 1; batch <= 8192; batch *= 2) {
+      device_seconds += 50.0 * seconds(batch);
+      if (rate(batch) > best) {
+        best = rate(batch);
+        chosen = batch;
+      }
+    }
+    benchmark::DoNotOptimize(chosen);
+  }
+  state.counters["chosen"] = static_cast<double>(chosen);
+  state.counters["share_of_best"] = rate(chosen) / rate(8192);
+  state.counters["device_seconds"] = device_seconds;
+  state.counters["calls"] = 50.0 * 14.0;
+}
+BENCHMARK(powers_of_two);
+
+}  // namespace

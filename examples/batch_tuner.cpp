@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the batch size with the most items a second within a memory budget and a latency limit.
+// With an argument, writes the chart there (SVG).
+#include <warpwright/core/launch.hpp>
+#include <warpwright/tune/batch_tuner.hpp>
+#include <warpwright/tune/report.hpp>
+
+#include <cstdio>
+#include <exception>
+
+namespace ww = warpwright;
+
+constexpr std::size_t item_floats = 4096;
+
+// The model: every value of an item goes through a small polynomial.
+struct model {
+  float* data;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+    float x = data[i];
+    for (int k = 0; k < 16; ++k) x = 0.5F * x * x - 0.25F;
+    data[i] = x;
+  }
+};
+
+// Holds the memory of the largest batch so far.
+class activations {
+ public:
+  ~activations() { static_cast<void>(cudaFree(data_)); }
+  // Grows to a batch; says how many bytes that takes.
+  std::size_t reserve(std::size_t batch) {
+    std::size_t const bytes = batch * item_floats * sizeof(float);
+    if (bytes > bytes_ && bytes <= budget) {
+      ww::check(cudaFree(data_), "cudaFree");
+      data_ = nullptr;
+      bytes_ = 0;
+      void* memory = nullptr;
+      ww::check(cudaMalloc(&memory, bytes), "cudaMalloc");
+      data_ = static_cast<float*>(memory);
+      bytes_ = bytes;
+      ww::check(cudaMemset(data_, 0, bytes), "cudaMemset");
+      ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    }
+    return bytes;
+  }
+  float* data() const { return data_; }
+
+  static constexpr std::size_t budget = std::size_t{16} << 20;
+
+ private:
+  float* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+int main(int argc, char** argv) try {
+  ww::stream const stream;
+  activations memory;
+  ww::tune_result const best =
+      ww::batch_tuner{}
+          .range(1, 8192)
+          .memory_budget(activations::budget)
+          .objective(ww::throughput_under_latency(20e-3))
+          .max_seconds(5.0)
+          .tune(
+              stream,
+              [&](std::size_t batch, ww::stream_ref s) {
+                ww::for_each_index(s, batch * item_floats, model{memory.data()});
+              },
+              [&](std::size_t batch) { return memory.reserve(batch); });
+  std::printf("%s", ww::to_table(best).c_str());
+
+  if (argc > 1) {
+    std::FILE* const file = std::fopen(argv[1], "w");
+    bool good = file != nullptr;
+    good = good && std::fputs(ww::to_svg(best, "Batch size of the model").c_str(), file) >= 0;
+    if (file != nullptr) good = std::fclose(file) == 0 && good;
+    if (!good) {
+      std::fprintf(stderr, "cannot write %s\n", argv[1]);
+      return 1;
+    }
+  }
+  // The budget holds 1,024 items of 16 KiB.
+  bool const right = best.chosen().batch >= 1 && best.chosen().batch <= 1024 &&
+                     best.chosen().latency_p99_seconds <= 20e-3;
+  if (!right) std::fprintf(stderr, "wrong answer\n");
+  return right ? 0 : 1;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one streaming multiprocessor of each GPU architecture can hold, as a constexpr table.
+#pragma once
+
+#include <warpwright/core/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+WARPWRIGHT_BEGIN
+
+/// The GPU architectures that the library knows, by the name that nvcc gives them.
+///
+/// `sm_101` is Thor before CUDA 13, which calls the same chip `sm_110`.
+enum class arch : int {
+  sm_70 = 70,
+  sm_72 = 72,
+  sm_75 = 75,
+  sm_80 = 80,
+  sm_86 = 86,
+  sm_87 = 87,
+  sm_88 = 88,
+  sm_89 = 89,
+  sm_90 = 90,
+  sm_100 = 100,
+  sm_101 = 101,
+  sm_103 = 103,
+  sm_110 = 110,
+  sm_120 = 120,
+  sm_121 = 121,
+};
+
+/// What one multiprocessor holds and in which units it hands it out.
+///
+/// A plain value: for a part that the table does not know, copy the row that you hold to be the
+/// nearest, change what differs, and pass that to `occupancy`. The library never guesses for you.
+///
+/// Sources: CUDA Programming Guide 13, section "Compute Capabilities" (limits and shared memory
+/// steps), guide 11.8 for 7.0 and 7.2, and the toolkit's cuda_occupancy.h (units, barriers).
+struct architecture {
+  int major = 0;                             ///< compute capability, major
+  int minor = 0;                             ///< compute capability, minor
+  int warp_size = 32;                        ///< threads
+  int max_threads_per_block = 1024;          ///< threads
+  int max_warps_per_multiprocessor = 0;      ///< resident warps
+  int max_blocks_per_multiprocessor = 0;     ///< resident blocks
+  int registers_per_multiprocessor = 65536;  ///< 32-bit registers
+  int max_registers_per_block = 65536;       ///< 32-bit registers
+  int max_registers_per_thread = 255;        ///< 32-bit registers
+  int register_unit = 256;                   ///< registers, the step in which a warp gets them
+  int sub_partitions = 4;                    ///< each with an equal share of the registers
+  int barriers_per_multiprocessor = 0;       ///< hardware barriers; 0: they never limit (below 9.0)
+  int max_barriers_per_block = 16;           ///< PTX barriers 0 to 15
+  std::size_t shared_bytes_per_multiprocessor = 0;     ///< the largest carve-out
+  std::size_t shared_bytes_per_block = 48 * 1024;      ///< without opting in
+  std::size_t shared_bytes_per_block_optin = 0;        ///< with cudaFuncSetAttribute
+  std::size_t reserved_shared_bytes_per_block = 1024;  ///< the system's own share of each block
+  std::size_t shared_unit_bytes = 128;                 ///< the step in which a block gets it
+  int carveout_count = 0;                              ///< how many of carveout_kib are in use
+  std::uint16_t carveout_kib[10] = {};  ///< possible shared memory sizes, ascending, KiB
+};
+
+namespace detail {
+
+// One bit a possible carve-out, so that a row of the table stays one line.
+inline constexpr std::uint16_t carveout_sizes_kib[] = {0,   8,   16,  32,  64, 96,
+                                                       100, 132, 164, 196, 228};
+inline constexpr unsigned carveouts_volta = 0x03F;   // 0 8 16 32 64 96
+inline constexpr unsigned carveouts_turing = 0x018;  // 32 64
+inline constexpr unsigned carveouts_100 = 0x05F;     // 0 8 16 32 64 100
+inline constexpr unsigned carveouts_164 = 0x1DF;     // and 132 164
+inline constexpr unsigned carveouts_228 = 0x7DF;     // and 196 228
+
+constexpr architecture make_architecture(int major, int minor, int warps, int blocks,
+                                         std::size_t shared_kib, std::size_t optin_kib,
+                                         int barriers, unsigned carveouts) {
+  architecture a{};
+  a.major = major;
+  a.minor = minor;
+  a.max_warps_per_multiprocessor = warps;
+  a.max_blocks_per_multiprocessor = blocks;
+  a.barriers_per_multiprocessor = barriers;
+  a.shared_bytes_per_multiprocessor = shared_kib * 1024;
+  a.shared_bytes_per_block_optin = optin_kib * 1024;
+  a.reserved_shared_bytes_per_block = major >= 8 ? 1024 : 0;
+  a.shared_unit_bytes = major >= 8 ? 128 : 256;
+  for (unsigned i = 0; i < 11; ++i) {
+    if ((carveouts >> i) & 1u) a.carveout_kib[a.carveout_count++] = carveout_sizes_kib[i];
+  }
+  return a;
+}
+
+inline constexpr architecture architectures[] = {
+    //                warps blocks shared optin barriers
+    make_architecture(7, 0, 64, 32, 96, 96, 0, carveouts_volta),
+    make_architecture(7, 2, 64, 32, 96, 96, 0, carveouts_volta),
+    make_architecture(7, 5, 32, 16, 64, 64, 0, carveouts_turing),
+    make_architecture(8, 0, 64, 32, 164, 163, 0, carveouts_164),
+    make_architecture(8, 6, 48, 16, 100, 99, 0, carveouts_100),
+    make_architecture(8, 7, 48, 16, 164, 163, 0, carveouts_164),
+    make_architecture(8, 8, 48, 16, 100, 99, 0, carveouts_100),
+    make_architecture(8, 9, 48, 24, 100, 99, 0, carveouts_100),
+    make_architecture(9, 0, 64, 32, 228, 227, 64, carveouts_228),
+    make_architecture(10, 0, 64, 32, 228, 227, 64, carveouts_228),
+    make_architecture(10, 1, 48, 24, 228, 227, 24, carveouts_228),
+    make_architecture(10, 3, 64, 32, 228, 227, 64, carveouts_228),
+    make_architecture(11, 0, 48, 24, 228, 227, 24, carveouts_228),
+    make_architecture(12, 0, 48, 24, 100, 99, 24, carveouts_100),
+    make_architecture(12, 1, 48, 24, 100, 99, 24, carveouts_100),
+};
+
+inline constexpr std::size_t architecture_count = sizeof(architectures) / sizeof(architectures[0]);
+
+// An index, not a pointer: under -fsanitize=undefined GCC takes no comparison of an element's
+// address with null for constant.
+constexpr std::size_t architecture_index(int major, int minor) noexcept {
+  std::size_t i = 0;
+  while (i < architecture_count &&
+         (architectures[i].major != major || architectures[i].minor != minor)) {
+    ++i;
+  }
+  return i;
+}
+
+// Not constexpr on purpose: in a constant expression the compiler names it in its error.
+[[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_compute_capability(int major, int minor,
+                                                                          source_location where) {
+  throw_invalid_argument(
+      "compute capability " + std::to_string(major) + "." + std::to_string(minor) +
+          " is not in the table of architectures (7.0 to 12.1), and its limits are not guessed; "
+          "copy the nearest row with architecture_of(), change what differs and pass that",
+      where);
+}
+
+}  // namespace detail
+
+/// Finds the row of a compute capability, where not knowing it is normal.
+///
+/// @param major compute capability, major
+/// @param minor compute capability, minor
+/// @return the row, which lives for the whole program, or null if the table does not have it
+///
+/// **Threads:** safe. **Capture:** legal; no CUDA call.
+constexpr architecture const* find_architecture(int major, int minor) noexcept {
+  std::size_t const i = detail::architecture_index(major, minor);
+  return i < detail::architecture_count ? &detail::architectures[i] : nullptr;
+}
+
+/// The row of a compute capability.
+///
+/// @param major compute capability, major
+/// @param minor compute capability, minor
+/// @return a copy of the row, to be changed at will
+/// @throws std::invalid_argument if the table does not have it; in a constant expression that is a
+///   compile error which names `throw_unknown_compute_capability`
+///
+/// **Threads:** safe. **Capture:** legal; no CUDA call.
+constexpr architecture architecture_of(int major, int minor,
+                                       source_location where = source_location::current()) {
+  std::size_t const i = detail::architecture_index(major, minor);
+  if (i == detail::architecture_count) {
+    detail::throw_unknown_compute_capability(major, minor, where);
+  }
+  return detail::architectures[i];
+}
+
+/// The row of a named architecture; see the overload above.
+constexpr architecture architecture_of(arch name,
+                                       source_location where = source_location::current()) {
+  return architecture_of(static_cast<int>(name) / 10, static_cast<int>(name) % 10, where);
+}
+
+/// The name of an architecture as nvcc writes it: "sm_90".
+inline std::string to_string(architecture const& a) {
+  return "sm_" + std::to_string(a.major * 10 + a.minor);
+}
+
+WARPWRIGHT_END

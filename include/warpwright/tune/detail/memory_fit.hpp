@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The straight line through the memory that sizes took.
+#pragma once
+
+#include <warpwright/tune/tune_result.hpp>
+
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline memory_model fit_memory(std::vector<std::pair<std::size_t, std::size_t>> const& points) {
+  memory_model model;
+  model.points = points.size();
+  if (points.size() < 2) return model;
+  double const n = static_cast<double>(points.size());
+  double mean_x = 0.0;
+  double mean_y = 0.0;
+  for (auto const& p : points) {
+    mean_x += static_cast<double>(p.first) / n;
+    mean_y += static_cast<double>(p.second) / n;
+  }
+  double xx = 0.0;
+  double xy = 0.0;
+  for (auto const& p : points) {
+    double const x = static_cast<double>(p.first) - mean_x;
+    xx += x * x;
+    xy += x * (static_cast<double>(p.second) - mean_y);
+  }
+  model.bytes_per_item = xy > 0.0 ? xy / xx : 0.0;
+  model.base_bytes = mean_y - model.bytes_per_item * mean_x;
+  for (auto const& p : points) {
+    double const above = static_cast<double>(p.second) - model.base_bytes -
+                         model.bytes_per_item * static_cast<double>(p.first);
+    if (above > model.margin_bytes) model.margin_bytes = above;
+  }
+  return model;
+}
+
+inline double predict_memory(memory_model const& model, std::size_t batch) {
+  double const bytes =
+      model.base_bytes + model.margin_bytes + model.bytes_per_item * static_cast<double>(batch);
+  return bytes > 0.0 ? bytes : 0.0;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,366 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Panels of lines over one logarithmic x axis, written as SVG.
+#pragma once
+
+#include <warpwright/tune/tune_result.hpp>
+
+#include <cmath>
+#include <initializer_list>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Text from exceptions may be anything: bytes that are not UTF-8 become '?'.
+inline std::string valid_utf8(std::string const& text) {
+  std::string valid;
+  for (std::size_t i = 0; i < text.size();) {
+    auto const lead = static_cast<unsigned char>(text[i]);
+    std::size_t const length = lead < 0x80                    ? 1
+                               : lead >= 0xC2 && lead <= 0xDF ? 2
+                               : lead >= 0xE0 && lead <= 0xEF ? 3
+                               : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                              : 0;
+    bool good = length > 0 && i + length <= text.size();
+    for (std::size_t k = 1; good && k < length; ++k) {
+      auto const byte = static_cast<unsigned char>(text[i + k]);
+      good = byte >= 0x80 && byte <= 0xBF;
+      // Overlong forms, surrogates and what is above U+10FFFF.
+      if (k == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
+                     (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
+        good = false;
+      }
+    }
+    if (good) {
+      valid.append(text, i, length);
+      i += length;
+    } else {
+      valid += '?';
+      ++i;
+    }
+  }
+  return valid;
+}
+
+inline std::string xml_text(std::string const& text) {
+  std::string escaped;
+  for (char const c : valid_utf8(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        // XML has no way to write the other control characters.
+        escaped += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
+    }
+  }
+  return escaped;
+}
+
+// Short numbers for axes: 1500000 -> "1.5 M", or in KiB, MiB, ...
+inline std::string format_tick(double value, bool binary) {
+  constexpr const char* decimal_units[] = {"", " k", " M", " G", " T"};
+  constexpr const char* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  if (value == 0.0) return "0";
+  double const base = binary ? 1024.0 : 1000.0;
+  int unit = 0;
+  while (value >= base * 0.9999 && unit < 4) {
+    value /= base;
+    ++unit;
+  }
+  return format_number("%.4g", value) + (binary ? binary_units : decimal_units)[unit];
+}
+
+inline std::string format_tick_seconds(double seconds) {
+  if (seconds < 0.9999e-6) return format_number("%.3g ns", seconds * 1e9);
+  if (seconds < 0.9999e-3) return format_number("%.3g us", seconds * 1e6);
+  if (seconds < 0.9999) return format_number("%.3g ms", seconds * 1e3);
+  return format_number("%.3g s", seconds);
+}
+
+struct plot_point {
+  double x;
+  double y;
+  bool solid;  // false: drawn hollow
+};
+
+enum class plot_scale { linear, linear_bytes, logarithmic };
+
+struct plot_style {
+  static constexpr const char* blue = "#1f6fb2";
+  static constexpr const char* orange = "#d9730d";
+  static constexpr const char* green = "#2e8540";
+  static constexpr const char* red = "#c0262d";
+  static constexpr const char* ink = "#24292f";
+  static constexpr const char* muted = "#57606a";
+  static constexpr const char* grid = "#e3e7eb";
+};
+
+class plot {
+ public:
+  plot(double first_x, double last_x, int panels)
+      : low_x_{std::log2(first_x)},
+        high_x_{std::log2(last_x)},
+        height_{top + panels * (panel_height + gap) - gap + bottom} {
+    if (!(high_x_ - low_x_ > 0.5)) {  // one size: in the middle
+      low_x_ -= 1.0;
+      high_x_ += 1.0;
+    }
+  }
+
+  void heading(std::string const& title, std::string const& subtitle,
+               std::string const& description) {
+    head_ = "<title>" + xml_text(title) + "</title>\n<desc>" + xml_text(description) + "</desc>\n";
+    text(left, 28, "start", "font-size=\"17\" font-weight=\"600\"", plot_style::ink, title);
+    text(left, 49, "start", "font-size=\"13\"", plot_style::muted, subtitle);
+  }
+
+  void mark_x(double x) {
+    marked_ = true;
+    marked_x_ = x;
+  }
+
+  void begin_panel(std::string const& name, plot_scale scale, std::string (*label)(double),
+                   std::initializer_list<std::vector<plot_point> const*> series, double level) {
+    flush_legend();
+    panel_top_ = panel_ == 0 ? top : panel_top_ + panel_height + gap;
+    ++panel_;
+    scale_ = scale;
+    fit_range(series, level);
+    text(left, panel_top_ - 9, "start", "font-size=\"12.5\" font-weight=\"600\"", plot_style::ink,
+         name);
+    for (double const value : y_ticks()) {
+      double const y = y_of(value);
+      line_element(left, y, right, y, plot_style::grid, "");
+      text(left - 8, y + 4, "end", "font-size=\"11.5\"", plot_style::muted, label(value));
+    }
+    for (int power = static_cast<int>(std::ceil(low_x_ - 1e-9)); power <= high_x_ + 1e-9; ++power) {
+      double const x = x_of(std::exp2(power));
+      line_element(x, panel_top_, x, panel_bottom(), plot_style::grid, "");
+    }
+    line_element(left, panel_bottom(), right, panel_bottom(), plot_style::muted, "");
+    if (marked_) {
+      double const x = x_of(marked_x_);
+      line_element(x, panel_top_, x, panel_bottom(), plot_style::ink,
+                   " stroke-width=\"1.4\" stroke-dasharray=\"5 3\"");
+    }
+  }
+
+  // A line with its points; the names, unless empty, go into the legend.
+  void line(std::vector<plot_point> const& points, const char* color, std::string const& name,
+            std::string const& hollow_name) {
+    std::string path;
+    for (plot_point const& p : points) {
+      path += (path.empty() ? "M" : "L") + coordinates(x_of(p.x), y_of(p.y));
+    }
+    if (points.size() > 1) {
+      body_ += "<path d=\"" + path + "\" fill=\"none\" stroke=\"" + color +
+               "\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>\n";
+    }
+    bool any_hollow = false;
+    for (plot_point const& p : points) {
+      bool const chosen = marked_ && p.x == marked_x_;
+      any_hollow = any_hollow || !p.solid;
+      circle(x_of(p.x), y_of(p.y), chosen ? "5.5" : "3.2", p.solid ? color : "#ffffff",
+             chosen ? plot_style::ink : color, chosen ? "1.8" : "1.4");
+    }
+    if (!name.empty()) legend(name, color, dot);
+    if (any_hollow && !hollow_name.empty()) legend(hollow_name, color, hollow);
+  }
+
+  // Sizes without a value: crosses at the foot of the panel.
+  void crosses(std::vector<double> const& xs, std::string const& name) {
+    for (double const x : xs) cross(x_of(x), panel_bottom() - 7, plot_style::red);
+    if (!xs.empty()) legend(name, plot_style::red, times);
+  }
+
+  void level(double value, std::string const& name) {
+    bool const above = !level_in_range_;
+    double const y = above ? panel_top_ + 16 : y_of(value);
+    if (!above) line_element(left, y, right, y, plot_style::red, " stroke-width=\"1.4\"");
+    text(left + 6, y - 5, "start", "font-size=\"11.5\"", plot_style::red,
+         above ? name + ", above the chart" : name);
+  }
+
+  std::string finish(std::string const& x_name) {
+    flush_legend();
+    double const spacing = (right - left) / (high_x_ - low_x_);
+    int const step = spacing < 44.0 ? static_cast<int>(std::ceil(44.0 / spacing)) : 1;
+    for (int power = static_cast<int>(std::ceil(low_x_ - 1e-9)); power <= high_x_ + 1e-9;
+         power += step) {
+      if (power < 0) continue;
+      text(x_of(std::exp2(power)), panel_bottom() + 17, "middle", "font-size=\"11.5\"",
+           plot_style::muted, format_number("%.0f", std::exp2(power)));
+    }
+    text(0.5 * (left + right), panel_bottom() + 38, "middle", "font-size=\"12.5\"",
+         plot_style::muted, x_name);
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 " + number(width) +
+           " " + number(height_) + "\" width=\"" + number(width) + "\" height=\"" +
+           number(height_) +
+           "\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\">\n" + head_ +
+           "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + body_ + "</svg>\n";
+  }
+
+ private:
+  static constexpr double width = 760;
+  static constexpr double left = 84;
+  static constexpr double right = 736;
+  static constexpr double top = 92;
+  static constexpr double panel_height = 150;
+  static constexpr double gap = 38;
+  static constexpr double bottom = 52;
+
+  static std::string number(double value) { return format_number("%.6g", value); }
+  static std::string coordinates(double x, double y) {
+    return format_number("%.1f", x) + " " + format_number("%.1f", y);
+  }
+
+  double panel_bottom() const { return panel_top_ + panel_height; }
+
+  double x_of(double x) const {
+    return left + 14 + (right - left - 28) * (std::log2(x) - low_x_) / (high_x_ - low_x_);
+  }
+
+  double y_of(double y) const {
+    double const value = scale_ == plot_scale::logarithmic ? std::log10(y) : y;
+    return panel_bottom() - panel_height * (value - low_y_) / (high_y_ - low_y_);
+  }
+
+  // The range holds the series, and the level unless that lies so far off that it would flatten
+  // them.
+  void fit_range(std::initializer_list<std::vector<plot_point> const*> series, double level) {
+    double low = 0.0;
+    double high = 0.0;
+    for (auto const* points : series) {
+      for (plot_point const& p : *points) {
+        if (p.y > high) high = p.y;
+        if (p.y > 0.0 && (low == 0.0 || p.y < low)) low = p.y;
+      }
+    }
+    level_in_range_ =
+        high == 0.0 || level <= high * (scale_ == plot_scale::logarithmic ? 20.0 : 3.0);
+    if (level > high && level_in_range_) high = level;
+    if (level > 0.0 && (low == 0.0 || level < low)) low = level;
+    if (!(high > 0.0)) low = high = 1.0;
+    if (scale_ == plot_scale::logarithmic) {
+      low_y_ = std::log10(low) - 0.08;
+      high_y_ = std::log10(high) + 0.12;
+    } else {
+      low_y_ = 0.0;
+      high_y_ = high * 1.12;
+    }
+  }
+
+  std::vector<double> y_ticks() const {
+    std::vector<double> ticks;
+    if (scale_ == plot_scale::logarithmic) {
+      bool const fine = high_y_ - low_y_ < 2.3;
+      for (int power = static_cast<int>(std::floor(low_y_)); power <= high_y_; ++power) {
+        for (double const digit : {1.0, 2.0, 5.0}) {
+          double const at = power + std::log10(digit);
+          if (at < low_y_ || at > high_y_ || (!fine && digit > 1.0)) continue;
+          ticks.push_back(std::pow(10.0, at));
+        }
+      }
+      // Too short for that: the ends.
+      if (ticks.size() < 2) {
+        ticks = {std::pow(10.0, low_y_ + 0.08), std::pow(10.0, high_y_ - 0.12)};
+      }
+      return ticks;
+    }
+    double const step = scale_ == plot_scale::linear_bytes ? binary_step(high_y_ / 4.5)
+                                                           : decimal_step(high_y_ / 4.5);
+    for (double value = 0.0; value <= high_y_; value += step) ticks.push_back(value);
+    return ticks;
+  }
+
+  // The next of 1, 2, 5 times a power of ten; and of 1, 2, 4 ... times one of 1024.
+  static double decimal_step(double least) {
+    double const power = std::pow(10.0, std::floor(std::log10(least)));
+    for (double const digit : {1.0, 2.0, 5.0}) {
+      if (digit * power >= least) return digit * power;
+    }
+    return 10.0 * power;
+  }
+  static double binary_step(double least) { return std::exp2(std::ceil(std::log2(least))); }
+
+  // Marks are glyphs of one right-aligned text, so that no font's width needs to be known.
+  static constexpr const char* dot = "\xE2\x97\x8F";
+  static constexpr const char* hollow = "\xE2\x97\x8B";
+  static constexpr const char* times = "\xC3\x97";
+
+  void legend(std::string const& name, const char* color, const char* mark) {
+    if (!legend_.empty()) legend_ += "&#160;&#160;&#160;&#160;";
+    legend_ += "<tspan fill=\"" + std::string{color} + "\" font-weight=\"700\">" + mark +
+               "</tspan>&#160;" + xml_text(name);
+  }
+
+  void flush_legend() {
+    if (legend_.empty()) return;
+    text_element(right, panel_top_ - 9, "end", "font-size=\"11.5\"", plot_style::muted, legend_);
+    legend_.clear();
+  }
+
+  void circle(double x, double y, const char* radius, const char* fill, const char* stroke,
+              const char* stroke_width) {
+    body_ += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) + "\" r=\"" + radius +
+             "\" fill=\"" + fill + "\" stroke=\"" + stroke + "\" stroke-width=\"" + stroke_width +
+             "\"/>\n";
+  }
+
+  void cross(double x, double y, const char* color) {
+    body_ += "<path d=\"M" + coordinates(x - 4, y - 4) + "L" + coordinates(x + 4, y + 4) + "M" +
+             coordinates(x - 4, y + 4) + "L" + coordinates(x + 4, y - 4) + "\" stroke=\"" + color +
+             "\" stroke-width=\"1.8\"/>\n";
+  }
+
+  void text(double x, double y, const char* anchor, const char* style, const char* color,
+            std::string const& content) {
+    text_element(x, y, anchor, style, color, xml_text(content));
+  }
+
+  void text_element(double x, double y, const char* anchor, const char* style, const char* color,
+                    std::string const& markup) {
+    body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor +
+             "\" fill=\"" + color + "\" " + style + ">" + markup + "</text>\n";
+  }
+
+  void line_element(double x1, double y1, double x2, double y2, const char* color,
+                    const char* style) {
+    body_ += "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
+             "\" y2=\"" + number(y2) + "\" stroke=\"" + color + "\"" + style + "/>\n";
+  }
+
+  double low_x_;
+  double high_x_;
+  double height_;
+  double panel_top_ = 0.0;
+  double low_y_ = 0.0;
+  double high_y_ = 1.0;
+  double marked_x_ = 0.0;
+  int panel_ = 0;
+  bool marked_ = false;
+  bool level_in_range_ = true;
+  plot_scale scale_ = plot_scale::linear;
+  std::string head_;
+  std::string body_;
+  std::string legend_;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

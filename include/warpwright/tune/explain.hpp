@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An occupancy in words: what limits it, and the cheapest way to more.
+#pragma once
+
+#include <warpwright/tune/occupancy.hpp>
+
+#include <cstdio>
+#include <string>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline std::string percent_text(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%", fraction * 100.0);
+  return text;
+}
+
+inline std::string count_text(int count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+inline std::string launch_problem_text(occupancy_result const& o) {
+  architecture const& a = o.device;
+  kernel_resources const& k = o.resources;
+  auto const over = [](std::string const& what, std::size_t value, std::size_t limit) {
+    return std::to_string(value) + " " + what + ", the limit is " + std::to_string(limit);
+  };
+  auto const size = [](int value) { return static_cast<std::size_t>(value); };
+  switch (o.problem) {
+    case launch_problem::threads_over_limit:
+      return over("threads a block", size(k.threads()),
+                  size(min_of(a.max_threads_per_block, k.max_threads())));
+    case launch_problem::registers_over_limit:
+      return over("registers a thread", size(k.registers()), size(a.max_registers_per_thread));
+    case launch_problem::block_registers_over_limit: {
+      int const fits = max_registers_per_thread(a, k, 1);
+      return count_text(k.threads(), "thread") + " with " + count_text(k.registers(), "register") +
+             " need more than the " + std::to_string(a.max_registers_per_block) +
+             " registers that a block may have; " + std::to_string(fits) + " a thread fit";
+    }
+    case launch_problem::shared_memory_over_limit:
+      return over("bytes of shared memory a block", k.shared_bytes(),
+                  a.shared_bytes_per_block_optin);
+    case launch_problem::shared_memory_not_opted_in:
+      return over("bytes of shared memory a block", k.shared_bytes(), k.max_shared_bytes()) +
+             " until cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+             "bytes) raises it (up to " +
+             std::to_string(a.shared_bytes_per_block_optin) + ")";
+    case launch_problem::barriers_over_limit:
+      return over("barriers a block", size(k.barriers()), size(a.max_barriers_per_block));
+    case launch_problem::none:
+      break;
+  }
+  return {};
+}
+
+inline std::string binding_text(occupancy_result const& o) {
+  constexpr struct {
+    resource bit;
+    const char* name;
+  } names[] = {{resource::registers, "registers"},
+               {resource::shared_memory, "shared memory"},
+               {resource::barriers, "barriers"},
+               {resource::warps, "warp slots"},
+               {resource::blocks, "block slots"}};
+  std::string text;
+  for (auto const& n : names) {
+    if (o.limited_by(n.bit)) text += (text.empty() ? "" : " and ") + std::string{n.name};
+  }
+  return text;
+}
+
+inline std::string fix_text(occupancy_result const& o, occupancy_fix const& fix) {
+  std::string text;
+  auto const change = [&text](const char* name, std::size_t from, std::size_t to,
+                              const char* unit) {
+    if (from == to) return;
+    text += (text.empty() ? "" : " with ") + std::string{name} + std::to_string(from) + " -> " +
+            std::to_string(to) + unit;
+  };
+  kernel_resources const& before = o.resources;
+  kernel_resources const& after = fix.resources;
+  bool const several = (o.binding & (o.binding - 1)) != 0;
+  change(several ? "registers " : "", static_cast<std::size_t>(before.registers()),
+         static_cast<std::size_t>(after.registers()), "");
+  change(several ? "shared memory " : "", before.shared_bytes(), after.shared_bytes(), " bytes");
+  change(several ? "barriers " : "", static_cast<std::size_t>(before.barriers()),
+         static_cast<std::size_t>(after.barriers()), "");
+  return text + " gives " + count_text(fix.occupancy.blocks_per_multiprocessor, "block") +
+         " instead of " + std::to_string(o.blocks_per_multiprocessor);
+}
+
+}  // namespace detail
+
+/// Puts an occupancy into words: the figure, what binds, and the cheapest ways to more.
+///
+/// For instance "sm_90: 75 % (6 blocks of 256 threads, 48 of 64 warps), limited by registers:
+/// 40 -> 32 gives 8 blocks instead of 6".
+///
+/// @param o  an occupancy
+/// @return one line without a newline, plain ASCII
+///
+/// **Threads:** safe. **Capture:** legal; no CUDA call.
+inline std::string explain(occupancy_result const& o) {
+  std::string text = to_string(o.device) + ": ";
+  if (o.problem != launch_problem::none) {
+    return text + "cannot run: " + detail::launch_problem_text(o);
+  }
+  text += detail::percent_text(o.fraction) + " (" +
+          detail::count_text(o.blocks_per_multiprocessor, "block") + " of " +
+          detail::count_text(o.resources.threads(), "thread") + ", " +
+          std::to_string(o.warps_per_multiprocessor) + " of " +
+          detail::count_text(o.device.max_warps_per_multiprocessor, "warp") + ")";
+  if (o.warps_per_multiprocessor == o.device.max_warps_per_multiprocessor) {
+    return text + ", nothing limits it";
+  }
+  text += ", limited by " + detail::binding_text(o);
+
+  occupancy_fix const fix = smallest_fix(o);
+  if (fix.found) text += ": " + detail::fix_text(o, fix);
+  // Another block size costs no rewriting of the kernel, so it is offered wherever it is as good.
+  block_size_suggestion const other = suggest_block_size(o.device, o.resources);
+  int const hurdle =
+      fix.found ? fix.occupancy.warps_per_multiprocessor : o.warps_per_multiprocessor + 1;
+  if (other.occupancy.warps_per_multiprocessor >= hurdle) {
+    text += std::string{fix.found ? "; or " : ": "} + "a block of " +
+            detail::count_text(other.threads, "thread") + " with the same resources gives " +
+            std::to_string(other.occupancy.warps_per_multiprocessor) + " warps instead of " +
+            std::to_string(o.warps_per_multiprocessor);
+  }
+  return text;
+}
+
+WARPWRIGHT_END

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tune result for other programs (CSV, JSON) and for eyes (a self-contained SVG).
+#pragma once
+
+#include <warpwright/tune/detail/plot.hpp>
+#include <warpwright/tune/tune_result.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline std::string json_number(double value) {
+  return std::isfinite(value) ? format_number("%.9g", value) : "null";
+}
+
+inline std::string json_text(std::string const& text) {
+  std::string escaped = "\"";
+  for (char const c : valid_utf8(text)) {
+    if (c == '"' || c == '\\') {
+      escaped += '\\';
+      escaped += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
+      escaped += code;
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped + '"';
+}
+
+inline std::string csv_text(std::string const& text) {
+  std::string quoted = "\"";
+  for (char const c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace detail
+
+/// The rows as CSV by RFC 4180 (with "\n"): a header line, then a line a size; plain numbers in
+/// seconds, bytes and items, text in quotes.
+///
+/// @param result  a finished tune
+inline std::string to_csv(tune_result const& result) {
+  std::string csv =
+      "batch,items_per_second,seconds_per_batch,deviation_seconds,latency_median_seconds,"
+      "latency_p99_seconds,samples,latency_samples,memory_bytes,memory_predicted,duelled,status,"
+      "chosen,note\n";
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    tune_row const& row = result.rows[i];
+    csv += std::to_string(row.batch);
+    for (double const value : {row.items_per_second, row.seconds_per_batch, row.deviation_seconds,
+                               row.latency_median_seconds, row.latency_p99_seconds}) {
+      csv += ',' + detail::format_number("%.9g", value);
+    }
+    csv += ',' + std::to_string(row.samples) + ',' + std::to_string(row.latency_samples) + ',' +
+           std::to_string(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') + ',' +
+           (row.duelled ? '1' : '0') + ',' + detail::csv_text(to_string(row.status)) + ',' +
+           (i == result.chosen_index ? '1' : '0') + ',' + detail::csv_text(row.note) + '\n';
+  }
+  return csv;
+}
+
+/// The whole result as one JSON object (RFC 8259).
+///
+/// `chosen_batch` is null without a choice, `latency_limit_seconds` and `memory_budget_bytes` are
+/// null where none was set.
+///
+/// @param result  a finished tune
+inline std::string to_json(tune_result const& result) {
+  using detail::json_number;
+  bool const has_choice = result.chosen_index < result.rows.size();
+  std::string json = "{\"chosen_batch\":";
+  json += has_choice ? std::to_string(result.rows[result.chosen_index].batch) : "null";
+  json += ",\"why\":" + detail::json_text(result.why);
+  json +=
+      ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
+                                           ? json_number(result.objective.latency_limit_seconds())
+                                           : "null");
+  json += ",\"memory_budget_bytes\":" +
+          (result.memory_budget_bytes > 0 ? std::to_string(result.memory_budget_bytes) : "null");
+  json += ",\"tolerance\":" + json_number(result.tolerance);
+  json += ",\"measured_seconds\":" + json_number(result.measured_seconds);
+  json += ",\"memory_model\":";
+  if (result.memory.points < 2) {
+    json += "null";
+  } else {
+    json += "{\"points\":" + std::to_string(result.memory.points) +
+            ",\"base_bytes\":" + json_number(result.memory.base_bytes) +
+            ",\"bytes_per_item\":" + json_number(result.memory.bytes_per_item) +
+            ",\"margin_bytes\":" + json_number(result.memory.margin_bytes) + "}";
+  }
+  json += ",\"rows\":[";
+  bool first = true;
+  for (tune_row const& row : result.rows) {
+    json += first ? "\n" : ",\n";
+    first = false;
+    json += "{\"batch\":" + std::to_string(row.batch) + ",\"status\":\"" + to_string(row.status) +
+            "\",\"items_per_second\":" + json_number(row.items_per_second) +
+            ",\"seconds_per_batch\":" + json_number(row.seconds_per_batch) +
+            ",\"deviation_seconds\":" + json_number(row.deviation_seconds) +
+            ",\"latency_median_seconds\":" + json_number(row.latency_median_seconds) +
+            ",\"latency_p99_seconds\":" + json_number(row.latency_p99_seconds) +
+            ",\"samples\":" + std::to_string(row.samples) +
+            ",\"latency_samples\":" + std::to_string(row.latency_samples) +
+            ",\"memory_bytes\":" + std::to_string(row.memory_bytes) +
+            ",\"memory_predicted\":" + (row.memory_predicted ? "true" : "false") +
+            ",\"duelled\":" + (row.duelled ? "true" : "false") +
+            ",\"note\":" + detail::json_text(row.note) + "}";
+  }
+  return json + "\n]}\n";
+}
+
+/// The result as an SVG image: throughput, latency and (where known) memory against the batch size,
+/// with the choice, the limit, the budget and the sizes that failed marked.
+///
+/// It refers to no other file and runs no script, so that it can be embedded in HTML as it is.
+///
+/// @param result  a finished tune
+/// @param title  the heading, UTF-8; escaped here
+inline std::string to_svg(tune_result const& result, std::string const& title = "Batch size") {
+  using namespace detail;
+  bool memory_known = false;
+  for (tune_row const& row : result.rows) memory_known = memory_known || row.memory_bytes > 0;
+  int const panels = memory_known ? 3 : 2;
+  plot p{result.rows.empty() ? 1.0 : static_cast<double>(result.rows.front().batch),
+         result.rows.empty() ? 2.0 : static_cast<double>(result.rows.back().batch), panels};
+
+  std::vector<plot_point> rates;
+  std::vector<plot_point> medians;
+  std::vector<plot_point> tails;
+  std::vector<plot_point> bytes;
+  std::vector<double> failed;
+  for (tune_row const& row : result.rows) {
+    double const x = static_cast<double>(row.batch);
+    bool const ok = row.status == tune_status::ok;
+    if (row.items_per_second > 0.0) {
+      rates.push_back({x, row.items_per_second, ok});
+      medians.push_back({x, row.latency_median_seconds, ok});
+      tails.push_back({x, row.latency_p99_seconds, ok});
+    } else {
+      failed.push_back(x);
+    }
+    if (row.memory_bytes > 0) {
+      bytes.push_back({x, static_cast<double>(row.memory_bytes), !row.memory_predicted});
+    }
+  }
+
+  tune_row const* const chosen =
+      result.chosen_index < result.rows.size() ? &result.rows[result.chosen_index] : nullptr;
+  std::string subtitle = "no size fits";
+  if (chosen != nullptr) {
+    subtitle = "chosen: " + std::to_string(chosen->batch) + ", " +
+               format_rate(chosen->items_per_second) + " items/s, p99 " +
+               format_seconds(chosen->latency_p99_seconds);
+    p.mark_x(static_cast<double>(chosen->batch));
+  }
+  p.heading(title, subtitle, result.why);
+
+  p.begin_panel(
+      "throughput, items/s", plot_scale::linear,
+      [](double value) { return format_tick(value, false); }, {&rates}, 0.0);
+  p.line(rates, plot_style::blue, "", "over a limit");
+  p.crosses(failed, "not run, or out of memory");
+
+  double const limit =
+      result.objective.latency_limited() ? result.objective.latency_limit_seconds() : 0.0;
+  p.begin_panel("latency of one batch", plot_scale::logarithmic, format_tick_seconds,
+                {&medians, &tails}, limit);
+  p.line(tails, plot_style::orange, "p99", "");
+  p.line(medians, plot_style::blue, "median", "");
+  if (limit > 0.0) p.level(limit, "limit " + format_seconds(limit));
+
+  if (memory_known) {
+    double const budget = static_cast<double>(result.memory_budget_bytes);
+    p.begin_panel(
+        "memory", plot_scale::linear_bytes, [](double value) { return format_tick(value, true); },
+        {&bytes}, budget);
+    p.line(bytes, plot_style::green, "", "predicted");
+    if (budget > 0.0) p.level(budget, "budget " + format_bytes(budget));
+  }
+  return p.finish("batch size, items");
+}
+
+WARPWRIGHT_END

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tuner on a real stream: events, device memory, errors that CUDA reports.
+#include <warpwright/core/launch.hpp>
+#include <warpwright/tune/batch_tuner.hpp>
+
+#include <stdexcept>
+#include <string>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+
+#include <thread>
+#include <vector>
+#endif
+
+#include "support/catch.hpp"
+
+namespace ww = warpwright;
+
+namespace {
+
+struct add_one {
+  float* data;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { data[i] += 1.0F; }
+};
+
+// Device memory that throws cuda_error, as a user's own wrapper would.
+class floats {
+ public:
+  explicit floats(std::size_t count) {
+    void* p = nullptr;
+    ww::check(cudaMalloc(&p, count * sizeof(float)), "cudaMalloc");
+    data_ = static_cast<float*>(p);
+  }
+  floats(floats const&) = delete;
+  floats& operator=(floats const&) = delete;
+  ~floats() { ww::detail::discard(cudaFree(data_)); }
+  float* data() const { return data_; }
+
+ private:
+  float* data_ = nullptr;
+};
+
+constexpr std::size_t width = 256;  // floats an item
+
+ww::batch_tuner quick() {
+  return ww::batch_tuner{}.stop_after_flat(0).latency_calls(12).sampling(
+      ww::measure_options{}.sample_seconds(2e-4).min_samples(3).max_samples(5).max_seconds(0.05));
+}
+
+}  // namespace
+
+TEST_CASE("a workload on a stream is tuned", "[tune][batch_tuner]") {
+  ww::stream const s;
+  floats const x{width * 512};
+  ww::check(cudaMemset(x.data(), 0, width * 512 * sizeof(float)), "cudaMemset");
+  ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::size_t largest = 0;
+  auto const r = quick().range(1, 512).tune(s, [&](std::size_t batch, ww::stream_ref on) {
+    REQUIRE(on.get() == s.get());
+    largest = batch > largest ? batch : largest;
+    ww::for_each_index(on, batch * width, add_one{x.data()});
+  });
+  CHECK(r.chosen().batch >= 1);
+  CHECK(r.chosen().batch <= 512);
+  CHECK(largest <= 512);
+  CHECK(r.chosen().items_per_second > 0.0);
+  CHECK(r.chosen().latency_p99_seconds >= r.chosen().latency_median_seconds);
+  CHECK(r.measured_seconds > 0.0);
+  CHECK(s.done());
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("device memory is seen and kept within the budget", "[tune][batch_tuner]") {
+  ww::stream const s;
+  constexpr std::size_t item_bytes = std::size_t{1} << 20;
+  constexpr std::size_t budget = std::size_t{40} << 20;
+  void* block = nullptr;
+  std::size_t block_items = 0;
+  std::size_t largest = 0;
+  ww::device_memory_probe const probe{};
+  CHECK(probe() == 0);
+  auto const r = quick().range(1, 256).memory_budget(budget).tune(
+      s,
+      [&](std::size_t batch, ww::stream_ref on) {
+        if (batch > block_items) {
+          on.synchronize();
+          ww::check(cudaFree(block), "cudaFree");
+          block = nullptr;
+          block_items = 0;
+          ww::check(cudaMalloc(&block, batch * item_bytes), "cudaMalloc");
+          block_items = batch;
+          largest = batch;
+        }
+        ww::for_each_index(on, batch * width, add_one{static_cast<float*>(block)});
+      },
+      probe);
+  ww::check(cudaFree(block), "cudaFree");
+  CHECK(r.chosen().batch >= 1);
+  CHECK(r.chosen().memory_bytes <= budget);
+  // Granules of 2 MiB and what other programs take meanwhile allow for a little.
+  CHECK(largest <= 44);
+  bool refused = false;
+  for (auto const& row : r.rows) refused = refused || row.status == ww::tune_status::over_budget;
+  CHECK((refused || r.rows.back().batch < 64));
+}
+
+TEST_CASE("memory that CUDA refuses is survived", "[tune][batch_tuner]") {
+  ww::stream const s;
+  ww::device_memory_probe const before{};
+  std::size_t free = 0;
+  std::size_t total = 0;
+  ww::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  // Each item asks for a sixteenth of the whole memory: at 32 items it cannot be had.
+  std::size_t const item_bytes = total / 16;
+  auto const r = quick().range(1, 32).tune(s, [&](std::size_t batch, ww::stream_ref on) {
+    floats const x{batch * item_bytes / sizeof(float)};
+    ww::for_each_index(on, width, add_one{x.data()});
+    on.synchronize();
+  });
+  CHECK(r.chosen().batch < 32);
+  CHECK(r.rows.back().status == ww::tune_status::out_of_memory);
+  CHECK(r.rows.back().note.find("cudaMalloc") != std::string::npos);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(s.done());
+
+  // A workload that does not check cudaMalloc leaves the error behind: that counts as well.
+  auto const q = quick().range(1, 32).tune(s, [&](std::size_t batch, ww::stream_ref) {
+    void* p = nullptr;
+    static_cast<void>(cudaMalloc(&p, batch * item_bytes));
+    static_cast<void>(cudaFree(p));
+  });
+  CHECK(q.rows.back().status == ww::tune_status::out_of_memory);
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("an error that the workload leaves behind is not timed as success",
+          "[tune][batch_tuner]") {
+  ww::stream const s;
+  CHECK_THROWS_AS(
+      quick().range(1, 8).tune(
+          s, [](std::size_t, ww::stream_ref) { static_cast<void>(cudaSetDevice(12345)); }),
+      ww::cuda_error);
+  CHECK(cudaGetLastError() == cudaSuccess);
+
+  // One from before is not blamed on the workload.
+  static_cast<void>(cudaSetDevice(12345));
+  CHECK_THROWS_WITH(quick().tune(s, [](std::size_t, ww::stream_ref) {}),
+                    contains("a call before batch_tuner::tune"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("after an exception the stream is idle and usable", "[tune][batch_tuner]") {
+  ww::stream const s;
+  floats const x{width * 64};
+  ww::check(cudaMemset(x.data(), 0, width * 64 * sizeof(float)), "cudaMemset");
+  ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  CHECK_THROWS_AS(quick().range(1, 64).tune(s,
+                                            [&](std::size_t batch, ww::stream_ref on) {
+                                              ww::for_each_index(on, batch * width,
+                                                                 add_one{x.data()});
+                                              if (batch == 16) throw std::runtime_error{"stop"};
+                                            }),
+                  std::runtime_error);
+  CHECK(s.done());
+  ww::for_each_index(s, width, add_one{x.data()});
+  s.synchronize();
+}
+
+TEST_CASE("a capturing stream is refused", "[tune][batch_tuner]") {
+  ww::stream const s;
+  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
+            "cudaStreamBeginCapture");
+  CHECK_THROWS_WITH(quick().tune(s, [](std::size_t, ww::stream_ref) {}), contains("capturing"));
+  cudaGraph_t graph = nullptr;
+  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
+  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("every runtime call of a tune may fail once", "[tune][batch_tuner]") {
+  ww::stream const s;
+  floats const x{width * 8};
+  auto const tune = [&] {
+    return quick()
+        .range(1, 8)
+        .memory_budget(std::size_t{1} << 30)
+        .tune(
+            s,
+            [&](std::size_t batch, ww::stream_ref on) {
+              ww::for_each_index(on, batch, add_one{x.data()});
+            },
+            ww::device_memory_probe{});
+  };
+  std::size_t failures = 0;
+  for (std::uint64_t nth = 1; nth <= 60; ++nth) {
+    {
+      ww::testing::scoped_fault_plan const faults{
+          ww::testing::fault_plan{}.fail("*", nth, cudaErrorInvalidValue)};
+      try {
+        static_cast<void>(tune());
+      } catch (ww::cuda_error const& e) {
+        ++failures;
+        INFO(e.what());
+        CHECK(e.code() == cudaErrorInvalidValue);
+      }
+    }
+    CHECK(cudaGetLastError() == cudaSuccess);
+    s.synchronize();
+  }
+  CHECK(failures > 40);
+  CHECK(tune().chosen().batch >= 1);
+}
+
+TEST_CASE("a lost context ends the tune", "[tune][batch_tuner]") {
+  {
+    ww::stream const s;
+    ww::testing::scoped_fault_plan const faults{
+        ww::testing::fault_plan{}.poison("cudaEventRecord", 5, cudaErrorIllegalAddress)};
+    try {
+      static_cast<void>(quick().range(1, 8).tune(s, [](std::size_t, ww::stream_ref) {}));
+      FAIL("no exception");
+    } catch (ww::cuda_error const& e) {
+      CHECK(e.sticky());
+      CHECK(e.code() == cudaErrorIllegalAddress);
+    }
+  }
+  ww::testing::reset_host_runtime();
+}
+
+TEST_CASE("one tuner serves several threads", "[tune][batch_tuner]") {
+  ww::batch_tuner const tuner = quick().range(1, 64);
+  std::size_t chosen[4] = {};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&tuner, &chosen, t] {
+      ww::stream const s;
+      floats const x{width * 64};
+      chosen[t] = tuner
+                      .tune(s,
+                            [&](std::size_t batch, ww::stream_ref on) {
+                              ww::for_each_index(on, batch * width, add_one{x.data()});
+                            })
+                      .chosen()
+                      .batch;
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (std::size_t const batch : chosen) CHECK(batch >= 1);
+}
+#endif
