@@ -1,0 +1,344 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// warpwright's main job: trains a classifier on handwritten digits, finds its best inference batch,
+// captures the hot loop in a graph, streams images through it, and shows what each part brought.
+#include "dataset.hpp"
+#include "gemm.hpp"
+#include "network.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "serving.hpp"
+
+#include <warpwright/core.hpp>
+#include <warpwright/tune/batch_tuner.hpp>
+#include <warpwright/tune/measure.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <vector>
+
+namespace {
+
+using digits::run_summary;
+namespace ew = warpwright::ew;
+namespace ww = warpwright;
+
+#if WARPWRIGHT_HOST_RUNTIME
+constexpr const char* runtime_name = "host";
+constexpr double default_latency_limit_ms = 20.0;
+#else
+constexpr const char* runtime_name = "cuda";
+constexpr double default_latency_limit_ms = 0.1;
+#endif
+
+// The network's parameters and the images, in device memory.
+struct on_device {
+  ww::device_buffer<float> parameters;
+  ww::device_buffer<float> pixels;
+  ww::device_buffer<std::int32_t> labels;
+};
+
+template <class T>
+ww::device_buffer<T> upload(digits::resources& shared, ww::stream_ref stream,
+                            std::vector<T> const& values) {
+  ww::device_buffer<T> buffer{shared.memory, stream, values.size()};
+  shared.staging.copy_to_device(stream, buffer.data(), values.data(), buffer.size_bytes());
+  return buffer;
+}
+
+// Fills a batch with images, over and over.
+void fill_batch(ww::stream_ref stream, on_device const& device, float* images, std::size_t batch) {
+  ew::run(stream,
+          ew::out(images, batch * digits::image_pixels) = ew::map(
+              digits::repeat_images{device.pixels.data(), device.pixels.size()}, ew::index()));
+}
+
+void train(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
+           digits::options const& asked, std::vector<std::int32_t> training, digits::random& draw,
+           run_summary& run) {
+  ww::stream_ref const stream = multiply.stream();
+  std::size_t const steps = training.size() / digits::trainer::batch;
+  std::size_t const used = steps * digits::trainer::batch;
+  auto const epochs = static_cast<std::size_t>(asked.epochs);
+  std::vector<std::int32_t> order;
+  order.reserve(epochs * used);
+  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
+    draw.shuffle(training);
+    order.insert(order.end(), training.begin(),
+                 training.begin() + static_cast<std::ptrdiff_t>(used));
+  }
+  auto const begin = std::chrono::steady_clock::now();
+  ww::device_buffer<std::int32_t> const samples = upload(shared, stream, order);
+  digits::trainer trainer{shared.memory, multiply, device.parameters.data()};
+  for (std::size_t step = 0; step < epochs * steps; ++step) {
+    constexpr double pi = 3.14159265358979;
+    double const done = static_cast<double>(step + 1) / static_cast<double>(epochs * steps);
+    auto const rate = static_cast<float>(0.01 * 0.5 * (1.0 + std::cos(pi * done)));
+    trainer.step(device.pixels.data(), device.labels.data(),
+                 samples.data() + step * digits::trainer::batch, rate, asked.seed);
+    if ((step + 1) % steps == 0) stream.synchronize();
+  }
+  std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin;
+  run.epochs = asked.epochs;
+  run.training_s = elapsed.count();
+}
+
+// The network's answer for each image.
+std::vector<std::int32_t> classify_all(digits::resources& shared, digits::multiplier& multiply,
+                                       on_device const& device) {
+  std::size_t const count = device.labels.size();
+  digits::inference infer{shared.memory, multiply, count};
+  fill_batch(multiply.stream(), device, infer.images(), count);
+  infer.run(device.parameters.data(), count);
+  std::vector<std::int32_t> answers(count);
+  shared.staging.copy_to_host(multiply.stream(), answers.data(), infer.labels(),
+                              count * sizeof(std::int32_t));
+  return answers;
+}
+
+double share_right(std::vector<std::int32_t> const& answers,
+                   std::vector<std::int32_t> const& labels,
+                   std::vector<std::int32_t> const& which) {
+  std::size_t right = 0;
+  for (std::int32_t const i : which) {
+    auto const at = static_cast<std::size_t>(i);
+    right += answers[at] == labels[at] ? 1U : 0U;
+  }
+  return static_cast<double>(right) / static_cast<double>(which.size());
+}
+
+// Finds the batch: run.batches and run.choice. @return the chosen size
+std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
+                 digits::options const& asked, run_summary& run) {
+  std::unique_ptr<digits::inference> infer;
+  std::size_t const live_before = shared.memory.statistics().live_bytes;
+  // Makes room for a batch of this size, and says how much that was.
+  auto const prepare = [&](std::size_t batch) -> std::size_t {
+    infer.reset();
+    infer = std::make_unique<digits::inference>(shared.memory, multiply, batch);
+    fill_batch(multiply.stream(), device, infer->images(), batch);
+    return shared.memory.statistics().live_bytes - live_before;
+  };
+  auto const workload = [&](std::size_t batch, ww::stream_ref) {
+    infer->run(device.parameters.data(), batch);
+  };
+  ww::batch_tuner tuner;
+  tuner.range(1, asked.tune_max)
+      .memory_budget(asked.memory_budget_bytes)
+      .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3))
+      .stop_after_flat(0);
+  if (asked.quick) {
+    tuner
+        .sampling(
+            ww::measure_options{}.sample_seconds(0.0).min_samples(3).max_samples(3).max_seconds(
+                0.002))
+        .latency_calls(3)
+        .resolution(1.0)
+        .max_seconds(2.0);
+  }
+  ww::tune_result const result = tuner.tune(multiply.stream(), workload, prepare);
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    ww::tune_row const& found = result.rows[i];
+    digits::batch_row row;
+    row.batch = found.batch;
+    row.measured = found.items_per_second > 0.0 && found.latency_samples > 0;
+    row.within = found.status == ww::tune_status::ok;
+    row.chosen = i == result.chosen_index;
+    row.items_per_s = found.items_per_second;
+    row.median_ms = 1e3 * found.latency_median_seconds;
+    row.p99_ms = 1e3 * found.latency_p99_seconds;
+    row.memory_bytes = found.memory_bytes;
+    row.verdict = row.chosen ? "chosen" : ww::to_string(found.status);
+    if (!row.measured) row.verdict += ", not run";
+    run.batches.push_back(row);
+  }
+  run.choice = result.why;
+  return result.chosen().batch;
+}
+
+// Times one batch alone, call by call and as a graph, and checks that both give the same answers.
+digits::graph_timing compare_graph(digits::resources& shared, digits::multiplier& multiply,
+                                   on_device const& device, std::size_t batch, bool quick) {
+  ww::stream_ref const stream = multiply.stream();
+  digits::inference infer{shared.memory, multiply, batch};
+  fill_batch(stream, device, infer.images(), batch);
+  float const* const parameters = device.parameters.data();
+  auto const answers = [&] {
+    std::vector<std::int32_t> labels(batch);
+    shared.staging.copy_to_host(stream, labels.data(), infer.labels(),
+                                batch * sizeof(std::int32_t));
+    return labels;
+  };
+  // One call a sample: latency, not throughput.
+  ww::measure_options options = ww::measure_options{}.sample_seconds(0.0).warmup_calls(5);
+  options.min_samples(quick ? 3 : 51).max_samples(quick ? 3 : 401).max_seconds(quick ? 0.01 : 0.5);
+
+  digits::graph_timing timing;
+  timing.batch = batch;
+  auto const eager = [&] { infer.run(parameters, batch); };
+  timing.eager_ms = 1e3 * ww::measure(stream, eager, options).summary.median_seconds;
+  std::vector<std::int32_t> const expected = answers();
+
+  ew::run(stream, ew::out(infer.labels(), batch) = -1);
+  ww::graph_replay replay;
+  auto const replayed = [&] {
+    replay.run(stream, [&](ww::capture_scope&) { infer.run(parameters, batch); });
+  };
+  timing.graph_ms = 1e3 * ww::measure(stream, replayed, options).summary.median_seconds;
+  timing.nodes = replay.census().total();
+  if (answers() != expected) {
+    throw std::runtime_error{"the captured graph answers differently from the calls it captured"};
+  }
+  return timing;
+}
+
+void print_batches(run_summary const& run) {
+  std::printf("\n%10s %13s %11s %11s %11s  %s\n", "batch", "images/s", "median ms", "p99 ms",
+              "memory", "verdict");
+  for (digits::batch_row const& row : run.batches) {
+    std::string const rate = row.measured ? digits::text::grouped(row.items_per_s) : "-";
+    std::string const median = row.measured ? digits::text::milliseconds(row.median_ms) : "-";
+    std::string const p99 = row.measured ? digits::text::milliseconds(row.p99_ms) : "-";
+    std::printf("%s%7zu %13s %11s %11s %11s  %s\n", row.chosen ? "-> " : "   ", row.batch,
+                rate.c_str(), median.c_str(), p99.c_str(),
+                digits::text::bytes(static_cast<double>(row.memory_bytes)).c_str(),
+                row.verdict.c_str());
+  }
+  std::printf("%s\n\n", run.choice.c_str());
+}
+
+void print_graph(digits::graph_timing const& timing) {
+  std::printf("graph at batch %zu: %s ms call by call, %s ms replayed: %.2f x (%zu nodes)\n",
+              timing.batch, digits::text::milliseconds(timing.eager_ms).c_str(),
+              digits::text::milliseconds(timing.graph_ms).c_str(), timing.speedup(), timing.nodes);
+}
+
+void print_device(ww::device_info const& device) {
+  if (device.host_runtime) {
+    std::printf(
+        "device   %s\nruntime  host: kernels run on this machine's CPU. No GPU speed is "
+        "measured; every time and rate below is the CPU's.\n",
+        device.name.c_str());
+  } else {
+    std::printf("device   %s, %d multiprocessors, %s\nruntime  CUDA %d.%d, driver for %d.%d\n",
+                device.name.c_str(), device.multiprocessor_count,
+                digits::text::bytes(static_cast<double>(device.memory_total_bytes)).c_str(),
+                device.runtime_version / 1000, device.runtime_version % 1000 / 10,
+                device.driver_version / 1000, device.driver_version % 1000 / 10);
+  }
+}
+
+void run_demo(digits::options const& asked, digits::dataset const& data) {
+  if (ww::device_count() == 0) throw std::runtime_error{"no CUDA device is visible"};
+  ww::device_info const info = ww::get_device_info(ww::current_device());
+  print_device(info);
+
+  run_summary run;
+  run.runtime = runtime_name;
+  run.device = info.name;
+  run.seed = asked.seed;
+  run.report_path = asked.report;
+  run.memory_budget_bytes = asked.memory_budget_bytes;
+  run.latency_limit_ms =
+      asked.latency_limit_ms > 0.0 ? asked.latency_limit_ms : default_latency_limit_ms;
+
+  digits::random draw{asked.seed};
+  digits::split const parts = digits::split_fifth(data.labels.size(), draw);
+  digits::resources shared{info.id};
+  {
+    ww::stream_lease const lease = shared.streams.lease();
+    digits::multiplier multiply{shared.memory, lease};
+    on_device const device{upload(shared, lease, digits::initial_parameters(draw)),
+                           upload(shared, lease, data.pixels), upload(shared, lease, data.labels)};
+
+    train(shared, multiply, device, asked, parts.training, draw, run);
+    std::vector<std::int32_t> const answers = classify_all(shared, multiply, device);
+    run.accuracy = share_right(answers, data.labels, parts.test);
+    run.tested = parts.test.size();
+    std::printf(
+        "training %d epochs over %zu images in %.2f s, seed %llu\n"
+        "accuracy %.4f on %zu held-out images\n",
+        run.epochs, parts.training.size(), run.training_s,
+        static_cast<unsigned long long>(run.seed), run.accuracy, run.tested);
+    if (run.accuracy < asked.accuracy_floor) {
+      throw std::runtime_error{
+          digits::text::format("accuracy %.4f is below the floor of %.4f (--accuracy-floor)",
+                               run.accuracy, asked.accuracy_floor)};
+    }
+
+    std::printf("\ntuning the inference batch, at most %s of memory and a p99 of %s ms\n",
+                digits::text::bytes(static_cast<double>(run.memory_budget_bytes)).c_str(),
+                digits::text::milliseconds(run.latency_limit_ms).c_str());
+    std::size_t const batch = tune(shared, multiply, device, asked, run);
+    print_batches(run);
+
+    run.graph = compare_graph(shared, multiply, device, batch, asked.quick);
+    run.graph_of_one = compare_graph(shared, multiply, device, 1, asked.quick);
+    print_graph(run.graph);
+    print_graph(run.graph_of_one);
+
+    // Some forty batches, so that the ends of the pipeline do not show.
+    std::size_t const passes = asked.quick ? 1 : (std::max)(std::size_t{20}, 40 * batch / 1797);
+    digits::serving_result const served =
+        digits::serve(shared, device.parameters.data(), batch, passes, data, answers);
+    // Another batch size may round otherwise, and tip an image that lies between two digits.
+    if (served.wrong * 1000 > served.images) {
+      throw std::runtime_error{std::to_string(served.wrong) + " of " +
+                               std::to_string(served.images) +
+                               " streamed images were answered differently"};
+    }
+    run.streamed_images = served.images;
+    run.streamed_images_per_s = static_cast<double>(served.images) / served.seconds;
+    run.staging_bytes_per_s =
+        run.streamed_images_per_s * static_cast<double>(digits::image_pixels * sizeof(float));
+    std::printf("streaming %s images on two streams: %s images/s, %.1f MB/s through staging\n",
+                digits::text::grouped(static_cast<double>(served.images)).c_str(),
+                digits::text::grouped(run.streamed_images_per_s).c_str(),
+                run.staging_bytes_per_s / 1e6);
+  }
+  ww::pool_statistics const pool = shared.memory.statistics();
+  run.pool_hit_rate = pool.hit_rate();
+  run.pool_requests = pool.allocations;
+  run.pool_reserved_bytes = pool.reserved_bytes;
+  std::printf("pool %.1f %% of %s requests without a CUDA call, %s reserved\n",
+              100.0 * run.pool_hit_rate,
+              digits::text::grouped(static_cast<double>(run.pool_requests)).c_str(),
+              digits::text::bytes(static_cast<double>(run.pool_reserved_bytes)).c_str());
+  digits::write_report(run);
+  std::printf("%s\n", digits::result_line(run).c_str());
+  if (std::fflush(stdout) != 0) throw std::runtime_error{"the output cannot be written"};
+}
+
+int fail(int code, const char* text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", text);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    digits::options const asked = digits::parse_options(argc, argv);
+    if (asked.help) {
+      std::printf("%s", digits::usage);
+      return 0;
+    }
+    run_demo(asked, digits::read_dataset(asked.data));
+    return 0;
+  } catch (digits::usage_error const& error) {
+    return fail(2, error.what());
+  } catch (digits::data_error const& error) {
+    return fail(2, error.what());
+  } catch (ww::no_feasible_batch const& error) {
+    std::printf("%s", ww::to_table(error.result()).c_str());
+    return fail(1, "no batch size is within the limits; raise --memory-budget or --latency-limit");
+  } catch (std::exception const& error) {
+    return fail(1, error.what());
+  }
+}

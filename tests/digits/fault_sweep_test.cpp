@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every runtime call of the digits program fails once, in turn: each time the program must end by
+// itself, with a clear error or having coped, and leave nothing behind.
+#include "digits/result_line.hpp"
+#include "digits/support_process.hpp"
+#include "support/catch.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using test_support::outcome;
+using test_support::process;
+using test_support::scratch_directory;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+constexpr double limit_seconds = sanitized ? 120.0 : 30.0;
+constexpr std::size_t side_by_side = 2;
+
+struct called {
+  std::string name;
+  std::uint64_t count;
+};
+
+std::vector<std::string> quick_run(scratch_directory& scratch) {
+  return {DIGITS_PROGRAM, "--quick", "--tune-max", "16", "--report", scratch.file("report.html")};
+}
+
+std::vector<called> parse_calls(std::string const& text) {
+  std::vector<called> calls;
+  std::istringstream lines{text};
+  called each;
+  while (lines >> each.name >> each.count) calls.push_back(each);
+  return calls;
+}
+
+// Which calls of one function to fail: all of a few, else the first ones, the last and some
+// between.
+std::set<std::uint64_t> which_calls(std::uint64_t count) {
+  constexpr std::uint64_t few = sanitized ? 2 : 6;
+  std::set<std::uint64_t> which;
+  if (count <= few) {
+    for (std::uint64_t n = 1; n <= count; ++n) which.insert(n);
+  } else if (sanitized) {
+    which = {1, count};
+  } else {
+    which = {1, 2, count / 4, count / 2, 3 * (count / 4), count};
+  }
+  return which;
+}
+
+bool takes_memory(std::string const& name) {
+  return name.find("Malloc") != std::string::npos || name.find("HostAlloc") != std::string::npos;
+}
+
+// Such a call that fails leaves its object behind, whatever the caller does.
+bool gives_back(std::string const& name) {
+  return name.find("Free") != std::string::npos || name.find("Destroy") != std::string::npos;
+}
+
+struct trial {
+  std::string fault;
+  bool may_leave_something;
+  bool must_fail;
+};
+
+void judge(trial const& tried, outcome const& end, std::size_t& coped) {
+  INFO("WARPWRIGHT_HOST_FAULT=" << tried.fault << '\n' << end.text());
+  CHECK_FALSE(end.timed_out);
+  CHECK(end.signal == 0);
+  bool const leaked = end.exit_code == 23;
+  CHECK((!leaked || tried.may_leave_something));
+  if (tried.must_fail) {
+    CHECK((leaked || end.exit_code == 1));
+    CHECK(end.error.rfind("error: ", 0) == 0);
+    CHECK(end.out.find("RESULT") == std::string::npos);
+  } else if (end.exit_code == 0) {
+    // It coped: then nothing of the run may be missing.
+    ++coped;
+    test_support::result_fields fields;
+    CHECK(test_support::parse_result(test_support::last_line(end.out), fields) == "");
+  } else if (!leaked) {
+    CHECK(end.exit_code == 1);
+    CHECK(end.error.rfind("error: ", 0) == 0);
+    CHECK(end.error.size() > 20);
+    CHECK(end.error.find('\n') == end.error.size() - 1);  // one line
+    CHECK(end.out.find("RESULT") == std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every runtime call fails once, and the program ends each time") {
+  scratch_directory scratch;
+  std::string const calls_file = scratch.file("calls");
+  std::vector<std::string> const command = quick_run(scratch);
+  outcome const whole = process{scratch,
+                                "whole",
+                                command,
+                                {"WARPWRIGHT_HOST_CALLS=" + calls_file, "WARPWRIGHT_HOST_LEAKS=1"}}
+                            .wait(limit_seconds);
+  {
+    INFO(whole.text());
+    REQUIRE(whole.exit_code == 0);
+  }
+  std::vector<called> const calls = parse_calls(test_support::read_file(calls_file));
+  REQUIRE(calls.size() > 20);
+
+  std::deque<trial> trials;
+  for (called const& each : calls) {
+    std::string const code =
+        takes_memory(each.name) ? "cudaErrorMemoryAllocation" : "cudaErrorInvalidValue";
+    for (std::uint64_t const n : which_calls(each.count)) {
+      trials.push_back(
+          {each.name + ':' + std::to_string(n) + ':' + code, gives_back(each.name), false});
+    }
+  }
+  // An error that stays, as an illegal access leaves it. Nothing can be given back after it.
+  for (const char* const sticky : {"cudaLaunchKernel:1:poison=cudaErrorIllegalAddress",
+                                   "cudaLaunchKernel:300:poison=cudaErrorIllegalAddress",
+                                   "cudaGraphLaunch:1:poison=cudaErrorIllegalAddress",
+                                   "cudaStreamSynchronize:1:poison=cudaErrorIllegalAddress",
+                                   "cudaMemcpyAsync:2:poison=cudaErrorIllegalAddress"}) {
+    trials.push_back({sticky, true, true});
+  }
+
+  std::size_t const count = trials.size();
+  std::size_t coped = 0;
+  std::deque<std::pair<trial, process>> running;
+  for (std::size_t started = 0; !trials.empty() || !running.empty();) {
+    if (!trials.empty() && running.size() < side_by_side) {
+      trial const next = trials.front();
+      trials.pop_front();
+      std::string const name = "trial" + std::to_string(started++ % (2 * side_by_side));
+      running.emplace_back(
+          next, process{scratch,
+                        name,
+                        command,
+                        {"WARPWRIGHT_HOST_FAULT=" + next.fault, "WARPWRIGHT_HOST_LEAKS=1"}});
+      continue;
+    }
+    judge(running.front().first, running.front().second.wait(limit_seconds), coped);
+    running.pop_front();
+  }
+  // Most calls matter: if the program coped with nearly all, the faults were not injected.
+  INFO(coped << " of " << count << " coped with");
+  CHECK(coped < count / 2);
+}

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/digits/report.hpp"
+
+#include "digits/result_line.hpp"
+#include "digits/support_process.hpp"
+#include "digits/well_formed.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+digits::run_summary some_run() {
+  digits::run_summary run;
+  run.runtime = "host";
+  run.device = "H100 (host runtime)";
+  run.seed = 3;
+  run.accuracy = 0.9889;
+  run.tested = 359;
+  run.epochs = 40;
+  run.training_s = 3.5;
+  run.memory_budget_bytes = std::size_t{8} << 20U;
+  run.latency_limit_ms = 8.0;
+  for (std::size_t batch = 1; batch <= 8192; batch *= 2) {
+    digits::batch_row row;
+    row.batch = batch;
+    row.measured = batch < 8192;
+    row.within = batch < 4096;
+    row.chosen = batch == 1024;
+    row.median_ms = 0.02 + 0.002 * static_cast<double>(batch);
+    row.p99_ms = 1.2 * row.median_ms;
+    row.items_per_s = 1e3 * static_cast<double>(batch) / row.median_ms;
+    row.memory_bytes = batch * 1320;
+    row.verdict = row.chosen ? "chosen" : row.within ? "ok" : "over the latency limit";
+    run.batches.push_back(row);
+  }
+  run.choice = "the smallest within 2 % of the best";
+  run.graph = {1024, 2.1, 2.0, 5};
+  run.graph_of_one = {1, 0.03, 0.01, 5};
+  run.report_path = "report.html";
+  return run;
+}
+
+std::size_t count_of(std::string const& text, std::string const& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("the report is one well-formed page that needs nothing else") {
+  std::string const page = digits::report_html(some_run());
+  CHECK(test_support::malformed(page) == "");
+  for (const char* const outside :
+       {"http", "src=", "href=", "url(", "@import", "<script", "<link"}) {
+    INFO(outside);
+    CHECK(page.find(outside) == std::string::npos);
+  }
+}
+
+TEST_CASE("the report draws throughput and latency with the choice marked") {
+  std::string const page = digits::report_html(some_run());
+  CHECK(count_of(page, "<svg") == 2);
+  CHECK(count_of(page, "<polyline") == 3);     // throughput, median, p99
+  CHECK(count_of(page, "<circle") == 3 * 13);  // one point a size that ran
+  CHECK(count_of(page, "refused\"") ==
+        3 * 1 + 2);  // 4096 in the charts, 4096 and 8192 in the table
+  CHECK(count_of(page, "class=\"choice\"") == 2);
+  CHECK(count_of(page, "chosen: 1024") == 2);
+  CHECK(count_of(page, "class=\"limit\"") == 1);
+  CHECK(count_of(page, "not run</text>") == 2);
+  CHECK(count_of(page, "<tr class=\"chosen\">") == 1);
+  CHECK(count_of(page, "No GPU speed is measured") == 1);
+  CHECK(page.find("nan") == std::string::npos);
+  CHECK(page.find("inf ") == std::string::npos);
+}
+
+TEST_CASE("a GPU's report does not speak of the host runtime") {
+  digits::run_summary run = some_run();
+  run.runtime = "cuda";
+  run.device = "NVIDIA H100 80GB HBM3";
+  std::string const page = digits::report_html(run);
+  CHECK(page.find("No GPU speed") == std::string::npos);
+  CHECK(page.find("host runtime") == std::string::npos);
+}
+
+TEST_CASE("the report stands what a run can throw at it") {
+  digits::run_summary run = some_run();
+  SECTION("names with markup") { run.device = "<b>\"A\" & B</b>"; }
+  SECTION("nothing measured") {
+    for (digits::batch_row& row : run.batches) row.measured = row.chosen = false;
+  }
+  SECTION("no rows") { run.batches.clear(); }
+  SECTION("one row") { run.batches.resize(1); }
+  SECTION("times of zero") {
+    for (digits::batch_row& row : run.batches) row.median_ms = row.p99_ms = row.items_per_s = 0.0;
+    run.graph = run.graph_of_one = {};
+  }
+  std::string const page = digits::report_html(run);
+  CHECK(test_support::malformed(page) == "");
+  CHECK(page.find("nan") == std::string::npos);
+  CHECK(page.find("<b>\"A\"") == std::string::npos);
+}
+
+TEST_CASE("a report that cannot be written is named") {
+  digits::run_summary run = some_run();
+  run.report_path = "/nonexistent-directory/report.html";
+  REQUIRE_THROWS_WITH(digits::write_report(run),
+                      contains("/nonexistent-directory/report.html: the report cannot be written"));
+}
+
+TEST_CASE("a report is written where it was asked for") {
+  test_support::scratch_directory scratch;
+  digits::run_summary run = some_run();
+  run.report_path = scratch.file("page.html");
+  digits::write_report(run);
+  CHECK(test_support::read_file(run.report_path) == digits::report_html(run));
+}
+
+TEST_CASE("the RESULT line has exactly its fields") {
+  CHECK(digits::result_line(some_run()) ==
+        "RESULT runtime=host device=\"H100 (host runtime)\" accuracy=0.9889 batch=1024 "
+        "items_per_s=495164 p99_ms=2.4816 graph_speedup=1.050 report=report.html");
+  test_support::result_fields fields;
+  CHECK(test_support::parse_result(digits::result_line(some_run()), fields) == "");
+}
+
+TEST_CASE("the test's own checks can fail") {
+  CHECK(test_support::malformed("<a><b></a></b>") != "");
+  CHECK(test_support::malformed("<a>") != "");
+  CHECK(test_support::malformed("<a x=1></a>") != "");
+  CHECK(test_support::malformed("<a>&</a>") != "");
+  test_support::result_fields fields;
+  CHECK(test_support::parse_result("RESULT runtime=host", fields) != "");
+}
+
+TEST_CASE("numbers read well") {
+  CHECK(digits::text::grouped(0) == "0");
+  CHECK(digits::text::grouped(999) == "999");
+  CHECK(digits::text::grouped(1000) == "1,000");
+  CHECK(digits::text::grouped(1234567) == "1,234,567");
+  CHECK(digits::text::bytes(512) == "512 B");
+  CHECK(digits::text::bytes(8.0 * 1048576.0) == "8.00 MiB");
+}
