@@ -6,6 +6,8 @@
 # SOURCE must not compile, and the compiler must say the text of its line "// expect: …". Where it
 # guards the wrong line by WARPWRIGHT_COMPILE_FAIL_FIXED, it must compile once that is defined: so
 # it fails for that line and nothing else. A line "// flags: …" gives the compiler more options.
+cmake_minimum_required(VERSION 3.21)
+
 file(READ "${SOURCE}" text)
 if(NOT text MATCHES "// expect: ([^\n]+)")
   message(FATAL_ERROR "${SOURCE} has no line '// expect: <text>'")

@@ -22,7 +22,7 @@ WARPWRIGHT_BEGIN
 
 // One `detail` only: a second one in another inline namespace would make the name ambiguous.
 namespace detail {
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE {
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class>
 inline constexpr bool always_false = false;

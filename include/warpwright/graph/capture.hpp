@@ -154,9 +154,9 @@ class capture_scope {
   /// for
   [[nodiscard]] graph end(source_location where = source_location::current()) {
     join_all(where);
-    active_ = false;
     cudaGraph_t captured = nullptr;
     cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
+    active_ = status != cudaSuccess;  // if the call itself failed, the destructor tries again
     graph result{captured};  // destroyed if the capture was broken after all
     detail::check_capture(status, "cudaStreamEndCapture", where);
     return result;

@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that needs nothing but CUDA. A file that uses one part compiles faster with that
+// part's header alone.
+#pragma once
+
+#include <warpwright/core.hpp>
+#include <warpwright/graph.hpp>
+#include <warpwright/kernel.hpp>
+#include <warpwright/memory.hpp>
+#include <warpwright/stream.hpp>
+#include <warpwright/tune.hpp>
+#include <warpwright/version.hpp>

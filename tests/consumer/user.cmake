@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the three users have in common: their targets, and what they insist on.
+function(insist)
+  cmake_language(EVAL CODE "
+    if(NOT (${ARGN}))
+      message(FATAL_ERROR \"warpwright leaks into its user: not (${ARGN})\")
+    endif()")
+endfunction()
+
+# Nothing was switched on, set or added behind the user's back.
+get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+insist(NOT CUDA IN_LIST languages)
+insist(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+insist(NOT DEFINED CMAKE_CXX_STANDARD)
+insist(NOT DEFINED BUILD_SHARED_LIBS)
+insist(CMAKE_CXX_FLAGS STREQUAL users_flags)
+insist(CMAKE_BUILD_TYPE STREQUAL Debug)
+foreach(target IN ITEMS warpwright::warpwright warpwright::host_runtime)
+  insist(TARGET ${target})
+  foreach(property IN ITEMS INTERFACE_COMPILE_OPTIONS INTERFACE_LINK_OPTIONS)
+    get_target_property(value ${target} ${property})
+    insist(NOT value)
+  endforeach()
+endforeach()
+insist(NOT TARGET Catch2::Catch2)
+insist(NOT TARGET benchmark::benchmark)
+insist(NOT TARGET warpwright_dev_flags)
+
+add_executable(app "${CMAKE_CURRENT_LIST_DIR}/app.cpp")
+target_link_libraries(app PRIVATE warpwright::warpwright warpwright::host_runtime)
+install(TARGETS app)
+
+# With nvcc the same file is a GPU's program, of the user's own architecture.
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_ARCHITECTURES 90)
+  enable_language(CUDA)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/app.cpp" app.cu COPYONLY)
+  add_executable(gpu_app "${CMAKE_CURRENT_BINARY_DIR}/app.cu")
+  target_link_libraries(gpu_app PRIVATE warpwright::warpwright)
+  get_target_property(architectures gpu_app CUDA_ARCHITECTURES)
+  insist(architectures EQUAL 90)
+endif()

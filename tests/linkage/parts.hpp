@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program of two files and a shared library, each with a kernel of the same functor, that pass
+// a pool and a stream to one another.
+#pragma once
+
+#include <warpwright/core.hpp>
+#include <warpwright/memory.hpp>
+
+struct add {
+  float* values;
+  float summand;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { values[i] += summand; }
+};
+
+/// Adds 1 to each value, through a buffer of its own from the caller's pool.
+void add_in_program(warpwright::memory_pool& pool, warpwright::stream_ref stream, float* values,
+                    std::size_t n);
+/// The same from the shared library, which was compiled for another architecture, and 10.
+__attribute__((visibility("default"))) void add_in_library(warpwright::memory_pool& pool,
+                                                           warpwright::stream_ref stream,
+                                                           float* values, std::size_t n);
