@@ -18,7 +18,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if command -v nvcc >/dev/null 2>&1; then
-  compiler=nvcc source=$work/tu.cu limit=1.50
+  compiler=nvcc source=$work/tu.cu limit=1.79
   set -- nvcc -std=c++17 -arch=sm_90
 else
   compiler=${CXX:-g++} source=$work/tu.cpp limit=2.43

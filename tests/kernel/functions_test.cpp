@@ -205,7 +205,7 @@ void compare_all() {
         return std::isinf(x) && x < 0 ? 0
                                       : x * std::erfc(-x * 0.707106781186547524400844362105L) / 2;
       },
-      [](exact x) { return x > 0 ? exact{6} : 6 + 2 * x * x; });
+      [](exact x) { return x > 0 ? exact{8} : 8 + 2 * x * x; });
   compare<T>(
       "gelu_tanh", gelu_tanh_of{},
       [](exact x) {

@@ -18,6 +18,7 @@ namespace test_support {
 namespace ww = warpwright;
 
 /// Holds a stream back until open() or the gate's end; the stream is synchronised before that end.
+/// A gate that nobody opens gives up after ten seconds: a test that waits for it fails, not hangs.
 class gate {
  public:
   explicit gate(ww::stream_ref stream) : stream_{stream} {
@@ -38,7 +39,9 @@ class gate {
 
  private:
   static void CUDART_CB wait(void* flag) {
-    while (!static_cast<std::atomic<bool>*>(flag)->load()) {
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+    while (!static_cast<std::atomic<bool>*>(flag)->load() &&
+           std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds{100});
     }
   }

@@ -258,8 +258,8 @@ template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto silu(A const& a) {
   return detail::make_call<detail::in_real_type>(detail::sigmoid_weighted{}, a);
 }
-/// x * Phi(x), Phi the standard normal distribution function: the form with erf. Within 6 ULP for
-/// positive x, 6 + 2 x^2 for negative x: no digits cancel in the tail.
+/// x * Phi(x), Phi the standard normal distribution function: the form with erf. Within 8 ULP for
+/// positive x, 8 + 2 x^2 for negative x: no digits cancel in the tail.
 /// Source: D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto gelu(A const& a) {

@@ -140,9 +140,11 @@ class memory_pool_options {
 /// nanoseconds and never across a CUDA call, and a second lock for requests that miss.
 /// **Capture:** a graph that uses memory of the pool must find it allocated before the capture and
 /// keep it until the graph's executable is gone: allocating and freeing on a capturing stream is a
-/// mistake. A request that misses, and checked mode every call, throws std::invalid_argument there;
-/// an unchecked hit is not noticed. Captures on other streams do no harm and take none: growing is
-/// legal meanwhile, and a capturing donor is left alone.
+/// mistake. A request that misses, and checked mode every call, throws std::invalid_argument there
+/// and the capture goes on; an unchecked hit is not noticed, and an unchecked call with a
+/// stream_ref that does not carry its id breaks the capture, as cudaStreamGetId does. Captures on
+/// other streams do no harm and take none: growing is legal meanwhile, and a capturing donor is
+/// left alone.
 class memory_pool {
  public:
   /// @param device   where the memory lies
@@ -314,7 +316,8 @@ class memory_pool {
   }
   std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
 
-  void* allocate_slowly(stream_ref stream, std::uint64_t id, request wanted, source_location where);
+  [[gnu::cold]] void* allocate_slowly(stream_ref stream, std::uint64_t id, request wanted,
+                                      source_location where);
   void* allocate_once(stream_ref stream, std::uint64_t id, request wanted, source_location where);
   void* take(std::uint32_t list, request wanted, source_location where);
   void* take_hit(std::uint32_t own, request wanted, source_location where);
@@ -349,11 +352,13 @@ class memory_pool {
   [[nodiscard]] detail::call_site site_of(std::uint32_t node) const noexcept;
   void remember_free(std::uint32_t node, source_location where) noexcept;
   [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
-  [[noreturn]] void throw_out_of_memory(std::size_t bytes, source_location where) const;
-  [[noreturn]] static void refuse_alignment(std::size_t alignment, source_location where);
-  [[noreturn]] void refuse_unknown(void* pointer, std::size_t bytes, source_location where) const;
-  [[noreturn]] void refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
-                                std::size_t bytes, source_location where) const;
+  [[noreturn, gnu::cold]] void throw_out_of_memory(std::size_t bytes, source_location where) const;
+  [[noreturn, gnu::cold]] static void refuse_alignment(std::size_t alignment,
+                                                       source_location where);
+  [[noreturn, gnu::cold]] void refuse_unknown(void* pointer, std::size_t bytes,
+                                              source_location where) const;
+  [[noreturn, gnu::cold]] void refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
+                                           std::size_t bytes, source_location where) const;
 
   device_id device_;
   memory_pool_options options_;

@@ -211,6 +211,14 @@ inline void staging::check_call(stream_ref stream, void const* destination, void
                                        " and bytes to copy",
                                    where);
   }
+  // First: asking a capturing stream for its device would break the capture.
+  if (detail::is_capturing(stream, where)) {
+    detail::throw_invalid_argument(std::string{"staging: "} + name +
+                                       " on a capturing stream: pieces are copied at once and "
+                                       "cannot be replayed; copy before the capture, or capture a "
+                                       "cudaMemcpyAsync from page-locked memory",
+                                   where);
+  }
 #if CUDART_VERSION >= 12080
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
@@ -224,13 +232,6 @@ inline void staging::check_call(stream_ref stream, void const* destination, void
                                    where);
   }
 #endif
-  if (detail::is_capturing(stream, where)) {
-    detail::throw_invalid_argument(std::string{"staging: "} + name +
-                                       " on a capturing stream: pieces are copied at once and "
-                                       "cannot be replayed; copy before the capture, or capture a "
-                                       "cudaMemcpyAsync from page-locked memory",
-                                   where);
-  }
 }
 
 inline void staging::copy_in_pieces(bool to_device, stream_ref stream, void* destination,

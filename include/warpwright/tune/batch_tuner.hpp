@@ -54,8 +54,9 @@ class device_memory_probe {
 
 namespace detail {
 
-WARPWRIGHT_COLD inline void check_search_settings(search_settings const& s, bool sees_memory,
-                                                  source_location where) {
+template <typename Settings>
+WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool sees_memory,
+                                           source_location where) {
   auto const refuse = [where](std::string const& text) {
     throw_invalid_argument("batch_tuner: " + text, where);
   };
@@ -226,7 +227,7 @@ class batch_tuner {
                   "void(std::size_t batch), or no_memory_probe");
     constexpr bool returns_bytes = prepares_with_bytes<memory_type>();
 
-    detail::search_settings const settings = checked_settings(is_probe || returns_bytes, where);
+    detail::search_settings const settings = checked(settings_, is_probe || returns_bytes, where);
     if (stream.is_capturing(where)) {
       detail::throw_invalid_argument(
           "batch_tuner: the stream is capturing, where nothing runs; tune before the capture",
@@ -259,7 +260,7 @@ class batch_tuner {
       static_cast<void>(cudaGetLastError());
       stream.synchronize(where);
     };
-    return finish(settings, {prepare, read_memory, timed, recover}, stream);
+    return finish(settings, detail::search_hooks{prepare, read_memory, timed, recover}, stream);
   }
 
  private:
@@ -272,20 +273,22 @@ class batch_tuner {
     }
   }
 
-  detail::search_settings checked_settings(bool sees_memory, source_location where) const {
-    detail::check_search_settings(settings_, sees_memory, where);
-    detail::search_settings settings = settings_;
+  // Templates for the same reason as batch_search.
+  template <typename Settings>
+  static Settings checked(Settings settings, bool sees_memory, source_location where) {
+    detail::check_search_settings(settings, sees_memory, where);
     // Both ends on the lattice of multiples; the first size is rounded up.
     settings.last = settings.last / settings.multiple * settings.multiple;
     settings.first = ((settings.first - 1) / settings.multiple + 1) * settings.multiple;
     return settings;
   }
 
-  static tune_result finish(detail::search_settings const& settings,
-                            detail::search_hooks const& hooks, stream_ref stream) {
+  template <typename Hooks>
+  static tune_result finish(detail::search_settings const& settings, Hooks const& hooks,
+                            stream_ref stream) {
     tune_result result;
     try {
-      result = detail::batch_search{settings, hooks}.run();
+      result = detail::batch_search<Hooks>{settings, hooks}.run();
     } catch (...) {
       // What the workload had put on the stream ends before its owners are unwound further.
       detail::discard(cudaStreamSynchronize(stream));

@@ -175,7 +175,9 @@ class event_stopwatch {
 
 namespace detail {
 
-inline void check_measure_options(measure_options const& o, source_location where) {
+// Options is measure_options. Templates, so that only who measures pays for compiling them.
+template <typename Options>
+WARPWRIGHT_COLD void check_measure_options(Options const& o, source_location where) {
   // Written so that a NaN fails as well.
   bool const good = o.sample_seconds() >= 0.0 && o.max_seconds() >= 0.0 && o.precision() >= 0.0 &&
                     o.min_samples() >= 1 && o.max_samples() >= o.min_samples();
@@ -211,7 +213,8 @@ inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> timed, do
   return repeats;
 }
 
-inline measurement take_samples(function_ref<double(std::size_t)> timed, measure_options const& o) {
+template <typename Options>
+measurement take_samples(function_ref<double(std::size_t)> timed, Options const& o) {
   measurement m;
   double spent = 0.0;
   double one_call = timed(1);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tune result for other programs (CSV, JSON) and for eyes (a self-contained SVG).
+// A tune result for other programs (CSV, JSON) and for eyes (a self-contained SVG). The functions
+// take a tune_result; they are templates so that only who calls them pays for compiling them.
 #pragma once
 
 #include <warpwright/tune/detail/plot.hpp>
@@ -47,7 +48,8 @@ inline std::string csv_text(std::string const& text) {
 /// seconds, bytes and items, text in quotes.
 ///
 /// @param result  a finished tune
-inline std::string to_csv(tune_result const& result) {
+template <typename Result = tune_result>
+std::string to_csv(Result const& result) {
   std::string csv =
       "batch,items_per_second,seconds_per_batch,deviation_seconds,latency_median_seconds,"
       "latency_p99_seconds,samples,latency_samples,memory_bytes,memory_predicted,duelled,status,"
@@ -73,7 +75,8 @@ inline std::string to_csv(tune_result const& result) {
 /// null where none was set.
 ///
 /// @param result  a finished tune
-inline std::string to_json(tune_result const& result) {
+template <typename Result = tune_result>
+std::string to_json(Result const& result) {
   using detail::json_number;
   bool const has_choice = result.chosen_index < result.rows.size();
   std::string json = "{\"chosen_batch\":";
@@ -124,13 +127,15 @@ inline std::string to_json(tune_result const& result) {
 ///
 /// @param result  a finished tune
 /// @param title  the heading, UTF-8; escaped here
-inline std::string to_svg(tune_result const& result, std::string const& title = "Batch size") {
+template <typename Result = tune_result>
+std::string to_svg(Result const& result, std::string const& title = "Batch size") {
   using namespace detail;
   bool memory_known = false;
   for (tune_row const& row : result.rows) memory_known = memory_known || row.memory_bytes > 0;
   int const panels = memory_known ? 3 : 2;
-  plot p{result.rows.empty() ? 1.0 : static_cast<double>(result.rows.front().batch),
-         result.rows.empty() ? 2.0 : static_cast<double>(result.rows.back().batch), panels};
+  plot<plot_point> p{result.rows.empty() ? 1.0 : static_cast<double>(result.rows.front().batch),
+                     result.rows.empty() ? 2.0 : static_cast<double>(result.rows.back().batch),
+                     panels};
 
   std::vector<plot_point> rates;
   std::vector<plot_point> medians;

@@ -166,16 +166,41 @@ inline std::string format_percent(double fraction) {
   return format_number("%.3g %%", fraction * 100.0);
 }
 
-inline std::string pad(std::string const& text, std::size_t width, bool right) {
-  std::string const space(text.size() < width ? width - text.size() : 0, ' ');
-  return right ? space + text : text + space;
+// Right-aligned.
+inline std::string pad(std::string const& text, std::size_t width) {
+  return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
 }
 
-// The status with what is worth a word beside it, as one cell.
+// The status with what is worth a word beside it.
 inline std::string status_cell(tune_row const& row) {
   std::string text = to_string(row.status);
   if (row.status == tune_status::over_budget && row.memory_predicted) text += ": predicted";
   return text;
+}
+
+constexpr int table_columns = 6;
+
+// One cell of the table; a null row stands for the heading.
+inline std::string table_cell(tune_row const* row, int column) {
+  constexpr const char* heading[table_columns] = {"batch",       "items/s", "latency median",
+                                                  "latency p99", "memory",  "status"};
+  if (row == nullptr) return heading[column];
+  switch (column) {
+    case 0:
+      return std::to_string(row->batch);
+    case 1:
+      return row->items_per_second > 0.0 ? format_rate(row->items_per_second) : "-";
+    case 2:
+      return row->latency_samples > 0 ? format_seconds(row->latency_median_seconds) : "-";
+    case 3:
+      return row->latency_samples > 0 ? format_seconds(row->latency_p99_seconds) : "-";
+    case 4:
+      return row->memory_bytes == 0 ? "-"
+                                    : (row->memory_predicted ? "~" : "") +
+                                          format_bytes(static_cast<double>(row->memory_bytes));
+    default:
+      return status_cell(*row);
+  }
 }
 
 }  // namespace detail
@@ -185,35 +210,26 @@ inline std::string status_cell(tune_row const& row) {
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
 inline std::string to_table(tune_result const& result) {
-  constexpr std::size_t columns = 6;
-  std::vector<std::string> cells = {"batch",       "items/s", "latency median",
-                                    "latency p99", "memory",  "status"};
-  for (tune_row const& row : result.rows) {
-    bool const ran = row.items_per_second > 0.0;
-    bool const timed = row.latency_samples > 0;
-    cells.push_back(std::to_string(row.batch));
-    cells.push_back(ran ? detail::format_rate(row.items_per_second) : "-");
-    cells.push_back(timed ? detail::format_seconds(row.latency_median_seconds) : "-");
-    cells.push_back(timed ? detail::format_seconds(row.latency_p99_seconds) : "-");
-    cells.push_back(row.memory_bytes == 0
-                        ? "-"
-                        : (row.memory_predicted ? "~" : "") +
-                              detail::format_bytes(static_cast<double>(row.memory_bytes)));
-    cells.push_back(detail::status_cell(row));
-  }
-  std::size_t width[columns] = {};
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    std::size_t& w = width[i % columns];
-    if (cells[i].size() > w) w = cells[i].size();
+  constexpr int last = detail::table_columns - 1;
+  std::size_t const lines = result.rows.size() + 1;
+  auto const row_of = [&result](std::size_t line) {
+    return line == 0 ? nullptr : &result.rows[line - 1];
+  };
+  std::size_t width[detail::table_columns] = {};
+  for (std::size_t line = 0; line < lines; ++line) {
+    for (int c = 0; c < last; ++c) {
+      std::size_t const size = detail::table_cell(row_of(line), c).size();
+      if (size > width[c]) width[c] = size;
+    }
   }
   std::string table;
-  for (std::size_t line = 0; line * columns < cells.size(); ++line) {
+  for (std::size_t line = 0; line < lines; ++line) {
     bool const chosen = line > 0 && line - 1 == result.chosen_index;
     table += chosen ? "-> " : "   ";
-    for (std::size_t c = 0; c + 1 < columns; ++c) {
-      table += detail::pad(cells[line * columns + c], width[c], true) + "  ";
+    for (int c = 0; c < last; ++c) {
+      table += detail::pad(detail::table_cell(row_of(line), c), width[c]) + "  ";
     }
-    table += cells[line * columns + columns - 1] + (chosen ? ", chosen\n" : "\n");
+    table += detail::table_cell(row_of(line), last) + (chosen ? ", chosen\n" : "\n");
   }
   if (!result.why.empty()) table += result.why + '\n';
   return table;

@@ -30,13 +30,11 @@ inline pool_statistics memory_pool::statistics() const noexcept {
   return s;
 }
 
-WARPWRIGHT_COLD inline void memory_pool::throw_out_of_memory(std::size_t bytes,
-                                                             source_location where) const {
+inline void memory_pool::throw_out_of_memory(std::size_t bytes, source_location where) const {
   throw out_of_memory{report(bytes), where};
 }
 
-WARPWRIGHT_COLD inline void memory_pool::refuse_alignment(std::size_t alignment,
-                                                          source_location where) {
+inline void memory_pool::refuse_alignment(std::size_t alignment, source_location where) {
   detail::throw_invalid_argument("memory_pool: an alignment of " + std::to_string(alignment) +
                                      " bytes is not a power of two from 1 to " +
                                      std::to_string(maximum_alignment_bytes),
@@ -45,6 +43,14 @@ WARPWRIGHT_COLD inline void memory_pool::refuse_alignment(std::size_t alignment,
 
 inline void memory_pool::check_stream(stream_ref stream, const char* verb,
                                       source_location where) const {
+  // First: asking a capturing stream for its device would break the capture.
+  if (detail::is_capturing(stream, where)) {
+    detail::throw_invalid_argument(std::string{"memory_pool: cannot "} + verb +
+                                       " on a capturing stream: the graph would use the memory "
+                                       "after the pool has given it to others; allocate before "
+                                       "the capture and keep the memory as long as the graph",
+                                   where);
+  }
 #if CUDART_VERSION >= 12080
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
@@ -56,13 +62,6 @@ inline void memory_pool::check_stream(stream_ref stream, const char* verb,
                                    where);
   }
 #endif
-  if (detail::is_capturing(stream, where)) {
-    detail::throw_invalid_argument(std::string{"memory_pool: cannot "} + verb +
-                                       " on a capturing stream: the graph would use the memory "
-                                       "after the pool has given it to others; allocate before "
-                                       "the capture and keep the memory as long as the graph",
-                                   where);
-  }
 }
 
 inline void memory_pool::remember_allocation(std::uint32_t node, source_location where) noexcept {
@@ -87,9 +86,8 @@ inline void memory_pool::remember_free(std::uint32_t node, source_location where
   next_recent_free_ = (next_recent_free_ + 1) % recent_frees_.size();
 }
 
-WARPWRIGHT_COLD inline void memory_pool::refuse_size(spin_held& lock, std::uint32_t node,
-                                                     void* pointer, std::size_t bytes,
-                                                     source_location where) const {
+inline void memory_pool::refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
+                                     std::size_t bytes, source_location where) const {
   std::uint64_t const right = heap_.at(node).requested_bytes;
   detail::call_site const site = site_of(node);
   lock.unlock();
@@ -100,8 +98,8 @@ WARPWRIGHT_COLD inline void memory_pool::refuse_size(spin_held& lock, std::uint3
                                  where);
 }
 
-WARPWRIGHT_COLD inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
-                                                        source_location where) const {
+inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
+                                        source_location where) const {
   std::string text = "memory_pool: cannot free " + detail::to_text(pointer) + " (" +
                      std::to_string(bytes) + " bytes): ";
   std::uint64_t const address = address_of(pointer);

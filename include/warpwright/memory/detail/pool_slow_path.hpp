@@ -134,8 +134,8 @@ inline void* memory_pool::take_hit(std::uint32_t own, request wanted, source_loc
   return take(heap::ready, wanted, where);
 }
 
-WARPWRIGHT_COLD inline void* memory_pool::allocate_slowly(stream_ref stream, std::uint64_t id,
-                                                          request wanted, source_location where) {
+inline void* memory_pool::allocate_slowly(stream_ref stream, std::uint64_t id, request wanted,
+                                          source_location where) {
   if (detail::is_capturing(stream, where)) {
     detail::throw_invalid_argument(
         "memory_pool: an allocation of " + std::to_string(wanted.bytes) +
@@ -480,6 +480,10 @@ inline void memory_pool::finish_all(spin_held& lock, std::uint64_t own_id, sourc
 }
 
 inline void memory_pool::release_stream(stream_ref stream, source_location where) {
+  if (detail::is_capturing(stream, where)) {
+    detail::throw_invalid_argument(
+        "memory_pool: release_stream of a capturing stream; end the capture first", where);
+  }
   std::uint64_t const id = stream.id(where);
   slow_section const section{*this, where};
   spin_held lock{lock_};
@@ -488,7 +492,7 @@ inline void memory_pool::release_stream(stream_ref stream, source_location where
   if (!close_epoch(lock, list, id, where)) {
     lock.unlock();
     detail::throw_invalid_argument(
-        "memory_pool: release_stream of a capturing stream; end the capture first", where);
+        "memory_pool: release_stream of a stream whose capture began meanwhile", where);
   }
   entries_[list].handle = nullptr;
   lists_.erase(id);

@@ -8,13 +8,18 @@
 #include <warpwright/tune/detail/memory_fit.hpp>
 #include <warpwright/tune/detail/search_settings.hpp>
 
+#include <utility>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
+// Hooks is search_hooks. A template, as are the functions that it needs, so that a file which only
+// includes the tuner does not pay for compiling the search.
+template <typename Hooks>
 class batch_search {
  public:
-  batch_search(search_settings const& settings, search_hooks const& hooks)
+  batch_search(search_settings const& settings, Hooks const& hooks)
       : settings_{settings}, hooks_{hooks} {}
 
   tune_result run() {
@@ -492,7 +497,7 @@ class batch_search {
   }
 
   search_settings settings_;
-  search_hooks hooks_;
+  Hooks hooks_;
   std::vector<candidate> candidates_;
   std::vector<std::pair<std::size_t, std::size_t>> points_;  // (batch, bytes), as measured
   memory_model model_{};

@@ -6,13 +6,12 @@
 
 #include <warpwright/tune/tune_result.hpp>
 
-#include <utility>
-
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline memory_model fit_memory(std::vector<std::pair<std::size_t, std::size_t>> const& points) {
+template <typename Points>  // of pairs (batch, bytes)
+memory_model fit_memory(Points const& points) {
   memory_model model;
   model.points = points.size();
   if (points.size() < 2) return model;

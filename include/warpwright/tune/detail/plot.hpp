@@ -110,6 +110,8 @@ struct plot_style {
   static constexpr const char* grid = "#e3e7eb";
 };
 
+// Point is plot_point. A template, so that only who draws pays for compiling it.
+template <typename Point>
 class plot {
  public:
   plot(double first_x, double last_x, int panels)
@@ -135,7 +137,7 @@ class plot {
   }
 
   void begin_panel(std::string const& name, plot_scale scale, std::string (*label)(double),
-                   std::initializer_list<std::vector<plot_point> const*> series, double level) {
+                   std::initializer_list<std::vector<Point> const*> series, double level) {
     flush_legend();
     panel_top_ = panel_ == 0 ? top : panel_top_ + panel_height + gap;
     ++panel_;
@@ -161,10 +163,10 @@ class plot {
   }
 
   // A line with its points; the names, unless empty, go into the legend.
-  void line(std::vector<plot_point> const& points, const char* color, std::string const& name,
+  void line(std::vector<Point> const& points, const char* color, std::string const& name,
             std::string const& hollow_name) {
     std::string path;
-    for (plot_point const& p : points) {
+    for (Point const& p : points) {
       path += (path.empty() ? "M" : "L") + coordinates(x_of(p.x), y_of(p.y));
     }
     if (points.size() > 1) {
@@ -172,7 +174,7 @@ class plot {
                "\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>\n";
     }
     bool any_hollow = false;
-    for (plot_point const& p : points) {
+    for (Point const& p : points) {
       bool const chosen = marked_ && p.x == marked_x_;
       any_hollow = any_hollow || !p.solid;
       circle(x_of(p.x), y_of(p.y), chosen ? "5.5" : "3.2", p.solid ? color : "#ffffff",
@@ -242,11 +244,11 @@ class plot {
 
   // The range holds the series, and the level unless that lies so far off that it would flatten
   // them.
-  void fit_range(std::initializer_list<std::vector<plot_point> const*> series, double level) {
+  void fit_range(std::initializer_list<std::vector<Point> const*> series, double level) {
     double low = 0.0;
     double high = 0.0;
     for (auto const* points : series) {
-      for (plot_point const& p : *points) {
+      for (Point const& p : *points) {
         if (p.y > high) high = p.y;
         if (p.y > 0.0 && (low == 0.0 || p.y < low)) low = p.y;
       }
