@@ -90,10 +90,14 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
     switch (it->second.kind) {
       case allocation::family::device:
       case allocation::family::pool:
-      case allocation::family::managed: return !host;
-      case allocation::family::graph: return !host && it->second.graph_live;
-      case allocation::family::pinned: return host;
-      default: return false;
+      case allocation::family::managed:
+        return !host;
+      case allocation::family::graph:
+        return !host && it->second.graph_live;
+      case allocation::family::pinned:
+        return host;
+      default:
+        return false;
     }
   };
   if (!freeable()) return cudaErrorInvalidValue;
@@ -104,7 +108,9 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
   if (!freeable() || it->second.id != id) return cudaErrorInvalidValue;
   allocation entry = it->second;
   switch (entry.kind) {
-    case allocation::family::pool: release_to_pool(rt, it->second); return sticky_error(rt);
+    case allocation::family::pool:
+      release_to_pool(rt, it->second);
+      return sticky_error(rt);
     case allocation::family::graph: {
       fence(entry.base, 0, entry.mapped_bytes);
       const auto memory = end_graph_memory(rt, entry.base);
@@ -194,8 +200,11 @@ void free_everything(runtime& rt) {
   for (auto& [base, entry] : rt.allocations) {
     switch (entry.kind) {
       case allocation::family::pinned:
-      case allocation::family::managed: std::free(reinterpret_cast<void*>(base)); break;
-      default: break;  // lives in an address range, or is the user's own
+      case allocation::family::managed:
+        std::free(reinterpret_cast<void*>(base));
+        break;
+      default:
+        break;  // lives in an address range, or is the user's own
     }
   }
   rt.allocations.clear();
@@ -233,9 +242,12 @@ WARPWRIGHT_API cudaError_t cudaFree(void* pointer) {
 WARPWRIGHT_API cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
   static call_site site{"cudaMallocManaged"};
   return api(site, needs::device, [&](runtime& rt) {
-    if (pointer == nullptr || bytes == 0 ||
-        (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) {
+    if (pointer == nullptr || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) {
       return cudaErrorInvalidValue;
+    }
+    if (bytes == 0) {
+      *pointer = nullptr;
+      return cudaSuccess;
     }
     runtime_lock lock(rt.mutex);
     if (const cudaError_t code = forbid_unsafe(rt)) return code;
@@ -255,8 +267,9 @@ WARPWRIGHT_API cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsig
 
 WARPWRIGHT_API cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
   static call_site site{"cudaMallocHost"};
-  return api(site, needs::device,
-             [&](runtime& rt) { return allocate_pinned(rt, pointer, bytes, cudaHostAllocDefault); });
+  return api(site, needs::device, [&](runtime& rt) {
+    return allocate_pinned(rt, pointer, bytes, cudaHostAllocDefault);
+  });
 }
 
 WARPWRIGHT_API cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned flags) {
@@ -284,9 +297,8 @@ WARPWRIGHT_API cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigne
     const auto base = reinterpret_cast<std::uintptr_t>(pointer);
     if (base + bytes < base || is_device_address(rt, pointer)) return cudaErrorInvalidValue;
     const auto next = rt.allocations.lower_bound(base);
-    const bool overlaps =
-        find_allocation(rt, pointer) != nullptr ||
-        (next != rt.allocations.end() && next->first < base + bytes);
+    const bool overlaps = find_allocation(rt, pointer) != nullptr ||
+                          (next != rt.allocations.end() && next->first < base + bytes);
     if (overlaps) return cudaErrorHostMemoryAlreadyRegistered;
     allocation entry;
     entry.kind = allocation::family::registered;

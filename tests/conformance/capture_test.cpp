@@ -413,8 +413,8 @@ TEST_CASE("what is known of a capture") {
   // A node of one's own, put in line.
   cudaGraphNode_t mine = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&mine, graph, tail, count));
-  SUCCEEDS(cudaStreamUpdateCaptureDependencies(s, &mine, nullptr, 1,
-                                               cudaStreamSetCaptureDependencies));
+  SUCCEEDS(
+      cudaStreamUpdateCaptureDependencies(s, &mine, nullptr, 1, cudaStreamSetCaptureDependencies));
   SUCCEEDS(cudaMemsetAsync(memory.data(), 1, 4, s));
   SUCCEEDS(cudaStreamEndCapture(s, &ended));
   CHECK(ended == graph);

@@ -77,7 +77,8 @@ TEST_CASE("a pageable source may be reused when the call returns") {
   const stream s;
   const device_memory<int> device(1 << 18);
   std::vector<int> values(1 << 18, 11);
-  SUCCEEDS(cudaMemcpyAsync(device.data(), values.data(), device.bytes(), cudaMemcpyHostToDevice, s));
+  SUCCEEDS(
+      cudaMemcpyAsync(device.data(), values.data(), device.bytes(), cudaMemcpyHostToDevice, s));
   values.assign(values.size(), 22);
   SUCCEEDS(cudaStreamSynchronize(s));
   const std::vector<int> back = device.fetch();
@@ -91,7 +92,8 @@ TEST_CASE("a copy from pinned memory does not wait") {
   const device_memory<int> device(1024);
   const pinned_memory<int> pinned(1024);
   SUCCEEDS(closed.block(s));
-  SUCCEEDS(cudaMemcpyAsync(device.data(), pinned.data(), device.bytes(), cudaMemcpyHostToDevice, s));
+  SUCCEEDS(
+      cudaMemcpyAsync(device.data(), pinned.data(), device.bytes(), cudaMemcpyHostToDevice, s));
   ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));
@@ -103,8 +105,8 @@ TEST_CASE("copies of two dimensions") {
   for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i);
   const device_memory<unsigned char> device(32 * height);
   SUCCEEDS(cudaMemset(device.data(), 0xee, device.bytes()));
-  SUCCEEDS(cudaMemcpy2D(device.data(), 32, host.data(), pitch, width, height,
-                        cudaMemcpyHostToDevice));
+  SUCCEEDS(
+      cudaMemcpy2D(device.data(), 32, host.data(), pitch, width, height, cudaMemcpyHostToDevice));
   const std::vector<unsigned char> back = device.fetch();
   CHECK(back[3 * 32 + 9] == host[3 * pitch + 9]);
   CHECK(back[3 * 32 + 10] == 0xee);

@@ -79,10 +79,10 @@ TEST_CASE("memory that a graph leaves behind is freed by the program") {
   SUCCEEDS(cudaGraphLaunch(exec, s));
   SUCCEEDS(cudaStreamSynchronize(s));
   SUCCEEDS(cudaFree(c.memory));
-  CHECK(graph_memory(cudaGraphMemAttrUsedMemCurrent) == 0);
-  SUCCEEDS(cudaGraphExecDestroy(exec));
+  SUCCEEDS(cudaGraphExecDestroy(exec));  // what is associated with it counts as used until then
   SUCCEEDS(cudaGraphDestroy(c.graph));
   SUCCEEDS(cudaDeviceGraphMemTrim(0));
+  CHECK(graph_memory(cudaGraphMemAttrUsedMemCurrent) == 0);
   CHECK(graph_memory(cudaGraphMemAttrReservedMemCurrent) == 0);
 }
 

@@ -62,9 +62,11 @@ TEST_CASE("new parameters are taken over") {
   e.run();
   CHECK(x.fetch()[200] == 1.0F);
   const auto info = update(e, captured([&](cudaStream_t s) {
-    launch(s, 256, fill_with{x.data(), 5.0F});
-    REQUIRE(cudaMemcpyAsync(y.data(), x.data(), 1024, cudaMemcpyDeviceToDevice, s) == cudaSuccess);
-  }), cudaSuccess);
+                             launch(s, 256, fill_with{x.data(), 5.0F});
+                             REQUIRE(cudaMemcpyAsync(y.data(), x.data(), 1024,
+                                                     cudaMemcpyDeviceToDevice, s) == cudaSuccess);
+                           }),
+                           cudaSuccess);
   CHECK(info.result == cudaGraphExecUpdateSuccess);
   e.run();
   CHECK(y.fetch()[255] == 5.0F);
@@ -76,7 +78,9 @@ TEST_CASE("a kernel may become another kernel") {
   e.run();
   launch(cudaStreamPerThread, 256, fill_with{y.data(), 2.0F});
   SUCCEEDS(cudaStreamSynchronize(cudaStreamPerThread));
-  update(e, captured([&](cudaStream_t s) { launch(s, 256, add_to{y.data(), x.data()}); }),
+  update(e, captured([&](cudaStream_t s) {
+           launch(s, 256, add_to{y.data(), x.data()});
+         }),
          cudaSuccess);
   e.run();
   CHECK(y.fetch()[0] == 3.0F);
@@ -86,9 +90,10 @@ TEST_CASE("a different number of nodes is refused") {
   const device_memory<float> x(256);
   const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   const auto info = update(e, captured([&](cudaStream_t s) {
-    launch(s, 256, fill_with{x.data(), 2.0F});
-    launch(s, 256, fill_with{x.data(), 3.0F});
-  }), cudaErrorGraphExecUpdateFailure);
+                             launch(s, 256, fill_with{x.data(), 2.0F});
+                             launch(s, 256, fill_with{x.data(), 3.0F});
+                           }),
+                           cudaErrorGraphExecUpdateFailure);
   CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
   CHECK(info.errorNode == nullptr);
   e.run();  // as it was
@@ -121,9 +126,8 @@ TEST_CASE("different edges are refused") {
 TEST_CASE("a node of another type is refused") {
   const device_memory<float> x(256);
   const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
-  cudaGraph_t graph = captured([&](cudaStream_t s) {
-    REQUIRE(cudaMemsetAsync(x.data(), 0, 16, s) == cudaSuccess);
-  });
+  cudaGraph_t graph = captured(
+      [&](cudaStream_t s) { REQUIRE(cudaMemsetAsync(x.data(), 0, 16, s) == cudaSuccess); });
   cudaGraphNode_t node = nullptr;
   std::size_t count = 1;
   REQUIRE(cudaGraphGetNodes(graph, &node, &count) == cudaSuccess);
@@ -139,8 +143,10 @@ TEST_CASE("a copy in another direction is refused") {
     REQUIRE(cudaMemcpyAsync(x.data(), host.data(), 64, cudaMemcpyHostToDevice, s) == cudaSuccess);
   }));
   const auto info = update(e, captured([&](cudaStream_t s) {
-    REQUIRE(cudaMemcpyAsync(host.data(), x.data(), 64, cudaMemcpyDeviceToHost, s) == cudaSuccess);
-  }), cudaErrorGraphExecUpdateFailure);
+                             REQUIRE(cudaMemcpyAsync(host.data(), x.data(), 64,
+                                                     cudaMemcpyDeviceToHost, s) == cudaSuccess);
+                           }),
+                           cudaErrorGraphExecUpdateFailure);
   CHECK(info.result == cudaGraphExecUpdateErrorParametersChanged);
 }
 
@@ -151,7 +157,9 @@ TEST_CASE("an update does not reach launches that are queued") {
   const exec e(captured([&](cudaStream_t t) { launch(t, 256, fill_with{x.data(), 1.0F}); }));
   SUCCEEDS(closed.block(s));
   SUCCEEDS(cudaGraphLaunch(e, s));
-  update(e, captured([&](cudaStream_t t) { launch(t, 256, fill_with{x.data(), 2.0F}); }),
+  update(e, captured([&](cudaStream_t t) {
+           launch(t, 256, fill_with{x.data(), 2.0F});
+         }),
          cudaSuccess);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sticky errors: after a kernel died, every call that needs the device says so, for good. The kernel
-// dies in a process of its own: this program, started again with a hidden test.
+// Sticky errors: after a kernel died, every call that needs the device says so, for good. The
+// kernel dies in a process of its own: this program, started again with a hidden test.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ void kill_the_device() {
 #if WARPWRIGHT_HOST_RUNTIME
   ww::testing::poison_device(0, trapped);
 #elif defined(__CUDACC__)
-  trap<<<1, 1>>>();
+  trap<<<1, 1> > >();
   REQUIRE(cudaGetLastError() == cudaSuccess);
 #endif
 }
@@ -47,14 +47,17 @@ TEST_CASE("a sticky error stays", "[.sticky]") {
   ANSWERS(cudaDeviceSynchronize(), trapped);
   ANSWERS(cudaDeviceSynchronize(), trapped);
   // Reading the last error takes it; the next call brings it back.
-  ANSWERS(cudaMalloc(&p, 16), trapped);
+  void* none = nullptr;
+  cudaStream_t no_stream = nullptr;
+  cudaEvent_t no_event = nullptr;
+  ANSWERS(cudaMalloc(&none, 16), trapped);
   ANSWERS(cudaFree(nullptr), trapped);
-  ANSWERS(cudaMallocHost(&p, 16), trapped);
+  ANSWERS(cudaMallocHost(&none, 16), trapped);
   ANSWERS(cudaMemset(p, 0, 16), trapped);
-  ANSWERS(cudaStreamCreate(&s), trapped);
+  ANSWERS(cudaStreamCreate(&no_stream), trapped);
   ANSWERS(cudaStreamQuery(s), trapped);
   ANSWERS(cudaStreamSynchronize(s), trapped);
-  ANSWERS(cudaEventCreate(&e), trapped);
+  ANSWERS(cudaEventCreate(&no_event), trapped);
   std::size_t free_bytes = 0, total = 0;
   ANSWERS(cudaMemGetInfo(&free_bytes, &total), trapped);
   // What does not need the device still answers.
@@ -72,7 +75,7 @@ TEST_CASE("a sticky error stays", "[.sticky]") {
   CHECK(elsewhere == trapped);
   // A reset does not bring the device back to this process.
   SUCCEEDS(cudaDeviceReset());
-  ANSWERS(cudaMalloc(&p, 16), cudaErrorDevicesUnavailable);
+  ANSWERS(cudaMalloc(&none, 16), cudaErrorDevicesUnavailable);
 }
 
 TEST_CASE("a dead kernel poisons its process") {

@@ -413,11 +413,7 @@ class batch_search {
           for (int i = 0; i < 5; ++i) c.latencies.push_back(timed(c, 1));
         },
         note);
-    if (failed) {
-      c.row.status = tune_status::out_of_memory;
-      c.row.note = note;
-      hooks_.recover();
-    }
+    if (failed) give_up(c, note);
   }
 
   // Takes over what the duel measured; false if the size is no longer good.
@@ -430,8 +426,28 @@ class batch_search {
     c.row.latency_median_seconds = s.median_seconds;
     c.row.latency_p99_seconds = s.p99_seconds;
     c.row.latency_samples = s.count;
-    if (over_limit(c)) judge_latency(c);
+    if (over_limit(c)) look_again(c);
     return good(c);
+  }
+
+  // Another size has been prepared since this one ran last.
+  void look_again(candidate& c) {
+    std::string note;
+    bool const failed = ran_out_of_memory(
+        [&] {
+          std::size_t bytes = 0;
+          hooks_.prepare(c.row.batch, bytes);
+          timed(c, 1);
+          judge_latency(c);
+        },
+        note);
+    if (failed) give_up(c, note);
+  }
+
+  void give_up(candidate& c, std::string const& note) {
+    c.row.status = tune_status::out_of_memory;
+    c.row.note = note;
+    hooks_.recover();
   }
 
   tune_result finish(std::size_t chosen) {
