@@ -33,7 +33,7 @@ constexpr const char* runtime_name = "host";
 constexpr double default_latency_limit_ms = 20.0;
 #else
 constexpr const char* runtime_name = "cuda";
-constexpr double default_latency_limit_ms = 0.1;
+constexpr double default_latency_limit_ms = 1.0;
 #endif
 
 // The network's parameters and the images, in device memory.

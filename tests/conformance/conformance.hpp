@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the conformance tests share. They call the CUDA runtime API and nothing of the library but its
-// launch seam, so that one source asks the host runtime and a GPU the same questions.
+// What the conformance tests share. They call the CUDA runtime API and nothing of the library but
+// its launch seam, so that one source asks the host runtime and a GPU the same questions.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -29,7 +29,7 @@ void kill_the_device() {
 #if WARPWRIGHT_HOST_RUNTIME
   ww::testing::poison_device(0, trapped);
 #elif defined(__CUDACC__)
-  trap<<<1, 1> > >();
+  trap<<<1, 1>>>();
   REQUIRE(cudaGetLastError() == cudaSuccess);
 #endif
 }

@@ -90,7 +90,7 @@ void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::si
 
 #endif
 
-}  // namespace WARPWRIGHT_COMPILER_NAMESPACE
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
 
 WARPWRIGHT_END

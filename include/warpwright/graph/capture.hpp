@@ -157,7 +157,7 @@ class capture_scope {
     cudaGraph_t captured = nullptr;
     cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
     active_ = status != cudaSuccess;  // if the call itself failed, the destructor tries again
-    graph result{captured};  // destroyed if the capture was broken after all
+    graph result{captured};           // destroyed if the capture was broken after all
     detail::check_capture(status, "cudaStreamEndCapture", where);
     return result;
   }

@@ -40,9 +40,9 @@
   }
 
 // Templates whose body depends on the compiler (the launch seam, kernels) sit in this inner
-// namespace, so that the instantiations of a .cu and of a .cpp never collide. It is hidden: a kernel
-// is known only to the library that registered it, so neither kernels nor the functions that receive
-// their addresses may be shared between two libraries.
+// namespace, so that the instantiations of a .cu and of a .cpp never collide. It is hidden: a
+// kernel is known only to the library that registered it, so neither kernels nor the functions that
+// receive their addresses may be shared between two libraries.
 #if defined(__GNUC__)
 #define WARPWRIGHT_HIDDEN_NAMESPACE __attribute__((visibility("hidden")))
 #else
