@@ -45,7 +45,7 @@ inline constexpr const char* usage =
   --accuracy-floor X     fail below this accuracy on the held-out fifth, 0 to 1 (0.96)
   --memory-budget SIZE   the most memory a batch may take, as 8MiB (8MiB)
   --latency-limit TIME   the most a batch may take, as 20ms or 50us
-                         (20ms on the host runtime, 100us on a GPU)
+                         (20ms on the host runtime, 1ms on a GPU)
   --tune-max N           largest batch to try, 1 to 65536 (8192)
   --quick                a short run for tests: 1 epoch, batches to 64, no accuracy floor
   --help                 this text

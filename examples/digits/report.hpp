@@ -181,11 +181,11 @@ inline std::string chart(run_summary const& run, std::string const& title, const
                          std::vector<series> const& lines, double limit,
                          std::string const& limit_text) {
   constexpr double width = 860.0;
-  constexpr double height = 300.0;
+  constexpr double height = 316.0;
   constexpr double left = 64.0;
   constexpr double right = 790.0;
-  constexpr double top = 34.0;
-  constexpr double bottom = 252.0;
+  constexpr double top = 50.0;
+  constexpr double bottom = 268.0;
   std::vector<batch_row> rows;
   for (batch_row const& row : run.batches) {
     if (row.measured) rows.push_back(row);

@@ -28,6 +28,8 @@ inline architecture architecture_of(device_id device,
   return architecture_of(major, minor, where);
 }
 
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
 /// What a compiled kernel asks for: registers, static shared memory, launch bounds and carve-out
 /// preference are read from it.
 ///
@@ -42,9 +44,9 @@ inline architecture architecture_of(device_id device,
 ///
 /// **Threads:** safe. **Capture:** legal. **Cost:** one cudaFuncGetAttributes; the first query of a
 /// kernel may load it.
-WARPWRIGHT_HIDDEN inline kernel_resources resources_of(
-    void const* kernel, int block_threads, std::size_t dynamic_shared_bytes = 0,
-    source_location where = source_location::current()) {
+inline kernel_resources resources_of(void const* kernel, int block_threads,
+                                     std::size_t dynamic_shared_bytes = 0,
+                                     source_location where = source_location::current()) {
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", where);
   std::size_t const dynamic_limit =
@@ -73,20 +75,22 @@ WARPWRIGHT_HIDDEN inline kernel_resources resources_of(
 /// @throws cuda_error if `kernel` is not a kernel of the current device
 ///
 /// **Threads:** safe. **Capture:** legal.
-WARPWRIGHT_HIDDEN inline occupancy_result occupancy_of(
-    void const* kernel, int block_threads, std::size_t dynamic_shared_bytes = 0,
-    source_location where = source_location::current()) {
+inline occupancy_result occupancy_of(void const* kernel, int block_threads,
+                                     std::size_t dynamic_shared_bytes = 0,
+                                     source_location where = source_location::current()) {
   architecture const device = architecture_of(current_device(where), where);
   return occupancy(device, resources_of(kernel, block_threads, dynamic_shared_bytes, where), where);
 }
 
 /// Solves the occupancy of a kernel given by name; see the overload above.
 template <typename... Parameters>
-WARPWRIGHT_HIDDEN occupancy_result
-occupancy_of(void (*kernel)(Parameters...), int block_threads, std::size_t dynamic_shared_bytes = 0,
-             source_location where = source_location::current()) {
+occupancy_result occupancy_of(void (*kernel)(Parameters...), int block_threads,
+                              std::size_t dynamic_shared_bytes = 0,
+                              source_location where = source_location::current()) {
   return occupancy_of(reinterpret_cast<void const*>(kernel), block_threads, dynamic_shared_bytes,
                       where);
 }
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
 WARPWRIGHT_END

@@ -67,11 +67,9 @@
 #endif
 
 #if defined(__GNUC__)
-#define WARPWRIGHT_HIDDEN __attribute__((visibility("hidden")))
 #define WARPWRIGHT_COLD __attribute__((cold))
 #define WARPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))
 #else
-#define WARPWRIGHT_HIDDEN
 #define WARPWRIGHT_COLD
 #define WARPWRIGHT_ALWAYS_INLINE inline
 #endif

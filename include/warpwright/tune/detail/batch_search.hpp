@@ -388,11 +388,10 @@ class batch_search {
   std::size_t winner(std::vector<std::size_t> const& list) const {
     if (list.size() == 1) return list[0];
     double best = 0.0;
-    for (std::size_t const i : list) {
-      double const rate = candidates_[i].row.items_per_second;
-      if (rate > best) best = rate;
+    for (candidate const& c : candidates_) {
+      if (c.row.duelled && good(c) && c.row.items_per_second > best) best = c.row.items_per_second;
     }
-    for (std::size_t i = 0; i < list.back(); ++i) {
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
       candidate const& c = candidates_[i];
       if (c.row.duelled && good(c) && near_best(c, best)) return i;
     }
