@@ -24,8 +24,8 @@ constexpr std::size_t small_fill = std::size_t{1} << 20;
 constexpr std::size_t pattern_bytes = std::size_t{32} << 20;
 constexpr std::size_t guarded_allocations = 12000;  // the kernel allows 65,530 mappings a process
 
-int device_key = -1;      // memory protection key of all device memory
-int pattern_file = -2;    // -2: not tried yet, -1: none
+int device_key = -1;    // memory protection key of all device memory
+int pattern_file = -2;  // -2: not tried yet, -1: none
 std::size_t live_mappings = 0;
 
 void* anonymous(void* at, std::size_t bytes, int protection) {

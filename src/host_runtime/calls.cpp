@@ -16,7 +16,7 @@
 namespace warpwright::host {
 namespace {
 
-std::mutex plan_mutex;                         // guards the plans; never held together with user code
+std::mutex plan_mutex;  // guards the plans; never held together with user code
 std::atomic<call_site*> sites_newest{nullptr};  // every function called so far, newest first
 std::atomic<std::uint64_t> all_calls{0};
 
@@ -45,7 +45,8 @@ double draw(std::uint64_t& state) {
 
 installed_plan* install(const testing::fault_plan& plan) {
   auto* installed = new installed_plan;
-  for (const testing::fault_rule& rule : plan.rules()) installed->rules.push_back({rule, 0, rule.seed});
+  for (const testing::fault_rule& rule : plan.rules())
+    installed->rules.push_back({rule, 0, rule.seed});
   race_blind blind;
   std::lock_guard<std::mutex> lock(plan_mutex);
   installed->below = top_plan.load(std::memory_order_relaxed);
@@ -109,9 +110,12 @@ cudaError_t sticky_error(runtime& rt) noexcept {
 
 cudaError_t enter(call_site& site, needs what) {
   switch (current_phase.load(std::memory_order_relaxed)) {
-    case phase::running: break;
-    case phase::unloading: return cudaErrorCudartUnloading;
-    case phase::forked: return cudaErrorInitializationError;
+    case phase::running:
+      break;
+    case phase::unloading:
+      return cudaErrorCudartUnloading;
+    case phase::forked:
+      return cudaErrorInitializationError;
   }
   // Host functions and callbacks run in a stream's order and may not call the runtime.
   if (this_thread.inside_callback) return cudaErrorNotPermitted;
@@ -179,7 +183,8 @@ namespace {
 }
 
 void check_call(const std::string& call) {
-  if (call.empty()) refuse("the name of the call is empty; name a runtime function, or \"*\" for any");
+  if (call.empty())
+    refuse("the name of the call is empty; name a runtime function, or \"*\" for any");
 }
 
 void check_nth(std::uint64_t nth) {
@@ -195,11 +200,11 @@ constexpr std::uint64_t no_end = ~std::uint64_t{0};
 // Every code there is lies below the start of the API failure base.
 cudaError_t read_code(const std::string& text, const std::string& rule) {
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
-    const int number = std::atoi(text.c_str());
-    if (number <= 0) refuse("rule \"" + rule + "\": code 0 is no fault");
-    return static_cast<cudaError_t>(number);
+    const int number = text.size() <= 4 ? std::atoi(text.c_str()) : 0;
+    if (number > 0) return static_cast<cudaError_t>(number);
   }
-  for (int number = 1; number < 1000; ++number) {
+  const bool may_be_name = text.rfind("cuda", 0) == 0;  // not "unrecognized error code"
+  for (int number = 1; may_be_name && number < 1000; ++number) {
     const auto code = static_cast<cudaError_t>(number);
     if (text == cudaGetErrorName(code)) return code;
   }
@@ -207,7 +212,8 @@ cudaError_t read_code(const std::string& text, const std::string& rule) {
 }
 
 std::uint64_t read_number(const std::string& text, const std::string& rule) {
-  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) {
+  if (text.empty() || text.size() > 18 ||
+      text.find_first_not_of("0123456789") != std::string::npos) {
     refuse("rule \"" + rule + "\": \"" + text + "\" is not a number");
   }
   return std::strtoull(text.c_str(), nullptr, 10);
@@ -217,7 +223,8 @@ void parse_rule(fault_plan& plan, const std::string& rule) {
   const std::size_t first = rule.find(':');
   const std::size_t second = first == std::string::npos ? first : rule.find(':', first + 1);
   if (second == std::string::npos) {
-    refuse("rule \"" + rule + "\" does not read call:n:code, call:n+:code, call:p0.01@seed:code, "
+    refuse("rule \"" + rule +
+           "\" does not read call:n:code, call:n+:code, call:p0.01@seed:code, "
            "call:n:poison=code or call:*:delay=microseconds");
   }
   const std::string call = rule.substr(0, first);
@@ -245,7 +252,8 @@ void parse_rule(fault_plan& plan, const std::string& rule) {
     const std::string chance = which.substr(1, at == std::string::npos ? at : at - 1);
     char* end = nullptr;
     const double probability = std::strtod(chance.c_str(), &end);
-    if (chance.empty() || *end != '\0') refuse("rule \"" + rule + "\": \"" + chance + "\" is no chance");
+    if (chance.empty() || *end != '\0')
+      refuse("rule \"" + rule + "\": \"" + chance + "\" is no chance");
     const std::uint64_t seed =
         at == std::string::npos ? 0 : read_number(which.substr(at + 1), rule);
     plan.fail_randomly(call, probability, code, seed);
@@ -253,6 +261,17 @@ void parse_rule(fault_plan& plan, const std::string& rule) {
     plan.fail_from(call, read_number(which.substr(0, which.size() - 1), rule), code);
   } else {
     plan.fail(call, read_number(which, rule), code);
+  }
+}
+
+// What the members refuse does not know the rule's text yet.
+void parse_named(fault_plan& plan, const std::string& rule) {
+  try {
+    parse_rule(plan, rule);
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    if (text.find("rule \"" + rule + "\"") != std::string::npos) throw;
+    throw std::invalid_argument(text + " (rule \"" + rule + "\")");
   }
 }
 
@@ -296,7 +315,8 @@ fault_plan& fault_plan::poison(std::string call, std::uint64_t nth, cudaError_t 
 fault_plan& fault_plan::delay(std::string call, std::chrono::microseconds duration) {
   check_call(call);
   if (duration.count() < 0) refuse("a delay of " + std::to_string(duration.count()) + " us");
-  rules_.push_back({std::move(call), fault_effect::delay, cudaSuccess, 1, no_end, 1.0, 0, duration});
+  rules_.push_back(
+      {std::move(call), fault_effect::delay, cudaSuccess, 1, no_end, 1.0, 0, duration});
   return *this;
 }
 
@@ -315,7 +335,7 @@ fault_plan fault_plan::parse(const std::string& text) {
   while (begin <= text.size()) {
     std::size_t end = text.find_first_of(",;", begin);
     if (end == std::string::npos) end = text.size();
-    if (end > begin) parse_rule(plan, text.substr(begin, end - begin));
+    if (end > begin) parse_named(plan, text.substr(begin, end - begin));
     begin = end + 1;
   }
   return plan;

@@ -207,8 +207,7 @@ cudaError_t capture_record(runtime& rt, stream_state& stream, cudaEvent_t handle
   if (const cudaError_t code = capture_usable(stream)) return code;
   if (external) {
     graph_node* node = nullptr;
-    const cudaError_t code =
-        capture_node(rt, stream, cudaGraphNodeTypeEventRecord, nullptr, &node);
+    const cudaError_t code = capture_node(rt, stream, cudaGraphNodeTypeEventRecord, nullptr, &node);
     if (code != cudaSuccess) return code;
     node->event = event;
     node->event_handle = handle;

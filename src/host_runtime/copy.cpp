@@ -10,7 +10,8 @@
 namespace warpwright::host {
 namespace {
 
-constexpr std::size_t staged_at_once = 64 * 1024;  // pageable sources up to this are taken at the call
+constexpr std::size_t staged_at_once =
+    64 * 1024;  // pageable sources up to this are taken at the call
 
 struct place {
   const allocation* entry = nullptr;
@@ -24,7 +25,8 @@ bool span_of(std::size_t width, std::size_t height, std::size_t depth, std::size
   std::size_t rows = 0, planes = 0;
   if (__builtin_mul_overflow(height - 1, height > 1 ? pitch : 0, &rows)) return false;
   if (__builtin_mul_overflow(depth - 1, depth > 1 ? slice : 0, &planes)) return false;
-  return !__builtin_add_overflow(width, rows, &span) && !__builtin_add_overflow(span, planes, &span);
+  return !__builtin_add_overflow(width, rows, &span) &&
+         !__builtin_add_overflow(span, planes, &span);
 }
 
 cudaError_t locate(runtime& rt, const void* pointer, std::size_t span, place& where) {
@@ -62,8 +64,8 @@ void copy_unlocked(runtime_lock& lock, const copy_shape& shape) {
   lock.native().lock();
 }
 
-// What a GPU does with pageable memory: the call returns when the source has been read, and its last
-// part may still be on the way to the device.
+// What a GPU does with pageable memory: the call returns when the source has been read, and its
+// last part may still be on the way to the device.
 cudaError_t copy_staged_tail(runtime& rt, runtime_lock& lock, stream_state& stream,
                              copy_shape shape) {
   const std::size_t tail = (std::min)(shape.width, staged_at_once);
@@ -171,8 +173,8 @@ cudaError_t fill(runtime& rt, const fill_shape& shape, null_stream null_means, c
   if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
   if (const cudaError_t code = check_fill(rt, shape)) return code;
   std::shared_ptr<operation> done;
-  if (const cudaError_t code = submit(rt, *stream, cudaGraphNodeTypeMemset,
-                                      std::make_shared<fill_work>(shape), &done)) {
+  if (const cudaError_t code =
+          submit(rt, *stream, cudaGraphNodeTypeMemset, std::make_shared<fill_work>(shape), &done)) {
     return code;
   }
   const allocation* entry = find_allocation(rt, shape.to);
@@ -208,12 +210,14 @@ cudaError_t check_copy(runtime& rt, copy_shape& shape) {
   place to, from;
   if (const cudaError_t code = locate(rt, shape.to, to_span, to)) return code;
   if (const cudaError_t code = locate(rt, shape.from, from_span, from)) return code;
-  const bool device_to = shape.kind == cudaMemcpyHostToDevice || shape.kind == cudaMemcpyDeviceToDevice;
+  const bool device_to =
+      shape.kind == cudaMemcpyHostToDevice || shape.kind == cudaMemcpyDeviceToDevice;
   const bool device_from =
       shape.kind == cudaMemcpyDeviceToHost || shape.kind == cudaMemcpyDeviceToDevice;
   if (shape.kind == cudaMemcpyDefault) {
-    shape.kind = to.host_side ? (from.host_side ? cudaMemcpyHostToHost : cudaMemcpyDeviceToHost)
-                              : (from.host_side ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice);
+    shape.kind = to.host_side
+                     ? (from.host_side ? cudaMemcpyHostToHost : cudaMemcpyDeviceToHost)
+                     : (from.host_side ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice);
   } else if ((device_to ? !to.device_side : !to.host_side) ||
              (device_from ? !from.device_side : !from.host_side)) {
     return cudaErrorInvalidValue;

@@ -20,7 +20,8 @@ void fill_properties(device_state& device) {
   p = {};
   std::snprintf(p.name, sizeof p.name, "%s (host runtime)", profile.name.c_str());
   // A recognisable UUID: "warpwright-host" and the ordinal.
-  const char mark[16] = {'w', 'a', 'r', 'p', 'w', 'r', 'i', 'g', 'h', 't', '-', 'h', 'o', 's', 't', 0};
+  const char mark[16] = {'w', 'a', 'r', 'p', 'w', 'r', 'i', 'g',
+                         'h', 't', '-', 'h', 'o', 's', 't', 0};
   std::memcpy(p.uuid.bytes, mark, sizeof mark);
   p.uuid.bytes[15] = static_cast<char>(device.ordinal);
   p.totalGlobalMem = device.memory_bytes;
@@ -98,94 +99,227 @@ cudaError_t synchronize_device(runtime& rt) {
 cudaError_t device_attribute(const device_state& device, cudaDeviceAttr which, int& value) {
   const cudaDeviceProp& p = device.properties;
   switch (which) {
-    case cudaDevAttrMaxThreadsPerBlock: value = p.maxThreadsPerBlock; break;
-    case cudaDevAttrMaxBlockDimX: value = p.maxThreadsDim[0]; break;
-    case cudaDevAttrMaxBlockDimY: value = p.maxThreadsDim[1]; break;
-    case cudaDevAttrMaxBlockDimZ: value = p.maxThreadsDim[2]; break;
-    case cudaDevAttrMaxGridDimX: value = p.maxGridSize[0]; break;
-    case cudaDevAttrMaxGridDimY: value = p.maxGridSize[1]; break;
-    case cudaDevAttrMaxGridDimZ: value = p.maxGridSize[2]; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: value = static_cast<int>(p.sharedMemPerBlock); break;
-    case cudaDevAttrTotalConstantMemory: value = static_cast<int>(p.totalConstMem); break;
-    case cudaDevAttrWarpSize: value = p.warpSize; break;
-    case cudaDevAttrMaxPitch: value = static_cast<int>(p.memPitch); break;
-    case cudaDevAttrMaxRegistersPerBlock: value = p.regsPerBlock; break;
-    case cudaDevAttrClockRate: value = device.profile.core_clock_khz; break;
-    case cudaDevAttrTextureAlignment: value = static_cast<int>(p.textureAlignment); break;
-    case cudaDevAttrGpuOverlap: value = 1; break;
-    case cudaDevAttrMultiProcessorCount: value = p.multiProcessorCount; break;
-    case cudaDevAttrKernelExecTimeout: value = 0; break;
-    case cudaDevAttrIntegrated: value = 0; break;
-    case cudaDevAttrCanMapHostMemory: value = p.canMapHostMemory; break;
-    case cudaDevAttrComputeMode: value = cudaComputeModeDefault; break;
-    case cudaDevAttrSurfaceAlignment: value = static_cast<int>(p.surfaceAlignment); break;
-    case cudaDevAttrConcurrentKernels: value = p.concurrentKernels; break;
-    case cudaDevAttrEccEnabled: value = p.ECCEnabled; break;
-    case cudaDevAttrPciBusId: value = p.pciBusID; break;
-    case cudaDevAttrPciDeviceId: value = p.pciDeviceID; break;
-    case cudaDevAttrPciDomainId: value = p.pciDomainID; break;
-    case cudaDevAttrTccDriver: value = 0; break;
-    case cudaDevAttrMemoryClockRate: value = device.profile.memory_clock_khz; break;
-    case cudaDevAttrGlobalMemoryBusWidth: value = p.memoryBusWidth; break;
-    case cudaDevAttrL2CacheSize: value = p.l2CacheSize; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: value = p.maxThreadsPerMultiProcessor; break;
-    case cudaDevAttrAsyncEngineCount: value = p.asyncEngineCount; break;
-    case cudaDevAttrUnifiedAddressing: value = p.unifiedAddressing; break;
-    case cudaDevAttrTexturePitchAlignment: value = static_cast<int>(p.texturePitchAlignment); break;
-    case cudaDevAttrComputeCapabilityMajor: value = p.major; break;
-    case cudaDevAttrComputeCapabilityMinor: value = p.minor; break;
-    case cudaDevAttrStreamPrioritiesSupported: value = p.streamPrioritiesSupported; break;
-    case cudaDevAttrGlobalL1CacheSupported: value = p.globalL1CacheSupported; break;
-    case cudaDevAttrLocalL1CacheSupported: value = p.localL1CacheSupported; break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      value = p.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxBlockDimX:
+      value = p.maxThreadsDim[0];
+      break;
+    case cudaDevAttrMaxBlockDimY:
+      value = p.maxThreadsDim[1];
+      break;
+    case cudaDevAttrMaxBlockDimZ:
+      value = p.maxThreadsDim[2];
+      break;
+    case cudaDevAttrMaxGridDimX:
+      value = p.maxGridSize[0];
+      break;
+    case cudaDevAttrMaxGridDimY:
+      value = p.maxGridSize[1];
+      break;
+    case cudaDevAttrMaxGridDimZ:
+      value = p.maxGridSize[2];
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      value = static_cast<int>(p.sharedMemPerBlock);
+      break;
+    case cudaDevAttrTotalConstantMemory:
+      value = static_cast<int>(p.totalConstMem);
+      break;
+    case cudaDevAttrWarpSize:
+      value = p.warpSize;
+      break;
+    case cudaDevAttrMaxPitch:
+      value = static_cast<int>(p.memPitch);
+      break;
+    case cudaDevAttrMaxRegistersPerBlock:
+      value = p.regsPerBlock;
+      break;
+    case cudaDevAttrClockRate:
+      value = device.profile.core_clock_khz;
+      break;
+    case cudaDevAttrTextureAlignment:
+      value = static_cast<int>(p.textureAlignment);
+      break;
+    case cudaDevAttrGpuOverlap:
+      value = 1;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      value = p.multiProcessorCount;
+      break;
+    case cudaDevAttrKernelExecTimeout:
+      value = 0;
+      break;
+    case cudaDevAttrIntegrated:
+      value = 0;
+      break;
+    case cudaDevAttrCanMapHostMemory:
+      value = p.canMapHostMemory;
+      break;
+    case cudaDevAttrComputeMode:
+      value = cudaComputeModeDefault;
+      break;
+    case cudaDevAttrSurfaceAlignment:
+      value = static_cast<int>(p.surfaceAlignment);
+      break;
+    case cudaDevAttrConcurrentKernels:
+      value = p.concurrentKernels;
+      break;
+    case cudaDevAttrEccEnabled:
+      value = p.ECCEnabled;
+      break;
+    case cudaDevAttrPciBusId:
+      value = p.pciBusID;
+      break;
+    case cudaDevAttrPciDeviceId:
+      value = p.pciDeviceID;
+      break;
+    case cudaDevAttrPciDomainId:
+      value = p.pciDomainID;
+      break;
+    case cudaDevAttrTccDriver:
+      value = 0;
+      break;
+    case cudaDevAttrMemoryClockRate:
+      value = device.profile.memory_clock_khz;
+      break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      value = p.memoryBusWidth;
+      break;
+    case cudaDevAttrL2CacheSize:
+      value = p.l2CacheSize;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      value = p.maxThreadsPerMultiProcessor;
+      break;
+    case cudaDevAttrAsyncEngineCount:
+      value = p.asyncEngineCount;
+      break;
+    case cudaDevAttrUnifiedAddressing:
+      value = p.unifiedAddressing;
+      break;
+    case cudaDevAttrTexturePitchAlignment:
+      value = static_cast<int>(p.texturePitchAlignment);
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      value = p.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      value = p.minor;
+      break;
+    case cudaDevAttrStreamPrioritiesSupported:
+      value = p.streamPrioritiesSupported;
+      break;
+    case cudaDevAttrGlobalL1CacheSupported:
+      value = p.globalL1CacheSupported;
+      break;
+    case cudaDevAttrLocalL1CacheSupported:
+      value = p.localL1CacheSupported;
+      break;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
       value = static_cast<int>(p.sharedMemPerMultiprocessor);
       break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor: value = p.regsPerMultiprocessor; break;
-    case cudaDevAttrManagedMemory: value = p.managedMemory; break;
-    case cudaDevAttrIsMultiGpuBoard: value = p.isMultiGpuBoard; break;
-    case cudaDevAttrMultiGpuBoardGroupID: value = p.multiGpuBoardGroupID; break;
-    case cudaDevAttrHostNativeAtomicSupported: value = p.hostNativeAtomicSupported; break;
-    case cudaDevAttrSingleToDoublePrecisionPerfRatio: value = single_to_double_ratio(p); break;
-    case cudaDevAttrPageableMemoryAccess: value = p.pageableMemoryAccess; break;
-    case cudaDevAttrConcurrentManagedAccess: value = p.concurrentManagedAccess; break;
-    case cudaDevAttrComputePreemptionSupported: value = p.computePreemptionSupported; break;
+    case cudaDevAttrMaxRegistersPerMultiprocessor:
+      value = p.regsPerMultiprocessor;
+      break;
+    case cudaDevAttrManagedMemory:
+      value = p.managedMemory;
+      break;
+    case cudaDevAttrIsMultiGpuBoard:
+      value = p.isMultiGpuBoard;
+      break;
+    case cudaDevAttrMultiGpuBoardGroupID:
+      value = p.multiGpuBoardGroupID;
+      break;
+    case cudaDevAttrHostNativeAtomicSupported:
+      value = p.hostNativeAtomicSupported;
+      break;
+    case cudaDevAttrSingleToDoublePrecisionPerfRatio:
+      value = single_to_double_ratio(p);
+      break;
+    case cudaDevAttrPageableMemoryAccess:
+      value = p.pageableMemoryAccess;
+      break;
+    case cudaDevAttrConcurrentManagedAccess:
+      value = p.concurrentManagedAccess;
+      break;
+    case cudaDevAttrComputePreemptionSupported:
+      value = p.computePreemptionSupported;
+      break;
     case cudaDevAttrCanUseHostPointerForRegisteredMem:
       value = p.canUseHostPointerForRegisteredMem;
       break;
-    case cudaDevAttrCooperativeLaunch: value = p.cooperativeLaunch; break;
+    case cudaDevAttrCooperativeLaunch:
+      value = p.cooperativeLaunch;
+      break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       value = static_cast<int>(p.sharedMemPerBlockOptin);
       break;
-    case cudaDevAttrCanFlushRemoteWrites: value = 0; break;
-    case cudaDevAttrHostRegisterSupported: value = p.hostRegisterSupported; break;
+    case cudaDevAttrCanFlushRemoteWrites:
+      value = 0;
+      break;
+    case cudaDevAttrHostRegisterSupported:
+      value = p.hostRegisterSupported;
+      break;
     case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
       value = p.pageableMemoryAccessUsesHostPageTables;
       break;
-    case cudaDevAttrDirectManagedMemAccessFromHost: value = p.directManagedMemAccessFromHost; break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor: value = p.maxBlocksPerMultiProcessor; break;
-    case cudaDevAttrMaxPersistingL2CacheSize: value = p.persistingL2CacheMaxSize; break;
-    case cudaDevAttrMaxAccessPolicyWindowSize: value = p.accessPolicyMaxWindowSize; break;
+    case cudaDevAttrDirectManagedMemAccessFromHost:
+      value = p.directManagedMemAccessFromHost;
+      break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor:
+      value = p.maxBlocksPerMultiProcessor;
+      break;
+    case cudaDevAttrMaxPersistingL2CacheSize:
+      value = p.persistingL2CacheMaxSize;
+      break;
+    case cudaDevAttrMaxAccessPolicyWindowSize:
+      value = p.accessPolicyMaxWindowSize;
+      break;
     case cudaDevAttrReservedSharedMemoryPerBlock:
       value = static_cast<int>(p.reservedSharedMemPerBlock);
       break;
-    case cudaDevAttrSparseCudaArraySupported: value = p.sparseCudaArraySupported; break;
-    case cudaDevAttrHostRegisterReadOnlySupported: value = p.hostRegisterReadOnlySupported; break;
+    case cudaDevAttrSparseCudaArraySupported:
+      value = p.sparseCudaArraySupported;
+      break;
+    case cudaDevAttrHostRegisterReadOnlySupported:
+      value = p.hostRegisterReadOnlySupported;
+      break;
     case cudaDevAttrTimelineSemaphoreInteropSupported:
       value = p.timelineSemaphoreInteropSupported;
       break;
-    case cudaDevAttrMemoryPoolsSupported: value = p.memoryPoolsSupported; break;
-    case cudaDevAttrGPUDirectRDMASupported: value = p.gpuDirectRDMASupported; break;
+    case cudaDevAttrMemoryPoolsSupported:
+      value = p.memoryPoolsSupported;
+      break;
+    case cudaDevAttrGPUDirectRDMASupported:
+      value = p.gpuDirectRDMASupported;
+      break;
     case cudaDevAttrMemoryPoolSupportedHandleTypes:
       value = static_cast<int>(p.memoryPoolSupportedHandleTypes);
       break;
-    case cudaDevAttrClusterLaunch: value = p.clusterLaunch; break;
-    case cudaDevAttrIpcEventSupport: value = p.ipcEventSupported; break;
-    case cudaDevAttrMemSyncDomainCount: value = p.major >= 9 ? 4 : 1; break;
-    case cudaDevAttrNumaConfig: value = cudaDeviceNumaConfigNone; break;
-    case cudaDevAttrNumaId: value = p.deviceNumaId; break;
-    case cudaDevAttrHostNumaId: value = p.hostNumaId; break;
-    case cudaDevAttrMpsEnabled: value = p.mpsEnabled; break;
-    default: return cudaErrorInvalidValue;
+    case cudaDevAttrClusterLaunch:
+      value = p.clusterLaunch;
+      break;
+    case cudaDevAttrIpcEventSupport:
+      value = p.ipcEventSupported;
+      break;
+    case cudaDevAttrMemSyncDomainCount:
+      value = p.major >= 9 ? 4 : 1;
+      break;
+    case cudaDevAttrNumaConfig:
+      value = cudaDeviceNumaConfigNone;
+      break;
+    case cudaDevAttrNumaId:
+      value = p.deviceNumaId;
+      break;
+    case cudaDevAttrHostNumaId:
+      value = p.hostNumaId;
+      break;
+    case cudaDevAttrMpsEnabled:
+      value = p.mpsEnabled;
+      break;
+    default:
+      return cudaErrorInvalidValue;
   }
   return cudaSuccess;
 }
@@ -472,11 +606,20 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAt
       return cudaErrorInvalidDevice;
     }
     switch (which) {
-      case cudaDevP2PAttrPerformanceRank: *value = 0; return cudaSuccess;
-      case cudaDevP2PAttrAccessSupported: *value = 1; return cudaSuccess;
-      case cudaDevP2PAttrNativeAtomicSupported: *value = 1; return cudaSuccess;
-      case cudaDevP2PAttrCudaArrayAccessSupported: *value = 0; return cudaSuccess;
-      default: return cudaErrorInvalidValue;
+      case cudaDevP2PAttrPerformanceRank:
+        *value = 0;
+        return cudaSuccess;
+      case cudaDevP2PAttrAccessSupported:
+        *value = 1;
+        return cudaSuccess;
+      case cudaDevP2PAttrNativeAtomicSupported:
+        *value = 1;
+        return cudaSuccess;
+      case cudaDevP2PAttrCudaArrayAccessSupported:
+        *value = 0;
+        return cudaSuccess;
+      default:
+        return cudaErrorInvalidValue;
     }
   });
 }

@@ -105,8 +105,8 @@ WARPWRIGHT_STREAM_API(cudaEventRecordWithFlags, _ptsz, event_record_with_flags,
                       (cudaEvent_t event, cudaStream_t stream, unsigned flags),
                       (event, stream, flags))
 
-static cudaError_t stream_wait_event(null_stream null_means, cudaStream_t stream,
-                                     cudaEvent_t event, unsigned flags) {
+static cudaError_t stream_wait_event(null_stream null_means, cudaStream_t stream, cudaEvent_t event,
+                                     unsigned flags) {
   static call_site site{"cudaStreamWaitEvent"};
   return api(site, needs::device,
              [&](runtime& rt) { return wait_event(rt, null_means, stream, event, flags); });
@@ -155,8 +155,8 @@ WARPWRIGHT_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t
     if (start == nullptr || end == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t code = refuse_captured(*start)) return code;
     if (const cudaError_t code = refuse_captured(*end)) return code;
-    if (((start->flags | end->flags) & cudaEventDisableTiming) != 0 ||
-        start->record == nullptr || end->record == nullptr || start->device != end->device) {
+    if (((start->flags | end->flags) & cudaEventDisableTiming) != 0 || start->record == nullptr ||
+        end->record == nullptr || start->device != end->device) {
       return cudaErrorInvalidResourceHandle;
     }
     if (!start->record->done.load(std::memory_order_relaxed) ||

@@ -125,17 +125,28 @@ void hand_out(std::size_t available, std::size_t* count, bool has_array, Get&& g
 
 const char* type_name(cudaGraphNodeType type) {
   switch (type) {
-    case cudaGraphNodeTypeKernel: return "KERNEL";
-    case cudaGraphNodeTypeMemcpy: return "MEMCPY";
-    case cudaGraphNodeTypeMemset: return "MEMSET";
-    case cudaGraphNodeTypeHost: return "HOST";
-    case cudaGraphNodeTypeGraph: return "GRAPH";
-    case cudaGraphNodeTypeEmpty: return "EMPTY";
-    case cudaGraphNodeTypeWaitEvent: return "EVENT_WAIT";
-    case cudaGraphNodeTypeEventRecord: return "EVENT_RECORD";
-    case cudaGraphNodeTypeMemAlloc: return "MEM_ALLOC";
-    case cudaGraphNodeTypeMemFree: return "MEM_FREE";
-    default: return "NODE";
+    case cudaGraphNodeTypeKernel:
+      return "KERNEL";
+    case cudaGraphNodeTypeMemcpy:
+      return "MEMCPY";
+    case cudaGraphNodeTypeMemset:
+      return "MEMSET";
+    case cudaGraphNodeTypeHost:
+      return "HOST";
+    case cudaGraphNodeTypeGraph:
+      return "GRAPH";
+    case cudaGraphNodeTypeEmpty:
+      return "EMPTY";
+    case cudaGraphNodeTypeWaitEvent:
+      return "EVENT_WAIT";
+    case cudaGraphNodeTypeEventRecord:
+      return "EVENT_RECORD";
+    case cudaGraphNodeTypeMemAlloc:
+      return "MEM_ALLOC";
+    case cudaGraphNodeTypeMemFree:
+      return "MEM_FREE";
+    default:
+      return "NODE";
   }
 }
 
@@ -597,7 +608,8 @@ WARPWRIGHT_API cudaError_t cudaGraphGetEdges(cudaGraph_t handle, cudaGraphNode_t
     }
     std::vector<std::pair<cudaGraphNode_t, cudaGraphNode_t>> list;
     for (const auto& node : graph->nodes) {
-      for (const graph_node* before : node->depends_on) list.emplace_back(before->handle, node->handle);
+      for (const graph_node* before : node->depends_on)
+        list.emplace_back(before->handle, node->handle);
     }
     hand_out(list.size(), count, from != nullptr, [&](std::size_t i, bool there) {
       from[i] = there ? list[i].first : nullptr;
@@ -651,8 +663,7 @@ WARPWRIGHT_API cudaError_t cudaGraphDestroyNode(cudaGraphNode_t handle) {
     while (!node->depends_on.empty()) unlink(*node->depends_on.back(), *node);
     while (!node->dependents.empty()) unlink(*node, *node->dependents.back());
     if (node->child != nullptr) drop_graph(rt, *node->child);
-    graph.nodes.erase(std::remove(graph.nodes.begin(), graph.nodes.end(), node),
-                      graph.nodes.end());
+    graph.nodes.erase(std::remove(graph.nodes.begin(), graph.nodes.end(), node), graph.nodes.end());
     rt.nodes.remove(handle);
     return cudaSuccess;
   });

@@ -30,17 +30,17 @@ struct graph_node {
   cudaGraphNode_t handle = nullptr;
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   graph_state* owner = nullptr;
-  std::shared_ptr<const work> what;       // null: empty and child graph nodes
+  std::shared_ptr<const work> what;  // null: empty and child graph nodes
   std::vector<graph_node*> depends_on;
   std::vector<graph_node*> dependents;
   std::shared_ptr<graph_state> child;
-  cudaEvent_t event_handle = nullptr;     // event record and wait nodes
+  cudaEvent_t event_handle = nullptr;  // event record and wait nodes
   std::shared_ptr<event_state> event;
-  std::shared_ptr<graph_memory> memory;   // alloc and free nodes
+  std::shared_ptr<graph_memory> memory;  // alloc and free nodes
   cudaMemAllocNodeParams alloc_params = {};
-  void* freed_pointer = nullptr;          // free nodes
+  void* freed_pointer = nullptr;  // free nodes
   cudaGraphNode_t cloned_from = nullptr;
-  std::size_t index = 0;                  // scratch for walks over the graph
+  std::size_t index = 0;  // scratch for walks over the graph
 };
 
 struct graph_state {
@@ -69,8 +69,8 @@ struct capture_session {
 struct exec_node {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   std::shared_ptr<const work> what;
-  std::vector<std::size_t> depends_on;   // indices in creation order
-  std::vector<exec_node> child;          // child graph nodes
+  std::vector<std::size_t> depends_on;  // indices in creation order
+  std::vector<exec_node> child;         // child graph nodes
   std::vector<std::size_t> child_order;
   cudaEvent_t event_handle = nullptr;
   std::shared_ptr<event_state> event;
@@ -82,8 +82,8 @@ struct exec_node {
 struct launch_plan;
 
 struct exec_state {
-  std::vector<exec_node> nodes;      // in creation order
-  std::vector<std::size_t> order;    // to run them in
+  std::vector<exec_node> nodes;    // in creation order
+  std::vector<std::size_t> order;  // to run them in
   unsigned long long flags = 0;
   std::shared_ptr<milestone> last_launch;
   std::shared_ptr<const launch_plan> plan;  // null after a change

@@ -42,7 +42,9 @@ class launch_work final : public work {
     std::size_t next_mark = 0;
     for (const launch_plan::step& step : plan_->steps) {
       switch (step.what) {
-        case launch_plan::step::action::run: step.job->run(); break;
+        case launch_plan::step::action::run:
+          step.job->run();
+          break;
         case launch_plan::step::action::record: {
           milestone& mark = *marks_[next_mark++];
           release(&mark.token);
@@ -130,13 +132,18 @@ void flatten(const std::vector<exec_node>& nodes, const std::vector<std::size_t>
     const exec_node& node = nodes[i];
     if (!node.enabled) continue;
     switch (node.type) {
-      case cudaGraphNodeTypeGraph: flatten(node.child, node.child_order, plan); break;
-      case cudaGraphNodeTypeEmpty: break;
+      case cudaGraphNodeTypeGraph:
+        flatten(node.child, node.child_order, plan);
+        break;
+      case cudaGraphNodeTypeEmpty:
+        break;
       case cudaGraphNodeTypeEventRecord:
         plan.steps.push_back({action::record, nullptr, nullptr});
         plan.recorded.push_back(node.event);
         break;
-      case cudaGraphNodeTypeWaitEvent: plan.awaited.push_back(node.event); break;
+      case cudaGraphNodeTypeWaitEvent:
+        plan.awaited.push_back(node.event);
+        break;
       case cudaGraphNodeTypeMemAlloc:
         plan.steps.push_back({action::allocate, nullptr, node.memory});
         plan.allocated.push_back(node.memory);
@@ -145,7 +152,9 @@ void flatten(const std::vector<exec_node>& nodes, const std::vector<std::size_t>
         plan.steps.push_back({action::free, nullptr, node.memory});
         plan.freed.push_back(node.memory);
         break;
-      default: plan.steps.push_back({action::run, node.what, nullptr}); break;
+      default:
+        plan.steps.push_back({action::run, node.what, nullptr});
+        break;
     }
   }
 }
@@ -248,8 +257,8 @@ cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
     event->capture.reset();
     marks.push_back(std::move(mark));
   }
-  exec->last_launch = enqueue(
-      rt, stream, std::make_shared<launch_work>(rt, plan, std::move(marks)), std::move(waits));
+  exec->last_launch = enqueue(rt, stream, std::make_shared<launch_work>(rt, plan, std::move(marks)),
+                              std::move(waits));
   for (const auto& memory : plan->allocated) memory->last_use = exec->last_launch;
   return cudaSuccess;
 }
@@ -277,8 +286,8 @@ difference compare_work(const exec_node& old_node, const graph_node& node) {
     const fill_shape& a = static_cast<const fill_work&>(*old_node.what).shape();
     const fill_shape& b = static_cast<const fill_work&>(*node.what).shape();
     const bool line = a.height == 1 && b.height == 1;
-    const bool same_extent = a.width == b.width && a.height == b.height &&
-                             a.element_bytes == b.element_bytes;
+    const bool same_extent =
+        a.width == b.width && a.height == b.height && a.element_bytes == b.element_bytes;
     if (!line && !same_extent) return changed;
   } else if (node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree) {
     if (old_node.memory != node.memory) {
@@ -358,7 +367,8 @@ cudaError_t change_node(call_site& site, cudaGraphExec_t handle, cudaGraphNode_t
 }
 
 // Puts new work into a node if an update to it would be allowed.
-cudaError_t replace_work(exec_node& node, cudaGraphNodeType type, std::shared_ptr<const work> what) {
+cudaError_t replace_work(exec_node& node, cudaGraphNodeType type,
+                         std::shared_ptr<const work> what) {
   if (node.type != type) return cudaErrorInvalidValue;
   graph_node wanted;
   wanted.type = type;
@@ -442,7 +452,7 @@ cudaError_t graph_upload(null_stream null_means, cudaGraphExec_t handle,
 }  // namespace
 
 WARPWRIGHT_STREAM_API(cudaGraphInstantiateWithParams, _ptsz, instantiate_with_params,
-                      (cudaGraphExec_t* exec, cudaGraph_t graph,
+                      (cudaGraphExec_t * exec, cudaGraph_t graph,
                        cudaGraphInstantiateParams* parameters),
                       (exec, graph, parameters))
 WARPWRIGHT_STREAM_API(cudaGraphLaunch, _ptsz, graph_launch,

@@ -85,8 +85,8 @@ void trim_graph_memory(runtime& rt, device_state& device) {
   for (const auto& [base, weak] : rt.graph_memories) {
     const auto memory = weak.lock();
     if (memory == nullptr || memory->device != &device || memory->live) continue;
-    const bool in_flight = memory->last_use != nullptr &&
-                           !memory->last_use->done.load(std::memory_order_relaxed);
+    const bool in_flight =
+        memory->last_use != nullptr && !memory->last_use->done.load(std::memory_order_relaxed);
     if (!in_flight) memory->uncharge();
   }
 }
@@ -123,8 +123,7 @@ cudaError_t capture_free(runtime& rt, stream_state& stream, void* pointer) {
     if (node->freed_pointer == pointer) return cudaErrorInvalidValue;
   }
   graph_node* node = nullptr;
-  if (const cudaError_t code =
-          capture_node(rt, stream, cudaGraphNodeTypeMemFree, nullptr, &node)) {
+  if (const cudaError_t code = capture_node(rt, stream, cudaGraphNodeTypeMemFree, nullptr, &node)) {
     return code;
   }
   node->memory = std::move(memory);
@@ -167,13 +166,20 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetGraphMemAttribute(int ordinal,
     if (value == nullptr) return cudaErrorInvalidValue;
     auto* const place = static_cast<std::uint64_t*>(value);
     switch (which) {
-      case cudaGraphMemAttrUsedMemCurrent: *place = device.graph_used; return cudaSuccess;
-      case cudaGraphMemAttrUsedMemHigh: *place = device.graph_used_high; return cudaSuccess;
-      case cudaGraphMemAttrReservedMemCurrent: *place = device.graph_reserved; return cudaSuccess;
+      case cudaGraphMemAttrUsedMemCurrent:
+        *place = device.graph_used;
+        return cudaSuccess;
+      case cudaGraphMemAttrUsedMemHigh:
+        *place = device.graph_used_high;
+        return cudaSuccess;
+      case cudaGraphMemAttrReservedMemCurrent:
+        *place = device.graph_reserved;
+        return cudaSuccess;
       case cudaGraphMemAttrReservedMemHigh:
         *place = device.graph_reserved_high;
         return cudaSuccess;
-      default: return cudaErrorInvalidValue;
+      default:
+        return cudaErrorInvalidValue;
     }
   });
 }
@@ -187,11 +193,14 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetGraphMemAttribute(int ordinal,
       return cudaErrorInvalidValue;  // high watermarks can only be reset
     }
     switch (which) {
-      case cudaGraphMemAttrUsedMemHigh: device.graph_used_high = device.graph_used; break;
+      case cudaGraphMemAttrUsedMemHigh:
+        device.graph_used_high = device.graph_used;
+        break;
       case cudaGraphMemAttrReservedMemHigh:
         device.graph_reserved_high = device.graph_reserved;
         break;
-      default: return cudaErrorInvalidValue;
+      default:
+        return cudaErrorInvalidValue;
     }
     return cudaSuccess;
   });

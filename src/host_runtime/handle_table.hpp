@@ -16,7 +16,8 @@ namespace warpwright::host {
 template <class Handle, class Object>
 class handle_table {
  public:
-  /// `family` makes handles of different kinds differ, so that an event is never taken for a stream.
+  /// `family` makes handles of different kinds differ, so that an event is never taken for a
+  /// stream.
   explicit handle_table(std::uint64_t family) : next_((family << 40) + 0x100) {}
 
   Handle add(std::shared_ptr<Object> object) {

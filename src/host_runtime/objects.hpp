@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime is made of. All of it is guarded by the runtime's lock, but for what says otherwise.
+// What the runtime is made of. All of it is guarded by the runtime's lock, but for what says
+// otherwise.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -40,13 +41,15 @@ class work {
  public:
   virtual ~work() = default;
   virtual void run() const = 0;
+  /// Book-keeping that others wait for is done even where a device takes no work any more.
+  virtual bool runs_when_poisoned() const noexcept { return false; }
 };
 
 /// One entry of a stream's queue.
 struct operation : milestone {
   std::shared_ptr<const work> what;  // null: a marker
   std::vector<std::shared_ptr<milestone>> waits;
-  char enqueued = 0;                 // token: the host released it, the worker acquires it
+  char enqueued = 0;  // token: the host released it, the worker acquires it
 };
 
 /// An in-order queue and the worker thread that runs it, started by the first operation.
@@ -68,8 +71,8 @@ struct stream_state {
   std::atomic<bool> has_work{false};  // hint for the worker's short spin
   bool closing = false;               // the worker leaves when the queue is empty
 
-  std::shared_ptr<capture_session> capture;  // while the stream takes part in one
-  std::vector<graph_node*> capture_tail;     // what the next captured node depends on
+  std::shared_ptr<capture_session> capture;           // while the stream takes part in one
+  std::vector<graph_node*> capture_tail;              // what the next captured node depends on
   std::vector<cudaGraphNode_t> capture_tail_handles;  // what cudaStreamGetCaptureInfo handed out
   std::vector<cudaGraphEdgeData> capture_tail_edges;
 
@@ -81,9 +84,9 @@ struct stream_state {
 struct event_state {
   unsigned flags = 0;
   device_state* device = nullptr;
-  std::shared_ptr<milestone> record;         // null: never recorded
-  bool captured = false;                     // last recorded inside a capture
-  std::weak_ptr<capture_session> capture;    // that capture, while it lasts
+  std::shared_ptr<milestone> record;       // null: never recorded
+  bool captured = false;                   // last recorded inside a capture
+  std::weak_ptr<capture_session> capture;  // that capture, while it lasts
   std::vector<graph_node*> capture_nodes;
 };
 
@@ -96,12 +99,12 @@ struct allocation {
   std::size_t bytes = 0;         // what the user asked for
   std::size_t mapped_bytes = 0;  // whole pages behind it
   device_state* device = nullptr;
-  unsigned flags = 0;            // cudaHostAlloc*, cudaHostRegister*, cudaMemAttach*
+  unsigned flags = 0;  // cudaHostAlloc*, cudaHostRegister*, cudaMemAttach*
   std::shared_ptr<pool_state> pool;
-  bool free_queued = false;      // cudaFreeAsync was called, the stream has not come to it
+  bool free_queued = false;  // cudaFreeAsync was called, the stream has not come to it
   std::uint64_t free_stream = 0;
-  bool accessible = true;        // of mapped memory: after cuMemSetAccess
-  bool graph_live = true;        // of graph memory: between its allocation and its free
+  bool accessible = true;  // of mapped memory: after cuMemSetAccess
+  bool graph_live = true;  // of graph memory: between its allocation and its free
   std::uint64_t id = 0;
 
   bool on_device() const noexcept {
@@ -146,10 +149,12 @@ struct device_state {
   std::atomic<int> sticky{0};  // cudaError_t; 0: healthy
   std::shared_ptr<stream_state> legacy;
   std::vector<std::shared_ptr<stream_state>> streams;  // all but legacy, until drained
+  char drained = 0;           // token: released by streams that are gone, for device-wide waits
+  char drained_blocking = 0;  // token: the same of blocking streams, for the legacy stream
   std::shared_ptr<pool_state> default_pool;
   std::shared_ptr<pool_state> current_pool;
-  std::vector<bool> peers;                 // [other]: cudaDeviceEnablePeerAccess was called here
-  std::map<int, std::size_t> limits;       // cudaLimit -> value
+  std::vector<bool> peers;            // [other]: cudaDeviceEnablePeerAccess was called here
+  std::map<int, std::size_t> limits;  // cudaLimit -> value
   unsigned device_flags = 0;
   std::uint64_t graph_used = 0, graph_used_high = 0;
   std::uint64_t graph_reserved = 0, graph_reserved_high = 0;

@@ -112,7 +112,8 @@ WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAt
       case cudaFuncAttributeNonPortableClusterSizeAllowed:
         attributes.nonPortableClusterSizeAllowed = value;
         return cudaSuccess;
-      default: return cudaErrorInvalidValue;
+      default:
+        return cudaErrorInvalidValue;
     }
   });
 }

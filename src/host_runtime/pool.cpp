@@ -67,6 +67,8 @@ bool take_queued_free(runtime& rt, const pool_state& pool, const stream_state& s
     entry.base = base;
     entry.mapped_bytes = old.mapped_bytes;
     entry.pool = old.pool;
+    // Work before the free may still use the old length.
+    fence(base, (std::max)(old.bytes, bytes), old.mapped_bytes);
     return true;
   }
   return false;
@@ -110,6 +112,7 @@ cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_
 class free_work final : public work {
  public:
   free_work(runtime& rt, std::uintptr_t base, std::uint64_t id) : rt_(rt), base_(base), id_(id) {}
+  bool runs_when_poisoned() const noexcept override { return true; }
   void run() const override {
     runtime_lock lock(rt_.mutex);
     --rt_.queued_frees;
@@ -187,21 +190,31 @@ cudaError_t malloc_from_pool(null_stream null_means, void** pointer, std::size_t
 
 std::uint64_t* statistic(pool_state& pool, cudaMemPoolAttr which) {
   switch (which) {
-    case cudaMemPoolAttrReleaseThreshold: return &pool.release_threshold;
-    case cudaMemPoolAttrReservedMemCurrent: return &pool.reserved;
-    case cudaMemPoolAttrReservedMemHigh: return &pool.reserved_high;
-    case cudaMemPoolAttrUsedMemCurrent: return &pool.used;
-    case cudaMemPoolAttrUsedMemHigh: return &pool.used_high;
-    default: return nullptr;
+    case cudaMemPoolAttrReleaseThreshold:
+      return &pool.release_threshold;
+    case cudaMemPoolAttrReservedMemCurrent:
+      return &pool.reserved;
+    case cudaMemPoolAttrReservedMemHigh:
+      return &pool.reserved_high;
+    case cudaMemPoolAttrUsedMemCurrent:
+      return &pool.used;
+    case cudaMemPoolAttrUsedMemHigh:
+      return &pool.used_high;
+    default:
+      return nullptr;
   }
 }
 
 int* option(pool_state& pool, cudaMemPoolAttr which) {
   switch (which) {
-    case cudaMemPoolReuseFollowEventDependencies: return &pool.reuse_follow_event_dependencies;
-    case cudaMemPoolReuseAllowOpportunistic: return &pool.reuse_opportunistic;
-    case cudaMemPoolReuseAllowInternalDependencies: return &pool.reuse_internal_dependencies;
-    default: return nullptr;
+    case cudaMemPoolReuseFollowEventDependencies:
+      return &pool.reuse_follow_event_dependencies;
+    case cudaMemPoolReuseAllowOpportunistic:
+      return &pool.reuse_opportunistic;
+    case cudaMemPoolReuseAllowInternalDependencies:
+      return &pool.reuse_internal_dependencies;
+    default:
+      return nullptr;
   }
 }
 
@@ -369,7 +382,9 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
     }
     const std::uint64_t number = *static_cast<const std::uint64_t*>(value);
     switch (which) {
-      case cudaMemPoolAttrReleaseThreshold: pool->release_threshold = number; return cudaSuccess;
+      case cudaMemPoolAttrReleaseThreshold:
+        pool->release_threshold = number;
+        return cudaSuccess;
       case cudaMemPoolAttrReservedMemHigh:
         if (number != 0) return cudaErrorInvalidValue;
         pool->reserved_high = pool->reserved;
@@ -378,7 +393,8 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
         if (number != 0) return cudaErrorInvalidValue;
         pool->used_high = pool->used;
         return cudaSuccess;
-      default: return cudaErrorInvalidValue;
+      default:
+        return cudaErrorInvalidValue;
     }
   });
 }

@@ -59,6 +59,7 @@ struct runtime {
   std::array<std::condition_variable, lanes> lane_done;
   std::array<int, lanes> lane_waiting{};
   std::condition_variable worker_left;
+  char workers_token = 0;  // what workers did before they left
 };
 
 /// The one runtime of the process, made at the first call, never destroyed.
@@ -118,13 +119,14 @@ enum class null_stream { legacy, per_thread };
 
 // Defines an API function and its per-thread-default-stream twin over one implementation.
 #define WARPWRIGHT_UNPACK(...) __VA_ARGS__
-#define WARPWRIGHT_STREAM_API(name, suffix, implementation, parameters, arguments)            \
-  WARPWRIGHT_API cudaError_t name parameters {                                                \
+#define WARPWRIGHT_STREAM_API(name, suffix, implementation, parameters, arguments)               \
+  WARPWRIGHT_API cudaError_t name parameters {                                                   \
     return implementation(::warpwright::host::null_stream::legacy, WARPWRIGHT_UNPACK arguments); \
-  }                                                                                           \
-  WARPWRIGHT_API cudaError_t name##suffix parameters;                                         \
-  WARPWRIGHT_API cudaError_t name##suffix parameters {                                        \
-    return implementation(::warpwright::host::null_stream::per_thread, WARPWRIGHT_UNPACK arguments); \
+  }                                                                                              \
+  WARPWRIGHT_API cudaError_t name##suffix parameters;                                            \
+  WARPWRIGHT_API cudaError_t name##suffix parameters {                                           \
+    return implementation(::warpwright::host::null_stream::per_thread,                           \
+                          WARPWRIGHT_UNPACK arguments);                                          \
   }
 
 // ---- devices (device.cpp)
@@ -135,14 +137,15 @@ void make_devices(runtime& rt);
 void forget_device_objects(runtime& rt, device_state& device);
 
 // ---- streams (stream.cpp)
-/// The stream that a handle means here; null when there is none. Default streams are made on demand.
+/// The stream that a handle means here; null when there is none. Default streams are made on
+/// demand.
 std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle, null_stream null_means);
 std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
                                           stream_state::family kind, unsigned flags, int priority);
 void close_stream(runtime& rt, const std::shared_ptr<stream_state>& stream);
 
-/// Appends work to a stream, with the order that the default stream's rules ask for. The stream does
-/// not capture.
+/// Appends work to a stream, with the order that the default stream's rules ask for. The stream
+/// does not capture.
 std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
                                    std::shared_ptr<const work> what,
                                    std::vector<std::shared_ptr<milestone>> waits = {});
@@ -224,9 +227,10 @@ cudaError_t submit(runtime& rt, stream_state& stream, cudaGraphNodeType type,
 
 // ---- leaks, exit (state.cpp)
 std::vector<std::string> describe_leaks(runtime& rt);
-void free_device_allocations(runtime& rt, device_state& device);  // all but mapped and graphs' (memory.cpp)
-void free_everything(runtime& rt);  // host memory (memory.cpp)
-void forget_everything(runtime& rt);  // all objects, after drain_for_reset()
+void free_device_allocations(runtime& rt,
+                             device_state& device);  // all but mapped and graphs' (memory.cpp)
+void free_everything(runtime& rt);                   // host memory (memory.cpp)
+void forget_everything(runtime& rt);                 // all objects, after drain_for_reset()
 void drain_for_reset(runtime& rt, runtime_lock& lock);
 [[noreturn]] void refuse_environment(const char* variable, const char* value, const char* expected);
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -31,8 +32,9 @@ constexpr auto exit_patience = std::chrono::seconds(2);
 
 bool read_size(const char* text, std::size_t& value) {
   char* end = nullptr;
+  errno = 0;
   const unsigned long long parsed = std::strtoull(text, &end, 10);
-  if (end == text || *end != '\0' || *text == '-') return false;
+  if (*text < '0' || *text > '9' || *end != '\0' || errno == ERANGE) return false;
   value = static_cast<std::size_t>(parsed);
   return true;
 }
@@ -115,6 +117,7 @@ void unload() {
     while (rt.workers > 0 && !this_thread.inside_callback &&
            rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
     }
+    acquire(&rt.workers_token);
   }
   if (calls_path != nullptr) write_calls();
   if (!leaks.empty()) {
@@ -148,6 +151,7 @@ runtime& the_runtime() {
 void refuse_environment(const char* variable, const char* value, const char* expected) {
   std::fprintf(stderr, "warpwright host runtime: %s=%s: %s\n", variable, value, expected);
   std::fflush(nullptr);
+  end_all_blind();
   _exit(2);
 }
 
@@ -163,16 +167,28 @@ std::vector<std::string> describe_leaks(runtime& rt) {
     if (entry.free_queued) continue;
     const char* kind = "cudaMalloc";
     switch (entry.kind) {
-      case allocation::family::device: kind = "cudaMalloc"; break;
-      case allocation::family::pool: kind = "cudaMallocAsync"; break;
+      case allocation::family::device:
+        kind = "cudaMalloc";
+        break;
+      case allocation::family::pool:
+        kind = "cudaMallocAsync";
+        break;
       case allocation::family::graph:
         if (!entry.graph_live) continue;
         kind = "graph memory";
         break;
-      case allocation::family::managed: kind = "cudaMallocManaged"; break;
-      case allocation::family::pinned: kind = "cudaHostAlloc"; break;
-      case allocation::family::registered: kind = "cudaHostRegister"; break;
-      case allocation::family::vmm: kind = "cuMemMap"; break;
+      case allocation::family::managed:
+        kind = "cudaMallocManaged";
+        break;
+      case allocation::family::pinned:
+        kind = "cudaHostAlloc";
+        break;
+      case allocation::family::registered:
+        kind = "cudaHostRegister";
+        break;
+      case allocation::family::vmm:
+        kind = "cuMemMap";
+        break;
     }
     char line[160];
     std::snprintf(line, sizeof line, "%s: %zu bytes at %p (allocation %llu)", kind, entry.bytes,
@@ -209,6 +225,7 @@ void drain_for_reset(runtime& rt, runtime_lock& lock) {
   }
   for (std::condition_variable& lane : rt.lane_done) lane.notify_all();
   while (rt.workers > 0) rt.worker_left.wait(lock.native());
+  acquire(&rt.workers_token);
   rt.dropping = false;
 }
 

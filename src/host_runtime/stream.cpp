@@ -66,7 +66,12 @@ class worker {
     if (stopping()) drop_queue();
     if (stream_.queue.empty()) {
       stream_.worker_started = false;
-      if (stream_.closing) forget_stream(stream_);
+      if (stream_.closing) {
+        release(&stream_.device->drained);
+        if (stream_.blocking()) release(&stream_.device->drained_blocking);
+        forget_stream(stream_);
+      }
+      release(&rt_.workers_token);
       --rt_.workers;
       rt_.worker_left.notify_all();
       return nullptr;
@@ -86,7 +91,7 @@ class worker {
   void execute(operation& op) {
     acquire(&op.enqueued);
     for (const auto& point : op.waits) acquire(&point->token);
-    if (!drop_ && op.what != nullptr) op.what->run();
+    if (op.what != nullptr && (!drop_ || op.what->runs_when_poisoned())) op.what->run();
     release(&op.token);
   }
 
@@ -192,8 +197,8 @@ cudaError_t create_stream(runtime& rt, cudaStream_t* handle, unsigned flags, int
   runtime_lock lock(rt.mutex);
   // Priorities outside the range are clamped to it, as CUDA documents.
   const int clamped = (std::max)(-5, (std::min)(0, priority));
-  *handle = rt.streams.add(make_stream(rt, current_device(rt), stream_state::family::created,
-                                       flags, clamped));
+  *handle = rt.streams.add(
+      make_stream(rt, current_device(rt), stream_state::family::created, flags, clamped));
   return cudaSuccess;
 }
 
@@ -216,8 +221,7 @@ std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle,
 }
 
 std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
-                                          stream_state::family kind, unsigned flags,
-                                          int priority) {
+                                          stream_state::family kind, unsigned flags, int priority) {
   auto stream = std::make_shared<stream_state>();
   stream->id = kind == stream_state::family::legacy ? 1 : rt.next_stream++;
   stream->device = &device;
@@ -243,6 +247,16 @@ std::shared_ptr<milestone> pending(const stream_state& stream) {
   return stream.last;
 }
 
+// What work ordered after `stream` waits for. ThreadSanitizer is told of the order also where there
+// is nothing left to wait for.
+static std::shared_ptr<milestone> to_order_after(const stream_state& stream) {
+#if WARPWRIGHT_HOST_TSAN
+  return stream.last;
+#else
+  return pending(stream);
+#endif
+}
+
 std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
                                    std::shared_ptr<const work> what,
                                    std::vector<std::shared_ptr<milestone>> waits) {
@@ -251,12 +265,13 @@ std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
   op->what = std::move(what);
   op->waits = std::move(waits);
   if (stream.kind == stream_state::family::legacy) {
+    acquire(&stream.device->drained_blocking);
     for (const auto& other : stream.device->streams) {
       if (!other->blocking()) continue;
-      if (auto point = pending(*other)) op->waits.push_back(std::move(point));
+      if (auto point = to_order_after(*other)) op->waits.push_back(std::move(point));
     }
   } else if (stream.blocking()) {
-    if (auto point = pending(*stream.device->legacy)) op->waits.push_back(std::move(point));
+    if (auto point = to_order_after(*stream.device->legacy)) op->waits.push_back(std::move(point));
   }
   if (!stream.worker_started) {
     std::shared_ptr<stream_state> self;
@@ -306,6 +321,7 @@ void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device) {
     if (stream->last != nullptr) points.push_back(stream->last);
   }
   for (const auto& point : points) wait_for(rt, lock, point);
+  acquire(&device.drained);
 }
 
 }  // namespace warpwright::host
@@ -320,8 +336,7 @@ WARPWRIGHT_API cudaError_t cudaStreamCreate(cudaStream_t* handle) {
 
 WARPWRIGHT_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
   static call_site site{"cudaStreamCreateWithFlags"};
-  return api(site, needs::device,
-             [&](runtime& rt) { return create_stream(rt, handle, flags, 0); });
+  return api(site, needs::device, [&](runtime& rt) { return create_stream(rt, handle, flags, 0); });
 }
 
 WARPWRIGHT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned flags,
@@ -363,6 +378,7 @@ static cudaError_t stream_synchronize(null_stream null_means, cudaStream_t handl
         if (other->blocking() && other->last != nullptr) points.push_back(other->last);
       }
       for (const auto& point : points) wait_for(rt, lock, point);
+      acquire(&stream->device->drained_blocking);
     } else if (stream->last != nullptr) {
       wait_for(rt, lock, std::shared_ptr<milestone>(stream->last));
     }
@@ -404,8 +420,8 @@ enum class while_capturing { answers, refuses_broken, breaks };
 
 // The calls that only read something off a stream.
 template <class Read>
-cudaError_t read_stream(call_site& site, null_stream null_means, cudaStream_t handle, bool has_place,
-                        while_capturing manner, Read&& read) {
+cudaError_t read_stream(call_site& site, null_stream null_means, cudaStream_t handle,
+                        bool has_place, while_capturing manner, Read&& read) {
   return api(site, needs::device, [&](runtime& rt) {
     if (!has_place) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
@@ -431,21 +447,20 @@ cudaError_t get_flags(null_stream null_means, cudaStream_t handle, unsigned* fla
 
 cudaError_t get_priority(null_stream null_means, cudaStream_t handle, int* priority) {
   static call_site site{"cudaStreamGetPriority"};
-  return read_stream(site, null_means, handle, priority != nullptr,
-                     while_capturing::refuses_broken,
+  return read_stream(site, null_means, handle, priority != nullptr, while_capturing::refuses_broken,
                      [priority](const stream_state& stream) { *priority = stream.priority; });
 }
 
 cudaError_t get_id(null_stream null_means, cudaStream_t handle, unsigned long long* id) {
   static call_site site{"cudaStreamGetId"};
-  return read_stream(
-      site, null_means, handle, id != nullptr, while_capturing::breaks,
-      [id](const stream_state& stream) {
-        // Default streams exist once a device: their ids differ by device.
-        *id = stream.kind == stream_state::family::legacy
-                  ? (static_cast<unsigned long long>(stream.device->ordinal) << 48) + 1
-                  : stream.id;
-      });
+  return read_stream(site, null_means, handle, id != nullptr, while_capturing::breaks,
+                     [id](const stream_state& stream) {
+                       // Default streams exist once a device: their ids differ by device.
+                       *id =
+                           stream.kind == stream_state::family::legacy
+                               ? (static_cast<unsigned long long>(stream.device->ordinal) << 48) + 1
+                               : stream.id;
+                     });
 }
 
 cudaError_t get_device(null_stream null_means, cudaStream_t handle, int* device) {
@@ -474,8 +489,8 @@ class callback_work final : public work {
   const device_state& device_;
 };
 
-cudaError_t add_callback(null_stream null_means, cudaStream_t handle,
-                         cudaStreamCallback_t function, void* data, unsigned flags) {
+cudaError_t add_callback(null_stream null_means, cudaStream_t handle, cudaStreamCallback_t function,
+                         void* data, unsigned flags) {
   static call_site site{"cudaStreamAddCallback"};
   return api(site, needs::device, [&](runtime& rt) {
     if (function == nullptr || flags != 0) return cudaErrorInvalidValue;

@@ -68,7 +68,15 @@ inline void begin_blind() noexcept {}
 inline void end_blind() noexcept {}
 #endif
 
-/// While one lives, ThreadSanitizer neither checks this thread's accesses nor learns order from them.
+/// Before an exit from inside of a race_blind.
+inline void end_all_blind() noexcept {
+#if WARPWRIGHT_HOST_TSAN
+  while (blind_depth > 0) end_blind();
+#endif
+}
+
+/// While one lives, ThreadSanitizer neither checks this thread's accesses nor learns order from
+/// them.
 class race_blind {
  public:
   race_blind() noexcept { begin_blind(); }

@@ -33,8 +33,9 @@ void reset_host_runtime(const host_runtime_options& options) {
   }
   if (options.profile.multiprocessor_count <= 0 ||
       (options.memory_bytes == 0 && options.profile.memory_bytes == 0)) {
-    throw std::invalid_argument("reset_host_runtime: the profile is empty; start from "
-                                "device_profile::named(\"H100\")");
+    throw std::invalid_argument(
+        "reset_host_runtime: the profile is empty; start from "
+        "device_profile::named(\"H100\")");
   }
   host::runtime& rt = host::the_runtime();
   {

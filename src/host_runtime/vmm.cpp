@@ -29,7 +29,7 @@ struct physical {
   std::size_t bytes = 0;
   std::size_t offset = 0;  // in the device's file
   CUmemAllocationProp properties = {};
-  unsigned handles = 1;    // cuMemCreate and cuMemRetainAllocationHandle
+  unsigned handles = 1;  // cuMemCreate and cuMemRetainAllocationHandle
   unsigned mappings = 0;
 };
 
@@ -274,9 +274,9 @@ CUresult mem_map(CUdeviceptr pointer, size_t bytes, size_t offset,
       if (before->first + before->second.bytes > pointer) return CUDA_ERROR_INVALID_VALUE;
     }
     const int descriptor = vmm().files[memory->second.device].descriptor;
-    void* const at = mmap(reinterpret_cast<void*>(pointer), bytes, PROT_NONE,
-                          MAP_SHARED | MAP_FIXED, descriptor,
-                          static_cast<off_t>(memory->second.offset + offset));
+    void* const at =
+        mmap(reinterpret_cast<void*>(pointer), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, descriptor,
+             static_cast<off_t>(memory->second.offset + offset));
     if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     ++memory->second.mappings;
     mapping entry;
@@ -550,7 +550,8 @@ cudaError_t look_up(const char* name, void** function, unsigned long long flags,
   }
   *function = find_entry_point(name);
   if (status != nullptr) {
-    *status = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    *status =
+        *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   }
   return cudaSuccess;
 }

@@ -67,7 +67,7 @@ struct fill_shape {
   unsigned element_bytes = 1;  // 1, 2 or 4
   std::size_t width = 0;       // elements a row
   std::size_t height = 1;
-  std::size_t pitch = 0;       // bytes
+  std::size_t pitch = 0;  // bytes
 };
 
 class fill_work final : public work {

@@ -51,7 +51,7 @@ TEST_CASE("wrong arguments to device queries") {
   int value = 0;
   ANSWERS(cudaGetDeviceProperties(&properties, 1 << 20), cudaErrorInvalidDevice);
   ANSWERS(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 1 << 20), cudaErrorInvalidDevice);
-  volatile int no_attribute = 100000;  // not a constant: compilers refuse to convert one
+  constexpr int no_attribute = 255;  // the largest value that the enumeration can hold
   ANSWERS(cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(no_attribute), 0),
           cudaErrorInvalidValue);
   ANSWERS(cudaDeviceGetAttribute(nullptr, cudaDevAttrWarpSize, 0), cudaErrorInvalidValue);

@@ -1,0 +1,362 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program that the tests start to see how a process ends: one situation an argument.
+#include <cuda_runtime_api.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <warpwright/core/launch.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <thread>
+
+namespace {
+
+namespace ww = warpwright;
+
+constexpr int wrong = 99;  // a step of the situation itself went wrong
+
+#define NEED(condition)                                                               \
+  do {                                                                                \
+    if (!(condition)) {                                                               \
+      std::fprintf(stderr, "child.cpp:%d: %s does not hold\n", __LINE__, #condition); \
+      std::_Exit(wrong);                                                              \
+    }                                                                                 \
+  } while (false)
+
+struct write_index {
+  std::uint32_t* x;
+  void operator()(std::uint64_t i) const { x[i] = static_cast<std::uint32_t>(i); }
+};
+
+void CUDART_CB doze(void*) { usleep(20000); }
+void CUDART_CB stay(void*) {
+  for (;;) pause();
+}
+void CUDART_CB leave(void*) { std::exit(5); }
+void CUDART_CB touch(void* p) { *static_cast<volatile int*>(p) = 1; }
+
+std::uint32_t* device_array(std::size_t size) {
+  void* p = nullptr;
+  NEED(cudaMalloc(&p, size * sizeof(std::uint32_t)) == cudaSuccess);
+  return static_cast<std::uint32_t*>(p);
+}
+
+cudaStream_t new_stream() {
+  cudaStream_t s = nullptr;
+  NEED(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+  return s;
+}
+
+// ---- what the environment does
+
+int clean() {
+  std::uint32_t* const p = device_array(100);
+  cudaStream_t const s = new_stream();
+  ww::for_each_index(ww::stream_ref{s}, 100, write_index{p});
+  NEED(cudaStreamDestroy(s) == cudaSuccess);
+  NEED(cudaFree(p) == cudaSuccess);
+  return 0;
+}
+
+int leak() {
+  device_array(250);
+  new_stream();
+  cudaEvent_t event = nullptr;
+  NEED(cudaEventCreate(&event) == cudaSuccess);
+  return 0;
+}
+
+// A free that the stream has not come to at the end is a free all the same.
+int free_at_the_end() {
+  cudaStream_t const s = cudaStreamLegacy;
+  void* p = nullptr;
+  NEED(cudaMallocAsync(&p, 1000, s) == cudaSuccess);
+  NEED(cudaLaunchHostFunc(s, doze, nullptr) == cudaSuccess);
+  NEED(cudaFreeAsync(p, s) == cudaSuccess);
+  return 0;
+}
+
+int calls() {
+  void* p = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    NEED(cudaMalloc(&p, 16) == cudaSuccess);
+    NEED(cudaFree(p) == cudaSuccess);
+  }
+  NEED(cudaFree(&p) == cudaErrorInvalidValue);
+  NEED(cudaDeviceSynchronize() == cudaSuccess);
+  return 0;
+}
+
+// Says what the devices are, and how three allocations fare.
+int describe() {
+  int count = 0;
+  static_cast<void>(cudaGetDeviceCount(&count));
+  std::printf("devices %d\n", count);
+  for (int device = 0; device < count; ++device) {
+    cudaDeviceProp properties{};
+    NEED(cudaGetDeviceProperties(&properties, device) == cudaSuccess);
+    std::printf("%s, %zu bytes\n", properties.name, properties.totalGlobalMem);
+  }
+  for (int i = 0; i < 3; ++i) {
+    void* p = nullptr;
+    std::printf("%s\n", cudaGetErrorName(cudaMalloc(&p, 1000)));
+    if (p != nullptr) cudaFree(p);
+  }
+  return 0;
+}
+
+// ---- how a process ends
+
+int work_queued() {
+  cudaStream_t const s = new_stream();
+  std::uint32_t* const p = device_array(1000);
+  for (int i = 0; i < 50; ++i) {
+    NEED(cudaLaunchHostFunc(s, doze, nullptr) == cudaSuccess);
+    ww::for_each_index(ww::stream_ref{s}, 1000, write_index{p});
+  }
+  return 3;
+}
+
+int work_stuck() {
+  cudaStream_t const s = new_stream();
+  std::uint32_t* const p = device_array(1000);
+  NEED(cudaLaunchHostFunc(s, stay, nullptr) == cudaSuccess);
+  ww::for_each_index(ww::stream_ref{s}, 1000, write_index{p});
+  return 3;
+}
+
+int streams_left() {
+  std::uint32_t* const p = device_array(1000);
+  cudaEvent_t event = nullptr;
+  NEED(cudaEventCreate(&event) == cudaSuccess);
+  for (int i = 0; i < 50; ++i) {
+    cudaStream_t const s = new_stream();
+    NEED(cudaStreamWaitEvent(s, event, 0) == cudaSuccess);
+    ww::for_each_index(ww::stream_ref{s}, 1000, write_index{p});
+    NEED(cudaEventRecord(event, s) == cudaSuccess);
+  }
+  return 3;
+}
+
+struct frees_at_the_end {
+  const char* name;
+  void* memory = nullptr;
+  cudaStream_t stream = nullptr;
+  ~frees_at_the_end() {
+    if (memory == nullptr) return;
+    cudaError_t const waited = cudaStreamSynchronize(stream);
+    cudaError_t const freed = cudaFree(memory);
+    cudaError_t const destroyed = cudaStreamDestroy(stream);
+    std::printf("%s: %s %s %s\n", name, cudaGetErrorName(waited), cudaGetErrorName(freed),
+                cudaGetErrorName(destroyed));
+    std::fflush(stdout);
+  }
+};
+
+frees_at_the_end made_before_the_runtime{"before"};
+
+int static_destructors() {
+  made_before_the_runtime.memory = device_array(10);
+  made_before_the_runtime.stream = new_stream();
+  static frees_at_the_end made_after{"after"};
+  made_after.memory = device_array(10);
+  made_after.stream = new_stream();
+  NEED(cudaLaunchHostFunc(made_after.stream, doze, nullptr) == cudaSuccess);
+  return 3;
+}
+
+// The runtime does not live on in a forked child; the parent goes on.
+int fork_after_use() {
+  cudaStream_t const s = new_stream();
+  std::uint32_t* const p = device_array(100);
+  NEED(cudaLaunchHostFunc(s, doze, nullptr) == cudaSuccess);
+  pid_t const child = fork();
+  NEED(child >= 0);
+  if (child == 0) {
+    void* q = nullptr;
+    NEED(cudaMalloc(&q, 16) == cudaErrorInitializationError);
+    NEED(cudaStreamSynchronize(s) == cudaErrorInitializationError);
+    NEED(cudaFree(p) == cudaErrorInitializationError);
+    std::exit(4);
+  }
+  int status = 0;
+  NEED(waitpid(child, &status, 0) == child);
+  NEED(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+  ww::for_each_index(ww::stream_ref{s}, 100, write_index{p});
+  NEED(cudaStreamSynchronize(s) == cudaSuccess);
+  NEED(cudaFree(p) == cudaSuccess);
+  return 3;
+}
+
+int fork_before_use() {
+  pid_t const child = fork();
+  NEED(child >= 0);
+  std::uint32_t* const p = device_array(100);
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, 100, write_index{p});
+  std::uint32_t last = 0;
+  NEED(cudaMemcpy(&last, p + 99, sizeof last, cudaMemcpyDeviceToHost) == cudaSuccess);
+  NEED(last == 99);
+  if (child == 0) std::exit(4);
+  int status = 0;
+  NEED(waitpid(child, &status, 0) == child);
+  NEED(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+  return 3;
+}
+
+int exit_in_host_function() {
+  cudaStream_t const s = new_stream();
+  NEED(cudaLaunchHostFunc(s, leave, nullptr) == cudaSuccess);
+  static_cast<void>(cudaLaunchHostFunc(s, doze, nullptr));  // refused when the exit came first
+  static_cast<void>(cudaStreamSynchronize(s));
+  for (;;) pause();  // the host function ends the process
+}
+
+int exit_beside_a_waiting_thread() {
+  cudaStream_t const s = new_stream();
+  NEED(cudaLaunchHostFunc(s, stay, nullptr) == cudaSuccess);
+  std::thread([s] { static_cast<void>(cudaStreamSynchronize(s)); }).detach();
+  usleep(50000);
+  return 3;
+}
+
+// A thread's default stream goes with the thread; what is in it is done first.
+int threads_end() {
+  constexpr std::size_t threads = 20;
+  std::uint32_t* const all = device_array(threads * 1000);
+  for (std::size_t i = 0; i < threads; ++i) {
+    std::thread([p = all + i * 1000] {
+      NEED(cudaLaunchHostFunc(cudaStreamPerThread, doze, nullptr) == cudaSuccess);
+      ww::for_each_index(ww::stream_ref{cudaStreamPerThread}, 1000, write_index{p});
+    }).join();
+  }
+  NEED(cudaDeviceSynchronize() == cudaSuccess);
+  for (std::size_t i = 0; i < threads; ++i) {
+    std::uint32_t last = 0;
+    NEED(cudaMemcpy(&last, all + i * 1000 + 999, sizeof last, cudaMemcpyDeviceToHost) ==
+         cudaSuccess);
+    NEED(last == 999);
+  }
+  return 3;
+}
+
+// ---- memory that host code may not touch
+
+int read_device_memory() {
+  std::uint32_t* const p = device_array(100);
+  NEED(cudaMemset(p, 0, 400) == cudaSuccess);
+  NEED(cudaDeviceSynchronize() == cudaSuccess);
+  return static_cast<int>(*static_cast<volatile std::uint32_t*>(p));
+}
+
+int write_device_memory() {
+  *static_cast<volatile std::uint32_t*>(device_array(100)) = 1;
+  return 0;
+}
+
+int read_pool_memory() {
+  void* p = nullptr;
+  NEED(cudaMallocAsync(&p, 400, cudaStreamLegacy) == cudaSuccess);
+  NEED(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
+  return *static_cast<volatile int*>(p) == 1;
+}
+
+int touch_in_host_function() {
+  NEED(cudaLaunchHostFunc(cudaStreamLegacy, touch, device_array(100)) == cudaSuccess);
+  NEED(cudaDeviceSynchronize() == cudaSuccess);
+  return 0;
+}
+
+int touch_in_another_thread() {
+  std::uint32_t* const p = device_array(100);
+  std::thread([p] { touch(p); }).join();
+  return 0;
+}
+
+int use_after_free_in_kernel() {
+  std::uint32_t* const p = device_array(100);
+  NEED(cudaFree(p) == cudaSuccess);
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, 100, write_index{p});
+  static_cast<void>(cudaDeviceSynchronize());
+  return 0;
+}
+
+int use_after_free_on_host() {
+  std::uint32_t* const p = device_array(100);
+  NEED(cudaFree(p) == cudaSuccess);
+  touch(p);
+  return 0;
+}
+
+int beyond_the_page() {
+  std::uint32_t* const p = device_array(1024);  // one page
+  device_array(1024);                           // a neighbour
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, 1025, write_index{p});
+  static_cast<void>(cudaDeviceSynchronize());
+  return 0;
+}
+
+// Kernels, copies, and memory that both sides may use.
+int permitted() {
+  std::uint32_t* const p = device_array(100);
+  std::uint32_t values[100] = {};
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, 100, write_index{p});
+  NEED(cudaMemcpy(values, p, sizeof values, cudaMemcpyDeviceToHost) == cudaSuccess);
+  NEED(values[99] == 99);
+  void* pinned = nullptr;
+  void* managed = nullptr;
+  NEED(cudaMallocHost(&pinned, 400) == cudaSuccess);
+  NEED(cudaMallocManaged(&managed, 400, cudaMemAttachGlobal) == cudaSuccess);
+  touch(pinned);
+  touch(managed);
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, 100,
+                     write_index{static_cast<std::uint32_t*>(managed)});
+  NEED(cudaDeviceSynchronize() == cudaSuccess);
+  NEED(static_cast<std::uint32_t*>(managed)[99] == 99);
+  return 0;
+}
+
+struct situation {
+  const char* name;
+  int (*run)();
+};
+
+constexpr situation situations[] = {
+    {"clean", clean},
+    {"leak", leak},
+    {"free_at_the_end", free_at_the_end},
+    {"calls", calls},
+    {"describe", describe},
+    {"work_queued", work_queued},
+    {"work_stuck", work_stuck},
+    {"streams_left", streams_left},
+    {"static_destructors", static_destructors},
+    {"fork_after_use", fork_after_use},
+    {"fork_before_use", fork_before_use},
+    {"exit_in_host_function", exit_in_host_function},
+    {"exit_beside_a_waiting_thread", exit_beside_a_waiting_thread},
+    {"threads_end", threads_end},
+    {"read_device_memory", read_device_memory},
+    {"write_device_memory", write_device_memory},
+    {"read_pool_memory", read_pool_memory},
+    {"touch_in_host_function", touch_in_host_function},
+    {"touch_in_another_thread", touch_in_another_thread},
+    {"use_after_free_in_kernel", use_after_free_in_kernel},
+    {"use_after_free_on_host", use_after_free_on_host},
+    {"beyond_the_page", beyond_the_page},
+    {"permitted", permitted},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (situation const& each : situations) {
+    if (argc == 2 && std::strcmp(argv[1], each.name) == 0) return each.run();
+  }
+  std::fprintf(stderr, "child: no such situation\n");
+  return wrong;
+}

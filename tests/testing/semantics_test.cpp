@@ -1,0 +1,322 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host runtime promises beyond what can be asserted on a GPU: who waits for whom, to the
+// last byte.
+#include <warpwright/core/launch.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace {
+
+namespace ww = warpwright;
+
+/// Holds a stream up until it is opened.
+class gate {
+ public:
+  explicit gate(cudaStream_t stream) {
+    REQUIRE(cudaLaunchHostFunc(
+                stream,
+                [](void* raw) {
+                  while (!static_cast<std::atomic<bool>*>(raw)->load()) std::this_thread::yield();
+                },
+                &open_) == cudaSuccess);
+  }
+  ~gate() {
+    open();
+    cudaDeviceSynchronize();
+  }
+  gate(gate const&) = delete;
+  gate& operator=(gate const&) = delete;
+  void open() { open_.store(true); }
+
+ private:
+  std::atomic<bool> open_{false};
+};
+
+struct fill {
+  std::uint32_t* x;
+  std::uint32_t value;
+  void operator()(std::uint64_t i) const { x[i] = value; }
+};
+
+struct add_one_from {
+  std::uint32_t* to;
+  std::uint32_t const* from;
+  void operator()(std::uint64_t i) const { to[i] = from[i] + 1; }
+};
+
+constexpr std::size_t count = 1000;
+
+std::uint32_t* device_array() {
+  void* p = nullptr;
+  REQUIRE(cudaMalloc(&p, count * sizeof(std::uint32_t)) == cudaSuccess);
+  return static_cast<std::uint32_t*>(p);
+}
+
+// Read in a stream that waits for nobody.
+std::uint32_t peek(std::uint32_t const* p) {
+  std::uint32_t value = 0;
+  cudaStream_t s = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+  REQUIRE(cudaMemcpyAsync(&value, p, sizeof value, cudaMemcpyDeviceToHost, s) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+  REQUIRE(cudaStreamDestroy(s) == cudaSuccess);
+  return value;
+}
+
+cudaStream_t make_stream(unsigned flags, int priority = 0) {
+  cudaStream_t s = nullptr;
+  REQUIRE(cudaStreamCreateWithPriority(&s, flags, priority) == cudaSuccess);
+  return s;
+}
+
+// The runtime starts anew: what a test made is gone with it.
+void begin() { ww::testing::reset_host_runtime(); }
+
+}  // namespace
+
+TEST_CASE("fresh memory is not zero, whichever way it was had") {
+  begin();
+  auto const all_ones = [](void const* device, std::size_t bytes) {
+    std::vector<unsigned char> host(bytes, 0);
+    REQUIRE(cudaMemcpy(host.data(), device, bytes, cudaMemcpyDefault) == cudaSuccess);
+    for (unsigned char byte : host) {
+      if (byte != 0xff) return false;
+    }
+    return true;
+  };
+  for (std::size_t bytes : {std::size_t{4}, std::size_t{4097}, std::size_t{3} << 20U}) {
+    CAPTURE(bytes);
+    void *device = nullptr, *pool = nullptr, *managed = nullptr, *pinned = nullptr;
+    REQUIRE(cudaMalloc(&device, bytes) == cudaSuccess);
+    REQUIRE(cudaMallocAsync(&pool, bytes, cudaStreamLegacy) == cudaSuccess);
+    REQUIRE(cudaMallocManaged(&managed, bytes, cudaMemAttachGlobal) == cudaSuccess);
+    REQUIRE(cudaMallocHost(&pinned, bytes) == cudaSuccess);
+    CHECK(all_ones(device, bytes));
+    CHECK(all_ones(pool, bytes));
+    CHECK(all_ones(managed, bytes));
+    CHECK(all_ones(pinned, bytes));
+    // Fresh again after a free.
+    REQUIRE(cudaMemset(device, 0, bytes) == cudaSuccess);
+    REQUIRE(cudaFree(device) == cudaSuccess);
+    REQUIRE(cudaMalloc(&device, bytes) == cudaSuccess);
+    CHECK(all_ones(device, bytes));
+  }
+  float as_float = 0;
+  std::memset(&as_float, 0xff, sizeof as_float);
+  CHECK(std::isnan(as_float));
+}
+
+TEST_CASE("the legacy stream's kernel sees what blocking streams did, and they what it did") {
+  begin();
+  std::uint32_t *a = device_array(), *b = device_array(), *c = device_array();
+  cudaStream_t const before = make_stream(cudaStreamDefault);
+  cudaStream_t const after = make_stream(cudaStreamDefault);
+  gate closed{before};
+  ww::for_each_index(ww::stream_ref{before}, count, fill{a, 40});
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, count, add_one_from{b, a});
+  ww::for_each_index(ww::stream_ref{after}, count, add_one_from{c, b});
+  CHECK(cudaStreamQuery(after) == cudaErrorNotReady);
+  CHECK(peek(c) == 0xffffffffU);
+  closed.open();
+  REQUIRE(cudaStreamSynchronize(after) == cudaSuccess);
+  CHECK(peek(c) == 42);
+}
+
+TEST_CASE("a null stream's copy waits for blocking streams") {
+  begin();
+  std::uint32_t* const a = device_array();
+  cudaStream_t const s = make_stream(cudaStreamDefault);
+  gate closed{s};
+  ww::for_each_index(ww::stream_ref{s}, count, fill{a, 7});
+  std::thread opener{[&closed] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    closed.open();
+  }};
+  std::vector<std::uint32_t> host(count, 0);
+  CHECK(cudaMemcpy(host.data(), a, count * 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+  opener.join();
+  CHECK(host == std::vector<std::uint32_t>(count, 7));
+}
+
+TEST_CASE("a non-blocking stream runs past a held legacy stream, and the other way round") {
+  begin();
+  std::uint32_t* const a = device_array();
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  SECTION("past the legacy stream") {
+    gate closed{cudaStreamLegacy};
+    ww::for_each_index(ww::stream_ref{s}, count, fill{a, 7});
+    REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+    CHECK(cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady);
+    CHECK(peek(a) == 7);
+  }
+  SECTION("the legacy stream past it") {
+    gate closed{s};
+    ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, count, fill{a, 7});
+    REQUIRE(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
+    CHECK(cudaStreamQuery(s) == cudaErrorNotReady);
+    CHECK(peek(a) == 7);
+  }
+}
+
+TEST_CASE("each device has its own legacy stream") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
+  gate closed{cudaStreamLegacy};
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  std::uint32_t* const a = device_array();
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, count, fill{a, 7});
+  CHECK(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(peek(a) == 7);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  CHECK(cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady);
+}
+
+TEST_CASE("a higher priority's work does not wait behind a lower one's queue") {
+  begin();
+  std::uint32_t *a = device_array(), *b = device_array();
+  cudaStream_t const low = make_stream(cudaStreamNonBlocking, 0);
+  cudaStream_t const high = make_stream(cudaStreamNonBlocking, -5);
+  gate closed{low};
+  for (int i = 0; i < 100; ++i) ww::for_each_index(ww::stream_ref{low}, count, fill{a, 1});
+  ww::for_each_index(ww::stream_ref{high}, count, fill{b, 2});
+  REQUIRE(cudaStreamSynchronize(high) == cudaSuccess);
+  CHECK(peek(b) == 2);
+  CHECK(peek(a) == 0xffffffffU);
+  CHECK(cudaStreamQuery(low) == cudaErrorNotReady);
+}
+
+TEST_CASE("a small pageable source may change as soon as the call returns") {
+  begin();
+  std::uint32_t* const a = device_array();
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  gate closed{s};
+  {
+    std::vector<std::uint32_t> source(count, 7);
+    REQUIRE(cudaMemcpyAsync(a, source.data(), count * 4, cudaMemcpyHostToDevice, s) == cudaSuccess);
+    std::fill(source.begin(), source.end(), 8U);
+  }
+  CHECK(cudaStreamQuery(s) == cudaErrorNotReady);  // the call did not wait
+  CHECK(peek(a) == 0xffffffffU);
+  closed.open();
+  REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+  CHECK(peek(a) == 7);
+}
+
+TEST_CASE("a big pageable source may change as soon as the call returns") {
+  begin();
+  constexpr std::size_t many = 100000;
+  void* p = nullptr;
+  REQUIRE(cudaMalloc(&p, many * 4) == cudaSuccess);
+  std::vector<std::uint32_t> source(many, 7), back(many, 0);
+  for (bool asynchronous : {false, true}) {
+    std::fill(source.begin(), source.end(), 7U);
+    if (asynchronous) {
+      REQUIRE(cudaMemcpyAsync(p, source.data(), many * 4, cudaMemcpyHostToDevice,
+                              cudaStreamLegacy) == cudaSuccess);
+    } else {
+      REQUIRE(cudaMemcpy(p, source.data(), many * 4, cudaMemcpyHostToDevice) == cudaSuccess);
+    }
+    std::fill(source.begin(), source.end(), 8U);
+    REQUIRE(cudaMemcpy(back.data(), p, many * 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+    CHECK(back == std::vector<std::uint32_t>(many, 7));
+  }
+}
+
+TEST_CASE("a pinned source is read when the stream comes to the copy") {
+  begin();
+  std::uint32_t* const a = device_array();
+  void* pinned = nullptr;
+  REQUIRE(cudaMallocHost(&pinned, 4) == cudaSuccess);
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  std::memset(pinned, 1, 4);
+  gate closed{s};
+  REQUIRE(cudaMemcpyAsync(a, pinned, 4, cudaMemcpyHostToDevice, s) == cudaSuccess);
+  std::memset(pinned, 2, 4);
+  closed.open();
+  REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+  CHECK(peek(a) == 0x02020202U);
+}
+
+TEST_CASE("threads' default streams overlap, and the legacy stream waits for them") {
+  begin();
+  std::uint32_t* const a = device_array();
+  gate closed{cudaStreamPerThread};
+  std::thread([a] {
+    ww::for_each_index(ww::stream_ref{cudaStreamPerThread}, count, fill{a, 7});
+    ww::check(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
+  }).join();
+  CHECK(peek(a) == 7);  // the other thread's stream was not held up
+  CHECK(cudaStreamQuery(cudaStreamPerThread) == cudaErrorNotReady);
+  ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, count, fill{a, 8});
+  CHECK(cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady);
+  CHECK(peek(a) == 7);
+  closed.open();
+  REQUIRE(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
+  CHECK(peek(a) == 8);
+}
+
+TEST_CASE("memory whose free is queued serves a longer request of its stream") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_memory_bytes(8192));
+  cudaStream_t const s = cudaStreamLegacy;
+  void *first = nullptr, *neighbour = nullptr, *second = nullptr;
+  REQUIRE(cudaMallocAsync(&first, 100, s) == cudaSuccess);
+  REQUIRE(cudaMallocAsync(&neighbour, 4096, s) == cudaSuccess);
+  gate closed{s};
+  REQUIRE(cudaFreeAsync(first, s) == cudaSuccess);
+  REQUIRE(cudaMallocAsync(&second, 4000, s) == cudaSuccess);
+  CHECK(second == first);
+  // All of it may be used: ASan would report a fence that is still at byte 100.
+  ww::for_each_index(ww::stream_ref{s}, 1000, fill{static_cast<std::uint32_t*>(second), 7});
+  closed.open();
+  REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+  CHECK(peek(static_cast<std::uint32_t*>(second) + 999) == 7);
+  CHECK(cudaFree(second) == cudaSuccess);
+  CHECK(cudaFree(neighbour) == cudaSuccess);
+  CHECK(ww::testing::leak_report().empty());
+}
+
+TEST_CASE("a reset drops what is queued and ends what runs") {
+  begin();
+  std::uint32_t* const a = device_array();
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  std::atomic<bool> started{false}, open{false};
+  struct both {
+    std::atomic<bool>*started, *open;
+  } flags{&started, &open};
+  REQUIRE(cudaLaunchHostFunc(
+              s,
+              [](void* raw) {
+                auto const* const f = static_cast<both*>(raw);
+                f->started->store(true);
+                while (!f->open->load()) std::this_thread::yield();
+              },
+              &flags) == cudaSuccess);
+  static std::atomic<int> ran{0};
+  ran.store(0);
+  REQUIRE(cudaLaunchHostFunc(
+              s, [](void*) { ran.fetch_add(1); }, nullptr) == cudaSuccess);
+  ww::for_each_index(ww::stream_ref{s}, count, fill{a, 7});
+  while (!started.load()) std::this_thread::yield();
+  std::thread opener{[&open] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    open.store(true);
+  }};
+  ww::testing::reset_host_runtime();
+  CHECK(open.load());  // it waited for what was running
+  opener.join();
+  CHECK(ran.load() == 0);
+  CHECK(ww::testing::stats().device_allocations == 0);
+  CHECK(cudaFree(a) == cudaErrorInvalidValue);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+}
