@@ -11,7 +11,11 @@ set(warpwright_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/warpwright")
 install(DIRECTORY include/warpwright DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY src/host_runtime DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright/src")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright")
-install(TARGETS warpwright EXPORT warpwright_targets)
+install(
+  TARGETS warpwright
+  EXPORT warpwright_targets
+  INCLUDES
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(
   EXPORT warpwright_targets
   NAMESPACE warpwright::

@@ -24,8 +24,8 @@ int main(int argc, char** argv) {
                                 device.host_runtime ? "host (no GPU speed is measured)" : "cuda");
     benchmark::AddCustomContext("driver_cuda_version", std::to_string(device.driver_version));
     benchmark::AddCustomContext("runtime_cuda_version", std::to_string(device.runtime_version));
-    benchmark::AddCustomContext("core_clock_khz", std::to_string(device.core_clock_khz));
-    benchmark::AddCustomContext("memory_clock_khz", std::to_string(device.memory_clock_khz));
+    benchmark::AddCustomContext("max_core_clock_khz", std::to_string(device.core_clock_khz));
+    benchmark::AddCustomContext("max_memory_clock_khz", std::to_string(device.memory_clock_khz));
     benchmark::AddCustomContext("multiprocessors", std::to_string(device.multiprocessor_count));
     benchmark::AddCustomContext("warpwright_commit", WARPWRIGHT_COMMIT);
     std::string command;

@@ -107,6 +107,17 @@ TEST_CASE("no device at all is a count of zero and not an error") {
   wt::reset_host_runtime();
 }
 
+TEST_CASE("a driver that is too old is an error, not a machine without devices") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  // The host runtime has a driver's version, so this is one that is too old.
+  wt::scoped_fault_plan const plan{
+      wt::fault_plan{}.fail("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver)};
+  CHECK_THROWS_WITH(ww::device_count(), contains("cudaErrorInsufficientDriver"));
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(ww::device_count() == 1);
+}
+
 TEST_CASE("scoped_device switches between several devices, thread by thread") {
   namespace wt = ww::testing;
   wt::reset_host_runtime(wt::host_runtime_options{}.with_devices(3));

@@ -30,6 +30,16 @@ void sleep_20_ms(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(
 static_assert(!std::is_copy_constructible<ww::event>::value, "an event has one owner");
 static_assert(std::is_nothrow_move_constructible<ww::timed_event>::value, "");
 
+namespace {
+template <class Stream, class = void>
+struct can_record : std::false_type {};
+template <class Stream>
+struct can_record<Stream, decltype(std::declval<ww::event&>().record(std::declval<Stream>()),
+                                   void())> : std::true_type {};
+}  // namespace
+static_assert(can_record<cudaStream_t>::value && can_record<ww::stream const&>::value, "");
+static_assert(!can_record<std::nullptr_t>::value && !can_record<int>::value, "0 is no stream");
+
 TEST_CASE("an event that was never recorded is done") {
   ww::event e;
   CHECK(e.done());

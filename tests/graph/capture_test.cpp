@@ -7,8 +7,10 @@
 #include <warpwright/graph/capture.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -35,6 +37,12 @@ struct sum_of {
   int const* b;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = a[i] + b[i]; }
 };
+
+void wait_for_flag(void* flag) {
+  while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+}
+
+void set_flag(void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }
 
 bool stream_is_clean(ww::stream_ref s) {
   return !s.is_capturing() && cudaPeekAtLastError() == cudaSuccess &&
@@ -292,6 +300,49 @@ TEST_CASE("a body with forks runs the same while warming up") {
   CHECK(step.statistics().eager_runs == 1);
 }
 
+TEST_CASE("a warm-up wants the same of its stream as the capture") {
+  ww::graph_replay step;
+  CHECK_THROWS_WITH(step.run(ww::stream_ref::legacy_default(), [](ww::stream_ref) {}),
+                    contains("the legacy default stream cannot be captured"));
+  CHECK(step.statistics().eager_runs == 0);
+}
+
+TEST_CASE("a warm-up that throws leaves its forks in order behind the first stream") {
+  ww::stream s;
+  ww::stream side;
+  std::atomic<bool> release{false};
+  std::atomic<bool> ran{false};
+  ww::graph_replay step;
+  CHECK_THROWS_AS(step.run(s,
+                           [&](ww::capture_scope& scope) {
+                             scope.fork(side);
+                             ww::check(cudaLaunchHostFunc(side, &wait_for_flag, &release),
+                                       "cudaLaunchHostFunc");
+                             throw 5;
+                           }),
+                  int);
+  REQUIRE(cudaLaunchHostFunc(s, &set_flag, &ran) == cudaSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(ran);
+  release = true;
+  s.synchronize();
+  CHECK(ran);
+  side.synchronize();
+}
+
+TEST_CASE("an ended scope ends nothing more") {
+  ww::stream s;
+  ww::capture_scope* ended = nullptr;
+  alignas(ww::capture_scope) unsigned char room[sizeof(ww::capture_scope)];
+  ended = new (room) ww::capture_scope{s};
+  static_cast<void>(ended->end());
+  CHECK_THROWS_WITH(static_cast<void>(ended->end()), contains("no capture is under way"));
+  ww::capture_scope other{s};
+  ended->~capture_scope();
+  CHECK(s.is_capturing());
+  CHECK(other.end().census().total() == 0);
+}
+
 TEST_CASE("recapture updates in place, or builds anew when the shape changes") {
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};
@@ -371,6 +422,26 @@ TEST_CASE("threads capture at once, each its own stream") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("a recapture whose census fails leaves the old graph to replay") {
+  namespace wt = ww::testing;
+  ww::stream s;
+  device_array<int> x{std::vector<int>(10, 0)};
+  ww::graph_replay step{0};
+  step.run(s, [&](ww::stream_ref c) { ww::for_each_index(c, 10, add{x.data(), 1}); });
+  {
+    wt::scoped_fault_plan const plan{
+        wt::fault_plan{}.fail("cudaGraphGetNodes", 1, cudaErrorUnknown)};
+    CHECK_THROWS_AS(step.recapture(s,
+                                   [&](ww::stream_ref c) {
+                                     ww::for_each_index(c, 10, add{x.data(), 100});
+                                   }),
+                    ww::cuda_error);
+  }
+  step.launch(s);
+  CHECK(x.fetch(s)[0] == 2);
+  CHECK(step.statistics().updates == 0);
+}
+
 TEST_CASE("one replay is one CUDA call") {
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};

@@ -81,6 +81,17 @@ TEST_CASE("a lease can be moved, assigned over, and given back early") {
   CHECK(pool.available() == 2);
 }
 
+TEST_CASE("a lease that holds nothing answers no stream") {
+  ww::stream_pool pool{ww::current_device(), 1};
+  ww::stream_lease held = pool.lease();
+  ww::stream_lease const none = pool.try_lease();
+  CHECK_THROWS_WITH(none.stream(), contains("it holds no stream"));
+  ww::stream_lease moved{std::move(held)};
+  CHECK_THROWS_AS(held.stream(), std::invalid_argument);
+  moved.give_back();
+  CHECK_THROWS_AS(static_cast<ww::stream_ref>(moved), std::invalid_argument);
+}
+
 TEST_CASE("lease waits for a stream to come back") {
   ww::stream_pool pool{ww::current_device(), 1};
   ww::stream_lease held = pool.lease();

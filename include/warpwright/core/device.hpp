@@ -35,6 +35,15 @@ inline int device_count(source_location where = source_location::current()) {
     static_cast<void>(cudaGetLastError());
     return 0;
   }
+  if (status == cudaErrorInsufficientDriver) {
+    // The code for "too old" stands for "none" as well, whose version is 0.
+    int driver_version = 0;
+    check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion", where);
+    if (driver_version == 0) {
+      static_cast<void>(cudaGetLastError());
+      return 0;
+    }
+  }
   check(status, "cudaGetDeviceCount", where);
   return count;
 }

@@ -42,9 +42,13 @@ class event_handle {
   /// @throws cuda_error  when CUDA refuses
   /// **Stream:** ordered behind all work so far; does not block. **Capture:** legal; the event then
   /// belongs to the capture and may only be waited for.
-  void record(cudaStream_t stream, source_location where = source_location::current()) {
-    check(cudaEventRecord(handle_, stream), "cudaEventRecord", where);
+  void record(cudaStream_t stream, source_location where = source_location::current(),
+              cudaStream_t null_means = WARPWRIGHT_DEFAULT_STREAM) {
+    check(cudaEventRecord(handle_, stream == nullptr ? null_means : stream), "cudaEventRecord",
+          where);
   }
+  void record(int, source_location = source_location::current()) = delete;  // 0 is no stream
+  void record(std::nullptr_t, source_location = source_location::current()) = delete;
   /// Whether the marked work has finished; true for an event that was never recorded.
   /// @throws cuda_error  also for an error of that work
   /// **Stream:** does not block. **Capture:** not legal for an event recorded in a capture.

@@ -83,27 +83,20 @@ class capture_scope {
   explicit capture_scope(stream_ref stream, capture_mode mode = capture_mode::thread,
                          source_location where = source_location::current())
       : stream_{stream} {
-    if (stream.get() == cudaStreamLegacy) {
-      detail::throw_invalid_argument(
-          "the legacy default stream cannot be captured: create a warpwright::stream, or compile "
-          "with per-thread default streams",
-          where);
-    }
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    detail::check_capture(cudaStreamIsCapturing(stream.get(), &status), "cudaStreamIsCapturing",
-                          where);
-    if (status != cudaStreamCaptureStatusNone) {
-      detail::throw_invalid_argument(
-          "the stream is capturing already: a capture cannot begin inside another on the same "
-          "stream",
-          where);
-    }
+    check_stream(stream, where);
     detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
                           "cudaStreamBeginCapture", where);
     active_ = true;
   }
   /// Abandons the capture if end() was not reached; the stream is as before it.
   ~capture_scope() {
+    if (eager_) {
+      // The body threw: what it forked is put in order before its owners free what that work uses.
+      for (forked& fork : forks_) {
+        detail::discard(cudaEventRecord(fork.marker.get(), fork.stream.get()));
+        detail::discard(cudaStreamWaitEvent(stream_.get(), fork.marker.get(), 0));
+      }
+    }
     if (!active_) return;
     cudaGraph_t abandoned = nullptr;
     detail::discard(cudaStreamEndCapture(stream_.get(), &abandoned));
@@ -150,14 +143,21 @@ class capture_scope {
 
   /// Joins what was forked and ends the capture.
   /// @return what was captured
-  /// @throws cuda_error  when an illegal call has broken the capture; the text says what to look
-  /// for
+  /// @throws std::invalid_argument  when no capture is under way
+  /// @throws cuda_error             when an illegal call has broken the capture; the text says what
+  /// to look for
   [[nodiscard]] graph end(source_location where = source_location::current()) {
+    if (!active_) {
+      detail::throw_invalid_argument(
+          "capture_scope::end: no capture is under way: it has been ended, or this is a warm-up, "
+          "which captures nothing",
+          where);
+    }
     join_all(where);
     cudaGraph_t captured = nullptr;
     cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
-    active_ = status != cudaSuccess;  // if the call itself failed, the destructor tries again
-    graph result{captured};           // destroyed if the capture was broken after all
+    active_ = status != cudaSuccess && still_capturing();  // then the destructor tries again
+    graph result{captured};  // destroyed if the capture was broken after all
     detail::check_capture(status, "cudaStreamEndCapture", where);
     return result;
   }
@@ -170,8 +170,35 @@ class capture_scope {
   };
   struct eager {};
 
+  // What begins a capture, and what warms up for one, want the same of the stream.
+  static void check_stream(stream_ref stream, source_location where) {
+    if (stream.get() == cudaStreamLegacy) {
+      detail::throw_invalid_argument(
+          "the legacy default stream cannot be captured: create a warpwright::stream, or compile "
+          "with per-thread default streams",
+          where);
+    }
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    detail::check_capture(cudaStreamIsCapturing(stream.get(), &status), "cudaStreamIsCapturing",
+                          where);
+    if (status != cudaStreamCaptureStatusNone) {
+      detail::throw_invalid_argument(
+          "the stream is capturing already: a capture cannot begin inside another on the same "
+          "stream",
+          where);
+    }
+  }
+
   // A warm-up: the same body, forks and joins, without a capture.
-  capture_scope(stream_ref stream, eager) noexcept : stream_{stream} {}
+  capture_scope(stream_ref stream, eager, source_location where) : stream_{stream}, eager_{true} {
+    check_stream(stream, where);
+  }
+
+  bool still_capturing() const noexcept {
+    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
+    return state != cudaStreamCaptureStatusNone;
+  }
 
   void join_all(source_location where) {
     while (!forks_.empty()) {
@@ -188,7 +215,8 @@ class capture_scope {
   }
 
   stream_ref stream_;
-  bool active_ = false;
+  bool active_ = false;  // capturing
+  bool eager_ = false;   // warming up
   std::vector<forked> forks_;
 };
 
@@ -245,7 +273,7 @@ class graph_replay {
   void run(stream_ref stream, Body&& body, source_location where = source_location::current()) {
     if (exec_.get() == nullptr) {
       if (counts_.eager_runs < warmups_) {
-        capture_scope scope{stream, capture_scope::eager{}};
+        capture_scope scope{stream, capture_scope::eager{}, where};
         body(scope);
         scope.join_all(where);
         ++counts_.eager_runs;
@@ -263,15 +291,16 @@ class graph_replay {
   graph_change recapture(stream_ref stream, Body&& body,
                          source_location where = source_location::current()) {
     graph const captured = capture(stream, std::forward<Body>(body), mode_, where);
-    ++counts_.captures;
+    graph_census const nodes = captured.census(where);
     graph_change change = graph_change::reinstantiated;
     if (exec_.get() == nullptr) {
       exec_ = graph_exec{captured, where};
     } else {
       change = exec_.update(captured, where);
     }
+    ++counts_.captures;
     ++(change == graph_change::updated ? counts_.updates : counts_.instantiations);
-    census_ = captured.census(where);
+    census_ = nodes;
     return change;
   }
 

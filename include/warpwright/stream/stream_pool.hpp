@@ -37,12 +37,21 @@ class stream_lease {
 
   /// @return whether a stream is held
   explicit operator bool() const noexcept { return pool_ != nullptr; }
-  /// @pre a stream is held
   /// @return the stream, carrying its id; valid until the lease ends
-  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  /// @throws std::invalid_argument  for a lease that holds nothing
+  [[nodiscard]] stream_ref stream(source_location where = source_location::current()) const {
+    if (pool_ == nullptr) {
+      detail::throw_invalid_argument(
+          "stream_lease: it holds no stream: every stream was out, or it was moved from or given "
+          "back; test it before use",
+          where);
+    }
+    return stream_;
+  }
   /// As stream().
-  operator stream_ref() const noexcept { return stream_; }
+  operator stream_ref() const { return stream(); }
   /// Gives the stream back now; the lease is then empty.
+  /// @pre the stream is not capturing: the next user's work would go into that capture
   inline void give_back() noexcept;
 
  private:
