@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/device.hpp>
+#include <warpwright/core/device_id.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/launch.hpp>

@@ -121,7 +121,7 @@ void unload() {
   }
   if (calls_path != nullptr) write_calls();
   if (!leaks.empty()) {
-    std::fprintf(stderr, "warpwright host runtime: %zu things were not freed or destroyed:\n",
+    std::fprintf(stderr, "warpwright host runtime: things not freed or destroyed: %zu\n",
                  leaks.size());
     for (const std::string& leak : leaks) std::fprintf(stderr, "  %s\n", leak.c_str());
     std::fflush(nullptr);

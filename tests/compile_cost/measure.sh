@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What each public header costs a user's file: the compiler's CPU seconds (user and system) with the
-# header, over those with <cuda_runtime.h> alone measured right before, as a ratio, so that a slower
-# machine does not change the answer. The rule is 0.5 s where an empty file takes nvcc 0.63 s: a ratio
-# of 1.79, marked below. Single headers keep it or come near, module umbrellas are up to 0.2 s above
-# it; so what fails, for now, is a ratio of 2.40, which only keeps the cost from growing.
+# header, over those with <cuda_runtime.h> alone, as a ratio, so that a slower machine does not
+# change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79; the
+# sum of all parts, warpwright.hpp, may cost 0.95 s, a ratio of 2.50.
 #
-# A header over the limit is measured four times more, and the median counts.
+# Other programs only ever add to the time, so the least of several compilations counts: two with
+# the header and two without, in turns, and up to ten where it is over its limit.
 #
-# Not measured: detail/ (no interface), testing/ (never in a product), interop/ (brings a peer's
-# headers on purpose) and warpwright.hpp (the sum of the others).
+# Not measured: detail/ (no interface), testing/ (never in a product) and interop/ (brings a peer's
+# headers on purpose).
 set -eu
 export LC_ALL=C
 root=$(cd -- "$(dirname -- "$0")/../.." && pwd -P)
@@ -19,10 +19,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if command -v nvcc >/dev/null 2>&1; then
-  compiler=nvcc source=$work/tu.cu goal=1.79 limit=2.40
+  compiler=nvcc source=$work/tu.cu limit=1.79 limit_of_all=2.50
   set -- nvcc -std=c++17 -arch=sm_90
 else
-  compiler=${CXX:-g++} source=$work/tu.cpp goal=2.43 limit=3.00
+  compiler=${CXX:-g++} source=$work/tu.cpp limit=2.43 limit_of_all=4.00
   set -- "$compiler" -std=c++17 -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
 fi
 set -- "$@" "-I$root/include" -c -o "$work/tu.o" "$source"
@@ -44,51 +44,51 @@ measure() {
     "$work/before" "$work/after")
 }
 
-# measure_pair HEADER COMMAND...: appends "ratio seconds-added" to $work/pairs.
+# measure_pair HEADER COMMAND...: one compilation without and one with the header; updates the least
+# of each, $alone and $with, and what follows from them, $ratio and $added.
 measure_pair() {
   measured=$1
   shift
   measure '#include <cuda_runtime.h>' "$@"
-  alone=$seconds
+  alone=$(least "$alone" "$seconds")
   measure "#include <cuda_runtime.h>
 #include <$measured>" "$@"
-  awk -v a="$alone" -v s="$seconds" 'BEGIN { printf "%.2f %.2f\n", s / a, s - a }' >>"$work/pairs"
+  with=$(least "$with" "$seconds")
+  ratio=$(awk -v a="$alone" -v w="$with" 'BEGIN { printf "%.2f", w / a }')
+  added=$(awk -v a="$alone" -v w="$with" 'BEGIN { printf "%.2f", w - a }')
 }
 
-# Sets ratio and added to the median of the pairs so far.
-median() {
-  middle=$(sort -n "$work/pairs" | awk '{ row[NR] = $0 } END { print row[int((NR + 1) / 2)] }')
-  ratio=${middle% *} added=${middle#* }
-}
+least() { awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? a : b }'; }
 
 over_limit() { awk -v r="$ratio" -v l="$limit" 'BEGIN { exit !(r > l) }'; }
 
 measure '#include <cuda_runtime.h>' "$@" # once unmeasured, so that the files are in memory
-printf '%s: a header should cost at most %s times <cuda_runtime.h>, and must %s\n' \
-  "$compiler" "$goal" "$limit"
+printf '%s: a header may cost %s times <cuda_runtime.h>, all together %s times\n' \
+  "$compiler" "$limit" "$limit_of_all"
 printf '%6s %8s  %s\n' ratio seconds header
 
 failed=''
+limit_of_one=$limit
 cd "$root/include"
 for header in $(find warpwright -name '*.hpp' ! -path '*/detail/*' ! -path '*/testing/*' \
-  ! -path '*/interop/*' ! -path warpwright/warpwright.hpp ! -name testing.hpp | sort); do
-  : >"$work/pairs"
+  ! -path '*/interop/*' ! -name testing.hpp | sort); do
+  limit=$limit_of_one
+  if [ "$header" = warpwright/warpwright.hpp ]; then limit=$limit_of_all; fi
+  alone=1000 with=1000
   measure_pair "$header" "$@"
-  median
-  if over_limit; then
-    for _ in 1 2 3 4; do measure_pair "$header" "$@"; done
-    median
-  fi
+  measure_pair "$header" "$@"
+  for _ in 1 2 3 4 5 6 7 8; do
+    if over_limit; then measure_pair "$header" "$@"; fi
+  done
   note=''
-  if awk -v r="$ratio" -v g="$goal" 'BEGIN { exit !(r > g) }'; then note='  over the goal'; fi
   if over_limit; then
-    note='  over the limit'
+    note="  over the limit of $limit"
     failed="$failed $header"
   fi
   printf '%6s %+8.2f  <%s>%s\n' "$ratio" "$added" "$header" "$note"
 done
 
 if [ -n "$failed" ]; then
-  printf 'compile cost: over the limit of %s:%s\n' "$limit" "$failed" >&2
+  printf 'compile cost: over the limit:%s\n' "$failed" >&2
   exit 1
 fi

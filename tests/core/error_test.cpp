@@ -4,6 +4,7 @@
 
 #include <warpwright/core/error.hpp>
 
+#include <limits>
 #include <string>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -101,6 +102,26 @@ TEST_CASE("a long path never costs out_of_memory its figures") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("an error's text holds numbers of every kind, and is cut off at its size") {
+  using ww::detail::text;
+  text const all = text{"a"} + -1 + " " + 2U + " " + -3L + " " + 4UL + " " + -5LL + " " + 6ULL +
+                   " " + 0.5 + " " + static_cast<void const*>(nullptr) + " " + text{"f.cu", 7};
+  CHECK(std::string{all.c_str()} == "a-1 2 -3 4 -5 6 0.5 (nil) f.cu:7");
+  text const limits = text{std::numeric_limits<long long>::min()} + " " +
+                      std::numeric_limits<unsigned long long>::max();
+  CHECK(std::string{limits.c_str()} == "-9223372036854775808 18446744073709551615");
+
+  text grown = "";
+  std::string expected;
+  for (int i = 0; i < 200; ++i) {
+    grown += text{"line "} + i + ";";
+    expected += "line " + std::to_string(i) + ";";
+  }
+  std::string const kept = grown.c_str();
+  CHECK(kept.size() == 999);
+  CHECK(kept == expected.substr(0, kept.size()));
+}
+
 TEST_CASE("a sticky error says that the process has lost the device") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();

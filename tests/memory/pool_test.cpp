@@ -3,6 +3,7 @@
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
+#include <warpwright/core/device.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <cstddef>

@@ -5,13 +5,11 @@
 #include <cuda_runtime_api.h>
 
 #include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/text.hpp>
 
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 #include <new>
 #include <stdexcept>
-#include <string>
 
 WARPWRIGHT_BEGIN
 
@@ -45,7 +43,7 @@ class cuda_error : public std::runtime_error {
   /// @param advice  what to do about it, added to the text; null for nothing
   cuda_error(cudaError_t code, const char* api, source_location where, bool sticky,
              const char* advice = nullptr)
-      : std::runtime_error{message(code, api, where, sticky, advice)},
+      : std::runtime_error{message(code, api, where, sticky, advice).c_str()},
         code_{code},
         api_{api},
         where_{where},
@@ -63,12 +61,12 @@ class cuda_error : public std::runtime_error {
   [[nodiscard]] bool sticky() const noexcept { return sticky_; }
 
  private:
-  static std::string message(cudaError_t code, const char* api, source_location where, bool sticky,
-                             const char* advice) {
-    std::string text{where.file()};
-    text += ':' + std::to_string(where.line()) + ": " + api + ": " + cudaGetErrorName(code) + " (" +
-            std::to_string(static_cast<int>(code)) + "): " + cudaGetErrorString(code);
-    if (advice != nullptr) text += std::string{"; "} + advice;
+  static detail::text message(cudaError_t code, const char* api, source_location where, bool sticky,
+                              const char* advice) noexcept {
+    detail::text text = detail::text{where.file(), where.line()} + ": " + api + ": " +
+                        cudaGetErrorName(code) + " (" + static_cast<int>(code) +
+                        "): " + cudaGetErrorString(code);
+    if (advice != nullptr) text += detail::text{"; "} + advice;
     if (sticky) {
       text += "; the error is sticky: this process cannot use the device any more, restart it";
     }
@@ -99,30 +97,30 @@ class out_of_memory : public std::bad_alloc {
   /// The text has a fixed size, so that running out of host memory cannot hide the error.
   explicit out_of_memory(memory_report const& report,
                          source_location where = source_location::current()) noexcept
-      : report_{report} {
-    // A long path loses its front, never the figures behind it.
-    std::size_t const length = std::strlen(where.file());
-    char const* const file = where.file() + (length > 200 ? length - 200 : 0);
-    char limit[40] = "none";
-    if (report.limit_bytes != static_cast<std::size_t>(-1)) {
-      std::snprintf(limit, sizeof limit, "%zu bytes", report.limit_bytes);
+      : report_{report}, text_{detail::text{where.file(), where.line()} + ": out of memory on "} {
+    if (report.device < 0) {
+      text_ += "page-locked memory";
+    } else {
+      text_ += detail::text{"device "} + report.device;
     }
-    char place[24] = "page-locked memory";
-    if (report.device >= 0) std::snprintf(place, sizeof place, "device %d", report.device);
-    std::snprintf(text_, sizeof text_,
-                  "%s:%d: out of memory on %s: requested %zu bytes; live %zu, reserved %zu, "
-                  "largest hole %zu, limit %s. Free or trim something, or raise the limit",
-                  file, where.line(), place, report.requested_bytes, report.live_bytes,
-                  report.reserved_bytes, report.largest_hole_bytes, limit);
+    text_ += detail::text{": requested "} + report.requested_bytes + " bytes; live " +
+             report.live_bytes + ", reserved " + report.reserved_bytes + ", largest hole " +
+             report.largest_hole_bytes + ", limit ";
+    if (report.limit_bytes == static_cast<std::size_t>(-1)) {
+      text_ += "none";
+    } else {
+      text_ += detail::text{report.limit_bytes} + " bytes";
+    }
+    text_ += ". Free or trim something, or raise the limit";
   }
   /// @return the text with all figures
-  [[nodiscard]] const char* what() const noexcept override { return text_; }
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
   /// @return the figures
   [[nodiscard]] memory_report const& report() const noexcept { return report_; }
 
  private:
   memory_report report_;
-  char text_[512];
+  detail::text text_;
 };
 
 namespace detail {
@@ -160,10 +158,9 @@ constexpr bool is_sticky(cudaError_t code) noexcept {
   throw cuda_error{status, api, where, is_sticky(status), advice};
 }
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_argument(std::string const& text,
+[[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_argument(text const& problem,
                                                                 source_location where) {
-  throw std::invalid_argument{std::string{where.file()} + ':' + std::to_string(where.line()) +
-                              ": " + text};
+  throw std::invalid_argument{(text{where.file(), where.line()} + ": " + problem).c_str()};
 }
 
 // For destructors: nothing can be reported, but the next call must not inherit the error.

@@ -69,12 +69,12 @@ class event_handle {
 }  // namespace detail
 
 /// A point in a stream's work that others can wait for; it takes no time stamps, which makes it
-/// about five times cheaper to record than a timed_event.
+/// cheaper to record than a timed_event.
 /// **Threads:** record() from one thread at a time.
 class event : public detail::event_handle {
  public:
   /// @throws cuda_error  when CUDA cannot create it
-  /// **Cost:** about 0.3 us with destruction.
+  /// **Cost:** one CUDA call, and one for its destruction.
   explicit event(source_location where = source_location::current())
       : event_handle{cudaEventDisableTiming, where} {}
 };

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/device.hpp>
+#include <warpwright/core/device_id.hpp>
 #include <warpwright/core/event.hpp>
 
 #include <cstdint>
@@ -86,7 +86,7 @@ class stream_ref {
   }
   /// Whether the stream is capturing into a graph.
   /// @throws cuda_error  for a capture that an illegal call has broken
-  /// **Capture:** legal. **Cost:** one CUDA call, about 65 ns.
+  /// **Capture:** legal. **Cost:** one CUDA call.
   [[nodiscard]] bool is_capturing(source_location where = source_location::current()) const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(handle_, &status), "cudaStreamIsCapturing", where);
@@ -138,18 +138,17 @@ class stream {
   /// @param priority  within get_stream_priority_range(device); lower numbers go first
   /// @throws std::invalid_argument  for a priority outside of the range (CUDA would clamp silently)
   /// @throws cuda_error             when CUDA cannot create it
-  /// **Capture:** legal in a capture of thread-local mode. **Cost:** about 4 us with destruction;
-  /// take streams from a stream_pool in a hot loop.
+  /// **Capture:** legal in a capture of thread-local mode. **Cost:** microseconds, with the
+  /// destruction; take streams from a stream_pool in a hot loop.
   explicit stream(device_id device = current_device(), int priority = 0,
                   source_location where = source_location::current()) {
     scoped_device const scope{device, where};
     if (priority != 0) {
       stream_priority_range const range = get_stream_priority_range(device, where);
       if (priority > range.least || priority < range.greatest) {
-        detail::throw_invalid_argument("stream priority " + std::to_string(priority) +
-                                           " is outside of the device's " +
-                                           std::to_string(range.greatest) + " (highest) to " +
-                                           std::to_string(range.least) + " (lowest)",
+        detail::throw_invalid_argument(detail::text{"stream priority "} + priority +
+                                           " is outside of the device's " + range.greatest +
+                                           " (highest) to " + range.least + " (lowest)",
                                        where);
       }
     }

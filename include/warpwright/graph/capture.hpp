@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 WARPWRIGHT_BEGIN
 
@@ -120,7 +119,7 @@ class capture_scope {
     detail::check_capture(cudaEventRecord(marker.get(), stream_.get()), "cudaEventRecord", where);
     detail::check_capture(cudaStreamWaitEvent(other.get(), marker.get(), 0), "cudaStreamWaitEvent",
                           where);
-    forks_.push_back({other, std::move(marker)});
+    forks_.emplace_back(other, std::move(marker));
   }
 
   /// Makes the first stream's later work wait for what `other` was given so far.
@@ -217,7 +216,7 @@ class capture_scope {
   stream_ref stream_;
   bool active_ = false;  // capturing
   bool eager_ = false;   // warming up
-  std::vector<forked> forks_;
+  detail::array<forked> forks_;
 };
 
 /// Captures what `body` gives to the stream, and runs nothing of it.
@@ -229,7 +228,7 @@ class capture_scope {
 /// @throws std::invalid_argument  for the legacy default stream or one that is capturing already
 /// @throws cuda_error             when the capture was broken; the text says what to look for
 /// **Stream:** does not block. **Threads:** any; each its own stream.
-/// **Cost:** about 4 us a kernel node.
+/// **Cost:** what `body` costs, whose calls are noted instead of run, and a few CUDA calls.
 template <class Body>
 [[nodiscard]] graph capture(stream_ref stream, Body&& body,
                             capture_mode mode = capture_mode::thread,

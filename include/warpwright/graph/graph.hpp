@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <utility>
-#include <vector>
 
 WARPWRIGHT_BEGIN
 
@@ -61,12 +61,13 @@ class graph {
   }
 
  private:
-  [[nodiscard]] std::vector<cudaGraphNode_t> nodes(source_location where) const {
+  [[nodiscard]] detail::array<cudaGraphNode_t> nodes(source_location where) const {
     std::size_t count = 0;
     check(cudaGraphGetNodes(handle_, nullptr, &count), "cudaGraphGetNodes", where);
-    std::vector<cudaGraphNode_t> found(count);
-    if (count > 0)
-      check(cudaGraphGetNodes(handle_, found.data(), &count), "cudaGraphGetNodes", where);
+    detail::array<cudaGraphNode_t> found(count);
+    if (count > 0) {
+      check(cudaGraphGetNodes(handle_, found.begin(), &count), "cudaGraphGetNodes", where);
+    }
     return found;
   }
 
@@ -99,8 +100,8 @@ class graph {
 
 /// What became of an executable graph that was given new contents.
 enum class graph_change {
-  updated,        ///< the same executable, new parameters: microseconds
-  reinstantiated  ///< CUDA refused the update, so it was built anew: about 4 us a node
+  updated,        ///< the same executable, new parameters
+  reinstantiated  ///< CUDA refused the update, so it was built anew, which costs many times more
 };
 
 /// A graph made ready to launch.
@@ -112,8 +113,8 @@ class graph_exec {
   /// Makes `source` executable.
   /// @param source  may be destroyed afterwards
   /// @throws cuda_error  when CUDA refuses, for lack of memory among others
-  /// **Capture:** legal in a thread-local capture of another stream. **Cost:** 140 us for 20 kernel
-  /// nodes on one H100 (see bench/results); do it at start-up.
+  /// **Capture:** legal in a thread-local capture of another stream. **Cost:** one CUDA call that
+  /// grows with the nodes; do it at start-up.
   explicit graph_exec(graph const& source, source_location where = source_location::current())
       : handle_{instantiate(source, where)} {}
   graph_exec(graph_exec&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
@@ -148,8 +149,8 @@ class graph_exec {
   /// Gives the executable the contents of `source`: in place where CUDA can, else by building anew.
   /// @return which of the two it was
   /// @throws cuda_error  when neither works; the executable is then as it was before
-  /// **Stream:** launches already made keep the old contents. **Cost:** 6 us for 20 kernel nodes in
-  /// place on one H100; else as construction.
+  /// **Stream:** launches already made keep the old contents. **Cost:** in place one CUDA
+  /// call, a small part of a construction; else that call and a construction.
   graph_change update(graph const& source, source_location where = source_location::current()) {
     cudaGraphExecUpdateResultInfo result{};
     cudaError_t const status = cudaGraphExecUpdate(handle_, source.get(), &result);

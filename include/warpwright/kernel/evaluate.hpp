@@ -184,7 +184,7 @@ void run(stream_ref stream, assignment<T, E> const& a,
       detail::make_plan(all, fused::operands, a.size, fused::vector, fused::vectors);
   if (plan.blocks > 0x7fffffffU) {
     warpwright::detail::throw_invalid_argument(
-        "ew: the output has " + std::to_string(a.size) +
+        warpwright::detail::text{"ew: the output has "} + a.size +
             " elements, more than one grid can hold; evaluate it in parts",
         where);
   }

@@ -131,8 +131,8 @@ class device_buffer {
     if (size == 0) return nullptr;
     if (pool_ == nullptr) {
       detail::throw_invalid_argument(
-          "device_buffer: a default-constructed buffer has no pool to take " +
-              std::to_string(size) + " elements from; construct it with a pool and a stream",
+          detail::text{"device_buffer: a default-constructed buffer has no pool to take "} + size +
+              " elements from; construct it with a pool and a stream",
           where);
     }
     constexpr std::size_t alignment = alignof(T) > memory_pool::block_alignment_bytes

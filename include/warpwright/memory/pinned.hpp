@@ -120,7 +120,7 @@ class pinned_pool {
   /// @throws std::invalid_argument  as above, and for a capturing stream
   /// @throws cuda_error             when the event cannot be recorded; the block stays live
   /// **Stream:** records one event; does not block. **Capture:** not legal on a capturing stream.
-  /// **Cost:** three CUDA calls, some 400 ns; one more for a stream_ref without its id.
+  /// **Cost:** three CUDA calls; one more for a stream_ref without its id.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current());
 

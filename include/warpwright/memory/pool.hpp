@@ -84,7 +84,7 @@ class memory_pool_options {
     return *this;
   }
   /// Checks every call for misuse and keeps the place of every allocation for the texts.
-  /// **Cost:** two or three CUDA calls (some 200 ns) a call.
+  /// **Cost:** two or three CUDA calls a call, and the books.
   memory_pool_options& checked(bool on = true) noexcept {
     checked_ = on;
     return *this;

@@ -62,7 +62,7 @@ class staging {
   /// @throws std::invalid_argument              for options outside of their ranges
   /// @throws out_of_memory, cuda_error          when the slots or events cannot be had
   /// @throws std::runtime_error                 when the system starts no more threads
-  /// **Cost:** page-locks the slots (64 MiB with 8 threads: some 50 ms) unless the pool has them,
+  /// **Cost:** page-locks the slots (64 MiB with 8 threads) unless the pool has them,
   /// and starts the threads: make it at start-up.
   explicit staging(pinned_pool& pool, staging_options const& options = {},
                    source_location where = source_location::current())
@@ -166,8 +166,8 @@ inline void staging::start(source_location where) {
   if (threads > 256 || options_.slots_ == 0 || options_.slots_ > 64 ||
       options_.slot_bytes_ < 4096) {
     detail::throw_invalid_argument(
-        "staging: " + std::to_string(threads) + " threads with " + std::to_string(options_.slots_) +
-            " slots of " + std::to_string(options_.slot_bytes_) +
+        detail::text{"staging: "} + threads + " threads with " + options_.slots_ + " slots of " +
+            options_.slot_bytes_ +
             " bytes; give 1 to 256 threads, 1 to 64 slots, and at least 4096 bytes",
         where);
   }
@@ -206,14 +206,14 @@ inline void staging::stop() noexcept {
 inline void staging::check_call(stream_ref stream, void const* destination, void const* source,
                                 const char* name, source_location where) const {
   if (destination == nullptr || source == nullptr) {
-    detail::throw_invalid_argument(std::string{"staging: "} + name + " with a null " +
+    detail::throw_invalid_argument(detail::text{"staging: "} + name + " with a null " +
                                        (destination == nullptr ? "destination" : "source") +
                                        " and bytes to copy",
                                    where);
   }
   // First: asking a capturing stream for its device would break the capture.
   if (detail::is_capturing(stream, where)) {
-    detail::throw_invalid_argument(std::string{"staging: "} + name +
+    detail::throw_invalid_argument(detail::text{"staging: "} + name +
                                        " on a capturing stream: pieces are copied at once and "
                                        "cannot be replayed; copy before the capture, or capture a "
                                        "cudaMemcpyAsync from page-locked memory",
@@ -225,9 +225,8 @@ inline void staging::check_call(stream_ref stream, void const* destination, void
   // A default stream's handle means the current device, which is about to be ours.
   bool const is_default = stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
   if (device != device_.value() && !is_default) {
-    detail::throw_invalid_argument(std::string{"staging: "} + name + " on a stream of device " +
-                                       std::to_string(device) + ", made for device " +
-                                       std::to_string(device_.value()) +
+    detail::throw_invalid_argument(detail::text{"staging: "} + name + " on a stream of device " +
+                                       device + ", made for device " + device_.value() +
                                        "; make one staging object a device",
                                    where);
   }

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <pthread.h>
 
-#include <atomic>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 WARPWRIGHT_BEGIN
 
@@ -81,7 +80,7 @@ class stream_pool {
   /// @param priority  of all; within get_stream_priority_range(device)
   /// @throws std::invalid_argument  for a size or priority out of range
   /// @throws cuda_error             when CUDA cannot create them; none is left behind
-  /// **Cost:** about 4 us a stream.
+  /// **Cost:** as so many streams; make it at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
       : device_{device}, free_{all(size, where)} {
@@ -112,16 +111,16 @@ class stream_pool {
   /// @return the lease, empty (false) when every stream is out
   /// **Capture:** legal. **Cost:** two atomic operations.
   [[nodiscard]] stream_lease try_lease() noexcept {
-    std::uint64_t free = free_.load();  // sequentially consistent: see wait_for_one()
+    std::uint64_t free = __atomic_load_n(&free_, __ATOMIC_SEQ_CST);  // see wait_for_one()
     while (free != 0) {
       // The first free one from `next_` on, else the first of all.
       std::uint64_t const ahead =
-          free & (~std::uint64_t{0} << next_.load(std::memory_order_relaxed));
+          free & (~std::uint64_t{0} << __atomic_load_n(&next_, __ATOMIC_RELAXED));
       auto const index = static_cast<unsigned>(__builtin_ctzll(ahead != 0 ? ahead : free));
       std::uint64_t const bit = std::uint64_t{1} << index;
-      if (free_.compare_exchange_weak(free, free & ~bit, std::memory_order_acquire,
-                                      std::memory_order_relaxed)) {
-        next_.store((index + 1) % max_size, std::memory_order_relaxed);
+      if (__atomic_compare_exchange_n(&free_, &free, free & ~bit, true, __ATOMIC_ACQUIRE,
+                                      __ATOMIC_RELAXED)) {
+        __atomic_store_n(&next_, (index + 1) % max_size, __ATOMIC_RELAXED);
         return stream_lease{*this, index, streams_[index].ref()};
       }
     }
@@ -132,7 +131,7 @@ class stream_pool {
   [[nodiscard]] unsigned size() const noexcept { return static_cast<unsigned>(streams_.size()); }
   /// @return how many are free at this moment
   [[nodiscard]] unsigned available() const noexcept {
-    return static_cast<unsigned>(__builtin_popcountll(free_.load(std::memory_order_relaxed)));
+    return static_cast<unsigned>(__builtin_popcountll(__atomic_load_n(&free_, __ATOMIC_RELAXED)));
   }
   /// @return the device of the streams
   [[nodiscard]] device_id device() const noexcept { return device_; }
@@ -149,7 +148,7 @@ class stream_pool {
 
   static std::uint64_t all(unsigned size, source_location where) {
     if (size == 0 || size > max_size) {
-      detail::throw_invalid_argument("stream_pool: size is " + std::to_string(size) +
+      detail::throw_invalid_argument(detail::text{"stream_pool: size is "} + size +
                                          ", the limit is 1 to 64 streams: make several pools",
                                      where);
     }
@@ -158,30 +157,33 @@ class stream_pool {
 
   stream_lease wait_for_one() noexcept {
     pthread_mutex_lock(&mutex_);
-    waiters_.fetch_add(1);  // before the last look: a return after it sees the waiter and signals
+    __atomic_fetch_add(
+        &waiters_, 1U,
+        __ATOMIC_SEQ_CST);  // before the last look: a return after it sees the waiter and signals
     stream_lease found = try_lease();
     while (!found) {
       pthread_cond_wait(&returned_, &mutex_);
       found = try_lease();
     }
-    waiters_.fetch_sub(1);
+    __atomic_fetch_sub(&waiters_, 1U, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&mutex_);
     return found;
   }
 
   void give_back(unsigned index) noexcept {
-    free_.fetch_or(std::uint64_t{1} << index);
-    if (waiters_.load() == 0) return;
+    __atomic_fetch_or(&free_, std::uint64_t{1} << index, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&waiters_, __ATOMIC_SEQ_CST) == 0) return;
     pthread_mutex_lock(&mutex_);
     pthread_cond_signal(&returned_);
     pthread_mutex_unlock(&mutex_);
   }
 
   device_id device_;
-  std::vector<warpwright::stream> streams_;
-  std::atomic<std::uint64_t> free_;  // bit i: stream i is free
-  std::atomic<unsigned> next_{0};
-  std::atomic<unsigned> waiters_{0};
+  detail::array<warpwright::stream> streams_;
+  std::uint64_t
+      free_;  // bit i: stream i is free; the compiler's atomics, as in memory/detail/locks.hpp
+  unsigned next_ = 0;
+  unsigned waiters_ = 0;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // for waiting only
   pthread_cond_t returned_ = PTHREAD_COND_INITIALIZER;
 };

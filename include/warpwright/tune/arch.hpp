@@ -129,7 +129,7 @@ constexpr std::size_t architecture_index(int major, int minor) noexcept {
 [[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_compute_capability(int major, int minor,
                                                                           source_location where) {
   throw_invalid_argument(
-      "compute capability " + std::to_string(major) + "." + std::to_string(minor) +
+      text{"compute capability "} + major + "." + minor +
           " is not in the table of architectures (7.0 to 12.1), and its limits are not guessed; "
           "copy the nearest row with architecture_of(), change what differs and pass that",
       where);

@@ -57,18 +57,18 @@ namespace detail {
 template <typename Settings>
 WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool sees_memory,
                                            source_location where) {
-  auto const refuse = [where](std::string const& text) {
-    throw_invalid_argument("batch_tuner: " + text, where);
+  auto const refuse = [where](text const& problem) {
+    throw_invalid_argument(text{"batch_tuner: "} + problem, where);
   };
   if (s.first < 1 || s.last < s.first) {
-    refuse("range(" + std::to_string(s.first) + ", " + std::to_string(s.last) +
+    refuse(text{"range("} + s.first + ", " + s.last +
            ") is empty; the first size is at least 1 and the last not below it");
   }
   if (s.multiple < 1) refuse("multiple_of(0); use 1 for every size");
   std::size_t const down = s.last / s.multiple * s.multiple;
   if (down < s.first) {
-    refuse("no multiple of " + std::to_string(s.multiple) + " lies in range(" +
-           std::to_string(s.first) + ", " + std::to_string(s.last) + ")");
+    refuse(text{"no multiple of "} + s.multiple + " lies in range(" + s.first + ", " + s.last +
+           ")");
   }
   if (s.has_budget && s.budget_bytes == 0) {
     refuse("memory_budget(0); leave it out for no budget");
@@ -80,16 +80,16 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool sees_memory,
   }
   double const limit = s.objective.latency_limit_seconds();
   if (s.objective.latency_limited() && !(limit > 0.0)) {
-    refuse("latency limit of " + std::to_string(limit) + " seconds; it must be above 0");
+    refuse(text{"latency limit of "} + limit + " seconds; it must be above 0");
   }
   if (!(s.tolerance >= 0.0 && s.tolerance < 1.0)) {
-    refuse("tolerance of " + std::to_string(s.tolerance) + "; it must be from 0 to below 1");
+    refuse(text{"tolerance of "} + s.tolerance + "; it must be from 0 to below 1");
   }
   if (!(s.resolution >= 0.0)) {
-    refuse("resolution of " + std::to_string(s.resolution) + "; it must not be negative");
+    refuse(text{"resolution of "} + s.resolution + "; it must not be negative");
   }
   if (!(s.max_seconds >= 0.0)) {
-    refuse("max_seconds of " + std::to_string(s.max_seconds) + "; it must not be negative");
+    refuse(text{"max_seconds of "} + s.max_seconds + "; it must not be negative");
   }
   if (s.latency_calls < 1) refuse("latency_calls(0); at least 1 call is needed");
   check_measure_options(s.sampling, where);

@@ -4,7 +4,7 @@
 // The occupancy of a compiled kernel on a device, with the solver's reasons.
 #pragma once
 
-#include <warpwright/core/device.hpp>
+#include <warpwright/core/device_id.hpp>
 #include <warpwright/tune/occupancy.hpp>
 
 WARPWRIGHT_BEGIN

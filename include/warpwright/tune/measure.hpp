@@ -182,12 +182,11 @@ WARPWRIGHT_COLD void check_measure_options(Options const& o, source_location whe
   bool const good = o.sample_seconds() >= 0.0 && o.max_seconds() >= 0.0 && o.precision() >= 0.0 &&
                     o.min_samples() >= 1 && o.max_samples() >= o.min_samples();
   if (!good) {
-    throw_invalid_argument("measure_options out of range: sample_seconds " +
-                               std::to_string(o.sample_seconds()) + ", max_seconds " +
-                               std::to_string(o.max_seconds()) + ", precision " +
-                               std::to_string(o.precision()) + " (none negative), min_samples " +
-                               std::to_string(o.min_samples()) + " (at least 1), max_samples " +
-                               std::to_string(o.max_samples()) + " (at least min_samples)",
+    throw_invalid_argument(text{"measure_options out of range: sample_seconds "} +
+                               o.sample_seconds() + ", max_seconds " + o.max_seconds() +
+                               ", precision " + o.precision() + " (none negative), min_samples " +
+                               o.min_samples() + " (at least 1), max_samples " + o.max_samples() +
+                               " (at least min_samples)",
                            where);
   }
 }

@@ -142,11 +142,10 @@ namespace detail {
 [[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_kernel_resources(kernel_resources const& k,
                                                                         source_location where) {
   throw_invalid_argument(
-      "kernel resources out of range: threads " + std::to_string(k.threads()) +
-          " (at least 1), registers " + std::to_string(k.registers()) + " (at least 0), barriers " +
-          std::to_string(k.barriers()) + " (at least 0), carve-out percent " +
-          std::to_string(k.carveout_percent()) + " (-1 to 100), the kernel's limit of threads " +
-          std::to_string(k.max_threads()) + " (at least 1)",
+      text{"kernel resources out of range: threads "} + k.threads() + " (at least 1), registers " +
+          k.registers() + " (at least 0), barriers " + k.barriers() +
+          " (at least 0), carve-out percent " + k.carveout_percent() +
+          " (-1 to 100), the kernel's limit of threads " + k.max_threads() + " (at least 1)",
       where);
 }
 

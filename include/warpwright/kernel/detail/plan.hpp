@@ -14,6 +14,8 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
+using warpwright::detail::text;
+
 enum class reach : unsigned char {
   elements,  // element i of the output goes with element i
   row,       // ... with element i % cols
@@ -118,16 +120,16 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
   return plan;
 }
 
-WARPWRIGHT_COLD inline std::string name_of(operand const* operands, int k) {
+WARPWRIGHT_COLD inline text name_of(operand const* operands, int k) {
   char const* const names[] = {"in", "row", "col", "device_scalar"};
-  return k == 0 ? std::string{"the output"}
-                : "operand " + std::to_string(k) + " (" +
-                      names[static_cast<unsigned char>(operands[k].kind)] + ")";
+  if (k == 0) return "the output";
+  return text{"operand "} + k + " (" + names[static_cast<unsigned char>(operands[k].kind)] + ")";
 }
 
-[[noreturn]] WARPWRIGHT_COLD inline void refuse(operand const* operands, int k,
-                                                std::string const& text, source_location where) {
-  warpwright::detail::throw_invalid_argument("ew: " + name_of(operands, k) + ' ' + text, where);
+[[noreturn]] WARPWRIGHT_COLD inline void refuse(operand const* operands, int k, text const& problem,
+                                                source_location where) {
+  warpwright::detail::throw_invalid_argument(text{"ew: "} + name_of(operands, k) + " " + problem,
+                                             where);
 }
 
 /// Answers the number of bytes that operand k spans beside an output of n elements.
@@ -153,31 +155,29 @@ inline void check_operands(operand const* operands, int count, source_location w
     bool const repeats = o.kind == reach::row || o.kind == reach::column;
     if (o.kind == reach::elements && o.count != n) {
       refuse(operands, k,
-             "has " + std::to_string(o.count) + " elements, but the output has " +
-                 std::to_string(n) +
+             text{"has "} + o.count + " elements, but the output has " + n +
                  "; give every in() as many as the output, or repeat a shorter array with row() "
                  "or col()",
              where);
     }
     if (n == 0) continue;
     if (n > ~std::uint64_t{0} / 2 / 16) {
-      refuse(operands, 0, "has " + std::to_string(n) + " elements, more than 2^59", where);
+      refuse(operands, 0, text{"has "} + n + " elements, more than 2^59", where);
     }
     if (repeats && (o.count == 0 || n % o.count != 0)) {
       refuse(operands, k,
-             "has cols = " + std::to_string(o.count) + ", which does not divide the output's " +
-                 std::to_string(n) + " elements into whole rows; pass the length of one row",
+             text{"has cols = "} + o.count + ", which does not divide the output's " + n +
+                 " elements into whole rows; pass the length of one row",
              where);
     }
     if (o.address == 0) {
-      refuse(operands, k,
-             "is a null pointer for " + std::to_string(n) + " elements; pass device memory", where);
+      refuse(operands, k, text{"is a null pointer for "} + n + " elements; pass device memory",
+             where);
     }
     if (o.address % o.natural_bytes != 0) {
       refuse(operands, k,
-             "is at address " + std::to_string(o.address) + ", not a multiple of its element's " +
-                 std::to_string(o.natural_bytes) +
-                 " bytes; pass a pointer to whole elements of this type",
+             text{"is at address "} + o.address + ", not a multiple of its element's " +
+                 o.natural_bytes + " bytes; pass a pointer to whole elements of this type",
              where);
     }
     bool const in_place = o.kind == reach::elements && o.address == out.address &&
@@ -187,11 +187,10 @@ inline void check_operands(operand const* operands, int count, source_location w
     std::uint64_t const out_bytes = span_bytes(out, n);
     if (o.address < out.address + out_bytes && out.address < o.address + bytes) {
       refuse(operands, k,
-             "spans " + std::to_string(bytes) + " bytes that overlap the output's " +
-                 std::to_string(out_bytes) + ", starting " +
-                 (o.address < out.address
-                      ? std::to_string(out.address - o.address) + " bytes before it"
-                      : std::to_string(o.address - out.address) + " bytes into it") +
+             text{"spans "} + bytes + " bytes that overlap the output's " + out_bytes +
+                 ", starting " +
+                 (o.address < out.address ? text{out.address - o.address} + " bytes before it"
+                                          : text{o.address - out.address} + " bytes into it") +
                  "; write to another array, or exactly in place: in() and out() with the same "
                  "pointer and element size",
              where);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The locks of the memory module, on POSIX threads: <mutex>, <thread> and <condition_variable>
-// cost every including file a third of a second each, <pthread.h> next to nothing.
+// The locks of the memory module, on POSIX threads: <mutex>, <thread> and <condition_variable> are
+// slow to compile, <pthread.h> costs next to nothing.
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>
@@ -40,7 +40,7 @@ class spin_lock {
   void unlock() noexcept { __atomic_store_n(&taken_, false, __ATOMIC_RELEASE); }
 
  private:
-  bool taken_ = false;  // the compiler's atomics: <atomic> costs a tenth of a second
+  bool taken_ = false;  // the compiler's atomics: <atomic> is slow to compile
 };
 
 /// For sections that call CUDA or wait.

@@ -75,9 +75,9 @@ inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
                                        source_location where) {
   if (bytes == 0) return nullptr;
   if (alignment == 0 || alignment > maximum_alignment_bytes || (alignment & (alignment - 1)) != 0) {
-    detail::throw_invalid_argument("pinned_pool: an alignment of " + std::to_string(alignment) +
+    detail::throw_invalid_argument(detail::text{"pinned_pool: an alignment of "} + alignment +
                                        " bytes is not a power of two from 1 to " +
-                                       std::to_string(maximum_alignment_bytes),
+                                       maximum_alignment_bytes,
                                    where);
   }
   if (alignment < block_alignment_bytes) alignment = block_alignment_bytes;
@@ -215,18 +215,16 @@ inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t
   if (node != heap::none && right == bytes) return node;
   bool const ours = node != heap::none || heap_.find_containing(address_of(pointer)) != heap::none;
   lock.unlock();
-  char address[24] = {};
-  std::snprintf(address, sizeof address, "%p", pointer);
-  std::string text = std::string{"pinned_pool: cannot free "} + address + " (" +
-                     std::to_string(bytes) + " bytes): ";
+  detail::text message =
+      detail::text{"pinned_pool: cannot free "} + pointer + " (" + bytes + " bytes): ";
   if (node != heap::none) {
-    text += "wrong size: " + std::to_string(right) + " bytes were allocated; pass the same size";
+    message += detail::text{"wrong size: "} + right + " bytes were allocated; pass the same size";
   } else if (ours) {
-    text += "double free, or not the pointer that allocate() answered";
+    message += "double free, or not the pointer that allocate() answered";
   } else {
-    text += "it is not from this pool; free it where it was allocated";
+    message += "it is not from this pool; free it where it was allocated";
   }
-  detail::throw_invalid_argument(text, where);
+  detail::throw_invalid_argument(message, where);
 }
 
 inline void pinned_pool::deallocate(void* pointer, std::size_t bytes, source_location where) {

@@ -35,9 +35,9 @@ inline void memory_pool::throw_out_of_memory(std::size_t bytes, source_location 
 }
 
 inline void memory_pool::refuse_alignment(std::size_t alignment, source_location where) {
-  detail::throw_invalid_argument("memory_pool: an alignment of " + std::to_string(alignment) +
+  detail::throw_invalid_argument(detail::text{"memory_pool: an alignment of "} + alignment +
                                      " bytes is not a power of two from 1 to " +
-                                     std::to_string(maximum_alignment_bytes),
+                                     maximum_alignment_bytes,
                                  where);
 }
 
@@ -45,7 +45,7 @@ inline void memory_pool::check_stream(stream_ref stream, const char* verb,
                                       source_location where) const {
   // First: asking a capturing stream for its device would break the capture.
   if (detail::is_capturing(stream, where)) {
-    detail::throw_invalid_argument(std::string{"memory_pool: cannot "} + verb +
+    detail::throw_invalid_argument(detail::text{"memory_pool: cannot "} + verb +
                                        " on a capturing stream: the graph would use the memory "
                                        "after the pool has given it to others; allocate before "
                                        "the capture and keep the memory as long as the graph",
@@ -55,11 +55,10 @@ inline void memory_pool::check_stream(stream_ref stream, const char* verb,
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
   if (device != device_.value()) {
-    detail::throw_invalid_argument(std::string{"memory_pool: cannot "} + verb +
-                                       " on a stream of device " + std::to_string(device) +
-                                       ": the pool's memory is on device " +
-                                       std::to_string(device_.value()) + "; use that device's pool",
-                                   where);
+    detail::throw_invalid_argument(
+        detail::text{"memory_pool: cannot "} + verb + " on a stream of device " + device +
+            ": the pool's memory is on device " + device_.value() + "; use that device's pool",
+        where);
   }
 #endif
 }
@@ -91,17 +90,16 @@ inline void memory_pool::refuse_size(spin_held& lock, std::uint32_t node, void* 
   std::uint64_t const right = heap_.at(node).requested_bytes;
   detail::call_site const site = site_of(node);
   lock.unlock();
-  detail::throw_invalid_argument("memory_pool: wrong size: " + detail::to_text(pointer) +
-                                     " is freed with " + std::to_string(bytes) + " bytes, but " +
-                                     std::to_string(right) + " bytes were allocated at " +
-                                     detail::to_text(site) + "; pass the same size",
+  detail::throw_invalid_argument(detail::text{"memory_pool: wrong size: "} + pointer +
+                                     " is freed with " + bytes + " bytes, but " + right +
+                                     " bytes were allocated at " + site + "; pass the same size",
                                  where);
 }
 
 inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
                                         source_location where) const {
-  std::string text = "memory_pool: cannot free " + detail::to_text(pointer) + " (" +
-                     std::to_string(bytes) + " bytes): ";
+  detail::text message =
+      detail::text{"memory_pool: cannot free "} + pointer + " (" + bytes + " bytes): ";
   std::uint64_t const address = address_of(pointer);
   spin_held lock{lock_};
   for (std::size_t i = 0; i < recent_frees_.size(); ++i) {
@@ -111,11 +109,10 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     detail::freed_block const freed = recent_frees_[at];
     if (freed.address != address) continue;
     lock.unlock();
-    detail::throw_invalid_argument(
-        text + "double free: its " + std::to_string(freed.requested_bytes) +
-            " bytes were allocated at " + detail::to_text(freed.allocated) +
-            " and freed already at " + detail::to_text(freed.freed),
-        where);
+    detail::throw_invalid_argument(message + "double free: its " + freed.requested_bytes +
+                                       " bytes were allocated at " + freed.allocated +
+                                       " and freed already at " + freed.freed,
+                                   where);
   }
   std::uint32_t const node = heap_.find_containing(address);
   if (node != heap::none) {
@@ -124,32 +121,31 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     lock.unlock();
     if (block.list != heap::none) {
       detail::throw_invalid_argument(
-          text + "double free: the memory belongs to this pool and is free already" +
+          message + "double free: the memory belongs to this pool and is free already" +
               (options_.checked_ ? ""
                                  : "; memory_pool_options::checked() tells where it was freed"),
           where);
     }
-    text += "it lies " + std::to_string(address - block.address) + " bytes inside of a block of " +
-            std::to_string(block.requested_bytes) + " bytes";
-    if (options_.checked_) text += " allocated at " + detail::to_text(site);
-    detail::throw_invalid_argument(text + "; free the pointer that allocate() answered", where);
+    message += detail::text{"it lies "} + (address - block.address) +
+               " bytes inside of a block of " + block.requested_bytes + " bytes";
+    if (options_.checked_) message += detail::text{" allocated at "} + site;
+    detail::throw_invalid_argument(message + "; free the pointer that allocate() answered", where);
   }
   lock.unlock();
   cudaPointerAttributes attributes{};
   cudaError_t const answer = cudaPointerGetAttributes(&attributes, pointer);
   detail::discard(answer);
-  text += "it is not from this pool (";
+  message += "it is not from this pool (";
   if (answer != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) {
-    text += "memory that CUDA does not know";
+    message += "memory that CUDA does not know";
   } else if (attributes.type == cudaMemoryTypeHost) {
-    text += "page-locked host memory";
+    message += "page-locked host memory";
   } else {
-    text += "memory of device " + std::to_string(attributes.device);
+    message += detail::text{"memory of device "} + attributes.device;
   }
-  detail::throw_invalid_argument(text + "; the pool is on device " +
-                                     std::to_string(device_.value()) +
-                                     "); free it where it was allocated",
-                                 where);
+  detail::throw_invalid_argument(
+      message + "; the pool is on device " + device_.value() + "); free it where it was allocated",
+      where);
 }
 
 WARPWRIGHT_END

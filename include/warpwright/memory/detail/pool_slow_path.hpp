@@ -39,15 +39,14 @@ inline memory_pool::memory_pool(device_id device, memory_pool_options const& opt
                                 source_location where)
     : device_{device}, options_{options}, entries_(1) {
   if (!(options.maximum_fraction_ > 0.0 && options.maximum_fraction_ <= 1.0)) {
-    detail::throw_invalid_argument("memory_pool: maximum_fraction is " +
-                                       std::to_string(options.maximum_fraction_) +
+    detail::throw_invalid_argument(detail::text{"memory_pool: maximum_fraction is "} +
+                                       options.maximum_fraction_ +
                                        "; give a part of the device's memory in (0, 1]",
                                    where);
   }
   if (!(options.growth_factor_ >= 0.0 && options.growth_factor_ <= 16.0)) {
-    detail::throw_invalid_argument("memory_pool: growth_factor is " +
-                                       std::to_string(options.growth_factor_) +
-                                       "; give a number from 0 to 16",
+    detail::throw_invalid_argument(detail::text{"memory_pool: growth_factor is "} +
+                                       options.growth_factor_ + "; give a number from 0 to 16",
                                    where);
   }
   slow_section const section{*this, where};
@@ -138,7 +137,7 @@ inline void* memory_pool::allocate_slowly(stream_ref stream, std::uint64_t id, r
                                           source_location where) {
   if (detail::is_capturing(stream, where)) {
     detail::throw_invalid_argument(
-        "memory_pool: an allocation of " + std::to_string(wanted.bytes) +
+        detail::text{"memory_pool: an allocation of "} + wanted.bytes +
             " bytes on a capturing stream: the graph would use the memory after the pool has given "
             "it to others; allocate before the capture and keep the memory as long as the graph",
         where);

@@ -43,17 +43,8 @@ struct stream_entry {
 struct call_site {
   const char* file = "an unknown place";
   int line = 0;
+  operator text() const noexcept { return text{file, line}; }
 };
-
-inline std::string to_text(call_site site) {
-  return std::string{site.file} + ':' + std::to_string(site.line);
-}
-
-inline std::string to_text(void const* pointer) {
-  char text[24] = {};
-  std::snprintf(text, sizeof text, "%p", pointer);
-  return text;
-}
 
 struct freed_block {
   std::uint64_t address = 0;

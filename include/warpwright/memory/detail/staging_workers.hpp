@@ -4,8 +4,8 @@
 // The threads of a staging object and what each of them does.
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/memory/detail/array.hpp>
 #include <warpwright/memory/detail/locks.hpp>
 
 #include <cstddef>
@@ -86,10 +86,10 @@ class staging_workers {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (refused != 0) {
-      throw std::runtime_error{std::string{where.file()} + ':' + std::to_string(where.line()) +
-                               ": staging: pthread_create: " + std::strerror(refused) + " after " +
-                               std::to_string(threads_.size()) +
-                               " threads; give staging_options fewer threads"};
+      text const message = text{where.file(), where.line()} +
+                           ": staging: pthread_create: " + std::strerror(refused) + " after " +
+                           threads_.size() + " threads; give staging_options fewer threads";
+      throw std::runtime_error{message.c_str()};
     }
   }
 

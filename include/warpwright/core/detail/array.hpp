@@ -12,12 +12,10 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What the books of the memory module need of a std::vector. Ten instantiations of std::vector
-/// cost every including file a fifth of a second; these cost next to nothing.
+/// What the library needs of a std::vector for itself. Ten instantiations of std::vector cost every
+/// including file a fifth of a second; these cost next to nothing.
 ///
-/// @pre T may be moved by copying its bytes: it holds numbers, pointers and arrays, and no pointer
-/// to
-///   itself.
+/// @pre T may be moved by copying its bytes: it holds no pointer to itself
 template <class T>
 class array {
  public:
@@ -65,9 +63,12 @@ class array {
     ::new (static_cast<void*>(data_ + size_)) T(value);
     ++size_;
   }
-  T& emplace_back() {
+  /// @throws std::bad_alloc, or what T's constructor throws, and nothing has changed
+  template <class... Arguments>
+  T& emplace_back(Arguments&&... arguments) {
     reserve(size_ + 1);
-    T* const element = ::new (static_cast<void*>(data_ + size_)) T();
+    T* const element =
+        ::new (static_cast<void*>(data_ + size_)) T{static_cast<Arguments&&>(arguments)...};
     ++size_;
     return *element;
   }

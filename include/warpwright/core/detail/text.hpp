@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/config.hpp>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// An error's text while it is put together, of a fixed size: it asks for no memory, so that
+/// running out of it cannot hide the error, and it compiles in no time, where adding up
+/// std::strings costs each including file a tenth of a second. What does not fit is cut off.
+class text {
+ public:
+  text(char const* value) noexcept { append(value, std::strlen(value)); }
+  text(char) = delete;  // would be taken for a number
+  text(int value) noexcept { number("%lld", static_cast<long long>(value)); }
+  text(unsigned value) noexcept { number("%llu", static_cast<unsigned long long>(value)); }
+  text(long value) noexcept { number("%lld", static_cast<long long>(value)); }
+  text(unsigned long value) noexcept { number("%llu", static_cast<unsigned long long>(value)); }
+  text(long long value) noexcept { number("%lld", value); }
+  text(unsigned long long value) noexcept { number("%llu", value); }
+  text(double value) noexcept { number("%g", value); }
+  text(void const* value) noexcept { number("%p", value); }
+  /// "file:line"; a long path loses its front, never the figures behind it.
+  text(char const* file, int line) noexcept {
+    std::size_t const length = std::strlen(file);
+    std::size_t const kept = length < 200 ? length : 200;
+    append(file + (length - kept), kept);
+    *this += text{":"} + line;
+  }
+
+  text& operator+=(text const& more) noexcept {
+    append(more.data_, more.size_);
+    return *this;
+  }
+  friend text operator+(text sum, text const& more) noexcept {
+    sum += more;
+    return sum;
+  }
+
+  [[nodiscard]] char const* c_str() const noexcept { return data_; }
+
+ private:
+  template <class Number>
+  void number(char const* format, Number value) noexcept {
+    char digits[40] = {};
+    std::snprintf(digits, sizeof digits, format, value);
+    append(digits, std::strlen(digits));
+  }
+  void append(char const* more, std::size_t length) noexcept {
+    std::size_t const room = sizeof data_ - 1 - size_;
+    if (length > room) length = room;
+    std::memcpy(data_ + size_, more, length);
+    size_ += length;
+    data_[size_] = '\0';
+  }
+
+  std::size_t size_ = 0;
+  char data_[1000] = {};
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
