@@ -79,21 +79,21 @@ bool well_formed(std::string const& xml) {
 
 TEST_CASE("figures are printed with their units", "[tune][report]") {
   using namespace ww::detail;
-  CHECK(format_seconds(1.234e-6) == "1.23 us");
-  CHECK(format_seconds(101e-6) == "101 us");
-  CHECK(format_seconds(999.9e-6) == "1.00 ms");
-  CHECK(format_seconds(12.34e-3) == "12.3 ms");
-  CHECK(format_seconds(0.9999) == "1.00 s");
-  CHECK(format_seconds(75.0) == "75.0 s");
-  CHECK(format_rate(0.5) == "0.500");
-  CHECK(format_rate(999.96) == "1.000 k");
-  CHECK(format_rate(911000.0) == "911.0 k");
-  CHECK(format_rate(9.9996e6) == "10.00 M");
-  CHECK(format_bytes(0.0) == "0 B");
-  CHECK(format_bytes(1000.0) == "1000 B");
-  CHECK(format_bytes(1024.0) == "1.000 KiB");
-  CHECK(format_bytes(12345678.0) == "11.77 MiB");
-  CHECK(format_bytes(1e13) == "9.095 TiB");
+  CHECK(format_seconds(1.234e-6).str() == "1.23 us");
+  CHECK(format_seconds(101e-6).str() == "101 us");
+  CHECK(format_seconds(999.9e-6).str() == "1.00 ms");
+  CHECK(format_seconds(12.34e-3).str() == "12.3 ms");
+  CHECK(format_seconds(0.9999).str() == "1.00 s");
+  CHECK(format_seconds(75.0).str() == "75.0 s");
+  CHECK(format_rate(0.5).str() == "0.500");
+  CHECK(format_rate(999.96).str() == "1.000 k");
+  CHECK(format_rate(911000.0).str() == "911.0 k");
+  CHECK(format_rate(9.9996e6).str() == "10.00 M");
+  CHECK(format_bytes(0.0).str() == "0 B");
+  CHECK(format_bytes(1000.0).str() == "1000 B");
+  CHECK(format_bytes(1024.0).str() == "1.000 KiB");
+  CHECK(format_bytes(12345678.0).str() == "11.77 MiB");
+  CHECK(format_bytes(1e13).str() == "9.095 TiB");
 }
 
 TEST_CASE("CSV has a line a row and quotes text", "[tune][report]") {
@@ -142,7 +142,7 @@ TEST_CASE("text that is not UTF-8 becomes harmless", "[tune][report]") {
   CHECK(valid_utf8("\xED\xA0\x80") == "???");       // a surrogate
   CHECK(valid_utf8("\xF4\x90\x80\x80") == "????");  // above U+10FFFF
   CHECK(valid_utf8("\xE2\x82") == "??");            // cut off
-  CHECK(ww::detail::xml_text("<a & \"b\" 'c'>\x02") ==
+  CHECK(ww::detail::xml_text("<a & \"b\" 'c'>\x02").str() ==
         "&lt;a &amp; &quot;b&quot; &#39;c&#39;&gt;?");
 }
 

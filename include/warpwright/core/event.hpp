@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/error.hpp>
-
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -25,9 +24,9 @@ class event_handle {
   event_handle(unsigned flags, source_location where) {
     check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreateWithFlags", where);
   }
-  event_handle(event_handle&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event_handle(event_handle&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
   event_handle& operator=(event_handle&& other) noexcept {
-    std::swap(handle_, other.handle_);
+    detail::swap(handle_, other.handle_);
     return *this;
   }
   ~event_handle() {

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/device_id.hpp>
 #include <warpwright/core/event.hpp>
 
 #include <cstdint>
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -164,9 +164,9 @@ class stream {
   }
   stream(std::nullptr_t) = delete;
   /// The other stream is left empty: only destruction and assignment are legal on it.
-  stream(stream&& other) noexcept : ref_{std::exchange(other.ref_, empty())} {}
+  stream(stream&& other) noexcept : ref_{detail::exchange(other.ref_, empty())} {}
   stream& operator=(stream&& other) noexcept {
-    std::swap(ref_, other.ref_);
+    detail::swap(ref_, other.ref_);
     return *this;
   }
   ~stream() {

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/stream.hpp>
-
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -34,9 +33,9 @@ class graph {
   /// Takes ownership.
   /// @param handle  a graph that nobody else destroys; null makes an empty object
   explicit graph(cudaGraph_t handle) noexcept : handle_{handle} {}
-  graph(graph&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  graph(graph&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
   graph& operator=(graph&& other) noexcept {
-    std::swap(handle_, other.handle_);
+    detail::swap(handle_, other.handle_);
     return *this;
   }
   ~graph() {
@@ -117,9 +116,9 @@ class graph_exec {
   /// grows with the nodes; do it at start-up.
   explicit graph_exec(graph const& source, source_location where = source_location::current())
       : handle_{instantiate(source, where)} {}
-  graph_exec(graph_exec&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  graph_exec(graph_exec&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
   graph_exec& operator=(graph_exec&& other) noexcept {
-    std::swap(handle_, other.handle_);
+    detail::swap(handle_, other.handle_);
     return *this;
   }
   /// Launches already made still finish.
@@ -158,7 +157,7 @@ class graph_exec {
     if (status != cudaErrorGraphExecUpdateFailure) check(status, "cudaGraphExecUpdate", where);
     static_cast<void>(cudaGetLastError());  // a refusal is an answer, not an error
     cudaGraphExec_t const anew = instantiate(source, where);
-    detail::discard(cudaGraphExecDestroy(std::exchange(handle_, anew)));
+    detail::discard(cudaGraphExecDestroy(detail::exchange(handle_, anew)));
     return graph_change::reinstantiated;
   }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <cstddef>
@@ -57,16 +58,16 @@ class device_buffer {
   device_buffer(device_buffer&& other) noexcept
       : pool_{other.pool_},
         stream_{other.stream_},
-        data_{std::exchange(other.data_, nullptr)},
-        size_{std::exchange(other.size_, 0)} {}
+        data_{detail::exchange(other.data_, nullptr)},
+        size_{detail::exchange(other.size_, 0)} {}
   /// Frees what this buffer has first; the other buffer is left empty.
   device_buffer& operator=(device_buffer&& other) noexcept {
     if (this == &other) return *this;
     free();
     pool_ = other.pool_;
     stream_ = other.stream_;
-    data_ = std::exchange(other.data_, nullptr);
-    size_ = std::exchange(other.size_, 0);
+    data_ = detail::exchange(other.data_, nullptr);
+    size_ = detail::exchange(other.size_, 0);
     return *this;
   }
   /// Frees the elements on stream(). Never throws: an error of the pool is dropped.
@@ -123,7 +124,7 @@ class device_buffer {
   /// before)
   [[nodiscard]] T* release() noexcept {
     size_ = 0;
-    return std::exchange(data_, nullptr);
+    return detail::exchange(data_, nullptr);
   }
 
  private:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/detail/block_heap.hpp>
 #include <warpwright/memory/detail/capture_guard.hpp>
@@ -273,11 +274,11 @@ class pinned_buffer {
 
  private:
   void swap(pinned_buffer& other) noexcept {
-    std::swap(pool_, other.pool_);
-    std::swap(stream_, other.stream_);
-    std::swap(on_stream_, other.on_stream_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
+    detail::swap(pool_, other.pool_);
+    detail::swap(stream_, other.stream_);
+    detail::swap(on_stream_, other.on_stream_);
+    detail::swap(data_, other.data_);
+    detail::swap(size_, other.size_);
   }
 
   pinned_pool* pool_ = nullptr;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <pthread.h>
 
 #include <cstdint>
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -21,11 +21,13 @@ class stream_lease {
   /// Holds nothing, as try_lease() answers when every stream is out.
   stream_lease() noexcept = default;
   stream_lease(stream_lease&& other) noexcept
-      : pool_{std::exchange(other.pool_, nullptr)}, index_{other.index_}, stream_{other.stream_} {}
+      : pool_{detail::exchange(other.pool_, nullptr)},
+        index_{other.index_},
+        stream_{other.stream_} {}
   stream_lease& operator=(stream_lease&& other) noexcept {
     if (this != &other) {
       give_back();
-      pool_ = std::exchange(other.pool_, nullptr);
+      pool_ = detail::exchange(other.pool_, nullptr);
       index_ = other.index_;
       stream_ = other.stream_;
     }
@@ -189,7 +191,7 @@ class stream_pool {
 };
 
 inline void stream_lease::give_back() noexcept {
-  if (pool_ != nullptr) std::exchange(pool_, nullptr)->give_back(index_);
+  if (pool_ != nullptr) detail::exchange(pool_, nullptr)->give_back(index_);
 }
 
 WARPWRIGHT_END

@@ -175,7 +175,7 @@ constexpr architecture architecture_of(arch name,
 
 /// The name of an architecture as nvcc writes it: "sm_90".
 inline std::string to_string(architecture const& a) {
-  return "sm_" + std::to_string(a.major * 10 + a.minor);
+  return (detail::text{"sm_"} + (a.major * 10 + a.minor)).c_str();
 }
 
 WARPWRIGHT_END

@@ -4,6 +4,7 @@
 // An occupancy in words: what limits it, and the cheapest way to more.
 #pragma once
 
+#include <warpwright/tune/detail/string_builder.hpp>
 #include <warpwright/tune/occupancy.hpp>
 
 #include <cstdio>
@@ -13,21 +14,21 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline std::string percent_text(double fraction) {
+inline string_builder percent_text(double fraction) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g %%", fraction * 100.0);
   return text;
 }
 
-inline std::string count_text(int count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+inline string_builder count_text(int count, const char* what) {
+  return string_builder(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-inline std::string launch_problem_text(occupancy_result const& o) {
+inline string_builder launch_problem_text(occupancy_result const& o) {
   architecture const& a = o.device;
   kernel_resources const& k = o.resources;
-  auto const over = [](std::string const& what, std::size_t value, std::size_t limit) {
-    return std::to_string(value) + " " + what + ", the limit is " + std::to_string(limit);
+  auto const over = [](char const* what, std::size_t value, std::size_t limit) {
+    return string_builder(value) + " " + what + ", the limit is " + string_builder(limit);
   };
   auto const size = [](int value) { return static_cast<std::size_t>(value); };
   switch (o.problem) {
@@ -39,8 +40,8 @@ inline std::string launch_problem_text(occupancy_result const& o) {
     case launch_problem::block_registers_over_limit: {
       int const fits = max_registers_per_thread(a, k, 1);
       return count_text(k.threads(), "thread") + " with " + count_text(k.registers(), "register") +
-             " need more than the " + std::to_string(a.max_registers_per_block) +
-             " registers that a block may have; " + std::to_string(fits) + " a thread fit";
+             " need more than the " + string_builder(a.max_registers_per_block) +
+             " registers that a block may have; " + string_builder(fits) + " a thread fit";
     }
     case launch_problem::shared_memory_over_limit:
       return over("bytes of shared memory a block", k.shared_bytes(),
@@ -49,7 +50,7 @@ inline std::string launch_problem_text(occupancy_result const& o) {
       return over("bytes of shared memory a block", k.shared_bytes(), k.max_shared_bytes()) +
              " until cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
              "bytes) raises it (up to " +
-             std::to_string(a.shared_bytes_per_block_optin) + ")";
+             string_builder(a.shared_bytes_per_block_optin) + ")";
     case launch_problem::barriers_over_limit:
       return over("barriers a block", size(k.barriers()), size(a.max_barriers_per_block));
     case launch_problem::none:
@@ -58,7 +59,7 @@ inline std::string launch_problem_text(occupancy_result const& o) {
   return {};
 }
 
-inline std::string binding_text(occupancy_result const& o) {
+inline string_builder binding_text(occupancy_result const& o) {
   constexpr struct {
     resource bit;
     const char* name;
@@ -67,20 +68,20 @@ inline std::string binding_text(occupancy_result const& o) {
                {resource::barriers, "barriers"},
                {resource::warps, "warp slots"},
                {resource::blocks, "block slots"}};
-  std::string text;
+  string_builder text;
   for (auto const& n : names) {
-    if (o.limited_by(n.bit)) text += (text.empty() ? "" : " and ") + std::string{n.name};
+    if (o.limited_by(n.bit)) text += (text.empty() ? "" : " and ") + string_builder{n.name};
   }
   return text;
 }
 
-inline std::string fix_text(occupancy_result const& o, occupancy_fix const& fix) {
-  std::string text;
+inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& fix) {
+  string_builder text;
   auto const change = [&text](const char* name, std::size_t from, std::size_t to,
                               const char* unit) {
     if (from == to) return;
-    text += (text.empty() ? "" : " with ") + std::string{name} + std::to_string(from) + " -> " +
-            std::to_string(to) + unit;
+    text += (text.empty() ? "" : " with ") + string_builder{name} + string_builder(from) + " -> " +
+            string_builder(to) + unit;
   };
   kernel_resources const& before = o.resources;
   kernel_resources const& after = fix.resources;
@@ -91,7 +92,7 @@ inline std::string fix_text(occupancy_result const& o, occupancy_fix const& fix)
   change(several ? "barriers " : "", static_cast<std::size_t>(before.barriers()),
          static_cast<std::size_t>(after.barriers()), "");
   return text + " gives " + count_text(fix.occupancy.blocks_per_multiprocessor, "block") +
-         " instead of " + std::to_string(o.blocks_per_multiprocessor);
+         " instead of " + string_builder(o.blocks_per_multiprocessor);
 }
 
 }  // namespace detail
@@ -106,14 +107,14 @@ inline std::string fix_text(occupancy_result const& o, occupancy_fix const& fix)
 ///
 /// **Threads:** safe. **Capture:** legal; no CUDA call.
 inline std::string explain(occupancy_result const& o) {
-  std::string text = to_string(o.device) + ": ";
+  detail::string_builder text = to_string(o.device) + ": ";
   if (o.problem != launch_problem::none) {
     return text + "cannot run: " + detail::launch_problem_text(o);
   }
   text += detail::percent_text(o.fraction) + " (" +
           detail::count_text(o.blocks_per_multiprocessor, "block") + " of " +
           detail::count_text(o.resources.threads(), "thread") + ", " +
-          std::to_string(o.warps_per_multiprocessor) + " of " +
+          detail::string_builder(o.warps_per_multiprocessor) + " of " +
           detail::count_text(o.device.max_warps_per_multiprocessor, "warp") + ")";
   if (o.warps_per_multiprocessor == o.device.max_warps_per_multiprocessor) {
     return text + ", nothing limits it";
@@ -127,10 +128,10 @@ inline std::string explain(occupancy_result const& o) {
   int const hurdle =
       fix.found ? fix.occupancy.warps_per_multiprocessor : o.warps_per_multiprocessor + 1;
   if (other.occupancy.warps_per_multiprocessor >= hurdle) {
-    text += std::string{fix.found ? "; or " : ": "} + "a block of " +
+    text += detail::string_builder{fix.found ? "; or " : ": "} + "a block of " +
             detail::count_text(other.threads, "thread") + " with the same resources gives " +
-            std::to_string(other.occupancy.warps_per_multiprocessor) + " warps instead of " +
-            std::to_string(o.warps_per_multiprocessor);
+            detail::string_builder(other.occupancy.warps_per_multiprocessor) +
+            " warps instead of " + detail::string_builder(o.warps_per_multiprocessor);
   }
   return text;
 }

@@ -4,6 +4,7 @@
 // Timing of a callable on a stream, with the statistics that say how far to trust it.
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/tune/detail/function_ref.hpp>
@@ -29,7 +30,7 @@ struct sample_summary {
 namespace detail {
 
 // Insertion keeps the samples in order; there are some hundreds at most.
-inline void insert_sorted(std::vector<double>& sorted, double value) {
+inline void insert_sorted(array<double>& sorted, double value) {
   sorted.push_back(value);
   for (std::size_t i = sorted.size() - 1; i > 0 && sorted[i - 1] > value; --i) {
     sorted[i] = sorted[i - 1];
@@ -37,7 +38,7 @@ inline void insert_sorted(std::vector<double>& sorted, double value) {
   }
 }
 
-inline double median_of_sorted(std::vector<double> const& sorted) {
+inline double median_of_sorted(array<double> const& sorted) {
   std::size_t const middle = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[middle] : 0.5 * (sorted[middle - 1] + sorted[middle]);
 }
@@ -75,17 +76,17 @@ inline sample_summary summarize(std::vector<double> const& samples) {
   sample_summary s;
   s.count = samples.size();
   if (samples.empty()) return s;
-  std::vector<double> sorted;
+  detail::array<double> sorted;
   sorted.reserve(samples.size());
   for (double const value : samples) detail::insert_sorted(sorted, value);
-  s.minimum_seconds = sorted.front();
+  s.minimum_seconds = sorted[0];
   s.maximum_seconds = sorted.back();
   s.median_seconds = detail::median_of_sorted(sorted);
   detail::median_ranks const ranks = detail::median_interval(sorted.size());
   s.median_low_seconds = sorted[ranks.low];
   s.median_high_seconds = sorted[ranks.high];
   s.p99_seconds = sorted[detail::nearest_rank(sorted.size(), 0.99)];
-  std::vector<double> deviations;
+  detail::array<double> deviations;
   deviations.reserve(sorted.size());
   for (double const value : sorted) {
     detail::insert_sorted(deviations, std::fabs(value - s.median_seconds));
@@ -219,7 +220,7 @@ measurement take_samples(function_ref<double(std::size_t)> timed, Options const&
   double one_call = timed(1);
   for (std::size_t i = 1; i < o.warmup_calls(); ++i) one_call = timed(1);
   m.calls_per_sample = calibrate_repeats(timed, one_call, o.sample_seconds(), spent);
-  std::vector<double> sorted;
+  array<double> sorted;
   while (m.samples.size() < o.max_samples()) {
     double const total = timed(m.calls_per_sample);
     spent += total;

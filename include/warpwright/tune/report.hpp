@@ -12,12 +12,12 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline std::string json_number(double value) {
+inline string_builder json_number(double value) {
   return std::isfinite(value) ? format_number("%.9g", value) : "null";
 }
 
-inline std::string json_text(std::string const& text) {
-  std::string escaped = "\"";
+inline string_builder json_text(std::string const& text) {
+  string_builder escaped = "\"";
   for (char const c : valid_utf8(text)) {
     if (c == '"' || c == '\\') {
       escaped += '\\';
@@ -33,8 +33,8 @@ inline std::string json_text(std::string const& text) {
   return escaped + '"';
 }
 
-inline std::string csv_text(std::string const& text) {
-  std::string quoted = "\"";
+inline string_builder csv_text(std::string const& text) {
+  string_builder quoted = "\"";
   for (char const c : text) {
     if (c == '"') quoted += '"';
     quoted += c;
@@ -50,20 +50,21 @@ inline std::string csv_text(std::string const& text) {
 /// @param result  a finished tune
 template <typename Result = tune_result>
 std::string to_csv(Result const& result) {
-  std::string csv =
+  detail::string_builder csv =
       "batch,items_per_second,seconds_per_batch,deviation_seconds,latency_median_seconds,"
       "latency_p99_seconds,samples,latency_samples,memory_bytes,memory_predicted,duelled,status,"
       "chosen,note\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     tune_row const& row = result.rows[i];
-    csv += std::to_string(row.batch);
+    csv += detail::string_builder(row.batch);
     for (double const value : {row.items_per_second, row.seconds_per_batch, row.deviation_seconds,
                                row.latency_median_seconds, row.latency_p99_seconds}) {
       csv += ',' + detail::format_number("%.9g", value);
     }
-    csv += ',' + std::to_string(row.samples) + ',' + std::to_string(row.latency_samples) + ',' +
-           std::to_string(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') + ',' +
-           (row.duelled ? '1' : '0') + ',' + detail::csv_text(to_string(row.status)) + ',' +
+    csv += ',' + detail::string_builder(row.samples) + ',' +
+           detail::string_builder(row.latency_samples) + ',' +
+           detail::string_builder(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') +
+           ',' + (row.duelled ? '1' : '0') + ',' + detail::csv_text(to_string(row.status)) + ',' +
            (i == result.chosen_index ? '1' : '0') + ',' + detail::csv_text(row.note) + '\n';
   }
   return csv;
@@ -79,22 +80,23 @@ template <typename Result = tune_result>
 std::string to_json(Result const& result) {
   using detail::json_number;
   bool const has_choice = result.chosen_index < result.rows.size();
-  std::string json = "{\"chosen_batch\":";
-  json += has_choice ? std::to_string(result.rows[result.chosen_index].batch) : "null";
+  detail::string_builder json = "{\"chosen_batch\":";
+  json += has_choice ? detail::string_builder(result.rows[result.chosen_index].batch) : "null";
   json += ",\"why\":" + detail::json_text(result.why);
   json +=
       ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
                                            ? json_number(result.objective.latency_limit_seconds())
                                            : "null");
-  json += ",\"memory_budget_bytes\":" +
-          (result.memory_budget_bytes > 0 ? std::to_string(result.memory_budget_bytes) : "null");
+  json += ",\"memory_budget_bytes\":" + (result.memory_budget_bytes > 0
+                                             ? detail::string_builder(result.memory_budget_bytes)
+                                             : "null");
   json += ",\"tolerance\":" + json_number(result.tolerance);
   json += ",\"measured_seconds\":" + json_number(result.measured_seconds);
   json += ",\"memory_model\":";
   if (result.memory.points < 2) {
     json += "null";
   } else {
-    json += "{\"points\":" + std::to_string(result.memory.points) +
+    json += "{\"points\":" + detail::string_builder(result.memory.points) +
             ",\"base_bytes\":" + json_number(result.memory.base_bytes) +
             ",\"bytes_per_item\":" + json_number(result.memory.bytes_per_item) +
             ",\"margin_bytes\":" + json_number(result.memory.margin_bytes) + "}";
@@ -104,15 +106,15 @@ std::string to_json(Result const& result) {
   for (tune_row const& row : result.rows) {
     json += first ? "\n" : ",\n";
     first = false;
-    json += "{\"batch\":" + std::to_string(row.batch) + ",\"status\":\"" + to_string(row.status) +
-            "\",\"items_per_second\":" + json_number(row.items_per_second) +
+    json += "{\"batch\":" + detail::string_builder(row.batch) + ",\"status\":\"" +
+            to_string(row.status) + "\",\"items_per_second\":" + json_number(row.items_per_second) +
             ",\"seconds_per_batch\":" + json_number(row.seconds_per_batch) +
             ",\"deviation_seconds\":" + json_number(row.deviation_seconds) +
             ",\"latency_median_seconds\":" + json_number(row.latency_median_seconds) +
             ",\"latency_p99_seconds\":" + json_number(row.latency_p99_seconds) +
-            ",\"samples\":" + std::to_string(row.samples) +
-            ",\"latency_samples\":" + std::to_string(row.latency_samples) +
-            ",\"memory_bytes\":" + std::to_string(row.memory_bytes) +
+            ",\"samples\":" + detail::string_builder(row.samples) +
+            ",\"latency_samples\":" + detail::string_builder(row.latency_samples) +
+            ",\"memory_bytes\":" + detail::string_builder(row.memory_bytes) +
             ",\"memory_predicted\":" + (row.memory_predicted ? "true" : "false") +
             ",\"duelled\":" + (row.duelled ? "true" : "false") +
             ",\"note\":" + detail::json_text(row.note) + "}";
@@ -137,10 +139,10 @@ std::string to_svg(Result const& result, std::string const& title = "Batch size"
                      result.rows.empty() ? 2.0 : static_cast<double>(result.rows.back().batch),
                      panels};
 
-  std::vector<plot_point> rates;
-  std::vector<plot_point> medians;
-  std::vector<plot_point> tails;
-  std::vector<plot_point> bytes;
+  array<plot_point> rates;
+  array<plot_point> medians;
+  array<plot_point> tails;
+  array<plot_point> bytes;
   std::vector<double> failed;
   for (tune_row const& row : result.rows) {
     double const x = static_cast<double>(row.batch);
@@ -159,9 +161,9 @@ std::string to_svg(Result const& result, std::string const& title = "Batch size"
 
   tune_row const* const chosen =
       result.chosen_index < result.rows.size() ? &result.rows[result.chosen_index] : nullptr;
-  std::string subtitle = "no size fits";
+  detail::string_builder subtitle = "no size fits";
   if (chosen != nullptr) {
-    subtitle = "chosen: " + std::to_string(chosen->batch) + ", " +
+    subtitle = "chosen: " + detail::string_builder(chosen->batch) + ", " +
                format_rate(chosen->items_per_second) + " items/s, p99 " +
                format_seconds(chosen->latency_p99_seconds);
     p.mark_x(static_cast<double>(chosen->batch));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/error.hpp>
+#include <warpwright/tune/detail/string_builder.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -113,14 +114,14 @@ struct tune_result {
 
 namespace detail {
 
-inline std::string format_number(const char* format, double value) {
+inline string_builder format_number(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
 
 // With so many significant digits and the zeros at the end, so that columns line up.
-inline std::string format_significant(double value, int digits) {
+inline string_builder format_significant(double value, int digits) {
   int decimals = digits - 1;
   double next = 10.0;
   // A value that would round up to the next power of ten has one decimal less.
@@ -134,14 +135,14 @@ inline std::string format_significant(double value, int digits) {
 }
 
 // 0.00123 -> "1.23 ms"
-inline std::string format_seconds(double seconds) {
+inline string_builder format_seconds(double seconds) {
   if (seconds < 0.9995e-3) return format_significant(seconds * 1e6, 3) + " us";
   if (seconds < 0.9995) return format_significant(seconds * 1e3, 3) + " ms";
   return format_significant(seconds, 3) + " s";
 }
 
 // 12345678 -> "11.77 MiB"
-inline std::string format_bytes(double bytes) {
+inline string_builder format_bytes(double bytes) {
   constexpr const char* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   int unit = 0;
   while (bytes >= 1023.5 && unit < 4) {
@@ -152,7 +153,7 @@ inline std::string format_bytes(double bytes) {
 }
 
 // 12345678 -> "12.35 M"
-inline std::string format_rate(double per_second) {
+inline string_builder format_rate(double per_second) {
   constexpr const char* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   while (per_second >= 999.95 && unit < 4) {
@@ -162,18 +163,18 @@ inline std::string format_rate(double per_second) {
   return format_significant(per_second, 4) + units[unit];
 }
 
-inline std::string format_percent(double fraction) {
+inline string_builder format_percent(double fraction) {
   return format_number("%.3g %%", fraction * 100.0);
 }
 
 // Right-aligned.
-inline std::string pad(std::string const& text, std::size_t width) {
-  return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
+inline string_builder pad(string_builder const& text, std::size_t width) {
+  return string_builder{std::string(text.size() < width ? width - text.size() : 0, ' ')} + text;
 }
 
 // The status with what is worth a word beside it.
-inline std::string status_cell(tune_row const& row) {
-  std::string text = to_string(row.status);
+inline string_builder status_cell(tune_row const& row) {
+  string_builder text = to_string(row.status);
   if (row.status == tune_status::over_budget && row.memory_predicted) text += ": predicted";
   return text;
 }
@@ -181,13 +182,13 @@ inline std::string status_cell(tune_row const& row) {
 constexpr int table_columns = 6;
 
 // One cell of the table; a null row stands for the heading.
-inline std::string table_cell(tune_row const* row, int column) {
+inline string_builder table_cell(tune_row const* row, int column) {
   constexpr const char* heading[table_columns] = {"batch",       "items/s", "latency median",
                                                   "latency p99", "memory",  "status"};
   if (row == nullptr) return heading[column];
   switch (column) {
     case 0:
-      return std::to_string(row->batch);
+      return string_builder(row->batch);
     case 1:
       return row->items_per_second > 0.0 ? format_rate(row->items_per_second) : "-";
     case 2:
@@ -222,7 +223,7 @@ inline std::string to_table(tune_result const& result) {
       if (size > width[c]) width[c] = size;
     }
   }
-  std::string table;
+  detail::string_builder table;
   for (std::size_t line = 0; line < lines; ++line) {
     bool const chosen = line > 0 && line - 1 == result.chosen_index;
     table += chosen ? "-> " : "   ";
@@ -243,7 +244,9 @@ class no_feasible_batch : public std::runtime_error {
  public:
   /// @param result  all rows, with no choice
   explicit no_feasible_batch(tune_result result)
-      : std::runtime_error{"warpwright: no batch size fits\n" + to_table(result)},
+      : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
+                            to_table(result))
+                               .str()},
         result_{std::move(result)} {}
 
   /// What was tried; its chosen() throws.

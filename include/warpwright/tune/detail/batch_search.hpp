@@ -154,7 +154,7 @@ class batch_search {
     }
     c.row.memory_bytes = bytes;
     if (c.row.batch > largest_run_) largest_run_bytes_ = bytes;
-    points_.emplace_back(c.row.batch, bytes);
+    points_.push_back(memory_point{c.row.batch, bytes});
     model_ = fit_memory(points_);
     if (over_budget(bytes)) refuse(c, bytes, false);
   }
@@ -219,7 +219,7 @@ class batch_search {
     // With one size measured there is no line yet. If twice its memory is over the budget, a small
     // step finds the slope; doubling blindly could run what cannot fit.
     if (settings_.has_budget && points_.size() == 1 &&
-        points_[0].second > settings_.budget_bytes / 2) {
+        points_[0].bytes > settings_.budget_bytes / 2) {
       std::size_t const step = batch / 8 + settings_.multiple;
       std::size_t const near = on_lattice(batch + step);
       return near > batch ? near : settings_.last;
@@ -322,8 +322,8 @@ class batch_search {
   // The sizes that the choice is between: the best, the smallest near it, the one below that, and
   // two more above it. Those are a fifth apart: noise of half a percent moves the place where a
   // saturating curve comes near its best by about that.
-  std::vector<std::size_t> finalists() const {
-    std::vector<std::size_t> list;
+  array<std::size_t> finalists() const {
+    array<std::size_t> list;
     std::size_t const best = best_index();
     if (best == none) return list;
     double const rate = candidates_[best].row.items_per_second;
@@ -358,7 +358,7 @@ class batch_search {
     return chosen;
   }
 
-  bool all_compared(std::vector<std::size_t> const& list) const {
+  bool all_compared(array<std::size_t> const& list) const {
     for (std::size_t const i : list) {
       if (!candidates_[i].row.duelled) return list.size() == 1;
     }
@@ -369,7 +369,7 @@ class batch_search {
   // hits all of them alike. Returns the index of the winner.
   std::size_t duel() {
     for (;;) {
-      std::vector<std::size_t> const list = finalists();
+      array<std::size_t> const list = finalists();
       if (list.empty()) return none;
       for (std::size_t const i : list) candidates_[i].duel_samples.clear();
       for (std::size_t round = 0; round < settings_.duel_rounds && list.size() > 1; ++round) {
@@ -385,7 +385,7 @@ class batch_search {
   }
 
   // The smallest size near the best, of all that ever duelled.
-  std::size_t winner(std::vector<std::size_t> const& list) const {
+  std::size_t winner(array<std::size_t> const& list) const {
     if (list.size() == 1) return list[0];
     double best = 0.0;
     for (candidate const& c : candidates_) {
@@ -462,13 +462,13 @@ class batch_search {
     return r;
   }
 
-  std::string explain_choice(tune_result const& r) const {
+  string_builder explain_choice(tune_result const& r) const {
     if (r.chosen_index >= r.rows.size()) {
-      std::string text = "no size from " + std::to_string(settings_.first) + " to " +
-                         std::to_string(settings_.last) + " fits";
+      string_builder text = "no size from " + string_builder(settings_.first) + " to " +
+                            string_builder(settings_.last) + " fits";
       if (!r.rows.empty()) {
         tune_row const& smallest = r.rows.front();
-        text += ": the smallest, " + std::to_string(smallest.batch) + ", is " +
+        text += ": the smallest, " + string_builder(smallest.batch) + ", is " +
                 to_string(smallest.status);
         if (!smallest.note.empty()) text += " (" + smallest.note + ")";
       }
@@ -482,13 +482,13 @@ class batch_search {
         best = &row;
       }
     }
-    std::string text = "batch " + std::to_string(choice.batch) + ": " +
-                       format_rate(choice.items_per_second) + " items/s, ";
+    string_builder text = "batch " + string_builder(choice.batch) + ": " +
+                          format_rate(choice.items_per_second) + " items/s, ";
     if (best == &choice) {
       text += "the best of the sizes within the limits";
     } else {
       text += "the smallest size within " + format_percent(settings_.tolerance) +
-              " of the best (batch " + std::to_string(best->batch) + ": " +
+              " of the best (batch " + string_builder(best->batch) + ": " +
               format_rate(best->items_per_second) + " items/s)";
     }
     if (settings_.objective.latency_limited()) {
@@ -501,7 +501,7 @@ class batch_search {
     }
     for (tune_row const& row : r.rows) {
       if (row.batch > choice.batch && row.status != tune_status::ok) {
-        text += "; the next size above that fails is " + std::to_string(row.batch) + ", " +
+        text += "; the next size above that fails is " + string_builder(row.batch) + ", " +
                 to_string(row.status);
         if (row.status != tune_status::out_of_memory) text += " (" + row.note + ")";
         break;
@@ -514,7 +514,7 @@ class batch_search {
   search_settings settings_;
   Hooks hooks_;
   std::vector<candidate> candidates_;
-  std::vector<std::pair<std::size_t, std::size_t>> points_;  // (batch, bytes), as measured
+  array<memory_point> points_;  // (batch, bytes), as measured
   memory_model model_{};
   std::size_t largest_run_ = 0;
   std::size_t largest_run_bytes_ = 0;

@@ -4,14 +4,19 @@
 // The straight line through the memory that sizes took.
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/tune/tune_result.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename Points>  // of pairs (batch, bytes)
-memory_model fit_memory(Points const& points) {
+struct memory_point {
+  std::size_t batch;
+  std::size_t bytes;
+};
+
+inline memory_model fit_memory(array<memory_point> const& points) {
   memory_model model;
   model.points = points.size();
   if (points.size() < 2) return model;
@@ -19,21 +24,21 @@ memory_model fit_memory(Points const& points) {
   double mean_x = 0.0;
   double mean_y = 0.0;
   for (auto const& p : points) {
-    mean_x += static_cast<double>(p.first) / n;
-    mean_y += static_cast<double>(p.second) / n;
+    mean_x += static_cast<double>(p.batch) / n;
+    mean_y += static_cast<double>(p.bytes) / n;
   }
   double xx = 0.0;
   double xy = 0.0;
   for (auto const& p : points) {
-    double const x = static_cast<double>(p.first) - mean_x;
+    double const x = static_cast<double>(p.batch) - mean_x;
     xx += x * x;
-    xy += x * (static_cast<double>(p.second) - mean_y);
+    xy += x * (static_cast<double>(p.bytes) - mean_y);
   }
   model.bytes_per_item = xy > 0.0 ? xy / xx : 0.0;
   model.base_bytes = mean_y - model.bytes_per_item * mean_x;
   for (auto const& p : points) {
-    double const above = static_cast<double>(p.second) - model.base_bytes -
-                         model.bytes_per_item * static_cast<double>(p.first);
+    double const above = static_cast<double>(p.bytes) - model.base_bytes -
+                         model.bytes_per_item * static_cast<double>(p.batch);
     if (above > model.margin_bytes) model.margin_bytes = above;
   }
   return model;

@@ -4,6 +4,7 @@
 // Panels of lines over one logarithmic x axis, written as SVG.
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/tune/tune_result.hpp>
 
 #include <cmath>
@@ -44,8 +45,8 @@ inline std::string valid_utf8(std::string const& text) {
   return valid;
 }
 
-inline std::string xml_text(std::string const& text) {
-  std::string escaped;
+inline string_builder xml_text(string_builder const& text) {
+  string_builder escaped;
   for (char const c : valid_utf8(text)) {
     switch (c) {
       case '&':
@@ -72,7 +73,7 @@ inline std::string xml_text(std::string const& text) {
 }
 
 // Short numbers for axes: 1500000 -> "1.5 M", or in KiB, MiB, ...
-inline std::string format_tick(double value, bool binary) {
+inline string_builder format_tick(double value, bool binary) {
   constexpr const char* decimal_units[] = {"", " k", " M", " G", " T"};
   constexpr const char* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   if (value == 0.0) return "0";
@@ -85,7 +86,7 @@ inline std::string format_tick(double value, bool binary) {
   return format_number("%.4g", value) + (binary ? binary_units : decimal_units)[unit];
 }
 
-inline std::string format_tick_seconds(double seconds) {
+inline string_builder format_tick_seconds(double seconds) {
   if (seconds < 0.9999e-6) return format_number("%.3g ns", seconds * 1e9);
   if (seconds < 0.9999e-3) return format_number("%.3g us", seconds * 1e6);
   if (seconds < 0.9999) return format_number("%.3g ms", seconds * 1e3);
@@ -124,8 +125,8 @@ class plot {
     }
   }
 
-  void heading(std::string const& title, std::string const& subtitle,
-               std::string const& description) {
+  void heading(string_builder const& title, string_builder const& subtitle,
+               string_builder const& description) {
     head_ = "<title>" + xml_text(title) + "</title>\n<desc>" + xml_text(description) + "</desc>\n";
     text(left, 28, "start", "font-size=\"17\" font-weight=\"600\"", plot_style::ink, title);
     text(left, 49, "start", "font-size=\"13\"", plot_style::muted, subtitle);
@@ -136,8 +137,8 @@ class plot {
     marked_x_ = x;
   }
 
-  void begin_panel(std::string const& name, plot_scale scale, std::string (*label)(double),
-                   std::initializer_list<std::vector<Point> const*> series, double level) {
+  void begin_panel(string_builder const& name, plot_scale scale, string_builder (*label)(double),
+                   std::initializer_list<array<Point> const*> series, double level) {
     flush_legend();
     panel_top_ = panel_ == 0 ? top : panel_top_ + panel_height + gap;
     ++panel_;
@@ -163,9 +164,9 @@ class plot {
   }
 
   // A line with its points; the names, unless empty, go into the legend.
-  void line(std::vector<Point> const& points, const char* color, std::string const& name,
-            std::string const& hollow_name) {
-    std::string path;
+  void line(array<Point> const& points, const char* color, string_builder const& name,
+            string_builder const& hollow_name) {
+    string_builder path;
     for (Point const& p : points) {
       path += (path.empty() ? "M" : "L") + coordinates(x_of(p.x), y_of(p.y));
     }
@@ -185,12 +186,12 @@ class plot {
   }
 
   // Sizes without a value: crosses at the foot of the panel.
-  void crosses(std::vector<double> const& xs, std::string const& name) {
+  void crosses(std::vector<double> const& xs, string_builder const& name) {
     for (double const x : xs) cross(x_of(x), panel_bottom() - 7, plot_style::red);
     if (!xs.empty()) legend(name, plot_style::red, times);
   }
 
-  void level(double value, std::string const& name) {
+  void level(double value, string_builder const& name) {
     bool const above = !level_in_range_;
     double const y = above ? panel_top_ + 16 : y_of(value);
     if (!above) line_element(left, y, right, y, plot_style::red, " stroke-width=\"1.4\"");
@@ -198,7 +199,7 @@ class plot {
          above ? name + ", above the chart" : name);
   }
 
-  std::string finish(std::string const& x_name) {
+  string_builder finish(string_builder const& x_name) {
     flush_legend();
     double const spacing = (right - left) / (high_x_ - low_x_);
     int const step = spacing < 44.0 ? static_cast<int>(std::ceil(44.0 / spacing)) : 1;
@@ -226,8 +227,8 @@ class plot {
   static constexpr double gap = 38;
   static constexpr double bottom = 52;
 
-  static std::string number(double value) { return format_number("%.6g", value); }
-  static std::string coordinates(double x, double y) {
+  static string_builder number(double value) { return format_number("%.6g", value); }
+  static string_builder coordinates(double x, double y) {
     return format_number("%.1f", x) + " " + format_number("%.1f", y);
   }
 
@@ -244,7 +245,7 @@ class plot {
 
   // The range holds the series, and the level unless that lies so far off that it would flatten
   // them.
-  void fit_range(std::initializer_list<std::vector<Point> const*> series, double level) {
+  void fit_range(std::initializer_list<array<Point> const*> series, double level) {
     double low = 0.0;
     double high = 0.0;
     for (auto const* points : series) {
@@ -305,9 +306,9 @@ class plot {
   static constexpr const char* hollow = "\xE2\x97\x8B";
   static constexpr const char* times = "\xC3\x97";
 
-  void legend(std::string const& name, const char* color, const char* mark) {
+  void legend(string_builder const& name, const char* color, const char* mark) {
     if (!legend_.empty()) legend_ += "&#160;&#160;&#160;&#160;";
-    legend_ += "<tspan fill=\"" + std::string{color} + "\" font-weight=\"700\">" + mark +
+    legend_ += "<tspan fill=\"" + string_builder{color} + "\" font-weight=\"700\">" + mark +
                "</tspan>&#160;" + xml_text(name);
   }
 
@@ -331,12 +332,12 @@ class plot {
   }
 
   void text(double x, double y, const char* anchor, const char* style, const char* color,
-            std::string const& content) {
+            string_builder const& content) {
     text_element(x, y, anchor, style, color, xml_text(content));
   }
 
   void text_element(double x, double y, const char* anchor, const char* style, const char* color,
-                    std::string const& markup) {
+                    string_builder const& markup) {
     body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor +
              "\" fill=\"" + color + "\" " + style + ">" + markup + "</text>\n";
   }
@@ -358,9 +359,9 @@ class plot {
   bool marked_ = false;
   bool level_in_range_ = true;
   plot_scale scale_ = plot_scale::linear;
-  std::string head_;
-  std::string body_;
-  std::string legend_;
+  string_builder head_;
+  string_builder body_;
+  string_builder legend_;
 };
 
 }  // namespace detail

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// std::exchange and std::swap for handles, whose constraints cost each including file more to
+// compile than all that is moved with them.
+#pragma once
+
+#include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/exchange.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+template <class Handle, class Value>
+Handle exchange(Handle& object, Value value) noexcept {
+  Handle const before = object;
+  object = value;
+  return before;
+}
+
+template <class Handle>
+void swap(Handle& a, Handle& b) noexcept {
+  Handle const before = a;
+  a = b;
+  b = before;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
