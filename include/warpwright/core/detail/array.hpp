@@ -12,8 +12,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What the library needs of a std::vector for itself. Ten instantiations of std::vector cost every
-/// including file a fifth of a second; these cost next to nothing.
+/// What the library needs of a std::vector for itself: each instantiation of std::vector is slow to
+/// compile, those of this cost next to nothing.
 ///
 /// @pre T may be moved by copying its bytes: it holds no pointer to itself
 template <class T>

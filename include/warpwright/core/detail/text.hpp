@@ -14,7 +14,7 @@ namespace detail {
 
 /// An error's text while it is put together, of a fixed size: it asks for no memory, so that
 /// running out of it cannot hide the error, and it compiles in no time, where adding up
-/// std::strings costs each including file a tenth of a second. What does not fit is cut off.
+/// std::strings is slow. What does not fit is cut off.
 class text {
  public:
   text(char const* value) noexcept { append(value, std::strlen(value)); }

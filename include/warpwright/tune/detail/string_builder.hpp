@@ -13,7 +13,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// A std::string to add to. The operators of std::string are templates that the compiler tries anew
-/// for every length of a literal, a tenth of a second in reports; these are not.
+/// for every length of a literal, which is slow to compile; these are not.
 class string_builder {
  public:
   string_builder() = default;
