@@ -282,10 +282,11 @@ void run_demo(digits::options const& asked, digits::dataset const& data) {
     print_graph(run.graph);
     print_graph(run.graph_of_one);
 
-    // Some forty batches, so that the ends of the pipeline do not show.
-    std::size_t const passes = asked.quick ? 1 : (std::max)(std::size_t{20}, 40 * batch / 1797);
+    // Forty batches, so that the ends of the pipeline do not show, and all images twenty times.
+    std::size_t const twenty_times = (20 * data.labels.size() + batch - 1) / batch;
+    std::size_t const batches = asked.quick ? 24 : (std::max)(std::size_t{40}, twenty_times);
     digits::serving_result const served =
-        digits::serve(shared, device.parameters.data(), batch, passes, data, answers);
+        digits::serve(shared, device.parameters.data(), batch, batches, data, answers);
     // Another batch size may round otherwise, and tip an image that lies between two digits.
     if (served.wrong * 1000 > served.images) {
       throw std::runtime_error{std::to_string(served.wrong) + " of " +

@@ -93,14 +93,13 @@ struct serving_result {
   std::size_t wrong = 0;  ///< answers that differ from the expected ones
 };
 
-/// Classifies every image `passes` times or a little more, in batches.
+/// Classifies the images in `batches` batches, again from the first after the last.
 /// @param parameters  in device memory, written before
 /// @param expected    an answer for each image, to compare with
 inline serving_result serve(resources& shared, float const* parameters, std::size_t batch,
-                            std::size_t passes, dataset const& data,
+                            std::size_t batches, dataset const& data,
                             std::vector<std::int32_t> const& expected) {
   std::size_t const count = data.labels.size();
-  std::size_t const batches = (count * passes + batch - 1) / batch;
   // The images in a ring, long enough that every batch is one piece of pageable memory.
   std::vector<float> ring((count + batch) * image_pixels);
   for (std::size_t i = 0; i < ring.size(); ++i) ring[i] = data.pixels[i % data.pixels.size()];
