@@ -31,7 +31,7 @@ struct factor {
 
 namespace detail {
 
-inline void check_cublas(cublasStatus_t status, const char* call) {
+inline void check_cublas(cublasStatus_t status, char const* call) {
   if (status != CUBLAS_STATUS_SUCCESS) {
     throw std::runtime_error{std::string{call} + ": " + cublasGetStatusName(status) + ": " +
                              cublasGetStatusString(status)};

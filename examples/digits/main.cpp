@@ -29,10 +29,10 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 
 #if WARPWRIGHT_HOST_RUNTIME
-constexpr const char* runtime_name = "host";
+constexpr char const* runtime_name = "host";
 constexpr double default_latency_limit_ms = 20.0;
 #else
-constexpr const char* runtime_name = "cuda";
+constexpr char const* runtime_name = "cuda";
 constexpr double default_latency_limit_ms = 1.0;
 #endif
 
@@ -315,7 +315,7 @@ void run_demo(digits::options const& asked, digits::dataset const& data) {
   if (std::fflush(stdout) != 0) throw std::runtime_error{"the output cannot be written"};
 }
 
-int fail(int code, const char* text) {
+int fail(int code, char const* text) {
   std::fflush(stdout);
   std::fprintf(stderr, "error: %s\n", text);
   return code;

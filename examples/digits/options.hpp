@@ -35,7 +35,7 @@ struct options {
 };
 
 /// The text of --help.
-inline constexpr const char* usage =
+inline constexpr char const* usage =
     R"(Trains a small classifier on handwritten digits, tunes its inference batch and serves it.
 
   --data PATH            digits to read (1,797 lines of 64 pixels and a label)
@@ -54,7 +54,7 @@ inline constexpr const char* usage =
 namespace detail {
 
 inline double number(std::string const& flag, std::string const& text, std::string& unit) {
-  const char* const begin = text.c_str();
+  char const* const begin = text.c_str();
   char* end = nullptr;
   double value = 0.0;
   if (!text.empty() && text[0] >= '0' && text[0] <= '9') value = std::strtod(begin, &end);

@@ -77,12 +77,12 @@ namespace text {
 
 /// printf into a string.
 template <class... Values>
-std::string format(const char* pattern, Values... values) {
+std::string format(char const* pattern, Values... values) {
   char buffer[256];
   std::snprintf(buffer, sizeof buffer, pattern, values...);
   return buffer;
 }
-inline std::string format(const char* plain) { return plain; }
+inline std::string format(char const* plain) { return plain; }
 
 /// 1234567 as "1,234,567".
 inline std::string grouped(double value) {
@@ -171,13 +171,13 @@ inline std::string tick_text(double value) {
 }
 
 struct series {
-  const char* name;
-  const char* css;
+  char const* name;
+  char const* css;
   double (*value)(batch_row const&);
 };
 
 // One chart over the batch size, both axes logarithmic; `limit` 0 draws none.
-inline std::string chart(run_summary const& run, std::string const& title, const char* unit,
+inline std::string chart(run_summary const& run, std::string const& title, char const* unit,
                          std::vector<series> const& lines, double limit,
                          std::string const& limit_text) {
   constexpr double width = 860.0;
@@ -289,7 +289,7 @@ inline std::string fact(std::string const& name, std::string const& value) {
          "</td></tr>\n";
 }
 
-inline constexpr const char* style = R"css(
+inline constexpr char const* style = R"css(
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2433; background: #fff; margin: 0; }
 main { max-width: 900px; margin: 0 auto; padding: 32px 20px 48px; }

@@ -88,7 +88,7 @@ device_access::device_access(bool allowed) noexcept : before_(0) {
 #if defined(__x86_64__)
   if (device_key > 0) {
     before_ = read_rights();
-    const unsigned wanted = allowed ? before_ & ~key_bits() : before_ | (1U << (2 * device_key));
+    unsigned const wanted = allowed ? before_ & ~key_bits() : before_ | (1U << (2 * device_key));
     if (wanted != before_) write_rights(wanted);
   }
 #else
@@ -136,8 +136,8 @@ void drop_address_range(device_state& device) {
 std::uintptr_t map_device_pages(device_state& device, std::size_t bytes,
                                 std::size_t& mapped_bytes) {
   address_range& range = device.range;
-  const std::size_t size = device_pages(bytes);
-  const std::size_t taken = size + page;  // a page between neighbours
+  std::size_t const size = device_pages(bytes);
+  std::size_t const taken = size + page;  // a page between neighbours
   std::uintptr_t base = 0;
   if (taken <= range.bytes - range.fresh) {
     base = range.base + range.fresh;
@@ -146,7 +146,7 @@ std::uintptr_t map_device_pages(device_state& device, std::size_t bytes,
     for (auto it = range.holes.begin(); it != range.holes.end(); ++it) {
       if (it->second < taken) continue;
       base = it->first;
-      const std::size_t rest = it->second - taken;
+      std::size_t const rest = it->second - taken;
       range.holes.erase(it);
       if (rest > 0) range.holes.emplace(base + taken, rest);
       break;
@@ -157,7 +157,7 @@ std::uintptr_t map_device_pages(device_state& device, std::size_t bytes,
   ++live_mappings;
   // The page between stays inaccessible until the kernel's limit of mappings comes near: then it is
   // mapped as well, and neighbours become one mapping.
-  const std::size_t accessible = live_mappings > guarded_allocations ? taken : size;
+  std::size_t const accessible = live_mappings > guarded_allocations ? taken : size;
   void* const at = reinterpret_cast<void*>(base);
   bool mapped = map_fresh(at, accessible);
 #if defined(__x86_64__)
@@ -185,7 +185,7 @@ void unmap_device_pages(device_state& device, std::uintptr_t base, std::size_t m
     next = holes.erase(next);
   }
   if (next != holes.begin()) {
-    const auto before = std::prev(next);
+    auto const before = std::prev(next);
     if (before->first + before->second == base) {
       before->second += bytes;
       return;

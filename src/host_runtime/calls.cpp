@@ -43,9 +43,9 @@ double draw(std::uint64_t& state) {
   return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
 }
 
-installed_plan* install(const testing::fault_plan& plan) {
+installed_plan* install(testing::fault_plan const& plan) {
   auto* installed = new installed_plan;
-  for (const testing::fault_rule& rule : plan.rules())
+  for (testing::fault_rule const& rule : plan.rules())
     installed->rules.push_back({rule, 0, rule.seed});
   race_blind blind;
   std::lock_guard<std::mutex> lock(plan_mutex);
@@ -72,7 +72,7 @@ struct verdict {
   std::chrono::microseconds delay{0};
 };
 
-verdict consult(const char* name) {
+verdict consult(char const* name) {
   race_blind blind;
   std::lock_guard<std::mutex> lock(plan_mutex);
   verdict result;
@@ -80,9 +80,9 @@ verdict consult(const char* name) {
   if (plan == nullptr) return result;
   bool hit = false;
   for (installed_rule& entry : plan->rules) {
-    const testing::fault_rule& rule = entry.rule;
+    testing::fault_rule const& rule = entry.rule;
     if (rule.call != "*" && rule.call != name) continue;
-    const std::uint64_t call = ++entry.calls;
+    std::uint64_t const call = ++entry.calls;
     if (call < rule.first || call > rule.last) continue;
     if (rule.probability < 1.0 && draw(entry.state) >= rule.probability) continue;
     if (rule.effect == testing::fault_effect::delay) {
@@ -103,7 +103,7 @@ verdict consult(const char* name) {
 
 cudaError_t sticky_error(runtime& rt) noexcept {
   if (rt.devices.empty()) return cudaSuccess;
-  const auto device = static_cast<std::size_t>(this_thread.device);
+  auto const device = static_cast<std::size_t>(this_thread.device);
   if (device >= rt.devices.size()) return cudaSuccess;
   return static_cast<cudaError_t>(rt.devices[device]->sticky.load(std::memory_order_relaxed));
 }
@@ -125,11 +125,11 @@ cudaError_t enter(call_site& site, needs what) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
   if (!site.listed.load(std::memory_order_relaxed)) list_site(site);
   if (top_plan.load(std::memory_order_relaxed) != nullptr) {
-    const verdict fate = consult(site.name);
+    verdict const fate = consult(site.name);
     if (fate.delay.count() > 0) std::this_thread::sleep_for(fate.delay);
     if (fate.stop) {
       if (fate.poison) {
-        const auto device = static_cast<std::size_t>(this_thread.device);
+        auto const device = static_cast<std::size_t>(this_thread.device);
         if (device < rt.devices.size()) {
           rt.devices[device]->sticky.store(fate.code, std::memory_order_relaxed);
         }
@@ -148,7 +148,7 @@ std::vector<testing::call_record> list_calls() {
   std::vector<testing::call_record> list;
   for (call_site* site = sites_newest.load(std::memory_order_relaxed); site != nullptr;
        site = site->next) {
-    const std::uint64_t count = site->count.load(std::memory_order_relaxed);
+    std::uint64_t const count = site->count.load(std::memory_order_relaxed);
     if (count > 0) list.push_back({site->name, count});
   }
   std::reverse(list.begin(), list.end());
@@ -170,7 +170,7 @@ void zero_calls() {
   all_calls.store(0, std::memory_order_relaxed);
 }
 
-void install_forever(const testing::fault_plan& plan) { install(plan); }
+void install_forever(testing::fault_plan const& plan) { install(plan); }
 
 }  // namespace warpwright::host
 
@@ -178,11 +178,11 @@ WARPWRIGHT_BEGIN
 namespace testing {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void refuse(std::string const& text) {
   throw std::invalid_argument("warpwright::testing::fault_plan: " + text);
 }
 
-void check_call(const std::string& call) {
+void check_call(std::string const& call) {
   if (call.empty())
     refuse("the name of the call is empty; name a runtime function, or \"*\" for any");
 }
@@ -198,20 +198,20 @@ void check_code(cudaError_t code) {
 constexpr std::uint64_t no_end = ~std::uint64_t{0};
 
 // Every code there is lies below the start of the API failure base.
-cudaError_t read_code(const std::string& text, const std::string& rule) {
+cudaError_t read_code(std::string const& text, std::string const& rule) {
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
-    const int number = text.size() <= 4 ? std::atoi(text.c_str()) : 0;
+    int const number = text.size() <= 4 ? std::atoi(text.c_str()) : 0;
     if (number > 0) return static_cast<cudaError_t>(number);
   }
-  const bool may_be_name = text.rfind("cuda", 0) == 0;  // not "unrecognized error code"
+  bool const may_be_name = text.rfind("cuda", 0) == 0;  // not "unrecognized error code"
   for (int number = 1; may_be_name && number < 1000; ++number) {
-    const auto code = static_cast<cudaError_t>(number);
+    auto const code = static_cast<cudaError_t>(number);
     if (text == cudaGetErrorName(code)) return code;
   }
   refuse("rule \"" + rule + "\": \"" + text + "\" is not an error code's name or number");
 }
 
-std::uint64_t read_number(const std::string& text, const std::string& rule) {
+std::uint64_t read_number(std::string const& text, std::string const& rule) {
   if (text.empty() || text.size() > 18 ||
       text.find_first_not_of("0123456789") != std::string::npos) {
     refuse("rule \"" + rule + "\": \"" + text + "\" is not a number");
@@ -219,19 +219,19 @@ std::uint64_t read_number(const std::string& text, const std::string& rule) {
   return std::strtoull(text.c_str(), nullptr, 10);
 }
 
-void parse_rule(fault_plan& plan, const std::string& rule) {
-  const std::size_t first = rule.find(':');
-  const std::size_t second = first == std::string::npos ? first : rule.find(':', first + 1);
+void parse_rule(fault_plan& plan, std::string const& rule) {
+  std::size_t const first = rule.find(':');
+  std::size_t const second = first == std::string::npos ? first : rule.find(':', first + 1);
   if (second == std::string::npos) {
     refuse("rule \"" + rule +
            "\" does not read call:n:code, call:n+:code, call:p0.01@seed:code, "
            "call:n:poison=code or call:*:delay=microseconds");
   }
-  const std::string call = rule.substr(0, first);
-  const std::string which = rule.substr(first + 1, second - first - 1);
-  const std::string effect = rule.substr(second + 1);
+  std::string const call = rule.substr(0, first);
+  std::string const which = rule.substr(first + 1, second - first - 1);
+  std::string const effect = rule.substr(second + 1);
   if (effect.rfind("delay=", 0) == 0) {
-    const auto duration =
+    auto const duration =
         std::chrono::microseconds(static_cast<std::int64_t>(read_number(effect.substr(6), rule)));
     if (which == "*") {
       plan.delay(call, duration);
@@ -244,17 +244,17 @@ void parse_rule(fault_plan& plan, const std::string& rule) {
     plan.poison(call, read_number(which, rule), read_code(effect.substr(7), rule));
     return;
   }
-  const cudaError_t code = read_code(effect, rule);
+  cudaError_t const code = read_code(effect, rule);
   if (which == "*") {
     plan.fail_from(call, 1, code);
   } else if (!which.empty() && which[0] == 'p') {
-    const std::size_t at = which.find('@');
-    const std::string chance = which.substr(1, at == std::string::npos ? at : at - 1);
+    std::size_t const at = which.find('@');
+    std::string const chance = which.substr(1, at == std::string::npos ? at : at - 1);
     char* end = nullptr;
-    const double probability = std::strtod(chance.c_str(), &end);
+    double const probability = std::strtod(chance.c_str(), &end);
     if (chance.empty() || *end != '\0')
       refuse("rule \"" + rule + "\": \"" + chance + "\" is no chance");
-    const std::uint64_t seed =
+    std::uint64_t const seed =
         at == std::string::npos ? 0 : read_number(which.substr(at + 1), rule);
     plan.fail_randomly(call, probability, code, seed);
   } else if (!which.empty() && which.back() == '+') {
@@ -265,11 +265,11 @@ void parse_rule(fault_plan& plan, const std::string& rule) {
 }
 
 // What the members refuse does not know the rule's text yet.
-void parse_named(fault_plan& plan, const std::string& rule) {
+void parse_named(fault_plan& plan, std::string const& rule) {
   try {
     parse_rule(plan, rule);
-  } catch (const std::invalid_argument& error) {
-    const std::string text = error.what();
+  } catch (std::invalid_argument const& error) {
+    std::string const text = error.what();
     if (text.find("rule \"" + rule + "\"") != std::string::npos) throw;
     throw std::invalid_argument(text + " (rule \"" + rule + "\")");
   }
@@ -329,7 +329,7 @@ fault_plan& fault_plan::delay(std::string call, std::uint64_t nth,
   return *this;
 }
 
-fault_plan fault_plan::parse(const std::string& text) {
+fault_plan fault_plan::parse(std::string const& text) {
   fault_plan plan;
   std::size_t begin = 0;
   while (begin <= text.size()) {
@@ -341,7 +341,7 @@ fault_plan fault_plan::parse(const std::string& text) {
   return plan;
 }
 
-scoped_fault_plan::scoped_fault_plan(const fault_plan& plan) : installed_(host::install(plan)) {}
+scoped_fault_plan::scoped_fault_plan(fault_plan const& plan) : installed_(host::install(plan)) {}
 
 scoped_fault_plan::~scoped_fault_plan() {
   auto* mine = static_cast<host::installed_plan*>(installed_);
@@ -354,11 +354,11 @@ scoped_fault_plan::~scoped_fault_plan() {
 }
 
 std::uint64_t scoped_fault_plan::hits() const noexcept {
-  return static_cast<const host::installed_plan*>(installed_)->hits.load(std::memory_order_relaxed);
+  return static_cast<host::installed_plan const*>(installed_)->hits.load(std::memory_order_relaxed);
 }
 
-std::uint64_t call_count(const std::string& name) {
-  for (const call_record& call : host::list_calls()) {
+std::uint64_t call_count(std::string const& name) {
+  for (call_record const& call : host::list_calls()) {
     if (call.name == name) return call.count;
   }
   return 0;

@@ -15,7 +15,7 @@ namespace warpwright::host {
 std::vector<testing::call_record> list_calls();
 void zero_calls();
 /// The plan of the environment: below every scoped one, never removed.
-void install_forever(const testing::fault_plan& plan);
+void install_forever(testing::fault_plan const& plan);
 /// Adds what the driver's virtual memory calls left behind.
 void describe_vmm_leaks(std::vector<std::string>& lines);
 

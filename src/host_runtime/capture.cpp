@@ -12,27 +12,27 @@
 namespace warpwright::host {
 namespace {
 
-bool contains(const std::vector<graph_node*>& nodes, const graph_node* node) {
+bool contains(std::vector<graph_node*> const& nodes, graph_node const* node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-void add_to_tail(std::vector<graph_node*>& tail, const std::vector<graph_node*>& more) {
+void add_to_tail(std::vector<graph_node*>& tail, std::vector<graph_node*> const& more) {
   for (graph_node* node : more) {
     if (!contains(tail, node)) tail.push_back(node);
   }
 }
 
-void enter_capture(const std::shared_ptr<capture_session>& session,
-                   const std::shared_ptr<stream_state>& stream) {
+void enter_capture(std::shared_ptr<capture_session> const& session,
+                   std::shared_ptr<stream_state> const& stream) {
   stream->capture = session;
   stream->capture_tail.clear();
   session->members.push_back(stream);
 }
 
 // Takes all streams out of the capture.
-void leave_capture(runtime& rt, const std::shared_ptr<capture_session>& session) {
+void leave_capture(runtime& rt, std::shared_ptr<capture_session> const& session) {
   session->state = capture_session::status::ended;
-  for (const auto& stream : session->members) {
+  for (auto const& stream : session->members) {
     stream->capture.reset();
     stream->capture_tail.clear();
     stream->capture_tail_handles.clear();
@@ -45,19 +45,19 @@ void leave_capture(runtime& rt, const std::shared_ptr<capture_session>& session)
 }
 
 // Whether everything the other streams captured last is reached from the origin stream.
-bool all_joined(const capture_session& session) {
-  for (const auto& node : session.graph->nodes) node->index = 0;
-  std::vector<const graph_node*> open(session.origin->capture_tail.begin(),
+bool all_joined(capture_session const& session) {
+  for (auto const& node : session.graph->nodes) node->index = 0;
+  std::vector<graph_node const*> open(session.origin->capture_tail.begin(),
                                       session.origin->capture_tail.end());
   while (!open.empty()) {
-    const graph_node* node = open.back();
+    graph_node const* node = open.back();
     open.pop_back();
     if (node->index != 0) continue;
     const_cast<graph_node*>(node)->index = 1;
     open.insert(open.end(), node->depends_on.begin(), node->depends_on.end());
   }
-  for (const auto& stream : session.members) {
-    for (const graph_node* node : stream->capture_tail) {
+  for (auto const& stream : session.members) {
+    for (graph_node const* node : stream->capture_tail) {
       if (node->index == 0) return false;
     }
   }
@@ -66,11 +66,11 @@ bool all_joined(const capture_session& session) {
 
 cudaError_t begin_capture(runtime& rt, null_stream null_means, cudaStream_t handle,
                           cudaStreamCaptureMode mode, std::shared_ptr<graph_state> into,
-                          const std::vector<graph_node*>& depends_on) {
+                          std::vector<graph_node*> const& depends_on) {
   if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed) {
     return cudaErrorInvalidValue;
   }
-  const auto stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, null_means);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->kind == stream_state::family::legacy) return cudaErrorStreamCaptureUnsupported;
   if (stream->capture != nullptr) return cudaErrorIllegalState;
@@ -88,11 +88,11 @@ cudaError_t begin_capture(runtime& rt, null_stream null_means, cudaStream_t hand
   return cudaSuccess;
 }
 
-cudaError_t find_nodes(runtime& rt, const graph_state& graph, const cudaGraphNode_t* handles,
+cudaError_t find_nodes(runtime& rt, graph_state const& graph, cudaGraphNode_t const* handles,
                        std::size_t count, std::vector<graph_node*>& nodes) {
   if (count > 0 && handles == nullptr) return cudaErrorInvalidValue;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto node = rt.nodes.find(handles[i]);
+    auto const node = rt.nodes.find(handles[i]);
     if (node == nullptr || node->owner != &graph || contains(nodes, node.get())) {
       return cudaErrorInvalidValue;
     }
@@ -101,14 +101,14 @@ cudaError_t find_nodes(runtime& rt, const graph_state& graph, const cudaGraphNod
   return cudaSuccess;
 }
 
-bool plain_edges(const cudaGraphEdgeData* data, std::size_t count) {
+bool plain_edges(cudaGraphEdgeData const* data, std::size_t count) {
   for (std::size_t i = 0; data != nullptr && i < count; ++i) {
     if (data[i].from_port != 0 || data[i].to_port != 0 || data[i].type != 0) return false;
   }
   return true;
 }
 
-cudaStreamCaptureStatus status_of(const stream_state& stream) {
+cudaStreamCaptureStatus status_of(stream_state const& stream) {
   if (stream.capture == nullptr) return cudaStreamCaptureStatusNone;
   return stream.capture->state == capture_session::status::broken
              ? cudaStreamCaptureStatusInvalidated
@@ -127,8 +127,8 @@ cudaError_t capture_usable(stream_state& stream) {
              : cudaSuccess;
 }
 
-void abandon_capture(runtime& rt, const std::shared_ptr<stream_state>& stream) {
-  const std::shared_ptr<capture_session> session = stream->capture;
+void abandon_capture(runtime& rt, std::shared_ptr<stream_state> const& stream) {
+  std::shared_ptr<capture_session> const session = stream->capture;
   if (session->origin == stream) {
     leave_capture(rt, session);
     if (!session->graph_was_given) drop_graph(rt, *session->graph);
@@ -146,10 +146,10 @@ cudaError_t forbid_unsafe(runtime& rt) {
     return cudaSuccess;
   }
   bool forbidden = false;
-  for (const auto& session : rt.captures) {
-    const bool mine = pthread_equal(session->thread, pthread_self()) != 0 &&
+  for (auto const& session : rt.captures) {
+    bool const mine = pthread_equal(session->thread, pthread_self()) != 0 &&
                       session->mode != cudaStreamCaptureModeRelaxed;
-    const bool anyones = this_thread.capture_mode == cudaStreamCaptureModeGlobal &&
+    bool const anyones = this_thread.capture_mode == cudaStreamCaptureModeGlobal &&
                          session->mode == cudaStreamCaptureModeGlobal;
     if (!mine && !anyones) continue;
     forbidden = true;
@@ -158,10 +158,10 @@ cudaError_t forbid_unsafe(runtime& rt) {
   return forbidden ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-cudaError_t forbid_device_wait(runtime& rt, const device_state& device) {
+cudaError_t forbid_device_wait(runtime& rt, device_state const& device) {
   bool forbidden = false;
-  for (const auto& session : rt.captures) {
-    for (const auto& member : session->members) {
+  for (auto const& session : rt.captures) {
+    for (auto const& member : session->members) {
       if (member->device != &device) continue;
       forbidden = true;
       break_capture(*session);
@@ -170,11 +170,11 @@ cudaError_t forbid_device_wait(runtime& rt, const device_state& device) {
   return forbidden ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-cudaError_t forbid_implicit(runtime& rt, const stream_state& stream, bool breaks) {
+cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool breaks) {
   if (rt.captures.empty() || stream.kind != stream_state::family::legacy) return cudaSuccess;
   bool forbidden = false;
-  for (const auto& session : rt.captures) {
-    for (const auto& member : session->members) {
+  for (auto const& session : rt.captures) {
+    for (auto const& member : session->members) {
       if (member->device != stream.device || !member->blocking()) continue;
       forbidden = true;
       if (breaks) break_capture(*session);
@@ -184,8 +184,8 @@ cudaError_t forbid_implicit(runtime& rt, const stream_state& stream, bool breaks
 }
 
 cudaError_t capture_node(runtime& rt, stream_state& stream, cudaGraphNodeType type,
-                         std::shared_ptr<const work> what, graph_node** made) {
-  if (const cudaError_t code = capture_usable(stream)) return code;
+                         std::shared_ptr<work const> what, graph_node** made) {
+  if (cudaError_t const code = capture_usable(stream)) return code;
   graph_node* node =
       add_node(rt, *stream.capture->graph, type, std::move(what), stream.capture_tail);
   stream.capture_tail.assign(1, node);
@@ -194,8 +194,8 @@ cudaError_t capture_node(runtime& rt, stream_state& stream, cudaGraphNodeType ty
 }
 
 cudaError_t submit(runtime& rt, stream_state& stream, cudaGraphNodeType type,
-                   std::shared_ptr<const work> what, std::shared_ptr<operation>* done) {
-  if (const cudaError_t code = forbid_implicit(rt, stream)) return code;
+                   std::shared_ptr<work const> what, std::shared_ptr<operation>* done) {
+  if (cudaError_t const code = forbid_implicit(rt, stream)) return code;
   if (stream.capture != nullptr) return capture_node(rt, stream, type, std::move(what), nullptr);
   auto op = enqueue(rt, stream, std::move(what));
   if (done != nullptr) *done = std::move(op);
@@ -203,11 +203,11 @@ cudaError_t submit(runtime& rt, stream_state& stream, cudaGraphNodeType type,
 }
 
 cudaError_t capture_record(runtime& rt, stream_state& stream, cudaEvent_t handle,
-                           const std::shared_ptr<event_state>& event, bool external) {
-  if (const cudaError_t code = capture_usable(stream)) return code;
+                           std::shared_ptr<event_state> const& event, bool external) {
+  if (cudaError_t const code = capture_usable(stream)) return code;
   if (external) {
     graph_node* node = nullptr;
-    const cudaError_t code = capture_node(rt, stream, cudaGraphNodeTypeEventRecord, nullptr, &node);
+    cudaError_t const code = capture_node(rt, stream, cudaGraphNodeTypeEventRecord, nullptr, &node);
     if (code != cudaSuccess) return code;
     node->event = event;
     node->event_handle = handle;
@@ -219,16 +219,16 @@ cudaError_t capture_record(runtime& rt, stream_state& stream, cudaEvent_t handle
   return cudaSuccess;
 }
 
-cudaError_t capture_wait(runtime& rt, const std::shared_ptr<stream_state>& stream,
-                         cudaEvent_t handle, const std::shared_ptr<event_state>& event,
+cudaError_t capture_wait(runtime& rt, std::shared_ptr<stream_state> const& stream,
+                         cudaEvent_t handle, std::shared_ptr<event_state> const& event,
                          bool external) {
   if (stream->capture != nullptr) {
-    if (const cudaError_t code = capture_usable(*stream)) return code;
+    if (cudaError_t const code = capture_usable(*stream)) return code;
   }
   if (external) {
     if (stream->capture == nullptr) return cudaErrorInvalidValue;
     graph_node* node = nullptr;
-    const cudaError_t code = capture_node(rt, *stream, cudaGraphNodeTypeWaitEvent, nullptr, &node);
+    cudaError_t const code = capture_node(rt, *stream, cudaGraphNodeTypeWaitEvent, nullptr, &node);
     if (code != cudaSuccess) return code;
     node->event = event;
     node->event_handle = handle;
@@ -238,7 +238,7 @@ cudaError_t capture_wait(runtime& rt, const std::shared_ptr<stream_state>& strea
     break_capture(*stream->capture);
     return cudaErrorStreamCaptureIsolation;
   }
-  const std::shared_ptr<capture_session> session = event->capture.lock();
+  std::shared_ptr<capture_session> const session = event->capture.lock();
   // An event of a capture that broke or ended stands for nothing until it is recorded again.
   if (session == nullptr || session->state != capture_session::status::active) {
     return cudaErrorInvalidValue;
@@ -260,7 +260,7 @@ cudaError_t capture_wait(runtime& rt, const std::shared_ptr<stream_state>& strea
 
 cudaError_t refuse_captured(event_state& event) {
   if (!event.captured) return cudaSuccess;
-  const auto session = event.capture.lock();
+  auto const session = event.capture.lock();
   if (session == nullptr || session->state != capture_session::status::active) {
     return cudaErrorInvalidValue;
   }
@@ -285,16 +285,16 @@ cudaError_t stream_begin_capture(null_stream null_means, cudaStream_t stream,
 
 cudaError_t stream_begin_capture_to_graph(null_stream null_means, cudaStream_t stream,
                                           cudaGraph_t graph_handle,
-                                          const cudaGraphNode_t* dependencies,
-                                          const cudaGraphEdgeData* edges, size_t count,
+                                          cudaGraphNode_t const* dependencies,
+                                          cudaGraphEdgeData const* edges, size_t count,
                                           cudaStreamCaptureMode mode) {
   static call_site site{"cudaStreamBeginCaptureToGraph"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(graph_handle);
+    auto const graph = rt.graphs.find(graph_handle);
     if (graph == nullptr) return cudaErrorInvalidValue;
     std::vector<graph_node*> nodes;
-    if (const cudaError_t code = find_nodes(rt, *graph, dependencies, count, nodes)) return code;
+    if (cudaError_t const code = find_nodes(rt, *graph, dependencies, count, nodes)) return code;
     if (!plain_edges(edges, count)) return cudaErrorNotSupported;
     return begin_capture(rt, null_means, stream, mode, graph, nodes);
   });
@@ -306,9 +306,9 @@ cudaError_t stream_end_capture(null_stream null_means, cudaStream_t handle, cuda
     if (graph == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     *graph = nullptr;
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    const std::shared_ptr<capture_session> session = stream->capture;
+    std::shared_ptr<capture_session> const session = stream->capture;
     if (session == nullptr) return cudaErrorIllegalState;
     if (session->origin != stream) {
       break_capture(*session);
@@ -340,9 +340,9 @@ cudaError_t stream_is_capturing(null_stream null_means, cudaStream_t handle,
   return api(site, needs::device, [&](runtime& rt) {
     if (status == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t code = forbid_implicit(rt, *stream, false)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream, false)) return code;
     *status = status_of(*stream);
     return cudaSuccess;
   });
@@ -350,23 +350,23 @@ cudaError_t stream_is_capturing(null_stream null_means, cudaStream_t handle,
 
 cudaError_t stream_get_capture_info(null_stream null_means, cudaStream_t handle,
                                     cudaStreamCaptureStatus* status, unsigned long long* id,
-                                    cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                                    const cudaGraphEdgeData** edges, size_t* count) {
+                                    cudaGraph_t* graph, cudaGraphNode_t const** dependencies,
+                                    cudaGraphEdgeData const** edges, size_t* count) {
   static call_site site{"cudaStreamGetCaptureInfo"};
   return api(site, needs::device, [&](runtime& rt) {
     if (status == nullptr || (edges != nullptr && dependencies == nullptr)) {
       return cudaErrorInvalidValue;
     }
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t code = forbid_implicit(rt, *stream, false)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream, false)) return code;
     *status = status_of(*stream);
     if (*status != cudaStreamCaptureStatusActive) return cudaSuccess;
     if (id != nullptr) *id = stream->capture->id;
     if (graph != nullptr) *graph = stream->capture->graph->handle;
     stream->capture_tail_handles.clear();
-    for (const graph_node* node : stream->capture_tail) {
+    for (graph_node const* node : stream->capture_tail) {
       stream->capture_tail_handles.push_back(node->handle);
     }
     stream->capture_tail_edges.assign(stream->capture_tail.size(), cudaGraphEdgeData{});
@@ -379,18 +379,18 @@ cudaError_t stream_get_capture_info(null_stream null_means, cudaStream_t handle,
 
 cudaError_t stream_update_capture_dependencies(null_stream null_means, cudaStream_t handle,
                                                cudaGraphNode_t* dependencies,
-                                               const cudaGraphEdgeData* edges, size_t count,
+                                               cudaGraphEdgeData const* edges, size_t count,
                                                unsigned flags) {
   static call_site site{"cudaStreamUpdateCaptureDependencies"};
   return api(site, needs::device, [&](runtime& rt) {
     if (flags > cudaStreamSetCaptureDependencies) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture == nullptr) return cudaErrorIllegalState;
-    if (const cudaError_t code = capture_usable(*stream)) return code;
+    if (cudaError_t const code = capture_usable(*stream)) return code;
     std::vector<graph_node*> nodes;
-    if (const cudaError_t code =
+    if (cudaError_t const code =
             find_nodes(rt, *stream->capture->graph, dependencies, count, nodes)) {
       return code;
     }
@@ -406,8 +406,8 @@ cudaError_t stream_update_capture_dependencies(null_stream null_means, cudaStrea
 WARPWRIGHT_STREAM_API(cudaStreamBeginCapture, _ptsz, stream_begin_capture,
                       (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode))
 WARPWRIGHT_STREAM_API(cudaStreamBeginCaptureToGraph, _ptsz, stream_begin_capture_to_graph,
-                      (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                       const cudaGraphEdgeData* edges, size_t count, cudaStreamCaptureMode mode),
+                      (cudaStream_t stream, cudaGraph_t graph, cudaGraphNode_t const* dependencies,
+                       cudaGraphEdgeData const* edges, size_t count, cudaStreamCaptureMode mode),
                       (stream, graph, dependencies, edges, count, mode))
 WARPWRIGHT_STREAM_API(cudaStreamEndCapture, _ptsz, stream_end_capture,
                       (cudaStream_t stream, cudaGraph_t* graph), (stream, graph))
@@ -415,13 +415,13 @@ WARPWRIGHT_STREAM_API(cudaStreamIsCapturing, _ptsz, stream_is_capturing,
                       (cudaStream_t stream, cudaStreamCaptureStatus* status), (stream, status))
 WARPWRIGHT_STREAM_API(cudaStreamGetCaptureInfo, _ptsz, stream_get_capture_info,
                       (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                       cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                       const cudaGraphEdgeData** edges, size_t* count),
+                       cudaGraph_t* graph, cudaGraphNode_t const** dependencies,
+                       cudaGraphEdgeData const** edges, size_t* count),
                       (stream, status, id, graph, dependencies, edges, count))
 WARPWRIGHT_STREAM_API(cudaStreamUpdateCaptureDependencies, _ptsz,
                       stream_update_capture_dependencies,
                       (cudaStream_t stream, cudaGraphNode_t* dependencies,
-                       const cudaGraphEdgeData* edges, size_t count, unsigned flags),
+                       cudaGraphEdgeData const* edges, size_t count, unsigned flags),
                       (stream, dependencies, edges, count, flags))
 
 WARPWRIGHT_API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {

@@ -14,7 +14,7 @@ constexpr std::size_t staged_at_once =
     64 * 1024;  // pageable sources up to this are taken at the call
 
 struct place {
-  const allocation* entry = nullptr;
+  allocation const* entry = nullptr;
   bool device_side = false;  // a kernel may use it: device, managed, pinned, registered
   bool host_side = false;    // host code may use it
 };
@@ -29,9 +29,9 @@ bool span_of(std::size_t width, std::size_t height, std::size_t depth, std::size
          !__builtin_add_overflow(span, planes, &span);
 }
 
-cudaError_t locate(runtime& rt, const void* pointer, std::size_t span, place& where) {
+cudaError_t locate(runtime& rt, void const* pointer, std::size_t span, place& where) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
-  const allocation* entry = find_allocation(rt, pointer);
+  allocation const* entry = find_allocation(rt, pointer);
   if (entry == nullptr) {
     if (is_device_address(rt, pointer)) return cudaErrorInvalidValue;  // freed, or never allocated
     where = {nullptr, false, true};
@@ -39,10 +39,10 @@ cudaError_t locate(runtime& rt, const void* pointer, std::size_t span, place& wh
   }
   if (entry->free_queued || !entry->accessible) return cudaErrorInvalidValue;
   std::uintptr_t reached = entry->base + entry->bytes;
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(pointer) + span;
+  std::uintptr_t const end = reinterpret_cast<std::uintptr_t>(pointer) + span;
   // Mappings of virtual memory management that touch each other are one piece.
-  for (const allocation* next = entry; reached < end && next->kind == allocation::family::vmm;) {
-    next = find_allocation(rt, reinterpret_cast<const void*>(reached));
+  for (allocation const* next = entry; reached < end && next->kind == allocation::family::vmm;) {
+    next = find_allocation(rt, reinterpret_cast<void const*>(reached));
     if (next == nullptr || next->kind != allocation::family::vmm) break;
     reached = next->base + next->bytes;
   }
@@ -51,12 +51,12 @@ cudaError_t locate(runtime& rt, const void* pointer, std::size_t span, place& wh
   return cudaSuccess;
 }
 
-bool pageable(const runtime& rt, const std::byte* pointer) {
+bool pageable(runtime const& rt, std::byte const* pointer) {
   return find_allocation(const_cast<runtime&>(rt), pointer) == nullptr;
 }
 
 // The program's own access to its buffer, seen as such by ThreadSanitizer.
-void copy_unlocked(runtime_lock& lock, const copy_shape& shape) {
+void copy_unlocked(runtime_lock& lock, copy_shape const& shape) {
   lock.native().unlock();
   end_blind();
   run_copy(shape);
@@ -68,12 +68,12 @@ void copy_unlocked(runtime_lock& lock, const copy_shape& shape) {
 // last part may still be on the way to the device.
 cudaError_t copy_staged_tail(runtime& rt, runtime_lock& lock, stream_state& stream,
                              copy_shape shape) {
-  const std::size_t tail = (std::min)(shape.width, staged_at_once);
+  std::size_t const tail = (std::min)(shape.width, staged_at_once);
   copy_shape head = shape;
   head.width -= tail;
   if (head.width > 0) {
     wait_for(rt, lock, enqueue(rt, stream, std::make_shared<copy_work>(head)));
-    if (const cudaError_t code = sticky_error(rt)) return code;
+    if (cudaError_t const code = sticky_error(rt)) return code;
   }
   std::unique_ptr<std::byte[]> staged(new std::byte[tail]);
   copy_shape in = shape;
@@ -93,25 +93,25 @@ enum class call_style { synchronous, asynchronous };
 cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStream_t handle,
                  call_style style) {
   runtime_lock lock(rt.mutex);
-  const auto stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, null_means);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0) {
     return shape.kind > cudaMemcpyDefault ? cudaErrorInvalidMemcpyDirection : cudaSuccess;
   }
-  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
-  if (const cudaError_t code = check_copy(rt, shape)) return code;
-  const bool host_waits = shape.kind != cudaMemcpyDeviceToDevice;
+  if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
+  if (cudaError_t const code = check_copy(rt, shape)) return code;
+  bool const host_waits = shape.kind != cudaMemcpyDeviceToDevice;
   if (style == call_style::synchronous) {
     if (stream->capture != nullptr) {
       break_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (shape.kind == cudaMemcpyHostToDevice && shape.height == 1 && shape.depth == 1 &&
         shape.from_device < 0 && pageable(rt, shape.from)) {
       return copy_staged_tail(rt, lock, *stream, shape);
     }
-    const auto done = enqueue(rt, *stream, std::make_shared<copy_work>(shape));
+    auto const done = enqueue(rt, *stream, std::make_shared<copy_work>(shape));
     if (!host_waits) return cudaSuccess;
     wait_for(rt, lock, done);
     return sticky_error(rt);
@@ -119,13 +119,13 @@ cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStre
   if (stream->capture != nullptr) {
     return submit(rt, *stream, cudaGraphNodeTypeMemcpy, std::make_shared<copy_work>(shape));
   }
-  const bool from_pageable = shape.from_device < 0 && pageable(rt, shape.from);
-  const bool to_pageable = shape.to_device < 0 && pageable(rt, shape.to);
+  bool const from_pageable = shape.from_device < 0 && pageable(rt, shape.from);
+  bool const to_pageable = shape.to_device < 0 && pageable(rt, shape.to);
   if (!from_pageable && !to_pageable && shape.kind != cudaMemcpyHostToHost) {
     enqueue(rt, *stream, std::make_shared<copy_work>(shape));
     return cudaSuccess;
   }
-  const std::size_t bytes = shape.width * shape.height * shape.depth;
+  std::size_t const bytes = shape.width * shape.height * shape.depth;
   if (from_pageable && shape.kind == cudaMemcpyHostToDevice && bytes <= staged_at_once) {
     std::unique_ptr<std::byte[]> staged(new std::byte[bytes]);
     copy_shape in = shape;
@@ -143,16 +143,16 @@ cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStre
   return sticky_error(rt);
 }
 
-copy_shape line(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+copy_shape line(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   copy_shape shape;
   shape.to = static_cast<std::byte*>(to);
-  shape.from = static_cast<const std::byte*>(from);
+  shape.from = static_cast<std::byte const*>(from);
   shape.width = bytes;
   shape.kind = kind;
   return shape;
 }
 
-cudaError_t plane(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+cudaError_t plane(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch,
                   std::size_t width, std::size_t height, cudaMemcpyKind kind, copy_shape& shape) {
   shape = line(to, from, width, kind);
   shape.height = height;
@@ -164,20 +164,20 @@ cudaError_t plane(void* to, std::size_t to_pitch, const void* from, std::size_t 
   return cudaSuccess;
 }
 
-cudaError_t fill(runtime& rt, const fill_shape& shape, null_stream null_means, cudaStream_t handle,
+cudaError_t fill(runtime& rt, fill_shape const& shape, null_stream null_means, cudaStream_t handle,
                  call_style style) {
   runtime_lock lock(rt.mutex);
-  const auto stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, null_means);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (shape.width == 0 || shape.height == 0) return cudaSuccess;
-  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
-  if (const cudaError_t code = check_fill(rt, shape)) return code;
+  if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
+  if (cudaError_t const code = check_fill(rt, shape)) return code;
   std::shared_ptr<operation> done;
-  if (const cudaError_t code =
+  if (cudaError_t const code =
           submit(rt, *stream, cudaGraphNodeTypeMemset, std::make_shared<fill_work>(shape), &done)) {
     return code;
   }
-  const allocation* entry = find_allocation(rt, shape.to);
+  allocation const* entry = find_allocation(rt, shape.to);
   if (style == call_style::synchronous && done != nullptr && entry != nullptr &&
       !entry->on_device()) {
     wait_for(rt, lock, done);  // pinned and managed targets: the host waits
@@ -208,11 +208,11 @@ cudaError_t check_copy(runtime& rt, copy_shape& shape) {
     return cudaErrorInvalidValue;
   }
   place to, from;
-  if (const cudaError_t code = locate(rt, shape.to, to_span, to)) return code;
-  if (const cudaError_t code = locate(rt, shape.from, from_span, from)) return code;
-  const bool device_to =
+  if (cudaError_t const code = locate(rt, shape.to, to_span, to)) return code;
+  if (cudaError_t const code = locate(rt, shape.from, from_span, from)) return code;
+  bool const device_to =
       shape.kind == cudaMemcpyHostToDevice || shape.kind == cudaMemcpyDeviceToDevice;
-  const bool device_from =
+  bool const device_from =
       shape.kind == cudaMemcpyDeviceToHost || shape.kind == cudaMemcpyDeviceToDevice;
   if (shape.kind == cudaMemcpyDefault) {
     shape.kind = to.host_side
@@ -228,7 +228,7 @@ cudaError_t check_copy(runtime& rt, copy_shape& shape) {
   return cudaSuccess;
 }
 
-cudaError_t check_fill(runtime& rt, const fill_shape& shape) {
+cudaError_t check_fill(runtime& rt, fill_shape const& shape) {
   std::size_t row = 0, span = 0;
   if (__builtin_mul_overflow(shape.width, std::size_t{shape.element_bytes}, &row)) {
     return cudaErrorInvalidValue;
@@ -236,11 +236,11 @@ cudaError_t check_fill(runtime& rt, const fill_shape& shape) {
   if (shape.height > 1 && shape.pitch < row) return cudaErrorInvalidValue;
   if (!span_of(row, shape.height, 1, shape.pitch, 0, span)) return cudaErrorInvalidValue;
   place to;
-  if (const cudaError_t code = locate(rt, shape.to, span, to)) return code;
+  if (cudaError_t const code = locate(rt, shape.to, span, to)) return code;
   return to.device_side ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t shape_of(const cudaMemcpy3DParms& p, copy_shape& shape) {
+cudaError_t shape_of(cudaMemcpy3DParms const& p, copy_shape& shape) {
   if (p.srcArray != nullptr || p.dstArray != nullptr) return cudaErrorNotSupported;
   shape.width = p.extent.width;
   shape.height = p.extent.height;
@@ -257,12 +257,12 @@ cudaError_t shape_of(const cudaMemcpy3DParms& p, copy_shape& shape) {
   shape.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
   shape.to = static_cast<std::byte*>(p.dstPtr.ptr) + p.dstPos.x + p.dstPos.y * p.dstPtr.pitch +
              p.dstPos.z * shape.to_slice;
-  shape.from = static_cast<const std::byte*>(p.srcPtr.ptr) + p.srcPos.x +
+  shape.from = static_cast<std::byte const*>(p.srcPtr.ptr) + p.srcPos.x +
                p.srcPos.y * p.srcPtr.pitch + p.srcPos.z * shape.from_slice;
   return cudaSuccess;
 }
 
-cudaError_t shape_of(const cudaMemsetParams& p, fill_shape& shape) {
+cudaError_t shape_of(cudaMemsetParams const& p, fill_shape& shape) {
   if (p.elementSize != 1 && p.elementSize != 2 && p.elementSize != 4) return cudaErrorInvalidValue;
   shape.to = static_cast<std::byte*>(p.dst);
   shape.value = p.value;
@@ -279,7 +279,7 @@ using namespace warpwright::host;
 
 namespace {
 
-cudaError_t copy_1d(null_stream null_means, void* to, const void* from, size_t bytes,
+cudaError_t copy_1d(null_stream null_means, void* to, void const* from, size_t bytes,
                     cudaMemcpyKind kind) {
   static call_site site{"cudaMemcpy"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -287,7 +287,7 @@ cudaError_t copy_1d(null_stream null_means, void* to, const void* from, size_t b
   });
 }
 
-cudaError_t copy_1d_async(null_stream null_means, void* to, const void* from, size_t bytes,
+cudaError_t copy_1d_async(null_stream null_means, void* to, void const* from, size_t bytes,
                           cudaMemcpyKind kind, cudaStream_t stream) {
   static call_site site{"cudaMemcpyAsync"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -295,53 +295,53 @@ cudaError_t copy_1d_async(null_stream null_means, void* to, const void* from, si
   });
 }
 
-cudaError_t copy_2d(null_stream null_means, void* to, size_t to_pitch, const void* from,
+cudaError_t copy_2d(null_stream null_means, void* to, size_t to_pitch, void const* from,
                     size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
   static call_site site{"cudaMemcpy2D"};
   return api(site, needs::device, [&](runtime& rt) {
     copy_shape shape;
-    const cudaError_t code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
+    cudaError_t const code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
     if (code != cudaSuccess) return code;
     return copy(rt, shape, null_means, nullptr, call_style::synchronous);
   });
 }
 
-cudaError_t copy_2d_async(null_stream null_means, void* to, size_t to_pitch, const void* from,
+cudaError_t copy_2d_async(null_stream null_means, void* to, size_t to_pitch, void const* from,
                           size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
                           cudaStream_t stream) {
   static call_site site{"cudaMemcpy2DAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     copy_shape shape;
-    const cudaError_t code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
+    cudaError_t const code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
     if (code != cudaSuccess) return code;
     return copy(rt, shape, null_means, stream, call_style::asynchronous);
   });
 }
 
-cudaError_t copy_3d(null_stream null_means, const cudaMemcpy3DParms* parameters) {
+cudaError_t copy_3d(null_stream null_means, cudaMemcpy3DParms const* parameters) {
   static call_site site{"cudaMemcpy3D"};
   return api(site, needs::device, [&](runtime& rt) {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     copy_shape shape;
-    if (const cudaError_t code = shape_of(*parameters, shape)) return code;
+    if (cudaError_t const code = shape_of(*parameters, shape)) return code;
     return copy(rt, shape, null_means, nullptr, call_style::synchronous);
   });
 }
 
-cudaError_t copy_3d_async(null_stream null_means, const cudaMemcpy3DParms* parameters,
+cudaError_t copy_3d_async(null_stream null_means, cudaMemcpy3DParms const* parameters,
                           cudaStream_t stream) {
   static call_site site{"cudaMemcpy3DAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     copy_shape shape;
-    if (const cudaError_t code = shape_of(*parameters, shape)) return code;
+    if (cudaError_t const code = shape_of(*parameters, shape)) return code;
     return copy(rt, shape, null_means, stream, call_style::asynchronous);
   });
 }
 
-cudaError_t peer_copy(runtime& rt, void* to, int to_device, const void* from, int from_device,
+cudaError_t peer_copy(runtime& rt, void* to, int to_device, void const* from, int from_device,
                       size_t bytes, cudaStream_t stream, call_style style) {
-  const auto exists = [&rt](int ordinal) {
+  auto const exists = [&rt](int ordinal) {
     return ordinal >= 0 && static_cast<std::size_t>(ordinal) < rt.devices.size();
   };
   if (!exists(to_device) || !exists(from_device)) return cudaErrorInvalidDevice;
@@ -385,24 +385,24 @@ cudaError_t fill_2d_async(null_stream null_means, void* to, size_t pitch, int va
 }  // namespace
 
 WARPWRIGHT_STREAM_API(cudaMemcpy, _ptds, copy_1d,
-                      (void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
+                      (void* to, void const* from, size_t bytes, cudaMemcpyKind kind),
                       (to, from, bytes, kind))
 WARPWRIGHT_STREAM_API(cudaMemcpyAsync, _ptsz, copy_1d_async,
-                      (void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                      (void* to, void const* from, size_t bytes, cudaMemcpyKind kind,
                        cudaStream_t stream),
                       (to, from, bytes, kind, stream))
 WARPWRIGHT_STREAM_API(cudaMemcpy2D, _ptds, copy_2d,
-                      (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                      (void* to, size_t to_pitch, void const* from, size_t from_pitch, size_t width,
                        size_t height, cudaMemcpyKind kind),
                       (to, to_pitch, from, from_pitch, width, height, kind))
 WARPWRIGHT_STREAM_API(cudaMemcpy2DAsync, _ptsz, copy_2d_async,
-                      (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                      (void* to, size_t to_pitch, void const* from, size_t from_pitch, size_t width,
                        size_t height, cudaMemcpyKind kind, cudaStream_t stream),
                       (to, to_pitch, from, from_pitch, width, height, kind, stream))
-WARPWRIGHT_STREAM_API(cudaMemcpy3D, _ptds, copy_3d, (const cudaMemcpy3DParms* parameters),
+WARPWRIGHT_STREAM_API(cudaMemcpy3D, _ptds, copy_3d, (cudaMemcpy3DParms const* parameters),
                       (parameters))
 WARPWRIGHT_STREAM_API(cudaMemcpy3DAsync, _ptsz, copy_3d_async,
-                      (const cudaMemcpy3DParms* parameters, cudaStream_t stream),
+                      (cudaMemcpy3DParms const* parameters, cudaStream_t stream),
                       (parameters, stream))
 WARPWRIGHT_STREAM_API(cudaMemset, _ptds, fill_1d, (void* to, int value, size_t bytes),
                       (to, value, bytes))
@@ -417,7 +417,7 @@ WARPWRIGHT_STREAM_API(cudaMemset2DAsync, _ptsz, fill_2d_async,
                        cudaStream_t stream),
                       (to, pitch, value, width, height, stream))
 
-WARPWRIGHT_API cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from,
+WARPWRIGHT_API cudaError_t cudaMemcpyPeer(void* to, int to_device, void const* from,
                                           int from_device, size_t bytes) {
   static call_site site{"cudaMemcpyPeer"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -425,7 +425,7 @@ WARPWRIGHT_API cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* f
   });
 }
 
-WARPWRIGHT_API cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from,
+WARPWRIGHT_API cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, void const* from,
                                                int from_device, size_t bytes, cudaStream_t stream) {
   static call_site site{"cudaMemcpyPeerAsync"};
   return api(site, needs::device, [&](runtime& rt) {

@@ -11,9 +11,9 @@ namespace warpwright::host {
 
 /// Checks a copy against what the runtime knows of both pointers, and fills in kind and devices.
 cudaError_t check_copy(runtime& rt, copy_shape& shape);
-cudaError_t check_fill(runtime& rt, const fill_shape& shape);
+cudaError_t check_fill(runtime& rt, fill_shape const& shape);
 /// The shape of the parameters that graph nodes carry; arrays are not implemented.
-cudaError_t shape_of(const cudaMemcpy3DParms& parameters, copy_shape& shape);
-cudaError_t shape_of(const cudaMemsetParams& parameters, fill_shape& shape);
+cudaError_t shape_of(cudaMemcpy3DParms const& parameters, copy_shape& shape);
+cudaError_t shape_of(cudaMemsetParams const& parameters, fill_shape& shape);
 
 }  // namespace warpwright::host

@@ -15,12 +15,12 @@ namespace {
 constexpr int registers_per_multiprocessor = 65536;
 
 void fill_properties(device_state& device) {
-  const testing::device_profile& profile = device.profile;
+  testing::device_profile const& profile = device.profile;
   cudaDeviceProp& p = device.properties;
   p = {};
   std::snprintf(p.name, sizeof p.name, "%s (host runtime)", profile.name.c_str());
   // A recognisable UUID: "warpwright-host" and the ordinal.
-  const char mark[16] = {'w', 'a', 'r', 'p', 'w', 'r', 'i', 'g',
+  char const mark[16] = {'w', 'a', 'r', 'p', 'w', 'r', 'i', 'g',
                          'h', 't', '-', 'h', 'o', 's', 't', 0};
   std::memcpy(p.uuid.bytes, mark, sizeof mark);
   p.uuid.bytes[15] = static_cast<char>(device.ordinal);
@@ -73,8 +73,8 @@ void fill_properties(device_state& device) {
   p.hostNumaId = -1;
 }
 
-int single_to_double_ratio(const cudaDeviceProp& p) {
-  const bool data_centre = p.minor == 0 && (p.major == 6 || p.major == 7 || p.major == 8 ||
+int single_to_double_ratio(cudaDeviceProp const& p) {
+  bool const data_centre = p.minor == 0 && (p.major == 6 || p.major == 7 || p.major == 8 ||
                                             p.major == 9 || p.major == 10);
   return data_centre ? 2 : (p.major == 8 || p.major == 12) ? 64 : 32;
 }
@@ -87,8 +87,8 @@ device_state* device_at(runtime& rt, int ordinal) {
 cudaError_t synchronize_device(runtime& rt) {
   runtime_lock lock(rt.mutex);
   device_state& device = current_device(rt);
-  if (const cudaError_t code = forbid_device_wait(rt, device)) return code;
-  if (const cudaError_t code = forbid_unsafe(rt)) return code;
+  if (cudaError_t const code = forbid_device_wait(rt, device)) return code;
+  if (cudaError_t const code = forbid_unsafe(rt)) return code;
   wait_for_device(rt, lock, device);
   trim_pools_after_sync(rt);
   return sticky_error(rt);
@@ -96,8 +96,8 @@ cudaError_t synchronize_device(runtime& rt) {
 
 }  // namespace
 
-cudaError_t device_attribute(const device_state& device, cudaDeviceAttr which, int& value) {
-  const cudaDeviceProp& p = device.properties;
+cudaError_t device_attribute(device_state const& device, cudaDeviceAttr which, int& value) {
+  cudaDeviceProp const& p = device.properties;
   switch (which) {
     case cudaDevAttrMaxThreadsPerBlock:
       value = p.maxThreadsPerBlock;
@@ -419,7 +419,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr whi
   return api(site, needs::nothing, [&](runtime& rt) {
     if (rt.devices.empty()) return cudaErrorNoDevice;
     if (value == nullptr) return cudaErrorInvalidValue;
-    const device_state* device = device_at(rt, ordinal);
+    device_state const* device = device_at(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     return device_attribute(*device, which, *value);
   });
@@ -430,7 +430,7 @@ WARPWRIGHT_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, i
   return api(site, needs::nothing, [&](runtime& rt) {
     if (rt.devices.empty()) return cudaErrorNoDevice;
     if (properties == nullptr) return cudaErrorInvalidValue;
-    const device_state* device = device_at(rt, ordinal);
+    device_state const* device = device_at(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     *properties = device->properties;
     return cudaSuccess;
@@ -441,7 +441,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int ord
   static call_site site{"cudaDeviceGetPCIBusId"};
   return api(site, needs::nothing, [&](runtime& rt) {
     if (rt.devices.empty()) return cudaErrorNoDevice;
-    const device_state* device = device_at(rt, ordinal);
+    device_state const* device = device_at(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     constexpr int needed = 13;  // "0000:01:00.0" and its end
     if (text == nullptr || length < needed) return cudaErrorInvalidValue;
@@ -451,7 +451,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int ord
   });
 }
 
-WARPWRIGHT_API cudaError_t cudaDeviceGetByPCIBusId(int* ordinal, const char* text) {
+WARPWRIGHT_API cudaError_t cudaDeviceGetByPCIBusId(int* ordinal, char const* text) {
   static call_site site{"cudaDeviceGetByPCIBusId"};
   return api(site, needs::nothing, [&](runtime& rt) {
     if (rt.devices.empty()) return cudaErrorNoDevice;
@@ -461,7 +461,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetByPCIBusId(int* ordinal, const char* tex
       domain = 0;
       if (std::sscanf(text, "%x:%x", &bus, &slot) != 2) return cudaErrorInvalidValue;
     }
-    for (const auto& device : rt.devices) {
+    for (auto const& device : rt.devices) {
       if (domain == 0 && static_cast<int>(bus) == device->properties.pciBusID && slot == 0) {
         *ordinal = device->ordinal;
         return cudaSuccess;
@@ -500,7 +500,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceReset() {
     if (rt.devices.empty()) return cudaErrorNoDevice;
     runtime_lock lock(rt.mutex);
     device_state& device = current_device(rt);
-    if (const cudaError_t code = forbid_device_wait(rt, device)) return code;
+    if (cudaError_t const code = forbid_device_wait(rt, device)) return code;
     if (device.sticky.load(std::memory_order_relaxed) != 0) {
       // The process has lost the device for good.
       device.sticky.store(cudaErrorDevicesUnavailable, std::memory_order_relaxed);
@@ -517,7 +517,7 @@ WARPWRIGHT_API cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_byte
   return api(site, needs::device, [&](runtime& rt) {
     if (free_bytes == nullptr || total_bytes == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const device_state& device = current_device(rt);
+    device_state const& device = current_device(rt);
     *free_bytes = device.memory_bytes - device.used_bytes;
     *total_bytes = device.memory_bytes;
     return cudaSuccess;
@@ -538,8 +538,8 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit which) {
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto& limits = current_device(rt).limits;
-    const auto it = limits.find(which);
+    auto const& limits = current_device(rt).limits;
+    auto const it = limits.find(which);
     if (it == limits.end()) return cudaErrorUnsupportedLimit;
     *value = it->second;
     return cudaSuccess;
@@ -551,7 +551,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetLimit(cudaLimit which, size_t value) {
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
     auto& limits = current_device(rt).limits;
-    const auto it = limits.find(which);
+    auto const it = limits.find(which);
     if (it == limits.end()) return cudaErrorUnsupportedLimit;
     it->second = value;
     return cudaSuccess;

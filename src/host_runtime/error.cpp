@@ -10,15 +10,15 @@ using namespace warpwright::host;
 // needs it, not here.
 WARPWRIGHT_API cudaError_t cudaGetLastError() {
   static call_site site{"cudaGetLastError"};
-  if (const cudaError_t stopped = enter(site, needs::nothing)) return stopped;
-  const cudaError_t code = this_thread.last_error;
+  if (cudaError_t const stopped = enter(site, needs::nothing)) return stopped;
+  cudaError_t const code = this_thread.last_error;
   this_thread.last_error = cudaSuccess;
   return code;
 }
 
 WARPWRIGHT_API cudaError_t cudaPeekAtLastError() {
   static call_site site{"cudaPeekAtLastError"};
-  if (const cudaError_t stopped = enter(site, needs::nothing)) return stopped;
+  if (cudaError_t const stopped = enter(site, needs::nothing)) return stopped;
   return this_thread.last_error;
 }
 
@@ -26,8 +26,8 @@ namespace {
 
 struct entry {
   cudaError_t code;
-  const char* name;
-  const char* text;
+  char const* name;
+  char const* text;
 };
 
 constexpr entry entries[] = {
@@ -216,8 +216,8 @@ constexpr entry entries[] = {
     {cudaErrorApiFailureBase, "cudaErrorApiFailureBase", "api failure base"},
 };
 
-const entry* find_entry(cudaError_t code) {
-  for (const entry& e : entries) {
+entry const* find_entry(cudaError_t code) {
+  for (entry const& e : entries) {
     if (e.code == code) return &e;
   }
   return nullptr;
@@ -225,12 +225,12 @@ const entry* find_entry(cudaError_t code) {
 
 }  // namespace
 
-WARPWRIGHT_API const char* cudaGetErrorName(cudaError_t code) {
-  const entry* e = find_entry(code);
+WARPWRIGHT_API char const* cudaGetErrorName(cudaError_t code) {
+  entry const* e = find_entry(code);
   return e != nullptr ? e->name : "unrecognized error code";
 }
 
-WARPWRIGHT_API const char* cudaGetErrorString(cudaError_t code) {
-  const entry* e = find_entry(code);
+WARPWRIGHT_API char const* cudaGetErrorString(cudaError_t code) {
+  entry const* e = find_entry(code);
   return e != nullptr ? e->text : "unrecognized error code";
 }

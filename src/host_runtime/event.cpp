@@ -35,11 +35,11 @@ cudaError_t record_event(runtime& rt, null_stream null_means, cudaEvent_t event_
                          cudaStream_t stream_handle, unsigned flags) {
   if ((flags & ~unsigned{cudaEventRecordExternal}) != 0) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  const auto event = rt.events.find(event_handle);
-  const auto stream = find_stream(rt, stream_handle, null_means);
+  auto const event = rt.events.find(event_handle);
+  auto const stream = find_stream(rt, stream_handle, null_means);
   if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
-  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+  if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
   if (stream->capture != nullptr) {
     return capture_record(rt, *stream, event_handle, event, (flags & cudaEventRecordExternal) != 0);
   }
@@ -52,10 +52,10 @@ cudaError_t wait_event(runtime& rt, null_stream null_means, cudaStream_t stream_
                        cudaEvent_t event_handle, unsigned flags) {
   if ((flags & ~unsigned{cudaEventWaitExternal}) != 0) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  const auto event = rt.events.find(event_handle);
-  const auto stream = find_stream(rt, stream_handle, null_means);
+  auto const event = rt.events.find(event_handle);
+  auto const stream = find_stream(rt, stream_handle, null_means);
   if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+  if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
   if (stream->capture != nullptr || event->captured) {
     return capture_wait(rt, stream, event_handle, event, (flags & cudaEventWaitExternal) != 0);
   }
@@ -119,10 +119,10 @@ WARPWRIGHT_API cudaError_t cudaEventQuery(cudaEvent_t handle) {
   static call_site site{"cudaEventQuery"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto event = rt.events.find(handle);
+    auto const event = rt.events.find(handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t code = refuse_captured(*event)) return code;
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (cudaError_t const code = refuse_captured(*event)) return code;
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (event->record == nullptr) return cudaSuccess;
     if (!event->record->done.load(std::memory_order_relaxed)) return cudaErrorNotReady;
     acquire(&event->record->token);
@@ -134,10 +134,10 @@ WARPWRIGHT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   static call_site site{"cudaEventSynchronize"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto event = rt.events.find(handle);
+    auto const event = rt.events.find(handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t code = refuse_captured(*event)) return code;
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (cudaError_t const code = refuse_captured(*event)) return code;
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (event->record != nullptr) wait_for(rt, lock, std::shared_ptr<milestone>(event->record));
     trim_pools_after_sync(rt);
     return sticky_error(rt);
@@ -150,11 +150,11 @@ WARPWRIGHT_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t
   return api(site, needs::device, [&](runtime& rt) {
     if (milliseconds == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto start = rt.events.find(start_handle);
-    const auto end = rt.events.find(end_handle);
+    auto const start = rt.events.find(start_handle);
+    auto const end = rt.events.find(end_handle);
     if (start == nullptr || end == nullptr) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t code = refuse_captured(*start)) return code;
-    if (const cudaError_t code = refuse_captured(*end)) return code;
+    if (cudaError_t const code = refuse_captured(*start)) return code;
+    if (cudaError_t const code = refuse_captured(*end)) return code;
     if (((start->flags | end->flags) & cudaEventDisableTiming) != 0 || start->record == nullptr ||
         end->record == nullptr || start->device != end->device) {
       return cudaErrorInvalidResourceHandle;
@@ -163,7 +163,7 @@ WARPWRIGHT_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t
         !end->record->done.load(std::memory_order_relaxed)) {
       return cudaErrorNotReady;
     }
-    const std::int64_t ns = end->record->finished_ns - start->record->finished_ns;
+    std::int64_t const ns = end->record->finished_ns - start->record->finished_ns;
     *milliseconds = static_cast<float>(static_cast<double>(ns) * 1e-6);
     return cudaSuccess;
   });

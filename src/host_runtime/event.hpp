@@ -12,10 +12,10 @@ namespace warpwright::host {
 void record_in_stream(runtime& rt, event_state& event, stream_state& stream);
 /// cudaEventRecord on a capturing stream.
 cudaError_t capture_record(runtime& rt, stream_state& stream, cudaEvent_t handle,
-                           const std::shared_ptr<event_state>& event, bool external);
+                           std::shared_ptr<event_state> const& event, bool external);
 /// cudaStreamWaitEvent where the stream captures, or the event was last recorded in a capture.
-cudaError_t capture_wait(runtime& rt, const std::shared_ptr<stream_state>& stream,
-                         cudaEvent_t handle, const std::shared_ptr<event_state>& event,
+cudaError_t capture_wait(runtime& rt, std::shared_ptr<stream_state> const& stream,
+                         cudaEvent_t handle, std::shared_ptr<event_state> const& event,
                          bool external);
 /// For an event whose last record was captured: cudaErrorCapturedEvent while that capture is good,
 /// which breaks it, and cudaErrorInvalidValue afterwards.

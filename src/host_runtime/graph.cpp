@@ -15,7 +15,7 @@ namespace {
 
 using node_list = std::vector<graph_node*>;
 
-bool contains(const node_list& nodes, const graph_node* node) {
+bool contains(node_list const& nodes, graph_node const* node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
@@ -25,7 +25,7 @@ void link(graph_node& from, graph_node& to) {
 }
 
 void unlink(graph_node& from, graph_node& to) {
-  const auto remove = [](node_list& list, graph_node* node) {
+  auto const remove = [](node_list& list, graph_node* node) {
     list.erase(std::remove(list.begin(), list.end(), node), list.end());
   };
   remove(to.depends_on, &from);
@@ -33,14 +33,14 @@ void unlink(graph_node& from, graph_node& to) {
 }
 
 // The graph and the dependencies of a cudaGraphAdd...Node call.
-cudaError_t open_node(runtime& rt, const cudaGraphNode_t* made, cudaGraph_t graph_handle,
-                      const cudaGraphNode_t* dependencies, std::size_t count,
+cudaError_t open_node(runtime& rt, cudaGraphNode_t const* made, cudaGraph_t graph_handle,
+                      cudaGraphNode_t const* dependencies, std::size_t count,
                       std::shared_ptr<graph_state>& graph, node_list& depends_on) {
   graph = rt.graphs.find(graph_handle);
   if (made == nullptr || graph == nullptr) return cudaErrorInvalidValue;
   if (count > 0 && dependencies == nullptr) return cudaErrorInvalidValue;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto node = rt.nodes.find(dependencies[i]);
+    auto const node = rt.nodes.find(dependencies[i]);
     if (node == nullptr || node->owner != graph.get() || contains(depends_on, node.get())) {
       return cudaErrorInvalidValue;
     }
@@ -52,18 +52,18 @@ cudaError_t open_node(runtime& rt, const cudaGraphNode_t* made, cudaGraph_t grap
 // Adds a node with what `describe` says about it: describe(rt, node's work) -> error.
 template <class Describe>
 cudaError_t add(call_site& site, cudaGraphNode_t* made, cudaGraph_t graph_handle,
-                const cudaGraphNode_t* dependencies, std::size_t count, cudaGraphNodeType type,
+                cudaGraphNode_t const* dependencies, std::size_t count, cudaGraphNodeType type,
                 Describe&& describe) {
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
     std::shared_ptr<graph_state> graph;
     node_list depends_on;
-    if (const cudaError_t code =
+    if (cudaError_t const code =
             open_node(rt, made, graph_handle, dependencies, count, graph, depends_on)) {
       return code;
     }
     graph_node description;
-    if (const cudaError_t code = describe(rt, *graph, description)) return code;
+    if (cudaError_t const code = describe(rt, *graph, description)) return code;
     graph_node* node = add_node(rt, *graph, type, std::move(description.what), depends_on);
     node->child = std::move(description.child);
     node->event = std::move(description.event);
@@ -83,16 +83,16 @@ cudaError_t read(call_site& site, cudaGraphNode_t handle, cudaGraphNodeType type
   return api(site, needs::device, [&](runtime& rt) {
     if (!has_place) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto node = rt.nodes.find(handle);
+    auto const node = rt.nodes.find(handle);
     if (node == nullptr || node->type != type) return cudaErrorInvalidValue;
     return read_node(*node);
   });
 }
 
-std::shared_ptr<graph_state> clone(runtime& rt, const graph_state& original) {
+std::shared_ptr<graph_state> clone(runtime& rt, graph_state const& original) {
   std::shared_ptr<graph_state> copy = make_graph(rt);
   for (std::size_t i = 0; i < original.nodes.size(); ++i) original.nodes[i]->index = i;
-  for (const auto& node : original.nodes) {
+  for (auto const& node : original.nodes) {
     graph_node* twin = add_node(rt, *copy, node->type, node->what, {});
     twin->child = node->child != nullptr ? clone(rt, *node->child) : nullptr;
     if (twin->child != nullptr) twin->child->owned_by_user = false;
@@ -103,7 +103,7 @@ std::shared_ptr<graph_state> clone(runtime& rt, const graph_state& original) {
   // Indices were overwritten where a child graph holds the same nodes; set them again.
   for (std::size_t i = 0; i < original.nodes.size(); ++i) original.nodes[i]->index = i;
   for (std::size_t i = 0; i < original.nodes.size(); ++i) {
-    for (const graph_node* from : original.nodes[i]->depends_on) {
+    for (graph_node const* from : original.nodes[i]->depends_on) {
       link(*copy->nodes[from->index], *copy->nodes[i]);
     }
   }
@@ -117,13 +117,13 @@ void hand_out(std::size_t available, std::size_t* count, bool has_array, Get&& g
     *count = available;
     return;
   }
-  const std::size_t filled = (std::min)(*count, available);
+  std::size_t const filled = (std::min)(*count, available);
   for (std::size_t i = 0; i < filled; ++i) get(i, true);
   for (std::size_t i = filled; i < *count; ++i) get(i, false);
   *count = filled;
 }
 
-const char* type_name(cudaGraphNodeType type) {
+char const* type_name(cudaGraphNodeType type) {
   switch (type) {
     case cudaGraphNodeTypeKernel:
       return "KERNEL";
@@ -156,9 +156,9 @@ cudaError_t list_neighbours(call_site& site, cudaGraphNode_t handle, cudaGraphNo
   return api(site, needs::device, [&](runtime& rt) {
     if (count == nullptr || (nodes == nullptr && edges != nullptr)) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto node = rt.nodes.find(handle);
+    auto const node = rt.nodes.find(handle);
     if (node == nullptr) return cudaErrorInvalidValue;
-    const node_list& list = (*node).*which;
+    node_list const& list = (*node).*which;
     hand_out(list.size(), count, nodes != nullptr, [&](std::size_t i, bool there) {
       nodes[i] = there ? list[i]->handle : nullptr;
       if (edges != nullptr) edges[i] = {};
@@ -167,18 +167,18 @@ cudaError_t list_neighbours(call_site& site, cudaGraphNode_t handle, cudaGraphNo
   });
 }
 
-cudaError_t change_edges(call_site& site, cudaGraph_t graph_handle, const cudaGraphNode_t* from,
-                         const cudaGraphNode_t* to, std::size_t count, bool adding) {
+cudaError_t change_edges(call_site& site, cudaGraph_t graph_handle, cudaGraphNode_t const* from,
+                         cudaGraphNode_t const* to, std::size_t count, bool adding) {
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(graph_handle);
+    auto const graph = rt.graphs.find(graph_handle);
     if (graph == nullptr || (count > 0 && (from == nullptr || to == nullptr))) {
       return cudaErrorInvalidValue;
     }
     if (!adding && graph->has_memory_nodes()) return cudaErrorNotSupported;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto a = rt.nodes.find(from[i]);
-      const auto b = rt.nodes.find(to[i]);
+      auto const a = rt.nodes.find(from[i]);
+      auto const b = rt.nodes.find(to[i]);
       if (a == nullptr || b == nullptr || a == b || a->owner != graph.get() ||
           b->owner != graph.get() || contains(b->depends_on, a.get()) == adding) {
         return cudaErrorInvalidValue;
@@ -196,7 +196,7 @@ cudaError_t change_edges(call_site& site, cudaGraph_t graph_handle, const cudaGr
 }  // namespace
 
 bool graph_state::has_memory_nodes() const {
-  return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+  return std::any_of(nodes.begin(), nodes.end(), [](auto const& node) {
     return node->type == cudaGraphNodeTypeMemAlloc || node->type == cudaGraphNodeTypeMemFree ||
            (node->child != nullptr && node->child->has_memory_nodes());
   });
@@ -209,7 +209,7 @@ std::shared_ptr<graph_state> make_graph(runtime& rt) {
 }
 
 graph_node* add_node(runtime& rt, graph_state& graph, cudaGraphNodeType type,
-                     std::shared_ptr<const work> what, const node_list& depends_on) {
+                     std::shared_ptr<work const> what, node_list const& depends_on) {
   auto node = std::make_shared<graph_node>();
   node->type = type;
   node->owner = &graph;
@@ -221,11 +221,11 @@ graph_node* add_node(runtime& rt, graph_state& graph, cudaGraphNodeType type,
 }
 
 void drop_graph(runtime& rt, graph_state& graph) {
-  for (const auto& node : graph.nodes) {
+  for (auto const& node : graph.nodes) {
     if (node->child != nullptr) drop_graph(rt, *node->child);
     rt.nodes.remove(node->handle);
   }
-  const std::shared_ptr<graph_state> last = rt.graphs.remove(graph.handle);
+  std::shared_ptr<graph_state> const last = rt.graphs.remove(graph.handle);
   graph.nodes.clear();
 }
 
@@ -247,7 +247,7 @@ WARPWRIGHT_API cudaError_t cudaGraphDestroy(cudaGraph_t handle) {
   static call_site site{"cudaGraphDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(handle);
+    auto const graph = rt.graphs.find(handle);
     if (graph == nullptr || !graph->owned_by_user) return cudaErrorInvalidValue;
     drop_graph(rt, *graph);
     return cudaSuccess;
@@ -258,7 +258,7 @@ WARPWRIGHT_API cudaError_t cudaGraphClone(cudaGraph_t* handle, cudaGraph_t origi
   static call_site site{"cudaGraphClone"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(original);
+    auto const graph = rt.graphs.find(original);
     if (handle == nullptr || graph == nullptr) return cudaErrorInvalidValue;
     if (graph->has_memory_nodes()) return cudaErrorNotSupported;
     *handle = clone(rt, *graph)->handle;
@@ -271,9 +271,9 @@ WARPWRIGHT_API cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* found,
   static call_site site{"cudaGraphNodeFindInClone"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(handle);
+    auto const graph = rt.graphs.find(handle);
     if (found == nullptr || graph == nullptr) return cudaErrorInvalidValue;
-    for (const auto& node : graph->nodes) {
+    for (auto const& node : graph->nodes) {
       if (node->cloned_from == original && original != nullptr) {
         *found = node->handle;
         return cudaSuccess;
@@ -284,7 +284,7 @@ WARPWRIGHT_API cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* found,
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                 const cudaGraphNode_t* dependencies,
+                                                 cudaGraphNode_t const* dependencies,
                                                  size_t count) {
   static call_site site{"cudaGraphAddEmptyNode"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeEmpty,
@@ -292,57 +292,57 @@ WARPWRIGHT_API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGrap
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                  const cudaGraphNode_t* dependencies, size_t count,
-                                                  const cudaMemcpy3DParms* parameters) {
+                                                  cudaGraphNode_t const* dependencies, size_t count,
+                                                  cudaMemcpy3DParms const* parameters) {
   static call_site site{"cudaGraphAddMemcpyNode"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeMemcpy,
              [&](runtime& rt, graph_state&, graph_node& made) {
                if (parameters == nullptr) return cudaErrorInvalidValue;
                copy_shape shape;
-               if (const cudaError_t code = shape_of(*parameters, shape)) return code;
-               if (const cudaError_t code = check_copy(rt, shape)) return code;
+               if (cudaError_t const code = shape_of(*parameters, shape)) return code;
+               if (cudaError_t const code = check_copy(rt, shape)) return code;
                made.what = std::make_shared<copy_work>(shape);
                return cudaSuccess;
              });
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                    const cudaGraphNode_t* dependencies,
-                                                    size_t count, void* to, const void* from,
+                                                    cudaGraphNode_t const* dependencies,
+                                                    size_t count, void* to, void const* from,
                                                     size_t bytes, cudaMemcpyKind kind) {
   static call_site site{"cudaGraphAddMemcpyNode1D"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeMemcpy,
              [&](runtime& rt, graph_state&, graph_node& made) {
                copy_shape shape;
                shape.to = static_cast<std::byte*>(to);
-               shape.from = static_cast<const std::byte*>(from);
+               shape.from = static_cast<std::byte const*>(from);
                shape.width = bytes;
                shape.kind = kind;
-               if (const cudaError_t code = check_copy(rt, shape)) return code;
+               if (cudaError_t const code = check_copy(rt, shape)) return code;
                made.what = std::make_shared<copy_work>(shape);
                return cudaSuccess;
              });
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                  const cudaGraphNode_t* dependencies, size_t count,
-                                                  const cudaMemsetParams* parameters) {
+                                                  cudaGraphNode_t const* dependencies, size_t count,
+                                                  cudaMemsetParams const* parameters) {
   static call_site site{"cudaGraphAddMemsetNode"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeMemset,
              [&](runtime& rt, graph_state&, graph_node& made) {
                if (parameters == nullptr) return cudaErrorInvalidValue;
                fill_shape shape;
-               if (const cudaError_t code = shape_of(*parameters, shape)) return code;
+               if (cudaError_t const code = shape_of(*parameters, shape)) return code;
                if (shape.width == 0 || shape.height == 0) return cudaErrorInvalidValue;
-               if (const cudaError_t code = check_fill(rt, shape)) return code;
+               if (cudaError_t const code = check_fill(rt, shape)) return code;
                made.what = std::make_shared<fill_work>(shape);
                return cudaSuccess;
              });
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                const cudaGraphNode_t* dependencies, size_t count,
-                                                const cudaHostNodeParams* parameters) {
+                                                cudaGraphNode_t const* dependencies, size_t count,
+                                                cudaHostNodeParams const* parameters) {
   static call_site site{"cudaGraphAddHostNode"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeHost,
              [&](runtime&, graph_state&, graph_node& made) {
@@ -353,12 +353,12 @@ WARPWRIGHT_API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                      const cudaGraphNode_t* dependencies,
+                                                      cudaGraphNode_t const* dependencies,
                                                       size_t count, cudaGraph_t child) {
   static call_site site{"cudaGraphAddChildGraphNode"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeGraph,
              [&](runtime& rt, graph_state& parent, graph_node& made) {
-               const auto original = rt.graphs.find(child);
+               auto const original = rt.graphs.find(child);
                if (original == nullptr || original.get() == &parent) return cudaErrorInvalidValue;
                if (original->has_memory_nodes()) return cudaErrorNotSupported;
                made.child = clone(rt, *original);
@@ -370,14 +370,14 @@ WARPWRIGHT_API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cud
 WARPWRIGHT_API cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node,
                                                            cudaGraph_t* graph) {
   static call_site site{"cudaGraphChildGraphNodeGetGraph"};
-  return read(site, node, cudaGraphNodeTypeGraph, graph != nullptr, [graph](const graph_node& n) {
+  return read(site, node, cudaGraphNodeTypeGraph, graph != nullptr, [graph](graph_node const& n) {
     *graph = n.child->handle;
     return cudaSuccess;
   });
 }
 
 static cudaError_t add_event_node(call_site& site, cudaGraphNode_t* node, cudaGraph_t graph,
-                                  const cudaGraphNode_t* dependencies, size_t count,
+                                  cudaGraphNode_t const* dependencies, size_t count,
                                   cudaEvent_t event, cudaGraphNodeType type) {
   return add(site, node, graph, dependencies, count, type,
              [&](runtime& rt, graph_state&, graph_node& made) {
@@ -388,7 +388,7 @@ static cudaError_t add_event_node(call_site& site, cudaGraphNode_t* node, cudaGr
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                       const cudaGraphNode_t* dependencies,
+                                                       cudaGraphNode_t const* dependencies,
                                                        size_t count, cudaEvent_t event) {
   static call_site site{"cudaGraphAddEventRecordNode"};
   return add_event_node(site, node, graph, dependencies, count, event,
@@ -396,7 +396,7 @@ WARPWRIGHT_API cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cu
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                     const cudaGraphNode_t* dependencies,
+                                                     cudaGraphNode_t const* dependencies,
                                                      size_t count, cudaEvent_t event) {
   static call_site site{"cudaGraphAddEventWaitNode"};
   return add_event_node(site, node, graph, dependencies, count, event, cudaGraphNodeTypeWaitEvent);
@@ -406,7 +406,7 @@ WARPWRIGHT_API cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node
                                                             cudaEvent_t* event) {
   static call_site site{"cudaGraphEventRecordNodeGetEvent"};
   return read(site, node, cudaGraphNodeTypeEventRecord, event != nullptr,
-              [event](const graph_node& n) {
+              [event](graph_node const& n) {
                 *event = n.event_handle;
                 return cudaSuccess;
               });
@@ -416,14 +416,14 @@ WARPWRIGHT_API cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node,
                                                           cudaEvent_t* event) {
   static call_site site{"cudaGraphEventWaitNodeGetEvent"};
   return read(site, node, cudaGraphNodeTypeWaitEvent, event != nullptr,
-              [event](const graph_node& n) {
+              [event](graph_node const& n) {
                 *event = n.event_handle;
                 return cudaSuccess;
               });
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                    const cudaGraphNode_t* dependencies,
+                                                    cudaGraphNode_t const* dependencies,
                                                     size_t count,
                                                     cudaMemAllocNodeParams* parameters) {
   static call_site site{"cudaGraphAddMemAllocNode"};
@@ -435,7 +435,7 @@ WARPWRIGHT_API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaG
                    parameters->poolProps.location.type != cudaMemLocationTypeDevice) {
                  return cudaErrorInvalidValue;
                }
-               const int ordinal = parameters->poolProps.location.id;
+               int const ordinal = parameters->poolProps.location.id;
                if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) {
                  return cudaErrorInvalidDevice;
                }
@@ -451,7 +451,7 @@ WARPWRIGHT_API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaG
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                   const cudaGraphNode_t* dependencies,
+                                                   cudaGraphNode_t const* dependencies,
                                                    size_t count, void* pointer) {
   static call_site site{"cudaGraphAddMemFreeNode"};
   return add(site, node, graph, dependencies, count, cudaGraphNodeTypeMemFree,
@@ -459,7 +459,7 @@ WARPWRIGHT_API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGr
                made.memory = find_graph_memory(rt, pointer);
                made.freed_pointer = pointer;
                if (made.memory == nullptr) return cudaErrorInvalidValue;
-               for (const auto& other : parent.nodes) {
+               for (auto const& other : parent.nodes) {
                  if (other->freed_pointer == pointer) return cudaErrorInvalidValue;
                }
                return cudaSuccess;
@@ -470,7 +470,7 @@ WARPWRIGHT_API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
                                                           cudaMemAllocNodeParams* parameters) {
   static call_site site{"cudaGraphMemAllocNodeGetParams"};
   return read(site, node, cudaGraphNodeTypeMemAlloc, parameters != nullptr,
-              [parameters](const graph_node& n) {
+              [parameters](graph_node const& n) {
                 *parameters = n.alloc_params;
                 return cudaSuccess;
               });
@@ -479,7 +479,7 @@ WARPWRIGHT_API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
 WARPWRIGHT_API cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* pointer) {
   static call_site site{"cudaGraphMemFreeNodeGetParams"};
   return read(site, node, cudaGraphNodeTypeMemFree, pointer != nullptr,
-              [pointer](const graph_node& n) {
+              [pointer](graph_node const& n) {
                 *static_cast<void**>(pointer) = n.freed_pointer;
                 return cudaSuccess;
               });
@@ -489,13 +489,13 @@ WARPWRIGHT_API cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
                                                         cudaKernelNodeParams* parameters) {
   static call_site site{"cudaGraphKernelNodeGetParams"};
   return read(site, node, cudaGraphNodeTypeKernel, parameters != nullptr,
-              [parameters](const graph_node& n) {
-                const auto& kernel = static_cast<const kernel_work&>(*n.what);
+              [parameters](graph_node const& n) {
+                auto const& kernel = static_cast<kernel_work const&>(*n.what);
                 constexpr unsigned threads = 256;  // as if every block had this many
                 *parameters = {};
                 parameters->func = const_cast<void*>(kernel.function());
                 parameters->blockDim = dim3(threads, 1, 1);
-                const unsigned long long blocks = (kernel.size() + threads - 1) / threads;
+                unsigned long const long blocks = (kernel.size() + threads - 1) / threads;
                 parameters->gridDim =
                     dim3(static_cast<unsigned>((std::min)(blocks, 2147483647ULL)), 1, 1);
                 return cudaSuccess;
@@ -506,12 +506,12 @@ WARPWRIGHT_API cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
                                                         cudaMemcpy3DParms* parameters) {
   static call_site site{"cudaGraphMemcpyNodeGetParams"};
   return read(site, node, cudaGraphNodeTypeMemcpy, parameters != nullptr,
-              [parameters](const graph_node& n) {
-                const copy_shape& shape = static_cast<const copy_work&>(*n.what).shape();
+              [parameters](graph_node const& n) {
+                copy_shape const& shape = static_cast<copy_work const&>(*n.what).shape();
                 *parameters = {};
                 parameters->kind = shape.kind;
                 parameters->extent = {shape.width, shape.height, shape.depth};
-                const auto side = [&shape](const std::byte* at, std::size_t pitch,
+                auto const side = [&shape](std::byte const* at, std::size_t pitch,
                                            std::size_t slice) {
                   cudaPitchedPtr p = {};
                   p.ptr = const_cast<std::byte*>(at);
@@ -530,8 +530,8 @@ WARPWRIGHT_API cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
                                                         cudaMemsetParams* parameters) {
   static call_site site{"cudaGraphMemsetNodeGetParams"};
   return read(site, node, cudaGraphNodeTypeMemset, parameters != nullptr,
-              [parameters](const graph_node& n) {
-                const fill_shape& shape = static_cast<const fill_work&>(*n.what).shape();
+              [parameters](graph_node const& n) {
+                fill_shape const& shape = static_cast<fill_work const&>(*n.what).shape();
                 *parameters = {};
                 parameters->dst = shape.to;
                 parameters->value = shape.value;
@@ -547,8 +547,8 @@ WARPWRIGHT_API cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node,
                                                       cudaHostNodeParams* parameters) {
   static call_site site{"cudaGraphHostNodeGetParams"};
   return read(site, node, cudaGraphNodeTypeHost, parameters != nullptr,
-              [parameters](const graph_node& n) {
-                *parameters = static_cast<const host_work&>(*n.what).params();
+              [parameters](graph_node const& n) {
+                *parameters = static_cast<host_work const&>(*n.what).params();
                 return cudaSuccess;
               });
 }
@@ -557,7 +557,7 @@ WARPWRIGHT_API cudaError_t cudaGraphNodeGetType(cudaGraphNode_t handle, cudaGrap
   static call_site site{"cudaGraphNodeGetType"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto node = rt.nodes.find(handle);
+    auto const node = rt.nodes.find(handle);
     if (type == nullptr || node == nullptr) return cudaErrorInvalidValue;
     *type = node->type;
     return cudaSuccess;
@@ -569,7 +569,7 @@ WARPWRIGHT_API cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t
   static call_site site{"cudaGraphGetNodes"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(handle);
+    auto const graph = rt.graphs.find(handle);
     if (count == nullptr || graph == nullptr) return cudaErrorInvalidValue;
     hand_out(graph->nodes.size(), count, nodes != nullptr, [&](std::size_t i, bool there) {
       nodes[i] = there ? graph->nodes[i]->handle : nullptr;
@@ -583,10 +583,10 @@ WARPWRIGHT_API cudaError_t cudaGraphGetRootNodes(cudaGraph_t handle, cudaGraphNo
   static call_site site{"cudaGraphGetRootNodes"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(handle);
+    auto const graph = rt.graphs.find(handle);
     if (count == nullptr || graph == nullptr) return cudaErrorInvalidValue;
     std::vector<cudaGraphNode_t> roots;
-    for (const auto& node : graph->nodes) {
+    for (auto const& node : graph->nodes) {
       if (node->depends_on.empty()) roots.push_back(node->handle);
     }
     hand_out(roots.size(), count, nodes != nullptr,
@@ -601,14 +601,14 @@ WARPWRIGHT_API cudaError_t cudaGraphGetEdges(cudaGraph_t handle, cudaGraphNode_t
   static call_site site{"cudaGraphGetEdges"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(handle);
+    auto const graph = rt.graphs.find(handle);
     if (count == nullptr || graph == nullptr || (from == nullptr) != (to == nullptr) ||
         (from == nullptr && edges != nullptr)) {
       return cudaErrorInvalidValue;
     }
     std::vector<std::pair<cudaGraphNode_t, cudaGraphNode_t>> list;
-    for (const auto& node : graph->nodes) {
-      for (const graph_node* before : node->depends_on)
+    for (auto const& node : graph->nodes) {
+      for (graph_node const* before : node->depends_on)
         list.emplace_back(before->handle, node->handle);
     }
     hand_out(list.size(), count, from != nullptr, [&](std::size_t i, bool there) {
@@ -634,17 +634,17 @@ WARPWRIGHT_API cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node,
   return list_neighbours(site, node, dependents, edges, count, &graph_node::dependents);
 }
 
-WARPWRIGHT_API cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
-                                                    const cudaGraphNode_t* to,
-                                                    const cudaGraphEdgeData*, size_t count) {
+WARPWRIGHT_API cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, cudaGraphNode_t const* from,
+                                                    cudaGraphNode_t const* to,
+                                                    cudaGraphEdgeData const*, size_t count) {
   static call_site site{"cudaGraphAddDependencies"};
   return change_edges(site, graph, from, to, count, true);
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph,
-                                                       const cudaGraphNode_t* from,
-                                                       const cudaGraphNode_t* to,
-                                                       const cudaGraphEdgeData*, size_t count) {
+                                                       cudaGraphNode_t const* from,
+                                                       cudaGraphNode_t const* to,
+                                                       cudaGraphEdgeData const*, size_t count) {
   static call_site site{"cudaGraphRemoveDependencies"};
   return change_edges(site, graph, from, to, count, false);
 }
@@ -653,11 +653,11 @@ WARPWRIGHT_API cudaError_t cudaGraphDestroyNode(cudaGraphNode_t handle) {
   static call_site site{"cudaGraphDestroyNode"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto node = rt.nodes.find(handle);
+    auto const node = rt.nodes.find(handle);
     if (node == nullptr) return cudaErrorInvalidValue;
     graph_state& graph = *node->owner;
     if (graph.has_memory_nodes()) return cudaErrorNotSupported;
-    for (const auto& session : rt.captures) {
+    for (auto const& session : rt.captures) {
       if (session->graph.get() == &graph) return cudaErrorInvalidValue;
     }
     while (!node->depends_on.empty()) unlink(*node->depends_on.back(), *node);
@@ -669,30 +669,30 @@ WARPWRIGHT_API cudaError_t cudaGraphDestroyNode(cudaGraphNode_t handle) {
   });
 }
 
-WARPWRIGHT_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t handle, const char* path,
+WARPWRIGHT_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t handle, char const* path,
                                                   unsigned flags) {
   static call_site site{"cudaGraphDebugDotPrint"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto graph = rt.graphs.find(handle);
+    auto const graph = rt.graphs.find(handle);
     if (graph == nullptr || path == nullptr) return cudaErrorInvalidValue;
     std::FILE* file = std::fopen(path, "w");
     if (file == nullptr) return cudaErrorOperatingSystem;
     std::fprintf(file, "digraph graph_host_runtime {\n");
     for (std::size_t i = 0; i < graph->nodes.size(); ++i) graph->nodes[i]->index = i;
-    for (const auto& node : graph->nodes) {
+    for (auto const& node : graph->nodes) {
       std::fprintf(file, "  n%zu [label=\"%zu\\n%s", node->index, node->index,
                    type_name(node->type));
       if (node->type == cudaGraphNodeTypeKernel) {
-        std::fprintf(file, "\\n%s", static_cast<const kernel_work&>(*node->what).name());
+        std::fprintf(file, "\\n%s", static_cast<kernel_work const&>(*node->what).name());
       }
       if ((flags & (cudaGraphDebugDotFlagsHandles | cudaGraphDebugDotFlagsVerbose)) != 0) {
-        std::fprintf(file, "\\n%p", static_cast<const void*>(node->handle));
+        std::fprintf(file, "\\n%p", static_cast<void const*>(node->handle));
       }
       std::fprintf(file, "\"];\n");
     }
-    for (const auto& node : graph->nodes) {
-      for (const graph_node* before : node->depends_on) {
+    for (auto const& node : graph->nodes) {
+      for (graph_node const* before : node->depends_on) {
         std::fprintf(file, "  n%zu -> n%zu;\n", before->index, node->index);
       }
     }

@@ -30,7 +30,7 @@ struct graph_node {
   cudaGraphNode_t handle = nullptr;
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   graph_state* owner = nullptr;
-  std::shared_ptr<const work> what;  // null: empty and child graph nodes
+  std::shared_ptr<work const> what;  // null: empty and child graph nodes
   std::vector<graph_node*> depends_on;
   std::vector<graph_node*> dependents;
   std::shared_ptr<graph_state> child;
@@ -68,7 +68,7 @@ struct capture_session {
 /// One node of an executable graph: what to do, and the node of the source it came from.
 struct exec_node {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-  std::shared_ptr<const work> what;
+  std::shared_ptr<work const> what;
   std::vector<std::size_t> depends_on;  // indices in creation order
   std::vector<exec_node> child;         // child graph nodes
   std::vector<std::size_t> child_order;
@@ -86,29 +86,29 @@ struct exec_state {
   std::vector<std::size_t> order;  // to run them in
   unsigned long long flags = 0;
   std::shared_ptr<milestone> last_launch;
-  std::shared_ptr<const launch_plan> plan;  // null after a change
+  std::shared_ptr<launch_plan const> plan;  // null after a change
   device_state* device = nullptr;
 };
 
 /// Adds a node; null `graph` or a dependency of another graph is the caller's to refuse.
 graph_node* add_node(runtime& rt, graph_state& graph, cudaGraphNodeType type,
-                     std::shared_ptr<const work> what, const std::vector<graph_node*>& depends_on);
+                     std::shared_ptr<work const> what, std::vector<graph_node*> const& depends_on);
 std::shared_ptr<graph_state> make_graph(runtime& rt);
 void drop_graph(runtime& rt, graph_state& graph);
 /// Records work in the capture of `stream`; answers why not when it cannot.
 cudaError_t capture_node(runtime& rt, stream_state& stream, cudaGraphNodeType type,
-                         std::shared_ptr<const work> what, graph_node** made);
+                         std::shared_ptr<work const> what, graph_node** made);
 /// The stream's capture, checked: cudaErrorStreamCaptureInvalidated when it is broken.
 cudaError_t capture_usable(stream_state& stream);
 /// A capturing stream is destroyed: its capture ends with it, or breaks where it only took part.
-void abandon_capture(runtime& rt, const std::shared_ptr<stream_state>& stream);
+void abandon_capture(runtime& rt, std::shared_ptr<stream_state> const& stream);
 /// Memory with an address of its own for alloc nodes.
 std::shared_ptr<graph_memory> make_graph_memory(runtime& rt, device_state& device,
                                                 std::size_t bytes);
-std::shared_ptr<graph_memory> find_graph_memory(runtime& rt, const void* pointer);
+std::shared_ptr<graph_memory> find_graph_memory(runtime& rt, void const* pointer);
 /// A launch hands the memory to the program / the program or a launch gives it back. The latter
 /// returns it, so that its pages live on until the stream comes to the free; null: not live.
-void start_graph_memory(runtime& rt, const std::shared_ptr<graph_memory>& memory);
+void start_graph_memory(runtime& rt, std::shared_ptr<graph_memory> const& memory);
 std::shared_ptr<graph_memory> end_graph_memory(runtime& rt, std::uintptr_t base);
 cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* pool,
                                std::size_t bytes, void** pointer);

@@ -15,7 +15,7 @@ namespace warpwright::host {
 struct launch_plan {
   struct step {
     enum class action { run, record, allocate, free } what = action::run;
-    std::shared_ptr<const work> job;
+    std::shared_ptr<work const> job;
     std::shared_ptr<graph_memory> memory;
   };
   std::vector<step> steps;
@@ -27,20 +27,20 @@ namespace {
 
 class launch_work final : public work {
  public:
-  launch_work(runtime& rt, std::shared_ptr<const launch_plan> plan,
+  launch_work(runtime& rt, std::shared_ptr<launch_plan const> plan,
               std::vector<std::shared_ptr<milestone>> marks)
       : rt_(rt), plan_(std::move(plan)), marks_(std::move(marks)) {}
 
   // Under the lock. A launch that was dropped leaves no event waiting.
   ~launch_work() override {
-    for (const auto& mark : marks_) {
+    for (auto const& mark : marks_) {
       if (!mark->done.load(std::memory_order_relaxed)) finish(rt_, *mark);
     }
   }
 
   void run() const override {
     std::size_t next_mark = 0;
-    for (const launch_plan::step& step : plan_->steps) {
+    for (launch_plan::step const& step : plan_->steps) {
       switch (step.what) {
         case launch_plan::step::action::run:
           step.job->run();
@@ -64,30 +64,30 @@ class launch_work final : public work {
 
  private:
   runtime& rt_;
-  std::shared_ptr<const launch_plan> plan_;
+  std::shared_ptr<launch_plan const> plan_;
   std::vector<std::shared_ptr<milestone>> marks_;
 };
 
 // An order that respects the dependencies, by creation where they leave a choice. False: a cycle.
-bool order_nodes(const std::vector<exec_node>& nodes, std::vector<std::size_t>& order) {
+bool order_nodes(std::vector<exec_node> const& nodes, std::vector<std::size_t>& order) {
   std::vector<std::size_t> missing(nodes.size());
   std::vector<std::vector<std::size_t>> dependents(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     missing[i] = nodes[i].depends_on.size();
-    for (const std::size_t from : nodes[i].depends_on) dependents[from].push_back(i);
+    for (std::size_t const from : nodes[i].depends_on) dependents[from].push_back(i);
   }
   std::vector<std::size_t> ready;  // a heap, smallest index on top
-  const auto later = [](std::size_t a, std::size_t b) { return a > b; };
+  auto const later = [](std::size_t a, std::size_t b) { return a > b; };
   for (std::size_t i = nodes.size(); i-- > 0;) {
     if (missing[i] == 0) ready.push_back(i);
   }
   std::make_heap(ready.begin(), ready.end(), later);
   while (!ready.empty()) {
     std::pop_heap(ready.begin(), ready.end(), later);
-    const std::size_t node = ready.back();
+    std::size_t const node = ready.back();
     ready.pop_back();
     order.push_back(node);
-    for (const std::size_t next : dependents[node]) {
+    for (std::size_t const next : dependents[node]) {
       if (--missing[next] == 0) {
         ready.push_back(next);
         std::push_heap(ready.begin(), ready.end(), later);
@@ -97,15 +97,15 @@ bool order_nodes(const std::vector<exec_node>& nodes, std::vector<std::size_t>& 
   return order.size() == nodes.size();
 }
 
-std::vector<exec_node> copy_nodes(const graph_state& graph) {
+std::vector<exec_node> copy_nodes(graph_state const& graph) {
   std::vector<exec_node> nodes;
   nodes.reserve(graph.nodes.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i]->index = i;
-  for (const auto& node : graph.nodes) {
+  for (auto const& node : graph.nodes) {
     exec_node copy;
     copy.type = node->type;
     copy.what = node->what;
-    for (const graph_node* from : node->depends_on) copy.depends_on.push_back(from->index);
+    for (graph_node const* from : node->depends_on) copy.depends_on.push_back(from->index);
     copy.event = node->event;
     copy.event_handle = node->event_handle;
     copy.memory = node->memory;
@@ -125,11 +125,11 @@ bool order_all(std::vector<exec_node>& nodes, std::vector<std::size_t>& order) {
   return order_nodes(nodes, order);
 }
 
-void flatten(const std::vector<exec_node>& nodes, const std::vector<std::size_t>& order,
+void flatten(std::vector<exec_node> const& nodes, std::vector<std::size_t> const& order,
              launch_plan& plan) {
   using action = launch_plan::step::action;
-  for (const std::size_t i : order) {
-    const exec_node& node = nodes[i];
+  for (std::size_t const i : order) {
+    exec_node const& node = nodes[i];
     if (!node.enabled) continue;
     switch (node.type) {
       case cudaGraphNodeTypeGraph:
@@ -159,7 +159,7 @@ void flatten(const std::vector<exec_node>& nodes, const std::vector<std::size_t>
   }
 }
 
-const std::shared_ptr<const launch_plan>& plan_of(exec_state& exec) {
+std::shared_ptr<launch_plan const> const& plan_of(exec_state& exec) {
   if (exec.plan == nullptr) {
     auto plan = std::make_shared<launch_plan>();
     flatten(exec.nodes, exec.order, *plan);
@@ -174,10 +174,10 @@ cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_
       cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUpload |
       cudaGraphInstantiateFlagDeviceLaunch | cudaGraphInstantiateFlagUseNodePriority;
   if (result != nullptr) *result = cudaGraphInstantiateError;
-  const auto graph = rt.graphs.find(graph_handle);
+  auto const graph = rt.graphs.find(graph_handle);
   if (handle == nullptr || graph == nullptr || (flags & ~known) != 0) return cudaErrorInvalidValue;
   if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0) return cudaErrorNotSupported;
-  const bool memory = graph->has_memory_nodes();
+  bool const memory = graph->has_memory_nodes();
   if (memory && !graph->memory_exec.expired()) return cudaErrorInvalidValue;
   auto exec = std::make_shared<exec_state>();
   exec->flags = flags;
@@ -193,63 +193,63 @@ cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_
   return cudaSuccess;
 }
 
-cudaError_t charge_memory(runtime& rt, const launch_plan& plan) {
-  for (const auto& memory : plan.allocated) {
+cudaError_t charge_memory(runtime& rt, launch_plan const& plan) {
+  for (auto const& memory : plan.allocated) {
     if (!memory->charge(rt)) return cudaErrorMemoryAllocation;
   }
   return cudaSuccess;
 }
 
 // The host's view of what a launch allocates and frees; all of it is checked before any is done.
-cudaError_t account_memory(runtime& rt, const exec_state& exec, const launch_plan& plan) {
-  const bool auto_free = (exec.flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
-  const auto allocated_here = [&plan](const std::shared_ptr<graph_memory>& memory) {
+cudaError_t account_memory(runtime& rt, exec_state const& exec, launch_plan const& plan) {
+  bool const auto_free = (exec.flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
+  auto const allocated_here = [&plan](std::shared_ptr<graph_memory> const& memory) {
     return std::find(plan.allocated.begin(), plan.allocated.end(), memory) != plan.allocated.end();
   };
-  const auto freed_here = [&plan](const std::shared_ptr<graph_memory>& memory) {
+  auto const freed_here = [&plan](std::shared_ptr<graph_memory> const& memory) {
     return std::find(plan.freed.begin(), plan.freed.end(), memory) != plan.freed.end();
   };
-  for (const auto& memory : plan.allocated) {
+  for (auto const& memory : plan.allocated) {
     if (memory->live && !auto_free) return cudaErrorInvalidValue;
   }
-  for (const auto& memory : plan.freed) {
+  for (auto const& memory : plan.freed) {
     if (!allocated_here(memory) && !memory->live) return cudaErrorInvalidValue;
   }
-  if (const cudaError_t code = charge_memory(rt, plan)) return code;
+  if (cudaError_t const code = charge_memory(rt, plan)) return code;
   std::uint64_t passing = 0;
-  for (const auto& memory : plan.allocated) {
+  for (auto const& memory : plan.allocated) {
     if (memory->live) end_graph_memory(rt, memory->base);
     passing += memory->bytes;
   }
-  for (const auto& memory : plan.allocated) {
+  for (auto const& memory : plan.allocated) {
     device_state& device = *memory->device;
     device.graph_used_high = (std::max)(device.graph_used_high, device.graph_used + passing);
     if (!freed_here(memory)) start_graph_memory(rt, memory);
   }
-  for (const auto& memory : plan.freed) {
+  for (auto const& memory : plan.freed) {
     if (!allocated_here(memory)) end_graph_memory(rt, memory->base);
   }
   return cudaSuccess;
 }
 
 cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
-  const auto exec = rt.execs.find(handle);
+  auto const exec = rt.execs.find(handle);
   if (exec == nullptr) return cudaErrorInvalidValue;
-  if (const cudaError_t code = forbid_implicit(rt, stream)) return code;
+  if (cudaError_t const code = forbid_implicit(rt, stream)) return code;
   if (stream.capture != nullptr) {
     break_capture(*stream.capture);
     return cudaErrorStreamCaptureUnsupported;
   }
-  const std::shared_ptr<const launch_plan> plan = plan_of(*exec);
-  if (const cudaError_t code = account_memory(rt, *exec, *plan)) return code;
+  std::shared_ptr<const launch_plan> const plan = plan_of(*exec);
+  if (cudaError_t const code = account_memory(rt, *exec, *plan)) return code;
   std::vector<std::shared_ptr<milestone>> waits;
   // Launches of one executable graph never overlap.
   if (exec->last_launch != nullptr) waits.push_back(exec->last_launch);
-  for (const auto& event : plan->awaited) {
+  for (auto const& event : plan->awaited) {
     if (event->record != nullptr) waits.push_back(event->record);
   }
   std::vector<std::shared_ptr<milestone>> marks;
-  for (const auto& event : plan->recorded) {
+  for (auto const& event : plan->recorded) {
     auto mark = std::make_shared<milestone>();
     mark->lane = stream.lane;
     event->record = mark;
@@ -259,7 +259,7 @@ cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
   }
   exec->last_launch = enqueue(rt, stream, std::make_shared<launch_work>(rt, plan, std::move(marks)),
                               std::move(waits));
-  for (const auto& memory : plan->allocated) memory->last_use = exec->last_launch;
+  for (auto const& memory : plan->allocated) memory->last_use = exec->last_launch;
   return cudaSuccess;
 }
 
@@ -271,22 +271,22 @@ struct difference {
   cudaGraphNode_t from = nullptr;
 };
 
-difference compare_work(const exec_node& old_node, const graph_node& node) {
-  const difference changed{cudaGraphExecUpdateErrorParametersChanged, node.handle, nullptr};
+difference compare_work(exec_node const& old_node, graph_node const& node) {
+  difference const changed{cudaGraphExecUpdateErrorParametersChanged, node.handle, nullptr};
   if (node.type == cudaGraphNodeTypeMemcpy) {
-    const copy_shape& a = static_cast<const copy_work&>(*old_node.what).shape();
-    const copy_shape& b = static_cast<const copy_work&>(*node.what).shape();
-    const bool line = a.height == 1 && a.depth == 1 && b.height == 1 && b.depth == 1;
-    const bool same_extent = a.width == b.width && a.height == b.height && a.depth == b.depth;
+    copy_shape const& a = static_cast<copy_work const&>(*old_node.what).shape();
+    copy_shape const& b = static_cast<copy_work const&>(*node.what).shape();
+    bool const line = a.height == 1 && a.depth == 1 && b.height == 1 && b.depth == 1;
+    bool const same_extent = a.width == b.width && a.height == b.height && a.depth == b.depth;
     if (a.kind != b.kind || a.to_device != b.to_device || a.from_device != b.from_device ||
         (!line && !same_extent)) {
       return changed;
     }
   } else if (node.type == cudaGraphNodeTypeMemset) {
-    const fill_shape& a = static_cast<const fill_work&>(*old_node.what).shape();
-    const fill_shape& b = static_cast<const fill_work&>(*node.what).shape();
-    const bool line = a.height == 1 && b.height == 1;
-    const bool same_extent =
+    fill_shape const& a = static_cast<fill_work const&>(*old_node.what).shape();
+    fill_shape const& b = static_cast<fill_work const&>(*node.what).shape();
+    bool const line = a.height == 1 && b.height == 1;
+    bool const same_extent =
         a.width == b.width && a.height == b.height && a.element_bytes == b.element_bytes;
     if (!line && !same_extent) return changed;
   } else if (node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree) {
@@ -298,43 +298,43 @@ difference compare_work(const exec_node& old_node, const graph_node& node) {
 }
 
 // Nodes are paired by the order they were made in.
-difference compare(const std::vector<exec_node>& nodes, const graph_state& graph) {
+difference compare(std::vector<exec_node> const& nodes, graph_state const& graph) {
   if (nodes.size() != graph.nodes.size()) {
     return {cudaGraphExecUpdateErrorTopologyChanged, nullptr, nullptr};
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) graph.nodes[i]->index = i;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const graph_node& node = *graph.nodes[i];
+    graph_node const& node = *graph.nodes[i];
     if (nodes[i].depends_on.size() != node.depends_on.size()) {
       return {cudaGraphExecUpdateErrorTopologyChanged, node.handle, nullptr};
     }
-    for (const graph_node* from : node.depends_on) {
-      const auto& before = nodes[i].depends_on;
+    for (graph_node const* from : node.depends_on) {
+      auto const& before = nodes[i].depends_on;
       if (std::find(before.begin(), before.end(), from->index) == before.end()) {
         return {cudaGraphExecUpdateErrorTopologyChanged, node.handle, from->handle};
       }
     }
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const graph_node& node = *graph.nodes[i];
+    graph_node const& node = *graph.nodes[i];
     if (nodes[i].type != node.type) {
       return {cudaGraphExecUpdateErrorNodeTypeChanged, node.handle, nullptr};
     }
-    if (const difference d = compare_work(nodes[i], node); d.result != cudaGraphExecUpdateSuccess) {
+    if (difference const d = compare_work(nodes[i], node); d.result != cudaGraphExecUpdateSuccess) {
       return d;
     }
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (graph.nodes[i]->child == nullptr) continue;
-    const difference d = compare(nodes[i].child, *graph.nodes[i]->child);
+    difference const d = compare(nodes[i].child, *graph.nodes[i]->child);
     if (d.result != cudaGraphExecUpdateSuccess) return d;
   }
   return {};
 }
 
-void take_over(std::vector<exec_node>& nodes, const graph_state& graph) {
+void take_over(std::vector<exec_node>& nodes, graph_state const& graph) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const graph_node& node = *graph.nodes[i];
+    graph_node const& node = *graph.nodes[i];
     nodes[i].what = node.what;
     nodes[i].event = node.event;
     nodes[i].event_handle = node.event_handle;
@@ -356,11 +356,11 @@ cudaError_t change_node(call_site& site, cudaGraphExec_t handle, cudaGraphNode_t
                         Change&& change) {
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto exec = rt.execs.find(handle);
+    auto const exec = rt.execs.find(handle);
     if (exec == nullptr) return cudaErrorInvalidValue;
     exec_node* node = find_exec_node(exec->nodes, source);
     if (node == nullptr) return cudaErrorInvalidValue;
-    const cudaError_t code = change(rt, *node);
+    cudaError_t const code = change(rt, *node);
     if (code == cudaSuccess) exec->plan.reset();
     return code;
   });
@@ -368,7 +368,7 @@ cudaError_t change_node(call_site& site, cudaGraphExec_t handle, cudaGraphNode_t
 
 // Puts new work into a node if an update to it would be allowed.
 cudaError_t replace_work(exec_node& node, cudaGraphNodeType type,
-                         std::shared_ptr<const work> what) {
+                         std::shared_ptr<work const> what) {
   if (node.type != type) return cudaErrorInvalidValue;
   graph_node wanted;
   wanted.type = type;
@@ -423,7 +423,7 @@ cudaError_t graph_launch(null_stream null_means, cudaGraphExec_t exec, cudaStrea
   static call_site site{"cudaGraphLaunch"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     return launch(rt, exec, *stream);
   });
@@ -434,16 +434,16 @@ cudaError_t graph_upload(null_stream null_means, cudaGraphExec_t handle,
   static call_site site{"cudaGraphUpload"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto exec = rt.execs.find(handle);
-    const auto stream = find_stream(rt, stream_handle, null_means);
+    auto const exec = rt.execs.find(handle);
+    auto const stream = find_stream(rt, stream_handle, null_means);
     if (exec == nullptr) return cudaErrorInvalidValue;
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
     if (stream->capture != nullptr) {
       break_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (const cudaError_t code = charge_memory(rt, *plan_of(*exec))) return code;
+    if (cudaError_t const code = charge_memory(rt, *plan_of(*exec))) return code;
     enqueue(rt, *stream, nullptr);
     return cudaSuccess;
   });
@@ -465,7 +465,7 @@ WARPWRIGHT_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
     // Launches in flight keep what they need.
-    const std::shared_ptr<exec_state> exec = rt.execs.remove(handle);
+    std::shared_ptr<exec_state> const exec = rt.execs.remove(handle);
     return exec != nullptr ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
@@ -475,7 +475,7 @@ WARPWRIGHT_API cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t handle,
   static call_site site{"cudaGraphExecGetFlags"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto exec = rt.execs.find(handle);
+    auto const exec = rt.execs.find(handle);
     if (exec == nullptr || flags == nullptr) return cudaErrorInvalidValue;
     *flags = exec->flags & ~static_cast<unsigned long long>(cudaGraphInstantiateFlagUpload);
     return cudaSuccess;
@@ -489,10 +489,10 @@ WARPWRIGHT_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph
     if (info == nullptr) return cudaErrorInvalidValue;
     *info = {cudaGraphExecUpdateError, nullptr, nullptr};
     runtime_lock lock(rt.mutex);
-    const auto exec = rt.execs.find(handle);
-    const auto graph = rt.graphs.find(graph_handle);
+    auto const exec = rt.execs.find(handle);
+    auto const graph = rt.graphs.find(graph_handle);
     if (exec == nullptr || graph == nullptr) return cudaErrorInvalidValue;
-    const difference d = compare(exec->nodes, *graph);
+    difference const d = compare(exec->nodes, *graph);
     *info = {d.result, d.node, d.from};
     if (d.result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
     take_over(exec->nodes, *graph);
@@ -503,36 +503,36 @@ WARPWRIGHT_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph
 
 WARPWRIGHT_API cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec,
                                                               cudaGraphNode_t node, void* to,
-                                                              const void* from, size_t bytes,
+                                                              void const* from, size_t bytes,
                                                               cudaMemcpyKind kind) {
   static call_site site{"cudaGraphExecMemcpyNodeSetParams1D"};
   return change_node(site, exec, node, [&](runtime& rt, exec_node& n) {
     copy_shape shape;
     shape.to = static_cast<std::byte*>(to);
-    shape.from = static_cast<const std::byte*>(from);
+    shape.from = static_cast<std::byte const*>(from);
     shape.width = bytes;
     shape.kind = kind;
-    if (const cudaError_t code = check_copy(rt, shape)) return code;
+    if (cudaError_t const code = check_copy(rt, shape)) return code;
     return replace_work(n, cudaGraphNodeTypeMemcpy, std::make_shared<copy_work>(shape));
   });
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
                                                             cudaGraphNode_t node,
-                                                            const cudaMemsetParams* parameters) {
+                                                            cudaMemsetParams const* parameters) {
   static call_site site{"cudaGraphExecMemsetNodeSetParams"};
   return change_node(site, exec, node, [&](runtime& rt, exec_node& n) {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     fill_shape shape;
-    if (const cudaError_t code = shape_of(*parameters, shape)) return code;
-    if (const cudaError_t code = check_fill(rt, shape)) return code;
+    if (cudaError_t const code = shape_of(*parameters, shape)) return code;
+    if (cudaError_t const code = check_fill(rt, shape)) return code;
     return replace_work(n, cudaGraphNodeTypeMemset, std::make_shared<fill_work>(shape));
   });
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec,
                                                           cudaGraphNode_t node,
-                                                          const cudaHostNodeParams* parameters) {
+                                                          cudaHostNodeParams const* parameters) {
   static call_site site{"cudaGraphExecHostNodeSetParams"};
   return change_node(site, exec, node, [&](runtime&, exec_node& n) {
     if (parameters == nullptr || parameters->fn == nullptr) return cudaErrorInvalidValue;

@@ -38,7 +38,7 @@ std::shared_ptr<graph_memory> make_graph_memory(runtime& rt, device_state& devic
                                                 std::size_t bytes) {
   if (bytes > device.memory_bytes) return nullptr;
   std::size_t mapped = 0;
-  const std::uintptr_t base = map_device_pages(device, bytes, mapped);
+  std::uintptr_t const base = map_device_pages(device, bytes, mapped);
   if (base == 0) return nullptr;
   auto memory = std::make_shared<graph_memory>();
   memory->device = &device;
@@ -58,12 +58,12 @@ std::shared_ptr<graph_memory> make_graph_memory(runtime& rt, device_state& devic
   return memory;
 }
 
-std::shared_ptr<graph_memory> find_graph_memory(runtime& rt, const void* pointer) {
-  const auto it = rt.graph_memories.find(reinterpret_cast<std::uintptr_t>(pointer));
+std::shared_ptr<graph_memory> find_graph_memory(runtime& rt, void const* pointer) {
+  auto const it = rt.graph_memories.find(reinterpret_cast<std::uintptr_t>(pointer));
   return it == rt.graph_memories.end() ? nullptr : it->second.lock();
 }
 
-void start_graph_memory(runtime& rt, const std::shared_ptr<graph_memory>& memory) {
+void start_graph_memory(runtime& rt, std::shared_ptr<graph_memory> const& memory) {
   memory->live = true;
   memory->device->graph_used += memory->bytes;
   rt.allocations.at(memory->base).graph_live = true;
@@ -71,7 +71,7 @@ void start_graph_memory(runtime& rt, const std::shared_ptr<graph_memory>& memory
 }
 
 std::shared_ptr<graph_memory> end_graph_memory(runtime& rt, std::uintptr_t base) {
-  const auto it = rt.live_graph_memory.find(base);
+  auto const it = rt.live_graph_memory.find(base);
   if (it == rt.live_graph_memory.end()) return nullptr;
   std::shared_ptr<graph_memory> memory = std::move(it->second);
   rt.live_graph_memory.erase(it);
@@ -82,10 +82,10 @@ std::shared_ptr<graph_memory> end_graph_memory(runtime& rt, std::uintptr_t base)
 }
 
 void trim_graph_memory(runtime& rt, device_state& device) {
-  for (const auto& [base, weak] : rt.graph_memories) {
-    const auto memory = weak.lock();
+  for (auto const& [base, weak] : rt.graph_memories) {
+    auto const memory = weak.lock();
     if (memory == nullptr || memory->device != &device || memory->live) continue;
-    const bool in_flight =
+    bool const in_flight =
         memory->last_use != nullptr && !memory->last_use->done.load(std::memory_order_relaxed);
     if (!in_flight) memory->uncharge();
   }
@@ -93,7 +93,7 @@ void trim_graph_memory(runtime& rt, device_state& device) {
 
 cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* pool,
                                std::size_t bytes, void** pointer) {
-  if (const cudaError_t code = capture_usable(stream)) return code;
+  if (cudaError_t const code = capture_usable(stream)) return code;
   if (bytes == 0) {
     *pointer = nullptr;
     return cudaSuccess;
@@ -101,7 +101,7 @@ cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* po
   std::shared_ptr<graph_memory> memory = make_graph_memory(rt, *pool->device, bytes);
   if (memory == nullptr) return cudaErrorMemoryAllocation;
   graph_node* node = nullptr;
-  if (const cudaError_t code =
+  if (cudaError_t const code =
           capture_node(rt, stream, cudaGraphNodeTypeMemAlloc, nullptr, &node)) {
     return code;
   }
@@ -116,14 +116,14 @@ cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* po
 }
 
 cudaError_t capture_free(runtime& rt, stream_state& stream, void* pointer) {
-  if (const cudaError_t code = capture_usable(stream)) return code;
+  if (cudaError_t const code = capture_usable(stream)) return code;
   std::shared_ptr<graph_memory> memory = find_graph_memory(rt, pointer);
   if (memory == nullptr) return cudaErrorInvalidValue;
-  for (const auto& node : stream.capture->graph->nodes) {
+  for (auto const& node : stream.capture->graph->nodes) {
     if (node->freed_pointer == pointer) return cudaErrorInvalidValue;
   }
   graph_node* node = nullptr;
-  if (const cudaError_t code = capture_node(rt, stream, cudaGraphNodeTypeMemFree, nullptr, &node)) {
+  if (cudaError_t const code = capture_node(rt, stream, cudaGraphNodeTypeMemFree, nullptr, &node)) {
     return code;
   }
   node->memory = std::move(memory);
@@ -189,7 +189,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetGraphMemAttribute(int ordinal,
                                                           void* value) {
   static call_site site{"cudaDeviceSetGraphMemAttribute"};
   return with_device(site, ordinal, [&](runtime&, device_state& device) {
-    if (value == nullptr || *static_cast<const std::uint64_t*>(value) != 0) {
+    if (value == nullptr || *static_cast<std::uint64_t const*>(value) != 0) {
       return cudaErrorInvalidValue;  // high watermarks can only be reset
     }
     switch (which) {

@@ -21,19 +21,19 @@ class handle_table {
   explicit handle_table(std::uint64_t family) : next_((family << 40) + 0x100) {}
 
   Handle add(std::shared_ptr<Object> object) {
-    const std::uint64_t value = next_;
+    std::uint64_t const value = next_;
     next_ += 0x10;
     objects_.emplace(value, std::move(object));
     return reinterpret_cast<Handle>(value);
   }
 
   std::shared_ptr<Object> find(Handle handle) const {
-    const auto it = objects_.find(reinterpret_cast<std::uint64_t>(handle));
+    auto const it = objects_.find(reinterpret_cast<std::uint64_t>(handle));
     return it == objects_.end() ? nullptr : it->second;
   }
 
   std::shared_ptr<Object> remove(Handle handle) {
-    const auto it = objects_.find(reinterpret_cast<std::uint64_t>(handle));
+    auto const it = objects_.find(reinterpret_cast<std::uint64_t>(handle));
     if (it == objects_.end()) return nullptr;
     std::shared_ptr<Object> object = std::move(it->second);
     objects_.erase(it);
@@ -42,7 +42,7 @@ class handle_table {
 
   template <class Visit>
   void each(Visit&& visit) const {
-    for (const auto& entry : objects_) visit(reinterpret_cast<Handle>(entry.first), entry.second);
+    for (auto const& entry : objects_) visit(reinterpret_cast<Handle>(entry.first), entry.second);
   }
 
   /// Removes every object that `matches` says so of.

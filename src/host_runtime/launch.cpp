@@ -7,7 +7,7 @@
 
 using namespace warpwright::host;
 
-WARPWRIGHT_API cudaError_t warpwrightHostLaunchKernel(const warpwright_host_kernel* kernel,
+WARPWRIGHT_API cudaError_t warpwrightHostLaunchKernel(warpwright_host_kernel const* kernel,
                                                       cudaStream_t handle) {
   static call_site site{"cudaLaunchKernel"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -15,7 +15,7 @@ WARPWRIGHT_API cudaError_t warpwrightHostLaunchKernel(const warpwright_host_kern
     if (kernel->size == 0) return cudaErrorInvalidConfiguration;
     if (kernel->arguments_bytes > 0 && kernel->arguments == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_stream::legacy);
+    auto const stream = find_stream(rt, handle, null_stream::legacy);
     // A kernel runs on the current device; a stream of another one is no place for it.
     if (stream == nullptr || stream->device != &current_device(rt)) {
       return cudaErrorInvalidResourceHandle;

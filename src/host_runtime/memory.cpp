@@ -24,7 +24,7 @@ std::size_t accounted(std::size_t bytes) {
 cudaError_t allocate_device(runtime& rt, void** pointer, std::size_t bytes) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  if (const cudaError_t code = forbid_unsafe(rt)) return code;
+  if (cudaError_t const code = forbid_unsafe(rt)) return code;
   if (bytes == 0) {
     *pointer = nullptr;
     return cudaSuccess;
@@ -60,7 +60,7 @@ cudaError_t allocate_pinned(runtime& rt, void** pointer, std::size_t bytes, unsi
       cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
   if (pointer == nullptr || (flags & ~known) != 0) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  if (const cudaError_t code = forbid_unsafe(rt)) return code;
+  if (cudaError_t const code = forbid_unsafe(rt)) return code;
   if (bytes == 0) {
     *pointer = nullptr;
     return cudaSuccess;
@@ -81,11 +81,11 @@ cudaError_t allocate_pinned(runtime& rt, void** pointer, std::size_t bytes, unsi
 // Frees of all kinds wait for the device, as CUDA's do.
 cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
   runtime_lock lock(rt.mutex);
-  if (const cudaError_t code = forbid_unsafe(rt)) return code;
+  if (cudaError_t const code = forbid_unsafe(rt)) return code;
   if (pointer == nullptr) return cudaSuccess;
-  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  auto const base = reinterpret_cast<std::uintptr_t>(pointer);
   auto it = rt.allocations.find(base);
-  const auto freeable = [&] {
+  auto const freeable = [&] {
     if (it == rt.allocations.end() || it->second.free_queued) return false;
     switch (it->second.kind) {
       case allocation::family::device:
@@ -101,7 +101,7 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
     }
   };
   if (!freeable()) return cudaErrorInvalidValue;
-  const std::uint64_t id = it->second.id;
+  std::uint64_t const id = it->second.id;
   wait_for_device(rt, lock, *it->second.device);
   // The lock was let go: another thread may have freed it meanwhile.
   it = rt.allocations.find(base);
@@ -113,7 +113,7 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
       return sticky_error(rt);
     case allocation::family::graph: {
       fence(entry.base, 0, entry.mapped_bytes);
-      const auto memory = end_graph_memory(rt, entry.base);
+      auto const memory = end_graph_memory(rt, entry.base);
       return sticky_error(rt);
     }
     case allocation::family::device:
@@ -128,15 +128,15 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
   }
 }
 
-cudaMemoryType type_of(const allocation& entry) {
+cudaMemoryType type_of(allocation const& entry) {
   if (entry.kind == allocation::family::managed) return cudaMemoryTypeManaged;
   return entry.on_host() ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
 }
 
 }  // namespace
 
-allocation* find_allocation(runtime& rt, const void* pointer) {
-  const auto at = reinterpret_cast<std::uintptr_t>(pointer);
+allocation* find_allocation(runtime& rt, void const* pointer) {
+  auto const at = reinterpret_cast<std::uintptr_t>(pointer);
   auto it = rt.allocations.upper_bound(at);
   if (it == rt.allocations.begin()) return nullptr;
   --it;
@@ -148,9 +148,9 @@ allocation& add_allocation(runtime& rt, allocation entry) {
   return rt.allocations.insert_or_assign(entry.base, std::move(entry)).first->second;
 }
 
-bool is_device_address(const runtime& rt, const void* pointer) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(pointer);
-  for (const auto& device : rt.devices) {
+bool is_device_address(runtime const& rt, void const* pointer) noexcept {
+  auto const at = reinterpret_cast<std::uintptr_t>(pointer);
+  for (auto const& device : rt.devices) {
     if (at - device->range.base < device->range.bytes) return true;
   }
   return false;
@@ -160,7 +160,7 @@ bool take_device_memory(runtime& rt, device_state& device, std::size_t bytes) {
   if (bytes > device.memory_bytes) return false;
   if (device.memory_bytes - device.used_bytes < bytes) {
     // As the driver does: what pools hold idle is given up before an allocation fails.
-    rt.pools.each([&](cudaMemPool_t, const auto& pool) {
+    rt.pools.each([&](cudaMemPool_t, auto const& pool) {
       if (pool->device == &device) trim_pool(rt, *pool, 0);
     });
     trim_graph_memory(rt, device);
@@ -174,8 +174,8 @@ void give_device_memory(device_state& device, std::size_t bytes) { device.used_b
 
 void free_device_allocations(runtime& rt, device_state& device) {
   for (auto it = rt.allocations.begin(); it != rt.allocations.end();) {
-    const allocation entry = it->second;
-    const bool gone = entry.device == &device && entry.kind != allocation::family::vmm &&
+    allocation const entry = it->second;
+    bool const gone = entry.device == &device && entry.kind != allocation::family::vmm &&
                       entry.kind != allocation::family::graph;
     if (!gone) {
       ++it;
@@ -226,9 +226,9 @@ WARPWRIGHT_API cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t
     if (pitch == nullptr) return cudaErrorInvalidValue;
     constexpr std::size_t unit = 512;
     if (width > ~std::size_t{0} - unit) return cudaErrorMemoryAllocation;
-    const std::size_t row = (width + unit - 1) / unit * unit;
+    std::size_t const row = (width + unit - 1) / unit * unit;
     if (height > 0 && row > ~std::size_t{0} / height) return cudaErrorMemoryAllocation;
-    const cudaError_t code = allocate_device(rt, pointer, row * height);
+    cudaError_t const code = allocate_device(rt, pointer, row * height);
     if (code == cudaSuccess) *pitch = row;
     return code;
   });
@@ -250,7 +250,7 @@ WARPWRIGHT_API cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsig
       return cudaSuccess;
     }
     runtime_lock lock(rt.mutex);
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     void* const memory = allocate_host_pages(bytes);
     if (memory == nullptr) return cudaErrorMemoryAllocation;
     allocation entry;
@@ -293,11 +293,11 @@ WARPWRIGHT_API cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigne
       return cudaErrorNotSupported;
     }
     runtime_lock lock(rt.mutex);
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
-    const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
+    auto const base = reinterpret_cast<std::uintptr_t>(pointer);
     if (base + bytes < base || is_device_address(rt, pointer)) return cudaErrorInvalidValue;
-    const auto next = rt.allocations.lower_bound(base);
-    const bool overlaps = find_allocation(rt, pointer) != nullptr ||
+    auto const next = rt.allocations.lower_bound(base);
+    bool const overlaps = find_allocation(rt, pointer) != nullptr ||
                           (next != rt.allocations.end() && next->first < base + bytes);
     if (overlaps) return cudaErrorHostMemoryAlreadyRegistered;
     allocation entry;
@@ -316,9 +316,9 @@ WARPWRIGHT_API cudaError_t cudaHostUnregister(void* pointer) {
   return api(site, needs::device, [&](runtime& rt) {
     if (pointer == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
-    const auto base = reinterpret_cast<std::uintptr_t>(pointer);
-    const auto it = rt.allocations.find(base);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
+    auto const base = reinterpret_cast<std::uintptr_t>(pointer);
+    auto const it = rt.allocations.find(base);
     if (it == rt.allocations.end() || it->second.kind != allocation::family::registered) {
       return cudaErrorHostMemoryNotRegistered;
     }
@@ -334,7 +334,7 @@ WARPWRIGHT_API cudaError_t cudaHostGetDevicePointer(void** device_pointer, void*
   return api(site, needs::device, [&](runtime& rt) {
     if (device_pointer == nullptr || flags != 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const allocation* entry = find_allocation(rt, host_pointer);
+    allocation const* entry = find_allocation(rt, host_pointer);
     if (entry == nullptr || !entry->on_host()) return cudaErrorInvalidValue;
     *device_pointer = host_pointer;
     return cudaSuccess;
@@ -346,7 +346,7 @@ WARPWRIGHT_API cudaError_t cudaHostGetFlags(unsigned* flags, void* host_pointer)
   return api(site, needs::device, [&](runtime& rt) {
     if (flags == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const allocation* entry = find_allocation(rt, host_pointer);
+    allocation const* entry = find_allocation(rt, host_pointer);
     if (entry == nullptr || entry->kind != allocation::family::pinned) return cudaErrorInvalidValue;
     *flags = entry->flags;
     return cudaSuccess;
@@ -354,13 +354,13 @@ WARPWRIGHT_API cudaError_t cudaHostGetFlags(unsigned* flags, void* host_pointer)
 }
 
 WARPWRIGHT_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
-                                                    const void* pointer) {
+                                                    void const* pointer) {
   static call_site site{"cudaPointerGetAttributes"};
   return api(site, needs::device, [&](runtime& rt) {
     if (attributes == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     *attributes = {};
-    const allocation* entry = find_allocation(rt, pointer);
+    allocation const* entry = find_allocation(rt, pointer);
     void* const address = const_cast<void*>(pointer);
     if (entry == nullptr || entry->free_queued || !entry->graph_live) {
       attributes->type = cudaMemoryTypeUnregistered;
@@ -376,7 +376,7 @@ WARPWRIGHT_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attri
   });
 }
 
-static cudaError_t prefetch(null_stream null_means, const void* pointer, size_t bytes,
+static cudaError_t prefetch(null_stream null_means, void const* pointer, size_t bytes,
                             cudaMemLocation location, unsigned flags, cudaStream_t handle) {
   static call_site site{"cudaMemPrefetchAsync"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -386,9 +386,9 @@ static cudaError_t prefetch(null_stream null_means, const void* pointer, size_t 
       return cudaErrorInvalidDevice;
     }
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    const allocation* entry = find_allocation(rt, pointer);
+    allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed ||
         reinterpret_cast<std::uintptr_t>(pointer) + bytes > entry->base + entry->bytes) {
       return cudaErrorInvalidValue;
@@ -397,17 +397,17 @@ static cudaError_t prefetch(null_stream null_means, const void* pointer, size_t 
       break_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
     enqueue(rt, *stream, nullptr);
     return cudaSuccess;
   });
 }
 WARPWRIGHT_STREAM_API(cudaMemPrefetchAsync, _ptsz, prefetch,
-                      (const void* pointer, size_t bytes, cudaMemLocation location, unsigned flags,
+                      (void const* pointer, size_t bytes, cudaMemLocation location, unsigned flags,
                        cudaStream_t stream),
                       (pointer, bytes, location, flags, stream))
 
-WARPWRIGHT_API cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice,
+WARPWRIGHT_API cudaError_t cudaMemAdvise(void const* pointer, size_t bytes, cudaMemoryAdvise advice,
                                          cudaMemLocation) {
   static call_site site{"cudaMemAdvise"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -415,7 +415,7 @@ WARPWRIGHT_API cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cuda
       return cudaErrorInvalidValue;
     }
     runtime_lock lock(rt.mutex);
-    const allocation* entry = find_allocation(rt, pointer);
+    allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed || bytes == 0 ||
         reinterpret_cast<std::uintptr_t>(pointer) + bytes > entry->base + entry->bytes) {
       return cudaErrorInvalidValue;

@@ -47,7 +47,7 @@ class work {
 
 /// One entry of a stream's queue.
 struct operation : milestone {
-  std::shared_ptr<const work> what;  // null: a marker
+  std::shared_ptr<work const> what;  // null: a marker
   std::vector<std::shared_ptr<milestone>> waits;
   char enqueued = 0;  // token: the host released it, the worker acquires it
 };

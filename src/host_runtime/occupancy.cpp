@@ -20,11 +20,11 @@
 namespace warpwright::host {
 
 // A plain elementwise kernel's figures.
-cudaFuncAttributes default_function_attributes(const runtime& rt) {
+cudaFuncAttributes default_function_attributes(runtime const& rt) {
   cudaFuncAttributes attributes = {};
   attributes.maxThreadsPerBlock = 1024;
   attributes.numRegs = 32;
-  const auto& profile = rt.options.profile;
+  auto const& profile = rt.options.profile;
   attributes.binaryVersion =
       profile.compute_capability_major * 10 + profile.compute_capability_minor;
   attributes.ptxVersion = attributes.binaryVersion;
@@ -35,35 +35,35 @@ cudaFuncAttributes default_function_attributes(const runtime& rt) {
 
 namespace {
 
-cudaOccDeviceProp occupancy_device(const device_state& device) {
+cudaOccDeviceProp occupancy_device(device_state const& device) {
   cudaOccDeviceProp properties(device.properties);
   return properties;
 }
 
-cudaOccFuncAttributes occupancy_function(const cudaFuncAttributes& attributes) {
+cudaOccFuncAttributes occupancy_function(cudaFuncAttributes const& attributes) {
   cudaOccFuncAttributes function(attributes);
   function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
   return function;
 }
 
-cudaOccDeviceState occupancy_state(const cudaFuncAttributes& attributes) {
+cudaOccDeviceState occupancy_state(cudaFuncAttributes const& attributes) {
   cudaOccDeviceState state;
   state.carveoutConfig = attributes.preferredShmemCarveout;
   return state;
 }
 
-cudaError_t active_blocks(runtime& rt, int* blocks, const void* function, int threads,
+cudaError_t active_blocks(runtime& rt, int* blocks, void const* function, int threads,
                           std::size_t dynamic_bytes, unsigned flags) {
   constexpr unsigned known = cudaOccupancyDisableCachingOverride;
   if (blocks == nullptr || threads <= 0 || (flags & ~known) != 0) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  const auto it = rt.functions.find(function);
+  auto const it = rt.functions.find(function);
   if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
-  const cudaOccDeviceProp properties = occupancy_device(current_device(rt));
-  const cudaOccFuncAttributes attributes = occupancy_function(it->second);
-  const cudaOccDeviceState state = occupancy_state(it->second);
+  cudaOccDeviceProp const properties = occupancy_device(current_device(rt));
+  cudaOccFuncAttributes const attributes = occupancy_function(it->second);
+  cudaOccDeviceState const state = occupancy_state(it->second);
   cudaOccResult result;
-  const cudaOccError code = cudaOccMaxActiveBlocksPerMultiprocessor(
+  cudaOccError const code = cudaOccMaxActiveBlocksPerMultiprocessor(
       &result, &properties, &attributes, &state, threads, dynamic_bytes);
   if (code != CUDA_OCC_SUCCESS) return cudaErrorInvalidValue;
   *blocks = result.activeBlocksPerMultiprocessor;
@@ -76,29 +76,29 @@ cudaError_t active_blocks(runtime& rt, int* blocks, const void* function, int th
 using namespace warpwright::host;
 
 WARPWRIGHT_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
-                                                 const void* function) {
+                                                 void const* function) {
   static call_site site{"cudaFuncGetAttributes"};
   return api(site, needs::device, [&](runtime& rt) {
     if (attributes == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto it = rt.functions.find(function);
+    auto const it = rt.functions.find(function);
     if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
     *attributes = it->second;
     return cudaSuccess;
   });
 }
 
-WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which,
+WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(void const* function, cudaFuncAttribute which,
                                                 int value) {
   static call_site site{"cudaFuncSetAttribute"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto it = rt.functions.find(function);
+    auto const it = rt.functions.find(function);
     if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
     cudaFuncAttributes& attributes = it->second;
     switch (which) {
       case cudaFuncAttributeMaxDynamicSharedMemorySize: {
-        const std::size_t limit = current_device(rt).properties.sharedMemPerBlockOptin;
+        std::size_t const limit = current_device(rt).properties.sharedMemPerBlockOptin;
         if (value < 0 || static_cast<std::size_t>(value) + attributes.sharedSizeBytes > limit) {
           return cudaErrorInvalidValue;
         }
@@ -119,7 +119,7 @@ WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAt
 }
 
 WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
-                                                                         const void* function,
+                                                                         void const* function,
                                                                          int threads,
                                                                          size_t dynamic_bytes) {
   static call_site site{"cudaOccupancyMaxActiveBlocksPerMultiprocessor"};
@@ -129,7 +129,7 @@ WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* bl
 }
 
 WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int* blocks, const void* function, int threads, size_t dynamic_bytes, unsigned flags) {
+    int* blocks, void const* function, int threads, size_t dynamic_bytes, unsigned flags) {
   static call_site site{"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"};
   return api(site, needs::device, [&](runtime& rt) {
     return active_blocks(rt, blocks, function, threads, dynamic_bytes, flags);
@@ -137,18 +137,18 @@ WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlag
 }
 
 WARPWRIGHT_API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes,
-                                                                     const void* function,
+                                                                     void const* function,
                                                                      int blocks, int threads) {
   static call_site site{"cudaOccupancyAvailableDynamicSMemPerBlock"};
   return api(site, needs::device, [&](runtime& rt) {
     if (bytes == nullptr || blocks <= 0 || threads <= 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto it = rt.functions.find(function);
+    auto const it = rt.functions.find(function);
     if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
-    const cudaOccDeviceProp properties = occupancy_device(current_device(rt));
-    const cudaOccFuncAttributes attributes = occupancy_function(it->second);
-    const cudaOccDeviceState state = occupancy_state(it->second);
-    const cudaOccError code = cudaOccAvailableDynamicSMemPerBlock(bytes, &properties, &attributes,
+    cudaOccDeviceProp const properties = occupancy_device(current_device(rt));
+    cudaOccFuncAttributes const attributes = occupancy_function(it->second);
+    cudaOccDeviceState const state = occupancy_state(it->second);
+    cudaOccError const code = cudaOccAvailableDynamicSMemPerBlock(bytes, &properties, &attributes,
                                                                   &state, blocks, threads);
     return code == CUDA_OCC_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
   });

@@ -28,9 +28,9 @@ void give_pool_block(pool_state& pool, std::uintptr_t base, std::size_t bytes) {
 
 // Fills `entry` with memory out of the pool's idle blocks or of the device.
 bool take_from_pool(runtime& rt, pool_state& pool, std::size_t bytes, allocation& entry) {
-  const std::size_t wanted = device_pages(bytes);
+  std::size_t const wanted = device_pages(bytes);
   if (pool.reuse_opportunistic != 0) {
-    const auto it = pool.idle.lower_bound(wanted);
+    auto const it = pool.idle.lower_bound(wanted);
     if (it != pool.idle.end() && fits(it->first, wanted)) {
       entry.mapped_bytes = it->first;
       entry.base = it->second;
@@ -56,9 +56,9 @@ bool take_from_pool(runtime& rt, pool_state& pool, std::size_t bytes, allocation
 }
 
 // Memory whose free is queued in the same stream is free to what comes after it there.
-bool take_queued_free(runtime& rt, const pool_state& pool, const stream_state& stream,
+bool take_queued_free(runtime& rt, pool_state const& pool, stream_state const& stream,
                       std::size_t bytes, allocation& entry) {
-  const std::size_t wanted = device_pages(bytes);
+  std::size_t const wanted = device_pages(bytes);
   for (auto& [base, old] : rt.allocations) {
     if (!old.free_queued || old.free_stream != stream.id || old.pool.get() != &pool ||
         old.mapped_bytes < wanted) {
@@ -78,9 +78,9 @@ cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_
                            null_stream null_means, cudaStream_t handle) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  const auto stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, null_means);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+  if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
   if (pool == nullptr) pool = stream->device->current_pool.get();
   if (stream->capture != nullptr) return capture_allocation(rt, *stream, pool, bytes, pointer);
   if (bytes == 0) {
@@ -97,7 +97,7 @@ cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_
     if (take_queued_free(rt, *pool, *stream, bytes, entry)) break;
     // Other streams' frees help as soon as they are reached.
     if (rt.queued_frees == 0) return cudaErrorMemoryAllocation;
-    const std::size_t before = rt.queued_frees;
+    std::size_t const before = rt.queued_frees;
     while (rt.queued_frees == before) rt.worker_left.wait(lock.native());
   }
   pool->used += bytes;
@@ -117,7 +117,7 @@ class free_work final : public work {
     runtime_lock lock(rt_.mutex);
     --rt_.queued_frees;
     rt_.worker_left.notify_all();
-    const auto it = rt_.allocations.find(base_);
+    auto const it = rt_.allocations.find(base_);
     // Taken over by a later allocation in the same stream: nothing is left to free.
     if (it == rt_.allocations.end() || it->second.id != id_) return;
     release_to_pool(rt_, it->second);
@@ -142,12 +142,12 @@ cudaError_t free_async(null_stream null_means, void* pointer, cudaStream_t handl
   static call_site site{"cudaFreeAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (pointer == nullptr) return cudaErrorInvalidValue;
-    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
     if (stream->capture != nullptr) return capture_free(rt, *stream, pointer);
-    const auto it = rt.allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
+    auto const it = rt.allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
     if (it == rt.allocations.end() || it->second.free_queued) return cudaErrorInvalidValue;
     allocation& entry = it->second;
     if (entry.kind == allocation::family::graph) {
@@ -235,9 +235,9 @@ void make_default_pool(runtime& rt, device_state& device) {
 }
 
 void release_to_pool(runtime& rt, allocation& entry) {
-  const std::shared_ptr<pool_state> pool = entry.pool;
-  const std::uintptr_t base = entry.base;
-  const std::size_t mapped = entry.mapped_bytes;
+  std::shared_ptr<pool_state> const pool = entry.pool;
+  std::uintptr_t const base = entry.base;
+  std::size_t const mapped = entry.mapped_bytes;
   if (!entry.free_queued) pool->used -= entry.bytes;
   release(&pool->token);
   rt.allocations.erase(base);
@@ -251,16 +251,16 @@ void release_to_pool(runtime& rt, allocation& entry) {
 
 void trim_pool(runtime&, pool_state& pool, std::uint64_t keep_bytes) {
   while (!pool.idle.empty() && pool.reserved > keep_bytes) {
-    const auto largest = std::prev(pool.idle.end());
-    const std::size_t bytes = largest->first;
-    const std::uintptr_t base = largest->second;
+    auto const largest = std::prev(pool.idle.end());
+    std::size_t const bytes = largest->first;
+    std::uintptr_t const base = largest->second;
     pool.idle.erase(largest);
     give_pool_block(pool, base, bytes);
   }
 }
 
 void trim_pools_after_sync(runtime& rt) {
-  rt.pools.each([&rt](cudaMemPool_t, const std::shared_ptr<pool_state>& pool) {
+  rt.pools.each([&rt](cudaMemPool_t, std::shared_ptr<pool_state> const& pool) {
     if (!pool->idle.empty() && pool->reserved > pool->release_threshold) {
       trim_pool(rt, *pool, pool->release_threshold);
     }
@@ -284,7 +284,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int 
   return api(site, needs::device, [&](runtime& rt) {
     if (pool == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const device_state* device = device_of(rt, ordinal);
+    device_state const* device = device_of(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     *pool = device->default_pool->handle;
     return cudaSuccess;
@@ -296,7 +296,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int ordinal
   return api(site, needs::device, [&](runtime& rt) {
     if (pool == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const device_state* device = device_of(rt, ordinal);
+    device_state const* device = device_of(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     *pool = device->current_pool->handle;
     return cudaSuccess;
@@ -309,7 +309,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetMemPool(int ordinal, cudaMemPool_t handl
     runtime_lock lock(rt.mutex);
     device_state* device = device_of(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr || pool->device != device) return cudaErrorInvalidValue;
     device->current_pool = pool;
     return cudaSuccess;
@@ -317,7 +317,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetMemPool(int ordinal, cudaMemPool_t handl
 }
 
 WARPWRIGHT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle,
-                                             const cudaMemPoolProps* properties) {
+                                             cudaMemPoolProps const* properties) {
   static call_site site{"cudaMemPoolCreate"};
   return api(site, needs::device, [&](runtime& rt) {
     if (handle == nullptr || properties == nullptr ||
@@ -345,11 +345,11 @@ WARPWRIGHT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   static call_site site{"cudaMemPoolDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr || pool->is_default) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, 0);
     pool->destroyed = true;  // what is still in use goes back to the device at its free
-    for (const auto& device : rt.devices) {
+    for (auto const& device : rt.devices) {
       if (device->current_pool == pool) device->current_pool = device->default_pool;
     }
     rt.pools.remove(handle);
@@ -361,7 +361,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep_b
   static call_site site{"cudaMemPoolTrimTo"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, keep_bytes);
     return cudaSuccess;
@@ -374,13 +374,13 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     if (int* const place = option(*pool, which)) {
-      *place = *static_cast<const int*>(value);
+      *place = *static_cast<int const*>(value);
       return cudaSuccess;
     }
-    const std::uint64_t number = *static_cast<const std::uint64_t*>(value);
+    std::uint64_t const number = *static_cast<std::uint64_t const*>(value);
     switch (which) {
       case cudaMemPoolAttrReleaseThreshold:
         pool->release_threshold = number;
@@ -405,11 +405,11 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMem
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
-    if (const int* place = option(*pool, which)) {
+    if (int const* place = option(*pool, which)) {
       *static_cast<int*>(value) = *place;
-    } else if (const std::uint64_t* number = statistic(*pool, which)) {
+    } else if (std::uint64_t const* number = statistic(*pool, which)) {
       *static_cast<std::uint64_t*>(value) = *number;
     } else {
       return cudaErrorInvalidValue;
@@ -418,13 +418,13 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMem
   });
 }
 
-WARPWRIGHT_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const cudaMemAccessDesc* list,
+WARPWRIGHT_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, cudaMemAccessDesc const* list,
                                                 size_t count) {
   static call_site site{"cudaMemPoolSetAccess"};
   return api(site, needs::device, [&](runtime& rt) {
     if (list == nullptr && count > 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     for (std::size_t i = 0; i < count; ++i) {
       if (list[i].location.type != cudaMemLocationTypeDevice) return cudaErrorInvalidValue;
@@ -446,12 +446,12 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaM
   return api(site, needs::device, [&](runtime& rt) {
     if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto pool = rt.pools.find(handle);
+    auto const pool = rt.pools.find(handle);
     if (pool == nullptr || location->type != cudaMemLocationTypeDevice) {
       return cudaErrorInvalidValue;
     }
     if (device_of(rt, location->id) == nullptr) return cudaErrorInvalidDevice;
-    const auto it = pool->access.find(location->id);
+    auto const it = pool->access.find(location->id);
     *flags = location->id == pool->device->ordinal ? cudaMemAccessFlagsProtReadWrite
              : it != pool->access.end()            ? it->second
                                                    : cudaMemAccessFlagsProtNone;

@@ -18,7 +18,7 @@ constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t gib = 1024 * mib;
 
 struct row {
-  const char* name;
+  char const* name;
   int major, minor, multiprocessors;
   std::size_t memory_bytes;
   int bus_bits, memory_khz, core_khz;
@@ -48,8 +48,8 @@ constexpr row table[] = {
 
 }  // namespace
 
-device_profile device_profile::named(const std::string& name) {
-  for (const row& r : table) {
+device_profile device_profile::named(std::string const& name) {
+  for (row const& r : table) {
     if (strcasecmp(name.c_str(), r.name) != 0) continue;
     device_profile profile;
     profile.name = r.name;
@@ -69,13 +69,13 @@ device_profile device_profile::named(const std::string& name) {
     return profile;
   }
   std::string known;
-  for (const row& r : table) known += std::string(known.empty() ? "" : ", ") + r.name;
+  for (row const& r : table) known += std::string(known.empty() ? "" : ", ") + r.name;
   throw std::invalid_argument("no device profile is named \"" + name + "\"; there are " + known);
 }
 
 std::vector<std::string> device_profile::names() {
   std::vector<std::string> list;
-  for (const row& r : table) list.emplace_back(r.name);
+  for (row const& r : table) list.emplace_back(r.name);
   return list;
 }
 

@@ -51,8 +51,8 @@ struct runtime {
   std::size_t workers = 0;
   bool dropping = false;  // reset or exit: queued work is not run any more
 
-  std::map<const void*, cudaFuncAttributes> functions;
-  std::map<const void*, std::string> function_names;
+  std::map<void const*, cudaFuncAttributes> functions;
+  std::map<void const*, std::string> function_names;
 
   // One condition variable for many streams: a milestone names its lane.
   static constexpr unsigned lanes = 64;
@@ -80,12 +80,12 @@ void refresh_thread(runtime& rt);
 
 /// One API function's counter. Constant-initialised; lives as long as the process.
 struct call_site {
-  const char* name;
+  char const* name;
   std::atomic<std::uint64_t> count{0};
   std::atomic<bool> listed{false};
   call_site* next = nullptr;
 
-  explicit constexpr call_site(const char* api) : name(api) {}
+  explicit constexpr call_site(char const* api) : name(api) {}
 };
 
 enum class needs { device, nothing };
@@ -109,7 +109,7 @@ cudaError_t api(call_site& site, needs what, Body&& body) noexcept {
     cudaError_t code = enter(site, what);
     if (code == cudaSuccess) code = body(the_runtime());
     return remember(code);
-  } catch (const std::bad_alloc&) {
+  } catch (std::bad_alloc const&) {
     return remember(cudaErrorMemoryAllocation);
   }
 }
@@ -131,7 +131,7 @@ enum class null_stream { legacy, per_thread };
 
 // ---- devices (device.cpp)
 device_state& current_device(runtime& rt);
-cudaError_t device_attribute(const device_state& device, cudaDeviceAttr which, int& value);
+cudaError_t device_attribute(device_state const& device, cudaDeviceAttr which, int& value);
 void make_devices(runtime& rt);
 /// Destroys the streams, events, pools and memory of one device.
 void forget_device_objects(runtime& rt, device_state& device);
@@ -142,21 +142,21 @@ void forget_device_objects(runtime& rt, device_state& device);
 std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle, null_stream null_means);
 std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
                                           stream_state::family kind, unsigned flags, int priority);
-void close_stream(runtime& rt, const std::shared_ptr<stream_state>& stream);
+void close_stream(runtime& rt, std::shared_ptr<stream_state> const& stream);
 
 /// Appends work to a stream, with the order that the default stream's rules ask for. The stream
 /// does not capture.
 std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
-                                   std::shared_ptr<const work> what,
+                                   std::shared_ptr<work const> what,
                                    std::vector<std::shared_ptr<milestone>> waits = {});
 /// Blocks until `point` is done. Lets go of the lock meanwhile.
-void wait_for(runtime& rt, runtime_lock& lock, const std::shared_ptr<milestone>& point);
+void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<milestone> const& point);
 /// Blocks until all work given to a device before this call is done.
 void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device);
 /// Marks a point done and wakes who waits for it.
 void finish(runtime& rt, milestone& point);
 /// Newest unfinished work of the stream, null when there is none.
-std::shared_ptr<milestone> pending(const stream_state& stream);
+std::shared_ptr<milestone> pending(stream_state const& stream);
 std::int64_t now_ns() noexcept;
 
 // ---- memory (address_space.cpp, memory.cpp, pool.cpp)
@@ -165,8 +165,8 @@ class device_access {
  public:
   explicit device_access(bool allowed = true) noexcept;
   ~device_access();
-  device_access(const device_access&) = delete;
-  device_access& operator=(const device_access&) = delete;
+  device_access(device_access const&) = delete;
+  device_access& operator=(device_access const&) = delete;
 
  private:
   unsigned before_;
@@ -185,7 +185,7 @@ std::size_t device_pages(std::size_t bytes) noexcept;
 /// mprotect() for device memory that lives outside of the device's range.
 bool protect_device_pages(std::uintptr_t base, std::size_t bytes, int protection) noexcept;
 
-allocation* find_allocation(runtime& rt, const void* pointer);
+allocation* find_allocation(runtime& rt, void const* pointer);
 allocation& add_allocation(runtime& rt, allocation entry);
 /// Takes bytes of the device, giving up what pools hold idle if that is needed.
 bool take_device_memory(runtime& rt, device_state& device, std::size_t bytes);
@@ -196,7 +196,7 @@ void trim_pools_after_sync(runtime& rt);
 /// Ends a pool allocation: its memory goes back to the pool.
 void release_to_pool(runtime& rt, allocation& entry);
 /// Whether an address belongs to some device's range, allocated or not.
-bool is_device_address(const runtime& rt, const void* pointer) noexcept;
+bool is_device_address(runtime const& rt, void const* pointer) noexcept;
 void make_default_pool(runtime& rt, device_state& device);
 
 // ---- memory of graphs (graph_memory.cpp)
@@ -206,7 +206,7 @@ void trim_graph_memory(runtime& rt, device_state& device);
 void forget_vmm(runtime& rt);
 
 // ---- kernels (occupancy.cpp)
-cudaFuncAttributes default_function_attributes(const runtime& rt);
+cudaFuncAttributes default_function_attributes(runtime const& rt);
 
 // ---- capture (capture.cpp)
 /// cudaSuccess, or why a call that may synchronise implicitly is forbidden now. Breaks the captures
@@ -214,16 +214,16 @@ cudaFuncAttributes default_function_attributes(const runtime& rt);
 cudaError_t forbid_unsafe(runtime& rt);
 /// cudaSuccess, or cudaErrorStreamCaptureImplicit when `stream` is the legacy stream and a blocking
 /// stream of its device captures.
-cudaError_t forbid_implicit(runtime& rt, const stream_state& stream, bool breaks = true);
+cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool breaks = true);
 void break_capture(capture_session& session) noexcept;
 /// cudaErrorStreamCaptureUnsupported when any stream of the device captures, in whatever mode: for
 /// calls that wait for the whole device. Breaks those captures.
-cudaError_t forbid_device_wait(runtime& rt, const device_state& device);
+cudaError_t forbid_device_wait(runtime& rt, device_state const& device);
 
 /// Gives work to a stream, which runs it or records it. `done` receives the operation, or null when
 /// it was recorded.
 cudaError_t submit(runtime& rt, stream_state& stream, cudaGraphNodeType type,
-                   std::shared_ptr<const work> what, std::shared_ptr<operation>* done = nullptr);
+                   std::shared_ptr<work const> what, std::shared_ptr<operation>* done = nullptr);
 
 // ---- leaks, exit (state.cpp)
 std::vector<std::string> describe_leaks(runtime& rt);
@@ -232,6 +232,6 @@ void free_device_allocations(runtime& rt,
 void free_everything(runtime& rt);                   // host memory (memory.cpp)
 void forget_everything(runtime& rt);                 // all objects, after drain_for_reset()
 void drain_for_reset(runtime& rt, runtime_lock& lock);
-[[noreturn]] void refuse_environment(const char* variable, const char* value, const char* expected);
+[[noreturn]] void refuse_environment(char const* variable, char const* value, char const* expected);
 
 }  // namespace warpwright::host

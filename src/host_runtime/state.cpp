@@ -26,35 +26,35 @@ thread_local thread_state this_thread = {cudaSuccess, 0, cudaStreamCaptureModeGl
 namespace {
 
 bool report_leaks = false;
-const char* calls_path = nullptr;
+char const* calls_path = nullptr;
 constexpr int leak_exit_status = 23;
 constexpr auto exit_patience = std::chrono::seconds(2);
 
-bool read_size(const char* text, std::size_t& value) {
+bool read_size(char const* text, std::size_t& value) {
   char* end = nullptr;
   errno = 0;
-  const unsigned long long parsed = std::strtoull(text, &end, 10);
+  unsigned long long const parsed = std::strtoull(text, &end, 10);
   if (*text < '0' || *text > '9' || *end != '\0' || errno == ERANGE) return false;
   value = static_cast<std::size_t>(parsed);
   return true;
 }
 
 void read_environment(runtime& rt) {
-  if (const char* device = std::getenv("WARPWRIGHT_HOST_DEVICE")) {
+  if (char const* device = std::getenv("WARPWRIGHT_HOST_DEVICE")) {
     try {
       rt.options.profile = testing::device_profile::named(device);
-    } catch (const std::invalid_argument& error) {
+    } catch (std::invalid_argument const& error) {
       refuse_environment("WARPWRIGHT_HOST_DEVICE", device, error.what());
     }
   }
   std::size_t number = 0;
-  if (const char* count = std::getenv("WARPWRIGHT_HOST_DEVICES")) {
+  if (char const* count = std::getenv("WARPWRIGHT_HOST_DEVICES")) {
     if (!read_size(count, number) || number > 16) {
       refuse_environment("WARPWRIGHT_HOST_DEVICES", count, "a number of devices from 0 to 16");
     }
     rt.options.device_count = static_cast<int>(number);
   }
-  if (const char* bytes = std::getenv("WARPWRIGHT_HOST_MEMORY_BYTES")) {
+  if (char const* bytes = std::getenv("WARPWRIGHT_HOST_MEMORY_BYTES")) {
     if (std::strcmp(bytes, "profile") == 0) {
       rt.options.memory_bytes = 0;
     } else if (!read_size(bytes, number) || number == 0) {
@@ -64,14 +64,14 @@ void read_environment(runtime& rt) {
       rt.options.memory_bytes = number;
     }
   }
-  if (const char* plan = std::getenv("WARPWRIGHT_HOST_FAULT")) {
+  if (char const* plan = std::getenv("WARPWRIGHT_HOST_FAULT")) {
     try {
       install_forever(testing::fault_plan::parse(plan));
-    } catch (const std::invalid_argument& error) {
+    } catch (std::invalid_argument const& error) {
       refuse_environment("WARPWRIGHT_HOST_FAULT", plan, error.what());
     }
   }
-  const char* leaks = std::getenv("WARPWRIGHT_HOST_LEAKS");
+  char const* leaks = std::getenv("WARPWRIGHT_HOST_LEAKS");
   report_leaks = leaks != nullptr && std::strcmp(leaks, "0") != 0 && *leaks != '\0';
   calls_path = std::getenv("WARPWRIGHT_HOST_CALLS");
 }
@@ -83,7 +83,7 @@ void write_calls() {
                  calls_path, std::strerror(errno));
     return;
   }
-  for (const testing::call_record& call : list_calls()) {
+  for (testing::call_record const& call : list_calls()) {
     std::fprintf(file, "%s %llu\n", call.name.c_str(), static_cast<unsigned long long>(call.count));
   }
   std::fclose(file);
@@ -101,19 +101,19 @@ void unload() {
     runtime_lock lock(rt.mutex);
     if (report_leaks) {
       // Frees that are queued still count as frees: give them the same bounded time.
-      const auto limit = std::chrono::system_clock::now() + exit_patience;
+      auto const limit = std::chrono::system_clock::now() + exit_patience;
       while (rt.queued_frees > 0 &&
              rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
       }
       leaks = describe_leaks(rt);
     }
     rt.dropping = true;
-    for (const auto& device : rt.devices) {
+    for (auto const& device : rt.devices) {
       device->legacy->work_came.notify_all();
-      for (const auto& stream : device->streams) stream->work_came.notify_all();
+      for (auto const& stream : device->streams) stream->work_came.notify_all();
     }
     for (std::condition_variable& lane : rt.lane_done) lane.notify_all();
-    const auto limit = std::chrono::system_clock::now() + exit_patience;
+    auto const limit = std::chrono::system_clock::now() + exit_patience;
     while (rt.workers > 0 && !this_thread.inside_callback &&
            rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
     }
@@ -123,7 +123,7 @@ void unload() {
   if (!leaks.empty()) {
     std::fprintf(stderr, "warpwright host runtime: things not freed or destroyed: %zu\n",
                  leaks.size());
-    for (const std::string& leak : leaks) std::fprintf(stderr, "  %s\n", leak.c_str());
+    for (std::string const& leak : leaks) std::fprintf(stderr, "  %s\n", leak.c_str());
     std::fflush(nullptr);
     _exit(leak_exit_status);
   }
@@ -148,7 +148,7 @@ runtime& the_runtime() {
   return *rt;
 }
 
-void refuse_environment(const char* variable, const char* value, const char* expected) {
+void refuse_environment(char const* variable, char const* value, char const* expected) {
   std::fprintf(stderr, "warpwright host runtime: %s=%s: %s\n", variable, value, expected);
   std::fflush(nullptr);
   end_all_blind();
@@ -157,15 +157,15 @@ void refuse_environment(const char* variable, const char* value, const char* exp
 
 void refresh_thread(runtime& rt) {
   if (this_thread.generation == rt.generation) return;
-  const bool inside = this_thread.inside_callback;
+  bool const inside = this_thread.inside_callback;
   this_thread = {cudaSuccess, 0, cudaStreamCaptureModeGlobal, rt.generation, inside};
 }
 
 std::vector<std::string> describe_leaks(runtime& rt) {
   std::vector<std::string> lines;
-  for (const auto& [base, entry] : rt.allocations) {
+  for (auto const& [base, entry] : rt.allocations) {
     if (entry.free_queued) continue;
-    const char* kind = "cudaMalloc";
+    char const* kind = "cudaMalloc";
     switch (entry.kind) {
       case allocation::family::device:
         kind = "cudaMalloc";
@@ -195,18 +195,18 @@ std::vector<std::string> describe_leaks(runtime& rt) {
                   reinterpret_cast<void*>(base), static_cast<unsigned long long>(entry.id));
     lines.emplace_back(line);
   }
-  const auto handle = [&lines](const char* kind, const void* value) {
+  auto const handle = [&lines](char const* kind, void const* value) {
     char line[96];
     std::snprintf(line, sizeof line, "%s %p", kind, value);
     lines.emplace_back(line);
   };
-  rt.streams.each([&](cudaStream_t h, const auto&) { handle("stream", h); });
-  rt.events.each([&](cudaEvent_t h, const auto&) { handle("event", h); });
-  rt.graphs.each([&](cudaGraph_t h, const auto& graph) {
+  rt.streams.each([&](cudaStream_t h, auto const&) { handle("stream", h); });
+  rt.events.each([&](cudaEvent_t h, auto const&) { handle("event", h); });
+  rt.graphs.each([&](cudaGraph_t h, auto const& graph) {
     if (graph->owned_by_user) handle("graph", h);
   });
-  rt.execs.each([&](cudaGraphExec_t h, const auto&) { handle("graph exec", h); });
-  rt.pools.each([&](cudaMemPool_t h, const auto& pool) {
+  rt.execs.each([&](cudaGraphExec_t h, auto const&) { handle("graph exec", h); });
+  rt.pools.each([&](cudaMemPool_t h, auto const& pool) {
     if (!pool->is_default) handle("memory pool", h);
   });
   describe_vmm_leaks(lines);
@@ -215,10 +215,10 @@ std::vector<std::string> describe_leaks(runtime& rt) {
 
 void drain_for_reset(runtime& rt, runtime_lock& lock) {
   rt.dropping = true;
-  for (const auto& device : rt.devices) {
+  for (auto const& device : rt.devices) {
     device->legacy->closing = true;
     device->legacy->work_came.notify_all();
-    for (const auto& stream : device->streams) {
+    for (auto const& stream : device->streams) {
       stream->closing = true;
       stream->work_came.notify_all();
     }
@@ -230,19 +230,19 @@ void drain_for_reset(runtime& rt, runtime_lock& lock) {
 }
 
 void forget_device_objects(runtime& rt, device_state& device) {
-  rt.streams.each([&](cudaStream_t, const auto& stream) {
+  rt.streams.each([&](cudaStream_t, auto const& stream) {
     if (stream->device == &device) close_stream(rt, stream);
   });
-  rt.streams.remove_if([&](const auto& stream) { return stream->device == &device; });
-  rt.events.remove_if([&](const auto& event) { return event->device == &device; });
+  rt.streams.remove_if([&](auto const& stream) { return stream->device == &device; });
+  rt.events.remove_if([&](auto const& event) { return event->device == &device; });
   std::vector<std::uintptr_t> live;
-  for (const auto& entry : rt.live_graph_memory) {
+  for (auto const& entry : rt.live_graph_memory) {
     if (entry.second->device == &device) live.push_back(entry.first);
   }
-  for (const std::uintptr_t base : live) end_graph_memory(rt, base);
+  for (std::uintptr_t const base : live) end_graph_memory(rt, base);
   free_device_allocations(rt, device);
   device.current_pool = device.default_pool;
-  rt.pools.remove_if([&](const auto& pool) {
+  rt.pools.remove_if([&](auto const& pool) {
     if (pool->device != &device) return false;
     trim_pool(rt, *pool, 0);
     return !pool->is_default;
@@ -261,7 +261,7 @@ void forget_everything(runtime& rt) {
   rt.pools.take_all();
   free_everything(rt);
   forget_vmm(rt);
-  for (const auto& device : rt.devices) drop_address_range(*device);
+  for (auto const& device : rt.devices) drop_address_range(*device);
   rt.devices.clear();
   rt.functions.clear();
   rt.queued_frees = 0;

@@ -26,7 +26,7 @@ void relax() noexcept {
 void forget_stream(stream_state& stream) {
   auto& all = stream.device->streams;
   all.erase(std::remove_if(all.begin(), all.end(),
-                           [&stream](const auto& entry) { return entry.get() == &stream; }),
+                           [&stream](auto const& entry) { return entry.get() == &stream; }),
             all.end());
 }
 
@@ -77,7 +77,7 @@ class worker {
       return nullptr;
     }
     std::shared_ptr<operation> op = stream_.queue.front();
-    for (const auto& point : op->waits) {
+    for (auto const& point : op->waits) {
       while (!point->done.load(std::memory_order_relaxed) && !stopping()) {
         ++rt_.lane_waiting[point->lane];
         rt_.lane_done[point->lane].wait(lock.native());
@@ -90,7 +90,7 @@ class worker {
 
   void execute(operation& op) {
     acquire(&op.enqueued);
-    for (const auto& point : op.waits) acquire(&point->token);
+    for (auto const& point : op.waits) acquire(&point->token);
     if (op.what != nullptr && (!drop_ || op.what->runs_when_poisoned())) op.what->run();
     release(&op.token);
   }
@@ -108,7 +108,7 @@ class worker {
 
   // At the end of everything: what is queued counts as done, so that nobody waits for it.
   void drop_queue() {
-    for (const auto& op : stream_.queue) {
+    for (auto const& op : stream_.queue) {
       op->waits.clear();
       op->what.reset();
       finish(rt_, *op);
@@ -125,21 +125,21 @@ void* worker_main(void* raw) {
   runtime* rt = nullptr;
   std::shared_ptr<stream_state> stream;
   {
-    const race_blind blind;
+    race_blind const blind;
     auto* argument = static_cast<worker_argument*>(raw);
     rt = argument->rt;
     stream = std::move(argument->stream);
     delete argument;
   }
   pthread_setname_np(pthread_self(), "ww-stream");
-  const device_access allowed;
+  device_access const allowed;
   worker(*rt, *stream).loop();
-  const race_blind last_reference;
+  race_blind const last_reference;
   stream.reset();
   return nullptr;
 }
 
-void start_worker(runtime& rt, const std::shared_ptr<stream_state>& stream) {
+void start_worker(runtime& rt, std::shared_ptr<stream_state> const& stream) {
   auto* argument = new worker_argument{&rt, stream};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -149,7 +149,7 @@ void start_worker(runtime& rt, const std::shared_ptr<stream_state>& stream) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const int code = pthread_create(&thread, &attributes, worker_main, argument);
+  int const code = pthread_create(&thread, &attributes, worker_main, argument);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   if (code != 0) {
@@ -170,7 +170,7 @@ struct thread_streams {
     runtime& rt = the_runtime();
     runtime_lock lock(rt.mutex);
     if (generation == rt.generation) {
-      for (const auto& entry : by_device) close_stream(rt, entry.second);
+      for (auto const& entry : by_device) close_stream(rt, entry.second);
     }
     by_device.clear();
   }
@@ -196,7 +196,7 @@ cudaError_t create_stream(runtime& rt, cudaStream_t* handle, unsigned flags, int
   }
   runtime_lock lock(rt.mutex);
   // Priorities outside the range are clamped to it, as CUDA documents.
-  const int clamped = (std::max)(-5, (std::min)(0, priority));
+  int const clamped = (std::max)(-5, (std::min)(0, priority));
   *handle = rt.streams.add(
       make_stream(rt, current_device(rt), stream_state::family::created, flags, clamped));
   return cudaSuccess;
@@ -233,7 +233,7 @@ std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
   return stream;
 }
 
-void close_stream(runtime&, const std::shared_ptr<stream_state>& stream) {
+void close_stream(runtime&, std::shared_ptr<stream_state> const& stream) {
   stream->closing = true;
   if (stream->worker_started) {
     stream->work_came.notify_one();
@@ -242,14 +242,14 @@ void close_stream(runtime&, const std::shared_ptr<stream_state>& stream) {
   }
 }
 
-std::shared_ptr<milestone> pending(const stream_state& stream) {
+std::shared_ptr<milestone> pending(stream_state const& stream) {
   if (stream.last == nullptr || stream.last->done.load(std::memory_order_relaxed)) return nullptr;
   return stream.last;
 }
 
 // What work ordered after `stream` waits for. ThreadSanitizer is told of the order also where there
 // is nothing left to wait for.
-static std::shared_ptr<milestone> to_order_after(const stream_state& stream) {
+static std::shared_ptr<milestone> to_order_after(stream_state const& stream) {
 #if WARPWRIGHT_HOST_TSAN
   return stream.last;
 #else
@@ -258,7 +258,7 @@ static std::shared_ptr<milestone> to_order_after(const stream_state& stream) {
 }
 
 std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
-                                   std::shared_ptr<const work> what,
+                                   std::shared_ptr<work const> what,
                                    std::vector<std::shared_ptr<milestone>> waits) {
   auto op = std::make_shared<operation>();
   op->lane = stream.lane;
@@ -266,7 +266,7 @@ std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
   op->waits = std::move(waits);
   if (stream.kind == stream_state::family::legacy) {
     acquire(&stream.device->drained_blocking);
-    for (const auto& other : stream.device->streams) {
+    for (auto const& other : stream.device->streams) {
       if (!other->blocking()) continue;
       if (auto point = to_order_after(*other)) op->waits.push_back(std::move(point));
     }
@@ -278,7 +278,7 @@ std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
     if (stream.kind == stream_state::family::legacy) {
       self = stream.device->legacy;
     } else {
-      for (const auto& entry : stream.device->streams) {
+      for (auto const& entry : stream.device->streams) {
         if (entry.get() == &stream) self = entry;
       }
     }
@@ -298,7 +298,7 @@ void finish(runtime& rt, milestone& point) {
   if (rt.lane_waiting[point.lane] > 0) rt.lane_done[point.lane].notify_all();
 }
 
-void wait_for(runtime& rt, runtime_lock& lock, const std::shared_ptr<milestone>& point) {
+void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<milestone> const& point) {
   if (!point->done.load(std::memory_order_relaxed)) {
     lock.native().unlock();
     for (int spin = 0; spin < host_spins && !point->done.load(std::memory_order_relaxed); ++spin) {
@@ -317,10 +317,10 @@ void wait_for(runtime& rt, runtime_lock& lock, const std::shared_ptr<milestone>&
 void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device) {
   std::vector<std::shared_ptr<milestone>> points;
   if (device.legacy->last != nullptr) points.push_back(device.legacy->last);
-  for (const auto& stream : device.streams) {
+  for (auto const& stream : device.streams) {
     if (stream->last != nullptr) points.push_back(stream->last);
   }
-  for (const auto& point : points) wait_for(rt, lock, point);
+  for (auto const& point : points) wait_for(rt, lock, point);
   acquire(&device.drained);
 }
 
@@ -350,7 +350,7 @@ WARPWRIGHT_API cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   static call_site site{"cudaStreamDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const std::shared_ptr<stream_state> stream = rt.streams.remove(handle);
+    std::shared_ptr<stream_state> const stream = rt.streams.remove(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) abandon_capture(rt, stream);
     close_stream(rt, stream);
@@ -362,22 +362,22 @@ static cudaError_t stream_synchronize(null_stream null_means, cudaStream_t handl
   static call_site site{"cudaStreamSynchronize"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
       break_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (stream->kind == stream_state::family::legacy) {
       // The legacy stream is done when the blocking streams it would wait for are.
       std::vector<std::shared_ptr<milestone>> points;
       if (stream->last != nullptr) points.push_back(stream->last);
-      for (const auto& other : stream->device->streams) {
+      for (auto const& other : stream->device->streams) {
         if (other->blocking() && other->last != nullptr) points.push_back(other->last);
       }
-      for (const auto& point : points) wait_for(rt, lock, point);
+      for (auto const& point : points) wait_for(rt, lock, point);
       acquire(&stream->device->drained_blocking);
     } else if (stream->last != nullptr) {
       wait_for(rt, lock, std::shared_ptr<milestone>(stream->last));
@@ -393,17 +393,17 @@ static cudaError_t stream_query(null_stream null_means, cudaStream_t handle) {
   static call_site site{"cudaStreamQuery"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
       break_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (const cudaError_t code = forbid_implicit(rt, *stream)) return code;
-    if (const cudaError_t code = forbid_unsafe(rt)) return code;
+    if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (pending(*stream) != nullptr) return cudaErrorNotReady;
     if (stream->kind == stream_state::family::legacy) {
-      for (const auto& other : stream->device->streams) {
+      for (auto const& other : stream->device->streams) {
         if (other->blocking() && pending(*other) != nullptr) return cudaErrorNotReady;
       }
     }
@@ -425,14 +425,14 @@ cudaError_t read_stream(call_site& site, null_stream null_means, cudaStream_t ha
   return api(site, needs::device, [&](runtime& rt) {
     if (!has_place) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr && manner == while_capturing::breaks) {
       break_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     if (stream->capture != nullptr && manner == while_capturing::refuses_broken) {
-      if (const cudaError_t code = capture_usable(*stream)) return code;
+      if (cudaError_t const code = capture_usable(*stream)) return code;
     }
     read(*stream);
     return cudaSuccess;
@@ -442,19 +442,19 @@ cudaError_t read_stream(call_site& site, null_stream null_means, cudaStream_t ha
 cudaError_t get_flags(null_stream null_means, cudaStream_t handle, unsigned* flags) {
   static call_site site{"cudaStreamGetFlags"};
   return read_stream(site, null_means, handle, flags != nullptr, while_capturing::breaks,
-                     [flags](const stream_state& stream) { *flags = stream.flags; });
+                     [flags](stream_state const& stream) { *flags = stream.flags; });
 }
 
 cudaError_t get_priority(null_stream null_means, cudaStream_t handle, int* priority) {
   static call_site site{"cudaStreamGetPriority"};
   return read_stream(site, null_means, handle, priority != nullptr, while_capturing::refuses_broken,
-                     [priority](const stream_state& stream) { *priority = stream.priority; });
+                     [priority](stream_state const& stream) { *priority = stream.priority; });
 }
 
 cudaError_t get_id(null_stream null_means, cudaStream_t handle, unsigned long long* id) {
   static call_site site{"cudaStreamGetId"};
   return read_stream(site, null_means, handle, id != nullptr, while_capturing::breaks,
-                     [id](const stream_state& stream) {
+                     [id](stream_state const& stream) {
                        // Default streams exist once a device: their ids differ by device.
                        *id =
                            stream.kind == stream_state::family::legacy
@@ -466,16 +466,16 @@ cudaError_t get_id(null_stream null_means, cudaStream_t handle, unsigned long lo
 cudaError_t get_device(null_stream null_means, cudaStream_t handle, int* device) {
   static call_site site{"cudaStreamGetDevice"};
   return read_stream(site, null_means, handle, device != nullptr, while_capturing::answers,
-                     [device](const stream_state& stream) { *device = stream.device->ordinal; });
+                     [device](stream_state const& stream) { *device = stream.device->ordinal; });
 }
 
 class callback_work final : public work {
  public:
   callback_work(cudaStreamCallback_t function, cudaStream_t stream, void* data,
-                const device_state& device)
+                device_state const& device)
       : function_(function), stream_(stream), data_(data), device_(device) {}
   void run() const override {
-    const device_access none(false);
+    device_access const none(false);
     this_thread.inside_callback = true;
     function_(stream_, static_cast<cudaError_t>(device_.sticky.load(std::memory_order_relaxed)),
               data_);
@@ -486,7 +486,7 @@ class callback_work final : public work {
   cudaStreamCallback_t function_;
   cudaStream_t stream_;
   void* data_;
-  const device_state& device_;
+  device_state const& device_;
 };
 
 cudaError_t add_callback(null_stream null_means, cudaStream_t handle, cudaStreamCallback_t function,
@@ -495,7 +495,7 @@ cudaError_t add_callback(null_stream null_means, cudaStream_t handle, cudaStream
   return api(site, needs::device, [&](runtime& rt) {
     if (function == nullptr || flags != 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
       break_capture(*stream->capture);
@@ -512,7 +512,7 @@ cudaError_t launch_host_function(null_stream null_means, cudaStream_t handle, cu
   return api(site, needs::device, [&](runtime& rt) {
     if (function == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    const auto stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     return submit(rt, *stream, cudaGraphNodeTypeHost, std::make_shared<host_work>(function, data));
   });

@@ -35,12 +35,12 @@
 
 #if WARPWRIGHT_HOST_TSAN
 extern "C" {
-void AnnotateIgnoreSyncBegin(const char* file, int line);
-void AnnotateIgnoreSyncEnd(const char* file, int line);
-void AnnotateIgnoreReadsBegin(const char* file, int line);
-void AnnotateIgnoreReadsEnd(const char* file, int line);
-void AnnotateIgnoreWritesBegin(const char* file, int line);
-void AnnotateIgnoreWritesEnd(const char* file, int line);
+void AnnotateIgnoreSyncBegin(char const* file, int line);
+void AnnotateIgnoreSyncEnd(char const* file, int line);
+void AnnotateIgnoreReadsBegin(char const* file, int line);
+void AnnotateIgnoreReadsEnd(char const* file, int line);
+void AnnotateIgnoreWritesBegin(char const* file, int line);
+void AnnotateIgnoreWritesEnd(char const* file, int line);
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
@@ -81,8 +81,8 @@ class race_blind {
  public:
   race_blind() noexcept { begin_blind(); }
   ~race_blind() { end_blind(); }
-  race_blind(const race_blind&) = delete;
-  race_blind& operator=(const race_blind&) = delete;
+  race_blind(race_blind const&) = delete;
+  race_blind& operator=(race_blind const&) = delete;
 };
 
 /// "Whatever this thread did so far is visible to who acquires `token` later." Counts inside of

@@ -11,7 +11,7 @@
 WARPWRIGHT_BEGIN
 namespace testing {
 
-host_runtime_options& host_runtime_options::with_profile(const std::string& name) {
+host_runtime_options& host_runtime_options::with_profile(std::string const& name) {
   profile = device_profile::named(name);
   return *this;
 }
@@ -26,7 +26,7 @@ host_runtime_options& host_runtime_options::with_memory_bytes(std::size_t bytes)
   return *this;
 }
 
-void reset_host_runtime(const host_runtime_options& options) {
+void reset_host_runtime(host_runtime_options const& options) {
   if (options.device_count < 0 || options.device_count > 16) {
     throw std::invalid_argument("reset_host_runtime: " + std::to_string(options.device_count) +
                                 " devices; 0 to 16 are possible");
@@ -53,16 +53,16 @@ host_runtime_stats stats() {
   host::runtime& rt = host::the_runtime();
   host::runtime_lock lock(rt.mutex);
   host_runtime_stats result;
-  for (const auto& device : rt.devices) result.device_memory_bytes += device->used_bytes;
-  for (const auto& entry : rt.allocations) {
+  for (auto const& device : rt.devices) result.device_memory_bytes += device->used_bytes;
+  for (auto const& entry : rt.allocations) {
     if (entry.second.free_queued || !entry.second.graph_live) continue;
     ++(entry.second.on_host() ? result.host_allocations : result.device_allocations);
   }
   result.streams = rt.streams.size();
   result.events = rt.events.size();
-  rt.graphs.each([&](cudaGraph_t, const auto& graph) { result.graphs += graph->owned_by_user; });
+  rt.graphs.each([&](cudaGraph_t, auto const& graph) { result.graphs += graph->owned_by_user; });
   result.graph_execs = rt.execs.size();
-  rt.pools.each([&](cudaMemPool_t, const auto& pool) { result.memory_pools += !pool->is_default; });
+  rt.pools.each([&](cudaMemPool_t, auto const& pool) { result.memory_pools += !pool->is_default; });
   result.operations_run = rt.operations_run;
   return result;
 }
@@ -83,7 +83,7 @@ void poison_device(int device, cudaError_t code) {
   rt.devices[static_cast<std::size_t>(device)]->sticky.store(code, std::memory_order_relaxed);
 }
 
-void set_function_attributes(const void* function, const cudaFuncAttributes& attributes) {
+void set_function_attributes(void const* function, cudaFuncAttributes const& attributes) {
   if (function == nullptr) {
     throw std::invalid_argument("set_function_attributes: the function is null");
   }

@@ -65,12 +65,12 @@ CUresult as_driver(cudaError_t code) { return static_cast<CUresult>(code); }
 template <class Body>
 CUresult driver(call_site& site, Body&& body) noexcept {
   try {
-    const cudaError_t stopped = enter(site, needs::device);
+    cudaError_t const stopped = enter(site, needs::device);
     if (stopped != cudaSuccess) return as_driver(stopped);
     runtime& rt = the_runtime();
     runtime_lock lock(rt.mutex);
     return body(rt);
-  } catch (const std::bad_alloc&) {
+  } catch (std::bad_alloc const&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
 }
@@ -82,7 +82,7 @@ device_state* device_at(runtime& rt, int ordinal) {
   return rt.devices[static_cast<std::size_t>(ordinal)].get();
 }
 
-CUresult check_properties(runtime& rt, const CUmemAllocationProp* properties) {
+CUresult check_properties(runtime& rt, CUmemAllocationProp const* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -102,7 +102,7 @@ bool take_file_range(device_state& device, std::size_t bytes, std::size_t& offse
   if (ftruncate(file.descriptor, static_cast<off_t>(file.end + bytes)) != 0) return false;
   offset = file.end;
   file.end += bytes;
-  static const auto* const pattern = [] {
+  static auto const* const pattern = [] {
     auto* block = new std::array<unsigned char, 256 * 1024>;
     block->fill(static_cast<unsigned char>(fresh_byte));
     return block;
@@ -117,10 +117,10 @@ bool take_file_range(device_state& device, std::size_t bytes, std::size_t& offse
 }
 
 void drop_unused(CUmemGenericAllocationHandle handle) {
-  const auto it = vmm().handles.find(handle);
+  auto const it = vmm().handles.find(handle);
   if (it == vmm().handles.end() || it->second.handles > 0 || it->second.mappings > 0) return;
-  const physical& memory = it->second;
-  const int descriptor = vmm().files[memory.device].descriptor;
+  physical const& memory = it->second;
+  int const descriptor = vmm().files[memory.device].descriptor;
   fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
             static_cast<off_t>(memory.offset), static_cast<off_t>(memory.bytes));
   give_device_memory(*memory.device, memory.bytes);
@@ -144,7 +144,7 @@ bool each_whole_mapping(std::uintptr_t base, std::size_t bytes, Visit&& visit) {
     at += it->second.bytes;
   }
   for (at = base; at < base + bytes;) {
-    const auto it = mappings.find(at);
+    auto const it = mappings.find(at);
     at += it->second.bytes;
     visit(it);
   }
@@ -161,8 +161,8 @@ CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignmen
         (alignment & (alignment - 1)) != 0) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    const std::size_t step = (std::max)(alignment, granularity);
-    const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    std::size_t const step = (std::max)(alignment, granularity);
+    int const kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     if (wanted != 0 && wanted % step == 0) {
       void* const at = mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
                             kind | MAP_FIXED_NOREPLACE, -1, 0);
@@ -176,10 +176,10 @@ CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignmen
     void* const raw = mmap(nullptr, bytes + step, PROT_NONE, kind, -1, 0);
     if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     // Cut the aligned part out of the larger piece.
-    const auto start = reinterpret_cast<std::uintptr_t>(raw);
-    const std::uintptr_t base = (start + step - 1) / step * step;
+    auto const start = reinterpret_cast<std::uintptr_t>(raw);
+    std::uintptr_t const base = (start + step - 1) / step * step;
     if (base > start) munmap(raw, base - start);
-    const std::size_t rest = start + bytes + step - (base + bytes);
+    std::size_t const rest = start + bytes + step - (base + bytes);
     if (rest > 0) munmap(reinterpret_cast<void*>(base + bytes), rest);
     vmm().reservations.emplace(base, bytes);
     *pointer = base;
@@ -190,9 +190,9 @@ CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignmen
 CUresult mem_address_free(CUdeviceptr pointer, size_t bytes) {
   static call_site site{"cuMemAddressFree"};
   return driver(site, [&](runtime&) {
-    const auto it = vmm().reservations.find(pointer);
+    auto const it = vmm().reservations.find(pointer);
     if (it == vmm().reservations.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
-    const auto inside = vmm().mappings.lower_bound(pointer);
+    auto const inside = vmm().mappings.lower_bound(pointer);
     if (inside != vmm().mappings.end() && inside->first < pointer + bytes) {
       return CUDA_ERROR_INVALID_VALUE;
     }
@@ -203,13 +203,13 @@ CUresult mem_address_free(CUdeviceptr pointer, size_t bytes) {
 }
 
 CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes,
-                    const CUmemAllocationProp* properties, unsigned long long flags) {
+                    CUmemAllocationProp const* properties, unsigned long long flags) {
   static call_site site{"cuMemCreate"};
   return driver(site, [&](runtime& rt) {
     if (handle == nullptr || bytes == 0 || !aligned(bytes) || flags != 0) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    if (const CUresult code = check_properties(rt, properties)) return code;
+    if (CUresult const code = check_properties(rt, properties)) return code;
     physical memory;
     memory.device = device_at(rt, properties->location.id);
     memory.bytes = bytes;
@@ -228,7 +228,7 @@ CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes,
 CUresult mem_release(CUmemGenericAllocationHandle handle) {
   static call_site site{"cuMemRelease"};
   return driver(site, [&](runtime&) {
-    const auto it = vmm().handles.find(handle);
+    auto const it = vmm().handles.find(handle);
     if (it == vmm().handles.end() || it->second.handles == 0) return CUDA_ERROR_INVALID_VALUE;
     --it->second.handles;
     drop_unused(handle);
@@ -240,7 +240,7 @@ CUresult mem_retain(CUmemGenericAllocationHandle* handle, void* address) {
   static call_site site{"cuMemRetainAllocationHandle"};
   return driver(site, [&](runtime&) {
     if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    auto const at = reinterpret_cast<std::uintptr_t>(address);
     auto it = vmm().mappings.upper_bound(at);
     if (it == vmm().mappings.begin()) return CUDA_ERROR_INVALID_VALUE;
     --it;
@@ -255,7 +255,7 @@ CUresult mem_map(CUdeviceptr pointer, size_t bytes, size_t offset,
                  CUmemGenericAllocationHandle handle, unsigned long long flags) {
   static call_site site{"cuMemMap"};
   return driver(site, [&](runtime& rt) {
-    const auto memory = vmm().handles.find(handle);
+    auto const memory = vmm().handles.find(handle);
     if (flags != 0 || bytes == 0 || !aligned(pointer) || !aligned(bytes) || !aligned(offset) ||
         memory == vmm().handles.end() || memory->second.handles == 0 ||
         offset > memory->second.bytes || bytes > memory->second.bytes - offset) {
@@ -265,15 +265,15 @@ CUresult mem_map(CUdeviceptr pointer, size_t bytes, size_t offset,
     if (reservation == vmm().reservations.begin()) return CUDA_ERROR_INVALID_VALUE;
     --reservation;
     if (pointer + bytes > reservation->first + reservation->second) return CUDA_ERROR_INVALID_VALUE;
-    const auto next = vmm().mappings.lower_bound(pointer);
+    auto const next = vmm().mappings.lower_bound(pointer);
     if (next != vmm().mappings.end() && next->first < pointer + bytes) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (next != vmm().mappings.begin()) {
-      const auto before = std::prev(next);
+      auto const before = std::prev(next);
       if (before->first + before->second.bytes > pointer) return CUDA_ERROR_INVALID_VALUE;
     }
-    const int descriptor = vmm().files[memory->second.device].descriptor;
+    int const descriptor = vmm().files[memory->second.device].descriptor;
     void* const at =
         mmap(reinterpret_cast<void*>(pointer), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, descriptor,
              static_cast<off_t>(memory->second.offset + offset));
@@ -300,8 +300,8 @@ CUresult mem_unmap(CUdeviceptr pointer, size_t bytes) {
   static call_site site{"cuMemUnmap"};
   return driver(site, [&](runtime& rt) {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    const bool whole = each_whole_mapping(pointer, bytes, [&](auto it) {
-      const CUmemGenericAllocationHandle handle = it->second.handle;
+    bool const whole = each_whole_mapping(pointer, bytes, [&](auto it) {
+      CUmemGenericAllocationHandle const handle = it->second.handle;
       make_inaccessible(it->first, it->second.bytes);
       rt.allocations.erase(it->first);
       vmm().mappings.erase(it);
@@ -312,7 +312,7 @@ CUresult mem_unmap(CUdeviceptr pointer, size_t bytes) {
   });
 }
 
-CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc* list,
+CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, CUmemAccessDesc const* list,
                         size_t count) {
   static call_site site{"cuMemSetAccess"};
   return driver(site, [&](runtime& rt) {
@@ -322,15 +322,15 @@ CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc
       if (device_at(rt, list[i].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
     }
     bool done = true;
-    const bool whole = each_whole_mapping(pointer, bytes, [&](auto it) {
+    bool const whole = each_whole_mapping(pointer, bytes, [&](auto it) {
       // All devices are this CPU: the owner's access is what counts.
       for (std::size_t i = 0; i < count; ++i) {
         if (list[i].location.id == rt.allocations.at(it->first).device->ordinal) {
           it->second.access = list[i].flags;
         }
       }
-      const CUmemAccess_flags access = it->second.access;
-      const int protection = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+      CUmemAccess_flags const access = it->second.access;
+      int const protection = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
                              : access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
                                                                           : PROT_NONE;
       done = protect_device_pages(it->first, it->second.bytes, protection) && done;
@@ -341,17 +341,17 @@ CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc
   });
 }
 
-CUresult mem_get_access(unsigned long long* flags, const CUmemLocation* location,
+CUresult mem_get_access(unsigned long long* flags, CUmemLocation const* location,
                         CUdeviceptr pointer) {
   static call_site site{"cuMemGetAccess"};
   return driver(site, [&](runtime& rt) {
     if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const allocation* entry = find_allocation(rt, reinterpret_cast<const void*>(pointer));
+    allocation const* entry = find_allocation(rt, reinterpret_cast<void const*>(pointer));
     if (entry == nullptr || entry->kind != allocation::family::vmm ||
         location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    const CUmemAccess_flags access = location->id == entry->device->ordinal
+    CUmemAccess_flags const access = location->id == entry->device->ordinal
                                          ? vmm().mappings.at(entry->base).access
                                          : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     *flags = static_cast<unsigned long long>(access);
@@ -359,12 +359,12 @@ CUresult mem_get_access(unsigned long long* flags, const CUmemLocation* location
   });
 }
 
-CUresult mem_get_granularity(size_t* bytes, const CUmemAllocationProp* properties,
+CUresult mem_get_granularity(size_t* bytes, CUmemAllocationProp const* properties,
                              CUmemAllocationGranularity_flags) {
   static call_site site{"cuMemGetAllocationGranularity"};
   return driver(site, [&](runtime& rt) {
     if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult code = check_properties(rt, properties)) return code;
+    if (CUresult const code = check_properties(rt, properties)) return code;
     *bytes = granularity;
     return CUDA_SUCCESS;
   });
@@ -373,7 +373,7 @@ CUresult mem_get_granularity(size_t* bytes, const CUmemAllocationProp* propertie
 CUresult mem_get_properties(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
   static call_site site{"cuMemGetAllocationPropertiesFromHandle"};
   return driver(site, [&](runtime&) {
-    const auto it = vmm().handles.find(handle);
+    auto const it = vmm().handles.find(handle);
     if (properties == nullptr || it == vmm().handles.end()) return CUDA_ERROR_INVALID_VALUE;
     *properties = it->second.properties;
     return CUDA_SUCCESS;
@@ -406,7 +406,7 @@ CUresult device_get(CUdevice* device, int ordinal) {
 CUresult device_get_count(int* count) {
   static call_site site{"cuDeviceGetCount"};
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const cudaError_t stopped = enter(site, needs::nothing);
+  cudaError_t const stopped = enter(site, needs::nothing);
   if (stopped != cudaSuccess) return as_driver(stopped);
   *count = static_cast<int>(the_runtime().devices.size());
   return CUDA_SUCCESS;
@@ -416,7 +416,7 @@ CUresult device_get_attribute(int* value, CUdevice_attribute which, CUdevice ord
   static call_site site{"cuDeviceGetAttribute"};
   return driver(site, [&](runtime& rt) {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const device_state* device = device_at(rt, ordinal);
+    device_state const* device = device_at(rt, ordinal);
     if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
     if (which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
       *value = 1;
@@ -452,7 +452,7 @@ CUresult context_get_device(CUdevice* device) {
 
 struct driver_error {
   CUresult code;
-  const char* name;
+  char const* name;
 };
 
 constexpr driver_error driver_errors[] = {
@@ -485,9 +485,9 @@ constexpr driver_error driver_errors[] = {
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN"},
 };
 
-CUresult get_error_name(CUresult code, const char** text) {
+CUresult get_error_name(CUresult code, char const** text) {
   if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (const driver_error& entry : driver_errors) {
+  for (driver_error const& entry : driver_errors) {
     if (entry.code == code) {
       *text = entry.name;
       return CUDA_SUCCESS;
@@ -497,24 +497,24 @@ CUresult get_error_name(CUresult code, const char** text) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult get_error_string(CUresult code, const char** text) {
-  const CUresult found = get_error_name(code, text);
+CUresult get_error_string(CUresult code, char const** text) {
+  CUresult const found = get_error_name(code, text);
   if (found == CUDA_SUCCESS) *text = cudaGetErrorString(static_cast<cudaError_t>(code));
   return found;
 }
 
 struct entry_point {
-  const char* name;
+  char const* name;
   void* function;
 };
 
 template <class Function>
-entry_point entry(const char* name, Function* function) {
+entry_point entry(char const* name, Function* function) {
   return {name, reinterpret_cast<void*>(function)};
 }
 
-void* find_entry_point(const char* name) {
-  const entry_point table[] = {
+void* find_entry_point(char const* name) {
+  entry_point const table[] = {
       entry("cuInit", init),
       entry("cuDriverGetVersion", driver_version),
       entry("cuDeviceGet", device_get),
@@ -536,13 +536,13 @@ void* find_entry_point(const char* name) {
       entry("cuMemGetAllocationGranularity", mem_get_granularity),
       entry("cuMemGetAllocationPropertiesFromHandle", mem_get_properties),
   };
-  for (const entry_point& known : table) {
+  for (entry_point const& known : table) {
     if (std::strcmp(known.name, name) == 0) return known.function;
   }
   return nullptr;
 }
 
-cudaError_t look_up(const char* name, void** function, unsigned long long flags,
+cudaError_t look_up(char const* name, void** function, unsigned long long flags,
                     cudaDriverEntryPointQueryResult* status) {
   if (name == nullptr || *name == '\0' || function == nullptr ||
       flags > cudaEnablePerThreadDefaultStream) {
@@ -560,23 +560,23 @@ cudaError_t look_up(const char* name, void** function, unsigned long long flags,
 
 void forget_vmm(runtime&) {
   vmm_state& state = vmm();
-  for (const auto& [base, bytes] : state.reservations) {
+  for (auto const& [base, bytes] : state.reservations) {
     munmap(reinterpret_cast<void*>(base), bytes);
   }
-  for (const auto& file : state.files) close(file.second.descriptor);
-  const CUmemGenericAllocationHandle next = state.next;
+  for (auto const& file : state.files) close(file.second.descriptor);
+  CUmemGenericAllocationHandle const next = state.next;
   state = {};
   state.next = next;
 }
 
 void describe_vmm_leaks(std::vector<std::string>& lines) {
   char line[160];
-  for (const auto& [base, bytes] : vmm().reservations) {
+  for (auto const& [base, bytes] : vmm().reservations) {
     std::snprintf(line, sizeof line, "cuMemAddressReserve: %zu bytes at %p", bytes,
                   reinterpret_cast<void*>(base));
     lines.emplace_back(line);
   }
-  for (const auto& [handle, memory] : vmm().handles) {
+  for (auto const& [handle, memory] : vmm().handles) {
     if (memory.handles == 0) continue;  // its mapping is listed already
     std::snprintf(line, sizeof line, "cuMemCreate: %zu bytes, handle %#llx", memory.bytes, handle);
     lines.emplace_back(line);
@@ -589,19 +589,19 @@ using namespace warpwright::host;
 
 namespace {
 
-cudaError_t get_entry_point(null_stream, const char* name, void** function,
+cudaError_t get_entry_point(null_stream, char const* name, void** function,
                             unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
   static call_site site{"cudaGetDriverEntryPoint"};
   return api(site, needs::nothing,
              [&](runtime&) { return look_up(name, function, flags, status); });
 }
 
-cudaError_t get_entry_point_by_version(null_stream, const char* name, void** function,
+cudaError_t get_entry_point_by_version(null_stream, char const* name, void** function,
                                        unsigned version, unsigned long long flags,
                                        cudaDriverEntryPointQueryResult* status) {
   static call_site site{"cudaGetDriverEntryPointByVersion"};
   return api(site, needs::nothing, [&](runtime&) {
-    const cudaError_t code = look_up(name, function, flags, status);
+    cudaError_t const code = look_up(name, function, flags, status);
     constexpr unsigned oldest = 10020;  // virtual memory management's first release
     if (code == cudaSuccess && *function != nullptr &&
         (version < oldest || version > CUDART_VERSION)) {
@@ -615,10 +615,10 @@ cudaError_t get_entry_point_by_version(null_stream, const char* name, void** fun
 }  // namespace
 
 WARPWRIGHT_STREAM_API(cudaGetDriverEntryPoint, _ptsz, get_entry_point,
-                      (const char* name, void** function, unsigned long long flags,
+                      (char const* name, void** function, unsigned long long flags,
                        cudaDriverEntryPointQueryResult* status),
                       (name, function, flags, status))
 WARPWRIGHT_STREAM_API(cudaGetDriverEntryPointByVersion, _ptsz, get_entry_point_by_version,
-                      (const char* name, void** function, unsigned version,
+                      (char const* name, void** function, unsigned version,
                        unsigned long long flags, cudaDriverEntryPointQueryResult* status),
                       (name, function, version, flags, status))

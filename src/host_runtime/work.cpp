@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::size_t least_alignment = alignof(std::max_align_t);
 
-std::align_val_t argument_alignment(const warpwright_host_kernel& kernel) {
+std::align_val_t argument_alignment(warpwright_host_kernel const& kernel) {
   return std::align_val_t{kernel.arguments_alignment > least_alignment ? kernel.arguments_alignment
                                                                        : least_alignment};
 }
 
 }  // namespace
 
-kernel_work::kernel_work(const warpwright_host_kernel& kernel)
+kernel_work::kernel_work(warpwright_host_kernel const& kernel)
     : kernel_(kernel),
       name_(kernel.name != nullptr ? kernel.name : "kernel"),
       arguments_(::operator new(kernel.arguments_bytes + 1, argument_alignment(kernel))) {
@@ -33,7 +33,7 @@ kernel_work::~kernel_work() { ::operator delete(arguments_, argument_alignment(k
 
 void kernel_work::run() const { kernel_.run(arguments_, 0, kernel_.size); }
 
-void run_copy(const copy_shape& shape) {
+void run_copy(copy_shape const& shape) {
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0) return;
   if (shape.height == 1 && shape.depth == 1) {
     std::memmove(shape.to, shape.from, shape.width);
@@ -63,7 +63,7 @@ void fill_work::run() const {
 }
 
 void host_work::run() const {
-  const device_access none(false);
+  device_access const none(false);
   this_thread.inside_callback = true;
   function_(data_);
   this_thread.inside_callback = false;

@@ -18,17 +18,17 @@ namespace warpwright::host {
 /// A kernel with its arguments as they were at the launch.
 class kernel_work final : public work {
  public:
-  explicit kernel_work(const warpwright_host_kernel& kernel);
+  explicit kernel_work(warpwright_host_kernel const& kernel);
   ~kernel_work() override;
-  kernel_work(const kernel_work&) = delete;
-  kernel_work& operator=(const kernel_work&) = delete;
+  kernel_work(kernel_work const&) = delete;
+  kernel_work& operator=(kernel_work const&) = delete;
   void run() const override;
 
-  const void* function() const noexcept { return kernel_.function; }
-  const char* name() const noexcept { return name_.c_str(); }
+  void const* function() const noexcept { return kernel_.function; }
+  char const* name() const noexcept { return name_.c_str(); }
   unsigned long long size() const noexcept { return kernel_.size; }
-  const void* arguments() const noexcept { return arguments_; }
-  const warpwright_host_kernel& kernel() const noexcept { return kernel_; }
+  void const* arguments() const noexcept { return arguments_; }
+  warpwright_host_kernel const& kernel() const noexcept { return kernel_; }
 
  private:
   warpwright_host_kernel kernel_;
@@ -39,7 +39,7 @@ class kernel_work final : public work {
 /// A copy of up to three dimensions; rows of `width` bytes.
 struct copy_shape {
   std::byte* to = nullptr;
-  const std::byte* from = nullptr;
+  std::byte const* from = nullptr;
   std::size_t width = 0, height = 1, depth = 1;
   std::size_t to_pitch = 0, from_pitch = 0;
   std::size_t to_slice = 0, from_slice = 0;
@@ -47,14 +47,14 @@ struct copy_shape {
   int to_device = -1, from_device = -1;     // -1: host
 };
 
-void run_copy(const copy_shape& shape);
+void run_copy(copy_shape const& shape);
 
 class copy_work final : public work {
  public:
-  explicit copy_work(const copy_shape& shape, std::unique_ptr<std::byte[]> staged = nullptr)
+  explicit copy_work(copy_shape const& shape, std::unique_ptr<std::byte[]> staged = nullptr)
       : shape_(shape), staged_(std::move(staged)) {}
   void run() const override;
-  const copy_shape& shape() const noexcept { return shape_; }
+  copy_shape const& shape() const noexcept { return shape_; }
 
  private:
   copy_shape shape_;
@@ -72,9 +72,9 @@ struct fill_shape {
 
 class fill_work final : public work {
  public:
-  explicit fill_work(const fill_shape& shape) : shape_(shape) {}
+  explicit fill_work(fill_shape const& shape) : shape_(shape) {}
   void run() const override;
-  const fill_shape& shape() const noexcept { return shape_; }
+  fill_shape const& shape() const noexcept { return shape_; }
 
  private:
   fill_shape shape_;

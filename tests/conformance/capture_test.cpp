@@ -43,8 +43,8 @@ void CUDART_CB nothing(void*) {}
 }  // namespace
 
 TEST_CASE("captured work does not run, and runs with the graph") {
-  const stream s;
-  const device_memory<float> y(1024);
+  stream const s;
+  device_memory<float> const y(1024);
   launch(s, 1024, fill_with{y.data(), 1.0F});
   SUCCEEDS(cudaStreamSynchronize(s));
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
@@ -68,9 +68,9 @@ TEST_CASE("captured work does not run, and runs with the graph") {
 }
 
 TEST_CASE("every kind of work is captured as a node of its type") {
-  const stream s;
-  const device_memory<float> x(1024), y(1024);
-  const pinned_memory<float> host(1024);
+  stream const s;
+  device_memory<float> const x(1024), y(1024);
+  pinned_memory<float> const host(1024);
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   SUCCEEDS(cudaMemcpyAsync(x.data(), host.data(), x.bytes(), cudaMemcpyHostToDevice, s));
   SUCCEEDS(cudaMemsetAsync(y.data(), 0, y.bytes(), s));
@@ -96,9 +96,9 @@ TEST_CASE("every kind of work is captured as a node of its type") {
 }
 
 TEST_CASE("a capture forks and joins through events") {
-  const stream a, b;
-  const event fork, join;
-  const device_memory<float> x(1024), y(1024);
+  stream const a, b;
+  event const fork, join;
+  device_memory<float> const x(1024), y(1024);
   SUCCEEDS(cudaStreamBeginCapture(a, thread_local_mode));
   launch(a, 1024, fill_with{x.data(), 1.0F});
   SUCCEEDS(cudaEventRecord(fork, a));
@@ -124,7 +124,7 @@ TEST_CASE("a capture forks and joins through events") {
 }
 
 TEST_CASE("an empty capture is an empty graph") {
-  const stream s;
+  stream const s;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   cudaGraph_t graph = nullptr;
   SUCCEEDS(cudaStreamEndCapture(s, &graph));
@@ -139,7 +139,7 @@ TEST_CASE("an empty capture is an empty graph") {
 }
 
 TEST_CASE("where a capture may begin and end") {
-  const stream s, other;
+  stream const s, other;
   cudaGraph_t graph = nullptr;
   ANSWERS(cudaStreamBeginCapture(cudaStreamLegacy, thread_local_mode),
           cudaErrorStreamCaptureUnsupported);
@@ -152,7 +152,7 @@ TEST_CASE("where a capture may begin and end") {
 }
 
 TEST_CASE("the per-thread stream can be captured") {
-  const device_memory<int> memory(16);
+  device_memory<int> const memory(16);
   SUCCEEDS(cudaStreamBeginCapture(cudaStreamPerThread, thread_local_mode));
   SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamPerThread));
   cudaGraph_t graph = nullptr;
@@ -162,7 +162,7 @@ TEST_CASE("the per-thread stream can be captured") {
 }
 
 TEST_CASE("asking a capturing stream") {
-  const stream s;
+  stream const s;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   unsigned long long id = 0;
   unsigned flags = 0;
@@ -186,9 +186,9 @@ TEST_CASE("asking a capturing stream") {
 }
 
 TEST_CASE("work on a stream whose capture is broken is refused") {
-  const stream s;
-  const device_memory<int> memory(16);
-  const event e;
+  stream const s;
+  device_memory<int> const memory(16);
+  event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   ANSWERS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
   ANSWERS(cudaMemsetAsync(memory.data(), 0, 4, s), cudaErrorStreamCaptureInvalidated);
@@ -198,10 +198,10 @@ TEST_CASE("work on a stream whose capture is broken is refused") {
 }
 
 TEST_CASE("calls that may synchronise are forbidden to a capturing thread") {
-  const stream s;
+  stream const s;
   void* p = nullptr;
-  const device_memory<char> memory(16);
-  const event e;
+  device_memory<char> const memory(16);
+  event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, GENERATE(global_mode, thread_local_mode)));
   SECTION("cudaMalloc") { ANSWERS(cudaMalloc(&p, 16), cudaErrorStreamCaptureUnsupported); }
   SECTION("cudaMallocHost") { ANSWERS(cudaMallocHost(&p, 16), cudaErrorStreamCaptureUnsupported); }
@@ -217,7 +217,7 @@ TEST_CASE("calls that may synchronise are forbidden to a capturing thread") {
 }
 
 TEST_CASE("a relaxed capture forbids less") {
-  const stream s;
+  stream const s;
   void* p = nullptr;
   SUCCEEDS(cudaStreamBeginCapture(s, relaxed_mode));
   SUCCEEDS(cudaMalloc(&p, 16));
@@ -228,7 +228,7 @@ TEST_CASE("a relaxed capture forbids less") {
 }
 
 TEST_CASE("a thread can be relaxed while it captures") {
-  const stream s;
+  stream const s;
   void* p = nullptr;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   cudaStreamCaptureMode mode = relaxed_mode;
@@ -244,8 +244,8 @@ TEST_CASE("a thread can be relaxed while it captures") {
 }
 
 TEST_CASE("a capture and the calls of another thread") {
-  const stream s;
-  const auto allocate_elsewhere = [] {
+  stream const s;
+  auto const allocate_elsewhere = [] {
     cudaError_t code = cudaErrorUnknown;
     std::thread([&code] {
       void* p = nullptr;
@@ -269,9 +269,9 @@ TEST_CASE("a capture and the calls of another thread") {
 }
 
 TEST_CASE("a capture ends in the thread that began it") {
-  const stream s;
+  stream const s;
   cudaGraph_t graph = nullptr;
-  const auto end_elsewhere = [&] {
+  auto const end_elsewhere = [&] {
     cudaError_t code = cudaErrorUnknown;
     std::thread([&] { code = cudaStreamEndCapture(s, &graph); }).join();
     return code;
@@ -291,8 +291,8 @@ TEST_CASE("a capture ends in the thread that began it") {
 }
 
 TEST_CASE("the legacy stream cannot be used while a blocking stream captures") {
-  const stream blocking(cudaStreamDefault);
-  const device_memory<int> memory(16);
+  stream const blocking(cudaStreamDefault);
+  device_memory<int> const memory(16);
   SUCCEEDS(cudaStreamBeginCapture(blocking, thread_local_mode));
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   SECTION("asking it does no harm") {
@@ -308,8 +308,8 @@ TEST_CASE("the legacy stream cannot be used while a blocking stream captures") {
 }
 
 TEST_CASE("the legacy stream can be used while a non-blocking stream captures") {
-  const stream s;
-  const device_memory<int> memory(16);
+  stream const s;
+  device_memory<int> const memory(16);
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy));
   CHECK(status_of(s) == cudaStreamCaptureStatusActive);
@@ -320,8 +320,8 @@ TEST_CASE("the legacy stream can be used while a non-blocking stream captures") 
 }
 
 TEST_CASE("an event recorded in a capture stands for its nodes only") {
-  const stream s, other;
-  const event e;
+  stream const s, other;
+  event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   SUCCEEDS(cudaEventRecord(e, s));
   SECTION("asking it breaks the capture, and leaves the event useless") {
@@ -348,8 +348,8 @@ TEST_CASE("an event recorded in a capture stands for its nodes only") {
 }
 
 TEST_CASE("a capture cannot depend on work outside of it") {
-  const stream s, outside;
-  const event e;
+  stream const s, outside;
+  event const e;
   SUCCEEDS(cudaEventRecord(e, outside));
   SUCCEEDS(cudaStreamSynchronize(outside));
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
@@ -358,8 +358,8 @@ TEST_CASE("a capture cannot depend on work outside of it") {
 }
 
 TEST_CASE("two captures cannot become one") {
-  const stream a, b;
-  const event e;
+  stream const a, b;
+  event const e;
   SUCCEEDS(cudaStreamBeginCapture(a, thread_local_mode));
   SUCCEEDS(cudaStreamBeginCapture(b, thread_local_mode));
   SUCCEEDS(cudaEventRecord(e, a));
@@ -369,9 +369,9 @@ TEST_CASE("two captures cannot become one") {
 }
 
 TEST_CASE("what forks must join") {
-  const stream a, b;
-  const event e;
-  const device_memory<int> memory(16);
+  stream const a, b;
+  event const e;
+  device_memory<int> const memory(16);
   SUCCEEDS(cudaStreamBeginCapture(a, thread_local_mode));
   SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, a));
   SUCCEEDS(cudaEventRecord(e, a));
@@ -392,13 +392,13 @@ TEST_CASE("what forks must join") {
 }
 
 TEST_CASE("what is known of a capture") {
-  const stream s;
-  const device_memory<int> memory(16);
+  stream const s;
+  device_memory<int> const memory(16);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0, id_again = 0;
   cudaGraph_t graph = nullptr, ended = nullptr;
-  const cudaGraphNode_t* tail = nullptr;
-  const cudaGraphEdgeData* edges = nullptr;
+  cudaGraphNode_t const* tail = nullptr;
+  cudaGraphEdgeData const* edges = nullptr;
   std::size_t count = 99;
   SUCCEEDS(cudaStreamGetCaptureInfo(s, &status, &id, &graph, &tail, &edges, &count));
   CHECK(status == cudaStreamCaptureStatusNone);
@@ -425,8 +425,8 @@ TEST_CASE("what is known of a capture") {
 }
 
 TEST_CASE("a capture into a graph that is there already") {
-  const stream s;
-  const device_memory<int> memory(16);
+  stream const s;
+  device_memory<int> const memory(16);
   cudaGraph_t graph = nullptr, ended = nullptr;
   cudaGraphNode_t root = nullptr;
   SUCCEEDS(cudaGraphCreate(&graph, 0));
@@ -452,8 +452,8 @@ TEST_CASE("a capturing stream may be destroyed") {
 }
 
 TEST_CASE("external events become nodes") {
-  const stream s;
-  const event e;
+  stream const s;
+  event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   SUCCEEDS(cudaStreamWaitEvent(s, e, cudaEventWaitExternal));
   SUCCEEDS(cudaEventRecordWithFlags(e, s, cudaEventRecordExternal));

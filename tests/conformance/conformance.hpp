@@ -22,10 +22,10 @@ namespace ww = warpwright;
 
 /// Checks what a call answered, and that the last error is what CUDA makes of it: recorded once,
 /// peeked without effect, cleared by reading; "not ready" is not recorded.
-inline void check_answer(cudaError_t answered, cudaError_t expected, const char* call, int line) {
+inline void check_answer(cudaError_t answered, cudaError_t expected, char const* call, int line) {
   INFO("line " << line << ": " << call);
   CHECK(std::string(cudaGetErrorName(answered)) == cudaGetErrorName(expected));
-  const cudaError_t recorded = expected == cudaErrorNotReady ? cudaSuccess : expected;
+  cudaError_t const recorded = expected == cudaErrorNotReady ? cudaSuccess : expected;
   CHECK(std::string(cudaGetErrorName(cudaPeekAtLastError())) == cudaGetErrorName(recorded));
   CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == cudaGetErrorName(recorded));
   CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == "cudaSuccess");
@@ -39,8 +39,8 @@ class gate {
  public:
   gate() = default;
   ~gate() { open(); }
-  gate(const gate&) = delete;
-  gate& operator=(const gate&) = delete;
+  gate(gate const&) = delete;
+  gate& operator=(gate const&) = delete;
 
   cudaError_t block(cudaStream_t stream) { return cudaLaunchHostFunc(stream, &gate::wait, this); }
   void open() { open_.store(true); }
@@ -69,8 +69,8 @@ class stream {
     cudaStreamDestroy(handle_);
     cudaGetLastError();
   }
-  stream(const stream&) = delete;
-  stream& operator=(const stream&) = delete;
+  stream(stream const&) = delete;
+  stream& operator=(stream const&) = delete;
   operator cudaStream_t() const { return handle_; }
 
  private:
@@ -86,8 +86,8 @@ class event {
     cudaEventDestroy(handle_);
     cudaGetLastError();
   }
-  event(const event&) = delete;
-  event& operator=(const event&) = delete;
+  event(event const&) = delete;
+  event& operator=(event const&) = delete;
   operator cudaEvent_t() const { return handle_; }
 
  private:
@@ -104,8 +104,8 @@ class device_memory {
     cudaFree(data_);
     cudaGetLastError();
   }
-  device_memory(const device_memory&) = delete;
-  device_memory& operator=(const device_memory&) = delete;
+  device_memory(device_memory const&) = delete;
+  device_memory& operator=(device_memory const&) = delete;
   T* data() const { return data_; }
   std::size_t bytes() const { return count_ * sizeof(T); }
   std::vector<T> fetch() const {
@@ -129,8 +129,8 @@ class pinned_memory {
     cudaFreeHost(data_);
     cudaGetLastError();
   }
-  pinned_memory(const pinned_memory&) = delete;
-  pinned_memory& operator=(const pinned_memory&) = delete;
+  pinned_memory(pinned_memory const&) = delete;
+  pinned_memory& operator=(pinned_memory const&) = delete;
   T* data() const { return data_; }
   std::size_t bytes() const { return count_ * sizeof(T); }
 
@@ -164,12 +164,12 @@ struct fill_with {
 /// y[i] += x[i]
 struct add_to {
   float* y;
-  const float* x;
+  float const* x;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { y[i] += x[i]; }
 };
 
 template <class F>
-void launch(cudaStream_t on, std::uint64_t n, const F& f) {
+void launch(cudaStream_t on, std::uint64_t n, F const& f) {
   ww::for_each_index(ww::stream_ref{on}, n, f);
 }
 

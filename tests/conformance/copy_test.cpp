@@ -9,7 +9,7 @@ using namespace conformance;
 TEST_CASE("bytes go up, across and down") {
   std::vector<int> values(1000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i * 7);
-  const device_memory<int> a(1000), b(1000);
+  device_memory<int> const a(1000), b(1000);
   SUCCEEDS(cudaMemcpy(a.data(), values.data(), a.bytes(), cudaMemcpyHostToDevice));
   SUCCEEDS(cudaMemcpy(b.data(), a.data(), a.bytes(), cudaMemcpyDeviceToDevice));
   CHECK(b.fetch() == values);
@@ -17,7 +17,7 @@ TEST_CASE("bytes go up, across and down") {
 
 TEST_CASE("cudaMemcpyDefault finds the kind by the pointers") {
   std::vector<int> values(100, 5), back(100, 0);
-  const device_memory<int> a(100), b(100);
+  device_memory<int> const a(100), b(100);
   SUCCEEDS(cudaMemcpy(a.data(), values.data(), a.bytes(), cudaMemcpyDefault));
   SUCCEEDS(cudaMemcpy(b.data(), a.data(), a.bytes(), cudaMemcpyDefault));
   SUCCEEDS(cudaMemcpy(back.data(), b.data(), a.bytes(), cudaMemcpyDefault));
@@ -28,7 +28,7 @@ TEST_CASE("cudaMemcpyDefault finds the kind by the pointers") {
 }
 
 TEST_CASE("copies in the wrong direction are refused") {
-  const device_memory<char> device(4096);
+  device_memory<char> const device(4096);
   std::vector<char> host(4096);
   ANSWERS(cudaMemcpy(device.data(), host.data(), 4096, cudaMemcpyDeviceToHost),
           cudaErrorInvalidValue);
@@ -42,7 +42,7 @@ TEST_CASE("copies in the wrong direction are refused") {
 }
 
 TEST_CASE("copies beyond an allocation are refused") {
-  const device_memory<char> device(4096);
+  device_memory<char> const device(4096);
   std::vector<char> host(8192000);
   ANSWERS(cudaMemcpy(device.data(), host.data(), host.size(), cudaMemcpyHostToDevice),
           cudaErrorInvalidValue);
@@ -50,16 +50,16 @@ TEST_CASE("copies beyond an allocation are refused") {
 }
 
 TEST_CASE("no bytes are no error") {
-  const device_memory<char> device(16);
+  device_memory<char> const device(16);
   char host = 0;
   SUCCEEDS(cudaMemcpy(device.data(), &host, 0, cudaMemcpyHostToDevice));
   SUCCEEDS(cudaMemset(device.data(), 0, 0));
 }
 
 TEST_CASE("a copy down waits for the work before it on its stream") {
-  const stream s;
-  const device_memory<float> y(4096);
-  const pinned_memory<float> pinned(4096);
+  stream const s;
+  device_memory<float> const y(4096);
+  pinned_memory<float> const pinned(4096);
   std::vector<float> pageable(4096);
   launch(s, 4096, fill_with{y.data(), 3.0F});
   SECTION("into pageable memory: when the call returns") {
@@ -74,23 +74,23 @@ TEST_CASE("a copy down waits for the work before it on its stream") {
 }
 
 TEST_CASE("a pageable source may be reused when the call returns") {
-  const stream s;
-  const device_memory<int> device(1 << 18);
+  stream const s;
+  device_memory<int> const device(1 << 18);
   std::vector<int> values(1 << 18, 11);
   SUCCEEDS(
       cudaMemcpyAsync(device.data(), values.data(), device.bytes(), cudaMemcpyHostToDevice, s));
   values.assign(values.size(), 22);
   SUCCEEDS(cudaStreamSynchronize(s));
-  const std::vector<int> back = device.fetch();
+  std::vector<int> const back = device.fetch();
   CHECK(back.front() == 11);
   CHECK(back.back() == 11);
 }
 
 TEST_CASE("a copy from pinned memory does not wait") {
   gate closed;
-  const stream s;
-  const device_memory<int> device(1024);
-  const pinned_memory<int> pinned(1024);
+  stream const s;
+  device_memory<int> const device(1024);
+  pinned_memory<int> const pinned(1024);
   SUCCEEDS(closed.block(s));
   SUCCEEDS(
       cudaMemcpyAsync(device.data(), pinned.data(), device.bytes(), cudaMemcpyHostToDevice, s));
@@ -103,11 +103,11 @@ TEST_CASE("copies of two dimensions") {
   constexpr std::size_t width = 10, height = 5, pitch = 16;
   std::vector<unsigned char> host(pitch * height);
   for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i);
-  const device_memory<unsigned char> device(32 * height);
+  device_memory<unsigned char> const device(32 * height);
   SUCCEEDS(cudaMemset(device.data(), 0xee, device.bytes()));
   SUCCEEDS(
       cudaMemcpy2D(device.data(), 32, host.data(), pitch, width, height, cudaMemcpyHostToDevice));
-  const std::vector<unsigned char> back = device.fetch();
+  std::vector<unsigned char> const back = device.fetch();
   CHECK(back[3 * 32 + 9] == host[3 * pitch + 9]);
   CHECK(back[3 * 32 + 10] == 0xee);
   ANSWERS(cudaMemcpy2D(device.data(), 5, host.data(), pitch, width, height, cudaMemcpyHostToDevice),
@@ -115,14 +115,14 @@ TEST_CASE("copies of two dimensions") {
 }
 
 TEST_CASE("fills") {
-  const stream s;
-  const device_memory<unsigned char> device(4096);
+  stream const s;
+  device_memory<unsigned char> const device(4096);
   SUCCEEDS(cudaMemset(device.data(), 0x11, 4096));
   SUCCEEDS(cudaDeviceSynchronize());
   SUCCEEDS(cudaMemsetAsync(device.data() + 100, 0x22, 50, s));
   SUCCEEDS(cudaMemset2DAsync(device.data() + 1024, 64, 0x33, 8, 4, s));
   SUCCEEDS(cudaStreamSynchronize(s));
-  const std::vector<unsigned char> back = device.fetch();
+  std::vector<unsigned char> const back = device.fetch();
   CHECK(back[99] == 0x11);
   CHECK(back[100] == 0x22);
   CHECK(back[149] == 0x22);

@@ -9,8 +9,8 @@
 using namespace conformance;
 
 TEST_CASE("an event that was never recorded is done") {
-  const event e;
-  const stream s;
+  event const e;
+  stream const s;
   SUCCEEDS(cudaEventQuery(e));
   SUCCEEDS(cudaEventSynchronize(e));
   SUCCEEDS(cudaStreamWaitEvent(s, e, 0));
@@ -18,8 +18,8 @@ TEST_CASE("an event that was never recorded is done") {
 
 TEST_CASE("an event is done when the work before it is") {
   gate closed;
-  const event e;
-  const stream s;
+  event const e;
+  stream const s;
   SUCCEEDS(closed.block(s));
   SUCCEEDS(cudaEventRecord(e, s));
   ANSWERS(cudaEventQuery(e), cudaErrorNotReady);
@@ -30,13 +30,13 @@ TEST_CASE("an event is done when the work before it is") {
 
 TEST_CASE("a stream waits for an event, and for its state at the call") {
   gate closed;
-  const event e;
-  const stream a, b;
+  event const e;
+  stream const a, b;
   SUCCEEDS(closed.block(a));
   SUCCEEDS(cudaEventRecord(e, a));
   SUCCEEDS(cudaStreamWaitEvent(b, e, 0));
   // A later record does not change what b waits for.
-  const stream c;
+  stream const c;
   SUCCEEDS(cudaEventRecord(e, c));
   ANSWERS(cudaStreamQuery(b), cudaErrorNotReady);
   closed.open();
@@ -44,23 +44,23 @@ TEST_CASE("a stream waits for an event, and for its state at the call") {
 }
 
 TEST_CASE("data passes from stream to stream through an event") {
-  const event e;
-  const stream a, b;
-  const device_memory<float> x(1 << 16), y(1 << 16);
+  event const e;
+  stream const a, b;
+  device_memory<float> const x(1 << 16), y(1 << 16);
   launch(a, 1 << 16, fill_with{x.data(), 2.0F});
   launch(b, 1 << 16, fill_with{y.data(), 1.0F});
   SUCCEEDS(cudaEventRecord(e, a));
   SUCCEEDS(cudaStreamWaitEvent(b, e, 0));
   launch(b, 1 << 16, add_to{y.data(), x.data()});
   SUCCEEDS(cudaStreamSynchronize(b));
-  const std::vector<float> result = y.fetch();
+  std::vector<float> const result = y.fetch();
   CHECK(result.front() == 3.0F);
   CHECK(result.back() == 3.0F);
 }
 
 TEST_CASE("elapsed time") {
-  const event start(cudaEventDefault), end(cudaEventDefault), untimed;
-  const stream s;
+  event const start(cudaEventDefault), end(cudaEventDefault), untimed;
+  stream const s;
   float ms = -1.0F;
   SECTION("of events that were not recorded") {
     ANSWERS(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
@@ -103,15 +103,15 @@ TEST_CASE("flags that events do not have") {
   cudaEvent_t e = nullptr;
   ANSWERS(cudaEventCreateWithFlags(&e, 0x100), cudaErrorInvalidValue);
   ANSWERS(cudaEventCreate(nullptr), cudaErrorInvalidValue);
-  const event ok;
-  const stream s;
+  event const ok;
+  stream const s;
   ANSWERS(cudaEventRecordWithFlags(ok, s, 0x100), cudaErrorInvalidValue);
   ANSWERS(cudaStreamWaitEvent(s, ok, 0x100), cudaErrorInvalidValue);
 }
 
 TEST_CASE("an event may be destroyed while a stream waits for it") {
   gate closed;
-  const stream a, b;
+  stream const a, b;
   cudaEvent_t e = nullptr;
   REQUIRE(cudaEventCreateWithFlags(&e, cudaEventDisableTiming) == cudaSuccess);
   SUCCEEDS(closed.block(a));

@@ -21,7 +21,7 @@ struct captured_allocation {
 
 // A graph that allocates, fills and, if asked, copies to `out` and frees.
 captured_allocation capture_allocation(float* out) {
-  const stream s;
+  stream const s;
   captured_allocation result;
   REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   SUCCEEDS(cudaMallocAsync(reinterpret_cast<void**>(&result.memory), 4096, s));
@@ -37,8 +37,8 @@ captured_allocation capture_allocation(float* out) {
 }  // namespace
 
 TEST_CASE("allocations and frees of a capture become nodes") {
-  const device_memory<float> out(1024);
-  const captured_allocation c = capture_allocation(out.data());
+  device_memory<float> const out(1024);
+  captured_allocation const c = capture_allocation(out.data());
   std::size_t count = 4;
   cudaGraphNode_t nodes[4] = {};
   SUCCEEDS(cudaGraphGetNodes(c.graph, nodes, &count));
@@ -52,7 +52,7 @@ TEST_CASE("allocations and frees of a capture become nodes") {
   CHECK(parameters.bytesize == 4096);
   SUCCEEDS(cudaGraphNodeGetType(nodes[3], &type));
   CHECK(type == cudaGraphNodeTypeMemFree);
-  const stream s;
+  stream const s;
   cudaGraphExec_t exec = nullptr;
   SUCCEEDS(cudaGraphInstantiate(&exec, c.graph, 0));
   SUCCEEDS(cudaGraphLaunch(exec, s));
@@ -64,8 +64,8 @@ TEST_CASE("allocations and frees of a capture become nodes") {
 }
 
 TEST_CASE("memory that a graph leaves behind is freed by the program") {
-  const captured_allocation c = capture_allocation(nullptr);
-  const stream s;
+  captured_allocation const c = capture_allocation(nullptr);
+  stream const s;
   cudaGraphExec_t exec = nullptr;
   SUCCEEDS(cudaGraphInstantiate(&exec, c.graph, 0));
   SUCCEEDS(cudaGraphLaunch(exec, s));
@@ -87,8 +87,8 @@ TEST_CASE("memory that a graph leaves behind is freed by the program") {
 }
 
 TEST_CASE("a graph may free by itself before each launch") {
-  const captured_allocation c = capture_allocation(nullptr);
-  const stream s;
+  captured_allocation const c = capture_allocation(nullptr);
+  stream const s;
   cudaGraphExec_t exec = nullptr;
   SUCCEEDS(cudaGraphInstantiate(&exec, c.graph, cudaGraphInstantiateFlagAutoFreeOnLaunch));
   SUCCEEDS(cudaGraphLaunch(exec, s));
@@ -101,8 +101,8 @@ TEST_CASE("a graph may free by itself before each launch") {
 }
 
 TEST_CASE("a graph with memory nodes has one executable graph at a time") {
-  const device_memory<float> out(1024);
-  const captured_allocation c = capture_allocation(out.data());
+  device_memory<float> const out(1024);
+  captured_allocation const c = capture_allocation(out.data());
   cudaGraphExec_t exec = nullptr, second = nullptr;
   SUCCEEDS(cudaGraphInstantiate(&exec, c.graph, 0));
   CHECK(cudaGraphInstantiate(&second, c.graph, 0) != cudaSuccess);
@@ -115,7 +115,7 @@ TEST_CASE("a graph with memory nodes has one executable graph at a time") {
 }
 
 TEST_CASE("memory of a stream cannot be freed in a capture") {
-  const stream s;
+  stream const s;
   void* p = nullptr;
   SUCCEEDS(cudaMallocAsync(&p, 4096, s));
   SUCCEEDS(cudaStreamSynchronize(s));

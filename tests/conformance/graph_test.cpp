@@ -17,8 +17,8 @@ class graph {
     cudaGraphDestroy(handle_);
     cudaGetLastError();
   }
-  graph(const graph&) = delete;
-  graph& operator=(const graph&) = delete;
+  graph(graph const&) = delete;
+  graph& operator=(graph const&) = delete;
   operator cudaGraph_t() const { return handle_; }
 
  private:
@@ -37,7 +37,7 @@ cudaMemsetParams fill(void* to, unsigned value, std::size_t width) {
 }
 
 void run(cudaGraph_t g) {
-  const stream s;
+  stream const s;
   cudaGraphExec_t exec = nullptr;
   REQUIRE(cudaGraphInstantiate(&exec, g, 0) == cudaSuccess);
   REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
@@ -50,16 +50,16 @@ void CUDART_CB count(void* raw) { static_cast<std::atomic<int>*>(raw)->fetch_add
 }  // namespace
 
 TEST_CASE("a graph by hand runs in the order of its edges") {
-  const graph g;
-  const device_memory<unsigned> memory(256);
-  const pinned_memory<unsigned> host(256);
+  graph const g;
+  device_memory<unsigned> const memory(256);
+  pinned_memory<unsigned> const host(256);
   cudaGraphNode_t set = nullptr, copy = nullptr, call = nullptr;
   std::atomic<int> calls{0};
-  const cudaMemsetParams fives = fill(memory.data(), 5, 256);
+  cudaMemsetParams const fives = fill(memory.data(), 5, 256);
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &fives));
   SUCCEEDS(cudaGraphAddMemcpyNode1D(&copy, g, &set, 1, host.data(), memory.data(), memory.bytes(),
                                     cudaMemcpyDeviceToHost));
-  const cudaHostNodeParams host_call = {count, &calls};
+  cudaHostNodeParams const host_call = {count, &calls};
   SUCCEEDS(cudaGraphAddHostNode(&call, g, &copy, 1, &host_call));
   run(g);
   CHECK(calls.load() == 1);
@@ -67,7 +67,7 @@ TEST_CASE("a graph by hand runs in the order of its edges") {
 }
 
 TEST_CASE("a graph's structure can be read") {
-  const graph g;
+  graph const g;
   cudaGraphNode_t a = nullptr, b = nullptr, c = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddEmptyNode(&b, g, nullptr, 0));
@@ -98,7 +98,7 @@ TEST_CASE("a graph's structure can be read") {
 }
 
 TEST_CASE("wrong edges and nodes") {
-  const graph g, other;
+  graph const g, other;
   cudaGraphNode_t a = nullptr, b = nullptr, foreign = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddEmptyNode(&b, g, &a, 1));
@@ -112,7 +112,7 @@ TEST_CASE("wrong edges and nodes") {
 }
 
 TEST_CASE("a graph with a cycle cannot be instantiated") {
-  const graph g;
+  graph const g;
   cudaGraphNode_t a = nullptr, b = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddEmptyNode(&b, g, &a, 1));
@@ -125,11 +125,11 @@ TEST_CASE("a graph with a cycle cannot be instantiated") {
 }
 
 TEST_CASE("a clone is a graph of its own") {
-  const device_memory<unsigned> memory(16);
+  device_memory<unsigned> const memory(16);
   cudaGraph_t g = nullptr, twin = nullptr;
   SUCCEEDS(cudaGraphCreate(&g, 0));
   cudaGraphNode_t a = nullptr, b = nullptr, found = nullptr;
-  const cudaMemsetParams sevens = fill(memory.data(), 7, 16);
+  cudaMemsetParams const sevens = fill(memory.data(), 7, 16);
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddMemsetNode(&b, g, &a, 1, &sevens));
   SUCCEEDS(cudaGraphClone(&twin, g));
@@ -145,13 +145,13 @@ TEST_CASE("a clone is a graph of its own") {
 }
 
 TEST_CASE("a child graph runs inside its parent") {
-  const graph g;
-  const device_memory<unsigned> memory(16);
+  graph const g;
+  device_memory<unsigned> const memory(16);
   cudaGraph_t child = nullptr;
   SUCCEEDS(cudaGraphCreate(&child, 0));
   cudaGraphNode_t inside = nullptr, node = nullptr, after = nullptr;
-  const cudaMemsetParams threes = fill(memory.data(), 3, 16);
-  const cudaMemsetParams fours = fill(memory.data(), 4, 8);
+  cudaMemsetParams const threes = fill(memory.data(), 3, 16);
+  cudaMemsetParams const fours = fill(memory.data(), 4, 8);
   SUCCEEDS(cudaGraphAddMemsetNode(&inside, child, nullptr, 0, &threes));
   SUCCEEDS(cudaGraphAddChildGraphNode(&node, g, nullptr, 0, child));
   SUCCEEDS(cudaGraphAddMemsetNode(&after, g, &node, 1, &fours));
@@ -160,22 +160,22 @@ TEST_CASE("a child graph runs inside its parent") {
   SUCCEEDS(cudaGraphChildGraphNodeGetGraph(node, &held));
   CHECK(held != nullptr);
   run(g);
-  const std::vector<unsigned> values = memory.fetch();
+  std::vector<unsigned> const values = memory.fetch();
   CHECK(values[0] == 4);
   CHECK(values[15] == 3);
 }
 
 TEST_CASE("parameters of nodes come back") {
-  const graph g;
-  const device_memory<unsigned> memory(16);
-  const pinned_memory<unsigned> host(16);
+  graph const g;
+  device_memory<unsigned> const memory(16);
+  pinned_memory<unsigned> const host(16);
   cudaGraphNode_t set = nullptr, copy = nullptr, call = nullptr;
-  const cudaMemsetParams nines = fill(memory.data(), 9, 16);
+  cudaMemsetParams const nines = fill(memory.data(), 9, 16);
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &nines));
   SUCCEEDS(cudaGraphAddMemcpyNode1D(&copy, g, nullptr, 0, memory.data(), host.data(), 64,
                                     cudaMemcpyHostToDevice));
   std::atomic<int> calls{0};
-  const cudaHostNodeParams host_call = {count, &calls};
+  cudaHostNodeParams const host_call = {count, &calls};
   SUCCEEDS(cudaGraphAddHostNode(&call, g, nullptr, 0, &host_call));
   cudaMemsetParams set_back = {};
   SUCCEEDS(cudaGraphMemsetNodeGetParams(set, &set_back));
@@ -193,8 +193,8 @@ TEST_CASE("parameters of nodes come back") {
 }
 
 TEST_CASE("a kernel node tells its function") {
-  const stream s;
-  const device_memory<float> y(16), z(16);
+  stream const s;
+  device_memory<float> const y(16), z(16);
   SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
   launch(s, 16, fill_with{y.data(), 1.0F});
   launch(s, 16, fill_with{z.data(), 2.0F});
@@ -214,8 +214,8 @@ TEST_CASE("a kernel node tells its function") {
 }
 
 TEST_CASE("launches of one executable graph do not overlap") {
-  const stream a, b;
-  const device_memory<float> y(1 << 14);
+  stream const a, b;
+  device_memory<float> const y(1 << 14);
   launch(a, 1 << 14, fill_with{y.data(), 0.0F});
   SUCCEEDS(cudaStreamSynchronize(a));
   SUCCEEDS(cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal));
@@ -237,12 +237,12 @@ TEST_CASE("launches of one executable graph do not overlap") {
 
 TEST_CASE("an executable graph may be destroyed while it runs") {
   gate closed;
-  const stream s;
-  const device_memory<unsigned> memory(16);
+  stream const s;
+  device_memory<unsigned> const memory(16);
   cudaGraph_t g = nullptr;
   cudaGraphExec_t exec = nullptr;
   cudaGraphNode_t set = nullptr;
-  const cudaMemsetParams sixes = fill(memory.data(), 6, 16);
+  cudaMemsetParams const sixes = fill(memory.data(), 6, 16);
   SUCCEEDS(cudaGraphCreate(&g, 0));
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &sixes));
   SUCCEEDS(cudaGraphInstantiate(&exec, g, 0));
@@ -256,11 +256,11 @@ TEST_CASE("an executable graph may be destroyed while it runs") {
 }
 
 TEST_CASE("a graph can be printed") {
-  const graph g;
+  graph const g;
   cudaGraphNode_t a = nullptr, b = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddEmptyNode(&b, g, &a, 1));
-  const std::string path = "conformance_graph.dot";
+  std::string const path = "conformance_graph.dot";
   SUCCEEDS(cudaGraphDebugDotPrint(g, path.c_str(), 0));
   std::FILE* file = std::fopen(path.c_str(), "r");
   REQUIRE(file != nullptr);
@@ -272,9 +272,9 @@ TEST_CASE("a graph can be printed") {
 }
 
 TEST_CASE("single nodes of an executable graph can be changed") {
-  const graph g;
-  const stream s;
-  const device_memory<unsigned> memory(16);
+  graph const g;
+  stream const s;
+  device_memory<unsigned> const memory(16);
   cudaGraphNode_t set = nullptr;
   cudaMemsetParams p = fill(memory.data(), 1, 16);
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &p));

@@ -10,8 +10,8 @@ namespace {
 
 // Captures what `record` puts into a stream.
 template <class Record>
-cudaGraph_t captured(const Record& record) {
-  const stream s;
+cudaGraph_t captured(Record const& record) {
+  stream const s;
   REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   record(static_cast<cudaStream_t>(s));
   cudaGraph_t graph = nullptr;
@@ -29,12 +29,12 @@ class exec {
     cudaGraphExecDestroy(handle_);
     cudaGetLastError();
   }
-  exec(const exec&) = delete;
-  exec& operator=(const exec&) = delete;
+  exec(exec const&) = delete;
+  exec& operator=(exec const&) = delete;
   operator cudaGraphExec_t() const { return handle_; }
 
   void run() const {
-    const stream s;
+    stream const s;
     REQUIRE(cudaGraphLaunch(handle_, s) == cudaSuccess);
     REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
   }
@@ -44,7 +44,7 @@ class exec {
 };
 
 // Tries an update and gives the graph back.
-cudaGraphExecUpdateResultInfo update(const exec& target, cudaGraph_t graph, cudaError_t expected) {
+cudaGraphExecUpdateResultInfo update(exec const& target, cudaGraph_t graph, cudaError_t expected) {
   cudaGraphExecUpdateResultInfo info = {};
   ANSWERS(cudaGraphExecUpdate(target, graph, &info), expected);
   REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
@@ -54,14 +54,14 @@ cudaGraphExecUpdateResultInfo update(const exec& target, cudaGraph_t graph, cuda
 }  // namespace
 
 TEST_CASE("new parameters are taken over") {
-  const device_memory<float> x(256), y(256);
-  const exec e(captured([&](cudaStream_t s) {
+  device_memory<float> const x(256), y(256);
+  exec const e(captured([&](cudaStream_t s) {
     launch(s, 256, fill_with{x.data(), 1.0F});
     REQUIRE(cudaMemcpyAsync(y.data(), x.data(), 512, cudaMemcpyDeviceToDevice, s) == cudaSuccess);
   }));
   e.run();
   CHECK(x.fetch()[200] == 1.0F);
-  const auto info = update(e, captured([&](cudaStream_t s) {
+  auto const info = update(e, captured([&](cudaStream_t s) {
                              launch(s, 256, fill_with{x.data(), 5.0F});
                              REQUIRE(cudaMemcpyAsync(y.data(), x.data(), 1024,
                                                      cudaMemcpyDeviceToDevice, s) == cudaSuccess);
@@ -73,8 +73,8 @@ TEST_CASE("new parameters are taken over") {
 }
 
 TEST_CASE("a kernel may become another kernel") {
-  const device_memory<float> x(256), y(256);
-  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  device_memory<float> const x(256), y(256);
+  exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   e.run();
   launch(cudaStreamPerThread, 256, fill_with{y.data(), 2.0F});
   SUCCEEDS(cudaStreamSynchronize(cudaStreamPerThread));
@@ -87,9 +87,9 @@ TEST_CASE("a kernel may become another kernel") {
 }
 
 TEST_CASE("a different number of nodes is refused") {
-  const device_memory<float> x(256);
-  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
-  const auto info = update(e, captured([&](cudaStream_t s) {
+  device_memory<float> const x(256);
+  exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  auto const info = update(e, captured([&](cudaStream_t s) {
                              launch(s, 256, fill_with{x.data(), 2.0F});
                              launch(s, 256, fill_with{x.data(), 3.0F});
                            }),
@@ -101,8 +101,8 @@ TEST_CASE("a different number of nodes is refused") {
 }
 
 TEST_CASE("different edges are refused") {
-  const device_memory<float> x(256);
-  const auto make = [&](bool chained) {
+  device_memory<float> const x(256);
+  auto const make = [&](bool chained) {
     cudaGraph_t graph = nullptr;
     REQUIRE(cudaGraphCreate(&graph, 0) == cudaSuccess);
     cudaMemsetParams p = {};
@@ -117,32 +117,32 @@ TEST_CASE("different edges are refused") {
             cudaSuccess);
     return graph;
   };
-  const exec e(make(true));
-  const auto info = update(e, make(false), cudaErrorGraphExecUpdateFailure);
+  exec const e(make(true));
+  auto const info = update(e, make(false), cudaErrorGraphExecUpdateFailure);
   CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
   update(e, make(true), cudaSuccess);
 }
 
 TEST_CASE("a node of another type is refused") {
-  const device_memory<float> x(256);
-  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  device_memory<float> const x(256);
+  exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   cudaGraph_t graph = captured(
       [&](cudaStream_t s) { REQUIRE(cudaMemsetAsync(x.data(), 0, 16, s) == cudaSuccess); });
   cudaGraphNode_t node = nullptr;
   std::size_t count = 1;
   REQUIRE(cudaGraphGetNodes(graph, &node, &count) == cudaSuccess);
-  const auto info = update(e, graph, cudaErrorGraphExecUpdateFailure);
+  auto const info = update(e, graph, cudaErrorGraphExecUpdateFailure);
   CHECK(info.result == cudaGraphExecUpdateErrorNodeTypeChanged);
   CHECK(info.errorNode == node);
 }
 
 TEST_CASE("a copy in another direction is refused") {
-  const device_memory<float> x(256);
-  const pinned_memory<float> host(256);
-  const exec e(captured([&](cudaStream_t s) {
+  device_memory<float> const x(256);
+  pinned_memory<float> const host(256);
+  exec const e(captured([&](cudaStream_t s) {
     REQUIRE(cudaMemcpyAsync(x.data(), host.data(), 64, cudaMemcpyHostToDevice, s) == cudaSuccess);
   }));
-  const auto info = update(e, captured([&](cudaStream_t s) {
+  auto const info = update(e, captured([&](cudaStream_t s) {
                              REQUIRE(cudaMemcpyAsync(host.data(), x.data(), 64,
                                                      cudaMemcpyDeviceToHost, s) == cudaSuccess);
                            }),
@@ -152,9 +152,9 @@ TEST_CASE("a copy in another direction is refused") {
 
 TEST_CASE("an update does not reach launches that are queued") {
   gate closed;
-  const stream s;
-  const device_memory<float> x(256);
-  const exec e(captured([&](cudaStream_t t) { launch(t, 256, fill_with{x.data(), 1.0F}); }));
+  stream const s;
+  device_memory<float> const x(256);
+  exec const e(captured([&](cudaStream_t t) { launch(t, 256, fill_with{x.data(), 1.0F}); }));
   SUCCEEDS(closed.block(s));
   SUCCEEDS(cudaGraphLaunch(e, s));
   update(e, captured([&](cudaStream_t t) {
@@ -169,8 +169,8 @@ TEST_CASE("an update does not reach launches that are queued") {
 }
 
 TEST_CASE("no place for the answer") {
-  const device_memory<float> x(256);
-  const exec e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
+  device_memory<float> const x(256);
+  exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   cudaGraphExecUpdateResultInfo info = {};
   ANSWERS(cudaGraphExecUpdate(e, nullptr, &info), cudaErrorInvalidValue);
 }

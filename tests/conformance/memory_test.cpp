@@ -84,7 +84,7 @@ TEST_CASE("host memory is registered once") {
 TEST_CASE("attributes of pointers of every kind") {
   cudaPointerAttributes attributes = {};
   SECTION("device memory, also inside") {
-    const device_memory<char> memory(4096);
+    device_memory<char> const memory(4096);
     SUCCEEDS(cudaPointerGetAttributes(&attributes, memory.data() + 100));
     CHECK(attributes.type == cudaMemoryTypeDevice);
     CHECK(attributes.device == 0);
@@ -92,7 +92,7 @@ TEST_CASE("attributes of pointers of every kind") {
     CHECK(attributes.hostPointer == nullptr);
   }
   SECTION("pinned memory") {
-    const pinned_memory<char> memory(4096);
+    pinned_memory<char> const memory(4096);
     SUCCEEDS(cudaPointerGetAttributes(&attributes, memory.data() + 100));
     CHECK(attributes.type == cudaMemoryTypeHost);
     CHECK(attributes.devicePointer == memory.data() + 100);
@@ -118,7 +118,7 @@ TEST_CASE("managed memory is for both sides") {
   SUCCEEDS(
       cudaMallocManaged(reinterpret_cast<void**>(&p), 64 * sizeof(float), cudaMemAttachGlobal));
   for (int i = 0; i < 64; ++i) p[i] = 1.0F;
-  const stream s;
+  stream const s;
   launch(s, 64, scale_and_add{p, 2.0F});
   SUCCEEDS(cudaStreamSynchronize(s));
   CHECK(p[10] == 12.0F);

@@ -21,8 +21,8 @@ class pool {
     cudaMemPoolDestroy(handle_);
     cudaGetLastError();
   }
-  pool(const pool&) = delete;
-  pool& operator=(const pool&) = delete;
+  pool(pool const&) = delete;
+  pool& operator=(pool const&) = delete;
   operator cudaMemPool_t() const { return handle_; }
 
   std::uint64_t attribute(cudaMemPoolAttr which) const {
@@ -40,7 +40,7 @@ constexpr std::size_t megabyte = std::size_t{1} << 20;
 }  // namespace
 
 TEST_CASE("memory is allocated and freed in a stream") {
-  const stream s;
+  stream const s;
   float* p = nullptr;
   SUCCEEDS(cudaMallocAsync(reinterpret_cast<void**>(&p), 1024 * sizeof(float), s));
   CHECK(reinterpret_cast<std::uintptr_t>(p) % 256 == 0);
@@ -57,7 +57,7 @@ TEST_CASE("memory is allocated and freed in a stream") {
 }
 
 TEST_CASE("both frees take stream-ordered memory") {
-  const stream s;
+  stream const s;
   void* p = nullptr;
   SUCCEEDS(cudaMallocAsync(&p, megabyte, s));
   SUCCEEDS(cudaStreamSynchronize(s));
@@ -71,10 +71,10 @@ TEST_CASE("both frees take stream-ordered memory") {
 
 TEST_CASE("a stream's frees serve its own allocations without waiting") {
   gate closed;
-  const stream s;
+  stream const s;
   std::size_t free_bytes = 0, total = 0;
   REQUIRE(cudaMemGetInfo(&free_bytes, &total) == cudaSuccess);
-  const std::size_t most = free_bytes / 10 * 8 / megabyte * megabyte;
+  std::size_t const most = free_bytes / 10 * 8 / megabyte * megabyte;
   void *a = nullptr, *b = nullptr;
   SUCCEEDS(closed.block(s));
   SUCCEEDS(cudaMallocAsync(&a, most, s));
@@ -86,8 +86,8 @@ TEST_CASE("a stream's frees serve its own allocations without waiting") {
 }
 
 TEST_CASE("pools count what they hold") {
-  const stream s;
-  const pool mine;
+  stream const s;
+  pool const mine;
   std::uint64_t keep_all = ~std::uint64_t{0};
   SUCCEEDS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrReleaseThreshold, &keep_all));
   CHECK(mine.attribute(cudaMemPoolAttrReleaseThreshold) == keep_all);
@@ -112,8 +112,8 @@ TEST_CASE("pools count what they hold") {
 }
 
 TEST_CASE("without a threshold a synchronisation gives memory back") {
-  const stream s;
-  const pool mine;
+  stream const s;
+  pool const mine;
   void* p = nullptr;
   SUCCEEDS(cudaMallocFromPoolAsync(&p, 64 * megabyte, mine, s));
   SUCCEEDS(cudaFreeAsync(p, s));
@@ -127,7 +127,7 @@ TEST_CASE("the default and the current pool of a device") {
   SUCCEEDS(cudaDeviceGetMemPool(&current, 0));
   CHECK(first == current);
   {
-    const pool mine;
+    pool const mine;
     SUCCEEDS(cudaDeviceSetMemPool(0, mine));
     SUCCEEDS(cudaDeviceGetMemPool(&current, 0));
     CHECK(current == mine);

@@ -80,10 +80,10 @@ TEST_CASE("a sticky error stays", "[.sticky]") {
 
 TEST_CASE("a dead kernel poisons its process") {
   char path[4096] = {};
-  const auto length = readlink("/proc/self/exe", path, sizeof path - 1);
+  auto const length = readlink("/proc/self/exe", path, sizeof path - 1);
   REQUIRE(length > 0);
-  const std::string command = "\"" + std::string(path) + "\" \"[.sticky]\" 1>&2";
-  const int status = std::system(command.c_str());
+  std::string const command = "\"" + std::string(path) + "\" \"[.sticky]\" 1>&2";
+  int const status = std::system(command.c_str());
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 }

@@ -19,7 +19,7 @@ struct mark {
 };
 
 void CUDART_CB set_mark(void* raw) {
-  const mark& m = *static_cast<mark*>(raw);
+  mark const& m = *static_cast<mark*>(raw);
   m.where->order[m.where->next.fetch_add(1)] = m.id;
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("streams have the flags and priorities they were made with") {
 }
 
 TEST_CASE("streams have ids of their own") {
-  const stream a, b;
+  stream const a, b;
   unsigned long long id_a = 0, id_b = 0, legacy = 0, legacy_again = 0, mine = 0, others = 0;
   SUCCEEDS(cudaStreamGetId(a, &id_a));
   SUCCEEDS(cudaStreamGetId(b, &id_b));
@@ -67,7 +67,7 @@ TEST_CASE("streams have ids of their own") {
 
 TEST_CASE("a stream runs its work in order, and says when it is done") {
   gate closed;
-  const stream s;
+  stream const s;
   trace t;
   mark first{&t, 1}, second{&t, 2}, third{&t, 3};
   SUCCEEDS(closed.block(s));
@@ -97,8 +97,8 @@ TEST_CASE("work of a destroyed stream is still done") {
 
 TEST_CASE("the legacy stream waits for blocking streams and they for it") {
   gate closed;
-  const stream blocking(cudaStreamDefault);
-  const device_memory<int> memory(16);
+  stream const blocking(cudaStreamDefault);
+  device_memory<int> const memory(16);
   SECTION("legacy after blocking") {
     SUCCEEDS(closed.block(blocking));
     SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy));
@@ -117,8 +117,8 @@ TEST_CASE("the legacy stream waits for blocking streams and they for it") {
 
 TEST_CASE("non-blocking streams and the legacy stream do not wait for each other") {
   gate closed;
-  const stream free_stream;
-  const device_memory<int> memory(16);
+  stream const free_stream;
+  device_memory<int> const memory(16);
   SECTION("legacy past non-blocking") {
     SUCCEEDS(closed.block(free_stream));
     SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy));
@@ -137,7 +137,7 @@ TEST_CASE("non-blocking streams and the legacy stream do not wait for each other
 
 TEST_CASE("the per-thread stream waits with the legacy stream") {
   gate closed;
-  const device_memory<int> memory(16);
+  device_memory<int> const memory(16);
   SUCCEEDS(closed.block(cudaStreamLegacy));
   SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamPerThread));
   ANSWERS(cudaStreamQuery(cudaStreamPerThread), cudaErrorNotReady);
@@ -158,7 +158,7 @@ TEST_CASE("what a null stream means depends on how the file is compiled") {
 }
 
 TEST_CASE("a host function may not call the runtime") {
-  const stream s;
+  stream const s;
   std::atomic<int> code{-1};
   SUCCEEDS(cudaLaunchHostFunc(
       s,
@@ -173,7 +173,7 @@ TEST_CASE("a host function may not call the runtime") {
 }
 
 TEST_CASE("a stream callback is told how the stream fares") {
-  const stream s;
+  stream const s;
   std::atomic<int> code{-1};
   SUCCEEDS(cudaStreamAddCallback(
       s,

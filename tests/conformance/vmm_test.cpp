@@ -11,7 +11,7 @@ using namespace conformance;
 namespace {
 
 template <class Function>
-Function* entry(const char* name) {
+Function* entry(char const* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
   REQUIRE(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &status) ==
@@ -63,7 +63,7 @@ TEST_CASE("driver functions are found by name") {
   CHECK(function == nullptr);
   CHECK(status == cudaDriverEntryPointSymbolNotFound);
   auto* const name_of = entry<decltype(::cuGetErrorName)>("cuGetErrorName");
-  const char* name = nullptr;
+  char const* name = nullptr;
   CHECK(name_of(CUDA_ERROR_OUT_OF_MEMORY, &name) == CUDA_SUCCESS);
   CHECK(std::string(name) == "CUDA_ERROR_OUT_OF_MEMORY");
   auto* const current = entry<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent");
@@ -74,9 +74,9 @@ TEST_CASE("driver functions are found by name") {
 
 TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its contents") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
-  const driver d;
-  const CUmemAllocationProp properties = on_device_0();
-  const CUmemAccessDesc access = read_write();
+  driver const d;
+  CUmemAllocationProp const properties = on_device_0();
+  CUmemAccessDesc const access = read_write();
   std::size_t step = 0;
   REQUIRE(d.granularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
   REQUIRE(step > 0);
@@ -91,9 +91,9 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
   REQUIRE(d.set_access(base, 2 * step, &access, 1) == CUDA_SUCCESS);
 
   // One piece of memory over both handles.
-  const stream s;
+  stream const s;
   float* const data = static_cast<float*>(as_pointer(base));
-  const std::size_t floats = 2 * step / sizeof(float);
+  std::size_t const floats = 2 * step / sizeof(float);
   launch(s, floats, write_index{data});
   SUCCEEDS(cudaMemsetAsync(data, 0, 4, s));
   std::vector<float> host(floats);
@@ -123,7 +123,7 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
 
 TEST_CASE("wrong uses of virtual memory") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
-  const driver d;
+  driver const d;
   CUmemAllocationProp properties = on_device_0();
   std::size_t step = 0;
   REQUIRE(d.granularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
@@ -145,8 +145,8 @@ TEST_CASE("wrong uses of virtual memory") {
 
 TEST_CASE("virtual memory counts against the device") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
-  const driver d;
-  const CUmemAllocationProp properties = on_device_0();
+  driver const d;
+  CUmemAllocationProp const properties = on_device_0();
   std::size_t before = 0, during = 0, after = 0, total = 0;
   constexpr std::size_t bytes = std::size_t{64} << 20;
   REQUIRE(cudaMemGetInfo(&before, &total) == cudaSuccess);

@@ -148,7 +148,7 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
     }
   }
   // An error that stays, as an illegal access leaves it. Nothing can be given back after it.
-  for (auto const& [function, call] : {std::pair<const char*, std::uint64_t>{"cudaLaunchKernel", 1},
+  for (auto const& [function, call] : {std::pair<char const*, std::uint64_t>{"cudaLaunchKernel", 1},
                                        {"cudaLaunchKernel", 300},
                                        {"cudaGraphLaunch", 1},
                                        {"cudaStreamSynchronize", 1},

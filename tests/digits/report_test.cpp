@@ -53,7 +53,7 @@ std::size_t count_of(std::string const& text, std::string const& part) {
 TEST_CASE("the report is one well-formed page that needs nothing else") {
   std::string const page = digits::report_html(some_run());
   CHECK(test_support::malformed(page) == "");
-  for (const char* const outside :
+  for (char const* const outside :
        {"http", "src=", "href=", "url(", "@import", "<script", "<link"}) {
     INFO(outside);
     CHECK(page.find(outside) == std::string::npos);

@@ -24,7 +24,7 @@ namespace test_support {
 class scratch_directory {
  public:
   scratch_directory() {
-    const char* const base = std::getenv("TMPDIR");
+    char const* const base = std::getenv("TMPDIR");
     path_ = std::string{base != nullptr && *base != '\0' ? base : "/tmp"} + "/warpwright-XXXXXX";
     if (mkdtemp(path_.data()) == nullptr)
       throw std::runtime_error{"no scratch directory: " + path_};

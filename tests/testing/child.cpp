@@ -41,7 +41,7 @@ void CUDART_CB stay(void*) {
   for (;;) pause();
 }
 void CUDART_CB leave(void*) { std::exit(5); }
-void CUDART_CB touch(void* p) { *static_cast<volatile int*>(p) = 1; }
+void CUDART_CB touch(void* p) { *static_cast<int volatile*>(p) = 1; }
 
 std::uint32_t* device_array(std::size_t size) {
   void* p = nullptr;
@@ -147,7 +147,7 @@ int streams_left() {
 }
 
 struct frees_at_the_end {
-  const char* name;
+  char const* name;
   void* memory = nullptr;
   cudaStream_t stream = nullptr;
   ~frees_at_the_end() {
@@ -258,11 +258,11 @@ int read_device_memory() {
   std::uint32_t* const p = device_array(100);
   NEED(cudaMemset(p, 0, 400) == cudaSuccess);
   NEED(cudaDeviceSynchronize() == cudaSuccess);
-  return static_cast<int>(*static_cast<volatile std::uint32_t*>(p));
+  return static_cast<int>(*static_cast<std::uint32_t volatile*>(p));
 }
 
 int write_device_memory() {
-  *static_cast<volatile std::uint32_t*>(device_array(100)) = 1;
+  *static_cast<std::uint32_t volatile*>(device_array(100)) = 1;
   return 0;
 }
 
@@ -270,7 +270,7 @@ int read_pool_memory() {
   void* p = nullptr;
   NEED(cudaMallocAsync(&p, 400, cudaStreamLegacy) == cudaSuccess);
   NEED(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
-  return *static_cast<volatile int*>(p) == 1;
+  return *static_cast<int volatile*>(p) == 1;
 }
 
 int touch_in_host_function() {
@@ -329,7 +329,7 @@ int permitted() {
 }
 
 struct situation {
-  const char* name;
+  char const* name;
   int (*run)();
 };
 

@@ -9,12 +9,12 @@ namespace {
 using test_support::outcome;
 using test_support::run_child;
 
-constexpr const char* leaks = "WARPWRIGHT_HOST_LEAKS=1";
+constexpr char const* leaks = "WARPWRIGHT_HOST_LEAKS=1";
 
 }  // namespace
 
 TEST_CASE("a program that gives everything back ends as it is") {
-  for (const char* situation : {"clean", "free_at_the_end"}) {
+  for (char const* situation : {"clean", "free_at_the_end"}) {
     outcome const end = run_child(situation, {leaks});
     INFO(situation << ": " << end.text());
     CHECK(end.exit_code == 0);
@@ -33,7 +33,7 @@ TEST_CASE("a program that leaks ends with status 23 and a list") {
 }
 
 TEST_CASE("leaks are nobody's business unless asked for") {
-  for (const char* variable : {"WARPWRIGHT_HOST_LEAKS=0", "WARPWRIGHT_HOST_LEAKS="}) {
+  for (char const* variable : {"WARPWRIGHT_HOST_LEAKS=0", "WARPWRIGHT_HOST_LEAKS="}) {
     outcome const end = run_child("leak", {variable});
     INFO(variable << ": " << end.text());
     CHECK(end.exit_code == 0);

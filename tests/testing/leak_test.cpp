@@ -22,7 +22,7 @@ void one_leak(std::string const& what) {
 }
 
 template <class Function>
-Function* driver_function(const char* name) {
+Function* driver_function(char const* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
   REQUIRE(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &status) ==

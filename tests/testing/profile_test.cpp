@@ -22,7 +22,7 @@ using ww::testing::reset_host_runtime;
 
 // The data sheets' numbers, as they print them.
 struct published {
-  const char* name;
+  char const* name;
   int major, minor, multiprocessors, memory_gib, bus_bits, l2_mib, boost_mhz;
   double bandwidth_gb_s;
   int threads, blocks, shared_kib;

@@ -45,7 +45,7 @@ struct write {
 
 struct add {
   int* to;
-  const int* from;
+  int const* from;
   void operator()(std::uint64_t i) const { to[i] += from[i]; }
 };
 
@@ -72,8 +72,8 @@ struct setting {
     cudaEventDestroy(event);
     for (cudaStream_t s : {a, b, blocking}) cudaStreamDestroy(s);
   }
-  setting(const setting&) = delete;
-  setting& operator=(const setting&) = delete;
+  setting(setting const&) = delete;
+  setting& operator=(setting const&) = delete;
 };
 
 void fill(cudaStream_t s, int* x, int value) {
@@ -84,12 +84,12 @@ void fill(cudaStream_t s, int* x, int value) {
 void let_it_happen() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
 
 // Ends with TSan's own status after a report.
-int run_hidden(const std::string& tag) {
+int run_hidden(std::string const& tag) {
   char path[4096] = {};
   REQUIRE(readlink("/proc/self/exe", path, sizeof path - 1) > 0);
-  const std::string command = "TSAN_OPTIONS=exitcode=66:halt_on_error=0 \"" + std::string(path) +
+  std::string const command = "TSAN_OPTIONS=exitcode=66:halt_on_error=0 \"" + std::string(path) +
                               "\" \"[." + tag + "]\" >/dev/null 2>&1";
-  const int status = std::system(command.c_str());
+  int const status = std::system(command.c_str());
   REQUIRE(WIFEXITED(status));
   return WEXITSTATUS(status);
 }
@@ -99,14 +99,14 @@ int run_hidden(const std::string& tag) {
 // ---- what is wrong
 
 TEST_CASE("two streams write one array", "[.two-writers]") {
-  const setting s;
+  setting const s;
   fill(s.a, s.x, 1);
   let_it_happen();
   fill(s.b, s.x, 2);
 }
 
 TEST_CASE("a stream reads what another is writing", "[.no-event]") {
-  const setting s;
+  setting const s;
   fill(s.a, s.x, 1);
   fill(s.b, s.y, 1);
   let_it_happen();
@@ -114,7 +114,7 @@ TEST_CASE("a stream reads what another is writing", "[.no-event]") {
 }
 
 TEST_CASE("the event is recorded before the work", "[.early-event]") {
-  const setting s;
+  setting const s;
   NEED(cudaEventRecord(s.event, s.a));
   fill(s.a, s.x, 1);
   let_it_happen();
@@ -123,7 +123,7 @@ TEST_CASE("the event is recorded before the work", "[.early-event]") {
 }
 
 TEST_CASE("the host reads a result without waiting", "[.early-read]") {
-  const setting s;
+  setting const s;
   fill(s.a, s.x, 1);
   NEED(cudaMemcpyAsync(s.pinned, s.x, bytes, cudaMemcpyDeviceToHost, s.a));
   let_it_happen();
@@ -131,7 +131,7 @@ TEST_CASE("the host reads a result without waiting", "[.early-read]") {
 }
 
 TEST_CASE("the host reuses a pinned source without waiting", "[.early-reuse]") {
-  const setting s;
+  setting const s;
   s.pinned[0] = 1;
   NEED(cudaMemcpyAsync(s.x, s.pinned, bytes, cudaMemcpyHostToDevice, s.a));
   let_it_happen();
@@ -139,14 +139,14 @@ TEST_CASE("the host reuses a pinned source without waiting", "[.early-reuse]") {
 }
 
 TEST_CASE("the legacy stream and a non-blocking one", "[.legacy-non-blocking]") {
-  const setting s;
+  setting const s;
   fill(s.a, s.x, 1);
   let_it_happen();
   fill(cudaStreamLegacy, s.x, 2);
 }
 
 TEST_CASE("another stream is synchronised", "[.wrong-stream]") {
-  const setting s;
+  setting const s;
   fill(s.a, s.x, 1);
   fill(s.b, s.y, 1);
   NEED(cudaMemcpyAsync(s.pinned, s.x, bytes, cudaMemcpyDeviceToHost, s.a));
@@ -156,7 +156,7 @@ TEST_CASE("another stream is synchronised", "[.wrong-stream]") {
 }
 
 TEST_CASE("a graph and a stream write one array", "[.graph-and-stream]") {
-  const setting s;
+  setting const s;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   NEED(cudaStreamBeginCapture(s.a, cudaStreamCaptureModeThreadLocal));
@@ -174,7 +174,7 @@ TEST_CASE("a graph and a stream write one array", "[.graph-and-stream]") {
 // ---- what is right
 
 TEST_CASE("every order that CUDA promises", "[.ordered]") {
-  const setting s;
+  setting const s;
   // One stream.
   fill(s.a, s.x, 1);
   fill(s.a, s.x, 2);
@@ -211,18 +211,18 @@ TEST_CASE("every order that CUDA promises", "[.ordered]") {
 }
 
 TEST_CASE("memory that changes hands", "[.reused]") {
-  const setting s;
+  setting const s;
   int* p = nullptr;
   // From stream to stream through the pool.
   for (int round = 0; round < 20; ++round) {
-    const cudaStream_t stream = round % 2 == 0 ? s.a : s.b;
+    cudaStream_t const stream = round % 2 == 0 ? s.a : s.b;
     NEED(cudaMallocAsync(reinterpret_cast<void**>(&p), bytes, stream));
     fill(stream, p, round);
     NEED(cudaFreeAsync(p, stream));
   }
   // From stream to stream through cudaFree.
   for (int round = 0; round < 20; ++round) {
-    const cudaStream_t stream = round % 2 == 0 ? s.a : s.b;
+    cudaStream_t const stream = round % 2 == 0 ? s.a : s.b;
     NEED(cudaMalloc(reinterpret_cast<void**>(&p), bytes));
     fill(stream, p, round);
     NEED(cudaFree(p));
@@ -230,7 +230,7 @@ TEST_CASE("memory that changes hands", "[.reused]") {
 }
 
 TEST_CASE("launches of one graph from two streams", "[.one-graph]") {
-  const setting s;
+  setting const s;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   NEED(cudaStreamBeginCapture(s.a, cudaStreamCaptureModeThreadLocal));
@@ -244,7 +244,7 @@ TEST_CASE("launches of one graph from two streams", "[.one-graph]") {
 }
 
 TEST_CASE("host functions follow their stream", "[.host-functions]") {
-  const setting s;
+  setting const s;
   int seen = 0;  // no atomic: the stream orders it
   for (int i = 0; i < 10; ++i) {
     NEED(cudaLaunchHostFunc(
@@ -260,7 +260,7 @@ TEST_CASE("host functions follow their stream", "[.host-functions]") {
 
 TEST_CASE("a missing synchronisation is reported") {
 #if WARPWRIGHT_TEST_TSAN
-  for (const char* tag : {"two-writers", "no-event", "early-event", "early-read", "early-reuse",
+  for (char const* tag : {"two-writers", "no-event", "early-event", "early-read", "early-reuse",
                           "legacy-non-blocking", "wrong-stream", "graph-and-stream"}) {
     INFO(tag);
     CHECK(run_hidden(tag) == 66);
@@ -271,7 +271,7 @@ TEST_CASE("a missing synchronisation is reported") {
 }
 
 TEST_CASE("what CUDA orders is not reported") {
-  for (const char* tag : {"ordered", "reused", "one-graph", "host-functions"}) {
+  for (char const* tag : {"ordered", "reused", "one-graph", "host-functions"}) {
     INFO(tag);
     CHECK(run_hidden(tag) == 0);
   }

@@ -230,7 +230,7 @@ TEST_CASE("what does not fit is an answer with a reason", "[tune][occupancy]") {
   struct {
     ww::kernel_resources k;
     ww::launch_problem problem;
-    const char* text;
+    char const* text;
   } const cases[] = {
       {ww::kernel_resources{}.threads(1025), ww::launch_problem::threads_over_limit,
        "1025 threads a block, the limit is 1024"},

@@ -18,18 +18,18 @@ WARPWRIGHT_BEGIN
 class source_location {
  public:
   /// The place of the call that evaluates it as a default argument.
-  static constexpr source_location current(const char* file = __builtin_FILE(),
+  static constexpr source_location current(char const* file = __builtin_FILE(),
                                            int line = __builtin_LINE()) noexcept {
     return source_location{file, line};
   }
   /// @return the file's name as the compiler was given it
-  [[nodiscard]] constexpr const char* file() const noexcept { return file_; }
+  [[nodiscard]] constexpr char const* file() const noexcept { return file_; }
   /// @return the line, from 1
   [[nodiscard]] constexpr int line() const noexcept { return line_; }
 
  private:
-  constexpr source_location(const char* file, int line) noexcept : file_{file}, line_{line} {}
-  const char* file_;
+  constexpr source_location(char const* file, int line) noexcept : file_{file}, line_{line} {}
+  char const* file_;
   int line_;
 };
 
@@ -41,8 +41,8 @@ class cuda_error : public std::runtime_error {
   /// @param where   the caller's place
   /// @param sticky  whether every later call in this process fails the same way
   /// @param advice  what to do about it, added to the text; null for nothing
-  cuda_error(cudaError_t code, const char* api, source_location where, bool sticky,
-             const char* advice = nullptr)
+  cuda_error(cudaError_t code, char const* api, source_location where, bool sticky,
+             char const* advice = nullptr)
       : std::runtime_error{message(code, api, where, sticky, advice).c_str()},
         code_{code},
         api_{api},
@@ -52,17 +52,17 @@ class cuda_error : public std::runtime_error {
   /// @return the CUDA error code
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
   /// @return the code's name, as "cudaErrorInvalidValue"
-  [[nodiscard]] const char* name() const noexcept { return cudaGetErrorName(code_); }
+  [[nodiscard]] char const* name() const noexcept { return cudaGetErrorName(code_); }
   /// @return the name of the call that answered it
-  [[nodiscard]] const char* api() const noexcept { return api_; }
+  [[nodiscard]] char const* api() const noexcept { return api_; }
   /// @return the place in the caller's source
   [[nodiscard]] source_location where() const noexcept { return where_; }
   /// @return true when the context is lost: only a new process can use the device again
   [[nodiscard]] bool sticky() const noexcept { return sticky_; }
 
  private:
-  static detail::text message(cudaError_t code, const char* api, source_location where, bool sticky,
-                              const char* advice) noexcept {
+  static detail::text message(cudaError_t code, char const* api, source_location where, bool sticky,
+                              char const* advice) noexcept {
     detail::text text = detail::text{where.file(), where.line()} + ": " + api + ": " +
                         cudaGetErrorName(code) + " (" + static_cast<int>(code) +
                         "): " + cudaGetErrorString(code);
@@ -74,7 +74,7 @@ class cuda_error : public std::runtime_error {
   }
 
   cudaError_t code_;
-  const char* api_;
+  char const* api_;
   source_location where_;
   bool sticky_;
 };
@@ -114,7 +114,7 @@ class out_of_memory : public std::bad_alloc {
     text_ += ". Free or trim something, or raise the limit";
   }
   /// @return the text with all figures
-  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+  [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
   /// @return the figures
   [[nodiscard]] memory_report const& report() const noexcept { return report_; }
 
@@ -151,9 +151,9 @@ constexpr bool is_sticky(cudaError_t code) noexcept {
   }
 }
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_cuda_error(cudaError_t status, const char* api,
+[[noreturn]] WARPWRIGHT_COLD inline void throw_cuda_error(cudaError_t status, char const* api,
                                                           source_location where,
-                                                          const char* advice = nullptr) {
+                                                          char const* advice = nullptr) {
   static_cast<void>(cudaGetLastError());
   throw cuda_error{status, api, where, is_sticky(status), advice};
 }
@@ -176,7 +176,7 @@ inline void discard(cudaError_t status) noexcept {
 /// @param where   the caller's place
 /// @throws cuda_error  when `status` is not cudaSuccess; the thread's last error is cleared first
 /// **Threads:** any. **Capture:** legal. **Cost:** one comparison on success.
-inline void check(cudaError_t status, const char* api,
+inline void check(cudaError_t status, char const* api,
                   source_location where = source_location::current()) {
   if (status != cudaSuccess) detail::throw_cuda_error(status, api, where);
 }

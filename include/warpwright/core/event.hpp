@@ -10,7 +10,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 // "Not yet" is an answer, not an error, and must not stay behind as the thread's last error.
-inline bool not_ready_is_false(cudaError_t status, const char* api, source_location where) {
+inline bool not_ready_is_false(cudaError_t status, char const* api, source_location where) {
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
     return false;

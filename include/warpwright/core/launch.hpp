@@ -39,7 +39,7 @@ struct host_kernel {
 
 /// Enqueues body(begin, end) over [0, size) as one kernel of the host runtime.
 template <class Body>
-void launch_host(stream_ref stream, const char* name, std::uint64_t size, Body const& body,
+void launch_host(stream_ref stream, char const* name, std::uint64_t size, Body const& body,
                  source_location where) {
   warpwright_host_kernel kernel{};
   kernel.name = name;

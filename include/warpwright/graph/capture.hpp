@@ -31,7 +31,7 @@ inline cudaStreamCaptureMode to_cuda(capture_mode mode) noexcept {
 }
 
 // What to do about each way in which a capture breaks (CUDA runtime API, cudaError_t 900 to 908).
-inline const char* capture_advice(cudaError_t code) noexcept {
+inline char const* capture_advice(cudaError_t code) noexcept {
   switch (code) {
     case cudaErrorStreamCaptureUnsupported:
       return "the call cannot be captured: do it before the capture, or capture a stream that is "
@@ -63,7 +63,7 @@ inline const char* capture_advice(cudaError_t code) noexcept {
   }
 }
 
-inline void check_capture(cudaError_t status, const char* api, source_location where) {
+inline void check_capture(cudaError_t status, char const* api, source_location where) {
   if (status != cudaSuccess) throw_cuda_error(status, api, where, capture_advice(status));
 }
 

@@ -347,7 +347,7 @@ class memory_pool {
   void finish_all(spin_held& lock, std::uint64_t own_id, source_location where);
   void finish_oldest(std::uint32_t list) noexcept;
 
-  void check_stream(stream_ref stream, const char* verb, source_location where) const;
+  void check_stream(stream_ref stream, char const* verb, source_location where) const;
   void remember_allocation(std::uint32_t node, source_location where) noexcept;
   [[nodiscard]] detail::call_site site_of(std::uint32_t node) const noexcept;
   void remember_free(std::uint32_t node, source_location where) noexcept;

@@ -146,7 +146,7 @@ class staging {
  private:
   void start(source_location where);
   void stop() noexcept;
-  void check_call(stream_ref stream, void const* destination, void const* source, const char* name,
+  void check_call(stream_ref stream, void const* destination, void const* source, char const* name,
                   source_location where) const;
   void copy_in_pieces(bool to_device, stream_ref stream, void* destination, void const* source,
                       std::size_t bytes, source_location where);
@@ -204,7 +204,7 @@ inline void staging::stop() noexcept {
 }
 
 inline void staging::check_call(stream_ref stream, void const* destination, void const* source,
-                                const char* name, source_location where) const {
+                                char const* name, source_location where) const {
   if (destination == nullptr || source == nullptr) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name + " with a null " +
                                        (destination == nullptr ? "destination" : "source") +

@@ -87,10 +87,10 @@ class fault_plan {
   /// `call:p0.01@seed:code` (a chance), `call:n:poison=code`, `call:*:delay=microseconds`,
   /// separated by commas or semicolons. `code` is a name ("cudaErrorMemoryAllocation") or a number.
   /// @throws std::invalid_argument naming the rule that cannot be read.
-  static fault_plan parse(const std::string& text);
+  static fault_plan parse(std::string const& text);
 
   /// The rules, in the order they were added; of several that hit a call, the first decides.
-  const std::vector<fault_rule>& rules() const noexcept { return rules_; }
+  std::vector<fault_rule> const& rules() const noexcept { return rules_; }
 
  private:
   std::vector<fault_rule> rules_;
@@ -102,10 +102,10 @@ class fault_plan {
 /// **Threads:** scopes nest, they do not overlap: install plans from one thread.
 class scoped_fault_plan {
  public:
-  explicit scoped_fault_plan(const fault_plan& plan);
+  explicit scoped_fault_plan(fault_plan const& plan);
   ~scoped_fault_plan();
-  scoped_fault_plan(const scoped_fault_plan&) = delete;
-  scoped_fault_plan& operator=(const scoped_fault_plan&) = delete;
+  scoped_fault_plan(scoped_fault_plan const&) = delete;
+  scoped_fault_plan& operator=(scoped_fault_plan const&) = delete;
 
   /// How many calls the plan has hit so far.
   std::uint64_t hits() const noexcept;

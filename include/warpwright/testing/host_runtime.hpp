@@ -74,7 +74,7 @@ struct device_profile {
   /// Finds a profile by name, ignoring case: "H100", "A100", "L4", "T4", "P4", "V100", "RTX 4090",
   /// "RTX 5090", "B200".
   /// @throws std::invalid_argument naming the known profiles.
-  static device_profile named(const std::string& name);
+  static device_profile named(std::string const& name);
 
   /// The names that named() knows.
   static std::vector<std::string> names();
@@ -87,7 +87,7 @@ struct host_runtime_options {
   std::size_t memory_bytes = std::size_t{4}
                              << 30;  ///< of each device, reported and enforced; 0: the profile's
 
-  host_runtime_options& with_profile(const std::string& name);  ///< @throws std::invalid_argument
+  host_runtime_options& with_profile(std::string const& name);  ///< @throws std::invalid_argument
   host_runtime_options& with_devices(int count);
   host_runtime_options& with_memory_bytes(std::size_t bytes);
 };
@@ -98,7 +98,7 @@ struct host_runtime_options {
 /// before are invalid afterwards, sticky errors are gone, calls are counted from zero again.
 /// @pre no other thread is inside a runtime call, and no host function of this runtime calls it.
 /// @throws std::invalid_argument when an option is outside its range.
-void reset_host_runtime(const host_runtime_options& options = {});
+void reset_host_runtime(host_runtime_options const& options = {});
 
 /// How often one function was called.
 struct call_record {
@@ -110,7 +110,7 @@ struct call_record {
 ///
 /// @param name of the CUDA runtime API; the `_ptsz` and `_ptds` variants count under the plain
 /// name, driver functions under theirs ("cuMemCreate"), kernel launches under "cudaLaunchKernel".
-std::uint64_t call_count(const std::string& name);
+std::uint64_t call_count(std::string const& name);
 
 /// Calls of all functions since the start or the last reset.
 std::uint64_t total_calls();
@@ -154,7 +154,7 @@ void poison_device(int device, cudaError_t code);
 ///
 /// @param function any address that is not null.
 /// @throws std::invalid_argument when `function` is null.
-void set_function_attributes(const void* function, const cudaFuncAttributes& attributes);
+void set_function_attributes(void const* function, cudaFuncAttributes const& attributes);
 
 /// Whether host code that touches device memory is stopped by the CPU (memory protection keys).
 bool protection_keys();

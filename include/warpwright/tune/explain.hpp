@@ -20,7 +20,7 @@ inline string_builder percent_text(double fraction) {
   return text;
 }
 
-inline string_builder count_text(int count, const char* what) {
+inline string_builder count_text(int count, char const* what) {
   return string_builder(count) + " " + what + (count == 1 ? "" : "s");
 }
 
@@ -62,7 +62,7 @@ inline string_builder launch_problem_text(occupancy_result const& o) {
 inline string_builder binding_text(occupancy_result const& o) {
   constexpr struct {
     resource bit;
-    const char* name;
+    char const* name;
   } names[] = {{resource::registers, "registers"},
                {resource::shared_memory, "shared memory"},
                {resource::barriers, "barriers"},
@@ -77,8 +77,8 @@ inline string_builder binding_text(occupancy_result const& o) {
 
 inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& fix) {
   string_builder text;
-  auto const change = [&text](const char* name, std::size_t from, std::size_t to,
-                              const char* unit) {
+  auto const change = [&text](char const* name, std::size_t from, std::size_t to,
+                              char const* unit) {
     if (from == to) return;
     text += (text.empty() ? "" : " with ") + string_builder{name} + string_builder(from) + " -> " +
             string_builder(to) + unit;

@@ -54,7 +54,7 @@ enum class tune_status {
 };
 
 /// The status as the tables print it.
-inline const char* to_string(tune_status status) {
+inline char const* to_string(tune_status status) {
   switch (status) {
     case tune_status::ok:
       return "ok";
@@ -114,7 +114,7 @@ struct tune_result {
 
 namespace detail {
 
-inline string_builder format_number(const char* format, double value) {
+inline string_builder format_number(char const* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
@@ -143,7 +143,7 @@ inline string_builder format_seconds(double seconds) {
 
 // 12345678 -> "11.77 MiB"
 inline string_builder format_bytes(double bytes) {
-  constexpr const char* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  constexpr char const* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   int unit = 0;
   while (bytes >= 1023.5 && unit < 4) {
     bytes /= 1024.0;
@@ -154,7 +154,7 @@ inline string_builder format_bytes(double bytes) {
 
 // 12345678 -> "12.35 M"
 inline string_builder format_rate(double per_second) {
-  constexpr const char* units[] = {"", " k", " M", " G", " T"};
+  constexpr char const* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   while (per_second >= 999.95 && unit < 4) {
     per_second /= 1000.0;
@@ -183,7 +183,7 @@ constexpr int table_columns = 6;
 
 // One cell of the table; a null row stands for the heading.
 inline string_builder table_cell(tune_row const* row, int column) {
-  constexpr const char* heading[table_columns] = {"batch",       "items/s", "latency median",
+  constexpr char const* heading[table_columns] = {"batch",       "items/s", "latency median",
                                                   "latency p99", "memory",  "status"};
   if (row == nullptr) return heading[column];
   switch (column) {

@@ -13,10 +13,10 @@ extern "C" {
 /// CUDA copies kernel parameters), then calls `run` from the stream's worker, once or in several
 /// disjoint ranges.
 struct warpwright_host_kernel {
-  const char* name;      ///< for errors and graph reports
-  const void* function;  ///< identity: one address a kernel, compared by graph updates
-  void (*run)(const void* arguments, unsigned long long begin, unsigned long long end);
-  const void* arguments;  ///< trivially copyable
+  char const* name;      ///< for errors and graph reports
+  void const* function;  ///< identity: one address a kernel, compared by graph updates
+  void (*run)(void const* arguments, unsigned long long begin, unsigned long long end);
+  void const* arguments;  ///< trivially copyable
   size_t arguments_bytes;
   size_t arguments_alignment;
   unsigned long long size;  ///< number of indices, at least 1
@@ -24,5 +24,5 @@ struct warpwright_host_kernel {
 
 /// Enqueues `kernel` on `stream` (or records it, when the stream is capturing). Answers as
 /// cudaLaunchKernel does.
-cudaError_t warpwrightHostLaunchKernel(const warpwright_host_kernel* kernel, cudaStream_t stream);
+cudaError_t warpwrightHostLaunchKernel(warpwright_host_kernel const* kernel, cudaStream_t stream);
 }

@@ -261,7 +261,7 @@ inline void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_
       ++event_count_;
     }
   }
-  const char* api = "cudaEventCreateWithFlags";
+  char const* api = "cudaEventCreateWithFlags";
   cudaError_t answer = cudaSuccess;
   if (marker.event == nullptr) {
     answer = cudaEventCreateWithFlags(&marker.event, cudaEventDisableTiming);

@@ -41,7 +41,7 @@ inline void memory_pool::refuse_alignment(std::size_t alignment, source_location
                                  where);
 }
 
-inline void memory_pool::check_stream(stream_ref stream, const char* verb,
+inline void memory_pool::check_stream(stream_ref stream, char const* verb,
                                       source_location where) const {
   // First: asking a capturing stream for its device would break the capture.
   if (detail::is_capturing(stream, where)) {

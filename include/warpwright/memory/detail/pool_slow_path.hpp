@@ -344,7 +344,7 @@ inline bool memory_pool::record_behind(spin_held& lock, std::uint32_t list, std:
   }
   bool const is_new = event == nullptr;
   lock.unlock();
-  const char* api = "cudaEventCreateWithFlags";
+  char const* api = "cudaEventCreateWithFlags";
   cudaError_t answer = cudaSuccess;
   if (is_new) answer = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
   bool captured = detail::may_be_capturing(handle);

@@ -41,7 +41,7 @@ struct stream_entry {
 
 /// Where a live block was allocated, or a freed one freed; kept in checked mode only.
 struct call_site {
-  const char* file = "an unknown place";
+  char const* file = "an unknown place";
   int line = 0;
   operator text() const noexcept { return text{file, line}; }
 };

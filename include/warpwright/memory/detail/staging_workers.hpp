@@ -23,7 +23,7 @@ namespace detail {
 /// The first call that failed in a job; cudaSuccess: none.
 struct staging_failure {
   cudaError_t code = cudaSuccess;
-  const char* api = "";
+  char const* api = "";
 };
 
 struct staging_job {
@@ -154,7 +154,7 @@ class staging_workers {
     }
   }
 
-  void fail(cudaError_t code, const char* api) noexcept {
+  void fail(cudaError_t code, char const* api) noexcept {
     static_cast<void>(cudaGetLastError());
     held<blocking_mutex> const lock{mutex_};
     if (failure_.code == cudaSuccess) failure_ = staging_failure{code, api};

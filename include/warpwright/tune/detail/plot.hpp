@@ -74,8 +74,8 @@ inline string_builder xml_text(string_builder const& text) {
 
 // Short numbers for axes: 1500000 -> "1.5 M", or in KiB, MiB, ...
 inline string_builder format_tick(double value, bool binary) {
-  constexpr const char* decimal_units[] = {"", " k", " M", " G", " T"};
-  constexpr const char* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  constexpr char const* decimal_units[] = {"", " k", " M", " G", " T"};
+  constexpr char const* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   if (value == 0.0) return "0";
   double const base = binary ? 1024.0 : 1000.0;
   int unit = 0;
@@ -102,13 +102,13 @@ struct plot_point {
 enum class plot_scale { linear, linear_bytes, logarithmic };
 
 struct plot_style {
-  static constexpr const char* blue = "#1f6fb2";
-  static constexpr const char* orange = "#d9730d";
-  static constexpr const char* green = "#2e8540";
-  static constexpr const char* red = "#c0262d";
-  static constexpr const char* ink = "#24292f";
-  static constexpr const char* muted = "#57606a";
-  static constexpr const char* grid = "#e3e7eb";
+  static constexpr char const* blue = "#1f6fb2";
+  static constexpr char const* orange = "#d9730d";
+  static constexpr char const* green = "#2e8540";
+  static constexpr char const* red = "#c0262d";
+  static constexpr char const* ink = "#24292f";
+  static constexpr char const* muted = "#57606a";
+  static constexpr char const* grid = "#e3e7eb";
 };
 
 // Point is plot_point. A template, so that only who draws pays for compiling it.
@@ -164,7 +164,7 @@ class plot {
   }
 
   // A line with its points; the names, unless empty, go into the legend.
-  void line(array<Point> const& points, const char* color, string_builder const& name,
+  void line(array<Point> const& points, char const* color, string_builder const& name,
             string_builder const& hollow_name) {
     string_builder path;
     for (Point const& p : points) {
@@ -302,11 +302,11 @@ class plot {
   static double binary_step(double least) { return std::exp2(std::ceil(std::log2(least))); }
 
   // Marks are glyphs of one right-aligned text, so that no font's width needs to be known.
-  static constexpr const char* dot = "\xE2\x97\x8F";
-  static constexpr const char* hollow = "\xE2\x97\x8B";
-  static constexpr const char* times = "\xC3\x97";
+  static constexpr char const* dot = "\xE2\x97\x8F";
+  static constexpr char const* hollow = "\xE2\x97\x8B";
+  static constexpr char const* times = "\xC3\x97";
 
-  void legend(string_builder const& name, const char* color, const char* mark) {
+  void legend(string_builder const& name, char const* color, char const* mark) {
     if (!legend_.empty()) legend_ += "&#160;&#160;&#160;&#160;";
     legend_ += "<tspan fill=\"" + string_builder{color} + "\" font-weight=\"700\">" + mark +
                "</tspan>&#160;" + xml_text(name);
@@ -318,32 +318,32 @@ class plot {
     legend_.clear();
   }
 
-  void circle(double x, double y, const char* radius, const char* fill, const char* stroke,
-              const char* stroke_width) {
+  void circle(double x, double y, char const* radius, char const* fill, char const* stroke,
+              char const* stroke_width) {
     body_ += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) + "\" r=\"" + radius +
              "\" fill=\"" + fill + "\" stroke=\"" + stroke + "\" stroke-width=\"" + stroke_width +
              "\"/>\n";
   }
 
-  void cross(double x, double y, const char* color) {
+  void cross(double x, double y, char const* color) {
     body_ += "<path d=\"M" + coordinates(x - 4, y - 4) + "L" + coordinates(x + 4, y + 4) + "M" +
              coordinates(x - 4, y + 4) + "L" + coordinates(x + 4, y - 4) + "\" stroke=\"" + color +
              "\" stroke-width=\"1.8\"/>\n";
   }
 
-  void text(double x, double y, const char* anchor, const char* style, const char* color,
+  void text(double x, double y, char const* anchor, char const* style, char const* color,
             string_builder const& content) {
     text_element(x, y, anchor, style, color, xml_text(content));
   }
 
-  void text_element(double x, double y, const char* anchor, const char* style, const char* color,
+  void text_element(double x, double y, char const* anchor, char const* style, char const* color,
                     string_builder const& markup) {
     body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor +
              "\" fill=\"" + color + "\" " + style + ">" + markup + "</text>\n";
   }
 
-  void line_element(double x1, double y1, double x2, double y2, const char* color,
-                    const char* style) {
+  void line_element(double x1, double y1, double x2, double y2, char const* color,
+                    char const* style) {
     body_ += "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
              "\" y2=\"" + number(y2) + "\" stroke=\"" + color + "\"" + style + "/>\n";
   }
