@@ -16,7 +16,13 @@ set(WARPWRIGHT_SANITIZE
 
 if(WARPWRIGHT_RUNTIME STREQUAL "cuda")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    # This machine's GPU; 9.0 where there is none to ask.
     set(CMAKE_CUDA_ARCHITECTURES 90-real)
+    execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE warpwright_gpus ERROR_QUIET
+                    RESULT_VARIABLE warpwright_smi_failed)
+    if(warpwright_smi_failed EQUAL 0 AND warpwright_gpus MATCHES "^GPU ")
+      set(CMAKE_CUDA_ARCHITECTURES native)
+    endif()
   endif()
   enable_language(CUDA)
   # One standard for the whole build, as CMake 3.25 needs to pass C++20 on to nvcc as well.

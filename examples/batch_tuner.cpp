@@ -3,6 +3,7 @@
 //
 // Finds the batch size with the most items a second within a memory budget and a latency limit.
 // With an argument, writes the chart there (SVG).
+#include <warpwright/core/device.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
 #include <warpwright/tune/report.hpp>
@@ -68,7 +69,8 @@ int main(int argc, char** argv) try {
                 ww::for_each_index(s, batch * item_floats, model{memory.data()});
               },
               [&](std::size_t batch) { return memory.reserve(batch); });
-  std::printf("%s", ww::to_table(best).c_str());
+  std::printf("on %s\n%s", ww::get_device_info(ww::current_device()).name.c_str(),
+              ww::to_table(best).c_str());
 
   if (argc > 1) {
     std::FILE* const file = std::fopen(argv[1], "w");

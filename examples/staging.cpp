@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ordinary (pageable) host memory to the device and back at the link's speed.
+// Ordinary (pageable) host memory to the device and back, near the link's speed.
+#include <warpwright/core/device.hpp>
 #include <warpwright/memory.hpp>
 
 #include <chrono>
@@ -34,8 +35,9 @@ int main() {
     // Returns when `back` is complete.
     staging.copy_to_host(stream, back.data(), on_device.data(), on_device.size_bytes());
 
-    std::printf("%zu MiB to the device with %u threads: %.1f GB/s\n", on_device.size_bytes() >> 20U,
-                staging.threads(), static_cast<double>(on_device.size_bytes()) / up.count() * 1e-9);
+    std::printf("%zu MiB to %s with %u threads: %.1f GB/s\n", on_device.size_bytes() >> 20U,
+                ww::get_device_info(ww::current_device()).name.c_str(), staging.threads(),
+                static_cast<double>(on_device.size_bytes()) / up.count() * 1e-9);
     return back == numbers ? 0 : 1;
   } catch (std::exception const& e) {
     std::fprintf(stderr, "%s\n", e.what());

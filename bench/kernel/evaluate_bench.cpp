@@ -385,6 +385,7 @@ void add(std::string const& name, void (*function)(benchmark::State&), std::int6
       benchmark::RegisterBenchmark(name.c_str(), function)
           ->Args({n, launches})
           ->Iterations(iterations)
+          ->Repetitions(1)  // it reports the spread of its own samples
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond);
     }

@@ -220,9 +220,11 @@ inline std::string chart(run_summary const& run, std::string const& title, char 
         tick_text(tick) + "</text>\n";
   }
   double labelled_to = 0.0;
+  double not_run_to = 0.0;
   for (batch_row const& row : run.batches) {
     double const at = x(static_cast<double>(row.batch));
-    if (!row.measured) {
+    if (!row.measured && at >= not_run_to) {
+      not_run_to = at + 44.0;
       svg += text::format("<text class=\"label mid\" x=\"%.1f\" y=\"%g\">not run</text>\n", at,
                           bottom - 8.0);
     }

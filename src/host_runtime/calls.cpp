@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <locale>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -250,9 +252,10 @@ void parse_rule(fault_plan& plan, std::string const& rule) {
   } else if (!which.empty() && which[0] == 'p') {
     std::size_t const at = which.find('@');
     std::string const chance = which.substr(1, at == std::string::npos ? at : at - 1);
-    char* end = nullptr;
-    double const probability = std::strtod(chance.c_str(), &end);
-    if (chance.empty() || *end != '\0')
+    std::istringstream number(chance);
+    number.imbue(std::locale::classic());
+    double probability = 0.0;
+    if (!(number >> probability) || number.peek() != std::istringstream::traits_type::eof())
       refuse("rule \"" + rule + "\": \"" + chance + "\" is no chance");
     std::uint64_t const seed =
         at == std::string::npos ? 0 : read_number(which.substr(at + 1), rule);

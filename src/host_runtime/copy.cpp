@@ -38,15 +38,16 @@ cudaError_t locate(runtime& rt, void const* pointer, std::size_t span, place& wh
     return cudaSuccess;
   }
   if (entry->free_queued || !entry->accessible) return cudaErrorInvalidValue;
+  std::uintptr_t const begin = reinterpret_cast<std::uintptr_t>(pointer);
   std::uintptr_t reached = entry->base + entry->bytes;
-  std::uintptr_t const end = reinterpret_cast<std::uintptr_t>(pointer) + span;
   // Mappings of virtual memory management that touch each other are one piece.
-  for (allocation const* next = entry; reached < end && next->kind == allocation::family::vmm;) {
+  for (allocation const* next = entry;
+       reached - begin < span && next->kind == allocation::family::vmm;) {
     next = find_allocation(rt, reinterpret_cast<void const*>(reached));
     if (next == nullptr || next->kind != allocation::family::vmm) break;
     reached = next->base + next->bytes;
   }
-  if (reached < end) return cudaErrorInvalidValue;
+  if (reached - begin < span) return cudaErrorInvalidValue;
   where = {entry, true, !entry->on_device()};
   return cudaSuccess;
 }

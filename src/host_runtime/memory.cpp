@@ -390,7 +390,7 @@ static cudaError_t prefetch(null_stream null_means, void const* pointer, size_t 
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed ||
-        reinterpret_cast<std::uintptr_t>(pointer) + bytes > entry->base + entry->bytes) {
+        bytes > entry->base + entry->bytes - reinterpret_cast<std::uintptr_t>(pointer)) {
       return cudaErrorInvalidValue;
     }
     if (stream->capture != nullptr) {
@@ -417,7 +417,7 @@ WARPWRIGHT_API cudaError_t cudaMemAdvise(void const* pointer, size_t bytes, cuda
     runtime_lock lock(rt.mutex);
     allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed || bytes == 0 ||
-        reinterpret_cast<std::uintptr_t>(pointer) + bytes > entry->base + entry->bytes) {
+        bytes > entry->base + entry->bytes - reinterpret_cast<std::uintptr_t>(pointer)) {
       return cudaErrorInvalidValue;
     }
     return cudaSuccess;

@@ -31,7 +31,7 @@ struct pool_state;
 struct milestone {
   std::atomic<bool> done{false};  // written under the lock, read anywhere as a hint
   unsigned lane = 0;              // which of the runtime's condition variables tells of it
-  std::int64_t finished_ns = 0;   // steady clock
+  std::int64_t finished_ns = 0;   // steady clock, or counted
   char token = 0;                 // for acquire/release
 };
 
@@ -62,6 +62,7 @@ struct stream_state {
   unsigned flags = cudaStreamDefault;
   int priority = 0;
   unsigned lane = 0;
+  std::int64_t counted_ns = 0;  // with counted_time: how far its work has come
 
   std::deque<std::shared_ptr<operation>> queue;
   std::shared_ptr<operation> last;  // newest operation, done or not
@@ -103,8 +104,9 @@ struct allocation {
   std::shared_ptr<pool_state> pool;
   bool free_queued = false;  // cudaFreeAsync was called, the stream has not come to it
   std::uint64_t free_stream = 0;
-  bool accessible = true;  // of mapped memory: after cuMemSetAccess
-  bool graph_live = true;  // of graph memory: between its allocation and its free
+  std::shared_ptr<milestone> free_reached;  // by that stream
+  bool accessible = true;                   // of mapped memory: after cuMemSetAccess
+  bool graph_live = true;                   // of graph memory: between its allocation and its free
   std::uint64_t id = 0;
 
   bool on_device() const noexcept {

@@ -5,6 +5,7 @@
 // the stream comes to it. What is freed stays with the pool until a synchronisation trims it to the
 // release threshold.
 #include <algorithm>
+#include <chrono>
 
 #include "graph.hpp"
 #include "runtime.hpp"
@@ -55,23 +56,27 @@ bool take_from_pool(runtime& rt, pool_state& pool, std::size_t bytes, allocation
   return true;
 }
 
-// Memory whose free is queued in the same stream is free to what comes after it there.
-bool take_queued_free(runtime& rt, pool_state const& pool, stream_state const& stream,
-                      std::size_t bytes, allocation& entry) {
+// Memory whose free is queued: free to what comes after it in the same stream, and to another
+// stream that waits for it there.
+bool take_queued_free(runtime& rt, pool_state const& pool, stream_state& stream, std::size_t bytes,
+                      allocation& entry) {
   std::size_t const wanted = device_pages(bytes);
+  allocation const* best = nullptr;
   for (auto& [base, old] : rt.allocations) {
-    if (!old.free_queued || old.free_stream != stream.id || old.pool.get() != &pool ||
-        old.mapped_bytes < wanted) {
-      continue;
-    }
-    entry.base = base;
-    entry.mapped_bytes = old.mapped_bytes;
-    entry.pool = old.pool;
-    // Work before the free may still use the old length.
-    fence(base, (std::max)(old.bytes, bytes), old.mapped_bytes);
-    return true;
+    if (!old.free_queued || old.pool.get() != &pool || old.mapped_bytes < wanted) continue;
+    bool const same = old.free_stream == stream.id;
+    if (!same && pool.reuse_internal_dependencies == 0) continue;
+    best = &old;
+    if (same) break;
   }
-  return false;
+  if (best == nullptr) return false;
+  entry.base = best->base;
+  entry.mapped_bytes = best->mapped_bytes;
+  entry.pool = best->pool;
+  // Work before the free may still use the old length.
+  fence(entry.base, (std::max)(best->bytes, bytes), best->mapped_bytes);
+  if (best->free_stream != stream.id) enqueue(rt, stream, nullptr, {best->free_reached});
+  return true;
 }
 
 cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_state* pool,
@@ -93,12 +98,15 @@ cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_
   entry.bytes = bytes;
   entry.device = pool->device;
   entry.pool = rt.pools.find(pool->handle);
+  auto const patience = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!take_from_pool(rt, *pool, bytes, entry)) {
     if (take_queued_free(rt, *pool, *stream, bytes, entry)) break;
-    // Other streams' frees help as soon as they are reached.
-    if (rt.queued_frees == 0) return cudaErrorMemoryAllocation;
+    // Several frees together may be enough once they are reached; one may wait for this thread.
     std::size_t const before = rt.queued_frees;
-    while (rt.queued_frees == before) rt.worker_left.wait(lock.native());
+    while (rt.queued_frees != 0 && rt.queued_frees == before) {
+      if (rt.worker_left.wait_until(lock.native(), patience) == std::cv_status::timeout) break;
+    }
+    if (rt.queued_frees == before) return cudaErrorMemoryAllocation;
   }
   pool->used += bytes;
   raise(pool->used_high, pool->used);
@@ -161,7 +169,8 @@ cudaError_t free_async(null_stream null_means, void* pointer, cudaStream_t handl
     entry.free_stream = stream->id;
     entry.pool->used -= entry.bytes;
     ++rt.queued_frees;
-    enqueue(rt, *stream, std::make_shared<free_work>(rt, entry.base, entry.id));
+    entry.free_reached =
+        enqueue(rt, *stream, std::make_shared<free_work>(rt, entry.base, entry.id));
     return cudaSuccess;
   });
 }

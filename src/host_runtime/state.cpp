@@ -40,11 +40,11 @@ bool read_size(char const* text, std::size_t& value) {
 }
 
 void read_environment(runtime& rt) {
-  if (char const* device = std::getenv("WARPWRIGHT_HOST_DEVICE")) {
+  if (char const* profile = std::getenv("WARPWRIGHT_HOST_PROFILE")) {
     try {
-      rt.options.profile = testing::device_profile::named(device);
+      rt.options.profile = testing::device_profile::named(profile);
     } catch (std::invalid_argument const& error) {
-      refuse_environment("WARPWRIGHT_HOST_DEVICE", device, error.what());
+      refuse_environment("WARPWRIGHT_HOST_PROFILE", profile, error.what());
     }
   }
   std::size_t number = 0;
@@ -63,6 +63,12 @@ void read_environment(runtime& rt) {
     } else {
       rt.options.memory_bytes = number;
     }
+  }
+  if (char const* time = std::getenv("WARPWRIGHT_HOST_TIME")) {
+    if (std::strcmp(time, "counted") != 0 && std::strcmp(time, "real") != 0) {
+      refuse_environment("WARPWRIGHT_HOST_TIME", time, "\"counted\" or \"real\"");
+    }
+    rt.options.counted_time = std::strcmp(time, "counted") == 0;
   }
   if (char const* plan = std::getenv("WARPWRIGHT_HOST_FAULT")) {
     try {
@@ -251,6 +257,11 @@ void forget_device_objects(runtime& rt, device_state& device) {
 }
 
 void forget_everything(runtime& rt) {
+  // Streams and sessions hold each other.
+  for (auto const& capture : rt.captures) {
+    capture->members.clear();
+    capture->origin.reset();
+  }
   rt.captures.clear();
   rt.live_graph_memory.clear();
   rt.execs.take_all();

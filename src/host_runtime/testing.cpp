@@ -26,6 +26,11 @@ host_runtime_options& host_runtime_options::with_memory_bytes(std::size_t bytes)
   return *this;
 }
 
+host_runtime_options& host_runtime_options::with_counted_time(bool on) {
+  counted_time = on;
+  return *this;
+}
+
 void reset_host_runtime(host_runtime_options const& options) {
   if (options.device_count < 0 || options.device_count > 16) {
     throw std::invalid_argument("reset_host_runtime: " + std::to_string(options.device_count) +

@@ -136,6 +136,7 @@ void make_inaccessible(std::uintptr_t base, std::size_t bytes) {
 template <class Visit>
 bool each_whole_mapping(std::uintptr_t base, std::size_t bytes, Visit&& visit) {
   auto& mappings = vmm().mappings;
+  if (base + bytes < base) return false;
   std::uintptr_t at = base;
   for (auto it = mappings.find(base); at < base + bytes; ++it) {
     if (it == mappings.end() || it->first != at || it->second.bytes > base + bytes - at) {

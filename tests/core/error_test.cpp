@@ -4,6 +4,7 @@
 
 #include <warpwright/core/error.hpp>
 
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -120,6 +121,22 @@ TEST_CASE("an error's text holds numbers of every kind, and is cut off at its si
   std::string const kept = grown.c_str();
   CHECK(kept.size() == 999);
   CHECK(kept == expected.substr(0, kept.size()));
+}
+
+TEST_CASE("a number keeps its point in any locale") {
+  auto const undone = [](char const* printed) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%s", printed);
+    ww::detail::undo_locale(number);
+    return std::string{number};
+  };
+  CHECK(undone("1,5") == "1.5");
+  CHECK(undone("-1,25e-07") == "-1.25e-07");
+  CHECK(undone("1\xd9\xab"
+               "5") == "1.5");  // the Arabic separator, two bytes
+  CHECK(undone("0x7f") == "0x7f");
+  CHECK(undone("inf") == "inf");
+  CHECK(undone("3.5e+10") == "3.5e+10");
 }
 
 TEST_CASE("a sticky error says that the process has lost the device") {

@@ -110,6 +110,7 @@ TEST_CASE("moving a stream moves its work and its id") {
   ww::stream c;
   c = std::move(b);
   CHECK(c.get() == handle);
+  CHECK(b.get() != handle);  // NOLINT(bugprone-use-after-move)
   c.synchronize();
 }
 

@@ -5,6 +5,7 @@
 // values are small integers, so that results are exact and compared as such.
 #include <warpwright/kernel.hpp>
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -92,6 +93,12 @@ struct swap_pair {
 };
 struct three_floats {
   float a, b, c;
+};
+struct three_bytes {
+  unsigned char a, b, c;
+};
+struct sum_of_three {
+  WARPWRIGHT_HOST_DEVICE int operator()(three_bytes t) const { return t.a + t.b + t.c; }
 };
 struct rotate_three {
   WARPWRIGHT_HOST_DEVICE three_floats operator()(three_floats t) const { return {t.b, t.c, t.a}; }
@@ -211,6 +218,52 @@ TEST_CASE("user structs and functions of many operands") {
     if (got_p[i].first != -v || got_t[i].c != v || got_y[i] != 9 * got_x[i] + 2 + 4 * v) ++wrong;
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("rows and columns of elements that no register holds") {
+  ww::stream s;
+  std::size_t const rows = 37;
+  std::size_t const cols = 11;
+  std::vector<three_bytes> shades(cols);
+  for (std::size_t c = 0; c < cols; ++c) {
+    auto const v = static_cast<unsigned char>(c);
+    shades[c] = {v, static_cast<unsigned char>(v + 1), static_cast<unsigned char>(v + 2)};
+  }
+  guarded<three_bytes> palette{shades, 1};
+  device_array<int> by_row{rows * cols};
+  device_array<int> by_col{rows * cols};
+  ew::run(s, ew::out(by_row.data(), rows * cols) =
+                 ew::map(sum_of_three{}, ew::row(palette.data(), cols)));
+  ew::run(s, ew::out(by_col.data(), rows * cols) =
+                 ew::map(sum_of_three{}, ew::col(palette.data(), rows)));
+  auto const got_row = by_row.fetch(s);
+  auto const got_col = by_col.fetch(s);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < rows * cols; ++i) {
+    if (got_row[i] != 3 * static_cast<int>(i % cols) + 3) ++wrong;
+    if (got_col[i] != 3 * static_cast<int>(i / rows) + 3) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("signed integers wrap") {
+  ww::stream s;
+  constexpr int most = (std::numeric_limits<int>::max)();
+  constexpr int least = (std::numeric_limits<int>::min)();
+  device_array<int> x{std::vector<int>{most, least, -1, 46341}};
+  device_array<int> y{4};
+  auto const e = ew::in(x.data(), 4);
+  auto const got = [&] { return y.fetch(s); };
+  ew::run(s, ew::out(y.data(), 4) = e + e);
+  CHECK(got() == std::vector<int>{-2, 0, -2, 92682});
+  ew::run(s, ew::out(y.data(), 4) = e - 1);
+  CHECK(got() == std::vector<int>{most - 1, most, -2, 46340});
+  ew::run(s, ew::out(y.data(), 4) = e * e);
+  CHECK(got() == std::vector<int>{1, 0, 1, -2147479015});
+  ew::run(s, ew::out(y.data(), 4) = -e);
+  CHECK(got() == std::vector<int>{-most, least, 1, -46341});
+  ew::run(s, ew::out(y.data(), 4) = ew::abs(e));
+  CHECK(got() == std::vector<int>{most, least, 1, 46341});
 }
 
 TEST_CASE("rows and columns of every length") {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <string>
@@ -185,6 +186,23 @@ TEST_CASE("pinned: a capturing stream is refused, and its capture lives") {
   CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
   ww::detail::discard(cudaGraphDestroy(graph));
   pool.deallocate(s, p, 1000);
+}
+
+TEST_CASE("pinned: pools and buffers that come and go during a capture leave it alone") {
+  ww::stream s;
+  ww::stream other;
+  auto old_pool = std::make_unique<ww::pinned_pool>(small(mib));
+  old_pool->deallocate(other, old_pool->allocate(1000), 1000);
+  ww::pinned_pool pool{small(mib)};
+  auto buffer = std::make_unique<ww::pinned_buffer<int>>(pool, s, 100);
+  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  old_pool.reset();
+  ww::pinned_pool const another{ww::pinned_pool_options{}.initial_bytes(mib)};
+  buffer.reset();  // its stream's end cannot be waited for now: the block stays live
+  CHECK(pool.statistics().live_blocks == 1);
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+  ww::detail::discard(cudaGraphDestroy(graph));
 }
 
 TEST_CASE("a pinned buffer owns its elements") {

@@ -11,6 +11,7 @@
 #include <warpwright/testing/host_runtime.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ww = warpwright;
@@ -122,6 +123,18 @@ TEST_CASE("a pool cannot be made: each call failing, nothing is left") {
     CHECK(testing::leak_report().empty());
   }
   testing::reset_host_runtime();
+}
+
+TEST_CASE("a pool that cannot learn the current device leaves it alone") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
+  auto pool = std::make_unique<ww::memory_pool>(ww::device_id{1});
+  {
+    ww::testing::fault_plan plan;
+    plan.fail("cudaGetDevice", 1, cudaErrorUnknown);
+    ww::testing::scoped_fault_plan const fault{plan};
+    pool.reset();
+  }
+  CHECK(ww::current_device() == ww::device_id{0});
 }
 
 TEST_CASE("a lost context is an error that says so, and the pool ends quietly") {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -575,6 +576,20 @@ TEST_CASE("two devices' pools keep apart") {
   }
   CHECK(ww::testing::leak_report().empty());
   ww::testing::reset_host_runtime();
+}
+
+TEST_CASE("a pool that ends during a capture leaves it alone") {
+  ww::stream s;
+  ww::stream other;
+  auto pool = std::make_unique<ww::memory_pool>(ww::current_device());
+  pool->deallocate(other, pool->allocate(other, 1000), 1000);
+  other.synchronize();
+  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  pool.reset();
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+  ww::detail::discard(cudaGraphDestroy(graph));
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
 TEST_CASE("a pool leaves nothing behind in the runtime") {

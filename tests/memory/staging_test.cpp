@@ -7,6 +7,8 @@
 #include <warpwright/memory/staging.hpp>
 
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -208,7 +210,50 @@ TEST_CASE("a capturing stream is refused, and its capture lives") {
   CHECK(memory.fetch(other) == host);
 }
 
+TEST_CASE("staging that ends during a capture waits for its copies, and the capture lives") {
+  ww::stream s;
+  ww::stream busy;
+  ww::pinned_pool pinned;
+  std::size_t const bytes = 60 * kib;
+  device_array<unsigned char> memory(bytes);
+  bytes_vector const host = pattern(bytes, 9);
+  auto up = std::make_unique<ww::staging>(pinned, many_pieces());
+  gate closed{busy};
+  up->copy_to_device(busy, memory.data(), host.data(), bytes);
+  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  std::thread opener{[&closed] { closed.open_late(); }};
+  up.reset();
+  // The slots' memory, again: what is written here must not be what arrives.
+  for (int i = 0; i < 8; ++i) std::memset(pinned.allocate(64 * kib), 0xee, 64 * kib);
+  opener.join();
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+  ww::detail::discard(cudaGraphDestroy(graph));
+  CHECK(memory.fetch(busy) == host);
+}
+
 #if WARPWRIGHT_HOST_RUNTIME
+
+TEST_CASE("a slot whose copy cannot be waited for is not handed out again") {
+  ww::stream busy;
+  ww::pinned_pool pinned;
+  std::size_t const bytes = 60 * kib;
+  device_array<unsigned char> memory(bytes);
+  bytes_vector const host = pattern(bytes, 10);
+  auto up = std::make_unique<ww::staging>(pinned, many_pieces());
+  gate closed{busy};
+  up->copy_to_device(busy, memory.data(), host.data(), bytes);
+  {
+    ww::testing::fault_plan plan;
+    plan.fail_from("cudaEventSynchronize", 1, cudaErrorUnknown);
+    ww::testing::scoped_fault_plan const fault{plan};
+    up.reset();
+  }
+  CHECK(pinned.statistics().live_blocks > 0);
+  for (int i = 0; i < 8; ++i) std::memset(pinned.allocate(64 * kib), 0xee, 64 * kib);
+  closed.open();
+  CHECK(memory.fetch(busy) == host);
+}
 
 TEST_CASE("a stream of another device is refused") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));

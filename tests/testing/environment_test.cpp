@@ -84,12 +84,19 @@ TEST_CASE("a poisoned device from the environment") {
 
 TEST_CASE("devices come from the environment") {
   outcome const end =
-      run_child("describe", {"WARPWRIGHT_HOST_DEVICE=rtx 4090", "WARPWRIGHT_HOST_DEVICES=2",
+      run_child("describe", {"WARPWRIGHT_HOST_PROFILE=rtx 4090", "WARPWRIGHT_HOST_DEVICES=2",
                              "WARPWRIGHT_HOST_MEMORY_BYTES=1048576"});
   INFO(end.text());
   CHECK(end.exit_code == 0);
   CHECK_THAT(end.out, contains("devices 2\nRTX 4090 (host runtime), 1048576 bytes\n"
                                "RTX 4090 (host runtime), 1048576 bytes\n"));
+}
+
+TEST_CASE("a time that is neither real nor counted ends the process") {
+  outcome const end = run_child("describe", {"WARPWRIGHT_HOST_TIME=stopped"});
+  INFO(end.text());
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.error, contains("WARPWRIGHT_HOST_TIME"));
 }
 
 TEST_CASE("without an environment there is one H100 with 4 GiB") {
@@ -112,8 +119,8 @@ TEST_CASE("a value that cannot be read ends the process with status 2") {
     std::string variable, value, says;
   };
   std::vector<bad> const cases{
-      {"WARPWRIGHT_HOST_DEVICE", "H1000", "RTX 5090"},
-      {"WARPWRIGHT_HOST_DEVICE", "", "H100"},
+      {"WARPWRIGHT_HOST_PROFILE", "H1000", "RTX 5090"},
+      {"WARPWRIGHT_HOST_PROFILE", "", "H100"},
       {"WARPWRIGHT_HOST_DEVICES", "17", "0 to 16"},
       {"WARPWRIGHT_HOST_DEVICES", "-1", "0 to 16"},
       {"WARPWRIGHT_HOST_DEVICES", "two", "0 to 16"},

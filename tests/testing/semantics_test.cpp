@@ -286,6 +286,73 @@ TEST_CASE("memory whose free is queued serves a longer request of its stream") {
   CHECK(ww::testing::leak_report().empty());
 }
 
+TEST_CASE(
+    "memory whose free is queued elsewhere serves a stream behind that free, without waiting") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_memory_bytes(8192));
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  cudaStream_t const other = make_stream(cudaStreamNonBlocking);
+  void *first = nullptr, *second = nullptr, *third = nullptr;
+  REQUIRE(cudaMallocAsync(&first, 8192, s) == cudaSuccess);
+  gate closed{s};  // opened by this thread: waiting for it would never end
+  ww::for_each_index(ww::stream_ref{s}, count, fill{static_cast<std::uint32_t*>(first), 1});
+  REQUIRE(cudaFreeAsync(first, s) == cudaSuccess);
+  REQUIRE(cudaMallocAsync(&second, 8000, other) == cudaSuccess);
+  CHECK(second == first);
+  ww::for_each_index(ww::stream_ref{other}, count, fill{static_cast<std::uint32_t*>(second), 2});
+  CHECK(cudaMallocAsync(&third, 8192, other) == cudaErrorMemoryAllocation);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  CHECK(cudaStreamQuery(other) == cudaErrorNotReady);
+  closed.open();
+  REQUIRE(cudaStreamSynchronize(other) == cudaSuccess);
+  CHECK(peek(static_cast<std::uint32_t*>(second)) == 2);
+  CHECK(cudaFree(second) == cudaSuccess);
+}
+
+TEST_CASE("a size that reaches past all addresses is refused") {
+  begin();
+  std::uint32_t* const a = device_array();
+  std::size_t const most = ~std::size_t{0};
+  CHECK(cudaMemset(a, 0, most) == cudaErrorInvalidValue);
+  CHECK(cudaMemset(a + 1, 0, most - 2) == cudaErrorInvalidValue);
+  std::uint32_t host = 0;
+  CHECK(cudaMemcpy(a, &host, most - 100, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+}
+
+TEST_CASE(
+    "counted time: an operation takes a microsecond, and a wait takes over the donor's time") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_counted_time());
+  std::uint32_t* const a = device_array();
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  cudaStream_t const other = make_stream(cudaStreamNonBlocking);
+  cudaEvent_t begin_event = nullptr, end = nullptr, joined = nullptr;
+  REQUIRE(cudaEventCreate(&begin_event) == cudaSuccess);
+  REQUIRE(cudaEventCreate(&end) == cudaSuccess);
+  REQUIRE(cudaEventCreate(&joined) == cudaSuccess);
+  REQUIRE(cudaEventRecord(begin_event, s) == cudaSuccess);
+  for (int i = 0; i < 4; ++i) ww::for_each_index(ww::stream_ref{s}, count, fill{a, 1});
+  REQUIRE(cudaEventRecord(end, s) == cudaSuccess);
+  REQUIRE(cudaStreamWaitEvent(other, end, 0) == cudaSuccess);
+  REQUIRE(cudaEventRecord(joined, other) == cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  float ms = 0.0F;
+  REQUIRE(cudaEventElapsedTime(&ms, begin_event, end) == cudaSuccess);
+  CHECK(std::abs(ms - 0.005F) < 1e-6F);
+  REQUIRE(cudaEventElapsedTime(&ms, end, joined) == cudaSuccess);
+  CHECK(std::abs(ms - 0.002F) < 1e-6F);
+}
+
+TEST_CASE("a reset with a capture under way leaves nothing behind") {  // LeakSanitizer would tell
+  for (int i = 0; i < 3; ++i) {
+    begin();
+    cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+    REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed) == cudaSuccess);
+    ww::for_each_index(ww::stream_ref{s}, count, fill{device_array(), 1});
+  }
+  begin();
+  CHECK(ww::testing::leak_report().empty());
+}
+
 TEST_CASE("a reset drops what is queued and ends what runs") {
   begin();
   std::uint32_t* const a = device_array();

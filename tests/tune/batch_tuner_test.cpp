@@ -145,6 +145,26 @@ TEST_CASE("a peak between powers of two is found", "[tune][batch_tuner]") {
   CHECK(r.chosen().batch <= 98);
 }
 
+TEST_CASE("a wide gap beside the best is searched though its middle is worse",
+          "[tune][batch_tuner]") {
+  // A cliff behind 70: the middle of 64 and 128 is worse than 64, and 70 is better.
+  auto const seconds = [](std::size_t n) {
+    double const x = static_cast<double>(n);
+    return n <= 70 ? 1e-3 + 1e-6 * x : 2e-3 + 4e-5 * x;
+  };
+  bench b;
+  auto const r = b.tune(ww::batch_tuner{}.range(1, 4096).resolution(0.0).tolerance(0.0), seconds);
+  CHECK(r.chosen().batch == 70);
+}
+
+TEST_CASE("a resolution beyond all sizes leaves the doublings", "[tune][batch_tuner]") {
+  for (double const resolution : {1e300, std::numeric_limits<double>::infinity()}) {
+    bench b;
+    auto const r = b.tune(ww::batch_tuner{}.range(1, 64).resolution(resolution), cost{});
+    CHECK(r.rows.size() == 7);
+  }
+}
+
 TEST_CASE("falling throughput chooses the first size", "[tune][batch_tuner]") {
   auto const seconds = [](std::size_t n) { return 1e-6 * double(n) * double(n); };
   bench b;

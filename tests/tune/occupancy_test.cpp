@@ -234,6 +234,8 @@ TEST_CASE("what does not fit is an answer with a reason", "[tune][occupancy]") {
   } const cases[] = {
       {ww::kernel_resources{}.threads(1025), ww::launch_problem::threads_over_limit,
        "1025 threads a block, the limit is 1024"},
+      {ww::kernel_resources{}.threads((std::numeric_limits<int>::max)()),
+       ww::launch_problem::threads_over_limit, "2147483647 threads a block, the limit is 1024"},
       {ww::kernel_resources{}.threads(513).max_threads(512), ww::launch_problem::threads_over_limit,
        "513 threads a block, the limit is 512"},
       {ww::kernel_resources{}.registers(256), ww::launch_problem::registers_over_limit,

@@ -63,6 +63,7 @@ class scoped_device {
  public:
   /// @param device  the device to use inside the scope
   /// @throws cuda_error  for an ordinal that does not exist
+  /// **Stream:** none. **Capture:** legal.
   explicit scoped_device(device_id device, source_location where = source_location::current())
       : before_{current_device(where)}, changed_{before_ != device} {
     if (changed_) check(cudaSetDevice(device.value()), "cudaSetDevice", where);

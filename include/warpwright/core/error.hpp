@@ -53,7 +53,7 @@ class cuda_error : public std::runtime_error {
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
   /// @return the code's name, as "cudaErrorInvalidValue"
   [[nodiscard]] char const* name() const noexcept { return cudaGetErrorName(code_); }
-  /// @return the name of the call that answered it
+  /// @return the name of the call that answered it; "kernel launch" for a launch
   [[nodiscard]] char const* api() const noexcept { return api_; }
   /// @return the place in the caller's source
   [[nodiscard]] source_location where() const noexcept { return where_; }

@@ -26,7 +26,8 @@ class event_handle {
   }
   event_handle(event_handle&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
   event_handle& operator=(event_handle&& other) noexcept {
-    detail::swap(handle_, other.handle_);
+    event_handle moved{static_cast<event_handle&&>(other)};
+    detail::swap(handle_, moved.handle_);
     return *this;
   }
   ~event_handle() {

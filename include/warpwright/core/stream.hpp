@@ -39,6 +39,7 @@ class stream_ref {
   operator cudaStream_t() const noexcept { return handle_; }
 
   /// The id CUDA gave the stream: unlike a handle, never used again for another stream.
+  /// @return the id; cudaStreamPerThread's is the calling thread's
   /// @throws cuda_error  for a stream that is gone
   /// **Capture:** legal where the reference carries its id; else the query breaks the capture.
   /// **Cost:** none for a reference from a warpwright stream or lease, or from resolved(); else one
@@ -63,6 +64,7 @@ class stream_ref {
     check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize", where);
   }
   /// Whether all work given to the stream so far has finished.
+  /// @return false while some is queued or running
   /// @throws cuda_error  for anything but "not yet"
   /// **Stream:** does not block. **Capture:** not legal.
   [[nodiscard]] bool done(source_location where = source_location::current()) const {
@@ -85,6 +87,7 @@ class stream_ref {
     wait(marker, where);
   }
   /// Whether the stream is capturing into a graph.
+  /// @return false also after the capture has ended
   /// @throws cuda_error  for a capture that an illegal call has broken
   /// **Capture:** legal. **Cost:** one CUDA call.
   [[nodiscard]] bool is_capturing(source_location where = source_location::current()) const {
@@ -166,7 +169,8 @@ class stream {
   /// The other stream is left empty: only destruction and assignment are legal on it.
   stream(stream&& other) noexcept : ref_{detail::exchange(other.ref_, empty())} {}
   stream& operator=(stream&& other) noexcept {
-    detail::swap(ref_, other.ref_);
+    stream moved{static_cast<stream&&>(other)};
+    detail::swap(ref_, moved.ref_);
     return *this;
   }
   ~stream() {

@@ -113,6 +113,7 @@ class capture_scope {
   /// waits for what the first was given so far. It is joined by join() or, at the latest, by end().
   /// @param other  a stream of the same device that is not capturing, alive until end()
   /// @throws cuda_error  when CUDA refuses
+  /// **Stream:** orders `other` behind the first; does not block. **Cost:** creates an event.
   void fork(stream_ref other, source_location where = source_location::current()) {
     forks_.reserve(forks_.size() + 1);
     event marker{where};
@@ -126,6 +127,7 @@ class capture_scope {
   /// @param other  a stream given to fork()
   /// @throws std::invalid_argument  for a stream that was not forked, or was joined already
   /// @throws cuda_error             when CUDA refuses
+  /// **Stream:** orders the first behind `other`; does not block.
   void join(stream_ref other, source_location where = source_location::current()) {
     for (std::size_t i = 0; i < forks_.size(); ++i) {
       if (forks_[i].stream == other) {
@@ -144,7 +146,8 @@ class capture_scope {
   /// @return what was captured
   /// @throws std::invalid_argument  when no capture is under way
   /// @throws cuda_error             when an illegal call has broken the capture; the text says what
-  /// to look for
+  ///   to look for
+  /// **Stream:** nothing runs yet; does not block. **Threads:** the thread that began the capture.
   [[nodiscard]] graph end(source_location where = source_location::current()) {
     if (!active_) {
       detail::throw_invalid_argument(

@@ -35,7 +35,8 @@ class graph {
   explicit graph(cudaGraph_t handle) noexcept : handle_{handle} {}
   graph(graph&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
   graph& operator=(graph&& other) noexcept {
-    detail::swap(handle_, other.handle_);
+    graph moved{static_cast<graph&&>(other)};
+    detail::swap(handle_, moved.handle_);
     return *this;
   }
   ~graph() {

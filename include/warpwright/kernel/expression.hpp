@@ -79,19 +79,19 @@ namespace detail {
 struct plus {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a + b;
+    return wrapped<T>(unwrapped(a) + unwrapped(b));
   }
 };
 struct minus {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a - b;
+    return wrapped<T>(unwrapped(a) - unwrapped(b));
   }
 };
 struct times {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a * b;
+    return wrapped<T>(unwrapped(a) * unwrapped(b));
   }
 };
 struct divided_by {
@@ -151,7 +151,7 @@ struct either {
 struct negated {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a) const {
-    return -a;
+    return wrapped<T>(-unwrapped(a));
   }
 };
 struct inverted {

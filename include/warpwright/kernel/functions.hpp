@@ -53,7 +53,7 @@ struct absolute {
     if constexpr (std::is_floating_point<T>::value) {
       return ::fabs(x);
     } else {
-      return x < T{0} ? -x : +x;
+      return x < T{0} ? wrapped<T>(-unwrapped(x)) : +x;
     }
   }
 };

@@ -40,12 +40,10 @@ class device_buffer {
 
   /// @param pool    outlives the buffer
   /// @param stream  the elements may be used by work given to this stream from now on; they are
-  /// freed
-  ///   on it
+  ///   freed on it
   /// @param size    number of elements, not initialised; 0 takes no memory
-  /// @throws out_of_memory                      when the memory cannot be had, n * sizeof(T)
-  /// overflows
-  ///   included
+  /// @throws out_of_memory                      when the memory cannot be had; also when
+  ///   size * sizeof(T) overflows
   /// @throws std::invalid_argument, cuda_error  as memory_pool::allocate()
   /// **Stream:** ordered on `stream`. **Capture:** not legal.
   device_buffer(memory_pool& pool, stream_ref stream, std::size_t size,

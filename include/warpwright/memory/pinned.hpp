@@ -241,7 +241,11 @@ class pinned_buffer {
         pool_->deallocate(stream_, data_, size_bytes());
         return;
       } catch (...) {
-        detail::discard(cudaStreamSynchronize(stream_.get()));
+        // Waiting would break a capture; without an end of the stream's work the block stays live.
+        if (detail::may_be_capturing(stream_.get())) return;
+        cudaError_t const answer = cudaStreamSynchronize(stream_.get());
+        detail::discard(answer);
+        if (answer != cudaSuccess) return;
       }
     }
     try {

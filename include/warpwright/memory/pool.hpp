@@ -136,8 +136,9 @@ class memory_pool_options {
 /// Blocks of the thread's own default stream (cudaStreamPerThread) pass to other threads only after
 /// some more frees on it or when memory runs out, since only that thread can record its event.
 ///
-/// **Threads:** any number may call any member at once; one spin lock, held for some tens of
-/// nanoseconds and never across a CUDA call, and a second lock for requests that miss.
+/// **Threads:** any number may call any member at once; one spin lock, held by a hit for some tens
+/// of nanoseconds and never across a CUDA call, and a second lock for requests that miss. Thousands
+/// of blocks that become ready at once change lists in portions, between which hits go on.
 /// **Capture:** a graph that uses memory of the pool must find it allocated before the capture and
 /// keep it until the graph's executable is gone: allocating and freeing on a capturing stream is a
 /// mistake. A request that misses, and checked mode every call, throws std::invalid_argument there
@@ -172,8 +173,7 @@ class memory_pool {
   /// @return device memory with undefined contents
   /// @throws out_of_memory          when the steps above all fail
   /// @throws std::invalid_argument  for a bad alignment; on a miss for a capturing stream; in
-  /// checked
-  ///   mode for a stream of another device
+  ///   checked mode for a stream of another device
   /// @throws cuda_error             when another CUDA call fails; nothing is lost then
   /// **Stream:** ordered on `stream`. **Capture:** not legal, see above. **Cost:** a hit makes no
   /// CUDA call with a stream_ref that carries its id; one cudaStreamGetId more with a raw handle.
@@ -221,12 +221,12 @@ class memory_pool {
   ///   one that the user has ordered behind all work with it
   /// @param pointer  from allocate() of this pool; nullptr does nothing
   /// @param bytes    as given to allocate()
-  /// @throws std::invalid_argument  for misuse, nothing has changed then: always for a pointer that
-  /// is
-  ///   not a live block's start (freed twice, foreign, from the middle), in checked mode also for
-  ///   wrong bytes, a stream of another device or a capturing one. Do not rely on it unchecked.
+  /// @throws std::invalid_argument  for misuse, nothing has changed then: always for a pointer
+  ///   that is not a live block's start (freed twice, foreign, from the middle), in checked mode
+  ///   also for wrong bytes, a stream of another device or a capturing one. Do not rely on it
+  ///   unchecked.
   /// @throws std::bad_alloc  when the host has no memory to note a stream used here for the first
-  /// time With a live block and a stream used here before it does not throw.
+  ///   time; with a live block and a stream used here before it does not throw
   /// **Stream:** ordered on `stream`; does not block. **Capture:** not legal, see above.
   /// **Cost:** no CUDA call with a stream_ref that carries its id; one cudaEventRecord in 64 frees
   /// or 16 MiB on the thread's own default stream.
@@ -345,7 +345,9 @@ class memory_pool {
   [[nodiscard]] bool waits_already(std::uint32_t own, std::uint32_t donor,
                                    std::uint64_t epoch) const noexcept;
   void finish_all(spin_held& lock, std::uint64_t own_id, source_location where);
-  void finish_oldest(std::uint32_t list) noexcept;
+  void finish_oldest(spin_held& lock, std::uint32_t list) noexcept;
+  void move_blocks(spin_held& lock, std::uint32_t from, std::uint64_t epoch, std::uint32_t to,
+                   std::uint64_t new_epoch) noexcept;
 
   void check_stream(stream_ref stream, char const* verb, source_location where) const;
   void remember_allocation(std::uint32_t node, source_location where) noexcept;

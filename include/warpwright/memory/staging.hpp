@@ -44,8 +44,9 @@ class staging_options {
   std::size_t direct_bytes_ = std::size_t{256} << 10U;
 };
 
-/// Copies between pageable host memory and a device at the link's speed rather than one thread's:
-/// several threads move pieces through page-locked slots while others are in flight.
+/// Copies large pieces of pageable host memory to and from a device, near the link's speed rather
+/// than one thread's: several threads move pieces through page-locked slots while others are in
+/// flight. Up to some MiB a plain cudaMemcpy is as fast.
 ///
 /// For host memory that is page-locked already, call cudaMemcpyAsync: it needs no help.
 ///
@@ -190,10 +191,17 @@ inline void staging::start(source_location where) {
 
 inline void staging::stop() noexcept {
   workers_.stop();
+  detail::relaxed_capture_mode const relaxed;
   for (detail::staging_lane& lane : workers_.lanes()) {
     for (detail::staging_slot& slot : lane.slots) {
-      if (slot.in_flight) detail::discard(cudaEventSynchronize(slot.event));
+      bool done = !slot.in_flight;
+      for (int attempt = 0; attempt < 2 && !done; ++attempt) {
+        cudaError_t const answer = cudaEventSynchronize(slot.event);
+        detail::discard(answer);
+        done = answer == cudaSuccess;
+      }
       if (slot.event != nullptr) detail::discard(cudaEventDestroy(slot.event));
+      if (!done) continue;  // a copy may still use it: better lost than handed out
       try {
         pool_->deallocate(slot.memory, options_.slot_bytes_);
       } catch (...) {  // a destructor cannot report; the pool counts the block as live

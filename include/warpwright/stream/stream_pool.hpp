@@ -68,8 +68,9 @@ class stream_lease {
 /// A fixed set of streams, leased one user at a time: two leases never share a stream, which a
 /// round-robin pool cannot promise.
 ///
-/// Streams go out in rotation, so that one just given back, and perhaps still busy, is the last to
-/// go out again. The pool must outlive its leases.
+/// Streams go out in rotation: the next free one behind the last that went out, so that one just
+/// given back, and perhaps still busy, rarely goes out again at once. The pool must outlive its
+/// leases.
 /// **Threads:** any number may lease and give back at once.
 class stream_pool {
  public:

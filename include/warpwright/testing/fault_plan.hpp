@@ -102,6 +102,7 @@ class fault_plan {
 /// **Threads:** scopes nest, they do not overlap: install plans from one thread.
 class scoped_fault_plan {
  public:
+  /// @param plan  is copied
   explicit scoped_fault_plan(fault_plan const& plan);
   ~scoped_fault_plan();
   scoped_fault_plan(scoped_fault_plan const&) = delete;

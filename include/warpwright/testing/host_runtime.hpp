@@ -22,11 +22,12 @@
 // graph (a launched graph runs its nodes one after another), races inside one kernel.
 //
 // Environment, for a whole unmodified process, read at the first call into the runtime
-//   WARPWRIGHT_HOST_DEVICE        profile: "H100" (default), "A100", "L4", "T4", "P4", "V100",
+//   WARPWRIGHT_HOST_PROFILE       the device: "H100" (default), "A100", "L4", "T4", "P4", "V100",
 //                                 "RTX 4090", "RTX 5090", "B200"
 //   WARPWRIGHT_HOST_DEVICES       number of devices, 0 to 16, default 1
-//   WARPWRIGHT_HOST_MEMORY_BYTES  memory of each device, default 4 GiB; "profile" for the board's
-//   own WARPWRIGHT_HOST_FAULT         a fault_plan, as fault_plan::parse() reads it
+//   WARPWRIGHT_HOST_MEMORY_BYTES  memory of each device, default 4 GiB; "profile": the board's own
+//   WARPWRIGHT_HOST_TIME=counted  events tell host_runtime_options::counted_time
+//   WARPWRIGHT_HOST_FAULT         a fault_plan, as fault_plan::parse() reads it
 //   WARPWRIGHT_HOST_LEAKS=1       at exit, lists on stderr what was never freed or destroyed, and
 //                                 ends the process with status 23 if there was anything (by _exit:
 //                                 exit handlers registered before the first CUDA call do not run)
@@ -84,12 +85,20 @@ struct device_profile {
 struct host_runtime_options {
   device_profile profile = device_profile::named("H100");
   int device_count = 1;  ///< 0 to 16
-  std::size_t memory_bytes = std::size_t{4}
-                             << 30;  ///< of each device, reported and enforced; 0: the profile's
+  /// Of each device, reported and enforced; 0: the profile's.
+  std::size_t memory_bytes = std::size_t{4} << 30;
+  /// Events tell a counted time, in which each operation of a stream takes one microsecond, so that
+  /// what a program measures with events, and does because of it, is the same in every run.
+  bool counted_time = false;
 
-  host_runtime_options& with_profile(std::string const& name);  ///< @throws std::invalid_argument
+  /// @param name  as device_profile::named() takes it @throws std::invalid_argument
+  host_runtime_options& with_profile(std::string const& name);
+  /// @param count  of devices, 0 to 16
   host_runtime_options& with_devices(int count);
+  /// @param bytes  of each device; 0: the profile's
   host_runtime_options& with_memory_bytes(std::size_t bytes);
+  /// @param on  whether events tell counted_time
+  host_runtime_options& with_counted_time(bool on = true);
 };
 
 /// Ends all work, destroys every device, stream, event, graph and allocation, and starts anew.
@@ -136,6 +145,7 @@ struct host_runtime_stats {
   std::uint64_t operations_run = 0;  ///< stream operations completed since the last reset
 };
 
+/// @return the figures of this moment
 host_runtime_stats stats();
 
 /// One line for each thing that was made and not freed or destroyed; empty when there is nothing.

@@ -141,7 +141,9 @@ class batch_tuner {
     settings_.tolerance = fraction;
     return *this;
   }
-  /// @param fraction  bisection stops when sizes are this close; 0.05 unless told, 0: to the item
+  /// Sizes are tried by doubling, then around the best until they are this close: a workload whose
+  /// rate falls and rises again between two doublings can hide a better size.
+  /// @param fraction  of the size; 0.05 unless told, 0: to the item
   batch_tuner& resolution(double fraction) {
     settings_.resolution = fraction;
     return *this;

@@ -241,7 +241,7 @@ measurement take_samples(function_ref<double(std::size_t)> timed, Options const&
     if (sorted.size() < o.min_samples()) continue;
     median_ranks const ranks = median_interval(sorted.size());
     double const half_width = 0.5 * (sorted[ranks.high] - sorted[ranks.low]);
-    m.settled = half_width <= o.precision() * median_of_sorted(sorted);
+    m.settled = sorted.size() > 1 && half_width <= o.precision() * median_of_sorted(sorted);
     if (m.settled) break;
   }
   m.summary = summarize(m.samples);

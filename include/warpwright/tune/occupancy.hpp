@@ -182,10 +182,10 @@ constexpr int allocated_registers_per_warp(architecture const& a, int registers)
 }
 
 constexpr launch_problem find_launch_problem(architecture const& a, kernel_resources const& k) {
-  int const warps = (k.threads() + a.warp_size - 1) / a.warp_size;
   if (k.threads() > min_of(a.max_threads_per_block, k.max_threads())) {
     return launch_problem::threads_over_limit;
   }
+  int const warps = (k.threads() + a.warp_size - 1) / a.warp_size;
   if (k.registers() > a.max_registers_per_thread) return launch_problem::registers_over_limit;
   // The launch check counts as if every sub-partition got the same number of warps.
   if (allocated_registers_per_warp(a, k.registers()) * round_up(warps, a.sub_partitions) >
@@ -291,7 +291,7 @@ constexpr occupancy_result occupancy(arch name, kernel_resources const& k,
 /// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr int max_registers_per_thread(architecture const& a, kernel_resources const& k,
                                        int blocks) {
-  if (blocks < 1 || k.threads() < 1) return 0;
+  if (blocks < 1 || k.threads() < 1 || k.threads() > a.max_threads_per_block) return 0;
   int const warps = (k.threads() + a.warp_size - 1) / a.warp_size;
   if (warps > a.max_warps_per_multiprocessor / blocks) return 0;
   int const share = (warps * blocks + a.sub_partitions - 1) / a.sub_partitions;

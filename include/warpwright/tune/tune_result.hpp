@@ -117,6 +117,7 @@ namespace detail {
 inline string_builder format_number(char const* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
+  undo_locale(text);
   return text;
 }
 
@@ -131,6 +132,7 @@ inline string_builder format_significant(double value, int digits) {
   }
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  undo_locale(text);
   return text;
 }
 

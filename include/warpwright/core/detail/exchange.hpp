@@ -6,7 +6,6 @@
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>
-#include <warpwright/core/detail/exchange.hpp>
 
 WARPWRIGHT_BEGIN
 

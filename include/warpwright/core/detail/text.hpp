@@ -12,6 +12,20 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+/// A printed number with the point that C has, whatever the program's locale.
+inline void undo_locale(char* number) noexcept {
+  char* to = number;
+  for (char const* from = number; *from != '\0'; ++from) {
+    bool const usual = *from != ',' && static_cast<unsigned char>(*from) < 0x80;
+    if (usual) {
+      *to++ = *from;
+    } else if (to == number || to[-1] != '.') {
+      *to++ = '.';
+    }
+  }
+  *to = '\0';
+}
+
 /// An error's text while it is put together, of a fixed size: it asks for no memory, so that
 /// running out of it cannot hide the error, and it compiles in no time, where adding up
 /// std::strings is slow. What does not fit is cut off.
@@ -51,6 +65,7 @@ class text {
   void number(char const* format, Number value) noexcept {
     char digits[40] = {};
     std::snprintf(digits, sizeof digits, format, value);
+    undo_locale(digits);
     append(digits, std::strlen(digits));
   }
   void append(char const* more, std::size_t length) noexcept {

@@ -60,6 +60,27 @@ inline constexpr int lane_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) 
                                       ? static_cast<int>(sizeof(bits_of<T>))
                                       : 16;
 
+// Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined.
+template <class T>
+inline constexpr bool may_overflow = std::is_integral<T>::value&& std::is_signed<T>::value &&
+                                     sizeof(T) >= sizeof(int);
+template <class T>
+WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
+  if constexpr (may_overflow<T>) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  } else {
+    return value;
+  }
+}
+template <class T, class Result>
+WARPWRIGHT_HOST_DEVICE auto wrapped(Result value) {
+  if constexpr (may_overflow<T>) {
+    return static_cast<T>(value);
+  } else {
+    return value;
+  }
+}
+
 struct nothing {};
 
 template <class... Int>
@@ -123,7 +144,7 @@ template <class T>
 struct row_input {
   using expression_tag = void;
   static constexpr int operands = 1;
-  static constexpr int widest_bytes = sizeof(detail::bits_of<T>) <= 8 ? 1 : detail::lane_bytes<T>;
+  static constexpr int widest_bytes = detail::lane_bytes<T> <= 8 ? 1 : detail::lane_bytes<T>;
   static constexpr int loaded_bytes = 0;
   static constexpr bool weak = false;
   template <class C>

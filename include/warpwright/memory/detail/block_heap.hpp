@@ -103,14 +103,18 @@ class block_heap {
     put(node, list, epoch);
   }
 
-  /// Moves the free blocks of a list that are not younger than `epoch` to another list.
-  void move(std::uint32_t from, std::uint64_t epoch, std::uint32_t to,
-            std::uint64_t new_epoch) noexcept {
-    while (lists_[from].oldest != none && blocks_[lists_[from].oldest].epoch <= epoch) {
+  /// Moves free blocks of a list that are not younger than `epoch` to another list, the oldest
+  /// first.
+  /// @return whether all have been moved; false after `portion` of them
+  bool move(std::uint32_t from, std::uint64_t epoch, std::uint32_t to, std::uint64_t new_epoch,
+            std::size_t portion = ~std::size_t{0}) noexcept {
+    for (; lists_[from].oldest != none && blocks_[lists_[from].oldest].epoch <= epoch; --portion) {
+      if (portion == 0) return false;
       std::uint32_t const node = lists_[from].oldest;
       unlink(node);
       put(node, to, new_epoch);
     }
+    return true;
   }
 
   /// The free block of a list that fits best, by size; used to compare lists with each other.

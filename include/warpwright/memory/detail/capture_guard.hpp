@@ -16,12 +16,21 @@ class relaxed_capture_mode {
     check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode",
           where);
   }
-  ~relaxed_capture_mode() { discard(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  /// For destructors, which do without when it cannot be had.
+  relaxed_capture_mode() noexcept {
+    cudaError_t const answer = cudaThreadExchangeStreamCaptureMode(&mode_);
+    discard(answer);
+    changed_ = answer == cudaSuccess;
+  }
+  ~relaxed_capture_mode() {
+    if (changed_) discard(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
   relaxed_capture_mode(relaxed_capture_mode const&) = delete;
   relaxed_capture_mode& operator=(relaxed_capture_mode const&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool changed_ = true;
 };
 
 /// Whether a stream of somebody else had better be left alone.

@@ -16,6 +16,7 @@ inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_locat
     throw out_of_memory{report(options.initial_bytes_), where};
   }
   if (initial == 0) return;
+  detail::relaxed_capture_mode const relaxed{where};
   spin_held lock{lock_};
   add_segment(lock, initial, where);
   if (reserved_bytes_ != 0) return;
@@ -24,6 +25,7 @@ inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_locat
 }
 
 inline pinned_pool::~pinned_pool() {
+  detail::relaxed_capture_mode const relaxed;
   for (stream_entry const& entry : streams_) {
     for (std::size_t i = entry.first; i < entry.pending.size(); ++i) {
       detail::discard(cudaEventSynchronize(entry.pending[i].marker.event));

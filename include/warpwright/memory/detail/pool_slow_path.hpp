@@ -79,10 +79,12 @@ inline memory_pool::memory_pool(device_id device, memory_pool_options const& opt
 inline memory_pool::~memory_pool() {
   if (options_.destruction_ != nullptr)
     options_.destruction_(options_.destruction_user_, statistics());
+  detail::relaxed_capture_mode const relaxed;
   int before = -1;
   cudaError_t const answer = cudaGetDevice(&before);
   detail::discard(answer);
-  if (before != device_.value()) detail::discard(cudaSetDevice(device_.value()));
+  bool const other_device = answer == cudaSuccess && before != device_.value();
+  if (other_device) detail::discard(cudaSetDevice(device_.value()));
   for (heap::segment const& s : heap_.segments()) {
     if (s.bytes == 0) continue;
     detail::discard(cudaFree(reinterpret_cast<void*>(static_cast<std::uintptr_t>(s.address))));
@@ -91,7 +93,7 @@ inline memory_pool::~memory_pool() {
     for (detail::closed_epoch const& c : entry.closed) detail::discard(cudaEventDestroy(c.event));
   }
   for (cudaEvent_t event : spare_events_) detail::discard(cudaEventDestroy(event));
-  if (answer == cudaSuccess && before != device_.value()) detail::discard(cudaSetDevice(before));
+  if (other_device) detail::discard(cudaSetDevice(before));
 }
 
 /// Notes a stream; takes over the entry of one that has nothing here any more.
@@ -304,9 +306,9 @@ inline void memory_pool::gather(spin_held& lock, std::uint32_t own, stream_ref s
     if (entries_[list].closed.empty()) continue;
     std::uint64_t const epoch = entries_[list].closed.back().epoch;
     order_behind(lock, own, stream, list, epoch, where);
-    heap_.move(list, epoch, own, entries_[own].open_epoch);
+    move_blocks(lock, list, epoch, own, entries_[own].open_epoch);
   }
-  heap_.move(heap::ready, 0, own, entries_[own].open_epoch);
+  move_blocks(lock, heap::ready, 0, own, entries_[own].open_epoch);
 }
 
 /// Whether an event stands behind every free block of the list.
@@ -397,15 +399,24 @@ inline void memory_pool::poll(spin_held& lock, std::uint64_t own_id, source_loca
       lock.lock();
       if (answer == cudaErrorNotReady) break;
       check(answer, "cudaEventQuery", where);
-      finish_oldest(list);
+      finish_oldest(lock, list);
     }
   }
 }
 
+/// Moves blocks in portions, so that the hits of other threads need not wait for all of them.
+inline void memory_pool::move_blocks(spin_held& lock, std::uint32_t from, std::uint64_t epoch,
+                                     std::uint32_t to, std::uint64_t new_epoch) noexcept {
+  while (!heap_.move(from, epoch, to, new_epoch, 256)) {
+    lock.unlock();
+    lock.lock();
+  }
+}
+
 /// The oldest event of a stream has been passed: what it stands behind is everyone's.
-inline void memory_pool::finish_oldest(std::uint32_t list) noexcept {
+inline void memory_pool::finish_oldest(spin_held& lock, std::uint32_t list) noexcept {
+  move_blocks(lock, list, entries_[list].closed.front().epoch, heap::ready, 0);
   stream_entry& entry = entries_[list];
-  heap_.move(list, entry.closed.front().epoch, heap::ready, 0);
   spare_events_.push_back(entry.closed.front().event);
   entry.closed.remove_front(1);
 }
@@ -456,7 +467,7 @@ inline void memory_pool::finish_all(spin_held& lock, std::uint64_t own_id, sourc
       cudaError_t const answer = cudaEventSynchronize(event);
       lock.lock();
       check(answer, "cudaEventSynchronize", where);
-      finish_oldest(list);
+      finish_oldest(lock, list);
     }
   }
   if (!other_threads) return;
@@ -474,7 +485,7 @@ inline void memory_pool::finish_all(spin_held& lock, std::uint64_t own_id, sourc
   }
   check(answer, "cudaDeviceSynchronize", where);
   for (std::uint32_t list = 1; list < epochs.size(); ++list) {
-    heap_.move(list, epochs[list], heap::ready, 0);
+    move_blocks(lock, list, epochs[list], heap::ready, 0);
   }
 }
 

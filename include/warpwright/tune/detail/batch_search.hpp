@@ -55,9 +55,10 @@ class batch_search {
   }
 
   std::size_t resolution_at(std::size_t batch) const {
-    std::size_t const step =
-        static_cast<std::size_t>(settings_.resolution * static_cast<double>(batch));
-    return step > settings_.multiple ? step : settings_.multiple;
+    double const step = settings_.resolution * static_cast<double>(batch);
+    if (step >= static_cast<double>(settings_.last)) return settings_.last;
+    auto const whole = static_cast<std::size_t>(step);
+    return whole > settings_.multiple ? whole : settings_.multiple;
   }
 
   bool good(candidate const& c) const { return c.row.status == tune_status::ok; }
@@ -278,9 +279,12 @@ class batch_search {
     return on_lattice(static_cast<std::size_t>(items));
   }
 
-  // Halves the gaps on both sides of the best size while that finds a better one.
+  // Halves the gaps on both sides of the best size while that finds a better one, or a fall that is
+  // too deep for noise: the peak may then lie in front of it.
   void refine_peak() {
-    for (int round = 0; round < 6; ++round) {
+    constexpr double fall = 0.95;
+    for (bool go_on = true; go_on;) {
+      go_on = false;
       std::size_t const i = best_index();
       if (i == none) return;
       std::size_t const batch = candidates_[i].row.batch;
@@ -288,16 +292,17 @@ class batch_search {
       std::size_t const above = i + 1 < candidates_.size() && good(candidates_[i + 1])
                                     ? candidates_[i + 1].row.batch
                                     : batch;
-      bool moved = false;
       for (std::size_t const other : {below, above}) {
         std::size_t const gap = other > batch ? other - batch : batch - other;
         if (gap <= resolution_at(batch) || !in_time()) continue;
         std::size_t const middle = on_lattice((other + batch) / 2);
         if (middle == batch || middle == other) continue;
         visit(middle);
-        moved = true;
+        std::size_t const best = best_index();
+        go_on = go_on || candidates_[best].row.batch != batch ||
+                candidates_[index_at_or_above(middle)].row.items_per_second <
+                    fall * candidates_[best].row.items_per_second;
       }
-      if (!moved || candidates_[best_index()].row.batch == batch) return;
     }
   }
 
@@ -485,11 +490,12 @@ class batch_search {
     string_builder text = "batch " + string_builder(choice.batch) + ": " +
                           format_rate(choice.items_per_second) + " items/s, ";
     if (best == &choice) {
-      text += "the best of the sizes within the limits";
+      text += "the best of the sizes tried";
     } else {
-      text += "the smallest size within " + format_percent(settings_.tolerance) +
-              " of the best (batch " + string_builder(best->batch) + ": " +
-              format_rate(best->items_per_second) + " items/s)";
+      text += "the smallest of the sizes compared in turns that is within " +
+              format_percent(settings_.tolerance) + " of the best (batch " +
+              string_builder(best->batch) + ": " + format_rate(best->items_per_second) +
+              " items/s)";
     }
     if (settings_.objective.latency_limited()) {
       text += "; p99 " + format_seconds(choice.latency_p99_seconds) + " within the limit of " +
