@@ -604,31 +604,3 @@ WARPWRIGHT_API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
     return cudaSuccess;
   });
 }
-
-WARPWRIGHT_API cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int from,
-                                                     int to) {
-  static call_site site{"cudaDeviceGetP2PAttribute"};
-  return api(site, needs::nothing, [&](runtime& rt) {
-    if (rt.devices.empty()) return cudaErrorNoDevice;
-    if (value == nullptr) return cudaErrorInvalidValue;
-    if (device_at(rt, from) == nullptr || device_at(rt, to) == nullptr || from == to) {
-      return cudaErrorInvalidDevice;
-    }
-    switch (which) {
-      case cudaDevP2PAttrPerformanceRank:
-        *value = 0;
-        return cudaSuccess;
-      case cudaDevP2PAttrAccessSupported:
-        *value = 1;
-        return cudaSuccess;
-      case cudaDevP2PAttrNativeAtomicSupported:
-        *value = 1;
-        return cudaSuccess;
-      case cudaDevP2PAttrCudaArrayAccessSupported:
-        *value = 0;
-        return cudaSuccess;
-      default:
-        return cudaErrorInvalidValue;
-    }
-  });
-}
