@@ -196,6 +196,19 @@ fill_shape rows(void* to, std::size_t pitch, int value, std::size_t width, std::
   return shape;
 }
 
+// The part of a pitched object that a copy names lies within it.
+cudaError_t check_part(cudaPitchedPtr const& whole, cudaPos const& from, cudaExtent const& part) {
+  if (whole.ptr == nullptr) return cudaErrorInvalidValue;
+  bool const rows_matter = part.height > 1 || part.depth > 1 || from.y > 0 || from.z > 0;
+  bool const planes_matter = part.depth > 1 || from.z > 0;
+  auto const within = [](std::size_t at, std::size_t length, std::size_t whole_length) {
+    return at <= whole_length && length <= whole_length - at;
+  };
+  if (rows_matter && !within(from.x, part.width, whole.pitch)) return cudaErrorInvalidPitchValue;
+  if (planes_matter && !within(from.y, part.height, whole.ysize)) return cudaErrorInvalidValue;
+  return cudaSuccess;
+}
+
 }  // namespace
 
 cudaError_t check_copy(runtime& rt, copy_shape& shape) {
@@ -249,11 +262,8 @@ cudaError_t shape_of(cudaMemcpy3DParms const& p, copy_shape& shape) {
   shape.kind = p.kind;
   shape.to_pitch = p.dstPtr.pitch;
   shape.from_pitch = p.srcPtr.pitch;
-  if (shape.height > 1 || shape.depth > 1) {
-    if (p.dstPtr.pitch < shape.width || p.srcPtr.pitch < shape.width) {
-      return cudaErrorInvalidPitchValue;
-    }
-  }
+  if (cudaError_t const code = check_part(p.dstPtr, p.dstPos, p.extent)) return code;
+  if (cudaError_t const code = check_part(p.srcPtr, p.srcPos, p.extent)) return code;
   shape.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
   shape.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
   shape.to = static_cast<std::byte*>(p.dstPtr.ptr) + p.dstPos.x + p.dstPos.y * p.dstPtr.pitch +

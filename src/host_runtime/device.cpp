@@ -79,6 +79,15 @@ int single_to_double_ratio(cudaDeviceProp const& p) {
   return data_centre ? 2 : (p.major == 8 || p.major == 12) ? 64 : 32;
 }
 
+cudaError_t set_flags(runtime& rt, device_state& device, unsigned flags) {
+  constexpr unsigned known =
+      cudaDeviceScheduleMask | cudaDeviceMapHost | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
+  if ((flags & ~known) != 0) return cudaErrorInvalidValue;
+  runtime_lock lock(rt.mutex);
+  device.device_flags = flags;
+  return cudaSuccess;
+}
+
 device_state* device_at(runtime& rt, int ordinal) {
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) return nullptr;
   return rt.devices[static_cast<std::size_t>(ordinal)].get();
@@ -339,10 +348,13 @@ void make_devices(runtime& rt) {
     device->limits = {{cudaLimitStackSize, 1024},
                       {cudaLimitPrintfFifoSize, 7 * 1024 * 1024},
                       {cudaLimitMallocHeapSize, 8 * 1024 * 1024},
-                      {cudaLimitDevRuntimeSyncDepth, 2},
                       {cudaLimitDevRuntimePendingLaunchCount, 2048},
                       {cudaLimitMaxL2FetchGranularity, 64},
                       {cudaLimitPersistingL2CacheSize, 0}};
+    // From 9.0 on kernels cannot wait for the kernels that they launch.
+    if (device->profile.compute_capability_major < 9) {
+      device->limits[cudaLimitDevRuntimeSyncDepth] = 2;
+    }
     fill_properties(*device);
     make_address_range(*device);
     device->legacy = make_stream(rt, *device, stream_state::family::legacy, cudaStreamDefault, 0);
@@ -384,24 +396,21 @@ WARPWRIGHT_API cudaError_t cudaGetDevice(int* ordinal) {
   });
 }
 
-WARPWRIGHT_API cudaError_t cudaInitDevice(int ordinal, unsigned, unsigned) {
+WARPWRIGHT_API cudaError_t cudaInitDevice(int ordinal, unsigned device_flags, unsigned flags) {
   static call_site site{"cudaInitDevice"};
   return api(site, needs::nothing, [&](runtime& rt) {
     if (rt.devices.empty()) return cudaErrorNoDevice;
-    return device_at(rt, ordinal) != nullptr ? cudaSuccess : cudaErrorInvalidDevice;
+    device_state* device = device_at(rt, ordinal);
+    if (device == nullptr) return cudaErrorInvalidDevice;
+    if ((flags & cudaInitDeviceFlagsAreValid) == 0) return cudaSuccess;
+    return set_flags(rt, *device, device_flags);
   });
 }
 
 WARPWRIGHT_API cudaError_t cudaSetDeviceFlags(unsigned flags) {
   static call_site site{"cudaSetDeviceFlags"};
-  return api(site, needs::device, [&](runtime& rt) {
-    constexpr unsigned known = cudaDeviceScheduleMask | cudaDeviceMapHost |
-                               cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
-    if ((flags & ~known) != 0) return cudaErrorInvalidValue;
-    runtime_lock lock(rt.mutex);
-    current_device(rt).device_flags = flags;
-    return cudaSuccess;
-  });
+  return api(site, needs::device,
+             [&](runtime& rt) { return set_flags(rt, current_device(rt), flags); });
 }
 
 WARPWRIGHT_API cudaError_t cudaGetDeviceFlags(unsigned* flags) {
@@ -593,33 +602,5 @@ WARPWRIGHT_API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
     if (!peers[static_cast<std::size_t>(peer)]) return cudaErrorPeerAccessNotEnabled;
     peers[static_cast<std::size_t>(peer)] = false;
     return cudaSuccess;
-  });
-}
-
-WARPWRIGHT_API cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int from,
-                                                     int to) {
-  static call_site site{"cudaDeviceGetP2PAttribute"};
-  return api(site, needs::nothing, [&](runtime& rt) {
-    if (rt.devices.empty()) return cudaErrorNoDevice;
-    if (value == nullptr) return cudaErrorInvalidValue;
-    if (device_at(rt, from) == nullptr || device_at(rt, to) == nullptr || from == to) {
-      return cudaErrorInvalidDevice;
-    }
-    switch (which) {
-      case cudaDevP2PAttrPerformanceRank:
-        *value = 0;
-        return cudaSuccess;
-      case cudaDevP2PAttrAccessSupported:
-        *value = 1;
-        return cudaSuccess;
-      case cudaDevP2PAttrNativeAtomicSupported:
-        *value = 1;
-        return cudaSuccess;
-      case cudaDevP2PAttrCudaArrayAccessSupported:
-        *value = 0;
-        return cudaSuccess;
-      default:
-        return cudaErrorInvalidValue;
-    }
   });
 }

@@ -133,6 +133,29 @@ cudaMemoryType type_of(allocation const& entry) {
   return entry.on_host() ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
 }
 
+// Where managed memory may be asked to be.
+cudaError_t check_location(runtime const& rt, cudaMemLocation location) {
+  switch (location.type) {
+    case cudaMemLocationTypeDevice:
+      return location.id >= 0 && static_cast<std::size_t>(location.id) < rt.devices.size()
+                 ? cudaSuccess
+                 : cudaErrorInvalidDevice;
+    case cudaMemLocationTypeHost:
+    case cudaMemLocationTypeHostNuma:
+    case cudaMemLocationTypeHostNumaCurrent:
+      return cudaSuccess;
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+// Who may be said to access managed memory: a NUMA node is no processor.
+cudaError_t check_accessor(runtime const& rt, cudaMemLocation location) {
+  bool const numa = location.type == cudaMemLocationTypeHostNuma ||
+                    location.type == cudaMemLocationTypeHostNumaCurrent;
+  return numa ? cudaErrorInvalidValue : check_location(rt, location);
+}
+
 }  // namespace
 
 allocation* find_allocation(runtime& rt, void const* pointer) {
@@ -381,10 +404,7 @@ static cudaError_t prefetch(null_stream null_means, void const* pointer, size_t 
   static call_site site{"cudaMemPrefetchAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     if (flags != 0 || bytes == 0) return cudaErrorInvalidValue;
-    if (location.type == cudaMemLocationTypeDevice &&
-        (location.id < 0 || static_cast<std::size_t>(location.id) >= rt.devices.size())) {
-      return cudaErrorInvalidDevice;
-    }
+    if (cudaError_t const code = check_location(rt, location)) return code;
     runtime_lock lock(rt.mutex);
     auto const stream = find_stream(rt, handle, null_means);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -408,12 +428,27 @@ WARPWRIGHT_STREAM_API(cudaMemPrefetchAsync, _ptsz, prefetch,
                       (pointer, bytes, location, flags, stream))
 
 WARPWRIGHT_API cudaError_t cudaMemAdvise(void const* pointer, size_t bytes, cudaMemoryAdvise advice,
-                                         cudaMemLocation) {
+                                         cudaMemLocation location) {
   static call_site site{"cudaMemAdvise"};
   return api(site, needs::device, [&](runtime& rt) {
-    if (advice < cudaMemAdviseSetReadMostly || advice > cudaMemAdviseUnsetAccessedBy) {
-      return cudaErrorInvalidValue;
+    cudaError_t code = cudaSuccess;
+    switch (advice) {
+      case cudaMemAdviseSetReadMostly:
+      case cudaMemAdviseUnsetReadMostly:
+      case cudaMemAdviseUnsetPreferredLocation:
+        break;  // the location is ignored
+      case cudaMemAdviseSetPreferredLocation:
+        code = check_location(rt, location);
+        break;
+      case cudaMemAdviseSetAccessedBy:
+      case cudaMemAdviseUnsetAccessedBy:
+        code = check_accessor(rt, location);
+        break;
+      default:
+        code = cudaErrorInvalidValue;
+        break;
     }
+    if (code != cudaSuccess) return code;
     runtime_lock lock(rt.mutex);
     allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed || bytes == 0 ||

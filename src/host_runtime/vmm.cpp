@@ -590,13 +590,6 @@ using namespace warpwright::host;
 
 namespace {
 
-cudaError_t get_entry_point(null_stream, char const* name, void** function,
-                            unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
-  static call_site site{"cudaGetDriverEntryPoint"};
-  return api(site, needs::nothing,
-             [&](runtime&) { return look_up(name, function, flags, status); });
-}
-
 cudaError_t get_entry_point_by_version(null_stream, char const* name, void** function,
                                        unsigned version, unsigned long long flags,
                                        cudaDriverEntryPointQueryResult* status) {
@@ -615,10 +608,6 @@ cudaError_t get_entry_point_by_version(null_stream, char const* name, void** fun
 
 }  // namespace
 
-WARPWRIGHT_STREAM_API(cudaGetDriverEntryPoint, _ptsz, get_entry_point,
-                      (char const* name, void** function, unsigned long long flags,
-                       cudaDriverEntryPointQueryResult* status),
-                      (name, function, flags, status))
 WARPWRIGHT_STREAM_API(cudaGetDriverEntryPointByVersion, _ptsz, get_entry_point_by_version,
                       (char const* name, void** function, unsigned version,
                        unsigned long long flags, cudaDriverEntryPointQueryResult* status),

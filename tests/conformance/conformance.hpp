@@ -34,6 +34,15 @@ inline void check_answer(cudaError_t answered, cudaError_t expected, char const*
 #define ANSWERS(call, expected) ::conformance::check_answer((call), (expected), #call, __LINE__)
 #define SUCCEEDS(call) ANSWERS(call, cudaSuccess)
 
+/// Checks that a call failed, where CUDA's documentation does not say with which error.
+inline void check_refused(cudaError_t answered, char const* call, int line) {
+  INFO("line " << line << ": " << call);
+  CHECK(std::string(cudaGetErrorName(answered)) != "cudaSuccess");
+  CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == cudaGetErrorName(answered));
+}
+
+#define REFUSED(call) ::conformance::check_refused((call), #call, __LINE__)
+
 /// Holds a stream up until it is opened.
 class gate {
  public:
@@ -52,8 +61,8 @@ class gate {
   std::atomic<bool> open_{false};
 };
 
-/// Streams, events and memory that are given back whatever the test does. The order of members in a
-/// test matters: a gate goes first, so that it is opened last.
+/// Streams, events, graphs and memory that are given back whatever the test does. The order of
+/// members in a test matters: a gate goes first, so that it is opened last.
 class stream {
  public:
   explicit stream(unsigned flags = cudaStreamNonBlocking) {
@@ -92,6 +101,21 @@ class event {
 
  private:
   cudaEvent_t handle_ = nullptr;
+};
+
+class graph {
+ public:
+  graph() { REQUIRE(cudaGraphCreate(&handle_, 0) == cudaSuccess); }
+  ~graph() {
+    cudaGraphDestroy(handle_);
+    cudaGetLastError();
+  }
+  graph(graph const&) = delete;
+  graph& operator=(graph const&) = delete;
+  operator cudaGraph_t() const { return handle_; }
+
+ private:
+  cudaGraph_t handle_ = nullptr;
 };
 
 template <class T>
@@ -171,6 +195,17 @@ struct add_to {
 template <class F>
 void launch(cudaStream_t on, std::uint64_t n, F const& f) {
   ww::for_each_index(ww::stream_ref{on}, n, f);
+}
+
+/// The address by which the runtime knows the kernel of launch(); the host runtime knows it from
+/// its first launch on.
+template <class F>
+void const* kernel_of() {
+#if WARPWRIGHT_HOST_RUNTIME
+  return &ww::detail::host_kernel<ww::detail::index_loop<F>>::identity;
+#else
+  return reinterpret_cast<void const*>(&ww::detail::index_kernel<F>);
+#endif
 }
 
 }  // namespace conformance

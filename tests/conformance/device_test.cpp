@@ -122,3 +122,43 @@ TEST_CASE("stream priorities have a range") {
   CHECK(least == 0);
   CHECK(greatest == -5);
 }
+
+TEST_CASE("a device can be initialised without being selected") {
+  int count = 0, device = -1;
+  REQUIRE(cudaGetDeviceCount(&count) == cudaSuccess);
+  SUCCEEDS(cudaInitDevice(count - 1, 0, 0));
+  SUCCEEDS(cudaGetDevice(&device));
+  CHECK(device == 0);
+  ANSWERS(cudaInitDevice(count, 0, 0), cudaErrorInvalidDevice);
+}
+
+TEST_CASE("flags of a device are set and read") {
+  unsigned flags = 0;
+  SUCCEEDS(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
+  SUCCEEDS(cudaGetDeviceFlags(&flags));
+  CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleBlockingSync);
+  SUCCEEDS(cudaInitDevice(0, cudaDeviceScheduleYield, cudaInitDeviceFlagsAreValid));
+  SUCCEEDS(cudaGetDeviceFlags(&flags));
+  CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleYield);
+  SUCCEEDS(cudaInitDevice(0, cudaDeviceScheduleBlockingSync, 0));  // not said to be valid
+  SUCCEEDS(cudaGetDeviceFlags(&flags));
+  CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleYield);
+  SUCCEEDS(cudaSetDeviceFlags(cudaDeviceScheduleAuto));
+  SUCCEEDS(cudaGetDeviceFlags(&flags));
+  CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleAuto);
+  ANSWERS(cudaSetDeviceFlags(0x10000), cudaErrorInvalidValue);
+}
+
+TEST_CASE("limits of a device are set and read") {
+  std::size_t before = 0, value = 0;
+  SUCCEEDS(cudaDeviceGetLimit(&before, cudaLimitStackSize));
+  CHECK(before > 0);
+  SUCCEEDS(cudaDeviceSetLimit(cudaLimitStackSize, before + 1024));
+  SUCCEEDS(cudaDeviceGetLimit(&value, cudaLimitStackSize));
+  CHECK(value >= before + 1024);  // a device may round it up
+  SUCCEEDS(cudaDeviceSetLimit(cudaLimitStackSize, before));
+  if (attribute(cudaDevAttrComputeCapabilityMajor) >= 9) {  // where kernels do not wait for kernels
+    ANSWERS(cudaDeviceGetLimit(&value, cudaLimitDevRuntimeSyncDepth), cudaErrorUnsupportedLimit);
+    ANSWERS(cudaDeviceSetLimit(cudaLimitDevRuntimeSyncDepth, 2), cudaErrorUnsupportedLimit);
+  }
+}

@@ -127,3 +127,27 @@ TEST_CASE("memory of a stream cannot be freed in a capture") {
   if (graph != nullptr) SUCCEEDS(cudaGraphDestroy(graph));
   SUCCEEDS(cudaFree(p));
 }
+
+TEST_CASE("the high marks of graph memory are reset") {
+  captured_allocation const c = capture_allocation(nullptr);
+  stream const s;
+  cudaGraphExec_t exec = nullptr;
+  SUCCEEDS(cudaGraphInstantiate(&exec, c.graph, 0));
+  SUCCEEDS(cudaGraphLaunch(exec, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(graph_memory(cudaGraphMemAttrUsedMemHigh) >= 4096);
+  CHECK(graph_memory(cudaGraphMemAttrReservedMemHigh) >= 4096);
+  SUCCEEDS(cudaFree(c.memory));
+  SUCCEEDS(cudaGraphExecDestroy(exec));
+  SUCCEEDS(cudaGraphDestroy(c.graph));
+  SUCCEEDS(cudaDeviceGraphMemTrim(0));
+  CHECK(graph_memory(cudaGraphMemAttrReservedMemHigh) >= 4096);
+  std::uint64_t zero = 0;
+  SUCCEEDS(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &zero));
+  SUCCEEDS(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrReservedMemHigh, &zero));
+  CHECK(graph_memory(cudaGraphMemAttrUsedMemHigh) == 0);
+  CHECK(graph_memory(cudaGraphMemAttrReservedMemHigh) == 0);
+  REFUSED(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &zero));
+  ANSWERS(cudaDeviceSetGraphMemAttribute(1 << 20, cudaGraphMemAttrUsedMemHigh, &zero),
+          cudaErrorInvalidDevice);
+}

@@ -10,21 +10,6 @@ using namespace conformance;
 
 namespace {
 
-class graph {
- public:
-  graph() { REQUIRE(cudaGraphCreate(&handle_, 0) == cudaSuccess); }
-  ~graph() {
-    cudaGraphDestroy(handle_);
-    cudaGetLastError();
-  }
-  graph(graph const&) = delete;
-  graph& operator=(graph const&) = delete;
-  operator cudaGraph_t() const { return handle_; }
-
- private:
-  cudaGraph_t handle_ = nullptr;
-};
-
 cudaMemsetParams fill(void* to, unsigned value, std::size_t width) {
   cudaMemsetParams p = {};
   p.dst = to;

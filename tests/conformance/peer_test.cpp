@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One device and another: who may reach whose memory, and copies between them. What needs two
+// devices is left out where there is one.
+#include "conformance.hpp"
+
+using namespace conformance;
+
+namespace {
+
+int devices() {
+  int count = 0;
+  REQUIRE(cudaGetDeviceCount(&count) == cudaSuccess);
+  return count;
+}
+
+bool linked() {
+  if (devices() < 2) return false;
+  int can = 0;
+  REQUIRE(cudaDeviceCanAccessPeer(&can, 0, 1) == cudaSuccess);
+  return can == 1;
+}
+
+// Memory of device 1, seen from a thread that stays on device 0.
+class far_memory {
+ public:
+  explicit far_memory(std::size_t count) {
+    REQUIRE(cudaSetDevice(1) == cudaSuccess);
+    cudaError_t const code = cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(float));
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    REQUIRE(code == cudaSuccess);
+  }
+  ~far_memory() {
+    cudaFree(data_);
+    cudaGetLastError();
+  }
+  far_memory(far_memory const&) = delete;
+  far_memory& operator=(far_memory const&) = delete;
+  float* data() const { return data_; }
+
+ private:
+  float* data_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a device is no peer of itself") {
+  int can = 9;
+  SUCCEEDS(cudaDeviceCanAccessPeer(&can, 0, 0));
+  CHECK(can == 0);
+  ANSWERS(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
+  REFUSED(cudaDeviceDisablePeerAccess(0));
+}
+
+TEST_CASE("a device that is not there is no peer") {
+  int const count = devices();
+  int can = 9;
+  ANSWERS(cudaDeviceCanAccessPeer(&can, 0, count), cudaErrorInvalidDevice);
+  ANSWERS(cudaDeviceCanAccessPeer(&can, -1, 0), cudaErrorInvalidDevice);
+  ANSWERS(cudaDeviceEnablePeerAccess(count, 0), cudaErrorInvalidDevice);
+  ANSWERS(cudaDeviceDisablePeerAccess(count), cudaErrorInvalidDevice);
+}
+
+TEST_CASE("peer copies within one device") {
+  stream const s;
+  std::vector<int> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i * 3);
+  device_memory<int> const a(1000), b(1000), c(1000);
+  SUCCEEDS(cudaMemset(c.data(), 0, c.bytes()));
+  SUCCEEDS(cudaMemcpy(a.data(), values.data(), a.bytes(), cudaMemcpyHostToDevice));
+  SUCCEEDS(cudaMemcpyPeer(b.data(), 0, a.data(), 0, a.bytes()));
+  CHECK(b.fetch() == values);
+  SUCCEEDS(cudaMemcpyPeerAsync(c.data(), 0, b.data(), 0, 500 * sizeof(int), s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  std::vector<int> const back = c.fetch();
+  CHECK(back[499] == values[499]);
+  CHECK(back[500] == 0);
+}
+
+TEST_CASE("a peer copy keeps its place in the stream") {
+  gate closed;
+  stream const s;
+  device_memory<float> const a(256), b(256);
+  SUCCEEDS(closed.block(s));
+  launch(s, 256, fill_with{a.data(), 6.0F});
+  SUCCEEDS(cudaMemcpyPeerAsync(b.data(), 0, a.data(), 0, a.bytes(), s));
+  ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
+  closed.open();
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(b.fetch()[255] == 6.0F);
+}
+
+TEST_CASE("peer copies to and from a device that is not there") {
+  stream const s;
+  int const count = devices();
+  device_memory<char> const a(64), b(64);
+  ANSWERS(cudaMemcpyPeer(b.data(), count, a.data(), 0, 64), cudaErrorInvalidDevice);
+  ANSWERS(cudaMemcpyPeer(b.data(), 0, a.data(), -1, 64), cudaErrorInvalidDevice);
+  ANSWERS(cudaMemcpyPeerAsync(b.data(), 0, a.data(), count, 64, s), cudaErrorInvalidDevice);
+}
+
+TEST_CASE("peer copies between two devices") {
+  if (devices() < 2) return;
+  stream const s;
+  far_memory const far(256);
+  device_memory<float> const near(256), back(256);
+  launch(s, 256, fill_with{near.data(), 2.0F});
+  SUCCEEDS(cudaMemcpyPeerAsync(far.data(), 1, near.data(), 0, near.bytes(), s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  SUCCEEDS(cudaMemcpyPeer(back.data(), 0, far.data(), 1, back.bytes()));
+  CHECK(back.fetch()[255] == 2.0F);
+}
+
+TEST_CASE("access to a peer is given once, one way, and taken back") {
+  if (!linked()) return;
+  stream const s;
+  far_memory const far(256);
+  ANSWERS(cudaDeviceEnablePeerAccess(1, 1), cudaErrorInvalidValue);  // no flags yet
+  ANSWERS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+  SUCCEEDS(cudaDeviceEnablePeerAccess(1, 0));
+  ANSWERS(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  ANSWERS(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  launch(s, 256, fill_with{far.data(), 5.0F});  // a kernel of device 0
+  std::vector<float> host(256);
+  SUCCEEDS(cudaMemcpyAsync(host.data(), far.data(), 1024, cudaMemcpyDeviceToHost, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+  CHECK(host[255] == 5.0F);
+  SUCCEEDS(cudaDeviceDisablePeerAccess(1));
+  ANSWERS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+}
+
+TEST_CASE("a pool is open to its own device, and to others when told") {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t pool = nullptr;
+  REQUIRE(cudaMemPoolCreate(&pool, &properties) == cudaSuccess);
+  cudaMemLocation where = {};
+  where.type = cudaMemLocationTypeDevice;
+  cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+  SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));
+  CHECK(flags == cudaMemAccessFlagsProtReadWrite);
+  cudaMemAccessDesc access = {};
+  access.location = where;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  SUCCEEDS(cudaMemPoolSetAccess(pool, &access, 1));
+  SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));
+  CHECK(flags == cudaMemAccessFlagsProtReadWrite);
+  ANSWERS(cudaMemPoolSetAccess(pool, nullptr, 1), cudaErrorInvalidValue);
+  access.flags = cudaMemAccessFlagsProtNone;
+  ANSWERS(cudaMemPoolSetAccess(pool, &access, 1), cudaErrorInvalidDevice);  // its own device
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  access.location.id = devices();
+  REFUSED(cudaMemPoolSetAccess(pool, &access, 1));
+  if (linked()) {
+    where.id = access.location.id = 1;
+    SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));
+    CHECK(flags == cudaMemAccessFlagsProtNone);
+    SUCCEEDS(cudaMemPoolSetAccess(pool, &access, 1));
+    SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));
+    CHECK(flags == cudaMemAccessFlagsProtReadWrite);
+    access.flags = cudaMemAccessFlagsProtNone;
+    SUCCEEDS(cudaMemPoolSetAccess(pool, &access, 1));
+    SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));
+    CHECK(flags == cudaMemAccessFlagsProtNone);
+  }
+  SUCCEEDS(cudaMemPoolDestroy(pool));
+}
