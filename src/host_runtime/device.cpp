@@ -584,7 +584,8 @@ WARPWRIGHT_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) 
   static call_site site{"cudaDeviceEnablePeerAccess"};
   return api(site, needs::device, [&](runtime& rt) {
     if (flags != 0) return cudaErrorInvalidValue;
-    if (device_at(rt, peer) == nullptr || peer == this_thread.device) return cudaErrorInvalidDevice;
+    if (device_at(rt, peer) == nullptr) return cudaErrorInvalidDevice;
+    if (peer == this_thread.device) return cudaErrorPeerAccessUnsupported;
     runtime_lock lock(rt.mutex);
     auto& peers = current_device(rt).peers;
     if (peers[static_cast<std::size_t>(peer)]) return cudaErrorPeerAccessAlreadyEnabled;

@@ -448,7 +448,7 @@ WARPWRIGHT_API cudaError_t cudaMemAdvise(void const* pointer, size_t bytes, cuda
         code = cudaErrorInvalidValue;
         break;
     }
-    if (code != cudaSuccess) return code;
+    if (code != cudaSuccess) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed || bytes == 0 ||

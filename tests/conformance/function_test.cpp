@@ -88,7 +88,6 @@ TEST_CASE("as many blocks are active as a multiprocessor holds") {
   void const* const kernel = known_kernel();
   cudaDeviceProp const p = properties();
   for (int const threads : {32, 64, 128, 256}) {
-    INFO("threads " << threads);
     int const blocks = active_blocks(kernel, threads, 0);
     CHECK(blocks >= 1);
     CHECK(blocks <= p.maxBlocksPerMultiProcessor);

@@ -105,7 +105,7 @@ TEST_CASE("wrong advice") {
   device_memory<float> const device(count);
   for (cudaMemoryAdvise const advice :
        {cudaMemAdviseSetPreferredLocation, cudaMemAdviseSetAccessedBy}) {
-    ANSWERS(cudaMemAdvise(m.data(), m.bytes(), advice, at_device(devices)), cudaErrorInvalidDevice);
+    ANSWERS(cudaMemAdvise(m.data(), m.bytes(), advice, at_device(devices)), cudaErrorInvalidValue);
   }
   REFUSED(cudaMemAdvise(m.data(), m.bytes(), cudaMemAdviseSetAccessedBy, cudaMemLocation{}));
   cudaMemLocation node = {};  // no processor
