@@ -220,17 +220,15 @@ inline std::string chart(run_summary const& run, std::string const& title, char 
         tick_text(tick) + "</text>\n";
   }
   double labelled_to = 0.0;
-  double not_run_to = 0.0;
   for (batch_row const& row : run.batches) {
     double const at = x(static_cast<double>(row.batch));
-    if (!row.measured && at >= not_run_to) {
-      not_run_to = at + 44.0;
-      svg += text::format("<text class=\"label mid\" x=\"%.1f\" y=\"%g\">not run</text>\n", at,
-                          bottom - 8.0);
-    }
     // Sizes between the doublings are drawn, but have no room for a number.
     if ((row.batch & (row.batch - 1)) != 0 || at < labelled_to) continue;
     labelled_to = at + 34.0;
+    if (!row.measured) {
+      svg += text::format("<text class=\"label mid\" x=\"%.1f\" y=\"%g\">not run</text>\n", at,
+                          bottom - 8.0);
+    }
     svg += text::format("<line class=\"tick\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%g\" y2=\"%g\"/>", at,
                         at, bottom, bottom + 4.0);
     svg += text::format("<text class=\"label mid\" x=\"%.1f\" y=\"%g\">", at, bottom + 18.0) +
