@@ -118,6 +118,29 @@ class graph {
   cudaGraph_t handle_ = nullptr;
 };
 
+class executable {
+ public:
+  explicit executable(cudaGraph_t graph, unsigned long long flags = 0) {
+    REQUIRE(cudaGraphInstantiateWithFlags(&handle_, graph, flags) == cudaSuccess);
+  }
+  ~executable() {
+    cudaGraphExecDestroy(handle_);
+    cudaGetLastError();
+  }
+  executable(executable const&) = delete;
+  executable& operator=(executable const&) = delete;
+  operator cudaGraphExec_t() const { return handle_; }
+
+  void run() const {
+    stream const s;
+    REQUIRE(cudaGraphLaunch(handle_, s) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+  }
+
+ private:
+  cudaGraphExec_t handle_ = nullptr;
+};
+
 template <class T>
 class device_memory {
  public:
@@ -195,6 +218,28 @@ struct add_to {
 template <class F>
 void launch(cudaStream_t on, std::uint64_t n, F const& f) {
   ww::for_each_index(ww::stream_ref{on}, n, f);
+}
+
+/// A node that writes `count` words.
+inline cudaMemsetParams words(void* to, unsigned value, std::size_t count) {
+  cudaMemsetParams p = {};
+  p.dst = to;
+  p.value = value;
+  p.elementSize = 4;
+  p.width = count;
+  p.height = 1;
+  p.pitch = count * 4;
+  return p;
+}
+
+/// `rows` rows of `pitch` bytes, all of them used.
+inline cudaPitchedPtr pitched(void* data, std::size_t pitch, std::size_t rows) {
+  cudaPitchedPtr p = {};
+  p.ptr = data;
+  p.pitch = pitch;
+  p.xsize = pitch;
+  p.ysize = rows;
+  return p;
 }
 
 /// The address by which the runtime knows the kernel of launch(); the host runtime knows it from

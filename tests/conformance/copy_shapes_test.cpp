@@ -26,14 +26,7 @@ struct box {
   std::size_t at(std::size_t x, std::size_t y, std::size_t z) const {
     return (z * rows + y) * pitch + x;
   }
-  cudaPitchedPtr of(unsigned char* data) const {
-    cudaPitchedPtr p = {};
-    p.ptr = data;
-    p.pitch = pitch;
-    p.xsize = pitch;
-    p.ysize = rows;
-    return p;
-  }
+  cudaPitchedPtr of(unsigned char* data) const { return pitched(data, pitch, rows); }
 };
 
 constexpr box source{20, 6, 4};

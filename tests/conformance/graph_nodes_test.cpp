@@ -8,49 +8,6 @@ using namespace conformance;
 
 namespace {
 
-class executable {
- public:
-  explicit executable(cudaGraph_t graph, unsigned long long flags = 0) {
-    REQUIRE(cudaGraphInstantiateWithFlags(&handle_, graph, flags) == cudaSuccess);
-  }
-  ~executable() {
-    cudaGraphExecDestroy(handle_);
-    cudaGetLastError();
-  }
-  executable(executable const&) = delete;
-  executable& operator=(executable const&) = delete;
-  operator cudaGraphExec_t() const { return handle_; }
-
-  void run() const {
-    stream const s;
-    REQUIRE(cudaGraphLaunch(handle_, s) == cudaSuccess);
-    REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
-  }
-
- private:
-  cudaGraphExec_t handle_ = nullptr;
-};
-
-cudaMemsetParams words(void* to, unsigned value, std::size_t count) {
-  cudaMemsetParams p = {};
-  p.dst = to;
-  p.value = value;
-  p.elementSize = 4;
-  p.width = count;
-  p.height = 1;
-  p.pitch = count * 4;
-  return p;
-}
-
-cudaPitchedPtr pitched(void* data, std::size_t pitch, std::size_t rows) {
-  cudaPitchedPtr p = {};
-  p.ptr = data;
-  p.pitch = pitch;
-  p.xsize = pitch;
-  p.ysize = rows;
-  return p;
-}
-
 cudaMemAllocNodeParams allocation(std::size_t bytes) {
   cudaMemAllocNodeParams p = {};
   p.poolProps.allocType = cudaMemAllocationTypePinned;

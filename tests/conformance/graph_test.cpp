@@ -10,17 +10,6 @@ using namespace conformance;
 
 namespace {
 
-cudaMemsetParams fill(void* to, unsigned value, std::size_t width) {
-  cudaMemsetParams p = {};
-  p.dst = to;
-  p.value = value;
-  p.elementSize = 4;
-  p.width = width;
-  p.height = 1;
-  p.pitch = width * 4;
-  return p;
-}
-
 void run(cudaGraph_t g) {
   stream const s;
   cudaGraphExec_t exec = nullptr;
@@ -40,7 +29,7 @@ TEST_CASE("a graph by hand runs in the order of its edges") {
   pinned_memory<unsigned> const host(256);
   cudaGraphNode_t set = nullptr, copy = nullptr, call = nullptr;
   std::atomic<int> calls{0};
-  cudaMemsetParams const fives = fill(memory.data(), 5, 256);
+  cudaMemsetParams const fives = words(memory.data(), 5, 256);
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &fives));
   SUCCEEDS(cudaGraphAddMemcpyNode1D(&copy, g, &set, 1, host.data(), memory.data(), memory.bytes(),
                                     cudaMemcpyDeviceToHost));
@@ -114,7 +103,7 @@ TEST_CASE("a clone is a graph of its own") {
   cudaGraph_t g = nullptr, twin = nullptr;
   SUCCEEDS(cudaGraphCreate(&g, 0));
   cudaGraphNode_t a = nullptr, b = nullptr, found = nullptr;
-  cudaMemsetParams const sevens = fill(memory.data(), 7, 16);
+  cudaMemsetParams const sevens = words(memory.data(), 7, 16);
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddMemsetNode(&b, g, &a, 1, &sevens));
   SUCCEEDS(cudaGraphClone(&twin, g));
@@ -135,8 +124,8 @@ TEST_CASE("a child graph runs inside its parent") {
   cudaGraph_t child = nullptr;
   SUCCEEDS(cudaGraphCreate(&child, 0));
   cudaGraphNode_t inside = nullptr, node = nullptr, after = nullptr;
-  cudaMemsetParams const threes = fill(memory.data(), 3, 16);
-  cudaMemsetParams const fours = fill(memory.data(), 4, 8);
+  cudaMemsetParams const threes = words(memory.data(), 3, 16);
+  cudaMemsetParams const fours = words(memory.data(), 4, 8);
   SUCCEEDS(cudaGraphAddMemsetNode(&inside, child, nullptr, 0, &threes));
   SUCCEEDS(cudaGraphAddChildGraphNode(&node, g, nullptr, 0, child));
   SUCCEEDS(cudaGraphAddMemsetNode(&after, g, &node, 1, &fours));
@@ -155,7 +144,7 @@ TEST_CASE("parameters of nodes come back") {
   device_memory<unsigned> const memory(16);
   pinned_memory<unsigned> const host(16);
   cudaGraphNode_t set = nullptr, copy = nullptr, call = nullptr;
-  cudaMemsetParams const nines = fill(memory.data(), 9, 16);
+  cudaMemsetParams const nines = words(memory.data(), 9, 16);
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &nines));
   SUCCEEDS(cudaGraphAddMemcpyNode1D(&copy, g, nullptr, 0, memory.data(), host.data(), 64,
                                     cudaMemcpyHostToDevice));
@@ -227,7 +216,7 @@ TEST_CASE("an executable graph may be destroyed while it runs") {
   cudaGraph_t g = nullptr;
   cudaGraphExec_t exec = nullptr;
   cudaGraphNode_t set = nullptr;
-  cudaMemsetParams const sixes = fill(memory.data(), 6, 16);
+  cudaMemsetParams const sixes = words(memory.data(), 6, 16);
   SUCCEEDS(cudaGraphCreate(&g, 0));
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &sixes));
   SUCCEEDS(cudaGraphInstantiate(&exec, g, 0));
@@ -261,7 +250,7 @@ TEST_CASE("single nodes of an executable graph can be changed") {
   stream const s;
   device_memory<unsigned> const memory(16);
   cudaGraphNode_t set = nullptr;
-  cudaMemsetParams p = fill(memory.data(), 1, 16);
+  cudaMemsetParams p = words(memory.data(), 1, 16);
   SUCCEEDS(cudaGraphAddMemsetNode(&set, g, nullptr, 0, &p));
   cudaGraphExec_t exec = nullptr;
   SUCCEEDS(cudaGraphInstantiate(&exec, g, 0));

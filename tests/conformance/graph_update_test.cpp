@@ -19,28 +19,12 @@ cudaGraph_t captured(Record const& record) {
   return graph;
 }
 
-class exec {
+// Takes the graph that it is made from.
+class exec : public executable {
  public:
-  explicit exec(cudaGraph_t graph) {
-    REQUIRE(cudaGraphInstantiate(&handle_, graph, 0) == cudaSuccess);
+  explicit exec(cudaGraph_t graph) : executable{graph} {
     REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
   }
-  ~exec() {
-    cudaGraphExecDestroy(handle_);
-    cudaGetLastError();
-  }
-  exec(exec const&) = delete;
-  exec& operator=(exec const&) = delete;
-  operator cudaGraphExec_t() const { return handle_; }
-
-  void run() const {
-    stream const s;
-    REQUIRE(cudaGraphLaunch(handle_, s) == cudaSuccess);
-    REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
-  }
-
- private:
-  cudaGraphExec_t handle_ = nullptr;
 };
 
 // Tries an update and gives the graph back.

@@ -43,6 +43,11 @@ ww::staging_options many_pieces() {
   return ww::staging_options{}.threads(4).slot_bytes(64 * kib).slots(2).direct_bytes(4 * kib);
 }
 
+// Takes what a staging object's slots were made of: what is written here must not be what arrives.
+void overwrite_slots(ww::pinned_pool& pinned) {
+  for (int i = 0; i < 8; ++i) std::memset(pinned.allocate(64 * kib), 0xee, 64 * kib);
+}
+
 }  // namespace
 
 static_assert(!std::is_move_constructible<ww::staging>::value, "its threads point to it");
@@ -223,8 +228,7 @@ TEST_CASE("staging that ends during a capture waits for its copies, and the capt
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
   std::thread opener{[&closed] { closed.open_late(); }};
   up.reset();
-  // The slots' memory, again: what is written here must not be what arrives.
-  for (int i = 0; i < 8; ++i) std::memset(pinned.allocate(64 * kib), 0xee, 64 * kib);
+  overwrite_slots(pinned);
   opener.join();
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
@@ -250,7 +254,7 @@ TEST_CASE("a slot whose copy cannot be waited for is not handed out again") {
     up.reset();
   }
   CHECK(pinned.statistics().live_blocks > 0);
-  for (int i = 0; i < 8; ++i) std::memset(pinned.allocate(64 * kib), 0xee, 64 * kib);
+  overwrite_slots(pinned);
   closed.open();
   CHECK(memory.fetch(busy) == host);
 }

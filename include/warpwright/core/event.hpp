@@ -25,6 +25,7 @@ class event_handle {
     check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreateWithFlags", where);
   }
   event_handle(event_handle&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
+  /// Destroys the event held so far; the other is left empty.
   event_handle& operator=(event_handle&& other) noexcept {
     event_handle moved{static_cast<event_handle&&>(other)};
     detail::swap(handle_, moved.handle_);

@@ -168,6 +168,7 @@ class stream {
   stream(std::nullptr_t) = delete;
   /// The other stream is left empty: only destruction and assignment are legal on it.
   stream(stream&& other) noexcept : ref_{detail::exchange(other.ref_, empty())} {}
+  /// Destroys the stream held so far, whose work still runs; the other is left empty.
   stream& operator=(stream&& other) noexcept {
     stream moved{static_cast<stream&&>(other)};
     detail::swap(ref_, moved.ref_);

@@ -34,6 +34,7 @@ class graph {
   /// @param handle  a graph that nobody else destroys; null makes an empty object
   explicit graph(cudaGraph_t handle) noexcept : handle_{handle} {}
   graph(graph&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
+  /// Destroys the graph held so far; the other is left empty.
   graph& operator=(graph&& other) noexcept {
     graph moved{static_cast<graph&&>(other)};
     detail::swap(handle_, moved.handle_);

@@ -234,6 +234,8 @@ class pinned_buffer {
     return *this;
   }
   /// Gives the memory back. Never throws; when no event can be had it waits for the stream instead.
+  /// **Capture:** on a capturing stream, which cannot be waited for, the block stays live until the
+  /// pool's end.
   ~pinned_buffer() {
     if (data_ == nullptr) return;
     if (on_stream_) {

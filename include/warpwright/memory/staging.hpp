@@ -74,7 +74,9 @@ class staging {
     start(where);
   }
 
-  /// Waits for the slots' copies and ends the threads. @pre no copy is under way. Never throws.
+  /// Waits for the slots' copies and ends the threads. A slot whose copy cannot be waited for stays
+  /// live in the pinned_pool. @pre no call to this object is under way. Never throws.
+  /// **Capture:** legal; captures of other streams do no harm.
   ~staging() { stop(); }
   staging(staging const&) = delete;
   staging& operator=(staging const&) = delete;

@@ -62,8 +62,8 @@ inline constexpr int lane_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) 
 
 // Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined.
 template <class T>
-inline constexpr bool may_overflow = std::is_integral<T>::value&& std::is_signed<T>::value &&
-                                     sizeof(T) >= sizeof(int);
+inline constexpr bool may_overflow =
+    sizeof(T) >= sizeof(int) && std::is_integral<T>::value&& std::is_signed<T>::value;
 template <class T>
 WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
   if constexpr (may_overflow<T>) {
