@@ -91,6 +91,7 @@ cudaError_t read(call_site& site, cudaGraphNode_t handle, cudaGraphNodeType type
 
 std::shared_ptr<graph_state> clone(runtime& rt, graph_state const& original) {
   std::shared_ptr<graph_state> copy = make_graph(rt);
+  copy->objects.add(original.objects);
   for (std::size_t i = 0; i < original.nodes.size(); ++i) original.nodes[i]->index = i;
   for (auto const& node : original.nodes) {
     graph_node* twin = add_node(rt, *copy, node->type, node->what, {});
@@ -227,6 +228,7 @@ void drop_graph(runtime& rt, graph_state& graph) {
   }
   std::shared_ptr<graph_state> const last = rt.graphs.remove(graph.handle);
   graph.nodes.clear();
+  graph.objects.clear();
 }
 
 }  // namespace warpwright::host
@@ -249,6 +251,9 @@ WARPWRIGHT_API cudaError_t cudaGraphDestroy(cudaGraph_t handle) {
     runtime_lock lock(rt.mutex);
     auto const graph = rt.graphs.find(handle);
     if (graph == nullptr || !graph->owned_by_user) return cudaErrorInvalidValue;
+    for (auto const& session : rt.captures) {
+      if (session->graph == graph) return cudaErrorInvalidValue;
+    }
     drop_graph(rt, *graph);
     return cudaSuccess;
   });

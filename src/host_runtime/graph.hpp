@@ -11,6 +11,38 @@
 
 namespace warpwright::host {
 
+/// What cudaUserObjectCreate made: a callback for when nobody refers to it any more.
+struct user_object {
+  cudaUserObject_t handle = nullptr;
+  cudaHostFn_t destroy = nullptr;
+  void* data = nullptr;
+  std::uint64_t of_program = 0;       // references that the program owns
+  std::uint64_t of_graphs = 0;        // references that graphs and launches own
+  std::shared_ptr<user_object> next;  // in the queue of callbacks that are due
+  char token = 0;                     // released with each reference, acquired by the callback
+};
+
+/// References to user objects with one owner; given back when it goes. Under the lock.
+class user_references {
+ public:
+  user_references() = default;
+  ~user_references() { clear(); }
+  user_references(user_references const&) = delete;
+  user_references& operator=(user_references const&) = delete;
+
+  void add(std::shared_ptr<user_object> const& object, std::uint64_t count);
+  void add(user_references const& others);
+  /// False when the owner does not have that many.
+  bool remove(std::shared_ptr<user_object> const& object, std::uint64_t count);
+  void clear() noexcept;
+  bool empty() const noexcept { return counts_.empty(); }
+  /// A launch has ended: the destructors come behind it, whoever gives the last reference back.
+  void release_to_destructors() const noexcept;
+
+ private:
+  std::map<std::shared_ptr<user_object>, std::uint64_t> counts_;
+};
+
 /// Memory that a graph allocates: one address for the life of the graph and its copies.
 struct graph_memory {
   device_state* device = nullptr;
@@ -48,6 +80,7 @@ struct graph_state {
   std::vector<std::shared_ptr<graph_node>> nodes;  // in the order they were made
   bool owned_by_user = true;                       // false: a capture's, or inside a child node
   std::weak_ptr<exec_state> memory_exec;           // with memory nodes there is one at most
+  user_references objects;                         // child graphs have their own
   bool has_memory_nodes() const;
 };
 
@@ -87,6 +120,8 @@ struct exec_state {
   unsigned long long flags = 0;
   std::shared_ptr<milestone> last_launch;
   std::shared_ptr<launch_plan const> plan;  // null after a change
+  // Launches share them: replaced or dropped, they last until the last launch is done.
+  std::shared_ptr<user_references const> objects;
   device_state* device = nullptr;
 };
 

@@ -28,14 +28,16 @@ namespace {
 class launch_work final : public work {
  public:
   launch_work(runtime& rt, std::shared_ptr<launch_plan const> plan,
-              std::vector<std::shared_ptr<milestone>> marks)
-      : rt_(rt), plan_(std::move(plan)), marks_(std::move(marks)) {}
+              std::vector<std::shared_ptr<milestone>> marks,
+              std::shared_ptr<user_references const> objects)
+      : rt_(rt), plan_(std::move(plan)), marks_(std::move(marks)), objects_(std::move(objects)) {}
 
   // Under the lock. A launch that was dropped leaves no event waiting.
   ~launch_work() override {
     for (auto const& mark : marks_) {
       if (!mark->done.load(std::memory_order_relaxed)) finish(rt_, *mark);
     }
+    if (objects_ != nullptr) objects_->release_to_destructors();
   }
 
   void run() const override {
@@ -66,6 +68,7 @@ class launch_work final : public work {
   runtime& rt_;
   std::shared_ptr<launch_plan const> plan_;
   std::vector<std::shared_ptr<milestone>> marks_;
+  std::shared_ptr<user_references const> objects_;
 };
 
 // An order that respects the dependencies, by creation where they leave a choice. False: a cycle.
@@ -168,6 +171,20 @@ std::shared_ptr<launch_plan const> const& plan_of(exec_state& exec) {
   return exec.plan;
 }
 
+void collect(graph_state const& graph, user_references& all) {
+  all.add(graph.objects);
+  for (auto const& node : graph.nodes) {
+    if (node->child != nullptr) collect(*node->child, all);
+  }
+}
+
+// The user objects of a graph and its child graphs, for an executable copy; null: none.
+std::shared_ptr<user_references const> references_of(graph_state const& graph) {
+  auto all = std::make_shared<user_references>();
+  collect(graph, *all);
+  return all->empty() ? nullptr : all;
+}
+
 cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_handle,
                         unsigned long long flags, cudaGraphInstantiateResult* result) {
   constexpr unsigned long long known =
@@ -183,6 +200,7 @@ cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_
   exec->flags = flags;
   exec->device = &current_device(rt);
   exec->nodes = copy_nodes(*graph);
+  exec->objects = references_of(*graph);
   if (!order_all(exec->nodes, exec->order)) {
     if (result != nullptr) *result = cudaGraphInstantiateInvalidStructure;
     return cudaErrorInvalidValue;
@@ -257,8 +275,8 @@ cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
     event->capture.reset();
     marks.push_back(std::move(mark));
   }
-  exec->last_launch = enqueue(rt, stream, std::make_shared<launch_work>(rt, plan, std::move(marks)),
-                              std::move(waits));
+  auto what = std::make_shared<launch_work>(rt, plan, std::move(marks), exec->objects);
+  exec->last_launch = enqueue(rt, stream, std::move(what), std::move(waits));
   for (auto const& memory : plan->allocated) memory->last_use = exec->last_launch;
   return cudaSuccess;
 }
@@ -495,7 +513,9 @@ WARPWRIGHT_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph
     difference const d = compare(exec->nodes, *graph);
     *info = {d.result, d.node, d.from};
     if (d.result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
+    auto objects = references_of(*graph);
     take_over(exec->nodes, *graph);
+    exec->objects = std::move(objects);
     exec->plan.reset();
     return cudaSuccess;
   });

@@ -21,6 +21,7 @@ static_assert(CUDART_VERSION >= 13000, "the host runtime implements the signatur
 
 struct exec_state;
 struct graph_memory;
+struct user_object;
 
 /// Life of the process, readable without the lock.
 enum class phase : int { running, unloading, forked };
@@ -38,6 +39,7 @@ struct runtime {
   handle_table<cudaGraphNode_t, graph_node> nodes{4};
   handle_table<cudaGraphExec_t, exec_state> execs{5};
   handle_table<cudaMemPool_t, pool_state> pools{6};
+  handle_table<cudaUserObject_t, user_object> user_objects{8};  // 7: contexts (vmm.cpp)
 
   std::map<std::uintptr_t, allocation> allocations;  // by base
   std::uint64_t next_allocation = 1;
@@ -60,6 +62,11 @@ struct runtime {
   std::array<int, lanes> lane_waiting{};
   std::condition_variable worker_left;
   char workers_token = 0;  // what workers did before they left
+
+  std::shared_ptr<user_object> due;  // user objects whose callback is to be made, oldest first
+  user_object* due_last = nullptr;
+  bool destroyer_runs = false;        // the thread that makes these callbacks; counts as a worker
+  std::size_t user_objects_left = 0;  // made, and the callback has not returned
 };
 
 /// The one runtime of the process, made at the first call, never destroyed.
@@ -155,6 +162,8 @@ void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<milestone> const&
 void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device);
 /// Marks a point done and wakes who waits for it.
 void finish(runtime& rt, milestone& point);
+/// Starts a detached thread that takes no signals. False when there can be none.
+bool start_thread(void* (*main)(void*), void* argument) noexcept;
 /// Newest unfinished work of the stream, null when there is none.
 std::shared_ptr<milestone> pending(stream_state const& stream);
 std::int64_t now_ns() noexcept;
@@ -201,6 +210,11 @@ void make_default_pool(runtime& rt, device_state& device);
 
 // ---- memory of graphs (graph_memory.cpp)
 void trim_graph_memory(runtime& rt, device_state& device);
+
+// ---- user objects (user_object.cpp)
+/// Blocks until the callbacks that are due have returned. Lets go of the lock meanwhile.
+void wait_for_destroyer(runtime& rt, runtime_lock& lock);
+void forget_user_objects(runtime& rt);
 
 // ---- virtual memory management (vmm.cpp)
 void forget_vmm(runtime& rt);

@@ -106,9 +106,10 @@ void unload() {
   {
     runtime_lock lock(rt.mutex);
     if (report_leaks) {
-      // Frees that are queued still count as frees: give them the same bounded time.
+      // Frees that are queued still count as frees, and callbacks may free: give them the same
+      // bounded time.
       auto const limit = std::chrono::system_clock::now() + exit_patience;
-      while (rt.queued_frees > 0 &&
+      while ((rt.queued_frees > 0 || rt.destroyer_runs) && !this_thread.inside_callback &&
              rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
       }
       leaks = describe_leaks(rt);
@@ -215,6 +216,9 @@ std::vector<std::string> describe_leaks(runtime& rt) {
   rt.pools.each([&](cudaMemPool_t h, auto const& pool) {
     if (!pool->is_default) handle("memory pool", h);
   });
+  rt.user_objects.each([&](cudaUserObject_t h, auto const& object) {
+    if (object->of_program > 0) handle("user object", h);
+  });
   describe_vmm_leaks(lines);
   return lines;
 }
@@ -270,6 +274,7 @@ void forget_everything(runtime& rt) {
   rt.events.take_all();
   rt.streams.take_all();
   rt.pools.take_all();
+  forget_user_objects(rt);
   free_everything(rt);
   forget_vmm(rt);
   for (auto const& device : rt.devices) drop_address_range(*device);

@@ -148,18 +148,7 @@ void* worker_main(void* raw) {
 
 void start_worker(runtime& rt, std::shared_ptr<stream_state> const& stream) {
   auto* argument = new worker_argument{&rt, stream};
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The program's signal handlers run on the program's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int const code = pthread_create(&thread, &attributes, worker_main, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (code != 0) {
+  if (!start_thread(worker_main, argument)) {
     delete argument;
     throw std::bad_alloc();
   }
@@ -210,6 +199,21 @@ cudaError_t create_stream(runtime& rt, cudaStream_t* handle, unsigned flags, int
 }
 
 }  // namespace
+
+bool start_thread(void* (*main)(void*), void* argument) noexcept {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // The program's signal handlers run on the program's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int const code = pthread_create(&thread, &attributes, main, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return code == 0;
+}
 
 std::int64_t now_ns() noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

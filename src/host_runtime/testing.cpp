@@ -47,6 +47,7 @@ void reset_host_runtime(host_runtime_options const& options) {
     host::runtime_lock lock(rt.mutex);
     host::drain_for_reset(rt, lock);
     host::forget_everything(rt);
+    host::wait_for_destroyer(rt, lock);
     rt.options = options;
     host::make_devices(rt);
   }
@@ -68,6 +69,7 @@ host_runtime_stats stats() {
   rt.graphs.each([&](cudaGraph_t, auto const& graph) { result.graphs += graph->owned_by_user; });
   result.graph_execs = rt.execs.size();
   rt.pools.each([&](cudaMemPool_t, auto const& pool) { result.memory_pools += !pool->is_default; });
+  result.user_objects = rt.user_objects_left;
   result.operations_run = rt.operations_run;
   return result;
 }
@@ -76,6 +78,7 @@ std::vector<std::string> leak_report() {
   host::runtime& rt = host::the_runtime();
   host::runtime_lock lock(rt.mutex);
   while (rt.queued_frees > 0) rt.worker_left.wait(lock.native());
+  host::wait_for_destroyer(rt, lock);
   return host::describe_leaks(rt);
 }
 

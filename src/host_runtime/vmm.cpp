@@ -451,6 +451,37 @@ CUresult context_get_device(CUdevice* device) {
   });
 }
 
+CUresult stream_get_context(CUstream handle, CUcontext* context) {
+  static call_site site{"cuStreamGetCtx"};
+  return driver(site, [&](runtime& rt) {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    auto const stream = find_stream(rt, handle, null_stream::legacy);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    *context = context_of(stream->device->ordinal);
+    return CUDA_SUCCESS;
+  });
+}
+
+// The driver's twins of runtime calls; they count, and fail on demand, under the runtime's names.
+CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
+  return as_driver(
+      cudaStreamIsCapturing(stream, reinterpret_cast<cudaStreamCaptureStatus*>(status)));
+}
+CUresult stream_get_id(CUstream stream, unsigned long long* id) {
+  return as_driver(cudaStreamGetId(stream, id));
+}
+CUresult stream_wait_event(CUstream stream, CUevent event, unsigned flags) {
+  return as_driver(cudaStreamWaitEvent(stream, event, flags));
+}
+CUresult event_record(CUevent event, CUstream stream) {
+  return as_driver(cudaEventRecord(event, stream));
+}
+CUresult event_query(CUevent event) { return as_driver(cudaEventQuery(event)); }
+CUresult thread_exchange_capture_mode(CUstreamCaptureMode* mode) {
+  return as_driver(
+      cudaThreadExchangeStreamCaptureMode(reinterpret_cast<cudaStreamCaptureMode*>(mode)));
+}
+
 struct driver_error {
   CUresult code;
   char const* name;
@@ -523,6 +554,13 @@ void* find_entry_point(char const* name) {
       entry("cuDeviceGetAttribute", device_get_attribute),
       entry("cuCtxGetCurrent", context_get_current),
       entry("cuCtxGetDevice", context_get_device),
+      entry("cuStreamGetCtx", stream_get_context),
+      entry("cuStreamIsCapturing", stream_is_capturing),
+      entry("cuStreamGetId", stream_get_id),
+      entry("cuStreamWaitEvent", stream_wait_event),
+      entry("cuEventRecord", event_record),
+      entry("cuEventQuery", event_query),
+      entry("cuThreadExchangeStreamCaptureMode", thread_exchange_capture_mode),
       entry("cuGetErrorName", get_error_name),
       entry("cuGetErrorString", get_error_string),
       entry("cuMemAddressReserve", mem_address_reserve),

@@ -408,6 +408,7 @@ TEST_CASE("what is known of a capture") {
   CHECK(count == 0);
   SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, s));
   SUCCEEDS(cudaStreamGetCaptureInfo(s, &status, &id_again, &graph, &tail, &edges, &count));
+  CHECK(id != 0);
   CHECK(id == id_again);
   REQUIRE(count == 1);
   // A node of one's own, put in line.
@@ -422,6 +423,44 @@ TEST_CASE("what is known of a capture") {
   CHECK(edge_count(ended) == 2);
   SUCCEEDS(cudaGraphDestroy(ended));
   ANSWERS(cudaStreamUpdateCaptureDependencies(s, &mine, nullptr, 0, 0), cudaErrorIllegalState);
+}
+
+TEST_CASE("each capture has an id of its own") {
+  stream const s, t;
+  auto const begin = [](cudaStream_t on) {
+    SUCCEEDS(cudaStreamBeginCapture(on, relaxed_mode));
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    SUCCEEDS(cudaStreamGetCaptureInfo(on, &status, &id, nullptr, nullptr, nullptr, nullptr));
+    CHECK(status == cudaStreamCaptureStatusActive);
+    CHECK(id != 0);
+    return id;
+  };
+  auto const end = [](cudaStream_t on) {
+    cudaGraph_t graph = nullptr;
+    SUCCEEDS(cudaStreamEndCapture(on, &graph));
+    SUCCEEDS(cudaGraphDestroy(graph));
+  };
+  unsigned long long const first = begin(s);
+  unsigned long long const beside = begin(t);
+  end(s);
+  unsigned long long const later = begin(s);
+  CHECK(first != beside);
+  CHECK(first != later);
+  CHECK(beside != later);
+  end(t);
+  // A stream that joins takes part in the capture that it joins.
+  event const e;
+  SUCCEEDS(cudaEventRecord(e, s));
+  SUCCEEDS(cudaStreamWaitEvent(t, e, 0));
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long joined = 0;
+  SUCCEEDS(cudaStreamGetCaptureInfo(t, &status, &joined, nullptr, nullptr, nullptr, nullptr));
+  CHECK(status == cudaStreamCaptureStatusActive);
+  CHECK(joined == later);
+  SUCCEEDS(cudaEventRecord(e, t));
+  SUCCEEDS(cudaStreamWaitEvent(s, e, 0));
+  end(s);
 }
 
 TEST_CASE("a capture into a graph that is there already") {

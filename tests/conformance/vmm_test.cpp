@@ -72,6 +72,35 @@ TEST_CASE("driver functions are found by name") {
   CHECK(context != nullptr);
 }
 
+TEST_CASE("the current context tells the current device") {
+  auto* const current = entry<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent");
+  auto* const device_of = entry<decltype(::cuCtxGetDevice)>("cuCtxGetDevice");
+  auto* const of_stream = entry<CUresult(CUstream, CUcontext*)>("cuStreamGetCtx");
+  int devices = 0;
+  REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
+  std::vector<CUcontext> contexts;
+  for (int device = 0; device < devices; ++device) {
+    REQUIRE(cudaSetDevice(device) == cudaSuccess);
+    CUcontext context = nullptr, again = nullptr, of = nullptr;
+    CUdevice ordinal = -1;
+    CHECK(current(&context) == CUDA_SUCCESS);
+    CHECK(context != nullptr);
+    CHECK(device_of(&ordinal) == CUDA_SUCCESS);
+    CHECK(ordinal == device);
+    stream const s;
+    CHECK(of_stream(s, &of) == CUDA_SUCCESS);
+    CHECK(of == context);
+    std::thread([&] {
+      cudaSetDevice(device);
+      current(&again);
+    }).join();
+    CHECK(again == context);
+    for (CUcontext const other : contexts) CHECK(other != context);
+    contexts.push_back(context);
+  }
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+}
+
 TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its contents") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   driver const d;
@@ -119,6 +148,49 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
   CHECK(d.unmap(base + step, 2 * step) == CUDA_SUCCESS);
   CHECK(d.release(second) == CUDA_SUCCESS);
   CHECK(d.unreserve(base, 4 * step) == CUDA_SUCCESS);
+}
+
+TEST_CASE("parts of one reservation are mapped and unmapped while others are at work") {
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  driver const d;
+  CUmemAllocationProp const properties = on_device_0();
+  CUmemAccessDesc const access = read_write();
+  std::size_t step = 0;
+  REQUIRE(d.granularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+  constexpr std::size_t workers = 3;
+  constexpr int rounds = 40;
+  CUdeviceptr base = 0;
+  REQUIRE(d.reserve(&base, workers * step, 0, 0, 0) == CUDA_SUCCESS);
+  std::atomic<int> wrong{0};
+  // Each worker has a part of its own, next to the others', and maps it anew in every round.
+  auto const work = [&](std::size_t part) {
+    CUdeviceptr const at = base + part * step;
+    cudaStream_t s = nullptr;
+    if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) != cudaSuccess) ++wrong;
+    CUmemGenericAllocationHandle handle = 0;
+    for (int round = 0; round < rounds; ++round) {
+      bool fine = d.create(&handle, step, &properties, 0) == CUDA_SUCCESS &&
+                  d.map(at, step, 0, handle, 0) == CUDA_SUCCESS &&
+                  d.release(handle) == CUDA_SUCCESS &&
+                  d.set_access(at, step, &access, 1) == CUDA_SUCCESS;
+      auto const value = static_cast<unsigned char>(16 * part + static_cast<std::size_t>(round));
+      unsigned char read[2] = {};
+      auto* const data = static_cast<unsigned char*>(as_pointer(at));
+      fine = fine && cudaMemsetAsync(data, value, step, s) == cudaSuccess;
+      fine = fine &&
+             cudaMemcpyAsync(read, data + step - 2, 2, cudaMemcpyDeviceToHost, s) == cudaSuccess;
+      fine = fine && cudaStreamSynchronize(s) == cudaSuccess;
+      fine = fine && read[0] == value && read[1] == value;
+      fine = d.unmap(at, step) == CUDA_SUCCESS && fine;
+      if (!fine) ++wrong;
+    }
+    cudaStreamDestroy(s);
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t part = 0; part < workers; ++part) threads.emplace_back(work, part);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(d.unreserve(base, workers * step) == CUDA_SUCCESS);
 }
 
 TEST_CASE("wrong uses of virtual memory") {

@@ -224,6 +224,25 @@ int exit_in_host_function() {
   for (;;) pause();  // the host function ends the process
 }
 
+void destroyed_by(cudaHostFn_t destroy) {
+  cudaUserObject_t object = nullptr;
+  NEED(cudaUserObjectCreate(&object, nullptr, destroy, 1, cudaUserObjectNoDestructorSync) ==
+       cudaSuccess);
+  NEED(cudaUserObjectRelease(object, 1) == cudaSuccess);
+}
+
+int destructor_stuck() {
+  destroyed_by(stay);
+  destroyed_by(leave);  // its turn never comes
+  usleep(50000);
+  return 3;
+}
+
+int exit_in_destructor() {
+  destroyed_by(leave);
+  for (;;) pause();
+}
+
 int exit_beside_a_waiting_thread() {
   cudaStream_t const s = new_stream();
   NEED(cudaLaunchHostFunc(s, stay, nullptr) == cudaSuccess);
@@ -348,6 +367,8 @@ constexpr situation situations[] = {
     {"exit_in_host_function", exit_in_host_function},
     {"exit_beside_a_waiting_thread", exit_beside_a_waiting_thread},
     {"threads_end", threads_end},
+    {"destructor_stuck", destructor_stuck},
+    {"exit_in_destructor", exit_in_destructor},
     {"read_device_memory", read_device_memory},
     {"write_device_memory", write_device_memory},
     {"read_pool_memory", read_pool_memory},

@@ -52,6 +52,12 @@ TEST_CASE("a process may fork before it uses the runtime") { ends_with(3, "fork_
 
 TEST_CASE("a host function may end the process") { ends_with(5, "exit_in_host_function"); }
 
+TEST_CASE("a user object's destructor that never returns does not hold the exit up") {
+  ends_with(3, "destructor_stuck");
+}
+
+TEST_CASE("a user object's destructor may end the process") { ends_with(5, "exit_in_destructor"); }
+
 TEST_CASE("a thread that waits for a stream does not hold the exit up") {
   ends_with(3, "exit_beside_a_waiting_thread");
 }

@@ -103,8 +103,9 @@ struct host_runtime_options {
 
 /// Ends all work, destroys every device, stream, event, graph and allocation, and starts anew.
 ///
-/// Work that is running ends first; work that is queued is dropped. Handles and pointers from
-/// before are invalid afterwards, sticky errors are gone, calls are counted from zero again.
+/// Work that is running ends first; work that is queued is dropped. A user object that only graphs
+/// refer to is destroyed; one that the program still refers to is forgotten. Handles and pointers
+/// from before are invalid afterwards, sticky errors are gone, calls are counted from zero again.
 /// @pre no other thread is inside a runtime call, and no host function of this runtime calls it.
 /// @throws std::invalid_argument when an option is outside its range.
 void reset_host_runtime(host_runtime_options const& options = {});
@@ -142,6 +143,7 @@ struct host_runtime_stats {
   std::size_t graphs = 0;
   std::size_t graph_execs = 0;
   std::size_t memory_pools = 0;      ///< created; default pools are not counted
+  std::size_t user_objects = 0;      ///< made, and their destructor has not returned
   std::uint64_t operations_run = 0;  ///< stream operations completed since the last reset
 };
 
@@ -150,7 +152,9 @@ host_runtime_stats stats();
 
 /// One line for each thing that was made and not freed or destroyed; empty when there is nothing.
 ///
-/// **Stream:** synchronises with the frees that are queued.
+/// **Stream:** synchronises with the frees that are queued and with destructors of user objects
+/// that are due.
+/// @pre no host function or destructor of this runtime calls it.
 std::vector<std::string> leak_report();
 
 /// Makes a device answer `code` to everything from now on, as after a kernel's illegal access.
