@@ -49,7 +49,7 @@ totals walk(heap const& h) {
         if (h.find(b.address) != n) t.consistent = false;
       } else {
         t.free += b.bytes;
-        if (b.bytes > t.largest_free) t.largest_free = b.bytes;
+        if (b.list != heap::unmapped && b.bytes > t.largest_free) t.largest_free = b.bytes;
         // Free neighbours of one list are always merged.
         if (before != heap::none && h.at(before).list == b.list) t.consistent = false;
         if (h.find(b.address) != heap::none) t.consistent = false;
@@ -149,6 +149,36 @@ TEST_CASE("a heap keeps lists apart until they are moved together") {
   CHECK(h.take(mine, 8 * kib, 256, true, 1) != heap::none);
 }
 
+TEST_CASE("a stream's free takes ready neighbours in, but no larger ones") {
+  heap h{true};
+  std::uint32_t const mine = h.add_list();
+  h.add_segment(mib, 16 * kib);
+  std::uint32_t const a = h.take(heap::ready, 4 * kib, 256, false, 1);
+  std::uint32_t const b = h.take(heap::ready, 4 * kib, 256, false, 1);
+  h.give(a, heap::ready, 0);
+  h.give(b, mine, 3);  // 4 KiB ready before it, 8 KiB behind
+  CHECK(h.bytes_in(mine) == 8 * kib);
+  CHECK(h.bytes_in(heap::ready) == 8 * kib);
+  CHECK(h.at(h.oldest(mine)).epoch == 3);
+  CHECK(walk(h).consistent);
+}
+
+TEST_CASE("a heap takes small requests from the best fit and large ones from the lowest") {
+  heap h;
+  h.add_segment(mib, 8 * mib);
+  std::uint32_t nodes[6];
+  std::uint64_t const sizes[] = {mib, 256, 512 * kib, 256, 300 * kib, 256};
+  for (int i = 0; i < 6; ++i) nodes[i] = h.take(heap::ready, sizes[i], 256, true, 1);
+  for (int i = 0; i < 6; i += 2) h.give(nodes[i], heap::ready, 0);
+  std::uint32_t const large = h.take(heap::ready, 256 * kib, 256, true, 1);
+  CHECK(h.at(large).address == mib);
+  std::uint32_t const small = h.take(heap::ready, 4 * kib, 256, true, 1);
+  CHECK(h.at(small).address == mib + mib + 256 + 512 * kib + 256);
+  h.give(small, heap::ready, 0);
+  h.give(large, heap::ready, 0);
+  CHECK(walk(h).consistent);
+}
+
 TEST_CASE("a heap removes no segment that is in use or larger than asked") {
   heap h;
   h.add_segment(mib, 8 * kib);
@@ -165,9 +195,14 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
   std::uint64_t const seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
-  heap h;
-  constexpr std::uint32_t list_count = 5;
-  for (std::uint32_t i = 1; i < list_count; ++i) REQUIRE(h.add_list() == i);
+  heap h{GENERATE(false, true)};
+  constexpr std::uint32_t stream_lists = 4;
+  constexpr std::uint32_t list_count = heap::first_stream_list + stream_lists;
+  for (std::uint32_t i = heap::first_stream_list; i < list_count; ++i) REQUIRE(h.add_list() == i);
+  auto const any_stream = [&random] {
+    return static_cast<std::uint32_t>(heap::first_stream_list + random() % stream_lists);
+  };
+  auto const any_list = [&] { return random() % 5 == 0 ? heap::ready : any_stream(); };
   std::uint64_t next_address = 4 * mib + 256;  // not even aligned to 512
   std::uint64_t reserved = 0;
   std::uint64_t epoch = 1;
@@ -182,7 +217,7 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
       next_address += bytes + (random() % 2) * 256;  // touching segments must not merge
       reserved += bytes;
     } else if (what < 50) {
-      auto const list = static_cast<std::uint32_t>(random() % list_count);
+      auto const list = any_list();
       std::uint64_t const bytes = (1 + (random() % (std::uint64_t{1} << (random() % 12)))) * 256;
       std::uint64_t const alignment = std::uint64_t{256} << (random() % 4 == 0 ? random() % 8 : 0);
       bool const exhaustive = random() % 2 == 0;
@@ -209,15 +244,25 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
       std::uint64_t const address = order[i];
       order[i] = order.back();
       order.pop_back();
-      auto const list = static_cast<std::uint32_t>(random() % list_count);
+      auto const list = any_list();
       live_bytes -= live[address];
       live.erase(address);
       h.give(h.find(address), list, list == heap::ready ? 0 : epoch++);
     } else if (what < 98) {
-      auto const from = static_cast<std::uint32_t>(1 + random() % (list_count - 1));
-      h.move(from, epoch - random() % 50, heap::ready, 0);
+      h.move(any_stream(), epoch - random() % 50, heap::ready, 0);
     } else if (what < 99) {
-      h.move(heap::ready, 0, 1, epoch++);
+      h.move(heap::ready, 0, heap::first_stream_list, epoch++);
+    } else if (random() % 2 == 0) {
+      // A part loses its memory, or gets it again.
+      bool const from_ready = random() % 2 == 0;
+      std::uint32_t const node = h.oldest(from_ready ? heap::ready : heap::unmapped);
+      if (node == heap::none) continue;
+      std::uint64_t const begin = random() % (h.at(node).bytes / 256) * 256;
+      std::uint64_t const bytes = (1 + random() % ((h.at(node).bytes - begin) / 256)) * 256;
+      std::uint64_t const address = h.at(node).address + begin;
+      std::uint32_t const to = from_ready ? heap::unmapped : heap::ready;
+      std::uint32_t const now = h.move_part(node, address, bytes, to, 0);
+      if (h.at(now).list != to || h.find_in(to, address) != now) FAIL("not moved, step " << step);
     } else {
       reserved -= h.remove_empty_segment(random() % mib).bytes;
     }
@@ -230,7 +275,10 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
     }
   }
   for (std::uint64_t address : order) h.give(h.find(address), heap::ready, 0);
-  for (std::uint32_t list = 1; list < list_count; ++list) h.move(list, epoch, heap::ready, 0);
+  for (std::uint32_t list = heap::first_stream_list; list < list_count; ++list) {
+    h.move(list, epoch, heap::ready, 0);
+  }
+  while (!h.empty(heap::unmapped)) h.move_whole(h.oldest(heap::unmapped), heap::ready, 0);
   totals const t = walk(h);
   CHECK(t.consistent);
   CHECK(t.free == reserved);

@@ -3,6 +3,7 @@
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
+#include <warpwright/memory/adaptors/limit.hpp>
 #include <warpwright/memory/buffer.hpp>
 
 #include <cstdint>
@@ -192,3 +193,22 @@ TEST_CASE("a copy that fails leaves the buffer as it was") {
 }
 
 #endif
+
+TEST_CASE("a buffer takes its memory from anything with the pool's interface") {
+  ww::stream s;
+  ww::memory_pool pool{ww::current_device()};
+  ww::memory_cache cache = pool.make_cache(s);
+  ww::limit_adaptor part{pool, 4096};
+  {
+    ww::device_buffer<int, ww::memory_cache> a{cache, s, 100};
+    CHECK(a.pool() == &cache);
+    ww::device_buffer<int, ww::limit_adaptor<ww::memory_pool>> b{part, s, 1024};
+    CHECK(part.live_bytes() == 4096);
+    using limited = ww::device_buffer<int, ww::limit_adaptor<ww::memory_pool>>;
+    CHECK_THROWS_AS(limited(part, s, 1), ww::out_of_memory);
+    b.resize(0);
+    CHECK(pool.statistics().live_blocks == 1);
+  }
+  CHECK(pool.statistics().live_blocks == 0);
+  CHECK(part.live_bytes() == 0);
+}

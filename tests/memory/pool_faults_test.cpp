@@ -40,7 +40,7 @@ void scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream const& b) {
   for (int i = 0; i < 70; ++i) {
     ww::device_buffer<char> const small{pool, ww::stream_ref::per_thread(), 256};
   }
-  pool.release_stream(b);
+  pool.retire(b);
   static_cast<void>(pool.trim());
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("every call of a pool failing in turn") {
 
 TEST_CASE("a pool cannot be made: each call failing, nothing is left") {
   for (char const* call :
-       {"cudaGetDevice", "cudaThreadExchangeStreamCaptureMode", "cudaMemGetInfo", "cudaMalloc"}) {
+       {"cudaGetDevice", "cudaThreadExchangeStreamCaptureMode", "cudaMemGetInfo", "cuMemCreate"}) {
     INFO(call);
     testing::reset_host_runtime();
     {

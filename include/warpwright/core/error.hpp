@@ -86,7 +86,8 @@ struct memory_report {
   std::size_t reserved_bytes = 0;      ///< taken from CUDA
   std::size_t largest_hole_bytes = 0;  ///< the largest free block
   std::size_t limit_bytes = 0;         ///< the resource's own limit; SIZE_MAX: none
-  int device = -1;                     ///< device ordinal; -1: page-locked host memory
+  int device = -1;                     ///< device ordinal; -1: page-locked host memory,
+                                       ///< -2: pageable host memory
 };
 
 /// Memory that could not be had, as a std::bad_alloc whose text gives the figures.
@@ -94,12 +95,14 @@ class out_of_memory : public std::bad_alloc {
  public:
   /// @param report  the figures at the moment of failure
   /// @param where   the caller's place
+  /// @param holders who has the memory, added to the text
   /// The text has a fixed size, so that running out of host memory cannot hide the error.
   explicit out_of_memory(memory_report const& report,
-                         source_location where = source_location::current()) noexcept
+                         source_location where = source_location::current(),
+                         detail::text const& holders = "") noexcept
       : report_{report}, text_{detail::text{where.file(), where.line()} + ": out of memory on "} {
     if (report.device < 0) {
-      text_ += "page-locked memory";
+      text_ += report.device == -2 ? "pageable memory" : "page-locked memory";
     } else {
       text_ += detail::text{"device "} + report.device;
     }
@@ -112,6 +115,7 @@ class out_of_memory : public std::bad_alloc {
       text_ += detail::text{report.limit_bytes} + " bytes";
     }
     text_ += ". Free or trim something, or raise the limit";
+    text_ += holders;
   }
   /// @return the text with all figures
   [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }

@@ -47,6 +47,8 @@ class stream_ref {
   [[nodiscard]] std::uint64_t id(source_location where = source_location::current()) const {
     return id_ != unknown_id ? id_ : query_id(where);
   }
+  /// @return whether id() knows the answer without asking CUDA
+  [[nodiscard]] bool knows_id() const noexcept { return id_ != unknown_id; }
   /// The same reference, carrying its id: keep it where a pool is called often.
   /// The per-thread default stream is left as it is: its id differs from thread to thread.
   /// @throws cuda_error  for a stream that is gone

@@ -21,11 +21,12 @@ constexpr std::size_t bytes_for(std::size_t n) noexcept {
 
 }  // namespace detail
 
-/// An array of device memory with an owner: from a memory_pool on a stream, given back at the end.
+/// An array of device memory with an owner: from a pool on a stream, given back at the end. The
+/// pool is a memory_pool, or anything with its interface: a memory_cache, an adaptor.
 ///
 /// @pre The pool outlives the buffer, and the buffer's stream is alive at the buffer's end.
 /// **Threads:** as a std::vector: one at a time, or several that only read.
-template <class T>
+template <class T, class Pool = memory_pool>
 class device_buffer {
   static_assert(std::is_object<T>::value && std::is_trivially_copyable<T>::value &&
                     !std::is_const<T>::value && !std::is_array<T>::value,
@@ -45,8 +46,8 @@ class device_buffer {
   /// @throws out_of_memory                      when the memory cannot be had; also when
   ///   size * sizeof(T) overflows
   /// @throws std::invalid_argument, cuda_error  as memory_pool::allocate()
-  /// **Stream:** ordered on `stream`. **Capture:** not legal.
-  device_buffer(memory_pool& pool, stream_ref stream, std::size_t size,
+  /// **Stream:** ordered on `stream`. **Capture:** as the pool's.
+  device_buffer(Pool& pool, stream_ref stream, std::size_t size,
                 source_location where = source_location::current())
       : pool_{&pool}, stream_{stream} {
     reallocate(size, where);
@@ -82,12 +83,12 @@ class device_buffer {
   /// @return the stream that the elements are freed on
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
   /// @return the pool; nullptr for a buffer that was default-constructed
-  [[nodiscard]] memory_pool* pool() const noexcept { return pool_; }
+  [[nodiscard]] Pool* pool() const noexcept { return pool_; }
 
   /// Replaces the elements by `size` new ones, not initialised.
   /// The old ones are freed first, so that the new ones may use their memory; when the allocation
   /// fails the buffer is empty. @throws as the constructor
-  /// **Stream:** ordered on stream(). **Capture:** not legal.
+  /// **Stream:** ordered on stream(). **Capture:** as the pool's.
   void reallocate(std::size_t size, source_location where = source_location::current()) {
     free();
     data_ = allocate(size, where);
@@ -96,7 +97,8 @@ class device_buffer {
 
   /// Changes the number of elements and keeps the values of those that stay; new ones are not
   /// initialised. When it throws, the buffer is as it was. @throws as the constructor
-  /// **Stream:** one copy on stream() when something stays; does not block. **Capture:** not legal.
+  /// **Stream:** one copy on stream() when something stays; does not block. **Capture:** as the
+  /// pool's.
   /// **Cost:** both sizes live for a moment; nothing when the size stays.
   void resize(std::size_t size, source_location where = source_location::current()) {
     if (size == size_) return;
@@ -134,9 +136,8 @@ class device_buffer {
               " elements from; construct it with a pool and a stream",
           where);
     }
-    constexpr std::size_t alignment = alignof(T) > memory_pool::block_alignment_bytes
-                                          ? alignof(T)
-                                          : memory_pool::block_alignment_bytes;
+    constexpr std::size_t alignment =
+        alignof(T) > Pool::block_alignment_bytes ? alignof(T) : Pool::block_alignment_bytes;
     return static_cast<T*>(pool_->allocate(stream_, detail::bytes_for<T>(size), alignment, where));
   }
   void free() noexcept {
@@ -149,7 +150,7 @@ class device_buffer {
     size_ = 0;
   }
 
-  memory_pool* pool_ = nullptr;
+  Pool* pool_ = nullptr;
   stream_ref stream_ = stream_ref::legacy_default();
   T* data_ = nullptr;
   std::size_t size_ = 0;

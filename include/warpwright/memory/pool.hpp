@@ -2,165 +2,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/memory/detail/front_cache.hpp>
 #include <warpwright/memory/detail/pool_state.hpp>
+#include <warpwright/memory/detail/virtual_range.hpp>
+#include <warpwright/memory/pool_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
 WARPWRIGHT_BEGIN
 
-/// What a pool does first when neither the stream's own free blocks nor those known to be complete
-/// serve a request.
-enum class reuse_order {
-  grow_before_wait,  ///< ready > grow > wait: streams stay independent, more memory is reserved
-  wait_before_grow,  ///< ready > wait > grow: less memory, but a stream may have to wait for
-                     ///< another
-};
-
-/// The figures of a memory_pool at one moment; every size in bytes.
-struct pool_statistics {
-  std::uint64_t live_bytes = 0;           ///< handed out, in granules of 256 bytes
-  std::uint64_t live_peak_bytes = 0;      ///< the highest live_bytes so far
-  std::uint64_t live_blocks = 0;          ///< handed out
-  std::uint64_t reserved_bytes = 0;       ///< taken from CUDA
-  std::uint64_t reserved_peak_bytes = 0;  ///< the highest reserved_bytes so far
-  std::uint64_t largest_hole_bytes = 0;   ///< the largest free block
-  std::uint64_t allocations = 0;          ///< successful ones of at least one byte
-  std::uint64_t deallocations = 0;
-  std::uint64_t hits = 0;                    ///< allocations served without any CUDA call
-  std::uint64_t cross_stream_steals = 0;     ///< allocations served by another stream's block
-  std::uint64_t upstream_allocations = 0;    ///< cudaMalloc calls that succeeded
-  std::uint64_t upstream_deallocations = 0;  ///< cudaFree calls that succeeded
-  std::uint64_t event_records = 0;           ///< cudaEventRecord calls that succeeded
-  std::uint64_t stream_waits = 0;            ///< cudaStreamWaitEvent calls that succeeded
-
-  /// @return hits / allocations, in [0, 1]; 0 before the first allocation
-  [[nodiscard]] double hit_rate() const noexcept {
-    return allocations == 0 ? 0.0 : static_cast<double>(hits) / static_cast<double>(allocations);
-  }
-};
-
-/// How a memory_pool is set up; chain the calls: memory_pool_options{}.maximum_bytes(n).checked().
-class memory_pool_options {
- public:
-  /// Called once an allocation, before it fails; free or trim something and answer true to have the
-  /// pool try again. The pool holds no lock meanwhile. It may throw; the allocation then fails so.
-  using exhausted_callback = bool (*)(void* user, memory_report const& report);
-  /// Called by the pool's destructor; live_blocks above 0 are leaks.
-  using destruction_callback = void (*)(void* user, pool_statistics const& last) noexcept;
-
-  static constexpr std::size_t unlimited = ~std::size_t{0};
-
-  /// The most memory to reserve. @param bytes  default: unlimited
-  memory_pool_options& maximum_bytes(std::size_t bytes) noexcept {
-    maximum_bytes_ = bytes;
-    return *this;
-  }
-  /// The most memory to reserve, as a fraction of the device's total. Both limits hold.
-  /// @param fraction  in (0, 1]
-  memory_pool_options& maximum_fraction(double fraction) noexcept {
-    maximum_fraction_ = fraction;
-    return *this;
-  }
-  /// Memory to reserve at construction. @param bytes  default: 0
-  memory_pool_options& initial_bytes(std::size_t bytes) noexcept {
-    initial_bytes_ = bytes;
-    return *this;
-  }
-  /// The least memory to take from CUDA at a time. @param bytes  default: 64 MiB
-  memory_pool_options& growth_bytes(std::size_t bytes) noexcept {
-    growth_bytes_ = bytes;
-    return *this;
-  }
-  /// Also takes at least this part of what is reserved already, so that large pools consist of few
-  /// segments. @param factor  at least 0; default: 0; 1 doubles the pool each time
-  memory_pool_options& growth_factor(double factor) noexcept {
-    growth_factor_ = factor;
-    return *this;
-  }
-  /// What to prefer when a request misses. @param order  default: grow_before_wait
-  memory_pool_options& order(reuse_order order) noexcept {
-    order_ = order;
-    return *this;
-  }
-  /// Checks every call for misuse and keeps the place of every allocation for the texts.
-  /// **Cost:** two or three CUDA calls a call, and the books.
-  memory_pool_options& checked(bool on = true) noexcept {
-    checked_ = on;
-    return *this;
-  }
-  /// @param callback  see exhausted_callback; null: none
-  memory_pool_options& on_exhausted(exhausted_callback callback, void* user = nullptr) noexcept {
-    exhausted_ = callback;
-    exhausted_user_ = user;
-    return *this;
-  }
-  /// @param callback  see destruction_callback; null: none
-  memory_pool_options& on_destruction(destruction_callback callback,
-                                      void* user = nullptr) noexcept {
-    destruction_ = callback;
-    destruction_user_ = user;
-    return *this;
-  }
-
- private:
-  friend class memory_pool;
-  std::size_t maximum_bytes_ = unlimited;
-  double maximum_fraction_ = 1.0;
-  std::size_t initial_bytes_ = 0;
-  std::size_t growth_bytes_ = std::size_t{64} << 20U;
-  double growth_factor_ = 0.0;
-  reuse_order order_ = reuse_order::grow_before_wait;
-  bool checked_ = false;
-  exhausted_callback exhausted_ = nullptr;
-  void* exhausted_user_ = nullptr;
-  destruction_callback destruction_ = nullptr;
-  void* destruction_user_ = nullptr;
-};
+class memory_cache;
 
 /// Stream-ordered memory of one device, kept and handed out again without calling CUDA.
 ///
 /// A block freed on a stream is that stream's again at once: work given to the stream later runs
-/// behind the work that used it. Another stream gets it only when that is safe, in this order:
-///   1. *ready*: the donor is known to have passed the free (an event says so); no waiting;
-///   2. *grow*: the pool reserves more memory (a cudaMalloc of at least growth_bytes);
+/// behind the work that used it. Most calls end in the stream's cache, which holds freed blocks by
+/// exact size; the rest, in the pool's common books. Another stream gets a block only when that is
+/// safe, in this order:
+///   1. *ready*: the donor is known to have passed the free (an event says so); before it grows, a
+///      request waits on the host for that, as long as patience_us() says;
+///   2. *grow*: memory that lies idle elsewhere is mapped where it is needed, or new memory;
 ///   3. *wait*: the waiter is ordered behind the donor by an event, on the device.
-/// reuse_order swaps 2 and 3. When all of that fails, the pool gathers every free block behind one
-/// wait for all streams, then waits on the host, gives empty segments back to CUDA and tries once
-/// more, then asks the exhausted_callback, then gives up. It can be used as before afterwards.
+/// reuse_order swaps 2 and 3, and so does a limit that leaves no room for the request. When all of
+/// that fails, the pool gathers every free block behind one wait for each other stream, then waits
+/// on the host, moves what is idle together and tries once more, then asks the exhausted_callback,
+/// then gives up. It can be used as before afterwards. docs/memory.md tells more.
 ///
-/// @pre A stream that freed blocks here stays alive until release_stream() or the pool's end:
-///   the pool may record an event on it whenever another stream is short of memory. Streams are
-///   told apart by their id, never by their handle, which CUDA uses again.
+/// @pre A stream used here stays alive until retire() or the pool's end: the pool may record an
+///   event on it whenever another stream is short of memory. One that only allocated counts too:
+///   free blocks were gathered for it. Streams are told apart by their id, never by their handle,
+///   which CUDA uses again.
 ///
 /// Blocks of the thread's own default stream (cudaStreamPerThread) pass to other threads only after
 /// some more frees on it or when memory runs out, since only that thread can record its event.
 ///
-/// **Threads:** any number may call any member at once; one spin lock, held by a hit for some tens
-/// of nanoseconds and never across a CUDA call, and a second lock for requests that miss. Thousands
-/// of blocks that become ready at once change lists in portions, between which hits go on.
-/// **Capture:** a graph that uses memory of the pool must find it allocated before the capture and
-/// keep it until the graph's executable is gone: allocating and freeing on a capturing stream is a
-/// mistake. A request that misses, and checked mode every call, throws std::invalid_argument there
-/// and the capture goes on; an unchecked hit is not noticed, and an unchecked call with a
-/// stream_ref that does not carry its id breaks the capture, as cudaStreamGetId does. Captures on
-/// other streams do no harm and take none: growing is legal meanwhile, and a capturing donor is
-/// left alone.
+/// Misuse: checked() refuses it. Unchecked, a call trusts its arguments: memory of a pointer freed
+/// twice, or with wrong bytes, may be handed out twice later. Noticed all the same: a block freed
+/// twice in a row; from virtual memory, a pointer of another memory; and whatever is no live
+/// block's start, where it is too large for the caches.
+///
+/// **Threads:** any number may call any member at once. A hit holds one spin lock for a moment, its
+/// stream's, or the books', and never across a CUDA call; requests that miss go one after another,
+/// the patience of each included. Thousands of blocks that become ready at once change lists in
+/// portions, between which hits go on.
+/// **Capture:** while a capture_watch lives, or with notice_captures() or checked(), memory for a
+/// capturing stream is the graph's: it stays the graph's until the graph and all executables made
+/// from it are gone, what is freed in the capture is used again by the same stream of the same
+/// capture only, and what is freed there though it was allocated before is kept as long. While any
+/// of this goes on, or a graph has memory, no call allocates from a cache. Without them only a
+/// request that misses is noticed: a hit would hand out memory that the pool gives to others while
+/// the graph still uses it, and a call with a stream_ref that does not carry its id would break the
+/// capture, as asking CUDA for it does. Captures on other streams do no harm and take none: growing
+/// is legal meanwhile, and a capturing donor is left alone.
 class memory_pool {
  public:
   /// @param device   where the memory lies
   /// @param options  limits and policies
-  /// @throws std::invalid_argument  for a limit or factor that makes no sense
+  /// @throws std::invalid_argument  for a limit or factor that makes no sense; for
+  ///   memory_source::virtual_memory where there is none
   /// @throws out_of_memory          when initial_bytes cannot be had
   /// @throws cuda_error             when CUDA refuses
-  /// **Capture:** legal unless the calling thread captures globally. **Cost:** one cudaMemGetInfo;
-  /// creates the device's context at the first use of the device.
+  /// **Capture:** legal unless the calling thread captures globally. **Cost:** one cudaMemGetInfo
+  /// and the reservation of addresses; creates the device's context at the first use of the device.
   explicit memory_pool(device_id device, memory_pool_options const& options = {},
                        source_location where = source_location::current());
 
-  /// Gives the segments back to CUDA. Blocks still live are counted (destruction_callback) and die.
-  /// @pre nothing uses the pool's memory any more, or the device is synchronised with it: cudaFree
-  ///   waits for running work
+  /// Gives the memory back to CUDA. Blocks still live are counted (destruction_callback) and die.
+  /// @pre nothing uses the pool's memory any more, or will when the device's running work has
+  ///   ended, for which it waits; its caches and watches are gone; graphs that use its memory are
+  ///   not launched again
   /// Never throws, and tolerates a CUDA runtime that is shutting down.
   ~memory_pool();
   memory_pool(memory_pool const&) = delete;
@@ -169,14 +80,15 @@ class memory_pool {
   /// Hands out memory for work on a stream.
   /// @param stream     the memory may be used by work given to this stream from now on
   /// @param bytes      0 answers nullptr and counts nothing
-  /// @param alignment  of the address, in bytes: a power of two up to 2 MiB; below 256 is 256
+  /// @param alignment  of the address, in bytes: a power of two up to 1 GiB; below 256 is 256
   /// @return device memory with undefined contents
   /// @throws out_of_memory          when the steps above all fail
-  /// @throws std::invalid_argument  for a bad alignment; on a miss for a capturing stream; in
-  ///   checked mode for a stream of another device
+  /// @throws std::invalid_argument  for a bad alignment; in checked mode, with CUDA 12.8 and newer,
+  ///   for a stream of another device
+  /// @throws std::bad_alloc         when the host has no memory for the books
   /// @throws cuda_error             when another CUDA call fails; nothing is lost then
-  /// **Stream:** ordered on `stream`. **Capture:** not legal, see above. **Cost:** a hit makes no
-  /// CUDA call with a stream_ref that carries its id; one cudaStreamGetId more with a raw handle.
+  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** a hit makes no CUDA call
+  /// with a stream_ref that carries its id; one cuStreamGetId more with a raw handle.
   [[nodiscard]] void* allocate(stream_ref stream, std::size_t bytes,
                                std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
@@ -190,30 +102,17 @@ class memory_pool {
   [[nodiscard]] void* try_allocate(stream_ref stream, std::size_t bytes,
                                    std::size_t alignment = block_alignment_bytes,
                                    source_location where = source_location::current()) {
-    if (bytes == 0) return nullptr;
-    if (alignment < block_alignment_bytes) {
-      if (alignment == 0 || (alignment & (alignment - 1)) != 0) refuse_alignment(alignment, where);
-      alignment = block_alignment_bytes;
-    } else if (alignment > maximum_alignment_bytes || (alignment & (alignment - 1)) != 0) {
-      refuse_alignment(alignment, where);
+    if (alignment != block_alignment_bytes || attention() != 0) {
+      return allocate_with_care(stream, bytes, alignment, where);
     }
-    std::uint64_t rounded = 0;
-    if (!heap::round_up(bytes, heap::granule_bytes, rounded)) return nullptr;
-    if (options_.checked_) check_stream(stream, "allocate", where);
-    std::uint64_t const id = stream.id(where);
-    {
-      detail::held<detail::spin_lock> const lock{lock_};
-      std::uint32_t const own = lists_.find(id);
-      std::uint32_t node = heap::none;
-      if (own != detail::address_map::none)
-        node = heap_.take(own, rounded, alignment, false, bytes);
-      if (node == heap::none) node = heap_.take(heap::ready, rounded, alignment, false, bytes);
-      if (node != heap::none) {
-        ++counters_.hits;
-        return hand_out(node, where);
+    std::uint64_t const id = id_of(stream, where);
+    if (shard* const cache = cache_of(id)) {
+      detail::held<detail::spin_lock> const lock{cache->lock};
+      if (cache->stream_id == id) {
+        if (void* const pointer = cache->take(rounded_up(bytes))) return pointer;
       }
     }
-    return allocate_slowly(stream, id, request{bytes, rounded, alignment}, where);
+    return allocate_from_books(stream, id, bytes, alignment, where);
   }
 
   /// Takes memory back; work given to `stream` before the call may still use it.
@@ -221,72 +120,119 @@ class memory_pool {
   ///   one that the user has ordered behind all work with it
   /// @param pointer  from allocate() of this pool; nullptr does nothing
   /// @param bytes    as given to allocate()
-  /// @throws std::invalid_argument  for misuse, nothing has changed then: always for a pointer
-  ///   that is not a live block's start (freed twice, foreign, from the middle), in checked mode
-  ///   also for wrong bytes, a stream of another device or a capturing one. Do not rely on it
-  ///   unchecked.
+  /// @throws std::invalid_argument  for misuse, nothing has changed then: in checked mode a pointer
+  ///   that is not a live block's start (freed twice, foreign, from the middle), wrong bytes, a
+  ///   stream of another device; unchecked, some of it (see above)
   /// @throws std::bad_alloc  when the host has no memory to note a stream used here for the first
-  ///   time; with a live block and a stream used here before it does not throw
-  /// **Stream:** ordered on `stream`; does not block. **Capture:** not legal, see above.
-  /// **Cost:** no CUDA call with a stream_ref that carries its id; one cudaEventRecord in 64 frees
-  /// or 16 MiB on the thread's own default stream.
+  ///   time; with a live block, a stream used here before and a stream_ref that carries its id it
+  ///   does not throw, but for the next line
+  /// @throws std::invalid_argument, cuda_error  for a block with record_use() or of a graph, when
+  ///   no event can be recorded behind it, for one of its streams is capturing, say; when a stream
+  ///   cannot be asked for its id or its capture. The block stays allocated then
+  /// **Stream:** ordered on `stream`; does not block. **Capture:** see above.
+  /// **Cost:** no CUDA call with a stream_ref that carries its id; on the thread's own default
+  /// stream, which never does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
-    if (pointer == nullptr) return;
-    if (options_.checked_) check_stream(stream, "deallocate", where);
-    std::uint64_t const id = stream.id(where);
-    detail::held<detail::spin_lock> lock{lock_};
-    std::uint32_t const node = heap_.find(address_of(pointer));
-    if (node == heap::none) {
-      lock.unlock();
-      refuse_unknown(pointer, bytes, where);
+    if (attention() != 0 || address_of(pointer) - first_address_ >= address_span_) {
+      return deallocate_with_care(stream, pointer, bytes, where);
     }
-    if (options_.checked_) {
-      if (heap_.at(node).requested_bytes != bytes) refuse_size(lock, node, pointer, bytes, where);
-      remember_free(node, where);
+    std::uint64_t const id = id_of(stream, where);
+    shard* const cache = cache_of(id);
+    std::uint64_t const rounded = rounded_up(bytes);
+    if (cache != nullptr && rounded != 0) {
+      detail::held<detail::spin_lock> const lock{cache->lock};
+      if (cache->stream_id == id && cache->handle != cudaStreamPerThread &&
+          cache->put(pointer, rounded) == front_cache::answer::kept) {
+        return;
+      }
     }
-    std::uint32_t const list = list_of(id, stream.get());
-    std::uint64_t const rounded = heap_.at(node).bytes;
-    heap_.give(node, list, entries_[list].open_epoch);
-    ++counters_.deallocations;
-    if (stream.get() == cudaStreamPerThread && thread_epoch_is_full(list, rounded)) {
-      lock.unlock();
-      close_thread_epoch(id);
-    }
+    deallocate_to_books(stream, id, pointer, bytes, where);
   }
+
+  /// Allocates several blocks: all or none.
+  /// @param bytes     of each, `count` of them
+  /// @param pointers  receives the blocks; nullptr for 0 bytes
+  /// @throws as allocate(); no block is allocated then
+  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** asks for the stream's id
+  /// once.
+  void allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
+                      std::size_t count, source_location where = source_location::current());
+
+  /// Frees several blocks.
+  /// @param pointers, bytes  of each, `count` of them
+  /// @throws as deallocate(), for the first block that is refused; those before it are freed
+  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** asks for the stream's id
+  /// once.
+  void deallocate_batch(stream_ref stream, void* const* pointers, std::size_t const* bytes,
+                        std::size_t count, source_location where = source_location::current());
+
+  /// Notes that work on a second stream uses a block too: once freed, the block goes to nobody, not
+  /// even to the stream it was freed on, before both streams have passed the free.
+  /// @param stream   a stream of the pool's device, alive until the block is freed
+  /// @param pointer  a live block's start
+  /// @throws std::invalid_argument  for a pointer that is no live block's start; for a capturing
+  ///   stream
+  /// @throws std::bad_alloc         when the host has no memory for the note
+  /// @throws cuda_error             when the stream cannot be asked for its id
+  /// **Stream:** nothing happens on it before the block is freed. **Capture:** `stream` must not be
+  /// capturing, and the block not be freed in a capture, which is refused. **Cost:** until the
+  /// block is freed every call looks closer than a hit does; the free records an event on each
+  /// stream. Ordering the streams oneself (stream_ref::wait) costs less.
+  void record_use(stream_ref stream, void* pointer,
+                  source_location where = source_location::current());
+
+  /// Makes a cache of one thread for one stream: the fastest way to allocate.
+  /// @param stream        kept, with its id; alive as long as the cache
+  /// @param budget_bytes  how much the cache may keep; it comes back when memory is short
+  /// @return the cache, which the pool must outlive
+  /// @throws std::bad_alloc, cuda_error  when the stream cannot be noted
+  /// **Capture:** `stream` must not be capturing.
+  [[nodiscard]] memory_cache make_cache(stream_ref stream,
+                                        std::size_t budget_bytes = std::size_t{256} << 20U,
+                                        source_location where = source_location::current());
 
   /// Says goodbye to a stream: call it before the stream is destroyed. Its free blocks become
   /// everyone's once the work given to it so far has finished.
-  /// @throws cuda_error  when CUDA refuses; the stream is not released then
-  /// **Stream:** records one event; does not block. **Capture:** `stream` must not be capturing.
-  void release_stream(stream_ref stream, source_location where = source_location::current());
+  /// @throws std::invalid_argument  for a capturing stream, and one that has a memory_cache
+  /// @throws cuda_error             when CUDA refuses; the stream is not retired then
+  /// **Stream:** records at most one event; does not block. **Capture:** `stream` must not be
+  /// capturing.
+  void retire(stream_ref stream, source_location where = source_location::current());
 
-  /// Gives segments that are wholly free back to CUDA.
+  /// Gives idle memory back to CUDA.
   /// @param bytes_to_keep  at least this much stays reserved, if there is as much
   /// @return the bytes given back
   /// @throws cuda_error  when CUDA refuses; nothing is lost then
-  /// **Stream:** waits on the host for all streams that have free blocks here; cudaFree
-  /// synchronises the device. **Capture:** legal unless one of those streams is capturing (its
-  /// blocks are kept).
+  /// **Stream:** waits on the host for all streams that have free blocks here, and for the device
+  /// when one is another thread's default stream; cudaFree synchronises the device. **Capture:**
+  /// legal; what a capturing stream has freed is kept.
   std::size_t trim(std::size_t bytes_to_keep = 0,
                    source_location where = source_location::current());
 
   /// @return the figures of this moment
-  /// **Cost:** walks the largest free blocks of each stream; not for a hot loop.
+  /// **Cost:** takes the lock of every cache, walks the largest free blocks of each stream; not for
+  /// a hot loop.
   [[nodiscard]] pool_statistics statistics() const noexcept;
 
   /// @return the device whose memory this is
   [[nodiscard]] device_id device() const noexcept { return device_; }
   /// @return the most that the pool reserves, in bytes; memory_pool_options::unlimited: no limit
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+  /// @return where the memory comes from; never automatic
+  [[nodiscard]] memory_source source() const noexcept { return source_; }
 
   /// Every block starts at a multiple of this.
   static constexpr std::size_t block_alignment_bytes = 256;
   /// The largest alignment that allocate() takes.
-  static constexpr std::size_t maximum_alignment_bytes = std::size_t{2} << 20U;
+  static constexpr std::size_t maximum_alignment_bytes = std::size_t{1} << 30U;
 
  private:
+  friend class memory_cache;
+  friend class capture_watch;
   using heap = detail::block_heap;
+  using front_cache = detail::front_cache;
+  using shard = detail::locked_cache<detail::spin_lock>;
   using stream_entry = detail::stream_entry;
   using spin_held = detail::held<detail::spin_lock>;
   struct request {
@@ -294,52 +240,104 @@ class memory_pool {
     std::uint64_t rounded_bytes;
     std::uint64_t alignment;
   };
+  struct place {  // where memory is to be mapped, and the run of free blocks it completes
+    std::uint32_t hole = heap::none;
+    std::uint64_t begin = 0, end = 0;
+    std::uint64_t map_address = 0, map_bytes = 0;
+  };
   class slow_section;
+  class all_locks;
   static constexpr std::uint64_t nobody = ~std::uint64_t{0};  // no stream's id
+  static constexpr unsigned shard_count = 64;
+  static constexpr std::uint32_t held_mark = ~std::uint32_t{0};  // freed, and not yet free
+  // Why calls must look closer than the caches do.
+  static constexpr unsigned watching = 1, shared_blocks = 2, graph_blocks = 4;
 
   static std::uint64_t address_of(void const* pointer) noexcept {
     return reinterpret_cast<std::uintptr_t>(pointer);
   }
-
-  // Everything that says "lock" below runs under lock_; the slow path also holds slow_.
-  void* hand_out(std::uint32_t node, source_location where) {
-    ++counters_.allocations;
-    if (heap_.live_bytes() > counters_.live_peak_bytes) {
-      counters_.live_peak_bytes = heap_.live_bytes();
-    }
-    if (options_.checked_) remember_allocation(node, where);
-    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(heap_.at(node).address));
+  static void* pointer_to(std::uint64_t address) noexcept {
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
   }
+  // 0 for more than there can be, a size that no cache has.
+  static std::uint64_t rounded_up(std::size_t bytes) noexcept {
+    return (std::uint64_t{bytes} + (heap::granule_bytes - 1)) & ~(heap::granule_bytes - 1);
+  }
+  [[nodiscard]] unsigned attention() const noexcept {
+    return __atomic_load_n(&attention_, __ATOMIC_RELAXED);
+  }
+  [[nodiscard]] shard* cache_of(std::uint64_t id) const noexcept {
+    return __atomic_load_n(&shards_[id % shard_count], __ATOMIC_ACQUIRE);
+  }
+
+  [[nodiscard]] std::uint64_t id_of(stream_ref stream, source_location where) const {
+    return stream.knows_id() ? stream.id(where) : ask_id(stream, where);
+  }
+  [[nodiscard]] std::uint64_t ask_id(stream_ref stream, source_location where) const;
+  [[nodiscard]] bool is_capturing(stream_ref stream, source_location where) const;
+  [[nodiscard]] bool may_be_capturing(cudaStream_t stream) const noexcept;
+
+  // What is not in the caches. Everything that takes a spin_held runs under lock_; the slow path
+  // also holds slow_.
+  void* allocate_from_books(stream_ref stream, std::uint64_t id, std::size_t bytes,
+                            std::size_t alignment, source_location where);
+  void deallocate_to_books(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,
+                           source_location where);
+  WARPWRIGHT_COLD void* allocate_with_care(stream_ref stream, std::size_t bytes,
+                                           std::size_t alignment, source_location where);
+  WARPWRIGHT_COLD void deallocate_with_care(stream_ref stream, void* pointer, std::size_t bytes,
+                                            source_location where);
+  void* hand_out(std::uint32_t node, source_location where);
   std::uint32_t list_of(std::uint64_t id, cudaStream_t handle) {
     std::uint32_t const list = lists_.find(id);
     return list != detail::address_map::none ? list : new_list(id, handle);
   }
   std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
+  std::uint32_t find_live(spin_held& lock, void* pointer, std::size_t bytes,
+                          source_location where) const;
 
-  [[gnu::cold]] void* allocate_slowly(stream_ref stream, std::uint64_t id, request wanted,
-                                      source_location where);
+  // Caches (pool_caches.hpp)
+  void* take_cached(std::uint64_t id, std::size_t bytes) noexcept;
+  void* allocate_with_id(stream_ref stream, std::uint64_t id, std::size_t bytes,
+                         source_location where);
+  void take_back(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept;
+  bool keep(stream_ref stream, std::uint64_t id, std::uint64_t rounded, void* pointer,
+            source_location where);
+  shard* make_shard(std::uint64_t id) noexcept;
+  bool adopt_shard(stream_ref stream, std::uint64_t id, front_cache& cache);
+  void release_shard(front_cache& cache) noexcept;
+  void give_batch(front_cache::batch const& blocks, std::uint64_t id) noexcept;
+  template <class Cache>
+  void empty_cache(Cache& cache) noexcept;
+  void empty_all_caches() noexcept;
+  void add_cache(memory_cache& cache, stream_ref stream, source_location where);
+  void remove_cache(memory_cache& cache) noexcept;
+
+  // A miss (pool_slow_path.hpp)
+  WARPWRIGHT_COLD void* allocate_slowly(stream_ref stream, std::uint64_t id, request wanted,
+                                        source_location where);
   void* allocate_once(stream_ref stream, std::uint64_t id, request wanted, source_location where);
   void* take(std::uint32_t list, request wanted, source_location where);
   void* take_hit(std::uint32_t own, request wanted, source_location where);
-  void* grow(spin_held& lock, request wanted, source_location where);
+  [[nodiscard]] bool can_grow(request wanted) const noexcept;
+  void* join_and_take(std::uint32_t own, request wanted, source_location where);
+  void* wait_briefly(spin_held& lock, std::uint32_t own, std::uint64_t id, request wanted,
+                     source_location where);
+  void* compact_and_take(spin_held& lock, std::uint32_t own, request wanted, source_location where);
   void* steal(spin_held& lock, std::uint32_t own, stream_ref stream, request wanted,
               source_location where);
   void gather(spin_held& lock, std::uint32_t own, stream_ref stream, source_location where);
-  void add_segment(spin_held& lock, std::size_t bytes, source_location where);
-  std::size_t release_segments(spin_held& lock, std::uint64_t keep_bytes, source_location where);
 
+  // Epochs (pool_epochs.hpp)
   [[nodiscard]] bool covered(std::uint32_t list) const noexcept;
   bool close_epoch(spin_held& lock, std::uint32_t list, std::uint64_t own_id,
                    source_location where);
-  bool thread_epoch_is_full(std::uint32_t list, std::uint64_t freed_bytes) noexcept {
-    stream_entry& entry = entries_[list];
-    entry.unrecorded_bytes += freed_bytes;
-    return ++entry.unrecorded_frees >= 64 || entry.unrecorded_bytes >= (std::uint64_t{16} << 20U);
-  }
   bool record_behind(spin_held& lock, std::uint32_t list, std::uint64_t own_id,
                      source_location where);
+  cudaEvent_t record_event(spin_held& lock, cudaStream_t handle, source_location where);
   void close_thread_epoch(std::uint64_t id) noexcept;
-  void poll(spin_held& lock, std::uint64_t own_id, source_location where);
+  bool poll(spin_held& lock, std::uint64_t own_id, bool record, source_location where);
+  bool poll_shared(spin_held& lock, bool wait, source_location where);
   void order_behind(spin_held& lock, std::uint32_t own, stream_ref stream, std::uint32_t donor,
                     std::uint64_t epoch, source_location where);
   [[nodiscard]] bool waits_already(std::uint32_t own, std::uint32_t donor,
@@ -348,41 +346,116 @@ class memory_pool {
   void finish_oldest(spin_held& lock, std::uint32_t list) noexcept;
   void move_blocks(spin_held& lock, std::uint32_t from, std::uint64_t epoch, std::uint32_t to,
                    std::uint64_t new_epoch) noexcept;
+  [[nodiscard]] bool stands_behind_nothing(std::uint32_t list) const noexcept;
+  bool has_passed(spin_held& lock, cudaEvent_t event, bool wait, source_location where);
+  void free_shared(spin_held& lock, stream_ref stream, std::uint32_t node, source_location where);
+  void retire_list(spin_held& lock, std::uint32_t list, std::uint64_t id, source_location where);
 
-  void check_stream(stream_ref stream, char const* verb, source_location where) const;
+  // Where memory comes from, and goes (pool_growth.hpp)
+  bool reserve_range() noexcept;
+  void* grow(spin_held& lock, std::uint32_t own, request wanted, source_location where);
+  void* grow_range(spin_held& lock, std::uint32_t own, request wanted, source_location where);
+  void* map_and_take(spin_held& lock, std::uint32_t own, request wanted, std::uint64_t run_bytes,
+                     source_location where);
+  [[nodiscard]] std::uint64_t growth_wish() const noexcept;
+  [[nodiscard]] place find_place(std::uint32_t own, std::uint64_t bytes,
+                                 std::uint64_t alignment) const noexcept;
+  bool hold_back(place const& found, std::uint32_t own);
+  bool supply(spin_held& lock, std::uint64_t bytes, source_location where);
+  bool make_spare(spin_held& lock, std::uint64_t bytes, source_location where);
+  void add_segment(spin_held& lock, std::size_t bytes, source_location where);
+  cudaError_t take_upstream(void** pointer, std::size_t bytes, char const** api) noexcept;
+  cudaError_t give_upstream(void* pointer) noexcept;
+  void note_reserved(std::uint64_t bytes) noexcept;
+  std::size_t release_memory(spin_held& lock, std::uint64_t keep_bytes, source_location where);
+  void release_segments(spin_held& lock, std::uint64_t keep_bytes, source_location where);
+  void release_spare(spin_held& lock, std::uint64_t keep_bytes, source_location where);
+
+  // Graphs (pool_capture.hpp)
+  void* allocate_for_graph(stream_ref stream, request wanted, source_location where);
+  void free_in_graph(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
+  std::uint32_t list_of_capturing(stream_ref stream, source_location where);
+  [[nodiscard]] bool is_held(std::uint32_t node) const noexcept;
+  std::uint32_t graph_of(spin_held& lock, stream_ref stream, source_location where);
+  std::uint32_t graph_list(std::uint32_t graph, cudaStream_t handle);
+  void reclaim_graphs() noexcept;
+  void begin_holding(std::uint32_t node, source_location where) noexcept;
+  void end_holding(std::uint32_t node, std::uint32_t list) noexcept;
+  void watch_captures(int change) noexcept;
+  void update_attention() noexcept;
+
+  // Misuse and exhaustion (pool_checks.hpp)
+  void check_device(stream_ref stream, char const* verb, source_location where) const;
   void remember_allocation(std::uint32_t node, source_location where) noexcept;
   [[nodiscard]] detail::call_site site_of(std::uint32_t node) const noexcept;
   void remember_free(std::uint32_t node, source_location where) noexcept;
   [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
-  [[noreturn, gnu::cold]] void throw_out_of_memory(std::size_t bytes, source_location where) const;
-  [[noreturn, gnu::cold]] static void refuse_alignment(std::size_t alignment,
-                                                       source_location where);
-  [[noreturn, gnu::cold]] void refuse_unknown(void* pointer, std::size_t bytes,
-                                              source_location where) const;
-  [[noreturn, gnu::cold]] void refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
-                                           std::size_t bytes, source_location where) const;
+  [[nodiscard]] detail::text holders() const noexcept;
+  [[noreturn]] WARPWRIGHT_COLD void throw_out_of_memory(std::size_t bytes,
+                                                        source_location where) const;
+  [[noreturn]] WARPWRIGHT_COLD static void refuse_alignment(std::size_t alignment,
+                                                            source_location where);
+  [[noreturn]] WARPWRIGHT_COLD void refuse_unknown(void* pointer, std::size_t bytes,
+                                                   source_location where) const;
+  [[noreturn]] WARPWRIGHT_COLD void refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
+                                                std::size_t bytes, source_location where) const;
+
+  // Read by every call, written rarely.
+  unsigned attention_ = 0;  // why calls must look closer than the caches do
+  std::uint64_t first_address_ = 0;
+  std::uint64_t address_span_ = ~std::uint64_t{0};
+  shard* shards_[shard_count] = {};  // by stream id; made at a stream's first free
+
+  detail::driver_calls driver_;
+  detail::driver::context context_ = nullptr;  // the device's primary one
 
   device_id device_;
   memory_pool_options options_;
+  memory_source source_ = memory_source::cuda_malloc;
   std::size_t limit_bytes_ = memory_pool_options::unlimited;
   std::size_t capacity_bytes_ = 0;  // the limit, or the device's memory if that is less
-  detail::blocking_mutex slow_;     // serialises misses; taken before lock_
+  detail::blocking_mutex slow_;     // serialises misses; taken before the others
+  detail::virtual_range range_;     // guarded by slow_
+  detail::upstream_stream upstream_stream_;
+  mutable detail::spin_lock registry_lock_;  // taken before lock_
+  memory_cache* caches_ = nullptr;           // guarded by registry_lock_
   mutable detail::spin_lock lock_;
   // Guarded by lock_:
-  detail::block_heap heap_;
+  detail::block_heap heap_{true};
   detail::address_map lists_;            // stream id to list
-  detail::array<stream_entry> entries_;  // by list; entry 0 stands for the ready list
+  detail::array<stream_entry> entries_;  // by list; the first ones stand for the special lists
   detail::array<cudaEvent_t> spare_events_;
   std::size_t event_count_ = 0;  // in all; spare_events_ has room for them
   std::uint64_t reserved_bytes_ = 0;
   pool_statistics counters_;
-  bool slow_path_runs_ = false;             // entries keep their streams meanwhile
+  bool slow_path_runs_ = false;  // relaxed atomic, for new_list(): entries keep their streams
+  int watches_ = 0;
+  detail::array<detail::shared_use> uses_;        // of live blocks, by record_use()
+  detail::array<detail::pending_block> pending_;  // freed, and not yet passed by all their streams
+  detail::array<detail::graph_memory> graphs_;
+  std::uint64_t held_bytes_ = 0;  // freed, and kept for graphs or pending
+  std::size_t held_blocks_ = 0;
   detail::array<detail::call_site> sites_;  // by block, in checked mode
   detail::array<detail::freed_block> recent_frees_;
   std::size_t next_recent_free_ = 0;
 };
 
+/// While it lives, its pool looks at every call whether the stream is capturing, and gives graphs
+/// memory that is theirs: make one around every capture whose body allocates or frees.
+/// **Threads:** any. **Cost:** while it lives, every call of the pool, by any thread, makes one
+/// CUDA call: let it live no longer than the capture.
+class capture_watch {
+ public:
+  /// @param pool  outlives the watch
+  explicit capture_watch(memory_pool& pool) noexcept : pool_{pool} { pool_.watch_captures(1); }
+  ~capture_watch() { pool_.watch_captures(-1); }
+  capture_watch(capture_watch const&) = delete;
+  capture_watch& operator=(capture_watch const&) = delete;
+
+ private:
+  memory_pool& pool_;
+};
+
 WARPWRIGHT_END
 
-#include <warpwright/memory/detail/pool_checks.hpp>
-#include <warpwright/memory/detail/pool_slow_path.hpp>
+#include <warpwright/memory/cache.hpp>

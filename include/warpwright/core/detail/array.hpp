@@ -37,6 +37,7 @@ class array {
   T& operator[](std::size_t i) noexcept { return data_[i]; }
   T const& operator[](std::size_t i) const noexcept { return data_[i]; }
   [[nodiscard]] T& front() noexcept { return data_[0]; }
+  [[nodiscard]] T const& front() const noexcept { return data_[0]; }
   [[nodiscard]] T& back() noexcept { return data_[size_ - 1]; }
   [[nodiscard]] T const& back() const noexcept { return data_[size_ - 1]; }
   [[nodiscard]] T* begin() noexcept { return data_; }

@@ -15,22 +15,27 @@ namespace detail {
 
 /// Segments of memory cut into blocks. Every block is live, or free in exactly one list.
 ///
-/// List 0 holds what anybody may take; the owner gives the other lists a meaning (one a stream).
-/// Free neighbours in the same list are merged at once. A list finds a block through a bitmap over
+/// Three lists have a meaning here: what anybody may take, addresses without memory, and what a
+/// slow operation holds back from everybody. The owner gives the others theirs (one a stream). Free
+/// neighbours in the same list are merged at once. A list finds a block through a bitmap over
 /// size bins (16 a power of two, as in TLSF: Masmano et al., ECRTS 2004), so that the time does not
 /// grow with the number of holes, and remembers the order in which its blocks were freed.
 class block_heap {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
   static constexpr std::uint32_t ready = 0;
+  static constexpr std::uint32_t unmapped = 1;
+  static constexpr std::uint32_t held_back = 2;
+  static constexpr std::uint32_t first_stream_list = 3;
   static constexpr std::uint64_t granule_bytes = 256;
 
   struct block {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;            // a multiple of granule_bytes
     std::uint64_t requested_bytes = 0;  // of a live block
-    std::uint64_t epoch = 0;            // of a free block: when its list's owner let it go
-    std::uint32_t list = none;          // none: live
+    std::uint64_t epoch = 0;    // of a free block: when its stream let it go; 0: no stream's
+    std::uint32_t mark = 0;     // of a live block: the owner's, 0 when it is handed out
+    std::uint32_t list = none;  // none: live
     std::uint32_t segment = 0;
     std::uint32_t previous = none, next = none;  // neighbours in the segment
     std::uint32_t bin_previous = none, bin_next = none;
@@ -42,7 +47,11 @@ class block_heap {
     std::uint32_t first = none;  // its block of the lowest address
   };
 
-  block_heap() { lists_.emplace_back(); }
+  /// @param joins_ready  whether a block freed with an epoch may take in ready neighbours, see
+  /// takes_in()
+  explicit block_heap(bool joins_ready = false) : joins_ready_{joins_ready} {
+    while (lists_.size() < first_stream_list) lists_.emplace_back();
+  }
 
   static constexpr bool round_up(std::uint64_t bytes, std::uint64_t unit,
                                  std::uint64_t& rounded) noexcept {
@@ -56,9 +65,10 @@ class block_heap {
     return static_cast<std::uint32_t>(lists_.size() - 1);
   }
 
-  /// Adds a segment as one free block of the ready list.
+  /// Adds a segment as one free block of a list.
   /// @pre address and size are multiples of granule_bytes
-  void add_segment(std::uint64_t address, std::uint64_t bytes) {
+  /// @throws std::bad_alloc  and nothing has changed
+  void add_segment(std::uint64_t address, std::uint64_t bytes, std::uint32_t list = ready) {
     reserve_blocks(1);
     std::uint32_t index = 0;
     while (index < segments_.size() && segments_[index].bytes != 0) ++index;
@@ -68,7 +78,7 @@ class block_heap {
     blocks_[node].address = address;
     blocks_[node].bytes = bytes;
     blocks_[node].segment = index;
-    put(node, ready, 0);
+    put(node, list, 0);
   }
 
   /// Takes a live block out of a list; the rest of the free block stays where it was.
@@ -80,11 +90,19 @@ class block_heap {
   std::uint32_t take(std::uint32_t list, std::uint64_t bytes, std::uint64_t alignment,
                      bool exhaustive, std::uint64_t requested_bytes) {
     std::uint32_t const node = find_fit(list, bytes, alignment, exhaustive);
-    if (node == none) return none;
+    return node == none ? none : take_from(node, bytes, alignment, requested_bytes);
+  }
+
+  /// Takes a live block out of a free one that it fits into; the rest stays where it was.
+  /// @throws std::bad_alloc  and nothing has changed
+  std::uint32_t take_from(std::uint32_t node, std::uint64_t bytes, std::uint64_t alignment,
+                          std::uint64_t requested_bytes) {
     reserve_blocks(2);
     live_.reserve(live_.size() + 1);
-    std::uint32_t const taken = carve(node, bytes, alignment);
+    std::uint64_t const padding = (~blocks_[node].address + 1) & (alignment - 1);
+    std::uint32_t const taken = cut(node, blocks_[node].address + padding, bytes);
     blocks_[taken].requested_bytes = requested_bytes;
+    blocks_[taken].mark = 0;
     live_.insert(blocks_[taken].address, taken);
     live_bytes_ += bytes;
     return taken;
@@ -103,6 +121,23 @@ class block_heap {
     put(node, list, epoch);
   }
 
+  void set_mark(std::uint32_t node, std::uint32_t mark) noexcept { blocks_[node].mark = mark; }
+  /// Takes a mark off every block that has it. **Cost:** linear.
+  void clear_marks(std::uint32_t mark) noexcept {
+    for (block& b : blocks_) {
+      if (b.list == none && b.mark == mark) b.mark = 0;
+    }
+  }
+
+  /// Calls `use(node, block)` for every block, live or free, by address within a segment.
+  template <class Use>
+  void for_each(Use&& use) const {
+    for (segment const& s : segments_) {
+      if (s.bytes == 0) continue;
+      for (std::uint32_t n = s.first; n != none; n = blocks_[n].next) use(n, blocks_[n]);
+    }
+  }
+
   /// Moves free blocks of a list that are not younger than `epoch` to another list, the oldest
   /// first.
   /// @return whether all have been moved; false after `portion` of them
@@ -117,10 +152,48 @@ class block_heap {
     return true;
   }
 
-  /// The free block of a list that fits best, by size; used to compare lists with each other.
+  /// Moves a part of a free block to a list; the rest stays where it was.
+  /// @pre the part lies within the block, in multiples of granule_bytes
+  /// @return the block that the part is in now
+  /// @throws std::bad_alloc  and nothing has changed
+  std::uint32_t move_part(std::uint32_t node, std::uint64_t address, std::uint64_t bytes,
+                          std::uint32_t to, std::uint64_t epoch) {
+    reserve_blocks(2);
+    std::uint32_t const part = cut(node, address, bytes);
+    put(part, to, epoch);
+    return part;
+  }
+
+  /// Moves a free block to a list. It keeps its number, whatever it merges with.
+  void move_whole(std::uint32_t node, std::uint32_t to, std::uint64_t epoch) noexcept {
+    unlink(node);
+    put(node, to, epoch);
+  }
+
+  /// The block of a list that holds an address; none when there is none. **Cost:** the list's
+  /// length.
+  [[nodiscard]] std::uint32_t find_in(std::uint32_t list, std::uint64_t address) const noexcept {
+    std::uint32_t n = lists_[list].oldest;
+    while (n != none && address - blocks_[n].address >= blocks_[n].bytes) n = blocks_[n].age_next;
+    return n;
+  }
+
+  /// Blocks from this size on are taken from the lowest address that fits, smaller ones from the
+  /// hole that fits best: large ones kept low leave whole granules free above, and small ones fill
+  /// the gaps between them. Replays of training lose half as much memory so as with best fit alone.
+  static constexpr std::uint64_t large_bytes = std::uint64_t{256} << 10U;
+
+  /// The free block of a list to take a request from.
+  /// @param exhaustive  look at every block that could fit, not only at the first few of a bin
   [[nodiscard]] std::uint32_t find_fit(std::uint32_t list, std::uint64_t bytes,
                                        std::uint64_t alignment, bool exhaustive) const noexcept {
-    constexpr unsigned looks = 8;  // a bin's blocks differ by 6 %: the first few are good enough
+    return bytes < large_bytes ? find_best(list, bytes, alignment, exhaustive)
+                               : find_lowest(list, bytes, alignment, exhaustive);
+  }
+
+  /// The smallest that fits. A bin's blocks differ by 6 %: the first few are good enough.
+  [[nodiscard]] std::uint32_t find_best(std::uint32_t list, std::uint64_t bytes,
+                                        std::uint64_t alignment, bool exhaustive) const noexcept {
     std::uint64_t const sure = bytes + (alignment - granule_bytes);  // fits at any address
     if (sure < bytes) return none;
     unsigned const last = bin_of(sure);
@@ -137,6 +210,15 @@ class block_heap {
     }
     unsigned const bin = next_bin(list, last + 1);
     return bin < bin_count ? lists_[list].heads[bin] : none;
+  }
+
+  /// Which of two blocks, that both fit, to take a request from; none is the worst.
+  [[nodiscard]] std::uint32_t better(std::uint32_t a, std::uint32_t b,
+                                     std::uint64_t bytes) const noexcept {
+    if (a == none || b == none) return a == none ? b : a;
+    bool const second = bytes < large_bytes ? blocks_[b].bytes < blocks_[a].bytes
+                                            : blocks_[b].address < blocks_[a].address;
+    return second ? b : a;
   }
 
   /// Forgets a segment that is one free block of the ready list and no larger than asked.
@@ -167,20 +249,28 @@ class block_heap {
     return none;
   }
 
-  /// The size of the largest free block of any list. **Cost:** the number of lists, and the blocks
-  /// of each list's highest bin.
+  /// The largest block of a list; none when it has none. **Cost:** the blocks of its highest bin.
+  [[nodiscard]] std::uint32_t largest_in(std::uint32_t number) const noexcept {
+    free_list const& list = lists_[number];
+    std::uint32_t largest = none;
+    for (unsigned word = word_count; word-- > 0 && largest == none;) {
+      if (list.words[word] == 0) continue;
+      unsigned const bin =
+          word * 64 + 63 - static_cast<unsigned>(__builtin_clzll(list.words[word]));
+      for (std::uint32_t n = list.heads[bin]; n != none; n = blocks_[n].bin_next) {
+        if (largest == none || blocks_[n].bytes > blocks_[largest].bytes) largest = n;
+      }
+    }
+    return largest;
+  }
+
+  /// The size of the largest free block that is memory, of any list. **Cost:** largest_in() of
+  /// each.
   [[nodiscard]] std::uint64_t largest_hole_bytes() const noexcept {
     std::uint64_t largest = 0;
-    for (free_list const& list : lists_) {
-      for (unsigned word = word_count; word-- > 0;) {
-        if (list.words[word] == 0) continue;
-        unsigned const bin =
-            word * 64 + 63 - static_cast<unsigned>(__builtin_clzll(list.words[word]));
-        for (std::uint32_t n = list.heads[bin]; n != none; n = blocks_[n].bin_next) {
-          if (blocks_[n].bytes > largest) largest = blocks_[n].bytes;
-        }
-        break;
-      }
+    for (std::uint32_t list = 0; list < lists_.size(); ++list) {
+      std::uint32_t const node = list == unmapped ? none : largest_in(list);
+      if (node != none && blocks_[node].bytes > largest) largest = blocks_[node].bytes;
     }
     return largest;
   }
@@ -190,10 +280,18 @@ class block_heap {
   [[nodiscard]] bool empty(std::uint32_t list) const noexcept {
     return lists_[list].oldest == none;
   }
+  /// The block of the list that was freed first; none when there is none. at(n).age_next follows.
+  [[nodiscard]] std::uint32_t oldest(std::uint32_t list) const noexcept {
+    return lists_[list].oldest;
+  }
   /// The epoch of the list's block that was freed last.
   /// @pre the list is not empty
   [[nodiscard]] std::uint64_t newest_epoch(std::uint32_t list) const noexcept {
     return blocks_[lists_[list].newest].epoch;
+  }
+  /// The bytes of all blocks of the list.
+  [[nodiscard]] std::uint64_t bytes_in(std::uint32_t list) const noexcept {
+    return lists_[list].bytes;
   }
   [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
   [[nodiscard]] std::size_t live_blocks() const noexcept { return live_.size(); }
@@ -203,12 +301,14 @@ class block_heap {
  private:
   static constexpr unsigned bin_count = 512;  // up to 2^35 granules, 8 TiB; the last bin: above
   static constexpr unsigned word_count = bin_count / 64;
+  static constexpr unsigned looks = 8;
 
   struct free_list {
     free_list() noexcept {
       for (std::uint32_t& head : heads) head = none;
     }
     std::uint64_t words[word_count] = {};  // bit b of word w: bin 64 w + b is not empty
+    std::uint64_t bytes = 0;
     std::uint32_t oldest = none, newest = none;
     std::uint32_t heads[bin_count];
   };
@@ -232,6 +332,29 @@ class block_heap {
       bits = l.words[word];
     }
     return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
+  }
+
+  /// The lowest that fits, as far as the bins' order by address goes.
+  [[nodiscard]] std::uint32_t find_lowest(std::uint32_t list, std::uint64_t bytes,
+                                          std::uint64_t alignment, bool exhaustive) const noexcept {
+    std::uint64_t const sure = bytes + (alignment - granule_bytes);
+    if (sure < bytes) return none;
+    unsigned const last = bin_of(sure);
+    std::uint32_t lowest = none;
+    unsigned bin = next_bin(list, bin_of(bytes));
+    for (; bin <= last; bin = next_bin(list, bin + 1)) {
+      unsigned seen = 0;
+      for (std::uint32_t n = lists_[list].heads[bin]; n != none && (exhaustive || seen < looks);
+           n = blocks_[n].bin_next, ++seen) {
+        if (!fits(blocks_[n], bytes, alignment)) continue;
+        if (lowest == none || blocks_[n].address < blocks_[lowest].address) lowest = n;
+      }
+    }
+    for (; bin < bin_count; bin = next_bin(list, bin + 1)) {
+      std::uint32_t const n = lists_[list].heads[bin];
+      if (lowest == none || blocks_[n].address < blocks_[lowest].address) lowest = n;
+    }
+    return lowest;
   }
 
   static bool fits(block const& b, std::uint64_t bytes, std::uint64_t alignment) noexcept {
@@ -285,20 +408,33 @@ class block_heap {
     delete_block(node);
   }
 
+  /// Puts a block into its bin: large ones by address, as far as a few steps reach, small ones
+  /// first.
   void link_bin(std::uint32_t node) noexcept {
     block& n = blocks_[node];
     free_list& l = lists_[n.list];
     unsigned const bin = bin_of(n.bytes);
-    n.bin_previous = none;
-    n.bin_next = l.heads[bin];
-    if (n.bin_next != none) blocks_[n.bin_next].bin_previous = node;
-    l.heads[bin] = node;
+    std::uint32_t after = none;
+    std::uint32_t before = l.heads[bin];
+    if (n.bytes >= large_bytes) {
+      for (unsigned step = 0; step < 2 * looks && before != none; ++step) {
+        if (blocks_[before].address > n.address) break;
+        after = before;
+        before = blocks_[before].bin_next;
+      }
+    }
+    n.bin_previous = after;
+    n.bin_next = before;
+    if (before != none) blocks_[before].bin_previous = node;
+    (after != none ? blocks_[after].bin_next : l.heads[bin]) = node;
+    l.bytes += n.bytes;
     l.words[bin / 64] |= std::uint64_t{1} << (bin % 64);
   }
   void unlink_bin(std::uint32_t node) noexcept {
     block const& n = blocks_[node];
     free_list& l = lists_[n.list];
     unsigned const bin = bin_of(n.bytes);
+    l.bytes -= n.bytes;
     if (n.bin_next != none) blocks_[n.bin_next].bin_previous = n.bin_previous;
     if (n.bin_previous != none) {
       blocks_[n.bin_previous].bin_next = n.bin_next;
@@ -335,17 +471,30 @@ class block_heap {
     unlink_age(node);
   }
 
-  /// Makes a block that is in no list free in one, merged with its neighbours there.
+  /// Whether what is about to be free in a list takes a free neighbour in: one of the same list,
+  /// or, in a stream's, a ready one that is no larger than what is freed. What is ready may become
+  /// one stream's again, and seams between the two are where fragmentation begins; but a small free
+  /// must not take a large hole away from the other streams.
+  [[nodiscard]] bool takes_in(std::uint32_t neighbour, std::uint32_t list, std::uint64_t epoch,
+                              std::uint64_t freed_bytes) const noexcept {
+    if (neighbour == none) return false;
+    block const& b = blocks_[neighbour];
+    return b.list == list ||
+           (joins_ready_ && b.list == ready && epoch != 0 && b.bytes <= freed_bytes);
+  }
+
+  /// Makes a block that is in no list free in one, merged with its neighbours.
   void put(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
     block& n = blocks_[node];
-    if (n.previous != none && blocks_[n.previous].list == list) {
+    std::uint64_t const freed_bytes = n.bytes;
+    while (takes_in(n.previous, list, epoch, freed_bytes)) {
       std::uint32_t const lower = n.previous;
       unlink(lower);
       n.address = blocks_[lower].address;
       n.bytes += blocks_[lower].bytes;
       remove_neighbour(lower);
     }
-    if (n.next != none && blocks_[n.next].list == list) {
+    while (takes_in(n.next, list, epoch, freed_bytes)) {
       std::uint32_t const upper = n.next;
       unlink(upper);
       n.bytes += blocks_[upper].bytes;
@@ -357,9 +506,10 @@ class block_heap {
     link_age(node, lists_[list].newest);
   }
 
-  /// Cuts a live block out of a free one that fits; what is left keeps its list, epoch and age.
-  std::uint32_t carve(std::uint32_t node, std::uint64_t bytes, std::uint64_t alignment) noexcept {
-    std::uint64_t const padding = (~blocks_[node].address + 1) & (alignment - 1);
+  /// Cuts a block of no list out of a free one; what is left keeps its list, epoch and age.
+  /// @pre reserve_blocks(2)
+  std::uint32_t cut(std::uint32_t node, std::uint64_t address, std::uint64_t bytes) noexcept {
+    std::uint64_t const padding = address - blocks_[node].address;
     unlink_bin(node);
     if (padding != 0) {
       std::uint32_t const lower = new_block();
@@ -392,6 +542,7 @@ class block_heap {
     return taken;
   }
 
+  bool joins_ready_;
   array<block> blocks_;
   array<segment> segments_;
   array<free_list> lists_;

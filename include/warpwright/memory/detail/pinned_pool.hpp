@@ -9,7 +9,7 @@
 WARPWRIGHT_BEGIN
 
 inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_location where)
-    : options_{options}, streams_(1) {
+    : options_{options}, streams_(heap::first_stream_list) {
   std::uint64_t initial = 0;
   if (!heap::round_up(options.initial_bytes_, heap::granule_bytes, initial) ||
       initial > options.maximum_bytes_) {
@@ -169,7 +169,7 @@ inline std::size_t pinned_pool::release_segments(spin_held& lock, std::uint64_t 
 /// @return whether anything became free
 inline bool pinned_pool::finish(spin_held& lock, bool wait, source_location where) {
   bool any = false;
-  for (std::uint32_t list = 1; list < streams_.size(); ++list) {
+  for (std::uint32_t list = heap::first_stream_list; list < streams_.size(); ++list) {
     while (streams_[list].first < streams_[list].pending.size()) {
       pending_event const oldest = streams_[list].pending[streams_[list].first];
       lock.unlock();
@@ -194,7 +194,7 @@ inline bool pinned_pool::finish(spin_held& lock, bool wait, source_location wher
 inline std::uint32_t pinned_pool::list_of(std::uint64_t id) {
   std::uint32_t const known = lists_.find(id);
   if (known != detail::address_map::none) return known;
-  std::uint32_t list = 1;
+  std::uint32_t list = heap::first_stream_list;
   // An entry may change streams: it holds events only, and those are its own.
   while (list < streams_.size() && streams_[list].used && !streams_[list].pending.empty()) ++list;
   lists_.reserve(lists_.size() + 1);

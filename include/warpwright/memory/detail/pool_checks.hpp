@@ -8,30 +8,132 @@
 
 WARPWRIGHT_BEGIN
 
-inline memory_report memory_pool::report(std::size_t requested_bytes) const noexcept {
-  spin_held const lock{lock_};
-  memory_report r;
-  r.requested_bytes = requested_bytes;
-  r.live_bytes = heap_.live_bytes();
-  r.reserved_bytes = reserved_bytes_;
-  r.largest_hole_bytes = heap_.largest_hole_bytes();
-  r.limit_bytes = limit_bytes_;
-  r.device = device_.value();
-  return r;
-}
+/// Every lock of the pool that its figures need, for one moment.
+class memory_pool::all_locks {
+ public:
+  explicit all_locks(memory_pool const& pool) noexcept : pool_{pool} {
+    for (unsigned i = 0; i < shard_count; ++i) {
+      seen_[i] = pool.cache_of(i);  // a cache made meanwhile is empty
+      if (seen_[i] != nullptr) seen_[i]->lock.lock();
+    }
+    pool.registry_lock_.lock();
+    for (memory_cache* c = pool.caches_; c != nullptr; c = c->next_) c->cache_.lock.lock();
+    pool.lock_.lock();
+  }
+  ~all_locks() {
+    pool_.lock_.unlock();
+    for (memory_cache* c = pool_.caches_; c != nullptr; c = c->next_) c->cache_.lock.unlock();
+    pool_.registry_lock_.unlock();
+    for (shard* cache : seen_) {
+      if (cache != nullptr) cache->lock.unlock();
+    }
+  }
+  all_locks(all_locks const&) = delete;
+  all_locks& operator=(all_locks const&) = delete;
+
+  template <class Use>
+  void for_each_cache(Use&& use) const {
+    for (shard const* cache : seen_) {
+      if (cache != nullptr) use(*cache);
+    }
+    for (memory_cache const* c = pool_.caches_; c != nullptr; c = c->next_) use(c->cache_);
+  }
+
+ private:
+  memory_pool const& pool_;
+  shard* seen_[shard_count];
+};
 
 inline pool_statistics memory_pool::statistics() const noexcept {
-  spin_held const lock{lock_};
+  all_locks const locks{*this};
   pool_statistics s = counters_;
-  s.live_bytes = heap_.live_bytes();
-  s.live_blocks = heap_.live_blocks();
+  std::uint64_t free_blocks = held_blocks_;
+  locks.for_each_cache([&](front_cache const& cache) {
+    s.allocations += cache.allocations;
+    s.hits += cache.allocations;
+    s.cache_hits += cache.allocations;
+    s.deallocations += cache.deallocations;
+    s.cached_bytes += cache.cached_bytes();
+    free_blocks += cache.cached_blocks();
+  });
+  s.graph_bytes = held_bytes_;
+  for (std::uint32_t list = heap::first_stream_list; list < entries_.size(); ++list) {
+    if (entries_[list].of_graph) s.graph_bytes += heap_.bytes_in(list);
+  }
+  s.live_bytes = heap_.live_bytes() - held_bytes_ - s.cached_bytes;
+  s.live_blocks = heap_.live_blocks() - free_blocks;
   s.reserved_bytes = reserved_bytes_;
   s.largest_hole_bytes = heap_.largest_hole_bytes();
   return s;
 }
 
+inline memory_report memory_pool::report(std::size_t requested_bytes) const noexcept {
+  pool_statistics const s = statistics();
+  memory_report r;
+  r.requested_bytes = requested_bytes;
+  r.live_bytes = s.live_bytes;
+  r.reserved_bytes = s.reserved_bytes;
+  r.largest_hole_bytes = s.largest_hole_bytes;
+  r.limit_bytes = limit_bytes_;
+  r.device = device_.value();
+  return r;
+}
+
+/// Who has the memory: the streams with the most free bytes, and in checked mode the places that
+/// allocated most of what is live.
+inline detail::text memory_pool::holders() const noexcept {
+  constexpr unsigned shown = 3;
+  detail::text text = "";
+  spin_held const lock{lock_};
+  std::uint64_t below = ~std::uint64_t{0};
+  for (unsigned i = 0; i < shown; ++i) {
+    // Selection by size, the next smaller each time: no memory is needed for it.
+    std::uint32_t best = heap::none;
+    for (std::uint32_t list = heap::first_stream_list; list < entries_.size(); ++list) {
+      std::uint64_t const bytes = heap_.bytes_in(list);
+      if (bytes == 0 || bytes >= below) continue;
+      if (best == heap::none || bytes > heap_.bytes_in(best)) best = list;
+    }
+    if (best == heap::none) break;
+    below = heap_.bytes_in(best);
+    text += detail::text{i == 0 ? ". Free, but not for all: " : ", "} + below + " bytes of " +
+            (entries_[best].of_graph ? detail::text{"a graph"}
+                                     : detail::text{"stream "} + entries_[best].id);
+  }
+  struct site {
+    detail::call_site at;
+    std::uint64_t bytes = 0;
+  };
+  site sites[64];
+  unsigned known = 0;
+  heap_.for_each([&](std::uint32_t node, heap::block const& b) {
+    if (!options_.checked_ || b.list != heap::none || b.mark == held_mark) return;
+    detail::call_site const from = site_of(node);
+    unsigned n = 0;
+    while (n < known && (sites[n].at.file != from.file || sites[n].at.line != from.line)) {
+      ++n;
+    }
+    if (n == known) {
+      if (known == 64) return;
+      sites[known++].at = from;
+    }
+    sites[n].bytes += b.bytes;
+  });
+  for (unsigned i = 0; i < shown && i < known; ++i) {
+    unsigned most = i;
+    for (unsigned k = i; k < known; ++k) {
+      if (sites[k].bytes > sites[most].bytes) most = k;
+    }
+    site const taken = sites[most];
+    sites[most] = sites[i];
+    sites[i] = taken;
+    text += detail::text{i == 0 ? ". Live from: " : ", "} + taken.at + " " + taken.bytes + " bytes";
+  }
+  return text;
+}
+
 inline void memory_pool::throw_out_of_memory(std::size_t bytes, source_location where) const {
-  throw out_of_memory{report(bytes), where};
+  throw out_of_memory{report(bytes), where, holders()};
 }
 
 inline void memory_pool::refuse_alignment(std::size_t alignment, source_location where) {
@@ -41,16 +143,8 @@ inline void memory_pool::refuse_alignment(std::size_t alignment, source_location
                                  where);
 }
 
-inline void memory_pool::check_stream(stream_ref stream, char const* verb,
+inline void memory_pool::check_device(stream_ref stream, char const* verb,
                                       source_location where) const {
-  // First: asking a capturing stream for its device would break the capture.
-  if (detail::is_capturing(stream, where)) {
-    detail::throw_invalid_argument(detail::text{"memory_pool: cannot "} + verb +
-                                       " on a capturing stream: the graph would use the memory "
-                                       "after the pool has given it to others; allocate before "
-                                       "the capture and keep the memory as long as the graph",
-                                   where);
-  }
 #if CUDART_VERSION >= 12080
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
@@ -60,6 +154,10 @@ inline void memory_pool::check_stream(stream_ref stream, char const* verb,
             ": the pool's memory is on device " + device_.value() + "; use that device's pool",
         where);
   }
+#else
+  static_cast<void>(stream);
+  static_cast<void>(verb);
+  static_cast<void>(where);
 #endif
 }
 
@@ -119,7 +217,7 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     heap::block const block = heap_.at(node);
     detail::call_site const site = block.list == heap::none ? site_of(node) : detail::call_site{};
     lock.unlock();
-    if (block.list != heap::none) {
+    if (block.list != heap::none || block.mark == held_mark || block.address == address) {
       detail::throw_invalid_argument(
           message + "double free: the memory belongs to this pool and is free already" +
               (options_.checked_ ? ""

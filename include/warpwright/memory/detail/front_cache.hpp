@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/memory/detail/owner_lock.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Blocks that one stream has freed and may have back at once, by exact size: what keeps a pool's
+/// books, and their lock, out of most calls. In the books these blocks are live.
+///
+/// Used under a lock, see locked_cache. Exact sizes, for a block handed out for a
+/// smaller request would be reserved memory that nobody uses.
+class front_cache {
+ public:
+  static constexpr unsigned slot_count = 64;
+  static constexpr unsigned depth = 14;  // with its key, a slot is two cache lines
+  /// Blocks of one size on their way back to the books.
+  struct batch {
+    std::uint64_t bytes = 0;
+    unsigned count = 0;
+    void* blocks[depth];
+  };
+  enum class answer { kept, no_room, double_free };
+
+  std::uint64_t stream_id = 0;
+  cudaStream_t handle = nullptr;
+  std::uint64_t budget_bytes = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t deallocations = 0;
+  unsigned strangers = 0;  // frees by other streams that the owner's blocks kept out
+
+  /// @return a block of just that size; nullptr when there is none
+  void* take(std::uint64_t bytes) noexcept {
+    unsigned const index = slot_of(bytes);
+    slot* s = &slots_[index];
+    if (s->bytes != bytes) s = &slots_[index ^ 1U];
+    if (s->bytes != bytes || s->count == 0) return nullptr;
+    set_cached(cached_bytes_ - bytes);
+    ++allocations;
+    return s->blocks[--s->count];
+  }
+
+  /// Keeps a block.
+  /// @return no_room when the budget or the slots do not allow it; make_room() may help then
+  answer put(void* block, std::uint64_t bytes) noexcept {
+    unsigned index = slot_of(bytes);
+    if (slots_[index].bytes != bytes) {
+      unsigned const other = index ^ 1U;
+      if (slots_[other].bytes == bytes) {
+        index = other;
+      } else if (slots_[index].count == 0) {
+        slots_[index].bytes = bytes;
+      } else if (slots_[other].count == 0) {
+        index = other;
+        slots_[index].bytes = bytes;
+      } else {
+        return answer::no_room;
+      }
+    }
+    slot& s = slots_[index];
+    if (s.count == depth || bytes > budget_bytes - cached_bytes_) return answer::no_room;
+    if (s.count != 0 && s.blocks[s.count - 1] == block) return answer::double_free;
+    s.blocks[s.count++] = block;
+    set_cached(cached_bytes_ + bytes);
+    occupied_ |= std::uint64_t{1} << index;
+    ++deallocations;
+    return answer::kept;
+  }
+
+  /// Takes out what stands in the way of blocks of a size: the older half of their own slot, or all
+  /// of another size's.
+  void make_room(std::uint64_t bytes, batch& out) noexcept {
+    unsigned index = slot_of(bytes);
+    if (slots_[index].bytes != bytes && slots_[index ^ 1U].bytes == bytes) index ^= 1U;
+    slot& s = slots_[index];
+    std::uint64_t const count = s.bytes == bytes ? s.count / 2 : s.count;
+    remove(s, count, out);
+  }
+
+  /// Takes out the blocks of some size.
+  /// @return false when there are none
+  bool drain(batch& out) noexcept {
+    out.count = 0;
+    while (occupied_ != 0 && out.count == 0) {
+      slot& s = slots_[static_cast<unsigned>(__builtin_ctzll(occupied_))];
+      occupied_ &= occupied_ - 1;
+      remove(s, s.count, out);
+    }
+    return out.count != 0;
+  }
+
+  /// Counts a free of a thread's own default stream, whose event only that thread can record.
+  /// @return whether it is time to
+  bool epoch_is_full(std::uint64_t bytes) noexcept {
+    unrecorded_bytes_ += bytes;
+    if (++unrecorded_ < 64 && unrecorded_bytes_ < (std::uint64_t{16} << 20U)) return false;
+    unrecorded_ = 0;
+    unrecorded_bytes_ = 0;
+    return true;
+  }
+
+  /// Without the lock: false only when nothing was cached at some moment just before.
+  [[nodiscard]] bool maybe_cached() const noexcept {
+    return __atomic_load_n(&cached_bytes_, __ATOMIC_RELAXED) != 0;
+  }
+  [[nodiscard]] std::uint64_t cached_bytes() const noexcept { return cached_bytes_; }
+  [[nodiscard]] std::uint64_t cached_blocks() const noexcept {
+    std::uint64_t blocks = 0;
+    for (slot const& s : slots_) blocks += s.count;
+    return blocks;
+  }
+
+ private:
+  struct slot {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+    void* blocks[depth];  // the youngest last
+  };
+
+  void set_cached(std::uint64_t bytes) noexcept {
+    __atomic_store_n(&cached_bytes_, bytes, __ATOMIC_RELAXED);
+  }
+  // Fibonacci hashing of the size in granules of 256 bytes.
+  static unsigned slot_of(std::uint64_t bytes) noexcept {
+    return static_cast<unsigned>(((bytes >> 8U) * 0x9e3779b97f4a7c15ULL) >> 58U);
+  }
+  void remove(slot& s, std::uint64_t count, batch& out) noexcept {
+    out.bytes = s.bytes;
+    out.count = static_cast<unsigned>(count);
+    for (std::uint64_t i = 0; i < count; ++i) out.blocks[i] = s.blocks[i];
+    s.count -= count;
+    for (std::uint64_t i = 0; i < s.count; ++i) s.blocks[i] = s.blocks[i + count];
+    set_cached(cached_bytes_ - count * s.bytes);
+  }
+
+  std::uint64_t cached_bytes_ = 0;  // written by relaxed stores, for maybe_cached()
+  std::uint64_t unrecorded_bytes_ = 0;
+  unsigned unrecorded_ = 0;
+  std::uint64_t occupied_ = 0;  // slots that may have blocks
+  slot slots_[slot_count];
+};
+
+template <class Lock>
+struct lock_first {
+  Lock lock;
+};
+
+/// A cache with its lock, in one cache line with what every call uses.
+template <class Lock>
+struct alignas(64) locked_cache : lock_first<Lock>, front_cache {};
+
+}  // namespace detail
+
+WARPWRIGHT_END

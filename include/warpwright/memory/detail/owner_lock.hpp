@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/memory/detail/locks.hpp>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// A lock that costs one thread, its owner, two plain stores, and all others a system call.
+///
+/// Dekker's algorithm with the fence on one side: whoever is not the owner says that it wants the
+/// lock and then has the kernel run a full fence on every thread of the process (membarrier(2)).
+/// After it, either the owner has seen the wish, or its entry is seen here. Where the kernel does
+/// not offer that, the owner pays a fence of its own.
+class owner_lock {
+ public:
+  owner_lock() noexcept : fence_{membarrier(register_expedited) != 0} {}
+  owner_lock(owner_lock const&) = delete;
+  owner_lock& operator=(owner_lock const&) = delete;
+
+  /// By the owner only.
+  void enter() noexcept {
+    if (fence_) {  // no fence as such: ThreadSanitizer knows none
+      __atomic_store_n(&inside_, true, __ATOMIC_SEQ_CST);
+    } else {
+      __atomic_store_n(&inside_, true, __ATOMIC_RELAXED);
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the compiler keeps the order
+    }
+    if (__atomic_load_n(&wanted_, __ATOMIC_SEQ_CST)) yield();
+  }
+  void leave() noexcept { __atomic_store_n(&inside_, false, __ATOMIC_RELEASE); }
+
+  /// By anybody else.
+  void lock() noexcept {
+    others_.lock();
+    __atomic_store_n(&wanted_, true, __ATOMIC_SEQ_CST);
+    if (!fence_) static_cast<void>(membarrier(expedited));
+    for (int spins = 0; __atomic_load_n(&inside_, __ATOMIC_SEQ_CST); ++spins) {
+      if (spins < 64) {
+        pause_processor();
+      } else {
+        sched_yield();
+      }
+    }
+  }
+  void unlock() noexcept {
+    __atomic_store_n(&wanted_, false, __ATOMIC_RELEASE);
+    others_.unlock();
+  }
+
+ private:
+  static constexpr int expedited = 1 << 3;           // MEMBARRIER_CMD_PRIVATE_EXPEDITED
+  static constexpr int register_expedited = 1 << 4;  // its registration, once a process
+
+  static long membarrier([[maybe_unused]] int command) noexcept {
+#if defined(__linux__) && defined(SYS_membarrier)
+    return syscall(SYS_membarrier, command, 0, 0);
+#else
+    return -1;
+#endif
+  }
+  WARPWRIGHT_COLD void yield() noexcept {
+    leave();
+    others_.lock();  // until whoever wants it is done
+    __atomic_store_n(&inside_, true, __ATOMIC_RELAXED);
+    others_.unlock();
+    // Another one may have come between: it sees inside_, for its wish is behind others_'s lock.
+  }
+
+  bool inside_ = false;
+  bool wanted_ = false;
+  bool fence_;
+  spin_lock others_;
+};
+
+/// Holds an owner_lock for its owner.
+class owner_held {
+ public:
+  explicit owner_held(owner_lock& lock) noexcept : lock_{lock} { lock_.enter(); }
+  ~owner_held() { lock_.leave(); }
+  owner_held(owner_held const&) = delete;
+  owner_held& operator=(owner_held const&) = delete;
+
+ private:
+  owner_lock& lock_;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that graphs use: allocated while capturing, and kept until the graph is gone.
+#include "memory/support.hpp"
+#include "support/catch.hpp"
+
+#include <warpwright/graph/capture.hpp>
+#include <warpwright/memory/buffer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+
+namespace ww = warpwright;
+using test_support::all_are;
+using test_support::fetch;
+using test_support::fill;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+ww::device_id const device{0};
+
+// CUDA tells of a graph's end some time after it.
+template <class Condition>
+bool eventually(Condition const& condition) {
+  for (int i = 0; i < 500; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+  return false;
+}
+
+// A call that looks whether graphs are gone, and frees what they had.
+bool has_graph_memory(ww::memory_pool& pool, ww::stream const& s) {
+  pool.deallocate(s, pool.try_allocate(s, 256, 512), 256);
+  pool.trim(~std::size_t{0});
+  return pool.statistics().graph_bytes != 0;
+}
+
+}  // namespace
+
+TEST_CASE("memory allocated in a capture is the graph's until the executable is gone") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  auto exec = std::make_unique<ww::graph_exec>();
+  void* scratch = nullptr;
+  void* result = nullptr;
+  {
+    ww::capture_watch const watch{pool};
+    ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {
+      scratch = pool.allocate(c, mib);
+      fill(c, scratch, 1, mib);
+      pool.deallocate(c, scratch, mib);
+      // The same capture and stream has it again.
+      void* const again = pool.allocate(c, mib);
+      CHECK(again == scratch);
+      fill(c, again, 2, mib);
+      result = pool.allocate(c, 2 * mib);
+      fill(c, result, 3, 2 * mib);
+      pool.deallocate(c, again, mib);
+    });
+    *exec = ww::graph_exec{g};
+  }
+  CHECK(pool.statistics().live_bytes == 2 * mib);
+  CHECK(pool.statistics().graph_bytes == mib);
+  // Others get other memory.
+  void* const mine = pool.allocate(s, mib);
+  CHECK(mine != scratch);
+  fill(s, mine, 9, mib);
+  exec->launch(s);
+  exec->launch(s);
+  CHECK(all_are(fetch(s, result, 2 * mib), 3));
+  CHECK(all_are(fetch(s, scratch, mib), 2));
+  CHECK(all_are(fetch(s, mine, mib), 9));
+  pool.deallocate(s, mine, mib);
+  // Freed outside of the capture: still the graph's.
+  pool.deallocate(s, result, 2 * mib);
+  CHECK_THROWS_WITH(pool.deallocate(s, result, 2 * mib), contains("double free"));
+  CHECK(pool.statistics().live_bytes == 0);
+  CHECK(pool.statistics().graph_bytes == 3 * mib);
+  static_cast<void>(pool.trim());
+  CHECK(pool.statistics().reserved_bytes >= 3 * mib);
+  exec.reset();
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+  CHECK(pool.trim() > 0);
+  CHECK(pool.statistics().reserved_bytes == 0);
+}
+
+TEST_CASE("what was allocated before a capture and freed in it stays allocated for the graph") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  void* const before = pool.allocate(s, mib);
+  auto exec = std::make_unique<ww::graph_exec>();
+  {
+    ww::capture_watch const watch{pool};
+    ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {
+      fill(c, before, 5, mib);
+      pool.deallocate(c, before, mib);
+    });
+    *exec = ww::graph_exec{g};
+  }
+  CHECK(pool.statistics().live_bytes == 0);
+  CHECK(pool.statistics().graph_bytes == mib);
+  void* const other = pool.allocate(s, mib);
+  CHECK(other != before);
+  exec->launch(s);
+  CHECK(all_are(fetch(s, before, mib), 5));
+  pool.deallocate(s, other, mib);
+  exec.reset();
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+}
+
+TEST_CASE("an abandoned capture gives its memory back") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  {
+    ww::capture_watch const watch{pool};
+    try {
+      static_cast<void>(ww::capture(s, [&](ww::stream_ref c) {
+        void* const p = pool.allocate(c, mib);
+        pool.deallocate(c, p, mib);
+        throw 1;
+      }));
+    } catch (int) {
+    }
+  }
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+  CHECK(pool.trim() > 0);
+  CHECK(pool.statistics().reserved_bytes == 0);
+}
+
+TEST_CASE("memory that outlives its graph is ordinary memory") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  void* p = nullptr;
+  {
+    ww::capture_watch const watch{pool};
+    ww::graph const g = ww::capture(s, [&](ww::stream_ref c) { p = pool.allocate(c, mib); });
+  }
+  CHECK(pool.statistics().live_bytes == mib);
+  // Told of the end some time after it: until then the free keeps the block for the graph.
+  std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  pool.deallocate(s, p, mib);
+  CHECK(pool.statistics().live_bytes == 0);
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+  void* const q = pool.allocate(s, mib);
+  fill(s, q, 4, mib);
+  CHECK(all_are(fetch(s, q, mib), 4));
+  pool.deallocate(s, q, mib);
+}
+
+TEST_CASE("a request that misses in a capture is noticed without a watch") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  void* p = nullptr;
+  {
+    ww::graph const g = ww::capture(s, [&](ww::stream_ref c) { p = pool.allocate(c, mib); });
+    CHECK(g.get() != nullptr);
+    CHECK(pool.statistics().live_bytes == mib);
+  }
+  pool.deallocate(s, p, mib);
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+}
+
+TEST_CASE("captures that other libraries begin are noticed if the options say so") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.initial_bytes(4 * mib).notice_captures()};
+  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  cudaStream_t const raw = s.get();  // a query of its id would break the capture
+  void* const p = pool.allocate(raw, mib);
+  fill(raw, p, 6, mib);
+  pool.deallocate(raw, p, mib);
+  void* const large = pool.allocate(raw, 16 * mib);  // grows
+  pool.deallocate(raw, large, 16 * mib);
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+  CHECK(pool.statistics().graph_bytes >= 16 * mib);
+  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+}
+
+TEST_CASE("two captures keep apart, and an update gives the old memory back") {
+  ww::stream a;
+  ww::stream b;
+  ww::memory_pool pool{device};
+  ww::graph_replay step{0};
+  void* first = nullptr;
+  void* second = nullptr;
+  {
+    ww::capture_watch const watch{pool};
+    step.recapture(a, [&](ww::stream_ref c) {
+      first = pool.allocate(c, mib);
+      fill(c, first, 1, mib);
+      pool.deallocate(c, first, mib);
+    });
+    step.recapture(a, [&](ww::stream_ref c) {
+      second = pool.allocate(c, mib);
+      fill(c, second, 2, mib);
+      pool.deallocate(c, second, mib);
+    });
+  }
+  CHECK(first != second);
+  step.launch(a);
+  CHECK(all_are(fetch(a, second, mib), 2));
+  // The first capture's graph is gone, and the executable holds on to the second's memory only.
+  CHECK(eventually([&] {
+    static_cast<void>(has_graph_memory(pool, b));
+    return pool.statistics().graph_bytes == mib;
+  }));
+  step.reset();
+  CHECK(eventually([&] { return !has_graph_memory(pool, b); }));
+}
+
+TEST_CASE("buffers work in a captured body, at every replay") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
+  ww::device_buffer<unsigned char> out{pool, s, 1000};
+  ww::graph_replay step;
+  for (int i = 0; i < 4; ++i) {
+    step.run(s, [&](ww::stream_ref c) {
+      ww::device_buffer<unsigned char> const temporary{pool, c, 1000};
+      fill(c, temporary.data(), 7, 1000);
+      ww::check(
+          cudaMemcpyAsync(out.data(), temporary.data(), 1000, cudaMemcpyDeviceToDevice, c.get()),
+          "cudaMemcpyAsync");
+    });
+  }
+  CHECK(step.statistics().captures == 1);
+  CHECK(all_are(fetch(s, out.data(), 1000), 7));
+}
+
+TEST_CASE("a graph's memory is short like any other") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
+  {
+    ww::capture_watch const watch{pool};
+    ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {
+      void* const p = pool.allocate(c, 3 * mib);
+      CHECK(pool.try_allocate(c, 2 * mib) == nullptr);
+      CHECK_THROWS_AS(pool.allocate(c, 2 * mib), ww::out_of_memory);
+      pool.deallocate(c, p, 3 * mib);
+      void* const q = pool.allocate(c, 3 * mib);
+      CHECK(q == p);
+      pool.deallocate(c, q, 3 * mib);
+    });
+    CHECK(g.get() != nullptr);
+  }
+  CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
+}
