@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/memory/detail/adaptor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+/// Which allocations a fault_adaptor makes fail, and how; chain the calls:
+/// memory_faults{}.fail_nth(3).delay_microseconds(50). A request that any rule hits fails.
+///
+/// Requests are counted from 1, those of 0 bytes not at all. For two rules of one kind, put one
+/// fault_adaptor over another.
+class memory_faults {
+ public:
+  /// Fails one request. @param n  which, from 1; 0: none, the default
+  memory_faults& fail_nth(std::uint64_t n) noexcept {
+    nth_ = n;
+    return *this;
+  }
+  /// Fails every n-th request. @param n  1: all; 0: none, the default
+  memory_faults& fail_every(std::uint64_t n) noexcept {
+    every_ = n;
+    return *this;
+  }
+  /// Fails each request with a chance, the same requests for the same seed.
+  /// @param probability  in [0, 1]; default: 0
+  /// @param seed         of the draws; print it
+  /// @throws std::invalid_argument  for a probability outside of [0, 1]
+  memory_faults& fail_randomly(double probability, std::uint64_t seed,
+                               source_location where = source_location::current()) {
+    if (!(probability >= 0.0 && probability <= 1.0)) {
+      detail::throw_invalid_argument(
+          detail::text{"memory_faults: a probability of "} + probability + " is not in [0, 1]",
+          where);
+    }
+    probability_ = probability;
+    seed_ = seed;
+    return *this;
+  }
+  /// Fails each request of a size or above. @param bytes  default: none
+  memory_faults& fail_from_bytes(std::size_t bytes) noexcept {
+    from_bytes_ = bytes;
+    return *this;
+  }
+  /// Lets a failed request throw cuda_error, from try_allocate() too, where it would be out of
+  /// memory. @param code  not cudaSuccess
+  /// @throws std::invalid_argument  for cudaSuccess
+  memory_faults& answer(cudaError_t code, source_location where = source_location::current()) {
+    if (code == cudaSuccess) {
+      detail::throw_invalid_argument("memory_faults: cudaSuccess is no error to answer; name one",
+                                     where);
+    }
+    code_ = code;
+    return *this;
+  }
+  /// Lets every request sleep on the host first. @param microseconds  default: 0
+  memory_faults& delay_microseconds(std::uint64_t microseconds) noexcept {
+    delay_us_ = microseconds;
+    return *this;
+  }
+
+ private:
+  template <class Upstream>
+  friend class fault_adaptor;
+
+  [[nodiscard]] bool hits(std::uint64_t number, std::size_t bytes) const noexcept {
+    return number == nth_ || (every_ != 0 && number % every_ == 0) || bytes >= from_bytes_ ||
+           (probability_ > 0.0 && draw(seed_, number) < probability_);
+  }
+  // The number-th output of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+  // Generators, 2014) in [0, 1): it needs no state, so threads do not change each other's draws.
+  static double draw(std::uint64_t seed, std::uint64_t number) noexcept {
+    std::uint64_t z = seed + number * 0x9e3779b97f4a7c15ULL;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
+    z ^= z >> 31U;
+    return static_cast<double>(z >> 11U) * 0x1p-53;
+  }
+
+  std::uint64_t nth_ = 0;
+  std::uint64_t every_ = 0;
+  double probability_ = 0.0;
+  std::uint64_t seed_ = 0;
+  std::size_t from_bytes_ = ~std::size_t{0};
+  std::uint64_t delay_us_ = 0;
+  cudaError_t code_ = cudaSuccess;  // success: out of memory
+};
+
+/// Makes allocations fail on demand, to see whether a program stands it. Deallocations never fail.
+///
+/// The out_of_memory of an injected fault has a limit of 0 bytes in its report; a cuda_error says
+/// that it was injected.
+/// @pre The upstream outlives the adaptor.
+/// **Threads:** as many as upstream takes. **Capture:** as upstream.
+/// **Cost:** one atomic addition an allocation, and the delay.
+template <class Upstream>
+class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Upstream> {
+ public:
+  /// @param upstream  where the memory comes from
+  /// @param faults    what goes wrong
+  fault_adaptor(Upstream& upstream, memory_faults const& faults) noexcept
+      : base{upstream}, faults_{faults} {}
+
+  /// @return allocations asked for, the failed ones included
+  [[nodiscard]] std::uint64_t requests() const noexcept {
+    return __atomic_load_n(&requests_, __ATOMIC_RELAXED);
+  }
+  /// @return allocations made to fail
+  [[nodiscard]] std::uint64_t injected() const noexcept {
+    return __atomic_load_n(&injected_, __ATOMIC_RELAXED);
+  }
+
+ private:
+  using base = detail::memory_adaptor<fault_adaptor, Upstream>;
+  friend class detail::memory_interface<fault_adaptor>;
+
+  template <bool Throws>
+  void* take(detail::memory_request const& request) {
+    std::uint64_t const number = __atomic_add_fetch(&requests_, 1, __ATOMIC_RELAXED);
+    if (faults_.delay_us_ != 0) sleep();
+    if (faults_.hits(number, request.bytes)) {
+      __atomic_fetch_add(&injected_, 1, __ATOMIC_RELAXED);
+      if (Throws || faults_.code_ != cudaSuccess) fail(number, request);
+      return nullptr;
+    }
+    return detail::allocate_from<Throws>(this->upstream(), request);
+  }
+  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    this->upstream().deallocate(stream, pointer, bytes, where);
+  }
+  void sleep() const noexcept {
+    timespec const pause{static_cast<time_t>(faults_.delay_us_ / 1000000U),
+                         static_cast<long>(faults_.delay_us_ % 1000000U) * 1000};
+    static_cast<void>(nanosleep(&pause, nullptr));
+  }
+  [[noreturn]] WARPWRIGHT_COLD void fail(std::uint64_t number,
+                                         detail::memory_request const& request) const {
+    if (faults_.code_ != cudaSuccess) {
+      detail::text const advice = detail::text{"injected by a fault_adaptor into request "} +
+                                  number + ", of " + request.bytes + " bytes";
+      throw cuda_error{faults_.code_, "fault_adaptor", request.where,
+                       detail::is_sticky(faults_.code_), advice.c_str()};
+    }
+    memory_report report;
+    report.requested_bytes = request.bytes;
+    report.device = this->device().value();
+    throw out_of_memory{report, request.where};
+  }
+
+  memory_faults faults_;
+  std::uint64_t requests_ = 0;
+  std::uint64_t injected_ = 0;
+};
+
+WARPWRIGHT_END
