@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sizes of a neural network's parts in memory: arithmetic only, no CUDA call, usable in
+// static_assert. memory/plan.hpp adds them up.
+//
+// Sources of the formulas, by the names used below:
+//   ZeRO       Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+//              Models", SC 2020, arXiv:1910.02054, sections 3.1 and 5
+//   Adam8      Dettmers et al., "8-bit Optimizers via Block-wise Quantization", ICLR 2022,
+//              arXiv:2110.02861
+//   Recompute  Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models",
+//              MLSys 2023, arXiv:2205.05198, sections 4 and 5
+//   GQA        Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from
+//              Multi-Head Checkpoints", EMNLP 2023, arXiv:2305.13245
+#pragma once
+
+#include <warpwright/core/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+WARPWRIGHT_BEGIN
+
+/// How the elements of an array are stored.
+enum class precision {
+  fp64,      ///< 8 bytes
+  fp32,      ///< 4 bytes
+  tf32,      ///< 4 bytes: tensor cores round it to 19 bits only while they compute
+  fp16,      ///< 2 bytes
+  bf16,      ///< 2 bytes
+  fp8_e4m3,  ///< 1 byte
+  fp8_e5m2,  ///< 1 byte
+  int8,      ///< 1 byte
+  int4,      ///< two elements a byte
+};
+
+/// What an optimizer keeps for each parameter beside the parameter and its gradient.
+enum class optimizer_kind {
+  sgd,           ///< nothing
+  sgd_momentum,  ///< one fp32 value: 4 bytes
+  adam,          ///< two fp32 moments: 8 bytes (ZeRO, section 3.1); AdamW as well
+  adam_8bit,     ///< two 8-bit moments: 2 bytes (Adam8); without the scale of each block
+};
+
+/// What data-parallel devices divide among themselves instead of keeping it whole (ZeRO, section
+/// 5).
+enum class zero_stage {
+  none,        ///< every device keeps everything
+  optimizer,   ///< stage 1: the optimizer's state and the master weights
+  gradients,   ///< stage 2: the gradients as well
+  parameters,  ///< stage 3: the weights as well
+};
+
+/// Which activations of a transformer layer are computed again in the backward pass.
+enum class recomputation {
+  none,       ///< all activations are kept
+  selective,  ///< the attention scores are not kept (Recompute, section 5); fused attention kernels
+              ///< that never store them, as FlashAttention, come to the same
+  full,       ///< only the input of each layer is kept
+};
+
+/// @return the size of one element in bits
+[[nodiscard]] constexpr std::uint64_t bits_of(precision p) noexcept {
+  switch (p) {
+    case precision::fp64:
+      return 64;
+    case precision::fp32:
+    case precision::tf32:
+      return 32;
+    case precision::fp16:
+    case precision::bf16:
+      return 16;
+    case precision::int4:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+/// @return the name, as "bf16"
+[[nodiscard]] constexpr char const* to_string(precision p) noexcept {
+  constexpr char const* names[] = {"fp64",     "fp32",     "tf32", "fp16", "bf16",
+                                   "fp8 e4m3", "fp8 e5m2", "int8", "int4"};
+  return names[static_cast<int>(p)];
+}
+
+/// @return what the optimizer keeps, in bytes a parameter
+[[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(optimizer_kind kind) noexcept {
+  constexpr std::uint64_t bytes[] = {0, 4, 8, 2};
+  return bytes[static_cast<int>(kind)];
+}
+
+namespace detail {
+
+// Sizes that stop at the largest number instead of wrapping: a sum that is too large stays so.
+constexpr std::uint64_t too_many_bytes = ~std::uint64_t{0};
+
+constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept {
+  return a > too_many_bytes - b ? too_many_bytes : a + b;
+}
+constexpr std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) noexcept {
+  return b != 0 && a > too_many_bytes / b ? too_many_bytes : a * b;
+}
+// The product of all; 0 times too much is 0.
+constexpr std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) noexcept {
+  std::uint64_t product = 1;
+  for (std::uint64_t factor : factors) {
+    product = factor == 0 ? 0 : saturating_multiply(product, factor);
+  }
+  return product;
+}
+constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {
+  return a / b + (a % b != 0 ? 1U : 0U);
+}
+
+constexpr std::uint64_t saturating_storage(std::uint64_t elements, precision p) noexcept {
+  if (elements == too_many_bytes) return too_many_bytes;
+  if (p == precision::int4) return divide_up(elements, 2);
+  return saturating_multiply(elements, bits_of(p) / 8);
+}
+
+// Not constexpr on purpose: in a constant expression the compiler names it in its error.
+[[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_plan(text const& problem,
+                                                            source_location where) {
+  throw_invalid_argument(text{"memory plan: "} + problem, where);
+}
+[[noreturn]] WARPWRIGHT_COLD inline void throw_plan_too_large(text const& what,
+                                                              source_location where) {
+  throw_invalid_plan(what + " need more than 2^64 - 2 bytes; check the figures", where);
+}
+
+}  // namespace detail
+
+/// The size of an array: parameters, gradients or activations alike.
+/// @param elements  how many
+/// @param p         how each is stored; two int4 share a byte, an odd one has a byte of its own
+/// @return bytes
+/// @throws std::invalid_argument  when the size is beyond 64 bits
+/// **Threads:** any. **Capture:** legal; no CUDA call.
+[[nodiscard]] constexpr std::uint64_t storage_bytes(
+    std::uint64_t elements, precision p, source_location where = source_location::current()) {
+  std::uint64_t const bytes = detail::saturating_storage(elements, p);
+  if (bytes == detail::too_many_bytes) {
+    detail::throw_plan_too_large(detail::text{elements} + " elements of " + to_string(p), where);
+  }
+  return bytes;
+}
+
+/// The shape of a transformer; every setter returns a changed copy.
+class transformer_shape {
+ public:
+  /// @param count  layers (blocks of attention and MLP), at least 1
+  [[nodiscard]] constexpr transformer_shape layers(std::uint64_t count) const {
+    transformer_shape copy = *this;
+    copy.layers_ = count;
+    return copy;
+  }
+  /// @param size  width of the residual stream in elements, at least 1
+  [[nodiscard]] constexpr transformer_shape hidden(std::uint64_t size) const {
+    transformer_shape copy = *this;
+    copy.hidden_ = size;
+    return copy;
+  }
+  /// @param count  query heads, at least 1
+  [[nodiscard]] constexpr transformer_shape heads(std::uint64_t count) const {
+    transformer_shape copy = *this;
+    copy.heads_ = count;
+    return copy;
+  }
+  /// @param count  heads of keys and values, a divisor of heads(): fewer are grouped-query
+  ///   attention, 1 is multi-query attention (GQA); 0, the default: as many as heads()
+  [[nodiscard]] constexpr transformer_shape kv_heads(std::uint64_t count) const {
+    transformer_shape copy = *this;
+    copy.kv_heads_ = count;
+    return copy;
+  }
+  /// @param size  elements of one head; 0, the default: hidden() / heads()
+  [[nodiscard]] constexpr transformer_shape head_size(std::uint64_t size) const {
+    transformer_shape copy = *this;
+    copy.head_size_ = size;
+    return copy;
+  }
+  /// @param size  tokens that the output layer tells apart; 0, the default, leaves the activations
+  ///   of input and output layers out
+  [[nodiscard]] constexpr transformer_shape vocabulary(std::uint64_t size) const {
+    transformer_shape copy = *this;
+    copy.vocabulary_ = size;
+    return copy;
+  }
+
+  [[nodiscard]] constexpr std::uint64_t layers() const { return layers_; }
+  [[nodiscard]] constexpr std::uint64_t hidden() const { return hidden_; }
+  [[nodiscard]] constexpr std::uint64_t heads() const { return heads_; }
+  [[nodiscard]] constexpr std::uint64_t kv_heads() const {
+    return kv_heads_ == 0 ? heads_ : kv_heads_;
+  }
+  [[nodiscard]] constexpr std::uint64_t head_size() const {
+    return head_size_ != 0 || heads_ == 0 ? head_size_ : hidden_ / heads_;
+  }
+  [[nodiscard]] constexpr std::uint64_t vocabulary() const { return vocabulary_; }
+
+  /// @throws std::invalid_argument  for figures that contradict each other
+  constexpr void require_valid(source_location where = source_location::current()) const {
+    if (layers_ == 0 || hidden_ == 0 || heads_ == 0) {
+      detail::throw_invalid_plan(detail::text{"a transformer of "} + layers_ + " layers, hidden " +
+                                     hidden_ + " and " + heads_ + " heads; each must be at least 1",
+                                 where);
+    }
+    if (head_size_ == 0 && hidden_ % heads_ != 0) {
+      detail::throw_invalid_plan(detail::text{"hidden "} + hidden_ + " is no multiple of " +
+                                     heads_ + " heads; give the head_size",
+                                 where);
+    }
+    if (heads_ % kv_heads() != 0) {
+      detail::throw_invalid_plan(detail::text{""} + kv_heads_ +
+                                     " heads of keys and values do not "
+                                     "divide " +
+                                     heads_ + " query heads",
+                                 where);
+    }
+  }
+
+ private:
+  std::uint64_t layers_ = 0;
+  std::uint64_t hidden_ = 0;
+  std::uint64_t heads_ = 0;
+  std::uint64_t kv_heads_ = 0;
+  std::uint64_t head_size_ = 0;
+  std::uint64_t vocabulary_ = 0;
+};
+
+namespace detail {
+
+constexpr std::uint64_t saturating_kv_cache(transformer_shape const& t, std::uint64_t tokens,
+                                            std::uint64_t batch, precision p) noexcept {
+  return saturating_storage(
+      saturating_product({2, t.layers(), t.kv_heads(), t.head_size(), tokens, batch}), p);
+}
+
+// One layer keeps, for each of the s b h elements: 16 elements (inputs of the two norms, of query,
+// key and value together, of the output projection, of both MLP matrices (1 and 4) and of the
+// activation function (4); queries, keys, values) and 2 bytes of dropout masks; for each of the
+// a s^2 b scores 2 elements (softmax, its dropout) and 1 byte of mask. In 16 bits that is
+// s b h (34 + 5 a s / h) bytes: Recompute, equation (1).
+constexpr std::uint64_t saturating_layer_activations(transformer_shape const& t,
+                                                     std::uint64_t sequence, std::uint64_t batch,
+                                                     precision p, recomputation r) noexcept {
+  std::uint64_t const sbh = saturating_product({sequence, batch, t.hidden()});
+  if (r == recomputation::full) return saturating_storage(sbh, p);
+  std::uint64_t bytes = saturating_add(saturating_storage(saturating_product({sbh, 16}), p),
+                                       saturating_product({sbh, 2}));
+  if (r == recomputation::none) {
+    std::uint64_t const scores = saturating_product({t.heads(), sequence, sequence, batch});
+    bytes = saturating_add(bytes, saturating_storage(saturating_product({scores, 2}), p));
+    bytes = saturating_add(bytes, scores);
+  }
+  return bytes;
+}
+
+// All layers, and when the vocabulary is known: the mask of the embedding's dropout, the inputs of
+// the last norm and of the output layer, and the logits in fp32 (Recompute, section 4.3).
+constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::uint64_t sequence,
+                                               std::uint64_t batch, precision p,
+                                               recomputation r) noexcept {
+  std::uint64_t bytes =
+      saturating_product({t.layers(), saturating_layer_activations(t, sequence, batch, p, r)});
+  if (t.vocabulary() != 0) {
+    std::uint64_t const sbh = saturating_product({sequence, batch, t.hidden()});
+    bytes = saturating_add(bytes, sbh);
+    bytes = saturating_add(bytes, saturating_storage(saturating_product({sbh, 2}), p));
+    bytes = saturating_add(bytes, saturating_product({4, sequence, batch, t.vocabulary()}));
+  }
+  return bytes;
+}
+
+[[noreturn]] WARPWRIGHT_COLD inline void throw_transformer_too_large(
+    char const* what, transformer_shape const& t, std::uint64_t tokens, std::uint64_t batch,
+    precision p, source_location where) {
+  throw_plan_too_large(text{what} + " of " + t.layers() + " layers, hidden " + t.hidden() + ", " +
+                           t.heads() + " heads, " + tokens + " tokens, batch " + batch + " in " +
+                           to_string(p),
+                       where);
+}
+
+}  // namespace detail
+
+/// The keys and values that a transformer keeps while it generates:
+/// 2 x layers x kv_heads x head_size x tokens x batch elements (GQA).
+/// @param shape   layers, heads and hidden must be given
+/// @param tokens  context of one sequence, prompt and answer together
+/// @param batch   sequences at once
+/// @param p       how keys and values are stored
+/// @return bytes
+/// @throws std::invalid_argument  for figures that contradict each other or are beyond 64 bits
+/// **Threads:** any. **Capture:** legal; no CUDA call.
+[[nodiscard]] constexpr std::uint64_t kv_cache_bytes(
+    transformer_shape const& shape, std::uint64_t tokens, std::uint64_t batch = 1,
+    precision p = precision::fp16, source_location where = source_location::current()) {
+  shape.require_valid(where);
+  std::uint64_t const bytes = detail::saturating_kv_cache(shape, tokens, batch, p);
+  if (bytes == detail::too_many_bytes) {
+    detail::throw_transformer_too_large("keys and values", shape, tokens, batch, p, where);
+  }
+  return bytes;
+}
+
+/// The activations that a transformer keeps for its backward pass; in 16 bits, a layer keeps
+/// s b h (34 + 5 a s / h) bytes, s b h 34 with selective and 2 s b h with full recomputation, for s
+/// tokens, batch b, hidden h and a heads (Recompute, sections 4 and 5).
+///
+/// The layer is the paper's: multi-head attention, an MLP of 4 h with one activation function,
+/// dropout, no tensor or pipeline parallelism. Full recomputation also needs one layer's
+/// activations for a moment: those are not counted.
+/// @param shape            layers, heads and hidden must be given
+/// @param sequence_length  tokens
+/// @param batch            sequences at once
+/// @param p                how activations are stored
+/// @param r                what is computed again
+/// @return bytes
+/// @throws std::invalid_argument  for figures that contradict each other or are beyond 64 bits
+/// **Threads:** any. **Capture:** legal; no CUDA call.
+[[nodiscard]] constexpr std::uint64_t transformer_activation_bytes(
+    transformer_shape const& shape, std::uint64_t sequence_length, std::uint64_t batch = 1,
+    precision p = precision::fp16, recomputation r = recomputation::none,
+    source_location where = source_location::current()) {
+  shape.require_valid(where);
+  std::uint64_t const bytes = detail::saturating_activations(shape, sequence_length, batch, p, r);
+  if (bytes == detail::too_many_bytes) {
+    detail::throw_transformer_too_large("activations", shape, sequence_length, batch, p, where);
+  }
+  return bytes;
+}
+
+WARPWRIGHT_END
