@@ -1,0 +1,442 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorded calls as text and as a pickle.
+#pragma once
+
+#include <warpwright/memory/detail/address_map.hpp>
+#include <warpwright/memory/detail/trace_ring.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+[[noreturn]] WARPWRIGHT_COLD inline void throw_write_error(char const* what,
+                                                           source_location where) {
+  int const reason = errno;
+  throw std::runtime_error{(text{where.file(), where.line()} + ": trace_recorder: the " + what +
+                            " cannot be written: " + std::strerror(reason))
+                               .c_str()};
+}
+
+/// Which allocation each deallocation belongs to, and what follows from that.
+class trace_index {
+ public:
+  static constexpr std::uint32_t none = address_map::none;
+
+  /// @throws std::bad_alloc
+  explicit trace_index(array<trace_event> const& events) : events_{events}, block_(events.size()) {
+    live_.reserve(events.size());
+    streams_.reserve(64);
+    std::uint64_t live_bytes = 0;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      trace_event const& e = events[i];
+      if (streams_.find(e.stream_id) == address_map::none) {
+        streams_.reserve(streams_.size() + 1);
+        streams_.insert(e.stream_id, static_cast<std::uint32_t>(streams_.size()));
+      }
+      block_[i] = none;
+      std::uint32_t const before = live_.erase(e.address);
+      if (before != none) live_bytes -= events[allocation_[before]].bytes;
+      if (e.kind == trace_kind::allocation) {
+        block_[i] = static_cast<std::uint32_t>(allocation_.size());
+        live_.insert(e.address, block_[i]);
+        allocation_.push_back(i);
+        replaces_.push_back(before);
+        live_bytes += e.bytes;
+        if (live_bytes > peak_live_bytes_) peak_live_bytes_ = live_bytes;
+        operations_ += before != none ? 2 : 1;
+      } else if (before != none) {
+        block_[i] = before;
+        ++operations_;
+      } else {
+        ++unknown_;
+      }
+    }
+  }
+
+  /// The block of a call, counted from 0; none: freed, and its allocation was not recorded.
+  [[nodiscard]] std::uint32_t block(std::size_t event) const noexcept { return block_[event]; }
+  /// The block that was live where this one begins, because its free was not recorded; or none.
+  [[nodiscard]] std::uint32_t replaces(std::uint32_t block) const noexcept {
+    return replaces_[block];
+  }
+  [[nodiscard]] trace_event const& allocation(std::uint32_t block) const noexcept {
+    return events_[allocation_[block]];
+  }
+  [[nodiscard]] std::uint32_t stream(trace_event const& e) const noexcept {
+    return streams_.find(e.stream_id);
+  }
+  [[nodiscard]] bool is_live(std::uint32_t block) const noexcept {
+    return live_.find(allocation(block).address) == block;
+  }
+  [[nodiscard]] std::uint32_t blocks() const noexcept {
+    return static_cast<std::uint32_t>(allocation_.size());
+  }
+  [[nodiscard]] std::size_t streams() const noexcept { return streams_.size(); }
+  [[nodiscard]] std::uint64_t peak_live_bytes() const noexcept { return peak_live_bytes_; }
+  /// Lines that the CSV has.
+  [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+  /// Frees without a block.
+  [[nodiscard]] std::uint64_t unknown() const noexcept { return unknown_; }
+
+ private:
+  array<trace_event> const& events_;
+  array<std::uint32_t> block_;     // of each event
+  array<std::size_t> allocation_;  // of each block, its event
+  array<std::uint32_t> replaces_;  // of each block
+  address_map live_;
+  address_map streams_;
+  std::uint64_t peak_live_bytes_ = 0;
+  std::uint64_t operations_ = 0;
+  std::uint64_t unknown_ = 0;
+};
+
+inline void write_trace_csv(std::FILE* file, array<trace_event> const& events, std::uint64_t lost,
+                            source_location where) {
+  using number = unsigned long long;
+  trace_index const index{events};
+  std::fprintf(file,
+               "# {\"recorder\": \"warpwright\", \"ops\": %llu, \"streams\": %llu, "
+               "\"peak_live_bytes\": %llu, \"lost_ops\": %llu, \"omitted_frees\": %llu}\n"
+               "# op (a=allocate, f=free), block id, bytes, stream index\n",
+               static_cast<number>(index.operations()), static_cast<number>(index.streams()),
+               static_cast<number>(index.peak_live_bytes()), static_cast<number>(lost),
+               static_cast<number>(index.unknown()));
+  auto const line = [&](char op, std::uint32_t block, trace_event const& by) {
+    std::fprintf(file, "%c,%u,%llu,%u\n", op, block,
+                 static_cast<number>(index.allocation(block).bytes), index.stream(by));
+  };
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    std::uint32_t const block = index.block(i);
+    if (block == trace_index::none) continue;
+    bool const allocates = events[i].kind == trace_kind::allocation;
+    if (allocates && index.replaces(block) != trace_index::none) {
+      line('f', index.replaces(block), events[i]);
+    }
+    line(allocates ? 'a' : 'f', block, events[i]);
+  }
+  if (std::fflush(file) != 0 || std::ferror(file) != 0) throw_write_error("CSV", where);
+}
+
+/// Writes a pickle of protocol 2: what Python's pickle.load and the JavaScript of memory_viz read.
+class pickle_writer {
+ public:
+  explicit pickle_writer(std::FILE* file) : file_{file} {
+    byte(0x80);
+    byte(2);
+  }
+  void begin_dict() {
+    byte('}');
+    byte('(');
+  }
+  void end_dict() { byte('u'); }
+  void begin_list() {
+    byte(']');
+    byte('(');
+  }
+  // Readers push a whole batch at once: too many at a time overflow JavaScript's stack.
+  void next_batch() {
+    byte('e');
+    byte('(');
+  }
+  void end_list() { byte('e'); }
+  void empty_list() { byte(']'); }
+  void boolean(bool value) { byte(value ? 0x88 : 0x89); }
+  /// Makes a pair of the last two values.
+  void pair() { byte(0x86); }
+  void string(char const* value) {
+    std::size_t const length = std::strlen(value);
+    byte('X');
+    little_endian(length, 4);
+    put(value, length);
+  }
+  void integer(std::uint64_t value) {
+    if (value < 0x100U) {
+      byte('K');
+      little_endian(value, 1);
+    } else if (value < 0x10000U) {
+      byte('M');
+      little_endian(value, 2);
+    } else if (value < 0x80000000U) {
+      byte('J');
+      little_endian(value, 4);
+    } else {  // two's complement: a leading zero keeps it positive
+      unsigned length = 4;
+      while (length < 8 && value >> (8 * length) != 0) ++length;
+      bool const leading_zero = (value >> (8 * length - 1) & 1U) != 0;
+      byte(0x8a);
+      little_endian(leading_zero ? length + 1 : length, 1);
+      little_endian(value, length);
+      if (leading_zero) byte(0);
+    }
+  }
+  /// Remembers the last value. @return its number, for again()
+  std::uint32_t remember() {
+    byte('r');
+    little_endian(remembered_, 4);
+    return remembered_++;
+  }
+  void again(std::uint32_t number) {
+    byte('j');
+    little_endian(number, 4);
+  }
+  void end() {
+    byte('.');
+    flush();
+  }
+
+ private:
+  void byte(int value) {
+    if (used_ == sizeof buffer_) flush();
+    buffer_[used_++] = static_cast<unsigned char>(value);
+  }
+  void little_endian(std::uint64_t value, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; ++i) byte(static_cast<int>(value >> (8 * i) & 0xffU));
+  }
+  void put(char const* data, std::size_t length) {
+    for (std::size_t i = 0; i < length; ++i) byte(static_cast<unsigned char>(data[i]));
+  }
+  void flush() {
+    static_cast<void>(std::fwrite(buffer_, 1, used_, file_));  // the caller asks ferror()
+    used_ = 0;
+  }
+  std::FILE* file_;
+  std::size_t used_ = 0;
+  std::uint32_t remembered_ = 0;
+  unsigned char buffer_[4096];
+};
+
+/// The dictionary that torch.cuda.memory._snapshot() makes, of what a recorder knows.
+class snapshot_writer {
+ public:
+  snapshot_writer(std::FILE* file, array<trace_event> const& events, int device)
+      : out_{file}, events_{events}, index_{events}, device_{device} {}
+
+  void write() {
+    find_segments();
+    out_.begin_dict();
+    key("segments");
+    out_.begin_list();
+    std::size_t live = 0;
+    for (range const& segment : segments_) {
+      write_segment(segment, live);
+      out_.next_batch();
+    }
+    out_.end_list();
+    key("device_traces");
+    out_.begin_list();
+    for (int i = 0; i < device_; ++i) out_.empty_list();
+    write_events();
+    out_.end_list();
+    out_.end_dict();
+    out_.end();
+  }
+
+ private:
+  struct range {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  struct live_block {
+    std::uint64_t address;
+    std::uint64_t bytes;
+  };
+  static constexpr std::uint64_t unit = std::uint64_t{2} << 20U;
+
+  // By address, which comes first in a range and in a live_block.
+  static int compare(void const* a, void const* b) {
+    std::uint64_t x = 0;
+    std::uint64_t y = 0;
+    std::memcpy(&x, a, sizeof x);
+    std::memcpy(&y, b, sizeof y);
+    return x < y ? -1 : x > y ? 1 : 0;
+  }
+  template <class T>
+  static void sort(array<T>& values) {
+    if (!values.empty()) std::qsort(values.begin(), values.size(), sizeof(T), &compare);
+  }
+
+  // A recorder does not see segments: they are what the blocks cover, in steps of 2 MiB.
+  void find_segments() {
+    array<range> covered;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      trace_event const& e = events_[i];
+      range const r{e.address / unit * unit, (e.address + e.bytes + unit - 1) / unit * unit};
+      if (!covered.empty() && covered.back().begin <= r.begin && r.end <= covered.back().end)
+        continue;
+      covered.push_back(r);
+    }
+    sort(covered);
+    for (range const& r : covered) {
+      if (!segments_.empty() && r.begin <= segments_.back().end) {
+        if (r.end > segments_.back().end) segments_.back().end = r.end;
+      } else {
+        segments_.push_back(r);
+      }
+    }
+    for (std::uint32_t block = 0; block < index_.blocks(); ++block) {
+      if (!index_.is_live(block)) continue;
+      live_.push_back(live_block{index_.allocation(block).address, index_.allocation(block).bytes});
+    }
+    sort(live_);
+  }
+
+  void write_segment(range const& segment, std::size_t& next) {
+    std::uint64_t live_bytes = 0;
+    std::size_t const first = next;
+    for (; next < live_.size() && live_[next].address < segment.end; ++next) {
+      live_bytes += live_[next].bytes;
+    }
+    out_.begin_dict();
+    number("device", static_cast<std::uint64_t>(device_));
+    number("address", segment.begin);
+    number("total_size", segment.end - segment.begin);
+    number("allocated_size", live_bytes);
+    number("active_size", live_bytes);
+    number("requested_size", live_bytes);
+    number("stream", 0);
+    word("segment_type", "large");
+    key("segment_pool_id");
+    out_.integer(0);
+    out_.integer(0);
+    out_.pair();
+    key("is_expandable");
+    out_.boolean(false);
+    key("frames");
+    out_.empty_list();
+    key("blocks");
+    out_.begin_list();
+    std::uint64_t at = segment.begin;
+    for (std::size_t i = first; i < next; ++i) {
+      if (live_[i].address < at) continue;  // recorded while other threads went on
+      if (live_[i].address > at) write_block(at, live_[i].address - at, false);
+      write_block(live_[i].address, live_[i].bytes, true);
+      at = live_[i].address + live_[i].bytes;
+      if ((i - first) % 500 == 499) out_.next_batch();
+    }
+    if (at < segment.end) write_block(at, segment.end - at, false);
+    out_.end_list();
+    out_.end_dict();
+  }
+
+  void write_block(std::uint64_t address, std::uint64_t bytes, bool live) {
+    out_.begin_dict();
+    number("address", address);
+    number("size", bytes);
+    number("requested_size", live ? bytes : 0);
+    word("state", live ? "active_allocated" : "inactive");
+    key("frames");
+    out_.empty_list();
+    out_.end_dict();
+  }
+
+  void write_events() {
+    out_.begin_list();
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      trace_event const& e = events_[i];
+      std::uint32_t const block = index_.block(i);
+      if (e.kind == trace_kind::allocation) {
+        if (index_.replaces(block) != trace_index::none) {
+          write_free(index_.allocation(index_.replaces(block)), e);
+        }
+        write_event("alloc", e, e);
+      } else {
+        write_free(block != trace_index::none ? index_.allocation(block) : e, e);
+      }
+      if (i % 300 == 299) out_.next_batch();
+    }
+    out_.end_list();
+  }
+  void write_free(trace_event const& what, trace_event const& by) {
+    write_event("free_requested", what, by);
+    write_event("free_completed", what, by);
+  }
+  void write_event(char const* action, trace_event const& what, trace_event const& by) {
+    out_.begin_dict();
+    word("action", action);
+    number("addr", what.address);
+    number("size", what.bytes);
+    number("stream", index_.stream(by));
+    number("time_us", by.time_us);
+    key("frames");
+    write_frames(by);
+    out_.end_dict();
+  }
+
+  // The caller's place as the only frame; one list a place.
+  void write_frames(trace_event const& by) {
+    std::uint64_t const file = number_of(files_, reinterpret_cast<std::uintptr_t>(by.file));
+    std::uint64_t const place = file << 33U | static_cast<std::uint64_t>(by.line) << 1U |
+                                (by.kind == trace_kind::allocation ? 1U : 0U);
+    std::uint32_t const known = places_.find(place);
+    if (known != address_map::none) {
+      out_.again(known);
+      return;
+    }
+    out_.begin_list();
+    out_.begin_dict();
+    word("filename", by.file);
+    number("line", static_cast<std::uint64_t>(by.line));
+    word("name", by.kind == trace_kind::allocation ? "allocate" : "deallocate");
+    out_.end_dict();
+    out_.end_list();
+    places_.reserve(places_.size() + 1);
+    places_.insert(place, out_.remember());
+  }
+
+  static std::uint32_t number_of(address_map& map, std::uint64_t value) {
+    std::uint32_t const known = map.find(value);
+    if (known != address_map::none) return known;
+    map.reserve(map.size() + 1);
+    map.insert(value, static_cast<std::uint32_t>(map.size()));
+    return map.find(value);
+  }
+
+  void number(char const* name, std::uint64_t value) {
+    key(name);
+    out_.integer(value);
+  }
+  void word(char const* name, char const* value) {
+    key(name);
+    key(value);
+  }
+  // A string literal, written once and referred to from then on.
+  void key(char const* name) {
+    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(name));
+    std::uint32_t const known = strings_.find(address);
+    if (known != address_map::none) {
+      out_.again(known);
+      return;
+    }
+    out_.string(name);
+    strings_.reserve(strings_.size() + 1);
+    strings_.insert(address, out_.remember());
+  }
+
+  pickle_writer out_;
+  array<trace_event> const& events_;
+  trace_index index_;
+  int device_;
+  array<range> segments_;
+  array<live_block> live_;
+  address_map strings_;
+  address_map files_;
+  address_map places_;
+};
+
+inline void write_trace_snapshot(std::FILE* file, array<trace_event> const& events, int device,
+                                 source_location where) {
+  snapshot_writer{file, events, device}.write();
+  if (std::fflush(file) != 0 || std::ferror(file) != 0) throw_write_error("snapshot", where);
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

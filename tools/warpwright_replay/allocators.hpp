@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace is replayed on, behind one face: streams by index, CUDA's answer as it is.
+#pragma once
+
+#include "best_fit.hpp"
+
+#include <warpwright/core/device.hpp>
+#include <warpwright/core/event.hpp>
+#include <warpwright/core/stream.hpp>
+#include <warpwright/memory/pool.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace replay {
+
+/// One stream and one event for each stream index of a trace.
+class stream_set {
+ public:
+  explicit stream_set(std::uint32_t count) {
+    streams_.reserve(count);
+    events_.reserve(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      streams_.emplace_back();
+      events_.emplace_back();
+      refs_.push_back(streams_.back().ref());
+    }
+  }
+  [[nodiscard]] ww::stream_ref operator[](std::uint32_t i) const { return refs_[i]; }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(refs_.size()); }
+  /// Orders stream `later` behind what `earlier` was given so far; two CUDA calls.
+  /// **Threads:** one at a time for each `actor`, the stream whose event is used.
+  void order(std::uint32_t later, std::uint32_t earlier, std::uint32_t actor) {
+    events_[actor].record(refs_[earlier]);
+    refs_[later].wait(events_[actor]);
+  }
+  void synchronize() const {
+    for (ww::stream_ref const stream : refs_) stream.synchronize();
+  }
+
+ private:
+  std::vector<ww::stream> streams_;
+  std::vector<ww::event> events_;
+  std::vector<ww::stream_ref> refs_;
+};
+
+/// What an allocator says of itself at one moment; sizes in bytes.
+struct allocator_figures {
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t reserved_peak_bytes = 0;
+  std::uint64_t largest_hole_bytes = 0;
+  bool knows_holes = false;
+  std::uint64_t cuda_calls = 0;  ///< as far as it knows; see each one
+};
+
+/// ww::memory_pool. CUDA calls are those that its statistics count, event queries are not among
+/// them.
+class pool_allocator {
+ public:
+  using options = ww::memory_pool_options;
+  static constexpr char const* name = "pool";
+
+  pool_allocator(stream_set& streams, options const& how)
+      : streams_{streams}, pool_{ww::current_device(), how} {}
+  void* allocate(std::uint32_t stream, std::uint64_t bytes) {
+    return pool_.try_allocate(streams_[stream], bytes);
+  }
+  void deallocate(std::uint32_t stream, std::uint32_t, void* pointer, std::uint64_t bytes) {
+    pool_.deallocate(streams_[stream], pointer, bytes);
+  }
+  [[nodiscard]] allocator_figures figures() const {
+    ww::pool_statistics const s = pool_.statistics();
+    allocator_figures f;
+    f.reserved_bytes = s.reserved_bytes;
+    f.reserved_peak_bytes = s.reserved_peak_bytes;
+    f.largest_hole_bytes = s.largest_hole_bytes;
+    f.knows_holes = true;
+    f.cuda_calls =
+        s.upstream_allocations + s.upstream_deallocations + s.event_records + s.stream_waits;
+    return f;
+  }
+
+ private:
+  stream_set& streams_;
+  ww::memory_pool pool_;
+};
+
+/// cudaMallocAsync on a pool of its own that keeps what it has (release threshold at the maximum).
+/// One CUDA call an operation, by definition.
+class async_allocator {
+ public:
+  struct options {};
+  static constexpr char const* name = "async";
+
+  async_allocator(stream_set& streams, options const&) : streams_{streams} {
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = ww::current_device().value();
+    ww::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t most = ~std::uint64_t{0};
+    ww::check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &most),
+              "cudaMemPoolSetAttribute");
+  }
+  async_allocator(async_allocator const&) = delete;
+  async_allocator& operator=(async_allocator const&) = delete;
+  ~async_allocator() {
+    static_cast<void>(cudaDeviceSynchronize());
+    static_cast<void>(cudaMemPoolDestroy(pool_));
+    static_cast<void>(cudaGetLastError());
+  }
+  void* allocate(std::uint32_t stream, std::uint64_t bytes) {
+    if (bytes == 0) return nullptr;
+    void* pointer = nullptr;
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    cudaError_t const status =
+        cudaMallocFromPoolAsync(&pointer, bytes, pool_, streams_[stream].get());
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      return nullptr;
+    }
+    ww::check(status, "cudaMallocFromPoolAsync");
+    return pointer;
+  }
+  void deallocate(std::uint32_t stream, std::uint32_t, void* pointer, std::uint64_t) {
+    if (pointer == nullptr) return;
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    ww::check(cudaFreeAsync(pointer, streams_[stream].get()), "cudaFreeAsync");
+  }
+  [[nodiscard]] allocator_figures figures() const {
+    allocator_figures f;
+    f.reserved_bytes = attribute(cudaMemPoolAttrReservedMemCurrent);
+    f.reserved_peak_bytes = attribute(cudaMemPoolAttrReservedMemHigh);
+    f.cuda_calls = calls_.load(std::memory_order_relaxed);
+    return f;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t attribute(cudaMemPoolAttr which) const {
+    std::uint64_t value = 0;
+    ww::check(cudaMemPoolGetAttribute(pool_, which, &value), "cudaMemPoolGetAttribute");
+    return value;
+  }
+  stream_set& streams_;
+  cudaMemPool_t pool_ = nullptr;
+  std::atomic<std::uint64_t> calls_{0};
+};
+
+/// The reference, best_fit.hpp. A block freed on another stream goes back to its own stream, which
+/// first waits for the freeing one.
+class best_fit_allocator {
+ public:
+  struct options {};
+  static constexpr char const* name = "best_fit";
+
+  best_fit_allocator(stream_set& streams, options const&) : streams_{streams} {}
+  void* allocate(std::uint32_t stream, std::uint64_t bytes) {
+    return reference_.allocate(stream, bytes);
+  }
+  void deallocate(std::uint32_t stream, std::uint32_t owner, void* pointer, std::uint64_t) {
+    if (pointer == nullptr) return;
+    if (stream != owner) {
+      streams_.order(owner, stream, stream);
+      orderings_.fetch_add(1, std::memory_order_relaxed);
+    }
+    reference_.deallocate(pointer);
+  }
+  [[nodiscard]] allocator_figures figures() const {
+    allocator_figures f;
+    f.reserved_bytes = reference_.reserved_bytes();
+    f.reserved_peak_bytes = reference_.reserved_peak_bytes();
+    f.largest_hole_bytes = reference_.largest_hole_bytes();
+    f.knows_holes = true;
+    f.cuda_calls = reference_.calls() + 2 * orderings_.load(std::memory_order_relaxed);
+    return f;
+  }
+
+ private:
+  stream_set& streams_;
+  std::atomic<std::uint64_t> orderings_{0};
+  best_fit reference_;
+};
+
+}  // namespace replay

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// warpwright_replay: allocation traces replayed on the pool, on cudaMallocAsync and on a plain
+// reference. docs/tools.md describes it.
+#include "html.hpp"
+#include "options.hpp"
+#include "replay.hpp"
+#include "trace_file.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace {
+
+void print(replay::trace const& what, replay::result const& r) {
+  std::printf(
+      "trace=%s allocator=%s ops=%llu peak_live=%llu peak_reserved=%llu ratio=%.4f ns_per_op=%.1f "
+      "cuda_calls_per_op=%.4f\n",
+      what.name.c_str(), r.allocator.c_str(), static_cast<unsigned long long>(r.operations),
+      static_cast<unsigned long long>(r.peak_live_bytes),
+      static_cast<unsigned long long>(r.peak_reserved_bytes), r.ratio(), r.ns_per_op,
+      r.cuda_calls_per_op);
+  static_cast<void>(std::fflush(stdout));
+}
+
+// @return false when the allocator failed
+template <class Allocator>
+bool replay_on(replay::trace const& what, replay::replay_settings const& settings,
+               typename Allocator::options const& options, std::vector<replay::result>& results) {
+  try {
+    results.push_back(replay::replayer<Allocator>{what, settings}.run(options));
+  } catch (replay::replay_error const& e) {
+    std::fprintf(stderr, "error: allocator %s: %s\n", Allocator::name, e.what());
+    return false;
+  }
+  replay::result const& r = results.back();
+  print(what, r);
+  for (std::string const& message : r.messages) {
+    std::fprintf(stderr, "error: allocator %s: %s: %s\n", Allocator::name, what.path.c_str(),
+                 message.c_str());
+  }
+  if (r.errors > r.messages.size()) {
+    std::fprintf(stderr, "error: allocator %s: %s: %llu errors in all\n", Allocator::name,
+                 what.path.c_str(), static_cast<unsigned long long>(r.errors));
+  }
+  return r.errors == 0;
+}
+
+int run(replay::options const& asked) {
+  // All are read first: a bad trace is said at once, not after minutes of replay.
+  std::vector<replay::trace> traces;
+  for (std::string const& file : asked.files) {
+    traces.push_back(replay::read_trace(file));
+    for (std::size_t i = 0; !asked.html.empty() && i + 1 < traces.size(); ++i) {
+      if (traces[i].name == traces.back().name) {
+        throw replay::usage_error{"--html: two traces are named \"" + traces[i].name +
+                                  "\" and would share a page; rename one, or replay them apart"};
+      }
+    }
+  }
+  bool good = true;
+  for (replay::trace const& each : traces) {
+    std::vector<replay::result> results;
+    if (asked.pool) {
+      good &= replay_on<replay::pool_allocator>(each, asked.settings, asked.pool_options, results);
+    }
+    if (asked.async) good &= replay_on<replay::async_allocator>(each, asked.settings, {}, results);
+    if (asked.best_fit) {
+      good &= replay_on<replay::best_fit_allocator>(each, asked.settings, {}, results);
+    }
+    if (!asked.html.empty()) {
+      replay::write_page(replay::page_path(asked.html, each, traces.size() == 1),
+                         replay::page_html(each, asked.settings, results));
+    }
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+#if WARPWRIGHT_HOST_RUNTIME
+  // Traces come from GPUs: as much memory as the profile's board has, unless the user says else.
+  static_cast<void>(setenv("WARPWRIGHT_HOST_MEMORY_BYTES", "profile", 0));
+#endif
+  try {
+    replay::options const asked = replay::parse_options(argc, argv);
+    if (asked.help) {
+      static_cast<void>(std::fputs(replay::usage, stdout));
+      return 0;
+    }
+    return run(asked);
+  } catch (replay::usage_error const& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return 2;
+  } catch (replay::trace_error const& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return 2;
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return 1;
+  }
+}
