@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Page-locked memory for the standard library's containers: std::pmr over a pinned_pool.
+//
+//   ww::pmr_pinned_resource pinned{pool, stream};
+//   std::pmr::vector<float> rows{&pinned};  // copies from rows.data() run at the link's speed
+#pragma once
+
+#include <warpwright/memory/pinned.hpp>
+
+#include <memory_resource>
+
+WARPWRIGHT_BEGIN
+
+/// A pinned_pool as a std::pmr::memory_resource.
+///
+/// Containers know no streams: name the one whose copies use their memory, and memory that they
+/// give back is handed out again only when that stream has passed. Without a stream, a container
+/// may give memory back (grow, shrink, end) only when no copy uses it any more.
+/// @pre The pool outlives the resource, and the resource its containers.
+/// **Threads:** any number of containers at once.
+class pmr_pinned_resource final : public std::pmr::memory_resource {
+ public:
+  /// For memory that no copy uses when it is given back.
+  /// @param pool  alignments above its maximum_alignment_bytes are refused
+  explicit pmr_pinned_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
+  /// For memory that copies on `stream` may still use when it is given back.
+  /// @param stream  outlives the resource; of the device that is current when memory is given back
+  pmr_pinned_resource(pinned_pool& pool, stream_ref stream) noexcept
+      : pool_{&pool}, stream_{stream}, on_stream_{true} {}
+
+  /// @return the pool
+  [[nodiscard]] pinned_pool& pool() const noexcept { return *pool_; }
+
+ private:
+  // The standard wants a pointer for nothing as well.
+  static std::size_t at_least_one(std::size_t bytes) noexcept { return bytes == 0 ? 1 : bytes; }
+
+  // @throws out_of_memory (a std::bad_alloc), std::invalid_argument, cuda_error: as the pool
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    return pool_->allocate(at_least_one(bytes), alignment);
+  }
+  // Never throws, as destructors call it: a block that the pool refuses stays live there.
+  void do_deallocate(void* pointer, std::size_t bytes, std::size_t) override {
+    // As pinned_buffer: when no event can be had, wait for the stream instead.
+    if (on_stream_) {
+      try {
+        pool_->deallocate(stream_, pointer, at_least_one(bytes));
+        return;
+      } catch (...) {
+        if (detail::may_be_capturing(stream_.get())) return;  // waiting would break the capture
+        cudaError_t const answer = cudaStreamSynchronize(stream_.get());
+        detail::discard(answer);
+        if (answer != cudaSuccess) return;
+      }
+    }
+    try {
+      pool_->deallocate(pointer, at_least_one(bytes));
+    } catch (...) {
+    }
+  }
+  // Equal resources may give back each other's memory: on the same stream, or none.
+  [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+    auto const* const same = dynamic_cast<pmr_pinned_resource const*>(&other);
+    return same != nullptr && same->pool_ == pool_ && same->on_stream_ == on_stream_ &&
+           same->stream_ == stream_;
+  }
+
+  pinned_pool* pool_;
+  stream_ref stream_ = stream_ref::legacy_default();
+  bool on_stream_ = false;
+};
+
+WARPWRIGHT_END

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Thrust on a memory_pool: vectors, and the temporary storage of algorithms. For nvcc only.
+//
+//   thrust::device_vector<int, ww::thrust_allocator<int>> v(n, {pool, stream});
+//   thrust::sort(ww::thrust_policy(pool, stream), v.begin(), v.end());
+#pragma once
+
+#include <thrust/device_ptr.h>
+#include <thrust/device_reference.h>
+#include <thrust/execution_policy.h>
+#include <thrust/system/cuda/execution_policy.h>
+
+#include <warpwright/memory/buffer.hpp>
+
+WARPWRIGHT_BEGIN
+
+/// The allocator of a thrust::device_vector on a pool.
+///
+/// Thrust runs a vector's own work (filling, growing, copying) on the default stream, whatever
+/// stream its memory comes from. So that this is safe, memory from here may be used by every stream
+/// at once: unless `stream` is that default stream, allocating waits for it on the host.
+/// @pre The pool outlives the vectors. When a vector ends or grows, other streams have passed the
+///   work with its elements, or `stream` is ordered behind them.
+/// **Threads:** as the pool. **Capture:** as the pool; Thrust itself may wait for the stream, which
+/// is not legal.
+template <class T, class Pool = memory_pool>
+class thrust_allocator {
+ public:
+  using value_type = T;
+  using pointer = thrust::device_ptr<T>;
+  using const_pointer = thrust::device_ptr<T const>;
+  using reference = thrust::device_reference<T>;
+  using const_reference = thrust::device_reference<T const>;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using propagate_on_container_copy_assignment = std::true_type;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  using is_always_equal = std::false_type;
+  template <class U>
+  struct rebind {
+    using other = thrust_allocator<U, Pool>;
+  };
+
+  /// @param pool    anything with memory_pool's interface
+  /// @param stream  where memory is taken and given back
+  thrust_allocator(Pool& pool, stream_ref stream) noexcept : pool_{&pool}, stream_{stream} {}
+  template <class U>
+  thrust_allocator(thrust_allocator<U, Pool> const& other) noexcept
+      : pool_{&other.pool()}, stream_{other.stream()} {}
+
+  /// @param size  number of elements
+  /// @return device memory, not initialised, usable by every stream
+  /// @throws out_of_memory, cuda_error, std::invalid_argument  as memory_pool::allocate()
+  [[nodiscard]] pointer allocate(size_type size) {
+    constexpr std::size_t alignment = alignof(T) > 256 ? alignof(T) : 256;
+    std::size_t const bytes = detail::bytes_for<T>(size);
+    void* const memory = pool_->allocate(stream_, bytes, alignment);
+    if (memory != nullptr && stream_.get() != WARPWRIGHT_DEFAULT_STREAM) {
+      try {
+        stream_.synchronize();  // earlier work on the stream may still use the block
+      } catch (...) {
+        give(memory, bytes);
+        throw;
+      }
+    }
+    return pointer{static_cast<T*>(memory)};
+  }
+  /// Drops errors, as destructors call it: a block that the pool refuses stays live there.
+  void deallocate(pointer elements, size_type size) noexcept {
+    give(elements.get(), detail::bytes_for<T>(size));
+  }
+
+  /// @return the pool
+  [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
+  /// @return the stream that memory is taken and given back on
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+
+  /// Whether memory of one can be given back to the other.
+  friend bool operator==(thrust_allocator const& a, thrust_allocator const& b) noexcept {
+    return a.pool_ == b.pool_ && a.stream_ == b.stream_;
+  }
+  friend bool operator!=(thrust_allocator const& a, thrust_allocator const& b) noexcept {
+    return !(a == b);
+  }
+
+ private:
+  void give(void* memory, std::size_t bytes) noexcept {
+    try {
+      pool_->deallocate(stream_, memory, bytes);
+    } catch (...) {  // the pool counts the block as live
+    }
+  }
+
+  Pool* pool_;
+  stream_ref stream_;
+};
+
+/// The allocator of the temporary storage of Thrust's algorithms:
+/// thrust::cuda::par(alloc).on(stream), with the same stream.
+///
+/// It waits for nothing: its memory is for work on its own stream only. Do not give it to a vector.
+/// **Threads:** as the pool. **Capture:** as the pool; Thrust itself may wait for the stream, which
+/// is not legal.
+template <class Pool = memory_pool>
+class thrust_temporary_allocator {
+ public:
+  using value_type = char;
+
+  /// @param pool    anything with memory_pool's interface
+  /// @param stream  the stream that the algorithms run on
+  thrust_temporary_allocator(Pool& pool, stream_ref stream) noexcept
+      : pool_{&pool}, stream_{stream} {}
+
+  /// @throws out_of_memory, cuda_error, std::invalid_argument  as memory_pool::allocate()
+  [[nodiscard]] char* allocate(std::size_t bytes) {
+    return static_cast<char*>(pool_->allocate(stream_, bytes, 256));
+  }
+  /// Drops errors: a block that the pool refuses stays live there.
+  void deallocate(char* memory, std::size_t bytes) noexcept {
+    try {
+      pool_->deallocate(stream_, memory, bytes);
+    } catch (...) {  // the pool counts the block as live
+    }
+  }
+
+  friend bool operator==(thrust_temporary_allocator const& a,
+                         thrust_temporary_allocator const& b) noexcept {
+    return a.pool_ == b.pool_ && a.stream_ == b.stream_;
+  }
+  friend bool operator!=(thrust_temporary_allocator const& a,
+                         thrust_temporary_allocator const& b) noexcept {
+    return !(a == b);
+  }
+
+ private:
+  Pool* pool_;
+  stream_ref stream_;
+};
+
+/// An execution policy: Thrust's algorithms on a stream, with temporary storage from a pool.
+/// @param pool    outlives the policy
+/// @param stream  where the algorithms run
+/// @return thrust::cuda::par with allocator and stream
+/// **Stream:** algorithms run on `stream`, and wait for it on the host, as Thrust does.
+template <class Pool>
+[[nodiscard]] auto thrust_policy(Pool& pool, stream_ref stream) {
+  return thrust::cuda::par(thrust_temporary_allocator<Pool>{pool, stream}).on(stream.get());
+}
+
+/// As thrust_policy(), without waiting where Thrust need not (thrust::cuda::par_nosync).
+/// The storage goes back in the stream's order, so this is safe.
+template <class Pool>
+[[nodiscard]] auto thrust_policy_nosync(Pool& pool, stream_ref stream) {
+  return thrust::cuda::par_nosync(thrust_temporary_allocator<Pool>{pool, stream}).on(stream.get());
+}
+
+WARPWRIGHT_END
