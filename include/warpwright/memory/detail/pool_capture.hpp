@@ -9,7 +9,6 @@
 // capture that is abandoned gives its memory back in the same way.
 #pragma once
 
-#include <warpwright/memory/detail/pool_section.hpp>
 #include <warpwright/memory/pool.hpp>
 
 WARPWRIGHT_BEGIN

@@ -4,7 +4,6 @@
 // How a memory_pool begins and ends. Included by pool.hpp.
 #pragma once
 
-#include <warpwright/memory/detail/pool_section.hpp>
 #include <warpwright/memory/pool.hpp>
 
 WARPWRIGHT_BEGIN

@@ -7,7 +7,6 @@
 // every CUDA call is made with lock_ open, so that hits of other threads go on meanwhile.
 #pragma once
 
-#include <warpwright/memory/detail/pool_section.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <time.h>
