@@ -77,6 +77,9 @@ long left_behind(std::string const& name) {
   return gives_back ? 1 : 0;
 }
 
+// How often the pool asks whether a stream has passed an event depends on how fast the machine is.
+bool is_polled(std::string const& name) { return name == "cudaEventQuery"; }
+
 // The number in the runtime's "things not freed or destroyed: N"; 0 without that line.
 long leaks(std::string const& error) {
   std::string const line = "things not freed or destroyed: ";
@@ -97,6 +100,7 @@ struct trial {
   std::string how;
   long most_leaks;
   bool must_fail;
+  int attempts = 0;
 
   [[nodiscard]] std::string fault() const {
     return function + ':' + std::to_string(call) + ':' + how;
@@ -188,7 +192,15 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
     if (ended_well) {
       ++coped;
       std::vector<called> const made = parse_calls(test_support::read_file(first.calls_file));
-      if (count_of(first.what.function, made) < first.what.call) ++not_reached;
+      if (count_of(first.what.function, made) < first.what.call &&
+          !is_polled(first.what.function)) {
+        // A busy machine may let a program's streams lag, and the pool then takes another way.
+        if (++first.what.attempts < 4) {
+          trials.push_back(first.what);
+        } else {
+          ++not_reached;
+        }
+      }
     }
     running.pop_front();
   }
