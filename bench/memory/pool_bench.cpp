@@ -186,6 +186,23 @@ void memory_pool_pair_checked(benchmark::State& state) {
 }
 BENCHMARK(memory_pool_pair_checked)->Arg(mib);
 
+// So many blocks of 4 KiB at once; the time is that of all.
+void memory_pool_batch(benchmark::State& state) {
+  ww::memory_pool pool{device};
+  ww::stream const own;
+  ww::stream_ref const s = own;
+  auto const count = static_cast<std::size_t>(state.range(0));
+  std::vector<std::size_t> const bytes(count, 4096);
+  std::vector<void*> blocks(count);
+  for (auto _ : state) {
+    pool.allocate_batch(s, bytes.data(), blocks.data(), count);
+    benchmark::DoNotOptimize(blocks.data());
+    pool.deallocate_batch(s, blocks.data(), bytes.data(), count);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(memory_pool_batch)->Arg(1)->Arg(8)->Arg(64);
+
 void cuda_malloc_async_pair(benchmark::State& state) {
   if (state.thread_index() == 0) shared_default_pool = std::make_unique<keeping_default_pool>();
   ww::stream const s;
@@ -280,25 +297,46 @@ void cuda_malloc_async_pair_among_holes(benchmark::State& state) {
 }
 BENCHMARK(cuda_malloc_async_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
 
-// Every block comes from the other stream: one event record and one wait each.
-void memory_pool_steal(benchmark::State& state) {
+// Every block comes from the other stream, so many at a time: one event record and one wait for
+// all of them.
+void memory_pool_adopt(benchmark::State& state) {
   ww::stream const first;
   ww::stream const second;
   ww::stream_ref const streams[2] = {first, second};
-  ww::memory_pool pool{device, ww::memory_pool_options{}
-                                   .maximum_bytes(static_cast<std::size_t>(2 * mib))
-                                   .growth_bytes(static_cast<std::size_t>(2 * mib))};
+  auto const count = static_cast<std::size_t>(state.range(0));
   auto const bytes = static_cast<std::size_t>(2 * mib);
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(count * bytes)};
+  std::vector<void*> blocks(count);
   unsigned turn = 0;
   for (auto _ : state) {
     ww::stream_ref const s = streams[turn++ % 2];
-    void* const p = pool.allocate(s, bytes);
-    benchmark::DoNotOptimize(p);
-    pool.deallocate(s, p, bytes);
+    for (void*& b : blocks) b = pool.allocate(s, bytes);
+    benchmark::DoNotOptimize(blocks.data());
+    for (void* const b : blocks) pool.deallocate(s, b, bytes);
   }
-  state.counters["steals"] = static_cast<double>(pool.statistics().cross_stream_steals);
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+  ww::pool_statistics const figures = pool.statistics();
+  state.counters["steals"] = static_cast<double>(figures.cross_stream_steals);
+  state.counters["waits"] = static_cast<double>(figures.stream_waits);
 }
-BENCHMARK(memory_pool_steal);
+BENCHMARK(memory_pool_adopt)->Arg(1)->Arg(8);
+
+void cuda_malloc_async_adopt(benchmark::State& state) {
+  keeping_default_pool const keep;
+  ww::stream const streams[2];
+  auto const count = static_cast<std::size_t>(state.range(0));
+  std::vector<void*> blocks(count);
+  unsigned turn = 0;
+  for (auto _ : state) {
+    cudaStream_t const s = streams[turn++ % 2].get();
+    for (void*& b : blocks) static_cast<void>(cudaMallocAsync(&b, 2 * mib, s));
+    benchmark::DoNotOptimize(blocks.data());
+    for (void* const b : blocks) static_cast<void>(cudaFreeAsync(b, s));
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+  for (ww::stream const& s : streams) s.synchronize();
+}
+BENCHMARK(cuda_malloc_async_adopt)->Arg(1)->Arg(8);
 
 void memory_pool_construction(benchmark::State& state) {
   for (auto _ : state) {

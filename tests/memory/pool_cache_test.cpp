@@ -87,9 +87,7 @@ TEST_CASE("a cache keeps to its budget, and the rest goes to the books") {
   ww::memory_pool pool{device, ww::memory_pool_options{}.cache_bytes(8 * kib)};
   std::vector<void*> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(pool.allocate(s, 2 * kib));
-  void* const large = pool.allocate(s, 16 * kib);
   for (void* p : blocks) pool.deallocate(s, p, 2 * kib);
-  pool.deallocate(s, large, 16 * kib);
   CHECK(pool.statistics().cached_bytes <= 8 * kib);
   CHECK(pool.statistics().cached_bytes > 0);
   CHECK(pool.statistics().live_bytes == 0);
@@ -98,6 +96,41 @@ TEST_CASE("a cache keeps to its budget, and the rest goes to the books") {
   for (int i = 0; i < 3; ++i) none.deallocate(s, none.allocate(s, 256), 256);
   CHECK(none.statistics().cache_hits == 0);
   CHECK(none.statistics().hits == 2);
+}
+
+TEST_CASE("one block larger than the budget is kept beside it") {
+  ww::stream s;
+  ww::memory_pool pool{device,
+                       ww::memory_pool_options{}.cache_bytes(8 * kib).maximum_bytes(4 * mib)};
+  bool const by_hand = GENERATE(false, true);
+  std::size_t const bytes = by_hand ? 2 * mib : mib;
+  {
+    ww::memory_cache cache = pool.make_cache(s, 8 * kib);
+    auto const allocate = [&] { return by_hand ? cache.allocate(bytes) : pool.allocate(s, bytes); };
+    auto const free = [&](void* p, std::size_t n) {
+      by_hand ? cache.deallocate(p, n) : pool.deallocate(s, p, n);
+    };
+    void* const a = allocate();
+    void* const b = allocate();
+    free(a, bytes);
+    CHECK(pool.statistics().cached_bytes == bytes);
+    CHECK_THROWS_WITH(free(a, bytes), contains("not from this pool") || contains("double free"));
+    free(b, bytes);  // the younger one takes its place
+    CHECK(pool.statistics().cached_bytes == bytes);
+    CHECK(pool.statistics().live_bytes == 0);
+    CHECK(allocate() == b);
+    CHECK(pool.statistics().cached_bytes == 0);
+    CHECK(pool.statistics().cache_hits == 1);
+    free(b, bytes);
+    // Another size, and another stream, get its memory all the same.
+    ww::stream other;
+    void* const all = pool.allocate(other, 4 * mib);
+    CHECK(pool.statistics().cached_bytes == 0);
+    CHECK(pool.statistics().live_bytes == 4 * mib);
+    pool.deallocate(other, all, 4 * mib);
+    pool.retire(other);
+  }
+  CHECK(pool.trim() == 4 * mib);
 }
 
 TEST_CASE("more blocks of a size than a slot holds, and more sizes than there are slots") {
@@ -245,6 +278,44 @@ TEST_CASE("several blocks at once: all or none") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
+TEST_CASE("a batch is served by the cache as far as that goes, and goes back to it") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
+  std::size_t const sizes[] = {1000, 5000, 1000, mib};
+  void* first[4] = {};
+  pool.allocate_batch(s, sizes, first, 4);
+  pool.deallocate_batch(s, first, sizes, 4);
+  std::uint64_t const cached = pool.statistics().cached_bytes;
+  CHECK(cached == 1024 + 5120 + 1024 + mib);
+  void* again[4] = {};
+  pool.allocate_batch(s, sizes, again, 4);
+  CHECK(pool.statistics().cache_hits == 4);
+  CHECK(again[0] == first[2]);  // the youngest first
+  CHECK(again[1] == first[1]);
+  CHECK(again[2] == first[0]);
+  CHECK(again[3] == first[3]);
+  pool.deallocate_batch(s, again, sizes, 4);
+
+  // What the cache gave goes back when the rest cannot be had.
+  std::size_t const too_much[] = {1000, 8 * mib, 5000};
+  void* none[3] = {};
+  CHECK_THROWS_AS(pool.allocate_batch(s, too_much, none, 3), ww::out_of_memory);
+  CHECK(pool.statistics().live_bytes == 0);
+  CHECK(pool.statistics().live_blocks == 0);
+
+  // Those before a block that is refused are freed, those behind it are not.
+  pool.allocate_batch(s, sizes, first, 4);
+  void* const twice[] = {first[1], first[0], first[0], first[2]};
+  std::size_t const bytes[] = {5000, 1000, 1000, 1000};
+  CHECK_THROWS_WITH(pool.deallocate_batch(s, twice, bytes, 4),
+                    contains("not from this pool") || contains("double free"));
+  CHECK(pool.statistics().live_blocks == 2);
+  pool.deallocate_batch(s, first + 2, sizes + 2, 2);
+  CHECK(pool.statistics().live_blocks == 0);
+  pool.allocate_batch(s, nullptr, nullptr, 0);
+  pool.deallocate_batch(s, nullptr, nullptr, 0);
+}
+
 TEST_CASE("a block that a second stream uses too is nobody's before both have passed it") {
   ww::stream first;
   ww::stream second;
@@ -299,6 +370,10 @@ TEST_CASE("caches make no CUDA call") {
     pool.deallocate(kept, pool.allocate(kept, 1000), 1000);
     cache.deallocate(cache.allocate(1000), 1000);
     cache.deallocate(kept, cache.allocate(kept, 1000), 1000);
+    std::size_t const sizes[] = {1000, 1000};
+    void* blocks[2] = {};
+    pool.allocate_batch(kept, sizes, blocks, 2);
+    pool.deallocate_batch(kept, blocks, sizes, 2);
   }
   CHECK(ww::testing::total_calls() == 0);
 }

@@ -39,8 +39,8 @@ class memory_cache;
 ///
 /// Misuse: checked() refuses it. Unchecked, a call trusts its arguments: memory of a pointer freed
 /// twice, or with wrong bytes, may be handed out twice later. Noticed all the same: a block freed
-/// twice in a row; from virtual memory, a pointer of another memory; and whatever is no live
-/// block's start, where it is too large for the caches.
+/// twice in a row; from virtual memory, a pointer of another memory; without caches, whatever is no
+/// live block's start.
 ///
 /// **Threads:** any number may call any member at once. A hit holds one spin lock for a moment, its
 /// stream's, or the books', and never across a CUDA call; requests that miss go one after another,
@@ -49,8 +49,8 @@ class memory_cache;
 /// **Capture:** while a capture_watch lives, or with notice_captures() or checked(), memory for a
 /// capturing stream is the graph's: it stays the graph's until the graph and all executables made
 /// from it are gone, what is freed in the capture is used again by the same stream of the same
-/// capture only, and what is freed there though it was allocated before is kept as long. While any
-/// of this goes on, or a graph has memory, no call allocates from a cache. Without them only a
+/// capture only, and what is freed there though it was allocated before is kept as long. Meanwhile,
+/// and while a graph has memory, every call looks closer than a hit does. Without them only a
 /// request that misses is noticed: a hit would hand out memory that the pool gives to others while
 /// the graph still uses it, and a call with a stream_ref that does not carry its id would break the
 /// capture, as asking CUDA for it does. Captures on other streams do no harm and take none: growing
@@ -116,8 +116,9 @@ class memory_pool {
   }
 
   /// Takes memory back; work given to `stream` before the call may still use it.
-  /// @param stream   a stream behind whose work the memory is free: the one it was allocated on, or
-  ///   one that the user has ordered behind all work with it
+  /// @param stream   a stream behind whose work the memory is free: the one it was allocated on,
+  ///   where all work with it is on that stream, or one that the user has ordered behind the
+  ///   allocation and all work with it
   /// @param pointer  from allocate() of this pool; nullptr does nothing
   /// @param bytes    as given to allocate()
   /// @throws std::invalid_argument  for misuse, nothing has changed then: in checked mode a pointer
@@ -155,7 +156,7 @@ class memory_pool {
   /// @param pointers  receives the blocks; nullptr for 0 bytes
   /// @throws as allocate(); no block is allocated then
   /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** asks for the stream's id
-  /// once.
+  /// and takes its cache's lock once.
   void allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
                       std::size_t count, source_location where = source_location::current());
 
@@ -163,7 +164,7 @@ class memory_pool {
   /// @param pointers, bytes  of each, `count` of them
   /// @throws as deallocate(), for the first block that is refused; those before it are freed
   /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** asks for the stream's id
-  /// once.
+  /// and, as long as the cache has room, takes its lock once.
   void deallocate_batch(stream_ref stream, void* const* pointers, std::size_t const* bytes,
                         std::size_t count, source_location where = source_location::current());
 
@@ -194,6 +195,7 @@ class memory_pool {
 
   /// Says goodbye to a stream: call it before the stream is destroyed. Its free blocks become
   /// everyone's once the work given to it so far has finished.
+  /// @pre no other call of the pool uses the stream meanwhile
   /// @throws std::invalid_argument  for a capturing stream, and one that has a memory_cache
   /// @throws cuda_error             when CUDA refuses; the stream is not retired then
   /// **Stream:** records at most one event; does not block. **Capture:** `stream` must not be
@@ -204,9 +206,9 @@ class memory_pool {
   /// @param bytes_to_keep  at least this much stays reserved, if there is as much
   /// @return the bytes given back
   /// @throws cuda_error  when CUDA refuses; nothing is lost then
-  /// **Stream:** waits on the host for all streams that have free blocks here, and for the device
-  /// when one is another thread's default stream; cudaFree synchronises the device. **Capture:**
-  /// legal; what a capturing stream has freed is kept.
+  /// **Stream:** waits on the host for all streams that have free blocks here, and for the legacy
+  /// default stream when one is another thread's default stream; cudaFree synchronises the device.
+  /// **Capture:** legal; what a capturing stream has freed is kept.
   std::size_t trim(std::size_t bytes_to_keep = 0,
                    source_location where = source_location::current());
 
@@ -298,8 +300,10 @@ class memory_pool {
 
   // Caches (pool_caches.hpp)
   void* take_cached(std::uint64_t id, std::size_t bytes) noexcept;
-  void* allocate_with_id(stream_ref stream, std::uint64_t id, std::size_t bytes,
-                         source_location where);
+  void take_cached(std::uint64_t id, std::size_t const* bytes, void** pointers,
+                   std::size_t count) noexcept;
+  std::size_t keep_batch(std::uint64_t id, void* const* pointers, std::size_t const* bytes,
+                         std::size_t count) noexcept;
   void take_back(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept;
   bool keep(stream_ref stream, std::uint64_t id, std::uint64_t rounded, void* pointer,
             source_location where);
@@ -307,6 +311,7 @@ class memory_pool {
   bool adopt_shard(stream_ref stream, std::uint64_t id, front_cache& cache);
   void release_shard(front_cache& cache) noexcept;
   void give_batch(front_cache::batch const& blocks, std::uint64_t id) noexcept;
+  void give_large(std::uint64_t id) noexcept;
   template <class Cache>
   void empty_cache(Cache& cache) noexcept;
   void empty_all_caches() noexcept;
@@ -405,6 +410,7 @@ class memory_pool {
   std::uint64_t first_address_ = 0;
   std::uint64_t address_span_ = ~std::uint64_t{0};
   shard* shards_[shard_count] = {};  // by stream id; made at a stream's first free
+  std::uint64_t shards_made_ = 0;    // bit i: shards_[i]
 
   detail::driver_calls driver_;
   detail::driver::context context_ = nullptr;  // the device's primary one

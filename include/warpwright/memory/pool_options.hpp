@@ -107,8 +107,8 @@ class memory_pool_options {
     order_ = order;
     return *this;
   }
-  /// How many free bytes each stream's cache may keep away from the others; they come back when
-  /// memory is short. @param bytes  default: 16 MiB; 0: no caches
+  /// How many free bytes each stream's cache may keep away from the others, and beside them one
+  /// larger block; they come back when memory is short. @param bytes  default: 16 MiB; 0: no caches
   memory_pool_options& cache_bytes(std::size_t bytes) noexcept {
     cache_bytes_ = bytes;
     return *this;

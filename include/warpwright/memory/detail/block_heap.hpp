@@ -17,9 +17,9 @@ namespace detail {
 ///
 /// Three lists have a meaning here: what anybody may take, addresses without memory, and what a
 /// slow operation holds back from everybody. The owner gives the others theirs (one a stream). Free
-/// neighbours in the same list are merged at once. A list finds a block through a bitmap over
-/// size bins (16 a power of two, as in TLSF: Masmano et al., ECRTS 2004), so that the time does not
-/// grow with the number of holes, and remembers the order in which its blocks were freed.
+/// neighbours in the same list are merged at once. A list finds a block through a two-level bitmap
+/// over size bins (16 a power of two, as in TLSF: Masmano et al., ECRTS 2004), so that the time
+/// does not grow with the number of holes, and remembers the order in which its blocks were freed.
 class block_heap {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
@@ -187,6 +187,7 @@ class block_heap {
   /// @param exhaustive  look at every block that could fit, not only at the first few of a bin
   [[nodiscard]] std::uint32_t find_fit(std::uint32_t list, std::uint64_t bytes,
                                        std::uint64_t alignment, bool exhaustive) const noexcept {
+    if (lists_[list].bytes < bytes) return none;
     return bytes < large_bytes ? find_best(list, bytes, alignment, exhaustive)
                                : find_lowest(list, bytes, alignment, exhaustive);
   }
@@ -198,7 +199,8 @@ class block_heap {
     if (sure < bytes) return none;
     unsigned const last = bin_of(sure);
     std::uint32_t best = none;
-    for (unsigned bin = next_bin(list, bin_of(bytes)); bin <= last; bin = next_bin(list, bin + 1)) {
+    unsigned bin = next_bin(list, bin_of(bytes));
+    for (; bin <= last; bin = next_bin(list, bin + 1)) {
       unsigned seen = 0;
       for (std::uint32_t n = lists_[list].heads[bin]; n != none && (exhaustive || seen < looks);
            n = blocks_[n].bin_next, ++seen) {
@@ -208,7 +210,6 @@ class block_heap {
       }
       if (best != none) return best;
     }
-    unsigned const bin = next_bin(list, last + 1);
     return bin < bin_count ? lists_[list].heads[bin] : none;
   }
 
@@ -253,13 +254,11 @@ class block_heap {
   [[nodiscard]] std::uint32_t largest_in(std::uint32_t number) const noexcept {
     free_list const& list = lists_[number];
     std::uint32_t largest = none;
-    for (unsigned word = word_count; word-- > 0 && largest == none;) {
-      if (list.words[word] == 0) continue;
-      unsigned const bin =
-          word * 64 + 63 - static_cast<unsigned>(__builtin_clzll(list.words[word]));
-      for (std::uint32_t n = list.heads[bin]; n != none; n = blocks_[n].bin_next) {
-        if (largest == none || blocks_[n].bytes > blocks_[largest].bytes) largest = n;
-      }
+    if (list.filled_words == 0) return none;
+    auto const word = 31U - static_cast<unsigned>(__builtin_clz(list.filled_words));
+    unsigned const bin = word * 64 + 63 - static_cast<unsigned>(__builtin_clzll(list.words[word]));
+    for (std::uint32_t n = list.heads[bin]; n != none; n = blocks_[n].bin_next) {
+      if (largest == none || blocks_[n].bytes > blocks_[largest].bytes) largest = n;
     }
     return largest;
   }
@@ -308,6 +307,7 @@ class block_heap {
       for (std::uint32_t& head : heads) head = none;
     }
     std::uint64_t words[word_count] = {};  // bit b of word w: bin 64 w + b is not empty
+    std::uint32_t filled_words = 0;        // bit w: word w is not 0
     std::uint64_t bytes = 0;
     std::uint32_t oldest = none, newest = none;
     std::uint32_t heads[bin_count];
@@ -327,8 +327,10 @@ class block_heap {
     free_list const& l = lists_[list];
     unsigned word = bin / 64;
     std::uint64_t bits = l.words[word] & (~std::uint64_t{0} << (bin % 64));
-    while (bits == 0) {
-      if (++word == word_count) return bin_count;
+    if (bits == 0) {
+      std::uint32_t const above = l.filled_words & (~std::uint32_t{1} << word);
+      if (above == 0) return bin_count;
+      word = static_cast<unsigned>(__builtin_ctz(above));
       bits = l.words[word];
     }
     return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
@@ -429,6 +431,7 @@ class block_heap {
     (after != none ? blocks_[after].bin_next : l.heads[bin]) = node;
     l.bytes += n.bytes;
     l.words[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    l.filled_words |= std::uint32_t{1} << (bin / 64);
   }
   void unlink_bin(std::uint32_t node) noexcept {
     block const& n = blocks_[node];
@@ -440,7 +443,10 @@ class block_heap {
       blocks_[n.bin_previous].bin_next = n.bin_next;
     } else {
       l.heads[bin] = n.bin_next;
-      if (n.bin_next == none) l.words[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+      if (n.bin_next == none) {
+        l.words[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+        if (l.words[bin / 64] == 0) l.filled_words &= ~(std::uint32_t{1} << (bin / 64));
+      }
     }
   }
   /// Puts a block behind another one, or behind all, in the order of age.

@@ -42,15 +42,16 @@ class front_cache {
     unsigned const index = slot_of(bytes);
     slot* s = &slots_[index];
     if (s->bytes != bytes) s = &slots_[index ^ 1U];
-    if (s->bytes != bytes || s->count == 0) return nullptr;
+    if (s->bytes != bytes || s->count == 0) return take_large(bytes);
     set_cached(cached_bytes_ - bytes);
     ++allocations;
     return s->blocks[--s->count];
   }
 
-  /// Keeps a block.
+  /// Keeps a block; beside the budget, one that is larger.
   /// @return no_room when the budget or the slots do not allow it; make_room() may help then
   answer put(void* block, std::uint64_t bytes) noexcept {
+    if (bytes > budget_bytes) return put_large(block, bytes);
     unsigned index = slot_of(bytes);
     if (slots_[index].bytes != bytes) {
       unsigned const other = index ^ 1U;
@@ -78,6 +79,7 @@ class front_cache {
   /// Takes out what stands in the way of blocks of a size: the older half of their own slot, or all
   /// of another size's.
   void make_room(std::uint64_t bytes, batch& out) noexcept {
+    if (bytes > budget_bytes) return drain_large(out);
     unsigned index = slot_of(bytes);
     if (slots_[index].bytes != bytes && slots_[index ^ 1U].bytes == bytes) index ^= 1U;
     slot& s = slots_[index];
@@ -94,7 +96,22 @@ class front_cache {
       occupied_ &= occupied_ - 1;
       remove(s, s.count, out);
     }
+    if (out.count == 0) drain_large(out);
     return out.count != 0;
+  }
+
+  /// Without the lock: whether there is a block above the budget.
+  [[nodiscard]] bool maybe_large() const noexcept {
+    return __atomic_load_n(&large_bytes_, __ATOMIC_RELAXED) != 0;
+  }
+  /// Takes that block out; out.count is 0 when there is none.
+  void drain_large(batch& out) noexcept {
+    out.count = 0;
+    if (large_bytes_ == 0) return;
+    out.bytes = large_bytes_;
+    out.count = 1;
+    out.blocks[0] = large_;
+    set_large(nullptr, 0);
   }
 
   /// Counts a free of a thread's own default stream, whose event only that thread can record.
@@ -109,11 +126,11 @@ class front_cache {
 
   /// Without the lock: false only when nothing was cached at some moment just before.
   [[nodiscard]] bool maybe_cached() const noexcept {
-    return __atomic_load_n(&cached_bytes_, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&cached_bytes_, __ATOMIC_RELAXED) != 0 || maybe_large();
   }
-  [[nodiscard]] std::uint64_t cached_bytes() const noexcept { return cached_bytes_; }
+  [[nodiscard]] std::uint64_t cached_bytes() const noexcept { return cached_bytes_ + large_bytes_; }
   [[nodiscard]] std::uint64_t cached_blocks() const noexcept {
-    std::uint64_t blocks = 0;
+    std::uint64_t blocks = large_bytes_ != 0 ? 1 : 0;
     for (slot const& s : slots_) blocks += s.count;
     return blocks;
   }
@@ -127,6 +144,25 @@ class front_cache {
 
   void set_cached(std::uint64_t bytes) noexcept {
     __atomic_store_n(&cached_bytes_, bytes, __ATOMIC_RELAXED);
+  }
+  void set_large(void* block, std::uint64_t bytes) noexcept {
+    large_ = block;
+    __atomic_store_n(&large_bytes_, bytes, __ATOMIC_RELAXED);
+  }
+  void* take_large(std::uint64_t bytes) noexcept {
+    if (bytes != large_bytes_ || bytes == 0) return nullptr;
+    set_large(large_, 0);
+    ++allocations;
+    return large_;
+  }
+  answer put_large(void* block, std::uint64_t bytes) noexcept {
+    if (large_bytes_ != 0) {
+      return large_ == block ? answer::double_free : answer::no_room;
+    }
+    if (budget_bytes == 0) return answer::no_room;
+    set_large(block, bytes);
+    ++deallocations;
+    return answer::kept;
   }
   // Fibonacci hashing of the size in granules of 256 bytes.
   static unsigned slot_of(std::uint64_t bytes) noexcept {
@@ -142,6 +178,8 @@ class front_cache {
   }
 
   std::uint64_t cached_bytes_ = 0;  // written by relaxed stores, for maybe_cached()
+  std::uint64_t large_bytes_ = 0;   // of the block above the budget, 0: none; relaxed likewise
+  void* large_ = nullptr;
   std::uint64_t unrecorded_bytes_ = 0;
   unsigned unrecorded_ = 0;
   std::uint64_t occupied_ = 0;  // slots that may have blocks

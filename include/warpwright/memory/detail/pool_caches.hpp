@@ -61,6 +61,7 @@ inline memory_pool::shard* memory_pool::make_shard(std::uint64_t id) noexcept {
   shard*& slot = shards_[id % shard_count];
   if (slot == nullptr) {
     __atomic_store_n(&slot, fresh, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&shards_made_, std::uint64_t{1} << (id % shard_count), __ATOMIC_RELEASE);
     return fresh;
   }
   lock.unlock();
@@ -105,6 +106,18 @@ inline void memory_pool::give_batch(front_cache::batch const& blocks, std::uint6
   }
 }
 
+/// Frees the block above the cache's budget into the books: a request that the cache does not serve
+/// may use a part of it.
+inline void memory_pool::give_large(std::uint64_t id) noexcept {
+  shard* const cache = cache_of(id);
+  if (cache == nullptr || !cache->maybe_large()) return;
+  spin_held const lock{cache->lock};
+  if (cache->stream_id != id) return;
+  front_cache::batch out;
+  cache->drain_large(out);
+  give_batch(out, id);
+}
+
 template <class Cache>
 void memory_pool::empty_cache(Cache& cache) noexcept {
   front_cache::batch out;
@@ -113,13 +126,15 @@ void memory_pool::empty_cache(Cache& cache) noexcept {
         cache.lock};  // let go between batches: its stream may be in a hurry
     more = cache.stream_id != nobody && cache.drain(out);
     if (more) give_batch(out, cache.stream_id);
+    more = more && cache.maybe_cached();
   }
 }
 
 inline void memory_pool::empty_all_caches() noexcept {
-  for (unsigned i = 0; i < shard_count; ++i) {
-    shard* const cache = cache_of(i);
-    if (cache != nullptr && cache->maybe_cached()) empty_cache(*cache);
+  for (std::uint64_t made = __atomic_load_n(&shards_made_, __ATOMIC_ACQUIRE); made != 0;
+       made &= made - 1) {
+    shard& cache = *cache_of(static_cast<unsigned>(__builtin_ctzll(made)));
+    if (cache.maybe_cached()) empty_cache(cache);
   }
   spin_held const lock{registry_lock_};
   for (memory_cache* c = caches_; c != nullptr; c = c->next_) {
@@ -160,15 +175,18 @@ inline void memory_pool::remove_cache(memory_cache& cache) noexcept {
 /// What memory_cache::deallocate() does when its cache is full, or calls must be looked at closely.
 inline void memory_cache::give_back(void* pointer, std::size_t bytes, source_location where) {
   std::uint64_t const rounded = memory_pool::rounded_up(bytes);
-  if (pool_.attention() == 0 && pointer != nullptr && rounded - 1 < cache_.budget_bytes &&
+  if (pool_.attention() == 0 && pointer != nullptr && rounded != 0 &&
       memory_pool::address_of(pointer) - pool_.first_address_ < pool_.address_span_) {
     front_cache::answer answer = front_cache::answer::no_room;
     {
       detail::owner_held const lock{cache_.lock};
-      front_cache::batch out;
-      cache_.make_room(rounded, out);
-      pool_.give_batch(out, cache_.stream_id);
       answer = cache_.put(pointer, rounded);
+      if (answer == front_cache::answer::no_room) {
+        front_cache::batch out;
+        cache_.make_room(rounded, out);
+        pool_.give_batch(out, cache_.stream_id);
+        answer = cache_.put(pointer, rounded);
+      }
     }
     if (answer == front_cache::answer::kept) return;
     if (answer == front_cache::answer::double_free) pool_.refuse_unknown(pointer, bytes, where);
@@ -181,27 +199,55 @@ inline void memory_pool::allocate_batch(stream_ref stream, std::size_t const* by
   // A capturing stream must not be asked for its id.
   bool const capturing = (attention() & watching) != 0 && is_capturing(stream, where);
   std::uint64_t const id = capturing ? nobody : id_of(stream, where);
-  std::size_t done = 0;
+  for (std::size_t i = 0; i < count; ++i) pointers[i] = nullptr;
+  if (options_.checked_) {
+    check_device(stream, "allocate", where);
+  } else if (!capturing) {
+    take_cached(id, bytes, pointers, count);
+  }
   try {
-    for (; done < count; ++done) {
-      pointers[done] = capturing ? allocate(stream, bytes[done], block_alignment_bytes, where)
-                                 : allocate_with_id(stream, id, bytes[done], where);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (pointers[i] != nullptr || bytes[i] == 0) continue;
+      pointers[i] = capturing
+                        ? allocate(stream, bytes[i], block_alignment_bytes, where)
+                        : allocate_from_books(stream, id, bytes[i], block_alignment_bytes, where);
+      if (pointers[i] == nullptr) throw_out_of_memory(bytes[i], where);
     }
   } catch (...) {
-    while (done-- > 0) take_back(id, stream.get(), pointers[done]);
+    for (std::size_t i = count; i-- > 0;) {
+      if (pointers[i] != nullptr) take_back(id, stream.get(), pointers[i]);
+    }
     throw;
   }
 }
 
-inline void* memory_pool::allocate_with_id(stream_ref stream, std::uint64_t id, std::size_t bytes,
-                                           source_location where) {
-  if (options_.checked_) check_device(stream, "allocate", where);
-  if (!options_.checked_) {
-    if (void* const cached = take_cached(id, bytes)) return cached;
+/// Takes from the stream's cache what of a batch is there.
+inline void memory_pool::take_cached(std::uint64_t id, std::size_t const* bytes, void** pointers,
+                                     std::size_t count) noexcept {
+  shard* const cache = cache_of(id);
+  if (cache == nullptr) return;
+  spin_held const lock{cache->lock};
+  if (cache->stream_id != id) return;
+  for (std::size_t i = 0; i < count; ++i) pointers[i] = cache->take(rounded_up(bytes[i]));
+}
+
+/// Frees a batch into the stream's cache, up to the first block that it does not take.
+/// @return the number of blocks freed
+inline std::size_t memory_pool::keep_batch(std::uint64_t id, void* const* pointers,
+                                           std::size_t const* bytes, std::size_t count) noexcept {
+  shard* const cache = cache_of(id);
+  if (cache == nullptr) return 0;
+  spin_held const lock{cache->lock};
+  if (cache->stream_id != id || cache->handle == cudaStreamPerThread) return 0;
+  std::size_t done = 0;
+  for (; done < count; ++done) {
+    std::uint64_t const rounded = rounded_up(bytes[done]);
+    if (rounded == 0 || address_of(pointers[done]) - first_address_ >= address_span_ ||
+        cache->put(pointers[done], rounded) != front_cache::answer::kept) {
+      break;
+    }
   }
-  void* const pointer = allocate_from_books(stream, id, bytes, block_alignment_bytes, where);
-  if (pointer == nullptr && bytes != 0) throw_out_of_memory(bytes, where);
-  return pointer;
+  return done;
 }
 
 /// Frees a block that was handed out just now: nothing can fail.
@@ -234,7 +280,10 @@ inline void memory_pool::deallocate_batch(stream_ref stream, void* const* pointe
                                           std::size_t const* bytes, std::size_t count,
                                           source_location where) {
   stream_ref const known = (attention() & watching) != 0 ? stream : stream.resolved(where);
-  for (std::size_t i = 0; i < count; ++i) deallocate(known, pointers[i], bytes[i], where);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (attention() == 0) i += keep_batch(known.id(where), pointers + i, bytes + i, count - i);
+    if (i < count) deallocate(known, pointers[i], bytes[i], where);
+  }
 }
 
 WARPWRIGHT_END

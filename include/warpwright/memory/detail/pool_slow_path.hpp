@@ -57,12 +57,15 @@ inline void* memory_pool::allocate_from_books(stream_ref stream, std::uint64_t i
   if (bytes == 0) return nullptr;
   std::uint64_t rounded = 0;
   if (!heap::round_up(bytes, heap::granule_bytes, rounded)) return nullptr;
+  if (rounded >= heap::large_bytes) give_large(id);
   {
     spin_held const lock{lock_};
     std::uint32_t const own = lists_.find(id);
-    std::uint32_t node = heap_.find_fit(heap::ready, rounded, alignment, false);
-    if (own != detail::address_map::none) {
-      node = heap_.better(node, heap_.find_fit(own, rounded, alignment, false), rounded);
+    std::uint32_t node = heap::none;
+    if (own != detail::address_map::none) node = heap_.find_fit(own, rounded, alignment, false);
+    // Of small blocks nothing fits better than one of just the size.
+    if (node == heap::none || heap_.at(node).bytes != rounded || rounded >= heap::large_bytes) {
+      node = heap_.better(heap_.find_fit(heap::ready, rounded, alignment, false), node, rounded);
     }
     if (node != heap::none) {
       node = heap_.take_from(node, rounded, alignment, bytes);
@@ -120,7 +123,7 @@ inline std::uint32_t memory_pool::find_live(spin_held& lock, void* pointer, std:
 inline void memory_pool::deallocate_to_books(stream_ref stream, std::uint64_t id, void* pointer,
                                              std::size_t bytes, source_location where) {
   std::uint64_t const rounded = rounded_up(bytes);
-  if (!options_.checked_ && rounded - 1 < options_.cache_bytes_ &&
+  if (!options_.checked_ && rounded != 0 && options_.cache_bytes_ != 0 &&
       keep(stream, id, rounded, pointer, where)) {
     return;
   }
@@ -292,8 +295,7 @@ inline void* memory_pool::steal(spin_held& lock, std::uint32_t own, stream_ref s
   std::uint32_t const donor = heap_.at(best).list;
   std::uint64_t const epoch = heap_.at(best).epoch;
   std::uint32_t const node =
-      heap_.take(donor, wanted.rounded_bytes, wanted.alignment, true, wanted.bytes);
-  if (node == heap::none) return nullptr;
+      heap_.take_from(best, wanted.rounded_bytes, wanted.alignment, wanted.bytes);
   bool ordered = best_price == 0;
   // The block is out of the books meanwhile: nobody else can take it while the calls are made.
   auto const give_back = [&] {
