@@ -6,6 +6,7 @@
 //
 //   triad  o = a * x + y          3 arrays
 //   gelu   o = gelu(x * w + b)    4 arrays; every path computes gelu by the same function
+//   rotation  p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y    4 arrays, two of them outputs of one kernel
 //
 // A name ends in /n/launches: time is that of `launches` launches between two events, divided by
 // their number (1: isolated, the launch's latency included; 20: back to back). The paths take turns
@@ -80,6 +81,14 @@ struct gelu {
   static double exact(double x, double w, double b) {
     double const v = x * w + b;
     return v * 0.5 * std::erfc(-v * 0.70710678118654752);
+  }
+};
+
+// Two outputs, p = 0.8 x - 0.6 y and o = 0.6 x + 0.8 y: p is the third array, o is verified.
+struct rotation {
+  static constexpr int inputs = 3;
+  static double exact(double x, double y, double) {
+    return static_cast<double>(0.6F) * x + static_cast<double>(0.8F) * y;
   }
 };
 
@@ -240,6 +249,15 @@ template <class Operation, class T>
 void warpwright_ew_x_off_by_one(benchmark::State& state) {
   measure<Operation, T>(state, launch_ew<Operation, T>, true, 1);
 }
+template <class T>
+void warpwright_ew_rotation(benchmark::State& state) {
+  measure<rotation, T>(state, [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    auto const y = ew::in(a.array(set, 1), a.n());
+    ew::run(s, ew::tie(ew::out(a.array(set, 2), a.n()) = 0.8F * x - 0.6F * y,
+                       ew::out(a.out(set), a.n()) = 0.6F * x + 0.8F * y));
+  });
+}
 // Rows of 1,024; two arrays of traffic.
 template <class T>
 void warpwright_ew_row_bias(benchmark::State& state) {
@@ -312,6 +330,27 @@ __global__ void sixteen_bytes_kernel(sixteen_bytes<T> const* x, sixteen_bytes<T>
   o[i] = result;
 }
 
+template <class T>
+__global__ void sixteen_bytes_rotation_kernel(sixteen_bytes<T> const* x, sixteen_bytes<T> const* y,
+                                              sixteen_bytes<T>* p, sixteen_bytes<T>* o,
+                                              std::size_t n) {
+  std::size_t const i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+  if (i >= n) return;
+  sixteen_bytes<T> const a = x[i];
+  sixteen_bytes<T> const b = y[i];
+  sixteen_bytes<T> first;
+  sixteen_bytes<T> second;
+#pragma unroll
+  for (int k = 0; k < static_cast<int>(16 / sizeof(T)); ++k) {
+    float const u = to_float(a.values[k]);
+    float const v = to_float(b.values[k]);
+    first.values[k] = from_float<T>(0.8F * u - 0.6F * v);
+    second.values[k] = from_float<T>(0.6F * u + 0.8F * v);
+  }
+  p[i] = first;
+  o[i] = second;
+}
+
 constexpr unsigned block_threads = 256;
 unsigned grid_of(std::size_t threads) {
   return static_cast<unsigned>((threads + block_threads - 1) / block_threads);
@@ -322,6 +361,18 @@ void one_element_a_thread(benchmark::State& state) {
   measure<Operation, T>(state, [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
     one_element_kernel<Operation, T><<<grid_of(a.n()), block_threads, 0, s.get()>>>(
         a.array(set, 0), a.array(set, 1), a.array(set, 2), a.out(set), a.n());
+  });
+}
+
+template <class T>
+void sixteen_bytes_rotation(benchmark::State& state) {
+  measure<rotation, T>(state, [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+    std::size_t const n = a.n() / (16 / sizeof(T));
+    auto const at = [&](std::size_t k) {
+      return reinterpret_cast<sixteen_bytes<T>*>(a.array(set, k));
+    };
+    sixteen_bytes_rotation_kernel<T><<<grid_of(n), block_threads, 0, s.get()>>>(
+        at(0), at(1), at(2), reinterpret_cast<sixteen_bytes<T>*>(a.out(set)), n);
   });
 }
 
@@ -411,6 +462,11 @@ void add_type(std::string const& type) {
   std::int64_t const large = largest / 16;
   add_operation<triad, T>("triad_" + type);
   add_operation<gelu, T>("gelu_" + type);
+  add("rotation_" + type + "/warpwright_ew", warpwright_ew_rotation<T>, 1024);
+#if defined(__CUDACC__)
+  add("rotation_" + type + "/sixteen_bytes_a_thread", sixteen_bytes_rotation<T>, 1024);
+#endif
+  add("rotation_" + type + "/copy_of_same_traffic", copy_of_same_traffic<rotation, T>, 1024);
   add("triad_" + type + "/warpwright_ew_all_off_by_one", warpwright_ew_all_off_by_one<triad, T>,
       large);
   add("triad_" + type + "/warpwright_ew_x_off_by_one", warpwright_ew_x_off_by_one<triad, T>, large);

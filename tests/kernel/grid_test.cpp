@@ -46,14 +46,14 @@ class placed {
   std::size_t bytes_;
 };
 
-template <class T, class E>
-void run_grid(ew::assignment<T, E> const& a) {
-  using fused = ew::detail::fused<T, E>;
+template <class... A>
+void run_grid(A const&... a) {
+  using fused = ew::detail::fused<A...>;
   ew::detail::operand all[fused::operands];
-  fused::template describe<fused::vector>(a, all, warpwright::source_location::current());
+  fused::template describe<fused::vector>(all, warpwright::source_location::current(), a...);
   ew::detail::launch_plan const plan =
-      ew::detail::make_plan(all, fused::operands, a.size, fused::vector, fused::vectors);
-  fused const f{a.data, a.expression};
+      ew::detail::make_plan(all, fused::operands, all[0].count, fused::vector, fused::vectors);
+  fused const f{a...};
   for (unsigned b = 0; b < plan.blocks; ++b) {
     for (unsigned t = 0; t < plan.threads; ++t) {
       f.work(plan.deal, b, static_cast<unsigned>(plan.blocks), t, plan.threads);
@@ -99,6 +99,16 @@ void check_types() {
                               as_double(row[i % cols]) * as_double(col[i / cols]) +
                               static_cast<double>(i % 3);
       if (as_double(out.data()[i]) != expected) ++wrong;
+    }
+    REQUIRE(wrong == 0);
+    REQUIRE((out.intact() && px.intact() && py.intact()));
+    // Two outputs, the second in place of x where that is of the same size.
+    run_grid(
+        ew::out(out.data(), n * rows) = ew::in(py.data(), n * rows) + 1,
+        ew::out(px.data(), n * rows) = ew::in(px.data(), n * rows) + ew::in(py.data(), n * rows));
+    for (std::size_t i = 0; i < n * rows; ++i) {
+      if (as_double(out.data()[i]) != as_double(y[i]) + 1) ++wrong;
+      if (as_double(px.data()[i]) != as_double(x[i]) + as_double(y[i])) ++wrong;
     }
     REQUIRE(wrong == 0);
     REQUIRE((out.intact() && px.intact() && py.intact()));

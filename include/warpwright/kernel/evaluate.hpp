@@ -13,78 +13,106 @@ namespace ew {
 namespace detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// An assignment as a kernel sees it, with the choices that its types alone decide.
+// One assignment of a kernel; First is its output's bit in schedule::wide, those of its arrays
+// follow.
 template <class T, class E>
-struct fused {
+struct fused_part {
   using bits = bits_of<T>;
   static constexpr int operands = E::operands + 1;
-  static constexpr int vector = vector_elements(largest(lane_bytes<T>, E::widest_bytes));
-  static constexpr int vectors = vectors_per_thread(E::loaded_bytes * vector);
-  static_assert(operands <= 64,
-                "warpwright::ew: more than 63 arrays in one expression; split the expression");
+  static constexpr int widest_bytes = largest(lane_bytes<T>, E::widest_bytes);
+  static constexpr int loaded_bytes = E::loaded_bytes;
+  template <int V>
+  using registers = typename E::template registers<V>;
+  template <int V>
+  using results = lanes<bits, V>;
 
   bits* data;
   E expression;
 
-  // Lists the operands, the output first, as vectors of V elements see them; refuses misfits.
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    expression.template load<V, First + 1>(r, i, wide);
+  }
   template <int V>
-  static void describe(assignment<T, E> const& a, operand (&all)[operands], source_location where) {
-    operand* next = all;
-    *next++ = describe_array<T, V>(reach::elements, a.data, a.size);
-    a.expression.template describe<V>(next);
-    check_operands(all, operands, where);
-  }
-
-  WARPWRIGHT_HOST_DEVICE bits element(typename E::template registers<1> const& r,
-                                      std::uint64_t i) const {
-    return number<T>::encode(
-        convert<typename number<T>::value>(expression.template value<void, 1>(r, 0, i)));
-  }
-  WARPWRIGHT_HOST_DEVICE void one(std::uint64_t i) const {
-    typename E::template registers<1> r;
-    expression.template load<1, 1>(r, i, ~std::uint64_t{0});
-    data[i] = element(r, i);
-  }
-
-  using registers = typename E::template registers<vector>;
-
-  WARPWRIGHT_HOST_DEVICE void load(registers& r, std::uint64_t i, schedule const& deal) const {
-    // One branch, the same for the whole grid, so that loads of the usual case follow each other.
-    if (deal.all_wide) {
-      expression.template load<vector, 1>(r, i, ~std::uint64_t{0});
-    } else {
-      expression.template load<vector, 1>(r, i, deal.wide);
-    }
-  }
-  WARPWRIGHT_HOST_DEVICE typename number<T>::value computed(registers const& r, int j,
+  WARPWRIGHT_HOST_DEVICE typename number<T>::value computed(registers<V> const& r, int j,
                                                             std::uint64_t i) const {
     return convert<typename number<T>::value>(
-        expression.template value<void, vector>(r, j, i + static_cast<unsigned>(j)));
+        expression.template value<void, V>(r, j, i + static_cast<unsigned>(j)));
   }
-  WARPWRIGHT_HOST_DEVICE void store(registers const& r, std::uint64_t i,
-                                    schedule const& deal) const {
-    lanes<bits, vector> result{};
-    if constexpr (number<T>::packs_pairs && vector % 2 == 0) {
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,
+                                      std::uint64_t i) const {
+    if constexpr (number<T>::packs_pairs && V % 2 == 0) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (int j = 0; j < vector; j += 2) {
-        result.words[j / 2] = number<T>::encode_pair(computed(r, j, i), computed(r, j + 1, i));
+      for (int j = 0; j < V; j += 2) {
+        result.words[j / 2] =
+            number<T>::encode_pair(computed<V>(r, j, i), computed<V>(r, j + 1, i));
       }
     } else {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (int j = 0; j < vector; ++j) result.set(j, number<T>::encode(computed(r, j, i)));
+      for (int j = 0; j < V; ++j) result.set(j, number<T>::encode(computed<V>(r, j, i)));
     }
-    if ((deal.wide & 1U) != 0) {
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, std::uint64_t i,
+                                    std::uint64_t wide) const {
+    if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       result.store_wide(data + i);
     } else {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (int j = 0; j < vector; ++j) data[i + static_cast<unsigned>(j)] = result.get(j);
+      for (int j = 0; j < V; ++j) data[i + static_cast<unsigned>(j)] = result.get(j);
     }
+  }
+};
+
+template <class A>
+struct part_of;
+template <class T, class E>
+struct part_of<assignment<T, E>> {
+  using type = fused_part<T, E>;
+};
+template <class A>
+using part_t = typename part_of<A>::type;
+
+// Assignments as a kernel sees them, with the choices that their types alone decide. What a thread
+// writes it writes after all that it reads, so that outputs may be in place of any input.
+template <class... A>
+struct fused {
+  using indices = std::index_sequence_for<A...>;
+  static constexpr int operands = (0 + ... + part_t<A>::operands);
+  static constexpr int vector = vector_elements(largest(part_t<A>::widest_bytes...));
+  static constexpr int vectors = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes) * vector);
+  static_assert(operands <= 64,
+                "warpwright::ew: more than 64 arrays in one kernel; split the expression");
+  template <int V>
+  using registers = pack<typename part_t<A>::template registers<V>...>;
+  template <int V>
+  using results = pack<typename part_t<A>::template results<V>...>;
+
+  pack<part_t<A>...> parts;
+
+  explicit fused(A const&... a) : parts{{{a.data, a.expression}}...} {}
+
+  // Lists the operands, each output before its arrays, as vectors of V elements see them; refuses
+  // misfits.
+  template <int V>
+  static void describe(operand (&all)[operands], source_location where, A const&... a) {
+    operand* next = all;
+    (describe_one<V>(next, a), ...);
+    int const counts[] = {part_t<A>::operands...};
+    check_assignments(all, counts, static_cast<int>(sizeof...(A)), where);
+  }
+
+  WARPWRIGHT_HOST_DEVICE void one(std::uint64_t i) const {
+    registers<1> r;
+    load<1>(r, i, ~std::uint64_t{0}, indices{});
+    store<1>(r, i, ~std::uint64_t{0}, indices{});
   }
 
   // The work of one thread of the grid. Every block takes `threads` * vectors full vectors;
@@ -98,21 +126,53 @@ struct fused {
     }
     std::uint64_t const first =
         std::uint64_t{block} * (threads * static_cast<unsigned>(vectors)) + t;
-    registers r[vectors];
+    registers<vector> r[vectors];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
     for (unsigned u = 0; u < vectors; ++u) {
       std::uint64_t const v = first + u * threads;
-      if (v < deal.vectors) load(r[u], deal.head + v * vector, deal);
+      if (v >= deal.vectors) continue;
+      // One branch, the same for the whole grid, so that loads of the usual case follow each other.
+      if (deal.all_wide) {
+        load<vector>(r[u], deal.head + v * vector, ~std::uint64_t{0}, indices{});
+      } else {
+        load<vector>(r[u], deal.head + v * vector, deal.wide, indices{});
+      }
     }
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
     for (unsigned u = 0; u < vectors; ++u) {
       std::uint64_t const v = first + u * threads;
-      if (v < deal.vectors) store(r[u], deal.head + v * vector, deal);
+      if (v < deal.vectors) store<vector>(r[u], deal.head + v * vector, deal.wide, indices{});
     }
+  }
+
+ private:
+  template <int V, class T, class E>
+  static void describe_one(operand*& next, assignment<T, E> const& a) {
+    *next++ = describe_array<T, V>(reach::elements, a.data, a.size);
+    a.expression.template describe<V>(next);
+  }
+  // The number of arrays of the assignments before the index-th.
+  WARPWRIGHT_HOST_DEVICE static constexpr int arrays_before(std::size_t index) {
+    int const each[] = {part_t<A>::operands...};
+    int sum = 0;
+    for (std::size_t k = 0; k < index; ++k) sum += each[k];
+    return sum;
+  }
+  template <int V, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide,
+                                   std::index_sequence<Index...>) const {
+    (at<Index>(parts).template load<V, arrays_before(Index)>(at<Index>(r), i, wide), ...);
+  }
+  template <int V, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void store(registers<V> const& r, std::uint64_t i, std::uint64_t wide,
+                                    std::index_sequence<Index...>) const {
+    results<V> result;
+    (at<Index>(parts).template compute<V>(at<Index>(result), at<Index>(r), i), ...);
+    (at<Index>(parts).template store<V, arrays_before(Index)>(at<Index>(result), i, wide), ...);
   }
 };
 
@@ -135,6 +195,60 @@ struct fused_loop {
 
 #endif
 
+template <class... A>
+void evaluate_parts(source_location where, std::uint64_t n, A const&... a) {
+  using parts = fused<A...>;
+  operand all[parts::operands];
+  parts::template describe<1>(all, where, a...);
+  parts const f{a...};
+  for (std::uint64_t i = 0; i < n; ++i) f.one(i);
+}
+
+template <class... A, std::size_t... Index>
+void evaluate_each(source_location where, assignments<A...> const& all,
+                   std::index_sequence<Index...>) {
+  evaluate_parts(where, at<0>(all.each).size, at<Index>(all.each)...);
+}
+
+template <class... A>
+void run_parts(stream_ref stream, source_location where, std::uint64_t n, A const&... a) {
+#if defined(__CUDACC__) || WARPWRIGHT_HOST_RUNTIME
+  using parts = fused<A...>;
+  static_assert(sizeof(parts) <= 3072,
+                "warpwright::ew::run: the expression's numbers and functions take more than a "
+                "kernel's arguments can hold; pass them by pointer or split the expression");
+  operand all[parts::operands];
+  parts::template describe<parts::vector>(all, where, a...);
+  if (n == 0) return;
+  parts const f{a...};
+#if defined(__CUDACC__)
+  launch_plan const plan = make_plan(all, parts::operands, n, parts::vector, parts::vectors);
+  if (plan.blocks > 0x7fffffffU) {
+    warpwright::detail::throw_invalid_argument(
+        text{"ew: the output has "} + n +
+            " elements, more than one grid can hold; evaluate it in parts",
+        where);
+  }
+  warpwright::detail::launch_kernel(&fused_kernel<parts>, dim3{static_cast<unsigned>(plan.blocks)},
+                                    dim3{plan.threads}, 0, stream, where, f, plan.deal);
+#else
+  warpwright::detail::launch_host(stream, "warpwright::ew::run", n, fused_loop<parts>{f}, where);
+#endif
+#else
+  static_cast<void>(stream), static_cast<void>(where), static_cast<void>(n);
+  (static_cast<void>(a), ...);
+  static_assert(warpwright::detail::always_false<fused<A...>>,
+                "warpwright::ew::run needs a kernel: compile this file with nvcc (name it .cu), or "
+                "link warpwright::host_runtime to run without a GPU");
+#endif
+}
+
+template <class... A, std::size_t... Index>
+void run_each(stream_ref stream, source_location where, assignments<A...> const& all,
+              std::index_sequence<Index...>) {
+  run_parts(stream, where, at<0>(all.each).size, at<Index>(all.each)...);
+}
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
 
@@ -146,11 +260,14 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Threads:** any. **Cost:** a plain loop, the same code as on the host runtime.
 template <class T, class E>
 void evaluate_host(assignment<T, E> const& a, source_location where = source_location::current()) {
-  using fused = detail::fused<T, E>;
-  detail::operand all[fused::operands];
-  fused::template describe<1>(a, all, where);
-  fused const f{a.data, a.expression};
-  for (std::uint64_t i = 0; i < a.size; ++i) f.one(i);
+  detail::evaluate_parts(where, a.size, a);
+}
+
+/// As above, for several assignments: `tie(out(p, n) = x, out(q, n) = y)`.
+template <class... A>
+void evaluate_host(assignments<A...> const& all,
+                   source_location where = source_location::current()) {
+  detail::evaluate_each(where, all, std::index_sequence_for<A...>{});
 }
 
 /// Evaluates an assignment as one kernel.
@@ -170,37 +287,19 @@ void evaluate_host(assignment<T, E> const& a, source_location where = source_loc
 template <class T, class E>
 void run(stream_ref stream, assignment<T, E> const& a,
          source_location where = source_location::current()) {
-#if defined(__CUDACC__) || WARPWRIGHT_HOST_RUNTIME
-  using fused = detail::fused<T, E>;
-  static_assert(sizeof(fused) <= 3072,
-                "warpwright::ew::run: the expression's numbers and functions take more than a "
-                "kernel's arguments can hold; pass them by pointer or split the expression");
-  detail::operand all[fused::operands];
-  fused::template describe<fused::vector>(a, all, where);
-  if (a.size == 0) return;
-  fused const f{a.data, a.expression};
-#if defined(__CUDACC__)
-  detail::launch_plan const plan =
-      detail::make_plan(all, fused::operands, a.size, fused::vector, fused::vectors);
-  if (plan.blocks > 0x7fffffffU) {
-    warpwright::detail::throw_invalid_argument(
-        warpwright::detail::text{"ew: the output has "} + a.size +
-            " elements, more than one grid can hold; evaluate it in parts",
-        where);
-  }
-  warpwright::detail::launch_kernel(&detail::fused_kernel<fused>,
-                                    dim3{static_cast<unsigned>(plan.blocks)}, dim3{plan.threads}, 0,
-                                    stream, where, f, plan.deal);
-#else
-  warpwright::detail::launch_host(stream, "warpwright::ew::run", a.size,
-                                  detail::fused_loop<fused>{f}, where);
-#endif
-#else
-  static_cast<void>(stream), static_cast<void>(a), static_cast<void>(where);
-  static_assert(warpwright::detail::always_false<E>,
-                "warpwright::ew::run needs a kernel: compile this file with nvcc (name it .cu), or "
-                "link warpwright::host_runtime to run without a GPU");
-#endif
+  detail::run_parts(stream, where, a.size, a);
+}
+
+/// Evaluates several assignments as one kernel: `tie(out(p, n) = x + y, out(q, n) = x - y)`.
+///
+/// As run() of one, and: every output has n elements; all are computed from what the arrays hold
+/// before the call, so that each output may be in place of any input. An array that occurs several
+/// times is read from memory once, and then from a cache.
+/// @throws std::invalid_argument  as run() of one; for outputs of different sizes, or that overlap
+template <class... A>
+void run(stream_ref stream, assignments<A...> const& all,
+         source_location where = source_location::current()) {
+  detail::run_each(stream, where, all, std::index_sequence_for<A...>{});
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -303,6 +303,12 @@ struct assignment {
   E expression;
 };
 
+/// What tie() returns, and run() evaluates.
+template <class... A>
+struct assignments {
+  detail::pack<A...> each;
+};
+
 /// What out() returns: assign an expression to it.
 template <class T>
 class output {
@@ -362,6 +368,25 @@ template <class T>
   static_assert(detail::is_element<T>(),
                 "warpwright::ew::out: the element must be trivially copyable");
   return output<T>{data, size};
+}
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_assignment = false;
+template <class T, class E>
+inline constexpr bool is_assignment<assignment<T, E>> = true;
+
+}  // namespace detail
+
+/// Several outputs of one kernel: `tie(out(p, n) = x + y, out(q, n) = x - y)`.
+/// @param a  assignments to outputs of one size, which do not overlap
+template <class... A>
+[[nodiscard]] assignments<A...> tie(A const&... a) {
+  static_assert(sizeof...(A) > 0 && (detail::is_assignment<A> && ...),
+                "warpwright::ew::tie: every argument must be an assignment, as out(pointer, n) = "
+                "expression");
+  return {{{a}...}};
 }
 
 }  // namespace ew

@@ -120,16 +120,21 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
   return plan;
 }
 
-WARPWRIGHT_COLD inline text name_of(operand const* operands, int k) {
+/// @param number  of the output, counted from 1; 0 where there is but one
+WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number) {
   char const* const names[] = {"in", "row", "col", "device_scalar"};
-  if (k == 0) return "the output";
+  if (k == 0) return number == 0 ? text{"the output"} : text{"output "} + number;
   return text{"operand "} + k + " (" + names[static_cast<unsigned char>(operands[k].kind)] + ")";
 }
 
-[[noreturn]] WARPWRIGHT_COLD inline void refuse(operand const* operands, int k, text const& problem,
+[[noreturn]] WARPWRIGHT_COLD inline void refuse(text const& name, text const& problem,
                                                 source_location where) {
-  warpwright::detail::throw_invalid_argument(text{"ew: "} + name_of(operands, k) + " " + problem,
-                                             where);
+  warpwright::detail::throw_invalid_argument(text{"ew: "} + name + " " + problem, where);
+}
+
+WARPWRIGHT_COLD inline text where_it_starts(operand const& o, operand const& out) {
+  return o.address < out.address ? text{out.address - o.address} + " bytes before it"
+                                 : text{o.address - out.address} + " bytes into it";
 }
 
 /// Answers the number of bytes that operand k spans beside an output of n elements.
@@ -144,38 +149,45 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
   }
 }
 
+constexpr bool overlap(operand const& a, operand const& b, std::uint64_t n) {
+  return a.address < b.address + span_bytes(b, n) && b.address < a.address + span_bytes(a, n);
+}
+
 /// Refuses operands that do not fit together.
 /// @param operands  the output first, then the arrays of the expression from left to right
+/// @param number    of the output, counted from 1; 0 where there is but one
 /// @throws std::invalid_argument  naming the operand, its shape and the remedy
-inline void check_operands(operand const* operands, int count, source_location where) {
+inline void check_operands(operand const* operands, int count, source_location where,
+                           int number = 0) {
   operand const& out = operands[0];
   std::uint64_t const n = out.count;
   for (int k = 0; k < count; ++k) {
     operand const& o = operands[k];
+    auto const name = [&] { return name_of(operands, k, number); };
     bool const repeats = o.kind == reach::row || o.kind == reach::column;
     if (o.kind == reach::elements && o.count != n) {
-      refuse(operands, k,
-             text{"has "} + o.count + " elements, but the output has " + n +
+      refuse(name(),
+             text{"has "} + o.count + " elements, but " + name_of(operands, 0, number) + " has " +
+                 n +
                  "; give every in() as many as the output, or repeat a shorter array with row() "
                  "or col()",
              where);
     }
     if (n == 0) continue;
     if (n > ~std::uint64_t{0} / 2 / 16) {
-      refuse(operands, 0, text{"has "} + n + " elements, more than 2^59", where);
+      refuse(name_of(operands, 0, number), text{"has "} + n + " elements, more than 2^59", where);
     }
     if (repeats && (o.count == 0 || n % o.count != 0)) {
-      refuse(operands, k,
+      refuse(name(),
              text{"has cols = "} + o.count + ", which does not divide the output's " + n +
                  " elements into whole rows; pass the length of one row",
              where);
     }
     if (o.address == 0) {
-      refuse(operands, k, text{"is a null pointer for "} + n + " elements; pass device memory",
-             where);
+      refuse(name(), text{"is a null pointer for "} + n + " elements; pass device memory", where);
     }
     if (o.address % o.natural_bytes != 0) {
-      refuse(operands, k,
+      refuse(name(),
              text{"is at address "} + o.address + ", not a multiple of its element's " +
                  o.natural_bytes + " bytes; pass a pointer to whole elements of this type",
              where);
@@ -183,18 +195,51 @@ inline void check_operands(operand const* operands, int count, source_location w
     bool const in_place = o.kind == reach::elements && o.address == out.address &&
                           o.element_bytes == out.element_bytes;
     if (k == 0 || in_place) continue;
-    std::uint64_t const bytes = span_bytes(o, n);
-    std::uint64_t const out_bytes = span_bytes(out, n);
-    if (o.address < out.address + out_bytes && out.address < o.address + bytes) {
-      refuse(operands, k,
-             text{"spans "} + bytes + " bytes that overlap the output's " + out_bytes +
-                 ", starting " +
-                 (o.address < out.address ? text{out.address - o.address} + " bytes before it"
-                                          : text{o.address - out.address} + " bytes into it") +
+    if (overlap(o, out, n)) {
+      refuse(name(),
+             text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
+                 name_of(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
+                 where_it_starts(o, out) +
                  "; write to another array, or exactly in place: in() and out() with the same "
                  "pointer and element size",
              where);
     }
+  }
+}
+
+/// Refuses assignments that cannot be one kernel.
+/// @param operands  of each assignment the output, then its arrays
+/// @param counts    the length of each assignment's part, `assignments` of them, 64 in all
+/// @throws std::invalid_argument  as check_operands(); arrays are counted through all assignments
+inline void check_assignments(operand const* operands, int const* counts, int assignments,
+                              source_location where) {
+  if (assignments == 1) return check_operands(operands, counts[0], where);
+  operand all[64];  // one output at a time, then the arrays of every assignment
+  int count = 1;
+  operand const* part = operands;
+  for (int k = 0; k < assignments; part += counts[k], ++k) {
+    for (int i = 1; i < counts[k]; ++i) all[count++] = part[i];
+    operand const* other = operands;
+    for (int j = 0; j < k; other += counts[j], ++j) {
+      text const name = text{"output "} + (k + 1);
+      if (part->count != other->count) {
+        refuse(name,
+               text{"has "} + part->count + " elements, but output " + (j + 1) + " has " +
+                   other->count + "; tie() takes outputs of one size",
+               where);
+      }
+      if (part->count != 0 && part->address != 0 && overlap(*part, *other, part->count)) {
+        refuse(name,
+               text{"overlaps output "} + (j + 1) + ", starting " + where_it_starts(*part, *other) +
+                   "; give each its own array",
+               where);
+      }
+    }
+  }
+  part = operands;
+  for (int k = 0; k < assignments; part += counts[k], ++k) {
+    all[0] = *part;
+    check_operands(all, count, where, k + 1);
   }
 }
 
