@@ -6,6 +6,7 @@
 // runtime (g++).
 #include <warpwright/core.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/explain.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -48,7 +49,9 @@ int run() {
             "cudaDeviceSynchronize");  // our stream does not wait for copies
 
   ww::stream stream;
-  ew::run(stream, ew::out(y, n) = ew::gelu(ew::in(x, n) * scale + ew::row(bias, cols)));
+  auto const layer = ew::out(y, n) = ew::gelu(ew::in(x, n) * scale + ew::row(bias, cols));
+  std::printf("%s\n", ew::plan(layer).explain().c_str());  // what a GPU will run, and why
+  ew::run(stream, layer);
   ew::run(stream, ew::out(y, n) = ew::map(leaky{0.5F}, ew::in(y, n)));  // exactly in place is fine
   stream.synchronize();
 

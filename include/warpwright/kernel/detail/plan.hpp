@@ -93,7 +93,8 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
     for (int k = 0; k < count; ++k) {
       if (!is_wide(operands[k], head, vector)) continue;
       wide |= std::uint64_t{1} << static_cast<unsigned>(k);
-      bytes += operands[k].element_bytes;
+      // What repeats comes from a cache: it decides only between heads that are as good otherwise.
+      bytes += operands[k].element_bytes * (operands[k].kind == reach::elements ? 256U : 1U);
     }
     if (head == 0 || bytes > best) {
       best = bytes;
