@@ -47,8 +47,7 @@ struct fused_part {
 #pragma unroll
 #endif
       for (int j = 0; j < V; j += 2) {
-        result.words[j / 2] =
-            number<T>::encode_pair(computed<V>(r, j, i), computed<V>(r, j + 1, i));
+        result.set_pair(j, number<T>::encode_pair(computed<V>(r, j, i), computed<V>(r, j + 1, i)));
       }
     } else {
 #if defined(__CUDA_ARCH__)

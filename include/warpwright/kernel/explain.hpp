@@ -21,7 +21,7 @@ struct plan_filler;
 
 /// How run() moves one array; see kernel_plan.
 struct array_plan {
-  char const* kind = "";  ///< output, in, row, col or device_scalar
+  char const* kind = "";  ///< output, in, row, col, device_scalar or philox offset
   int number = 0;         ///< counted from 1: of an output among the outputs, else among the others
   bool wide = false;      ///< moved by vectors; else element by element
   bool again = false;     ///< the same array as an earlier one read: its bytes are counted there
@@ -139,20 +139,22 @@ namespace detail {
 struct plan_filler {
   static kernel_plan fill(operand const* all, int const* counts, int assignments, int vector,
                           int vectors) {
-    char const* const names[] = {"in", "row", "col", "device_scalar"};
+    char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset"};
     kernel_plan plan;
     plan.elements_ = all[0].count;
     plan.vector_elements_ = vector;
     plan.vectors_per_thread_ = vectors;
-    for (int k = 0; k < assignments; ++k) plan.count_ += counts[k];
+    int count = 0;
+    for (int k = 0; k < assignments; ++k) count += counts[k];
     if (plan.elements_ == 0) return plan;
-    plan.launch_ = make_plan(all, plan.count_, plan.elements_, static_cast<unsigned>(vector),
+    plan.launch_ = make_plan(all, count, plan.elements_, static_cast<unsigned>(vector),
                              static_cast<unsigned>(vectors));
     int next_output = 0;  // where the next one stands
     int outputs = 0;
     int operands = 0;
-    for (int k = 0; k < plan.count_; ++k) {
-      array_plan& a = plan.arrays_[k];
+    for (int k = 0; k < count; ++k) {
+      if (all[k].kind == reach::absent) continue;
+      array_plan& a = plan.arrays_[plan.count_];
       bool const is_output = k == next_output;
       if (is_output) next_output += counts[outputs];
       a.kind = is_output ? "output" : names[static_cast<unsigned char>(all[k].kind)];
@@ -162,12 +164,13 @@ struct plan_filler {
       a.aligned_bytes = all[k].aligned_bytes;
       a.address = all[k].address;
       a.bytes = span_bytes(all[k], plan.elements_);
-      for (int j = 0; j < k && !is_output; ++j) {
+      for (int j = 0; j < plan.count_ && !is_output; ++j) {
         array_plan const& b = plan.arrays_[j];
         a.again = a.again || (std::strcmp(b.kind, "output") != 0 && b.address == a.address &&
                               b.bytes >= a.bytes);
       }
       if (!a.again) (is_output ? plan.written_ : plan.read_) += a.bytes;
+      ++plan.count_;
     }
     return plan;
   }

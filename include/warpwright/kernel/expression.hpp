@@ -6,9 +6,9 @@
 //
 //   ew::run(stream, ew::out(y, n) = ew::gelu(ew::in(x, n) * w + ew::row(bias, cols)));
 //
-// Types. __half and __nv_bfloat16 are computed as float, everything else as itself, and two types
-// meet as in C++, but for one thing: a plain floating-point number takes the type of the
-// floating-point expression beside it, so that `x * 0.5` stays float for float x. constant(0.5)
+// Types. __half, __nv_bfloat16 and the fp8 types are computed as float, everything else as itself,
+// and two types meet as in C++, but for one thing: a plain floating-point number takes the type of
+// the floating-point expression beside it, so that `x * 0.5` stays float for float x. constant(0.5)
 // keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the output's type
 // as by cast().
 #pragma once
@@ -20,7 +20,8 @@ WARPWRIGHT_BEGIN
 namespace ew {
 
 /// An array to read, element by element.
-/// @pre `T` is __half, __nv_bfloat16, a number, or a trivially copyable type for map()
+/// @pre `T` is __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, a number, or a trivially
+/// copyable type for map()
 /// @param data  `size` elements, in memory that the runtime's kernels can read
 /// @param size  as many as the output has
 /// **Cost:** none; the array is read when the expression is evaluated.
@@ -258,7 +259,8 @@ template <class Condition, class A, class B, class = detail::if_operands<Conditi
 /// The value rounded to `T`, then computed on in T's compute type.
 ///
 /// Floating point to integer truncates and saturates, and NaN becomes 0; to __half, __nv_bfloat16
-/// and float it rounds to nearest even. The same on both runtimes.
+/// and float it rounds to nearest even, and so it does to fp8, which saturates (see numeric.hpp).
+/// The same on both runtimes.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
   static_assert(detail::is_number<T>, "warpwright::ew::cast: the type must be a number");
@@ -279,7 +281,7 @@ template <class T, class A, class = detail::if_operands<A>>
 
 /// A function of your own over any number of expressions: `function(a[i], b[i], ...)`.
 /// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE operator()` that depends on
-///   its arguments alone; __half and __nv_bfloat16 elements arrive as float
+///   its arguments alone; elements of 16-bit and 8-bit floats arrive as float
 /// @param function  copied into the kernel's arguments; lambdas need nvcc's --extended-lambda
 /// @param a         expressions and numbers
 template <class F, class... A, class = detail::if_operands<A...>>

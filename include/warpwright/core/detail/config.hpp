@@ -66,6 +66,15 @@
 #define WARPWRIGHT_HOST_DEVICE
 #endif
 
+// Whether this is device code for hardware that converts fp8: sm_90 and, since CUDA 12.1, sm_89.
+#if !defined(__CUDA_ARCH__)
+#define WARPWRIGHT_DEVICE_HAS_FP8 0
+#elif __CUDA_ARCH__ == 890 && __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ == 0
+#define WARPWRIGHT_DEVICE_HAS_FP8 0
+#else
+#define WARPWRIGHT_DEVICE_HAS_FP8 (__CUDA_ARCH__ >= 890)
+#endif
+
 #if defined(__GNUC__)
 #define WARPWRIGHT_COLD __attribute__((cold))
 #define WARPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))

@@ -116,6 +116,14 @@ struct lanes {
       words[j / 4] = j % 4 == 0 ? part : words[j / 4] | part << (8 * (j % 4));
     }
   }
+  /// Sets the elements j and j + 1 of 1 or 2 bytes, j even, in the same order.
+  WARPWRIGHT_HOST_DEVICE void set_pair(int j, std::uint32_t pair) {
+    if constexpr (sizeof(Bits) == 2) {
+      words[j / 2] = pair;
+    } else {
+      words[j / 4] = j % 4 == 0 ? pair : words[j / 4] | pair << 16U;
+    }
+  }
 };
 
 template <class Bits>

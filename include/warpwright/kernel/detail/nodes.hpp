@@ -26,7 +26,7 @@ using if_operands =
 
 template <class T>
 constexpr bool is_element() {
-  if constexpr (is_16_bit_float<T>) {
+  if constexpr (is_small_float<T>) {
     return true;
   } else {
     return std::is_trivially_copyable<T>::value && std::is_default_constructible<T>::value;
@@ -39,6 +39,16 @@ using bits_of = typename number<T>::bits;
 // The type of T's values where an enclosing compute_as asks for C, or nobody (void) does.
 template <class C, class T>
 using computed_t = std::conditional_t<std::is_void<C>::value, typename number<T>::value, C>;
+
+// Element j of neighbours: fp8 is decoded by pairs.
+template <class T, int V>
+WARPWRIGHT_HOST_DEVICE typename number<T>::value decoded(lanes<bits_of<T>, V> const& r, int j) {
+  if constexpr (is_8_bit_float<T> && V % 2 == 0) {
+    return number<T>::decode_of(r.words[j / 4] >> (16 * (j / 2 % 2)), j);
+  } else {
+    return number<T>::decode(r.get(j));
+  }
+}
 
 template <class T, int V>
 operand describe_array(reach kind, bits_of<T> const* data, std::uint64_t count) {
@@ -131,7 +141,7 @@ struct input {
   }
   template <class C, int V>
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return detail::convert<value_type<C>>(detail::number<T>::decode(r.get(j)));
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
   }
   template <int V>
   void describe(detail::operand*& next) const {
@@ -174,7 +184,7 @@ struct row_input {
   }
   template <class C, int V>
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return detail::convert<value_type<C>>(detail::number<T>::decode(r.get(j)));
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
   }
   template <int V>
   void describe(detail::operand*& next) const {
@@ -222,7 +232,7 @@ struct column_input {
   }
   template <class C, int V>
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return detail::convert<value_type<C>>(detail::number<T>::decode(r.get(j)));
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
   }
   template <int V>
   void describe(detail::operand*& next) const {

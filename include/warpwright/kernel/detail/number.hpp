@@ -1,32 +1,19 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an element lies in memory and in which type it is computed. __half and __nv_bfloat16 are
-// known by CUDA's own forward declarations, so that nobody pays for cuda_fp16.h and cuda_bf16.h.
+// How an element lies in memory and in which type it is computed. __half, __nv_bfloat16 and the
+// fp8 types are known by forward declarations, so that nobody pays for cuda_fp16.h and its like.
 #pragma once
 
-#include <warpwright/core/detail/config.hpp>
+#include <warpwright/kernel/detail/small_float.hpp>
 
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
-
-struct __half;
-struct __nv_bfloat16;
 
 WARPWRIGHT_BEGIN
 
 namespace ew {
 namespace detail {
-
-template <class To, class From>
-WARPWRIGHT_HOST_DEVICE inline To bit_copy(From const& from) {
-  static_assert(sizeof(To) == sizeof(From), "bit_copy: sizes differ");
-  To to;
-  std::memcpy(&to, &from, sizeof(To));
-  return to;
-}
 
 // IEEE binary16 from binary32, to nearest even, as cvt.rn.f16.f32: NaN becomes 0x7fff.
 WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
@@ -146,14 +133,54 @@ struct number<__nv_bfloat16> {
   }
 };
 
+template <>
+struct number<__nv_fp8_e4m3> {
+  using bits = std::uint8_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  // Of the pair in the lower half of `pair`, the first or the second.
+  WARPWRIGHT_HOST_DEVICE static float decode_of(std::uint32_t pair, int which) {
+    return float_from_half(
+        static_cast<std::uint16_t>(halves_from_e4m3_pair(pair) >> (16 * (which % 2))));
+  }
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return decode_of(stored, 0); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
+    return static_cast<bits>(e4m3_pair_from_floats(computed, 0.0F));
+  }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return e4m3_pair_from_floats(low, high);
+  }
+};
+
+template <>
+struct number<__nv_fp8_e5m2> {
+  using bits = std::uint8_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  WARPWRIGHT_HOST_DEVICE static float decode_of(std::uint32_t pair, int which) {
+    return float_from_half(
+        static_cast<std::uint16_t>(halves_from_e5m2_pair(pair) >> (16 * (which % 2))));
+  }
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return decode_of(stored, 0); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
+    return static_cast<bits>(e5m2_pair_from_floats(computed, 0.0F));
+  }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return e5m2_pair_from_floats(low, high);
+  }
+};
+
 template <class T>
-inline constexpr bool is_16_bit_float =
-    std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value;
+inline constexpr bool is_8_bit_float =
+    std::is_same<T, __nv_fp8_e4m3>::value || std::is_same<T, __nv_fp8_e5m2>::value;
+template <class T>
+inline constexpr bool is_small_float =
+    std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value || is_8_bit_float<T>;
 
 // Number-like: what may stand in an expression as a scalar.
 template <class T>
 inline constexpr bool is_number =
-    (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || is_16_bit_float<T>;
+    (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || is_small_float<T>;
 
 // Constants, as device code may read: std::numeric_limits has functions for the host.
 template <class T>

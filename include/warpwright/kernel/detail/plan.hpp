@@ -20,7 +20,9 @@ enum class reach : unsigned char {
   elements,  // element i of the output goes with element i
   row,       // ... with element i % cols
   column,    // ... with element i / cols
-  single     // one element for all
+  single,    // one element for all
+  offset,    // ... of a random sequence
+  absent     // no array after all
 };
 
 /// One array of an expression, in the order in which it is written; the output is the first.
@@ -123,9 +125,12 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
 
 /// @param number  of the output, counted from 1; 0 where there is but one
 WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number) {
-  char const* const names[] = {"in", "row", "col", "device_scalar"};
+  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset"};
   if (k == 0) return number == 0 ? text{"the output"} : text{"output "} + number;
-  return text{"operand "} + k + " (" + names[static_cast<unsigned char>(operands[k].kind)] + ")";
+  int place = 0;
+  for (int before = 1; before <= k; ++before) place += operands[before].kind != reach::absent;
+  return text{"operand "} + place + " (" + names[static_cast<unsigned char>(operands[k].kind)] +
+         ")";
 }
 
 [[noreturn]] WARPWRIGHT_COLD inline void refuse(text const& name, text const& problem,
@@ -164,6 +169,7 @@ inline void check_operands(operand const* operands, int count, source_location w
   std::uint64_t const n = out.count;
   for (int k = 0; k < count; ++k) {
     operand const& o = operands[k];
+    if (o.kind == reach::absent) continue;
     auto const name = [&] { return name_of(operands, k, number); };
     bool const repeats = o.kind == reach::row || o.kind == reach::column;
     if (o.kind == reach::elements && o.count != n) {

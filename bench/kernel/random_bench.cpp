@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random numbers and fp8 in expressions, beside kernels written by hand with cuRAND's device
+// functions (Philox, four elements a thread) and beside the same expression without random numbers.
+//
+//   uniform, normal   o = draw               1 array
+//   dropout           o = dropout(x, 0.1)    2 arrays; scale: o = x / 0.9
+//   rounded           o = stochastic_round(x), float to bf16; cast: o = x / 2, to nearest
+//   quantised         o = x / 2, float to e4m3 and back
+//
+// A name ends in /n: time is that of 20 launches between two events, divided by 20. The launches
+// take turns over sets of arrays of 256 MiB or more together (at most 1,024 sets), so that none is
+// found in L2. Counters: median, p10, p90 of a launch in us, and GB/s of the median, every array
+// counted once. Before it is timed, a path's first set is compared with the host's.
+#include <benchmark/benchmark.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+
+#include <warpwright/core.hpp>
+#include <warpwright/kernel.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#if defined(__CUDACC__)
+#include <curand_kernel.h>
+#endif
+
+namespace ww = warpwright;
+namespace ew = warpwright::ew;
+
+namespace {
+
+constexpr std::uint64_t seed = 2026;
+constexpr std::uint64_t offset = 3;
+constexpr double drop = 0.1;
+constexpr std::size_t launches = 20;
+
+ew::philox generator() { return ew::philox{seed, offset}; }
+
+// What is measured, as an expression of its input.
+struct uniform {
+  static constexpr bool reads = false;
+  template <class T, class X>
+  static auto of(X const&) {
+    return ew::uniform(generator());
+  }
+};
+struct normal {
+  static constexpr bool reads = false;
+  template <class T, class X>
+  static auto of(X const&) {
+    return ew::normal(generator());
+  }
+};
+struct dropout {
+  static constexpr bool reads = true;
+  template <class T, class X>
+  static auto of(X const& x) {
+    return ew::dropout(x, drop, generator());
+  }
+};
+struct scale {
+  static constexpr bool reads = true;
+  template <class T, class X>
+  static auto of(X const& x) {
+    return x * (1 / (1 - drop));
+  }
+};
+struct rounded {
+  static constexpr bool reads = true;
+  template <class T, class X>
+  static auto of(X const& x) {
+    return ew::stochastic_round<T>(x, generator());
+  }
+};
+struct halved {
+  static constexpr bool reads = true;
+  template <class T, class X>
+  static auto of(X const& x) {
+    return x * 0.5F;
+  }
+};
+
+// `sets` inputs and outputs, each on a boundary of 256 bytes.
+template <class In, class Out>
+class rotating_arrays {
+ public:
+  rotating_arrays(ww::stream_ref stream, std::size_t n, bool reads) : n_{n}, reads_{reads} {
+    in_bytes_ = reads ? (n * sizeof(In) + 255) / 256 * 256 : 0;
+    pitch_ = in_bytes_ + (n * sizeof(Out) + 255) / 256 * 256;
+    sets_ = std::max<std::size_t>(1, std::min<std::size_t>(1024, (256U << 20U) / pitch_));
+    ww::check(cudaMalloc(&memory_, pitch_ * sets_), "cudaMalloc");
+    for (std::size_t k = 0; reads && k < sets_; ++k) {
+      ew::run(stream, ew::out(in(k), n) = ew::uniform(ew::philox{k}) * 4.0F - 2.0F);
+    }
+    stream.synchronize();
+  }
+  ~rotating_arrays() { ww::detail::discard(cudaFree(memory_)); }
+  rotating_arrays(rotating_arrays const&) = delete;
+  rotating_arrays& operator=(rotating_arrays const&) = delete;
+
+  In* in(std::size_t set) const {
+    return reinterpret_cast<In*>(static_cast<unsigned char*>(memory_) + set * pitch_);
+  }
+  Out* out(std::size_t set) const {
+    return reinterpret_cast<Out*>(static_cast<unsigned char*>(memory_) + set * pitch_ + in_bytes_);
+  }
+  std::size_t n() const { return n_; }
+  std::size_t sets() const { return sets_; }
+  std::size_t bytes() const { return n_ * ((reads_ ? sizeof(In) : 0) + sizeof(Out)); }
+
+ private:
+  std::size_t n_;
+  bool reads_;
+  std::size_t in_bytes_ = 0;
+  std::size_t pitch_ = 0;
+  std::size_t sets_ = 0;
+  void* memory_ = nullptr;
+};
+
+template <class T>
+std::vector<T> fetch(T const* from, std::size_t count) {
+  std::vector<T> values(count);
+  ww::check(cudaMemcpy(static_cast<void*>(values.data()), from, count * sizeof(T),
+                       cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
+  return values;
+}
+
+// The first 2^16 elements of set 0, bit for bit.
+template <class Operation, class In, class Out>
+bool verified(rotating_arrays<In, Out> const& a) {
+  std::size_t const count = std::min<std::size_t>(a.n(), 65536);
+  std::vector<In> const x = Operation::reads ? fetch(a.in(0), count) : std::vector<In>(count);
+  std::vector<Out> expected(count);
+  ew::evaluate_host(ew::out(expected.data(), count) =
+                        Operation::template of<Out>(ew::in(x.data(), count)));
+  std::vector<Out> const got = fetch(a.out(0), count);
+  return std::memcmp(static_cast<void const*>(got.data()),
+                     static_cast<void const*>(expected.data()), count * sizeof(Out)) == 0;
+}
+
+template <class Operation, class In, class Out, class Launch>
+void measure(benchmark::State& state, Launch launch) {
+  auto const n = static_cast<std::size_t>(state.range(0));
+  ww::stream s;
+  rotating_arrays<In, Out> const a{s, n, Operation::reads};
+  for (std::size_t set = 0; set < std::min<std::size_t>(a.sets(), launches); ++set) {
+    launch(s, a, set);
+  }
+  s.synchronize();
+  if (!verified<Operation>(a)) {
+    state.SkipWithError("wrong results");
+    return;
+  }
+  ww::timed_event start;
+  ww::timed_event stop;
+  std::vector<double> microseconds;
+  std::size_t set = 0;
+  for (auto _ : state) {
+    start.record(s.get());
+    for (std::size_t k = 0; k < launches; ++k) {
+      launch(s, a, set);
+      if (++set == a.sets()) set = 0;
+    }
+    stop.record(s.get());
+    stop.synchronize();
+    double const us =
+        1e3 * static_cast<double>(stop.milliseconds_since(start)) / static_cast<double>(launches);
+    microseconds.push_back(us);
+    state.SetIterationTime(1e-6 * us);
+  }
+  std::sort(microseconds.begin(), microseconds.end());
+  double const median = microseconds[microseconds.size() / 2];
+  state.counters["median_us"] = median;
+  state.counters["p10_us"] = microseconds[microseconds.size() / 10];
+  state.counters["p90_us"] = microseconds[microseconds.size() * 9 / 10];
+  state.counters["GB/s"] = static_cast<double>(a.bytes()) / median * 1e-3;
+  state.counters["sets"] = static_cast<double>(a.sets());
+}
+
+template <class Operation, class In, class Out>
+void warpwright_ew(benchmark::State& state) {
+  measure<Operation, In, Out>(state, [](ww::stream_ref s, rotating_arrays<In, Out> const& a,
+                                        std::size_t set) {
+    ew::run(s, ew::out(a.out(set), a.n()) =
+                   Operation::template of<Out>(ew::in(static_cast<In const*>(a.in(set)), a.n())));
+  });
+}
+
+#if defined(__CUDACC__)
+
+// cuRAND's Philox at element 4t, which draws the same bits: its subsequence is our offset.
+__device__ curandStatePhilox4_32_10_t curand_at(std::uint64_t t) {
+  curandStatePhilox4_32_10_t state;
+  curand_init(seed, offset, 4 * t, &state);
+  return state;
+}
+__global__ void __launch_bounds__(256) curand_uniform_kernel(float4* out, std::size_t fours) {
+  std::size_t const t = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+  if (t >= fours) return;
+  auto state = curand_at(t);
+  uint4 const w = curand4(&state);
+  out[t] = make_float4(
+      static_cast<float>(w.x >> 8U) * 0x1p-24F, static_cast<float>(w.y >> 8U) * 0x1p-24F,
+      static_cast<float>(w.z >> 8U) * 0x1p-24F, static_cast<float>(w.w >> 8U) * 0x1p-24F);
+}
+__global__ void __launch_bounds__(256)
+    curand_dropout_kernel(float4 const* in, float4* out, std::size_t fours, std::uint32_t below,
+                          float factor) {
+  std::size_t const t = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+  if (t >= fours) return;
+  float4 const x = in[t];
+  auto state = curand_at(t);
+  uint4 const w = curand4(&state);
+  out[t] = make_float4(w.x < below ? 0.0F : x.x * factor, w.y < below ? 0.0F : x.y * factor,
+                       w.z < below ? 0.0F : x.z * factor, w.w < below ? 0.0F : x.w * factor);
+}
+unsigned blocks_of(std::size_t threads) { return static_cast<unsigned>((threads + 255) / 256); }
+
+void curand_uniform_four_a_thread(benchmark::State& state) {
+  measure<uniform, float, float>(
+      state, [](ww::stream_ref s, rotating_arrays<float, float> const& a, std::size_t set) {
+        curand_uniform_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
+            reinterpret_cast<float4*>(a.out(set)), a.n() / 4);
+      });
+}
+void curand_dropout_four_a_thread(benchmark::State& state) {
+  measure<dropout, float, float>(
+      state, [](ww::stream_ref s, rotating_arrays<float, float> const& a, std::size_t set) {
+        curand_dropout_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
+            reinterpret_cast<float4 const*>(a.in(set)), reinterpret_cast<float4*>(a.out(set)),
+            a.n() / 4, static_cast<std::uint32_t>(drop * 0x1p32 + 0.5),
+            static_cast<float>(1 / (1 - drop)));
+      });
+}
+
+constexpr std::int64_t largest = std::int64_t{1} << 28U;
+constexpr int iterations = 60;
+#else
+// The host runtime: shows that the program works, never a speed.
+constexpr std::int64_t largest = std::int64_t{1} << 12U;
+constexpr int iterations = 2;
+#endif
+
+void add(char const* name, void (*function)(benchmark::State&)) {
+  for (std::int64_t n = 4096; n <= largest; n *= 16) {
+    benchmark::RegisterBenchmark(name, function)
+        ->Arg(n)
+        ->Iterations(iterations)
+        ->Repetitions(1)  // it reports the spread of its own samples
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+  }
+}
+
+int const registered = [] {
+  using bf16 = __nv_bfloat16;
+  using e4m3 = __nv_fp8_e4m3;
+  add("uniform_f32/warpwright_ew", warpwright_ew<uniform, float, float>);
+  add("normal_f32/warpwright_ew", warpwright_ew<normal, float, float>);
+  add("normal_bf16/warpwright_ew", warpwright_ew<normal, bf16, bf16>);
+  add("dropout_f32/warpwright_ew", warpwright_ew<dropout, float, float>);
+  add("dropout_bf16/warpwright_ew", warpwright_ew<dropout, bf16, bf16>);
+  add("scale_f32/warpwright_ew", warpwright_ew<scale, float, float>);
+  add("scale_bf16/warpwright_ew", warpwright_ew<scale, bf16, bf16>);
+  add("rounded_f32_to_bf16/warpwright_ew", warpwright_ew<rounded, float, bf16>);
+  add("cast_f32_to_bf16/warpwright_ew", warpwright_ew<halved, float, bf16>);
+  add("quantised_f32_to_e4m3/warpwright_ew", warpwright_ew<halved, float, e4m3>);
+  add("quantised_e4m3_to_f32/warpwright_ew", warpwright_ew<halved, e4m3, float>);
+  add("quantised_e4m3_to_bf16/warpwright_ew", warpwright_ew<halved, e4m3, bf16>);
+#if defined(__CUDACC__)
+  add("uniform_f32/curand_four_a_thread", curand_uniform_four_a_thread);
+  add("dropout_f32/curand_four_a_thread", curand_dropout_four_a_thread);
+#endif
+  return 0;
+}();
+
+}  // namespace

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Philox 4x32-10, and the node of an expression that draws from it.
+// Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011, section 5.3: multipliers and Weyl constants of table 2.
+#pragma once
+
+#include <warpwright/kernel/detail/nodes.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+template <class T>
+struct four {
+  T of[4];
+};
+
+// The keys of the ten rounds, made on the host: kernels read them as constants, where each thread
+// would add them up.
+struct philox_keys {
+  std::uint32_t of[20];
+
+  explicit philox_keys(std::uint64_t seed) {
+    auto k0 = static_cast<std::uint32_t>(seed);
+    auto k1 = static_cast<std::uint32_t>(seed >> 32U);
+    for (int round = 0; round < 10; ++round) {
+      of[2 * round] = k0;
+      of[2 * round + 1] = k1;
+      k0 += 0x9e3779b9U;
+      k1 += 0xbb67ae85U;
+    }
+  }
+};
+
+WARPWRIGHT_HOST_DEVICE inline four<std::uint32_t> philox_4x32_10(four<std::uint32_t> counter,
+                                                                 philox_keys const& keys) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int round = 0; round < 10; ++round) {
+    std::uint64_t const p0 = std::uint64_t{counter.of[0]} * 0xd2511f53U;
+    std::uint64_t const p1 = std::uint64_t{counter.of[2]} * 0xcd9e8d57U;
+    counter = {{static_cast<std::uint32_t>(p1 >> 32U) ^ counter.of[1] ^ keys.of[2 * round],
+                static_cast<std::uint32_t>(p1),
+                static_cast<std::uint32_t>(p0 >> 32U) ^ counter.of[3] ^ keys.of[2 * round + 1],
+                static_cast<std::uint32_t>(p0)}};
+  }
+  return counter;
+}
+
+// The key is the seed. Of the counter, the upper half is the offset; the lower half is index / 4,
+// with the subsequence in its upper 16 bits, which no index reaches: 2^50 elements have no memory.
+struct philox_state {
+  philox_keys keys;
+  std::uint64_t offset = 0;
+  std::uint64_t const* in_memory = nullptr;  // read in place of offset
+  std::uint64_t subsequence = 0;             // shifted to its place
+
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t current_offset() const {
+    return in_memory != nullptr ? *in_memory : offset;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE four<std::uint32_t> block(std::uint64_t which,
+                                                                 std::uint64_t at_offset) const {
+    std::uint64_t const low = which | subsequence;
+    return philox_4x32_10(
+        {{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32U),
+          static_cast<std::uint32_t>(at_offset), static_cast<std::uint32_t>(at_offset >> 32U)}},
+        keys);
+  }
+};
+
+}  // namespace detail
+
+/// What random_bits() and normal() return: element i is lane i % 4 of what `Use` makes of the
+/// generator's block i / 4. Neighbours are drawn together, when arrays are loaded.
+template <class Use>
+struct draw {
+  using expression_tag = void;
+  using drawn = typename Use::value;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 4;  // a register an element from loading on, as arrays take
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = drawn;  // whatever compute_as asks for: these are no numbers to be widened
+  template <int V>
+  struct registers {
+    drawn of[V];
+  };
+
+  detail::philox_state state;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t) const {
+    constexpr unsigned blocks = V < 4 ? 1 : V / 4;
+    std::uint64_t const first = i / 4;
+    auto const lane = static_cast<unsigned>(i % 4);
+    std::uint64_t const offset = state.current_offset();
+    if constexpr (V == 1) {
+      r.of[0] = pick(Use::make(state.block(first, offset)), lane);
+    } else if (lane == 0) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned b = 0; b < blocks; ++b) {
+        detail::four<drawn> const made = Use::make(state.block(first + b, offset));
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+        for (unsigned k = 0; k < 4 && 4 * b + k < V; ++k) r.of[4 * b + k] = made.of[k];
+      }
+    } else {
+      load_between<V>(r, first, lane, offset);
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE drawn value(registers<V> const& r, int j, std::uint64_t) const {
+    return r.of[j];
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    if (state.in_memory == nullptr) {
+      (next++)->kind = detail::reach::absent;
+    } else {
+      *next++ = detail::describe_array<std::uint64_t, 1>(detail::reach::offset, state.in_memory, 1);
+    }
+  }
+
+ private:
+  WARPWRIGHT_HOST_DEVICE static drawn pick(detail::four<drawn> const& made, unsigned which) {
+    drawn const even = which < 2 ? made.of[0] : made.of[2];
+    drawn const odd = which < 2 ? made.of[1] : made.of[3];
+    return which % 2 == 0 ? even : odd;
+  }
+  // Vectors that start within a block: one block more. A loop, as this path is to take no register
+  // from the usual one.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void load_between(registers<V>& r, std::uint64_t first, unsigned lane,
+                                           std::uint64_t offset) const {
+    constexpr unsigned blocks = V < 4 ? 1 : V / 4;
+    r = {};
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+    for (unsigned b = 0; b <= blocks; ++b) {
+      detail::four<drawn> const made = Use::make(state.block(first + b, offset));
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned j = 0; j < V; ++j) {
+        // Element j is number lane + j from the start of the first block.
+        if ((lane + j) / 4 == b) r.of[j] = pick(made, (lane + j) % 4);
+      }
+    }
+  }
+};
+
+namespace detail {
+
+struct raw_bits {
+  using value = std::uint32_t;
+  WARPWRIGHT_HOST_DEVICE static four<value> make(four<std::uint32_t> const& words) { return words; }
+};
+
+struct to_unit_interval {
+  WARPWRIGHT_HOST_DEVICE float operator()(std::uint32_t bits) const {
+    return static_cast<float>(bits >> 8U) * 0x1p-24F;  // exact
+  }
+};
+struct below {
+  std::uint64_t threshold;  // 2^32 times the probability
+  WARPWRIGHT_HOST_DEVICE bool operator()(std::uint32_t bits) const { return bits < threshold; }
+};
+template <class T>
+struct rounded_by_chance {
+  template <class From>
+  WARPWRIGHT_HOST_DEVICE float operator()(From from, std::uint32_t bits) const {
+    return number<T>::decode(random_small_float<T>(convert<float>(from), bits));
+  }
+};
+template <class Offset>
+struct advanced {
+  Offset* offset;
+  std::uint64_t by;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const { *offset += by; }
+};
+
+}  // namespace detail
+
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers at the ends of their types: casts that saturate, and the distance of two numbers.
+//
+// fp8. __nv_fp8_e4m3 and __nv_fp8_e5m2 are elements like __half: computed as float, and rounded to
+// nearest even where they are written. A value past the largest finite one (448; 57,344), infinity
+// included, becomes that one with its sign; NaN becomes the NaN 0x7f. Reading is exact, and e5m2's
+// infinities are read as such. Include <cuda_fp8.h> for the types themselves: no header here does.
+//
+//   ew::run(s, ew::out(q, n) = ew::in(x, n) / ew::col(scale, cols));  // q: __nv_fp8_e4m3
+#pragma once
+
+#include <warpwright/kernel/expression.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+template <class T>
+inline constexpr T most_finite = std::numeric_limits<T>::max();
+template <>
+inline constexpr float most_finite<__half> = 65504.0F;
+template <>
+inline constexpr float most_finite<__nv_bfloat16> = 0x1.fep127F;
+
+template <class To, class From>
+WARPWRIGHT_HOST_DEVICE inline To saturated_integer(From from) {
+  constexpr To most = integer_range<To>::most;
+  constexpr To least = integer_range<To>::least;
+  if constexpr (std::is_signed<From>::value) {
+    if (from < 0) {
+      if constexpr (std::is_signed<To>::value) {
+        return static_cast<long long>(from) < static_cast<long long>(least) ? least
+                                                                            : static_cast<To>(from);
+      } else {
+        return least;
+      }
+    }
+  }
+  return static_cast<unsigned long long>(from) > static_cast<unsigned long long>(most)
+             ? most
+             : static_cast<To>(from);
+}
+
+// The value between -most and most; NaN stays.
+template <class T>
+WARPWRIGHT_HOST_DEVICE inline T limited(T value, T most) {
+  T const raised = value < -most ? -most : value;
+  return raised > most ? most : raised;
+}
+
+template <class T>
+struct saturated_to {
+  template <class From>
+  WARPWRIGHT_HOST_DEVICE typename number<T>::value operator()(From from) const {
+    using value = typename number<T>::value;
+    if constexpr (std::is_integral<T>::value && std::is_integral<From>::value) {
+      return saturated_integer<T>(from);
+    } else if constexpr (std::is_integral<T>::value || is_8_bit_float<T>) {
+      return number<T>::decode(number<T>::encode(convert<value>(from)));
+    } else if constexpr (std::is_same<From, double>::value) {
+      constexpr auto most = static_cast<double>(most_finite<T>);
+      return number<T>::decode(number<T>::encode(static_cast<value>(limited(from, most))));
+    } else {
+      constexpr value most = most_finite<T>;
+      return number<T>::decode(number<T>::encode(limited(convert<value>(from), most)));
+    }
+  }
+};
+
+template <class T>
+inline constexpr std::uint64_t infinite_magnitude = 0;
+template <>
+inline constexpr std::uint64_t infinite_magnitude<float> = 0x7f800000U;
+template <>
+inline constexpr std::uint64_t infinite_magnitude<double> = 0x7ff0000000000000U;
+template <>
+inline constexpr std::uint64_t infinite_magnitude<__half> = 0x7c00U;
+template <>
+inline constexpr std::uint64_t infinite_magnitude<__nv_bfloat16> = 0x7f80U;
+
+}  // namespace detail
+
+/// The value rounded to `T` as by cast(), but never past T's range: neither wrapped nor infinite.
+///
+/// Integers beyond T's end become the end, where cast() wraps. Floating point to integer truncates,
+/// saturates, and turns NaN into 0, as cast() does. To a floating-point type, infinity and what
+/// would round to it become the largest finite number with the same sign; NaN stays NaN. The same
+/// on both runtimes.
+/// @tparam T  an integer (not bool), float, double, __half, __nv_bfloat16, __nv_fp8_e4m3 or
+///   __nv_fp8_e5m2; of double values, the types below float see the nearest float
+/// @param a   an expression
+template <class T, class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto saturate_cast(A const& a) {
+  static_assert(detail::is_number<T> && !std::is_same<T, bool>::value,
+                "warpwright::ew::saturate_cast: the type must be a number other than bool");
+  return detail::make_call<detail::as_they_are>(detail::saturated_to<T>{}, a);
+}
+
+/// How many steps from one representable number to the next lie between two numbers; for tests.
+///
+/// The numbers lie in one row from -infinity to infinity: infinity is one step from the largest
+/// finite number, the least positive and the least negative number are two steps from each other,
+/// and -0 and +0 are the same place.
+/// @param a  a float, double, __half or __nv_bfloat16
+/// @param b  another
+/// @return the steps; 0 between two NaN, and 2^64 - 1 between NaN and a number
+/// **Threads:** any; host and device code.
+template <class T>
+[[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t ulp_distance(T const& a, T const& b) {
+  static_assert(detail::infinite_magnitude<T> != 0,
+                "warpwright::ew::ulp_distance: the numbers must be two of float, double, __half or "
+                "__nv_bfloat16");
+  using bits = std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
+  constexpr std::uint64_t sign = std::uint64_t{1} << (8 * sizeof(T) - 1);
+  std::uint64_t const bits_a = detail::bit_copy<bits>(a);
+  std::uint64_t const bits_b = detail::bit_copy<bits>(b);
+  std::uint64_t const from_zero_a = bits_a & ~sign;
+  std::uint64_t const from_zero_b = bits_b & ~sign;
+  bool const nan_a = from_zero_a > detail::infinite_magnitude<T>;
+  bool const nan_b = from_zero_b > detail::infinite_magnitude<T>;
+  if (nan_a || nan_b) return nan_a && nan_b ? 0 : ~std::uint64_t{0};
+  if (((bits_a ^ bits_b) & sign) != 0) return from_zero_a + from_zero_b;
+  return from_zero_a > from_zero_b ? from_zero_a - from_zero_b : from_zero_b - from_zero_a;
+}
+
+}  // namespace ew
+
+WARPWRIGHT_END

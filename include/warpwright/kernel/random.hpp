@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random numbers in expressions, from a counter: element i's draw is a function of the seed, the
+// offset, the subsequence and i alone. It depends neither on the GPU, the grid or the alignment of
+// the arrays, nor on which kernel draws it, and the host's is the same bit for bit.
+//
+//   ew::philox const rng{seed, steps};  // steps: a std::uint64_t on the device
+//   ew::run(s, ew::out(y, n) = ew::dropout(ew::in(x, n), 0.1, rng));
+//   ew::run(s, ew::out(dx, n) = ew::dropout(ew::in(dy, n), 0.1, rng));  // backward: the same mask
+//   ew::advance(s, steps);  // in a graph, too: each replay draws anew
+//
+// Source of the generator: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011.
+#pragma once
+
+#include <warpwright/core/launch.hpp>
+#include <warpwright/kernel/detail/gaussian.hpp>
+#include <warpwright/kernel/expression.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+/// A generator for expressions: Philox 4x32-10, copied freely.
+///
+/// Draws of other offsets or subsequences are as good as independent: count the offset up by 1 from
+/// step to step, and give each use within a step a subsequence of its own. The same generator used
+/// twice draws the same numbers twice: on purpose for dropout's backward, by mistake for two
+/// noises.
+///
+/// The seed is the key. The counter's upper 64 bits are the offset, its lower 64 bits 2^48 times
+/// the subsequence plus a quarter of the index i, and i % 4 says which of the four words is element
+/// i's. In subsequence 0 it is the word of cuRAND's curandStatePhilox4_32_10_t for the same seed,
+/// with the offset as its subsequence and i as its offset.
+class philox {
+ public:
+  /// @param seed    any number; others give independent sequences
+  explicit philox(std::uint64_t seed) : state_{detail::philox_keys{seed}} {}
+  /// @param seed    any number; others give independent sequences
+  /// @param offset  an integer: the step, say
+  template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
+  philox(std::uint64_t seed, Integer offset) : philox{seed} {
+    state_.offset = static_cast<std::uint64_t>(offset);
+  }
+  /// @param seed    any number; others give independent sequences
+  /// @param offset  one number that the kernel can read, and reads when it runs: a graph's replay
+  ///   sees what advance() made of it
+  /// @throws std::invalid_argument  for a null pointer
+  philox(std::uint64_t seed, std::uint64_t const* offset,
+         source_location where = source_location::current())
+      : philox{seed} {
+    if (offset == nullptr) {
+      warpwright::detail::throw_invalid_argument(
+          "ew::philox: the offset is a null pointer; pass device memory of one std::uint64_t, or a "
+          "number",
+          where);
+    }
+    state_.in_memory = offset;
+  }
+
+  /// The same seed and offset, another sequence.
+  /// @param number  0 (which a new generator has) to 65,535
+  /// @throws std::invalid_argument  for a larger number
+  [[nodiscard]] philox subsequence(std::uint64_t number,
+                                   source_location where = source_location::current()) const {
+    if (number > 0xffffU) {
+      warpwright::detail::throw_invalid_argument(
+          warpwright::detail::text{"ew::philox: there is no subsequence "} + number +
+              "; the last is 65535, and offsets and seeds have 64 bits",
+          where);
+    }
+    philox other{*this};
+    other.state_.subsequence = number << 48U;
+    return other;
+  }
+
+ private:
+  friend draw<detail::raw_bits> random_bits(philox const& rng);
+  friend draw<detail::gaussian> normal(philox const& rng);
+  detail::philox_state state_;
+};
+
+/// 32 random bits for each element, as std::uint32_t.
+/// @param rng  the generator
+/// **Cost:** a block of the generator for four elements, 20 multiplications of 32 bits by 32, where
+/// their vectors start at a multiple of four, as those of aligned arrays do, and hold as many; no
+/// memory but for an offset in it.
+[[nodiscard]] inline draw<detail::raw_bits> random_bits(philox const& rng) { return {rng.state_}; }
+
+/// A random float for each element: 0 <= u < 1, in steps of 2^-24.
+/// @param rng  the generator
+[[nodiscard]] inline auto uniform(philox const& rng) {
+  return detail::make_call<detail::as_they_are>(detail::to_unit_interval{}, random_bits(rng));
+}
+
+/// A float for each element, normally distributed with mean 0 and variance 1.
+///
+/// By the method of Box and Muller, from 64 random bits for two elements: a radius of
+/// u = (bits + 1/2) / 2^32 rounded to float, an angle of the other 32 bits. Within 6 ULP of the
+/// exact transform of these; the host's are the device's bit for bit. |z| < 6.77, beyond which lies
+/// about 10^-11 of the distribution.
+/// @param rng  the generator; its draws are those of random_bits(rng), used otherwise
+[[nodiscard]] inline draw<detail::gaussian> normal(philox const& rng) { return {rng.state_}; }
+
+namespace detail {
+
+inline below below_probability(char const* name, double p, source_location where) {
+  if (!(p >= 0.0 && p <= 1.0)) {
+    warpwright::detail::throw_invalid_argument(
+        text{"ew::"} + name + ": the probability is " + p + "; it must be a number from 0 to 1",
+        where);
+  }
+  return {static_cast<std::uint64_t>(p * 0x1p32 + 0.5)};
+}
+
+}  // namespace detail
+
+/// A bool for each element, true with probability `p`. A probability for each element its own is
+/// `uniform(rng) < p`.
+/// @param rng  the generator
+/// @param p    from 0 (never) to 1 (always), rounded to a multiple of 2^-32
+/// @throws std::invalid_argument  for any other number, NaN included
+[[nodiscard]] inline auto bernoulli(philox const& rng, double p,
+                                    source_location where = source_location::current()) {
+  return detail::make_call<detail::as_they_are>(detail::below_probability("bernoulli", p, where),
+                                                random_bits(rng));
+}
+
+/// x / (1 - p) where the draw keeps it, which it does with probability 1 - p, and 0 elsewhere.
+///
+/// No mask is stored: the gradient is the same expression with the same generator, applied to the
+/// incoming gradient. What is dropped is 0 even where x is infinite or NaN.
+/// @param x    an expression
+/// @param p    from 0 (all kept as they are) to 1 (all 0), rounded to a multiple of 2^-32
+/// @param rng  the generator; the element dropped is the one for which bernoulli(rng, p) is true
+/// @throws std::invalid_argument  for any other p, NaN included
+/// Source: N. Srivastava et al., "Dropout", JMLR 15 (2014), scaled when training.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] auto dropout(A const& x, double p, philox const& rng,
+                           source_location where = source_location::current()) {
+  auto const dropped = detail::make_call<detail::as_they_are>(
+      detail::below_probability("dropout", p, where), random_bits(rng));
+  return detail::make_call<detail::after_condition>(detail::chosen_by{}, dropped, 0.0,
+                                                    x * (p < 1.0 ? 1.0 / (1.0 - p) : 0.0));
+}
+
+/// The value rounded to one of its two neighbours in `T`, each with the probability of its
+/// nearness: right on average, so that small updates are not lost.
+///
+/// What T holds exactly stays as it is, up to infinity and NaN. Beyond T's largest number
+/// __half and __nv_bfloat16 round on as if the next number existed, and that is infinity; fp8
+/// saturates. A double is rounded to float first.
+/// @tparam T   __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2
+/// @param x    an expression
+/// @param rng  the generator
+/// Source: S. Gupta et al., "Deep Learning with Limited Numerical Precision", ICML 2015.
+template <class T, class A, class = detail::if_operands<A>>
+[[nodiscard]] auto stochastic_round(A const& x, philox const& rng) {
+  static_assert(detail::is_small_float<T>,
+                "warpwright::ew::stochastic_round: the type must be __half, __nv_bfloat16, "
+                "__nv_fp8_e4m3 or __nv_fp8_e5m2");
+  return detail::make_call<detail::as_they_are>(detail::rounded_by_chance<T>{}, x,
+                                                random_bits(rng));
+}
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+/// Adds `by` to an offset in device memory.
+/// @param stream  the stream of the kernels that read the offset
+/// @param offset  the one given to philox
+/// @param by      what to add, modulo 2^64; 1 suffices between any two steps
+/// @throws std::invalid_argument  for a null pointer
+/// @throws cuda_error  when the launch fails
+/// **Stream:** one kernel of one thread, ordered on `stream`; does not block.
+/// **Threads:** any. **Capture:** legal; each replay advances. **Cost:** one kernel launch.
+template <class Offset>
+void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
+             source_location where = source_location::current()) {
+  static_assert(std::is_same<Offset, std::uint64_t>::value,
+                "warpwright::ew::advance: the offset must be a std::uint64_t in device memory");
+  if (offset == nullptr) {
+    warpwright::detail::throw_invalid_argument(
+        "ew::advance: the offset is a null pointer; pass the device memory given to ew::philox",
+        where);
+  }
+  for_each_index(stream, 1, detail::advanced<Offset>{offset, by}, where);
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,16 @@
+// expect: no matching
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An offset in memory is a std::uint64_t.
+#include <warpwright/kernel.hpp>
+
+namespace ew = warpwright::ew;
+
+auto generator(unsigned const* offset) {
+#ifdef WARPWRIGHT_COMPILE_FAIL_FIXED
+  return ew::philox{1, *offset};
+#else
+  return ew::philox{1, offset};
+#endif
+}
