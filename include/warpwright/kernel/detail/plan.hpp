@@ -22,7 +22,8 @@ enum class reach : unsigned char {
   column,    // ... with element i / cols
   single,    // one element for all
   offset,    // ... of a random sequence
-  absent     // no array after all
+  absent,    // no array after all
+  nothing    // no memory: stands for the output where a reduction has none
 };
 
 /// One array of an expression, in the order in which it is written; the output is the first.
@@ -124,9 +125,10 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
 }
 
 /// @param number  of the output, counted from 1; 0 where there is but one
-WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number) {
+WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number = 0) {
   char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset"};
-  if (k == 0) return number == 0 ? text{"the output"} : text{"output "} + number;
+  if (k == 0 && number != 0) return text{"output "} + number;
+  if (k == 0) return operands[0].kind == reach::nothing ? "the reduction" : "the output";
   int place = 0;
   for (int before = 1; before <= k; ++before) place += operands[before].kind != reach::absent;
   return text{"operand "} + place + " (" + names[static_cast<unsigned char>(operands[k].kind)] +
@@ -150,6 +152,8 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
       return n / o.count * o.element_bytes;
     case reach::single:
       return o.element_bytes;
+    case reach::nothing:
+      return 0;
     default:
       return o.count * o.element_bytes;
   }
@@ -175,9 +179,8 @@ inline void check_operands(operand const* operands, int count, source_location w
     if (o.kind == reach::elements && o.count != n) {
       refuse(name(),
              text{"has "} + o.count + " elements, but " + name_of(operands, 0, number) + " has " +
-                 n +
-                 "; give every in() as many as the output, or repeat a shorter array with row() "
-                 "or col()",
+                 n + "; give every in() as many as " + name_of(operands, 0, number) +
+                 ", or repeat a shorter array with row() or col()",
              where);
     }
     if (n == 0) continue;
@@ -186,10 +189,12 @@ inline void check_operands(operand const* operands, int count, source_location w
     }
     if (repeats && (o.count == 0 || n % o.count != 0)) {
       refuse(name(),
-             text{"has cols = "} + o.count + ", which does not divide the output's " + n +
+             text{"has cols = "} + o.count + ", which does not divide " +
+                 name_of(operands, 0, number) + "'s " + n +
                  " elements into whole rows; pass the length of one row",
              where);
     }
+    if (o.kind == reach::nothing) continue;
     if (o.address == 0) {
       refuse(name(), text{"is a null pointer for "} + n + " elements; pass device memory", where);
     }

@@ -1,0 +1,430 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions beside cub::DeviceReduce of the toolkit. Every path leaves its results on the device.
+//
+//   squares  sum of x * x                                1 array, 1 result
+//   dot      sum of x * y                                2 arrays, 1 result
+//   argmax   the largest value and its index             1 array, 1 result
+//   health   sum of x * x, max |x|, how many not finite  1 array, 3 results: one pass of ours,
+//   three
+//                                                        of the peer
+//
+// A name ends in /n/launches: time is that of `launches` reductions between two events, divided by
+// their number (1: isolated, the launch's latency included; 20: back to back). They take turns over
+// `sets` sets of arrays, 256 MiB or more together (at most 4,096 sets), so that none is found in
+// L2. Counters: median, p10, p90 of a reduction in us, and GB/s of the median, every array counted
+// once.
+#include <benchmark/benchmark.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <warpwright/core.hpp>
+#include <warpwright/kernel.hpp>
+#include <warpwright/kernel/reduce.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#if defined(__CUDACC__) && __has_include(<cub/device/device_reduce.cuh>)
+#include <thrust/iterator/counting_iterator.h>
+#include <cub/device/device_reduce.cuh>
+#define REDUCE_BENCH_HAS_CUB 1
+#else
+#define REDUCE_BENCH_HAS_CUB 0
+#endif
+
+namespace ww = warpwright;
+namespace ew = warpwright::ew;
+
+namespace {
+
+template <class T>
+WARPWRIGHT_HOST_DEVICE float to_float(T v) {
+  if constexpr (std::is_same<T, __half>::value) {
+    return __half2float(v);
+  } else if constexpr (std::is_same<T, __nv_bfloat16>::value) {
+    return __bfloat162float(v);
+  } else {
+    return v;
+  }
+}
+
+// Values in [-1, 1) that differ from element to element.
+struct scattered {
+  std::uint64_t salt;
+  WARPWRIGHT_HOST_DEVICE float operator()(std::uint64_t i) const {
+    std::uint64_t const h = (i + salt) * 0x9e3779b97f4a7c15U;
+    return static_cast<float>(static_cast<std::uint32_t>(h >> 40U)) * 0x1p-23F - 1.0F;
+  }
+};
+
+// Where every path leaves its results.
+struct results {
+  float sum;
+  float peak;
+  ew::located<float> most;
+  std::uint64_t bad;
+  // The peer's own kinds of results.
+  std::int64_t index;
+};
+
+// `sets` sets of arrays, a place for results and room for either path's temporaries.
+template <class T>
+class rotating_arrays {
+ public:
+  rotating_arrays(ww::stream_ref stream, std::size_t n, std::size_t arrays)
+      : n_{n}, arrays_{arrays} {
+    pitch_ = (n * sizeof(T) + 255) / 256 * 256;
+    std::size_t const set_bytes = pitch_ * arrays_;
+    sets_ = std::max<std::size_t>(1, (std::size_t{256} << 20U) / set_bytes);
+    sets_ = std::min<std::size_t>(sets_, 4096);
+    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + room_bytes + 256), "cudaMalloc");
+    for (std::size_t k = 0; k < sets_ * arrays_; ++k) {
+      // The first set's arrays differ from the others', so that a stale result is found out.
+      ew::run(stream, ew::out(writable(k / arrays_, k % arrays_), n) =
+                          ew::map(scattered{k * 1000003}, ew::index()));
+    }
+    ww::check(cudaMemsetAsync(room(), 0, room_bytes + 256, stream.get()), "cudaMemsetAsync");
+    workspace_.push_back(ew::prepare_workspace(stream, room(), room_bytes));
+    stream.synchronize();
+  }
+  ~rotating_arrays() { ww::detail::discard(cudaFree(memory_)); }
+  rotating_arrays(rotating_arrays const&) = delete;
+  rotating_arrays& operator=(rotating_arrays const&) = delete;
+
+  T const* array(std::size_t set, std::size_t which) const { return writable(set, which); }
+  unsigned char* room() const {
+    return static_cast<unsigned char*>(memory_) + pitch_ * arrays_ * sets_;
+  }
+  results* out() const { return reinterpret_cast<results*>(room() + room_bytes); }
+  ew::reduction_workspace const& workspace() const { return workspace_[0]; }
+  std::size_t n() const { return n_; }
+  std::size_t sets() const { return sets_; }
+  std::size_t arrays() const { return arrays_; }
+  std::size_t bytes() const { return n_ * arrays_ * sizeof(T); }
+  static constexpr std::size_t room_bytes = std::size_t{1} << 20U;
+
+ private:
+  T* writable(std::size_t set, std::size_t which) const {
+    return reinterpret_cast<T*>(static_cast<unsigned char*>(memory_) +
+                                (set * arrays_ + which) * pitch_);
+  }
+  std::size_t n_;
+  std::size_t arrays_;
+  std::size_t pitch_ = 0;
+  std::size_t sets_ = 0;
+  void* memory_ = nullptr;
+  std::vector<ew::reduction_workspace> workspace_;
+};
+
+template <class T>
+std::vector<T> fetch(T const* from, std::size_t count) {
+  std::vector<T> values(count);
+  ww::check(cudaMemcpy(static_cast<void*>(values.data()), from, count * sizeof(T),
+                       cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
+  return values;
+}
+
+struct expected {
+  double sum = 0;        // of squares or products
+  double magnitude = 0;  // of the summands
+  double peak = 0;       // largest |x|
+  double most = -2;
+  std::uint64_t most_at = 0;
+};
+// In fp64, from the arrays of set 0.
+template <class T>
+expected in_fp64(rotating_arrays<T> const& a) {
+  expected e;
+  std::size_t const part = std::size_t{1} << 24U;
+  for (std::size_t begin = 0; begin < a.n(); begin += part) {
+    std::size_t const count = std::min(part, a.n() - begin);
+    std::vector<T> const x = fetch(a.array(0, 0) + begin, count);
+    std::vector<T> const y = fetch(a.array(0, a.arrays() - 1) + begin, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      double const v = static_cast<double>(to_float(x[i]));
+      double const product = v * static_cast<double>(to_float(y[i]));
+      e.sum += product;
+      e.magnitude += std::fabs(product);
+      e.peak = std::max(e.peak, std::fabs(v));
+      if (v > e.most) e.most = v, e.most_at = begin + i;
+    }
+  }
+  return e;
+}
+
+template <class T, class Launch, class Check>
+void measure(benchmark::State& state, std::size_t arrays, Launch launch, Check right) {
+  auto const n = static_cast<std::size_t>(state.range(0));
+  auto const launches = static_cast<std::size_t>(state.range(1));
+  ww::stream s;
+  rotating_arrays<T> a{s, n, arrays};
+  for (std::size_t k = std::min<std::size_t>(a.sets(), 20); k-- != 0;) launch(s, a, k);
+  s.synchronize();
+  results const got = fetch(a.out(), 1)[0];  // set 0 was the last
+  if (!right(got, in_fp64(a))) {
+    state.SkipWithError("wrong results");
+    return;
+  }
+  ww::timed_event start;
+  ww::timed_event stop;
+  std::vector<double> microseconds;
+  std::size_t set = 0;
+  for (auto _ : state) {
+    start.record(s.get());
+    for (std::size_t k = 0; k < launches; ++k) {
+      launch(s, a, set);
+      if (++set == a.sets()) set = 0;
+    }
+    stop.record(s.get());
+    stop.synchronize();
+    double const us =
+        1e3 * static_cast<double>(stop.milliseconds_since(start)) / static_cast<double>(launches);
+    microseconds.push_back(us);
+    state.SetIterationTime(1e-6 * us);
+  }
+  std::sort(microseconds.begin(), microseconds.end());
+  double const median = microseconds[microseconds.size() / 2];
+  state.counters["median_us"] = median;
+  state.counters["p10_us"] = microseconds[microseconds.size() / 10];
+  state.counters["p90_us"] = microseconds[microseconds.size() * 9 / 10];
+  state.counters["GB/s"] = static_cast<double>(a.bytes()) / median * 1e-3;
+  state.counters["sets"] = static_cast<double>(a.sets());
+}
+
+// The peer adds floats one after the other in places, so both are given its slack.
+bool sum_is_right(results const& r, expected const& e) {
+  return std::fabs(static_cast<double>(r.sum) - e.sum) <= 1e-5 * e.magnitude + 1e-12;
+}
+bool argmax_is_right(results const& r, expected const& e) {
+  return static_cast<double>(r.most.value) == e.most && r.most.index == e.most_at;
+}
+bool health_is_right(results const& r, expected const& e) {
+  return sum_is_right(r, e) && static_cast<double>(r.peak) == e.peak && r.bad == 0;
+}
+
+// ---- Our path ----
+
+template <class T>
+void squares_of_ours(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+  auto const x = ew::in(a.array(set, 0), a.n());
+  ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x));
+}
+template <class T>
+void warpwright_squares(benchmark::State& state) {
+  measure<T>(state, 1, squares_of_ours<T>, sum_is_right);
+}
+template <class T>
+void warpwright_squares_compensated(benchmark::State& state) {
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        auto const x = ew::in(a.array(set, 0), a.n());
+        ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x).compensated());
+      },
+      sum_is_right);
+}
+template <class T>
+void warpwright_squares_in_double(benchmark::State& state) {
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        auto const x = ew::in(a.array(set, 0), a.n());
+        ew::reduce(s, a.workspace(), a.n(),
+                   ew::to(&a.out()->sum) = ew::sum(x * x).template in<double>());
+      },
+      sum_is_right);
+}
+template <class T>
+void warpwright_dot(benchmark::State& state) {
+  measure<T>(
+      state, 2,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        ew::reduce(s, a.workspace(), a.n(),
+                   ew::to(&a.out()->sum) =
+                       ew::sum(ew::in(a.array(set, 0), a.n()) * ew::in(a.array(set, 1), a.n())));
+      },
+      sum_is_right);
+}
+template <class T>
+void warpwright_argmax(benchmark::State& state) {
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        ew::reduce(s, a.workspace(), a.n(),
+                   ew::to(&a.out()->most) = ew::argmax(ew::in(a.array(set, 0), a.n())));
+      },
+      argmax_is_right);
+}
+template <class T>
+void warpwright_health(benchmark::State& state) {
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        auto const x = ew::in(a.array(set, 0), a.n());
+        ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x),
+                   ew::to(&a.out()->peak) = ew::max(ew::abs(x)),
+                   ew::to(&a.out()->bad) = ew::count_nonfinite(x));
+      },
+      health_is_right);
+}
+
+// ---- The peer ----
+
+#if REDUCE_BENCH_HAS_CUB
+
+struct square {
+  template <class T>
+  __host__ __device__ float operator()(T v) const {
+    return to_float(v) * to_float(v);
+  }
+};
+struct magnitude {
+  template <class T>
+  __host__ __device__ float operator()(T v) const {
+    return fabsf(to_float(v));
+  }
+};
+struct not_finite {
+  template <class T>
+  __host__ __device__ unsigned long long operator()(T v) const {
+    return (__float_as_uint(to_float(v)) & 0x7f800000U) == 0x7f800000U ? 1U : 0U;
+  }
+};
+template <class T>
+struct product {
+  T const* x;
+  T const* y;
+  __host__ __device__ float operator()(std::int64_t i) const {
+    return to_float(x[i]) * to_float(y[i]);
+  }
+};
+struct add {
+  template <class T>
+  __host__ __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct greater_of {
+  __host__ __device__ float operator()(float a, float b) const { return a > b ? a : b; }
+};
+
+template <class T, class In, class Out, class Combine, class Transform, class Init>
+void cub_transform_reduce(ww::stream_ref s, rotating_arrays<T> const& a, In in, Out* out,
+                          Combine combine, Transform transform, Init init) {
+  std::size_t bytes = rotating_arrays<T>::room_bytes;  // more than it asks for
+  ww::check(
+      cub::DeviceReduce::TransformReduce(a.room(), bytes, in, out, static_cast<std::int64_t>(a.n()),
+                                         combine, transform, init, s.get()),
+      "cub::DeviceReduce::TransformReduce");
+}
+template <class T>
+void cub_squares(benchmark::State& state) {
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        cub_transform_reduce(s, a, a.array(set, 0), &a.out()->sum, add{}, square{}, 0.0F);
+      },
+      sum_is_right);
+}
+template <class T>
+void cub_dot(benchmark::State& state) {
+  measure<T>(
+      state, 2,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        cub_transform_reduce(s, a, thrust::counting_iterator<std::int64_t>{0}, &a.out()->sum, add{},
+                             product<T>{a.array(set, 0), a.array(set, 1)}, 0.0F);
+      },
+      sum_is_right);
+}
+template <class T>
+void cub_argmax(benchmark::State& state) {
+  // Value and index to places of their own.
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        std::size_t bytes = rotating_arrays<T>::room_bytes;
+        ww::check(
+            cub::DeviceReduce::ArgMax(a.room(), bytes, a.array(set, 0), &a.out()->most.value,
+                                      &a.out()->index, static_cast<std::int64_t>(a.n()), s.get()),
+            "cub::DeviceReduce::ArgMax");
+      },
+      [](results const& r, expected const& e) {
+        return static_cast<double>(r.most.value) == e.most &&
+               static_cast<std::uint64_t>(r.index) == e.most_at;
+      });
+}
+template <class T>
+void cub_health(benchmark::State& state) {
+  measure<T>(
+      state, 1,
+      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+        T const* const x = a.array(set, 0);
+        cub_transform_reduce(s, a, x, &a.out()->sum, add{}, square{}, 0.0F);
+        cub_transform_reduce(s, a, x, &a.out()->peak, greater_of{}, magnitude{}, 0.0F);
+        cub_transform_reduce(s, a, x, reinterpret_cast<unsigned long long*>(&a.out()->bad), add{},
+                             not_finite{}, 0ULL);
+      },
+      health_is_right);
+}
+#endif
+
+#if defined(__CUDACC__)
+constexpr std::int64_t smallest = std::int64_t{1} << 16U;
+constexpr std::int64_t largest = std::int64_t{1} << 28U;
+constexpr int iterations = 60;
+#else
+// The host runtime: shows that the program works, never a speed.
+constexpr std::int64_t smallest = std::int64_t{1} << 8U;
+constexpr std::int64_t largest = std::int64_t{1} << 12U;
+constexpr int iterations = 2;
+#endif
+
+void add_sizes(std::string const& name, void (*function)(benchmark::State&)) {
+  for (std::int64_t n = smallest; n <= largest; n *= 4) {
+    for (std::int64_t launches : {1, 20}) {
+      // A pass from 2^24 elements up takes longer than its latency: isolated is enough.
+      if (launches != 1 && n >= (std::int64_t{1} << 24U)) continue;
+      benchmark::RegisterBenchmark(name.c_str(), function)
+          ->Args({n, launches})
+          ->Iterations(iterations)
+          ->Repetitions(1)  // it reports the spread of its own samples
+          ->UseManualTime()
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
+template <class T>
+void add_type(std::string const& type) {
+  add_sizes("squares_" + type + "/warpwright_ew", warpwright_squares<T>);
+#if REDUCE_BENCH_HAS_CUB
+  add_sizes("squares_" + type + "/cub_device_reduce", cub_squares<T>);
+#endif
+  add_sizes("squares_" + type + "/warpwright_ew_compensated", warpwright_squares_compensated<T>);
+  add_sizes("squares_" + type + "/warpwright_ew_in_double", warpwright_squares_in_double<T>);
+  add_sizes("dot_" + type + "/warpwright_ew", warpwright_dot<T>);
+  add_sizes("health_" + type + "/warpwright_ew", warpwright_health<T>);
+#if REDUCE_BENCH_HAS_CUB
+  add_sizes("dot_" + type + "/cub_device_reduce", cub_dot<T>);
+  add_sizes("health_" + type + "/cub_device_reduce", cub_health<T>);
+#endif
+}
+
+int const registered = [] {
+  add_type<float>("f32");
+  add_type<__half>("f16");
+  add_type<__nv_bfloat16>("bf16");
+  add_sizes("argmax_f32/warpwright_ew", warpwright_argmax<float>);
+#if REDUCE_BENCH_HAS_CUB
+  add_sizes("argmax_f32/cub_device_reduce", cub_argmax<float>);
+#endif
+  return 0;
+}();
+
+}  // namespace

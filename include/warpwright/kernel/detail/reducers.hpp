@@ -1,0 +1,346 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reductions as monoids over a state. Each kind has, for elements of type V,
+//   state<V>, result<V>      what is carried, and what comes of it
+//   identity<V>()            the state of no elements
+//   lift<V>(value, i)        the state of one element
+//   append<V>(a, b)          both, where every element of a stands before every one of b
+//   combine<V>(a, b)         both, in any order
+//   finish<V>(state, n)      the result of n elements
+#pragma once
+
+#include <warpwright/kernel/functions.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+/// What argmin() and argmax() find: the value, and the lowest index that has it.
+template <class T>
+struct located {
+  T value;
+  std::uint64_t index;
+};
+
+/// The index that argmin() and argmax() answer of no elements.
+inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
+
+namespace detail {
+
+template <class V>
+struct float_range {
+  static constexpr V infinity = std::numeric_limits<V>::infinity();
+};
+
+// ---- Sums ----
+
+enum class total : unsigned char { sum, mean, norm };
+
+// The type in which a sum is kept where nobody asks: floating point as it is computed, integers in
+// 64 bits; squares of integers pass these, so in double.
+template <total What, class V>
+using usual_accumulator = std::conditional_t<
+    std::is_floating_point<V>::value, V,
+    std::conditional_t<What == total::norm, double,
+                       std::conditional_t<std::is_signed<V>::value, std::int64_t, std::uint64_t>>>;
+
+template <class A>
+struct compensated_sum {
+  A sum;
+  A error;
+};
+
+// Rounded on its own: a product before it must not be contracted into it.
+WARPWRIGHT_HOST_DEVICE inline float rounded_sum(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+WARPWRIGHT_HOST_DEVICE inline double rounded_sum(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
+// D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2: the error of a sum is
+// itself a floating-point number, found by six operations.
+template <class A>
+WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
+                                                  compensated_sum<A> const& b) {
+  A const sum = rounded_sum(a.sum, b.sum);
+  A const b_seen = rounded_sum(sum, -a.sum);
+  A const a_seen = rounded_sum(sum, -b_seen);
+  A const error = rounded_sum(rounded_sum(a.sum, -a_seen), rounded_sum(b.sum, -b_seen));
+  return {sum, rounded_sum(rounded_sum(a.error, b.error), error)};
+}
+
+template <total What, class Asked, bool Compensated>
+struct summing {
+  static constexpr bool is_total = true;
+  template <class A>
+  using with_accumulator = summing<What, A, Compensated>;
+  using with_compensation = summing<What, Asked, true>;
+
+  template <class V>
+  using accumulator =
+      std::conditional_t<std::is_void<Asked>::value, usual_accumulator<What, V>, Asked>;
+  template <class V>
+  using state = std::conditional_t<Compensated, compensated_sum<accumulator<V>>, accumulator<V>>;
+  template <class V>
+  using result =
+      std::conditional_t<What == total::sum || std::is_floating_point<accumulator<V>>::value,
+                         accumulator<V>, double>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return state<V>{};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t) const {
+    accumulator<V> a = convert<accumulator<V>>(value);
+    if constexpr (What == total::norm) a = times{}(a, a);
+    if constexpr (Compensated) {
+      static_assert(std::is_floating_point<accumulator<V>>::value,
+                    "warpwright::ew: compensated() wants a floating-point accumulator; sums of "
+                    "integers are exact without it, or add .in<double>()");
+#if defined(__CUDA_ARCH__)
+      return {a, 0};
+#else
+      accumulator<V> const volatile rounded = a;  // -march with FMA would contract it as well
+      return {rounded, 0};
+#endif
+    } else {
+      return a;
+    }
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> append(state<V> const& a, state<V> const& b) const {
+    return combine<V>(a, b);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    if constexpr (Compensated) {
+      return two_sum(a, b);
+    } else {
+      return plus{}(a, b);
+    }
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t n) const {
+    if constexpr (What == total::sum) {
+      if constexpr (Compensated) {
+        return s.error - s.error == 0 ? s.sum + s.error : s.sum;  // past infinity it is NaN
+      } else {
+        return s;
+      }
+    } else {
+      double whole = 0;
+      if constexpr (Compensated) {
+        whole = static_cast<double>(s.sum);
+        if (s.error - s.error == 0) whole += static_cast<double>(s.error);
+      } else {
+        whole = static_cast<double>(s);
+      }
+      if constexpr (What == total::norm) {
+        return static_cast<result<V>>(library::sqrt(whole));
+      } else {
+        return static_cast<result<V>>(n == 0 ? not_a_number() : whole / static_cast<double>(n));
+      }
+    }
+  }
+
+ private:
+  WARPWRIGHT_HOST_DEVICE static double not_a_number() {
+    return bit_copy<double>(std::uint64_t{0x7ff8000000000000U});
+  }
+};
+
+// ---- Extremes ----
+
+struct lower_first {
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
+    return a < b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static V last() {
+    if constexpr (std::is_floating_point<V>::value) {
+      return float_range<V>::infinity;
+    } else {
+      return integer_range<V>::most;
+    }
+  }
+};
+struct higher_first {
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
+    return a > b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static V last() {
+    if constexpr (std::is_floating_point<V>::value) {
+      return -float_range<V>::infinity;
+    } else {
+      return integer_range<V>::least;
+    }
+  }
+};
+
+template <class Order>
+struct extreme {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = V;
+  template <class V>
+  using result = V;
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V identity() const {
+    return Order::template last<V>();
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V lift(V value, std::uint64_t) const {
+    return value;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V append(V a, V b) const {
+    return combine<V>(a, b);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V combine(V a, V b) const {
+    return Order::before(a, b) || a != a ? a : b;  // NaN stays
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V finish(V s, std::uint64_t) const {
+    return s;
+  }
+};
+
+template <class Order>
+struct place_of_extreme {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = located<V>;
+  template <class V>
+  using result = located<V>;
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> identity() const {
+    return {Order::template last<V>(), no_index};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> lift(V value, std::uint64_t i) const {
+    return {value, i};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> append(located<V> const& a, located<V> const& b) const {
+    return better(b.value, a.value) ? b : a;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> combine(located<V> const& a, located<V> const& b) const {
+    bool const later = !better(a.value, b.value) && b.index < a.index;
+    return better(b.value, a.value) || later ? b : a;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> finish(located<V> const& s, std::uint64_t) const {
+    return s;
+  }
+
+ private:
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static bool better(V a, V b) {
+    return Order::before(a, b) || (a != a && b == b);  // NaN comes before all numbers
+  }
+};
+
+// ---- Counts ----
+
+struct is_true {
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE bool operator()(V value) const {
+    return convert<bool>(value);
+  }
+};
+struct is_not_finite {  // by its bits, so that no fast-math flag folds it away
+  WARPWRIGHT_HOST_DEVICE bool operator()(float value) const {
+    return (bit_copy<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
+  }
+  WARPWRIGHT_HOST_DEVICE bool operator()(double value) const {
+    return (bit_copy<std::uint64_t>(value) >> 52U & 0x7ffU) == 0x7ffU;
+  }
+};
+
+template <class Test>
+struct counting {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = std::uint64_t;
+  template <class V>
+  using result = std::uint64_t;
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t identity() const {
+    return 0;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t lift(V value, std::uint64_t) const {
+    return Test{}(value) ? 1U : 0U;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t append(std::uint64_t a, std::uint64_t b) const {
+    return a + b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t combine(std::uint64_t a, std::uint64_t b) const {
+    return a + b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t finish(std::uint64_t s, std::uint64_t) const {
+    return s;
+  }
+};
+
+// ---- The user's own ----
+
+template <class T, class F>
+struct folding {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = T;
+  template <class V>
+  using result = T;
+
+  T neutral;
+  F function;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T identity() const {
+    return neutral;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T lift(V value, std::uint64_t) const {
+    return convert<T>(value);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T append(T const& a, T const& b) const {
+    return combine<V>(a, b);
+  }
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T combine(T const& a, T const& b) const {
+    return convert<T>(function(a, b));
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T finish(T const& s, std::uint64_t) const {
+    return s;
+  }
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END
