@@ -7,6 +7,7 @@
 #include <warpwright/core.hpp>
 #include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 
 #include <cstdio>
 #include <exception>

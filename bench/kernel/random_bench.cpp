@@ -19,6 +19,7 @@
 
 #include <warpwright/core.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 
 #include <algorithm>
 #include <cstring>

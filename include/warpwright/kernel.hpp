@@ -5,5 +5,3 @@
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/expression.hpp>
 #include <warpwright/kernel/functions.hpp>
-#include <warpwright/kernel/numeric.hpp>
-#include <warpwright/kernel/random.hpp>

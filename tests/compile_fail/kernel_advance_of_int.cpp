@@ -4,6 +4,7 @@
 //
 // An offset of 32 bits would come round, and is not what philox reads.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 
 namespace ew = warpwright::ew;
 

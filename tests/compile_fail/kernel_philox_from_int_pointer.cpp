@@ -4,6 +4,7 @@
 //
 // An offset in memory is a std::uint64_t.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 
 namespace ew = warpwright::ew;
 

@@ -4,6 +4,7 @@
 //
 // A truth value has no range to stay in.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/numeric.hpp>
 
 namespace ew = warpwright::ew;
 

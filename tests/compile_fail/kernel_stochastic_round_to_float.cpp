@@ -4,6 +4,7 @@
 //
 // Only formats smaller than float are rounded to by chance.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 
 namespace ew = warpwright::ew;
 

@@ -4,6 +4,7 @@
 //
 // Integers have no units in the last place.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/numeric.hpp>
 
 namespace ew = warpwright::ew;
 

@@ -12,6 +12,7 @@
 #include <cuda_fp8.h>
 
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/numeric.hpp>
 
 #include <cmath>
 #include <limits>

@@ -23,6 +23,7 @@
 #endif
 
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 
 #include <algorithm>
 #include <cmath>
