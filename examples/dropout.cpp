@@ -62,7 +62,7 @@ int run() {
     }
     std::printf("step %d: %zu of %zu kept, %zu unlike the step before\n", k, kept, n, changed);
     if (kept < n * 7 / 10 || kept > n * 8 / 10 || changed < n / 4) ++wrong;
-    before = host_y;
+    before.swap(host_y);
   }
   for (float* array : {x, y, dy, dx}) ww::check(cudaFree(array), "cudaFree");
   ww::check(cudaFree(step_number), "cudaFree");
