@@ -188,7 +188,8 @@ class memory_pool {
   /// @param budget_bytes  how much the cache may keep; it comes back when memory is short
   /// @return the cache, which the pool must outlive
   /// @throws std::bad_alloc, cuda_error  when the stream cannot be noted
-  /// **Capture:** `stream` must not be capturing.
+  /// **Capture:** `stream` must not be capturing. **Cost:** the first of a process registers with
+  /// the kernel (membarrier), which may take 30 ms in a process of many threads.
   [[nodiscard]] memory_cache make_cache(stream_ref stream,
                                         std::size_t budget_bytes = std::size_t{256} << 20U,
                                         source_location where = source_location::current());
