@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+#include "support/sample_launches.hpp"
+
 #if defined(__CUDACC__)
 #include <curand_kernel.h>
 #endif
@@ -158,30 +160,7 @@ void measure(benchmark::State& state, Launch launch) {
     state.SkipWithError("wrong results");
     return;
   }
-  ww::timed_event start;
-  ww::timed_event stop;
-  std::vector<double> microseconds;
-  std::size_t set = 0;
-  for (auto _ : state) {
-    start.record(s.get());
-    for (std::size_t k = 0; k < launches; ++k) {
-      launch(s, a, set);
-      if (++set == a.sets()) set = 0;
-    }
-    stop.record(s.get());
-    stop.synchronize();
-    double const us =
-        1e3 * static_cast<double>(stop.milliseconds_since(start)) / static_cast<double>(launches);
-    microseconds.push_back(us);
-    state.SetIterationTime(1e-6 * us);
-  }
-  std::sort(microseconds.begin(), microseconds.end());
-  double const median = microseconds[microseconds.size() / 2];
-  state.counters["median_us"] = median;
-  state.counters["p10_us"] = microseconds[microseconds.size() / 10];
-  state.counters["p90_us"] = microseconds[microseconds.size() * 9 / 10];
-  state.counters["GB/s"] = static_cast<double>(a.bytes()) / median * 1e-3;
-  state.counters["sets"] = static_cast<double>(a.sets());
+  bench_support::sample_launches(state, s, a, launches, launch);
 }
 
 template <class Operation, class In, class Out>

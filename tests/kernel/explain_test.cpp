@@ -77,6 +77,15 @@ TEST_CASE("arrays that are off alike have a head; rows then go element by elemen
   CHECK(odd.find("its rows are no whole number of vectors of 4 elements") != odd.npos);
 }
 
+TEST_CASE("where there are no vectors, no array is said to miss them") {
+  std::string const words =
+      ew::plan(ew::out(at<float>(0x3000004), 2) =
+                   ew::in(at<float>(0x1000004), 2) + ew::in(at<float>(0x2000008), 2))
+          .explain();
+  CHECK(words.find("element by element") == words.npos);
+  CHECK(words.find("2 elements lie outside the vectors") != words.npos);
+}
+
 TEST_CASE("several outputs; an array read twice is counted once") {
   std::size_t const n = 1024;
   auto const x = ew::in(at<float>(0x1000000), n);

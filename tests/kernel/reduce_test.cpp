@@ -448,6 +448,19 @@ TEST_CASE("a pool gives the workspace and gets it back") {
              contains("null pointer"));
   CHECK(pool.statistics().live_bytes == 0);
   pool.retire(s);
+  ww::memory_pool small{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(1024)};
+  CHECK_THROWS_WITH(ew::reduce(s, small, 5000, ew::to(r.data()) = ew::sum(e)),
+                    contains("reduce_test.cpp") && contains("out of memory"));
+  // A pool that knows no places will do, too.
+  struct plain_pool {
+    ww::memory_pool& behind;
+    void* allocate(ww::stream_ref on, std::size_t bytes) { return behind.allocate(on, bytes); }
+    void deallocate(ww::stream_ref on, void* p, std::size_t bytes) {
+      behind.deallocate(on, p, bytes);
+    }
+  } plain{pool};
+  CHECK(ew::reduce(s, plain, 5000, ew::max(e)) == 1);
+  pool.retire(s);
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

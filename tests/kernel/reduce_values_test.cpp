@@ -146,6 +146,27 @@ TEST_CASE("infinities, the largest, the smallest and signed zeros") {
   CHECK(ew::reduce(s, w.handle, 3, ew::count_nonfinite(ew::in(d.data(), 3))) == 2);
 }
 
+// Every addition of a running sum of these rounds the same way, so that errors add up.
+TEST_CASE("sums of floats that all err to one side keep the promised error") {
+  ww::stream s;
+  workspace w{s};
+  int beyond = 0;
+  for (unsigned k = 10; k <= 22; ++k) {
+    std::size_t const n = std::size_t{1} << k;
+    float const value = 1.0F + std::floor(0.99F * static_cast<float>(1U << (23 - k))) * 0x1p-23F;
+    std::vector<float> const x(n, value);
+    device_array<float> dx{x};
+    double const exact = static_cast<double>(value) * static_cast<double>(n);
+    float one_by_one = 0;
+    for (float const v : x) one_by_one += v;
+    CAPTURE(n, exact);
+    CHECK(std::fabs(static_cast<double>(ew::reduce(s, w.handle, n, ew::sum(ew::in(dx.data(), n)))) -
+                    exact) <= promised_error(x));
+    beyond += std::fabs(static_cast<double>(one_by_one) - exact) > promised_error(x);
+  }
+  CHECK(beyond > 0);  // the bound means something: adding one by one does not keep it
+}
+
 TEST_CASE("sums of floats keep the promised error") {
   ww::stream s;
   workspace w{s};

@@ -48,7 +48,8 @@ class kernel_plan {
   [[nodiscard]] unsigned head_elements() const noexcept { return launch_.deal.head; }
   /// @return elements in no vector, those before the first and behind the last, moved one a thread
   [[nodiscard]] unsigned edge_elements() const noexcept { return launch_.deal.edge; }
-  /// @return bytes read of all arrays, one that occurs several times counted once
+  /// @return bytes read of all arrays; one that occurs several times counts once, unless it is read
+  ///   further the second time
   [[nodiscard]] std::uint64_t bytes_read() const noexcept { return read_; }
   /// @return bytes written
   [[nodiscard]] std::uint64_t bytes_written() const noexcept { return written_; }
@@ -94,7 +95,7 @@ class kernel_plan {
            launch_.deal.head + " before the first, and go one a thread in a block of their own")
               .c_str();
     }
-    for (int k = 0; k < count_; ++k) {
+    for (int k = 0; k < count_ && launch_.deal.vectors != 0; ++k) {
       array_plan const& a = arrays_[k];
       if (!a.wide)
         words += (text{"\n"} + name(a) + " goes element by element: " + reason(a)).c_str();
@@ -202,7 +203,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Says what run() would launch on a GPU.
 /// @param a  as for run(); the arrays are not touched
 /// @return the plan, the same on every GPU and on the host runtime
-/// @throws std::invalid_argument  as run() does
+/// @throws std::invalid_argument  as run() does, but for more elements than a grid can hold
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class T, class E>
 [[nodiscard]] kernel_plan plan(assignment<T, E> const& a,

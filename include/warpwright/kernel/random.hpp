@@ -107,8 +107,9 @@ namespace detail {
 
 inline below below_probability(char const* name, double p, source_location where) {
   if (!(p >= 0.0 && p <= 1.0)) {
+    text const value = p > 1.0 ? text{"1 and "} + (p - 1.0) : text{p};
     warpwright::detail::throw_invalid_argument(
-        text{"ew::"} + name + ": the probability is " + p + "; it must be a number from 0 to 1",
+        text{"ew::"} + name + ": the probability is " + value + "; it must be a number from 0 to 1",
         where);
   }
   return {static_cast<std::uint64_t>(p * 0x1p32 + 0.5)};
@@ -132,7 +133,8 @@ inline below below_probability(char const* name, double p, source_location where
 /// No mask is stored: the gradient is the same expression with the same generator, applied to the
 /// incoming gradient. What is dropped is 0 even where x is infinite or NaN.
 /// @param x    an expression
-/// @param p    from 0 (all kept as they are) to 1 (all 0), rounded to a multiple of 2^-32
+/// @param p    from 0 (all kept as they are) to 1 (all 0), rounded to a multiple of 2^-32; integers
+///   are computed as double
 /// @param rng  the generator; the element dropped is the one for which bernoulli(rng, p) is true
 /// @throws std::invalid_argument  for any other p, NaN included
 /// Source: N. Srivastava et al., "Dropout", JMLR 15 (2014), scaled when training.
@@ -148,7 +150,8 @@ template <class A, class = detail::if_operands<A>>
 /// The value rounded to one of its two neighbours in `T`, each with the probability of its
 /// nearness: right on average, so that small updates are not lost.
 ///
-/// What T holds exactly stays as it is, up to infinity and NaN. Beyond T's largest number
+/// What T holds exactly stays as it is, infinity (but for e5m2, which saturates) and NaN too.
+/// Beyond T's largest number
 /// __half and __nv_bfloat16 round on as if the next number existed, and that is infinity; fp8
 /// saturates. A double is rounded to float first.
 /// @tparam T   __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2

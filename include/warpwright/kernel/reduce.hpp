@@ -302,8 +302,8 @@ auto fetch_reduction(on_stream const& how, elements const& n, Results* there,
 template <class Pool>
 class pool_block {
  public:
-  pool_block(Pool& pool, stream_ref stream, std::size_t bytes)
-      : pool_{pool}, stream_{stream}, bytes_{bytes}, data_{pool.allocate(stream, bytes)} {}
+  pool_block(Pool& pool, stream_ref stream, std::size_t bytes, source_location where)
+      : pool_{pool}, stream_{stream}, bytes_{bytes}, data_{allocate(where, 0)} {}
   pool_block(pool_block const&) = delete;
   pool_block& operator=(pool_block const&) = delete;
   ~pool_block() {
@@ -315,6 +315,15 @@ class pool_block {
   [[nodiscard]] void* data() const { return data_; }
 
  private:
+  // With the caller's place where the pool takes one, as ours do.
+  template <class P = Pool>
+  auto allocate(source_location where, int)
+      -> decltype(std::declval<P&>().allocate(std::declval<stream_ref>(), 1U,
+                                              P::block_alignment_bytes, where)) {
+    return pool_.allocate(stream_, bytes_, P::block_alignment_bytes, where);
+  }
+  void* allocate(source_location, long) { return pool_.allocate(stream_, bytes_); }
+
   Pool& pool_;
   stream_ref stream_;
   std::size_t bytes_;
@@ -336,7 +345,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// read. With n = 0 every result is that of no elements.
 /// @pre all memory can be reached from the stream's device and stays alive until it has passed it
 /// @param stream     the stream to run on
-/// @param workspace  not in use by a reduction on another stream; a graph's replays count as theirs
+/// @param workspace  not in use by a reduction on another stream; a graph's replays count as
+/// theirs;
+///   not among what is read, which is not checked
 /// @param n          number of elements of every expression, up to 2^59
 /// @param goals      `to(pointer) = reduction`, copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
@@ -365,7 +376,7 @@ void reduce(stream_ref stream, reduction_workspace const& workspace, elements n,
 template <class Pool, class... T, class... K, class... E, class = detail::if_pool<Pool>>
 void reduce(stream_ref stream, Pool& pool, elements n, reduction_goal<T, K, E> const&... goals) {
   constexpr std::size_t bytes = detail::workspace_layout<reduction_goal<T, K, E>...>::bytes;
-  detail::pool_block<Pool> const block{pool, stream, bytes};
+  detail::pool_block<Pool> const block{pool, stream, bytes, n.where};
   reduce(stream, prepare_workspace(stream, block.data(), bytes, n.where), n, goals...);
 }
 
@@ -395,7 +406,7 @@ template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
 [[nodiscard]] auto reduce(stream_ref stream, Pool& pool, elements n,
                           reduction<K, E> const&... reductions) {
   constexpr std::size_t bytes = detail::workspace_layout<reduction<K, E>...>::bytes;
-  detail::pool_block<Pool> const block{pool, stream, bytes};
+  detail::pool_block<Pool> const block{pool, stream, bytes, n.where};
   return reduce(stream, prepare_workspace(stream, block.data(), bytes, n.where), n, reductions...);
 }
 

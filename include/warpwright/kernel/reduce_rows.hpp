@@ -157,7 +157,8 @@ struct rows_on_stream {
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
 inline elements elements_of(matrix_shape const& shape) {
-  if (shape.cols != 0 && shape.rows > (std::uint64_t{1} << 59U) / shape.cols) {
+  std::uint64_t const most = std::uint64_t{1} << 59U;
+  if (shape.rows > most || (shape.cols != 0 && shape.rows > most / shape.cols)) {
     warpwright::detail::throw_invalid_argument(
         text{"ew: "} + shape.rows + " rows of " + shape.cols + " elements are more than 2^59",
         shape.where);

@@ -10,11 +10,13 @@
 //
 // Sums. Floating point is added in the expression's own type, float for 16-bit floats, and integers
 // in 64 bits, wrapping. A thread adds up to 64 elements pairwise, and such sums one after the
-// other; threads and blocks combine in trees. The error is within (n / 2,000,000 + 40) * 2^-24
-// times the sum of the absolute values for one reduction of one float or 16-bit array; several
-// arrays or many reductions make the pairs fewer, n / 130,000 + 40 at the worst; with 2^-53 for
-// double. .in<double>() adds in double. .compensated() carries the rounding errors along: one
-// rounding of the result, plus n * 2^-48 of the absolute values' sum (2^-106 for double).
+// other; threads and blocks combine in trees. reduce()'s error is within (n / 2,000,000 + 40) *
+// 2^-24 times the sum of the absolute values for one reduction of one float or 16-bit array, and (n
+// / 1,000,000 + 40) * 2^-53 for double; several arrays or many reductions make the pairs fewer, n /
+// 130,000 + 40 at the worst. reduce_rows() has fewer threads for a row: cols / 4,000 + 40, and
+// cols / 256 + 40 at the worst. .in<double>() adds in double. .compensated() carries the rounding
+// errors along: one rounding of the result, plus n * 2^-48 of the absolute values' sum (2^-106 for
+// double).
 #pragma once
 
 #include <warpwright/kernel/detail/reducers.hpp>

@@ -39,8 +39,8 @@ class memory_cache;
 ///
 /// Misuse: checked() refuses it. Unchecked, a call trusts its arguments: memory of a pointer freed
 /// twice, or with wrong bytes, may be handed out twice later. Noticed all the same: a block freed
-/// twice in a row; from virtual memory, a pointer of another memory; without caches, whatever is no
-/// live block's start.
+/// twice in a row, while its stream's cache still has it; from virtual memory, a pointer of another
+/// memory; without caches, whatever is no live block's start.
 ///
 /// **Threads:** any number may call any member at once. A hit holds one spin lock for a moment, its
 /// stream's, or the books', and never across a CUDA call; requests that miss go one after another,
@@ -153,10 +153,10 @@ class memory_pool {
 
   /// Allocates several blocks: all or none.
   /// @param bytes     of each, `count` of them
-  /// @param pointers  receives the blocks; nullptr for 0 bytes
+  /// @param pointers  receives the blocks; nullptr for 0 bytes. Unspecified after a throw
   /// @throws as allocate(); no block is allocated then
   /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** asks for the stream's id
-  /// and takes its cache's lock once.
+  /// once, and for each run of blocks that its cache has takes the cache's lock once.
   void allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
                       std::size_t count, source_location where = source_location::current());
 
@@ -164,7 +164,7 @@ class memory_pool {
   /// @param pointers, bytes  of each, `count` of them
   /// @throws as deallocate(), for the first block that is refused; those before it are freed
   /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** asks for the stream's id
-  /// and, as long as the cache has room, takes its lock once.
+  /// once and, as long as its cache is there and has room, takes the cache's lock once.
   void deallocate_batch(stream_ref stream, void* const* pointers, std::size_t const* bytes,
                         std::size_t count, source_location where = source_location::current());
 
@@ -185,7 +185,8 @@ class memory_pool {
 
   /// Makes a cache of one thread for one stream: the fastest way to allocate.
   /// @param stream        kept, with its id; alive as long as the cache
-  /// @param budget_bytes  how much the cache may keep; it comes back when memory is short
+  /// @param budget_bytes  how much the cache may keep, and beside it one larger block; 0: nothing;
+  ///   it comes back when memory is short
   /// @return the cache, which the pool must outlive
   /// @throws std::bad_alloc, cuda_error  when the stream cannot be noted
   /// **Capture:** `stream` must not be capturing. **Cost:** the first of a process registers with
@@ -301,11 +302,12 @@ class memory_pool {
 
   // Caches (pool_caches.hpp)
   void* take_cached(std::uint64_t id, std::size_t bytes) noexcept;
-  void take_cached(std::uint64_t id, std::size_t const* bytes, void** pointers,
-                   std::size_t count) noexcept;
+  std::size_t take_cached(std::uint64_t id, std::size_t const* bytes, void** pointers,
+                          std::size_t count) noexcept;
   std::size_t keep_batch(std::uint64_t id, void* const* pointers, std::size_t const* bytes,
                          std::size_t count) noexcept;
   void take_back(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept;
+  [[nodiscard]] bool is_live(void* pointer) const noexcept;
   bool keep(stream_ref stream, std::uint64_t id, std::uint64_t rounded, void* pointer,
             source_location where);
   shard* make_shard(std::uint64_t id) noexcept;

@@ -184,7 +184,7 @@ inline void check_operands(operand const* operands, int count, source_location w
              where);
     }
     if (n == 0) continue;
-    if (n > ~std::uint64_t{0} / 2 / 16) {
+    if (n > std::uint64_t{1} << 59U) {
       refuse(name_of(operands, 0, number), text{"has "} + n + " elements, more than 2^59", where);
     }
     if (repeats && (o.count == 0 || n % o.count != 0)) {

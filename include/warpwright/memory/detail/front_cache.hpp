@@ -35,7 +35,6 @@ class front_cache {
   std::uint64_t budget_bytes = 0;
   std::uint64_t allocations = 0;
   std::uint64_t deallocations = 0;
-  unsigned strangers = 0;  // frees by other streams that the owner's blocks kept out
 
   /// @return a block of just that size; nullptr when there is none
   void* take(std::uint64_t bytes) noexcept {
@@ -124,7 +123,8 @@ class front_cache {
     return true;
   }
 
-  /// Without the lock: false only when nothing was cached at some moment just before.
+  /// Without the lock: false only when nothing was cached just before, or blocks came and went at
+  /// that moment.
   [[nodiscard]] bool maybe_cached() const noexcept {
     return __atomic_load_n(&cached_bytes_, __ATOMIC_RELAXED) != 0 || maybe_large();
   }
@@ -177,13 +177,18 @@ class front_cache {
     set_cached(cached_bytes_ - count * s.bytes);
   }
 
+  // With the lock and the public members these two fill a cache line; a slot's key then shares one
+  // with its first blocks.
   std::uint64_t cached_bytes_ = 0;  // written by relaxed stores, for maybe_cached()
-  std::uint64_t large_bytes_ = 0;   // of the block above the budget, 0: none; relaxed likewise
+  std::uint64_t occupied_ = 0;      // slots that may have blocks
+  slot slots_[slot_count];
+  std::uint64_t large_bytes_ = 0;  // of the block above the budget, 0: none; relaxed likewise
   void* large_ = nullptr;
   std::uint64_t unrecorded_bytes_ = 0;
   unsigned unrecorded_ = 0;
-  std::uint64_t occupied_ = 0;  // slots that may have blocks
-  slot slots_[slot_count];
+
+ public:
+  unsigned strangers = 0;  // frees by other streams that the owner's blocks kept out
 };
 
 template <class Lock>

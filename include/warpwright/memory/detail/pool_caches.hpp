@@ -18,19 +18,28 @@ inline void* memory_pool::take_cached(std::uint64_t id, std::size_t bytes) noexc
   return cache->stream_id == id ? cache->take(rounded_up(bytes)) : nullptr;
 }
 
+/// Whether the books have a live block that starts there, in a cache or not.
+inline bool memory_pool::is_live(void* pointer) const noexcept {
+  spin_held const lock{lock_};
+  std::uint32_t const node = heap_.find(address_of(pointer));
+  return node != heap::none && heap_.at(node).mark == 0;
+}
+
 /// Frees a block into its stream's cache.
 /// @return false when the cache cannot have it
 inline bool memory_pool::keep(stream_ref stream, std::uint64_t id, std::uint64_t rounded,
                               void* pointer, source_location where) {
+  bool const of_thread = stream.get() == cudaStreamPerThread;
+  if (of_thread && rounded > options_.cache_bytes_) return false;  // its epoch is full at once
   shard* const cache = make_shard(id);
   if (cache == nullptr) return false;
-  bool const of_thread = stream.get() == cudaStreamPerThread;
   bool record = false;
   {
     spin_held lock{cache->lock};
     if (cache->stream_id != id && !adopt_shard(stream, id, *cache)) return false;
     front_cache::answer answer = cache->put(pointer, rounded);
     if (answer == front_cache::answer::no_room) {
+      if (rounded > cache->budget_bytes && !is_live(pointer)) return false;  // the books refuse it
       front_cache::batch out;
       cache->make_room(rounded, out);
       give_batch(out, id);
@@ -97,6 +106,7 @@ inline void memory_pool::release_shard(front_cache& cache) noexcept {
 /// Frees cached blocks into the books.
 /// @pre the stream's entry has noted the cache: it is there
 inline void memory_pool::give_batch(front_cache::batch const& blocks, std::uint64_t id) noexcept {
+  if (blocks.count == 0) return;
   spin_held const lock{lock_};
   std::uint32_t const list = lists_.find(id);
   for (unsigned i = 0; i < blocks.count; ++i) {
@@ -181,7 +191,7 @@ inline void memory_cache::give_back(void* pointer, std::size_t bytes, source_loc
     {
       detail::owner_held const lock{cache_.lock};
       answer = cache_.put(pointer, rounded);
-      if (answer == front_cache::answer::no_room) {
+      if (answer == front_cache::answer::no_room && rounded <= cache_.budget_bytes) {
         front_cache::batch out;
         cache_.make_room(rounded, out);
         pool_.give_batch(out, cache_.stream_id);
@@ -199,36 +209,52 @@ inline void memory_pool::allocate_batch(stream_ref stream, std::size_t const* by
   // A capturing stream must not be asked for its id.
   bool const capturing = (attention() & watching) != 0 && is_capturing(stream, where);
   std::uint64_t const id = capturing ? nobody : id_of(stream, where);
-  for (std::size_t i = 0; i < count; ++i) pointers[i] = nullptr;
-  if (options_.checked_) {
-    check_device(stream, "allocate", where);
-  } else if (!capturing) {
-    take_cached(id, bytes, pointers, count);
-  }
+  if (options_.checked_) check_device(stream, "allocate", where);
+  std::size_t done = 0;
   try {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (pointers[i] != nullptr || bytes[i] == 0) continue;
-      pointers[i] = capturing
-                        ? allocate(stream, bytes[i], block_alignment_bytes, where)
-                        : allocate_from_books(stream, id, bytes[i], block_alignment_bytes, where);
-      if (pointers[i] == nullptr) throw_out_of_memory(bytes[i], where);
+    while (done < count) {
+      if (!capturing && !options_.checked_) {
+        done += take_cached(id, bytes + done, pointers + done, count - done);
+        if (done == count) return;
+      }
+      void*& pointer = pointers[done];
+      if (capturing || bytes[done] == 0) {
+        pointer = allocate(stream, bytes[done], block_alignment_bytes, where);
+      } else {
+        pointer = allocate_from_books(stream, id, bytes[done], block_alignment_bytes, where);
+        if (pointer == nullptr) throw_out_of_memory(bytes[done], where);
+      }
+      ++done;
     }
   } catch (...) {
-    for (std::size_t i = count; i-- > 0;) {
-      if (pointers[i] != nullptr) take_back(id, stream.get(), pointers[i]);
+    while (done-- > 0) {
+      if (pointers[done] != nullptr) take_back(id, stream.get(), pointers[done]);
+      pointers[done] = nullptr;
     }
     throw;
   }
 }
 
-/// Takes from the stream's cache what of a batch is there.
-inline void memory_pool::take_cached(std::uint64_t id, std::size_t const* bytes, void** pointers,
-                                     std::size_t count) noexcept {
+/// Takes the first blocks of a batch from the stream's cache, up to one that it does not have: what
+/// comes behind that one stays in the cache, whose memory the one may need.
+/// @return the number of blocks taken
+inline std::size_t memory_pool::take_cached(std::uint64_t id, std::size_t const* bytes,
+                                            void** pointers, std::size_t count) noexcept {
   shard* const cache = cache_of(id);
-  if (cache == nullptr) return;
-  spin_held const lock{cache->lock};
-  if (cache->stream_id != id) return;
-  for (std::size_t i = 0; i < count; ++i) pointers[i] = cache->take(rounded_up(bytes[i]));
+  if (cache == nullptr) return 0;
+  std::size_t done = 0;
+  for (bool more = true; more && done < count;) {
+    spin_held const lock{cache->lock};
+    if (cache->stream_id != id) break;
+    // Let go from time to time: others of the stream may be in a hurry.
+    for (std::size_t const end = done + (count - done < 64 ? count - done : 64); done < end;) {
+      pointers[done] = cache->take(rounded_up(bytes[done]));
+      more = pointers[done] != nullptr;
+      if (!more) break;
+      ++done;
+    }
+  }
+  return done;
 }
 
 /// Frees a batch into the stream's cache, up to the first block that it does not take.
@@ -281,7 +307,9 @@ inline void memory_pool::deallocate_batch(stream_ref stream, void* const* pointe
                                           source_location where) {
   stream_ref const known = (attention() & watching) != 0 ? stream : stream.resolved(where);
   for (std::size_t i = 0; i < count; ++i) {
-    if (attention() == 0) i += keep_batch(known.id(where), pointers + i, bytes + i, count - i);
+    if (attention() == 0 && known.knows_id()) {
+      i += keep_batch(known.id(where), pointers + i, bytes + i, count - i);
+    }
     if (i < count) deallocate(known, pointers[i], bytes[i], where);
   }
 }
