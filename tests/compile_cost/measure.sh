@@ -6,8 +6,9 @@
 # header, over those with <cuda_runtime.h> alone, as a ratio, so that a slower machine does not
 # change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79. Some may
 # cost a little more: tune.hpp and memory.hpp, which are sums, and the memory pool, which is one thing of
-# many files, 0.6 s (1.95); warpwright.hpp, the sum of all, 1 s (2.60). What a machine that is busy or
-# slow adds does not cancel wholly: the figures move by some 5 % from run to run.
+# many files, 0.57 s (1.90); warpwright.hpp, the sum of all, 0.9 s (2.43). What a machine that is busy or
+# slow adds does not cancel wholly, one header's figure moves by some 5 % from run to run: what is over its
+# limit is marked, and from 8 % over it on it fails.
 #
 # Other programs only ever add to the time, so the least of several compilations counts: two with
 # the header and two without, in turns, and up to ten where it is over its limit.
@@ -21,7 +22,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if command -v nvcc >/dev/null 2>&1; then
-  compiler=nvcc source=$work/tu.cu limit=1.79 limit_of_sum=1.95 limit_of_all=2.60
+  compiler=nvcc source=$work/tu.cu limit=1.79 limit_of_sum=1.90 limit_of_all=2.43
   set -- nvcc -std=c++17 -arch=sm_90
 else
   compiler=${CXX:-g++} source=$work/tu.cpp limit=2.43 limit_of_sum=2.43 limit_of_all=4.00
@@ -62,7 +63,8 @@ measure_pair() {
 
 least() { awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? a : b }'; }
 
-over_limit() { awk -v r="$ratio" -v l="$limit" 'BEGIN { exit !(r > l) }'; }
+# over FACTOR: whether the ratio is past the limit times FACTOR.
+over() { awk -v r="$ratio" -v l="$limit" -v f="$1" 'BEGIN { exit !(r > l * f) }'; }
 
 measure '#include <cuda_runtime.h>' "$@" # once unmeasured, so that the files are in memory
 printf '%s: a header may cost %s times <cuda_runtime.h>, tune.hpp and the memory pool %s times, all together %s\n' \
@@ -84,17 +86,15 @@ for header in $(find warpwright -name '*.hpp' ! -path '*/detail/*' ! -path '*/te
   measure_pair "$header" "$@"
   measure_pair "$header" "$@"
   for _ in 1 2 3 4 5 6 7 8; do
-    if over_limit; then measure_pair "$header" "$@"; fi
+    if over 1; then measure_pair "$header" "$@"; fi
   done
   note=''
-  if over_limit; then
-    note="  over the limit of $limit"
-    failed="$failed $header"
-  fi
+  if over 1; then note="  over the limit of $limit"; fi
+  if over 1.08; then failed="$failed $header"; fi
   printf '%6s %+8.2f  <%s>%s\n' "$ratio" "$added" "$header" "$note"
 done
 
 if [ -n "$failed" ]; then
-  printf 'compile cost: over the limit:%s\n' "$failed" >&2
+  printf 'compile cost: 8 %% or more over the limit:%s\n' "$failed" >&2
   exit 1
 fi
