@@ -218,11 +218,11 @@ inline void memory_pool::allocate_batch(stream_ref stream, std::size_t const* by
         if (done == count) return;
       }
       void*& pointer = pointers[done];
-      if (capturing || bytes[done] == 0) {
+      if (capturing) {
         pointer = allocate(stream, bytes[done], block_alignment_bytes, where);
       } else {
         pointer = allocate_from_books(stream, id, bytes[done], block_alignment_bytes, where);
-        if (pointer == nullptr) throw_out_of_memory(bytes[done], where);
+        if (pointer == nullptr && bytes[done] != 0) throw_out_of_memory(bytes[done], where);
       }
       ++done;
     }
