@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fused expressions beside kernels written by hand (16 bytes a thread; one element a thread), a
-// copy of the same traffic, and cub::DeviceTransform of the toolkit.
+// copy of the same traffic, and cub::DeviceTransform of the toolkit (or, in the second program that
+// -D WARPWRIGHT_BENCH_CCCL=... asks for, of the CCCL named there).
 //
 //   triad  o = a * x + y          3 arrays
 //   gelu   o = gelu(x * w + b)    4 arrays; every path computes gelu by the same function
@@ -27,9 +28,12 @@
 #include <vector>
 
 #include "support/sample_launches.hpp"
+#include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_transform.cuh>)
 #include <cub/device/device_transform.cuh>
+
+#include "support/cccl.hpp"
 #define EVALUATE_BENCH_HAS_CUB 1
 #else
 #define EVALUATE_BENCH_HAS_CUB 0
@@ -37,29 +41,12 @@
 
 namespace ww = warpwright;
 namespace ew = warpwright::ew;
+using bench_support::fetch;
+using bench_support::from_float;
+using bench_support::scattered;
+using bench_support::to_float;
 
 namespace {
-
-template <class T>
-WARPWRIGHT_HOST_DEVICE float to_float(T v) {
-  if constexpr (std::is_same<T, __half>::value) {
-    return __half2float(v);
-  } else if constexpr (std::is_same<T, __nv_bfloat16>::value) {
-    return __bfloat162float(v);
-  } else {
-    return v;
-  }
-}
-template <class T>
-WARPWRIGHT_HOST_DEVICE T from_float(float v) {
-  if constexpr (std::is_same<T, __half>::value) {
-    return __float2half_rn(v);
-  } else if constexpr (std::is_same<T, __nv_bfloat16>::value) {
-    return __float2bfloat16_rn(v);
-  } else {
-    return v;
-  }
-}
 
 constexpr float triad_factor = 1.5F;
 
@@ -98,15 +85,6 @@ struct rotation {
 struct gelu_row_bias {
   static constexpr int inputs = 1;
   static double exact(double x, double, double) { return gelu::exact(x, 0.5, 0); }
-};
-
-// Values in [-1, 1) that differ from element to element.
-struct scattered {
-  std::uint64_t salt;
-  WARPWRIGHT_HOST_DEVICE float operator()(std::uint64_t i) const {
-    std::uint64_t const h = (i + salt) * 0x9e3779b97f4a7c15U;
-    return static_cast<float>(static_cast<std::uint32_t>(h >> 40U)) * 0x1p-23F - 1.0F;
-  }
 };
 
 // `sets` sets of inputs and one output, in one allocation; the first `odd_arrays` arrays of each
@@ -150,15 +128,6 @@ class rotating_arrays {
   std::size_t sets_ = 0;
   void* memory_ = nullptr;
 };
-
-template <class T>
-std::vector<T> fetch(T const* from, std::size_t count) {
-  std::vector<T> values(count);
-  ww::check(cudaMemcpy(static_cast<void*>(values.data()), from, count * sizeof(T),
-                       cudaMemcpyDeviceToHost),
-            "cudaMemcpy");
-  return values;
-}
 
 // Compares the first and the last 2^16 elements of set 0 with fp64.
 template <class Operation, class T>
@@ -430,7 +399,8 @@ void add_operation(std::string const& name) {
   add(name + "/sixteen_bytes_a_thread", sixteen_bytes_a_thread<Operation, T>, smallest);
   add(name + "/one_element_a_thread", one_element_a_thread<Operation, T>, smallest);
 #if EVALUATE_BENCH_HAS_CUB
-  add(name + "/cub_device_transform", cub_device_transform<Operation, T>, smallest);
+  add(name + bench_support::cccl_peer("/cub_device_transform"), cub_device_transform<Operation, T>,
+      smallest);
 #endif
 #endif
   add(name + "/copy_of_same_traffic", copy_of_same_traffic<Operation, T>, smallest);
@@ -456,6 +426,9 @@ void add_type(std::string const& type) {
 }
 
 int const registered = [] {
+#if EVALUATE_BENCH_HAS_CUB
+  bench_support::name_cccl_version();
+#endif
   add_type<float>("f32");
   add_type<__half>("f16");
   add_type<__nv_bfloat16>("bf16");

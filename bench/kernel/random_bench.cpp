@@ -26,7 +26,9 @@
 #include <string>
 #include <vector>
 
+#include "support/rotating_pairs.hpp"
 #include "support/sample_launches.hpp"
+#include "support/values.hpp"
 
 #if defined(__CUDACC__)
 #include <curand_kernel.h>
@@ -34,6 +36,8 @@
 
 namespace ww = warpwright;
 namespace ew = warpwright::ew;
+using bench_support::fetch;
+using bench_support::rotating_pairs;
 
 namespace {
 
@@ -88,55 +92,9 @@ struct halved {
   }
 };
 
-// `sets` inputs and outputs, each on a boundary of 256 bytes.
-template <class In, class Out>
-class rotating_arrays {
- public:
-  rotating_arrays(ww::stream_ref stream, std::size_t n, bool reads) : n_{n}, reads_{reads} {
-    in_bytes_ = reads ? (n * sizeof(In) + 255) / 256 * 256 : 0;
-    pitch_ = in_bytes_ + (n * sizeof(Out) + 255) / 256 * 256;
-    sets_ = std::max<std::size_t>(1, std::min<std::size_t>(1024, (256U << 20U) / pitch_));
-    ww::check(cudaMalloc(&memory_, pitch_ * sets_), "cudaMalloc");
-    for (std::size_t k = 0; reads && k < sets_; ++k) {
-      ew::run(stream, ew::out(in(k), n) = ew::uniform(ew::philox{k}) * 4.0F - 2.0F);
-    }
-    stream.synchronize();
-  }
-  ~rotating_arrays() { ww::detail::discard(cudaFree(memory_)); }
-  rotating_arrays(rotating_arrays const&) = delete;
-  rotating_arrays& operator=(rotating_arrays const&) = delete;
-
-  In* in(std::size_t set) const {
-    return reinterpret_cast<In*>(static_cast<unsigned char*>(memory_) + set * pitch_);
-  }
-  Out* out(std::size_t set) const {
-    return reinterpret_cast<Out*>(static_cast<unsigned char*>(memory_) + set * pitch_ + in_bytes_);
-  }
-  std::size_t n() const { return n_; }
-  std::size_t sets() const { return sets_; }
-  std::size_t bytes() const { return n_ * ((reads_ ? sizeof(In) : 0) + sizeof(Out)); }
-
- private:
-  std::size_t n_;
-  bool reads_;
-  std::size_t in_bytes_ = 0;
-  std::size_t pitch_ = 0;
-  std::size_t sets_ = 0;
-  void* memory_ = nullptr;
-};
-
-template <class T>
-std::vector<T> fetch(T const* from, std::size_t count) {
-  std::vector<T> values(count);
-  ww::check(cudaMemcpy(static_cast<void*>(values.data()), from, count * sizeof(T),
-                       cudaMemcpyDeviceToHost),
-            "cudaMemcpy");
-  return values;
-}
-
 // The first 2^16 elements of set 0, bit for bit.
 template <class Operation, class In, class Out>
-bool verified(rotating_arrays<In, Out> const& a) {
+bool verified(rotating_pairs<In, Out> const& a) {
   std::size_t const count = std::min<std::size_t>(a.n(), 65536);
   std::vector<In> const x = Operation::reads ? fetch(a.in(0), count) : std::vector<In>(count);
   std::vector<Out> expected(count);
@@ -151,7 +109,10 @@ template <class Operation, class In, class Out, class Launch>
 void measure(benchmark::State& state, Launch launch) {
   auto const n = static_cast<std::size_t>(state.range(0));
   ww::stream s;
-  rotating_arrays<In, Out> const a{s, n, Operation::reads};
+  rotating_pairs<In, Out> const a{n, Operation::reads};
+  for (std::size_t k = 0; Operation::reads && k < a.sets(); ++k) {
+    ew::run(s, ew::out(a.in(k), n) = ew::uniform(ew::philox{k}) * 4.0F - 2.0F);
+  }
   for (std::size_t set = 0; set < std::min<std::size_t>(a.sets(), launches); ++set) {
     launch(s, a, set);
   }
@@ -165,7 +126,7 @@ void measure(benchmark::State& state, Launch launch) {
 
 template <class Operation, class In, class Out>
 void warpwright_ew(benchmark::State& state) {
-  measure<Operation, In, Out>(state, [](ww::stream_ref s, rotating_arrays<In, Out> const& a,
+  measure<Operation, In, Out>(state, [](ww::stream_ref s, rotating_pairs<In, Out> const& a,
                                         std::size_t set) {
     ew::run(s, ew::out(a.out(set), a.n()) =
                    Operation::template of<Out>(ew::in(static_cast<In const*>(a.in(set)), a.n())));
@@ -204,14 +165,14 @@ unsigned blocks_of(std::size_t threads) { return static_cast<unsigned>((threads 
 
 void curand_uniform_four_a_thread(benchmark::State& state) {
   measure<uniform, float, float>(
-      state, [](ww::stream_ref s, rotating_arrays<float, float> const& a, std::size_t set) {
+      state, [](ww::stream_ref s, rotating_pairs<float, float> const& a, std::size_t set) {
         curand_uniform_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
             reinterpret_cast<float4*>(a.out(set)), a.n() / 4);
       });
 }
 void curand_dropout_four_a_thread(benchmark::State& state) {
   measure<dropout, float, float>(
-      state, [](ww::stream_ref s, rotating_arrays<float, float> const& a, std::size_t set) {
+      state, [](ww::stream_ref s, rotating_pairs<float, float> const& a, std::size_t set) {
         curand_dropout_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
             reinterpret_cast<float4 const*>(a.in(set)), reinterpret_cast<float4*>(a.out(set)),
             a.n() / 4, static_cast<std::uint32_t>(drop * 0x1p32 + 0.5),

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions beside cub::DeviceReduce of the toolkit. Every path leaves its results on the device.
+// Reductions beside cub::DeviceReduce of the toolkit (or, in the second program that
+// -D WARPWRIGHT_BENCH_CCCL=... asks for, of the CCCL named there). Every path leaves its results on
+// the device.
 //
 //   squares  sum of x * x                                1 array, 1 result
 //   dot      sum of x * y                                2 arrays, 1 result
@@ -30,10 +32,13 @@
 #include <vector>
 
 #include "support/sample_launches.hpp"
+#include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_reduce.cuh>)
 #include <thrust/iterator/counting_iterator.h>
 #include <cub/device/device_reduce.cuh>
+
+#include "support/cccl.hpp"
 #define REDUCE_BENCH_HAS_CUB 1
 #else
 #define REDUCE_BENCH_HAS_CUB 0
@@ -41,28 +46,11 @@
 
 namespace ww = warpwright;
 namespace ew = warpwright::ew;
+using bench_support::fetch;
+using bench_support::scattered;
+using bench_support::to_float;
 
 namespace {
-
-template <class T>
-WARPWRIGHT_HOST_DEVICE float to_float(T v) {
-  if constexpr (std::is_same<T, __half>::value) {
-    return __half2float(v);
-  } else if constexpr (std::is_same<T, __nv_bfloat16>::value) {
-    return __bfloat162float(v);
-  } else {
-    return v;
-  }
-}
-
-// Values in [-1, 1) that differ from element to element.
-struct scattered {
-  std::uint64_t salt;
-  WARPWRIGHT_HOST_DEVICE float operator()(std::uint64_t i) const {
-    std::uint64_t const h = (i + salt) * 0x9e3779b97f4a7c15U;
-    return static_cast<float>(static_cast<std::uint32_t>(h >> 40U)) * 0x1p-23F - 1.0F;
-  }
-};
 
 // Where every path leaves its results.
 struct results {
@@ -122,15 +110,6 @@ class rotating_arrays {
   void* memory_ = nullptr;
   std::vector<ew::reduction_workspace> workspace_;
 };
-
-template <class T>
-std::vector<T> fetch(T const* from, std::size_t count) {
-  std::vector<T> values(count);
-  ww::check(cudaMemcpy(static_cast<void*>(values.data()), from, count * sizeof(T),
-                       cudaMemcpyDeviceToHost),
-            "cudaMemcpy");
-  return values;
-}
 
 struct expected {
   double sum = 0;        // of squares or products
@@ -383,25 +362,28 @@ template <class T>
 void add_type(std::string const& type) {
   add_sizes("squares_" + type + "/warpwright_ew", warpwright_squares<T>);
 #if REDUCE_BENCH_HAS_CUB
-  add_sizes("squares_" + type + "/cub_device_reduce", cub_squares<T>);
+  add_sizes("squares_" + type + bench_support::cccl_peer("/cub_device_reduce"), cub_squares<T>);
 #endif
   add_sizes("squares_" + type + "/warpwright_ew_compensated", warpwright_squares_compensated<T>);
   add_sizes("squares_" + type + "/warpwright_ew_in_double", warpwright_squares_in_double<T>);
   add_sizes("dot_" + type + "/warpwright_ew", warpwright_dot<T>);
   add_sizes("health_" + type + "/warpwright_ew", warpwright_health<T>);
 #if REDUCE_BENCH_HAS_CUB
-  add_sizes("dot_" + type + "/cub_device_reduce", cub_dot<T>);
-  add_sizes("health_" + type + "/cub_device_reduce", cub_health<T>);
+  add_sizes("dot_" + type + bench_support::cccl_peer("/cub_device_reduce"), cub_dot<T>);
+  add_sizes("health_" + type + bench_support::cccl_peer("/cub_device_reduce"), cub_health<T>);
 #endif
 }
 
 int const registered = [] {
+#if REDUCE_BENCH_HAS_CUB
+  bench_support::name_cccl_version();
+#endif
   add_type<float>("f32");
   add_type<__half>("f16");
   add_type<__nv_bfloat16>("bf16");
   add_sizes("argmax_f32/warpwright_ew", warpwright_argmax<float>);
 #if REDUCE_BENCH_HAS_CUB
-  add_sizes("argmax_f32/cub_device_reduce", cub_argmax<float>);
+  add_sizes("argmax_f32" + bench_support::cccl_peer("/cub_device_reduce"), cub_argmax<float>);
 #endif
   return 0;
 }();

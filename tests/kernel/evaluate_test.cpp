@@ -23,6 +23,7 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using kernel_test::as_double;
 using kernel_test::guarded;
+using kernel_test::refusal;
 using kernel_test::small_integers;
 using test_support::device_array;
 
@@ -103,16 +104,6 @@ struct sum_of_three {
 struct rotate_three {
   WARPWRIGHT_HOST_DEVICE three_floats operator()(three_floats t) const { return {t.b, t.c, t.a}; }
 };
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (std::invalid_argument const& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 }  // namespace
 

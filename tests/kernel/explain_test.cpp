@@ -4,6 +4,7 @@
 // Plans in figures and words. No array is touched, so addresses are made up.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/explain.hpp>
+#include <warpwright/kernel/views.hpp>
 
 #include <stdexcept>
 
@@ -77,6 +78,20 @@ TEST_CASE("arrays that are off alike have a head; rows then go element by elemen
   CHECK(odd.find("its rows are no whole number of vectors of 4 elements") != odd.npos);
 }
 
+TEST_CASE("a view that repeats does not decide where the vectors start") {
+  std::size_t const n = 64 * 1024;
+  auto* const y = at<float>(0x3000004);
+  ew::kernel_plan const alone =
+      ew::plan(ew::out(y, n) = ew::view(at<float>(0x1000000), {n / 4, std::size_t{4}}, {1, 0}));
+  CHECK(alone.head_elements() == 3);
+  CHECK(alone.array(0).wide);
+  CHECK(alone.explain().find("the vectors do not start with a run of it") != std::string::npos);
+  ew::kernel_plan const beside =
+      ew::plan(ew::out(y, n) = ew::in(at<float>(0x2000004), n) *
+                               ew::view(at<double>(0x1000000), {n / 64, std::size_t{64}}, {1, 0}));
+  CHECK((beside.array(0).wide && beside.array(1).wide && !beside.array(2).wide));
+}
+
 TEST_CASE("where there are no vectors, no array is said to miss them") {
   std::string const words =
       ew::plan(ew::out(at<float>(0x3000004), 2) =
@@ -99,6 +114,52 @@ TEST_CASE("several outputs; an array read twice is counted once") {
   CHECK(p.array(3).number == 2);
   CHECK(p.array(4).again);
   CHECK(p.array(5).number == 4);
+}
+
+TEST_CASE("views: why they go as they do") {
+  float* const y = at<float>(0x40000000);
+  float const* const x = at<float>(0x10000000);
+  std::size_t const n = 1024 * 1024;
+  ew::kernel_plan const turned =
+      ew::plan(ew::out(y, n) = ew::view(ew::array(x, {1024, 1024}).permuted({1, 0})) +
+                               ew::view(x, {1024, 1024}, {0, 1}));
+  CHECK(turned.tile_columns() == 64);
+  CHECK(turned.tile_rows() == 64);
+  CHECK(turned.blocks() == 256);
+  CHECK(turned.threads() == 256);
+  CHECK((turned.array(1).tiled && !turned.array(2).tiled && turned.array(2).wide));
+  CHECK(turned.bytes_written() == n * 4);
+  CHECK(turned.explain() ==
+        "1048576 elements in one kernel: 256 blocks of 256 threads, a tile of 64 by 64 elements a "
+        "block; reads 4194304 bytes, writes 4194304\noperand 1 (view) goes by tiles through shared "
+        "memory: its neighbours lie 1024 elements apart, and its memory runs along another "
+        "dimension");
+  ew::kernel_plan const odd =
+      ew::plan(ew::out(y, 1023 * 1024) =
+                   ew::view(ew::array(x, {1024, 1023}).permuted({1, 0})) + ew::in(x, 1023 * 1024));
+  CHECK(odd.vector_elements() == 4);  // rows of 1,024
+  ew::kernel_plan const narrow =
+      ew::plan(ew::out(y, 1023 * 1024) =
+                   ew::view(ew::array(x, {1023, 1024}).permuted({1, 0})) + ew::in(x, 1023 * 1024));
+  CHECK(narrow.vector_elements() == 1);
+  CHECK(narrow.explain().find("operand 2 (in) goes element by element: the output's rows do not "
+                              "all start and end with a vector") != std::string::npos);
+  auto const words = [&](auto const& view) { return ew::plan(ew::out(y, 4096) = view).explain(); };
+  CHECK(
+      words(ew::view(x, {64, 64}, {128, 2}))
+          .find(
+              "\noperand 1 (view) goes element by element: its neighbours lie 2 elements apart") !=
+      std::string::npos);
+  CHECK(words(ew::view(x, {2048, 2}, {1, 0}))
+            .find("one element stands for 2 neighbours, no whole number of vectors of 4") !=
+        std::string::npos);
+  CHECK(words(ew::view(x, {64, 64}, {1, 0})).find("element by element") == std::string::npos);
+  CHECK(words(ew::view(x, {64, 64}, {65, 1})).find("its runs of 64 elements do not all start") !=
+        std::string::npos);
+  CHECK(words(ew::view(x, {64, 64}, {68, 1})).find("operand") == std::string::npos);
+  CHECK(ew::plan(ew::out(y, 4096) = ew::view(x, {64, 64}, {1, 0})).bytes_read() == 256);
+  CHECK(ew::plan(ew::out(y, 0) = ew::view(x, {0, 64}, {1, 64})).explain() ==
+        "no elements: nothing is launched");
 }
 
 TEST_CASE("no elements, and what run() refuses") {

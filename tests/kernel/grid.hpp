@@ -44,8 +44,7 @@ void run_grid(A const&... a) {
   using fused = ew::detail::fused<A...>;
   ew::detail::operand all[fused::operands];
   fused::template describe<fused::vector>(all, warpwright::source_location::current(), a...);
-  ew::detail::launch_plan const plan =
-      ew::detail::make_plan(all, fused::operands, all[0].count, fused::vector, fused::vectors);
+  ew::detail::launch_plan const plan = fused::deal_out(all, all[0].count);
   fused const f{a...};
   for (unsigned b = 0; b < plan.blocks; ++b) {
     for (unsigned t = 0; t < plan.threads; ++t) {

@@ -49,9 +49,13 @@ TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
   CHECK(whole.deal.all_wide);
   CHECK(whole.deal.vectors == 256);
   CHECK(whole.deal.edge == 0);
+  CHECK(whole.deal.usual);
+  CHECK(plan_two(0x1000, 0x2000, (std::uint64_t{1} << 33U) - 4).deal.usual);
+  CHECK_FALSE(plan_two(0x1000, 0x2000, std::uint64_t{1} << 33U).deal.usual);  // 2^31 vectors
   launch_plan const odd = plan_two(0x1000, 0x2000, 1027);
   CHECK(odd.deal.vectors == 256);
   CHECK(odd.deal.edge == 3);
+  CHECK_FALSE(odd.deal.usual);
   CHECK(odd.blocks == whole.blocks + 1);
   launch_plan const tiny = plan_two(0x1000, 0x2000, 3);
   CHECK(tiny.deal.vectors == 0);
@@ -69,6 +73,7 @@ TEST_CASE("arrays that are off alike are peeled, an odd one is narrowed alone") 
                          array(4, 0x3000, 1024, 4)};
   launch_plan const odd = ew::detail::make_plan(all, 3, 1024, 4, 1);
   CHECK_FALSE(odd.deal.all_wide);
+  CHECK_FALSE(odd.deal.usual);
   CHECK(odd.deal.head == 0);
   CHECK(odd.deal.wide == 0b101U);
   launch_plan const shorter_than_head = plan_two(0x1004, 0x2004, 2);

@@ -40,6 +40,7 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using kernel_test::guarded;
 using kernel_test::placed;
+using kernel_test::refusal;
 using kernel_test::run_grid;
 using test_support::device_array;
 
@@ -100,16 +101,6 @@ struct block_of {
     return ew::detail::philox_4x32_10(counter, keys).of[i % 4];
   }
 };
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (std::invalid_argument const& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 std::uint64_t const seed = 0x0123456789abcdefU;
 

@@ -17,6 +17,7 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using kernel_test::as_double;
 using kernel_test::guarded;
+using kernel_test::refusal;
 using kernel_test::small_integers;
 using test_support::device_array;
 
@@ -80,16 +81,6 @@ void check_type() {
       REQUIRE(wrong_rows<T>(s, rows, cols, 3, cols + rows) == 0);
     }
   }
-}
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (std::invalid_argument const& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using kernel_test::as_double;
 using kernel_test::guarded;
+using kernel_test::refusal;
 using kernel_test::small_integers;
 using test_support::device_array;
 
@@ -119,16 +120,6 @@ void check_type() {
     CAPTURE(offset);
     for (std::size_t n : {1U, 5U, 20U, 1000U, 5001U}) REQUIRE(bench.right(x, n, offset));
   }
-}
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (std::invalid_argument const& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 struct xor_of {
@@ -376,17 +367,17 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
   CHECK_THAT(
       refusal([&] { ew::reduce(s, w, ~std::size_t{0}, ew::to(r.data()) = ew::sum(ew::index())); }),
       contains("the reduction has 18446744073709551615 elements, more than 2^59"));
-  auto const small = ew::prepare_workspace(s, memory.data(), 256);
+  auto const small = ew::prepare_workspace(s, memory.data(), 2048);
   CHECK_THAT(refusal([&] { ew::reduce(s, small, 64, to(r.data())); }),
-             contains("the workspace has 256 bytes, but these reductions want "));
+             contains("the workspace has 2048 bytes, but these reductions want "));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::reduce(s, small, 64, ew::sum(e))); }),
              contains("reduction_workspace_bytes()"));
   CHECK_THAT(refusal([&] { ew::prepare_workspace(s, nullptr, 4096); }),
              contains("the workspace is a null pointer"));
   CHECK_THAT(refusal([&] { ew::prepare_workspace(s, memory.data() + 8, 4096); }),
              contains("not a multiple of 16 bytes"));
-  CHECK_THAT(refusal([&] { ew::prepare_workspace(s, memory.data(), 255); }),
-             contains("has 255 bytes"));
+  CHECK_THAT(refusal([&] { ew::prepare_workspace(s, memory.data(), 2047); }),
+             contains("has 2047 bytes"));
   float here = 0;
   CHECK_THAT(refusal([&] { ew::reduce_host(64, ew::to(null) = ew::sum(e)); }),
              contains("result 1 goes to a null pointer"));

@@ -10,11 +10,24 @@
 #include <warpwright/core.hpp>
 
 #include <cstring>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace kernel_test {
 
 namespace ww = warpwright;
+
+/// What a call says that refuses its arguments, or "accepted".
+template <class Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (std::invalid_argument const& error) {
+    return error.what();
+  }
+  return "accepted";
+}
 
 template <class T>
 T number(double value) {

@@ -91,6 +91,8 @@ TEST_CASE("a user object of a graph is the graph's leak") {
   REQUIRE(lines.size() == 1);
   CHECK_THAT(lines.front(), contains("graph 0x"));
   REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(ww::testing::leak_report().empty());  // waits for the destructor, which counts in `calls`
+  CHECK(calls == 1);
 }
 
 TEST_CASE("a reset destroys what only graphs refer to, and forgets the rest") {

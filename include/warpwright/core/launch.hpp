@@ -62,12 +62,71 @@ struct index_loop {
 
 #elif defined(__CUDACC__)
 
+// Kernels of this library wait themselves for what is before them in the stream, so that a GPU of
+// compute capability 9.0 or newer may start them before the memory of the kernel before is flushed,
+// and sooner still where that kernel allows it (CUDA C++ Programming Guide, "Programmatic Dependent
+// Launch and Synchronization"). That hides a part of the launch's latency.
+
+/// Returns once what is before this kernel in its stream has ended and can be seen: a kernel's
+/// first statement, in every thread.
+__device__ inline void await_predecessors() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+// The architectures that a file's kernels are compiled for. What depends on them carries this type
+// in its name, so that files of one program that differ in it do not share answers.
+template <int... Architectures>
+struct built_for {
+  static constexpr bool every_waits = ((Architectures >= 900) && ...);
+  static constexpr bool some_waits = ((Architectures >= 900) || ...);
+};
+// Edges of a graph have been able to say it since CUDA 12.3.
+#if defined(__CUDA_ARCH_LIST__) && CUDART_VERSION >= 12030
+using this_build = built_for<__CUDA_ARCH_LIST__>;
+#else
+using this_build = built_for<0>;
+#endif
+
+/// Answers whether the build of `kernel` that the current device runs waits by itself. One that
+/// does not must never be launched early: it would run beside what it depends on.
+/// @tparam Kernel  a type that stands for the kernel: the answers are kept by it
+template <class Kernel, class Build, class... Parameters>
+bool waits_itself(void (*kernel)(Parameters...)) {
+  if constexpr (Build::every_waits) {
+    return true;
+  } else if constexpr (!Build::some_waits) {
+    return false;
+  } else {
+    // Two bits a device: asked, and the answer. (The compiler's builtins: <atomic> costs compile
+    // time.)
+    static std::uint64_t known = 0;
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= 32) return false;
+    unsigned const place = 2U * static_cast<unsigned>(device);
+    std::uint64_t bits = __atomic_load_n(&known, __ATOMIC_RELAXED) >> place;
+    if ((bits & 1U) == 0) {
+      cudaFuncAttributes attributes{};
+      if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
+        discard(cudaGetLastError());  // the launch will say it
+        return false;
+      }
+      // The architecture that it was compiled for, whether nvcc finished that or the driver did.
+      bits = attributes.ptxVersion >= 90 ? 3U : 1U;
+      __atomic_fetch_or(&known, bits << place, __ATOMIC_RELAXED);
+    }
+    return (bits & 2U) != 0;
+  }
+}
+
 inline constexpr unsigned index_block_threads = 256;
 // Below the grid's hardware limit of 2^31 - 1 blocks; past it, each thread strides.
 inline constexpr std::uint64_t index_grid_limit = std::uint64_t{1} << 30U;
 
 template <class F>
 __global__ void __launch_bounds__(index_block_threads) index_kernel(F f, std::uint64_t n) {
+  await_predecessors();
   std::uint64_t const stride = std::uint64_t{gridDim.x} * index_block_threads;
   for (std::uint64_t i = std::uint64_t{blockIdx.x} * index_block_threads + threadIdx.x; i < n;
        i += stride) {
@@ -75,17 +134,42 @@ __global__ void __launch_bounds__(index_block_threads) index_kernel(F f, std::ui
   }
 }
 
-/// Launches a kernel and checks it.
-template <class... Parameters, class... Arguments>
+/// What a launch is told of a kernel that begins with await_predecessors().
+/// @tparam Kernel  a type that no other kernel is launched with
+template <class Kernel, class Build = this_build>
+class launch_order {
+ public:
+  template <class... Parameters>
+  launch_order(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+               stream_ref stream) {
+    config_.gridDim = grid;
+    config_.blockDim = block;
+    config_.dynamicSmemBytes = shared_bytes;
+    config_.stream = stream.get();
+    if (!waits_itself<Kernel, Build>(kernel)) return;
+    early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early_.val.programmaticStreamSerializationAllowed = 1;
+    config_.attrs = &early_;
+    config_.numAttrs = 1;
+  }
+  launch_order(launch_order const&) = delete;  // the one points into itself
+  launch_order& operator=(launch_order const&) = delete;
+
+  [[nodiscard]] cudaLaunchConfig_t const* get() const { return &config_; }
+
+ private:
+  cudaLaunchConfig_t config_{};
+  cudaLaunchAttribute early_{};
+};
+
+/// Launches a kernel that begins with await_predecessors(), and checks it.
+/// @tparam Kernel  a type that no other kernel is launched with
+template <class Kernel, class Build = this_build, class... Parameters, class... Arguments>
 void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
                    stream_ref stream, source_location where, Arguments const&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream.get();
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "kernel launch",
-        where);
+  launch_order<Kernel, Build> const order{kernel, grid, block, shared_bytes, stream};
+  check(cudaLaunchKernelEx(order.get(), kernel, static_cast<Parameters>(arguments)...),
+        "kernel launch", where);
 }
 
 #endif
@@ -120,8 +204,8 @@ void for_each_index(stream_ref stream, std::uint64_t n, F const& f,
   std::uint64_t const blocks = (n - 1) / detail::index_block_threads + 1;
   auto const grid =
       static_cast<unsigned>(blocks < detail::index_grid_limit ? blocks : detail::index_grid_limit);
-  detail::launch_kernel(&detail::index_kernel<F>, dim3{grid}, dim3{detail::index_block_threads}, 0,
-                        stream, where, f, n);
+  detail::launch_kernel<F>(&detail::index_kernel<F>, dim3{grid}, dim3{detail::index_block_threads},
+                           0, stream, where, f, n);
 #else
   static_cast<void>(stream), static_cast<void>(n), static_cast<void>(f), static_cast<void>(where);
   static_assert(detail::always_false<F>,

@@ -14,10 +14,12 @@ namespace detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // One assignment of a kernel; First is its output's bit in schedule::wide, those of its arrays
-// follow.
-template <class T, class E>
+// follow. `Place` says where it writes: a pointer, or what views.hpp has for strided arrays, which
+// is stored to by vectors or one element at a time.
+template <class T, class E, class Place = bits_of<T>*>
 struct fused_part {
   using bits = bits_of<T>;
+  static constexpr bool strided = !std::is_pointer<Place>::value;
   static constexpr int operands = E::operands + 1;
   static constexpr int widest_bytes = largest(lane_bytes<T>, E::widest_bytes);
   static constexpr int loaded_bytes = E::loaded_bytes;
@@ -26,11 +28,19 @@ struct fused_part {
   template <int V>
   using results = lanes<bits, V>;
 
-  bits* data;
+  Place data;
   E expression;
 
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+  template <int V>
+  static operand describe_output(Place const& place, std::uint64_t size) {
+    if constexpr (strided) {
+      return place.template describe<T, V>();
+    } else {
+      return describe_array<T, V>(reach::elements, place, size);
+    }
+  }
+  template <int V, int First, class At>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, At const& i, std::uint64_t wide) const {
     expression.template load<V, First + 1>(r, i, wide);
   }
   template <int V>
@@ -59,7 +69,9 @@ struct fused_part {
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, std::uint64_t i,
                                     std::uint64_t wide) const {
-    if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+    if constexpr (strided) {
+      data.template store<V>(result, i, (wide >> static_cast<unsigned>(First) & 1U) != 0);
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       result.store_wide(data + i);
     } else {
 #if defined(__CUDA_ARCH__)
@@ -87,6 +99,8 @@ struct fused {
   static constexpr int operands = (0 + ... + part_t<A>::operands);
   static constexpr int vector = vector_elements(largest(part_t<A>::widest_bytes...));
   static constexpr int vectors = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes) * vector);
+  static constexpr bool strided = (part_t<A>::strided || ...);
+  static constexpr int singles = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes));
   static_assert(operands <= 64,
                 "warpwright::ew: more than 64 arrays in one kernel; split the expression");
   template <int V>
@@ -108,6 +122,44 @@ struct fused {
     check_assignments(all, counts, static_cast<int>(sizeof...(A)), where);
   }
 
+  // How n elements are dealt out: one by one where a strided output does not suit vectors, so that
+  // the stores of a warp meet in as few sectors as they can.
+  static launch_plan deal_out(operand const (&all)[operands], std::uint64_t n) {
+    if constexpr (!(strided && vector > 1)) {
+      return make_plan(all, operands, n, vector, vectors);
+    } else {
+      std::uint64_t const gapped = outputs_with_gaps(all);
+      launch_plan plan = make_plan(all, operands, n, vector, vectors, gapped);
+      if ((plan.deal.wide & gapped) != gapped) {
+        plan = make_plan(all, operands, n, 1, singles);
+        plan.deal.singly = true;
+        plan.deal.usual = false;
+        plan.deal.wide = 0;
+      }
+      return plan;
+    }
+  }
+
+  // The outputs that cannot be stored by narrowed vectors, a bit each.
+  static std::uint64_t outputs_with_gaps(operand const* all) {
+    std::uint64_t bits = 0;
+    for (std::size_t k = 0; k < sizeof...(A); ++k) {
+      int const place = arrays_before(k);
+      if (all[place].kind == reach::view) bits |= std::uint64_t{1} << static_cast<unsigned>(place);
+    }
+    return bits;
+  }
+
+  // The V elements from i on, after fill(parts, registers) has added what was not to be loaded.
+  template <int V, class Fill>
+  WARPWRIGHT_HOST_DEVICE void vector_with(std::uint64_t i, std::uint64_t wide,
+                                          Fill const& fill) const {
+    registers<V> r;
+    load<V>(r, i, wide, indices{});
+    fill(parts, r);
+    store<V>(r, i, wide, indices{});
+  }
+
   WARPWRIGHT_HOST_DEVICE void one(std::uint64_t i) const {
     registers<1> r;
     load<1>(r, i, ~std::uint64_t{0}, indices{});
@@ -119,39 +171,55 @@ struct fused {
   // issued before the first is used.
   WARPWRIGHT_HOST_DEVICE void work(schedule const& deal, unsigned block, unsigned blocks,
                                    unsigned t, unsigned threads) const {
+    // Apart from the others: half as many instructions before the first load, and less to fetch.
+    if (deal.usual) {
+      usual_schedule const usual{static_cast<unsigned>(deal.vectors)};
+      return work_by<vector, vectors>(usual, block, t, threads);
+    }
     if (deal.edge != 0 && block == blocks - 1) {
       if (t < deal.edge) one(t < deal.head ? t : deal.vectors * vector + t);
       return;
     }
-    std::uint64_t const first =
-        std::uint64_t{block} * (threads * static_cast<unsigned>(vectors)) + t;
-    registers<vector> r[vectors];
+    if constexpr (strided && vector > 1) {
+      if (deal.singly) return work_by<1, singles>(deal, block, t, threads);
+    }
+    work_by<vector, vectors>(deal, block, t, threads);
+  }
+
+ private:
+  // `Count` vectors of V elements.
+  template <int V, int Count, class Deal>
+  WARPWRIGHT_HOST_DEVICE void work_by(Deal const& deal, unsigned block, unsigned t,
+                                      unsigned threads) const {
+    using number_of = decltype(Deal::vectors);
+    number_of const first = number_of{block} * (threads * static_cast<unsigned>(Count)) + t;
+    registers<V> r[Count];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-    for (unsigned u = 0; u < vectors; ++u) {
-      std::uint64_t const v = first + u * threads;
+    for (unsigned u = 0; u < Count; ++u) {
+      number_of const v = first + u * threads;
       if (v >= deal.vectors) continue;
+      std::uint64_t const i = deal.head + std::uint64_t{v} * V;
       // One branch, the same for the whole grid, so that loads of the usual case follow each other.
-      if (deal.all_wide) {
-        load<vector>(r[u], deal.head + v * vector, ~std::uint64_t{0}, indices{});
+      if ((strided && V == 1) || deal.all_wide) {
+        load<V>(r[u], i, ~std::uint64_t{0}, indices{});
       } else {
-        load<vector>(r[u], deal.head + v * vector, deal.wide, indices{});
+        load<V>(r[u], i, deal.wide, indices{});
       }
     }
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-    for (unsigned u = 0; u < vectors; ++u) {
-      std::uint64_t const v = first + u * threads;
-      if (v < deal.vectors) store<vector>(r[u], deal.head + v * vector, deal.wide, indices{});
+    for (unsigned u = 0; u < Count; ++u) {
+      number_of const v = first + u * threads;
+      if (v >= deal.vectors) continue;
+      store<V>(r[u], deal.head + std::uint64_t{v} * V, deal.wide, indices{});
     }
   }
-
- private:
-  template <int V, class T, class E>
-  static void describe_one(operand*& next, assignment<T, E> const& a) {
-    *next++ = describe_array<T, V>(reach::elements, a.data, a.size);
+  template <int V, class Assignment>
+  static void describe_one(operand*& next, Assignment const& a) {
+    *next++ = part_t<Assignment>::template describe_output<V>(a.data, a.size);
     a.expression.template describe<V>(next);
   }
   // The number of arrays of the assignments before the index-th.
@@ -179,6 +247,7 @@ struct fused {
 
 template <class Fused>
 __global__ void __launch_bounds__(most_threads) fused_kernel(Fused const f, schedule const deal) {
+  warpwright::detail::await_predecessors();
   f.work(deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 
@@ -221,15 +290,19 @@ void run_parts(stream_ref stream, source_location where, std::uint64_t n, A cons
   if (n == 0) return;
   parts const f{a...};
 #if defined(__CUDACC__)
-  launch_plan const plan = make_plan(all, parts::operands, n, parts::vector, parts::vectors);
+  if constexpr ((holds_view<decltype(a.expression)> || ...)) {
+    if (run_tiles(stream, where, f, all)) return;  // of views.hpp, by the argument's namespace
+  }
+  launch_plan const plan = parts::deal_out(all, n);
   if (plan.blocks > 0x7fffffffU) {
     warpwright::detail::throw_invalid_argument(
         text{"ew: the output has "} + n +
             " elements, more than one grid can hold; evaluate it in parts",
         where);
   }
-  warpwright::detail::launch_kernel(&fused_kernel<parts>, dim3{static_cast<unsigned>(plan.blocks)},
-                                    dim3{plan.threads}, 0, stream, where, f, plan.deal);
+  warpwright::detail::launch_kernel<parts>(&fused_kernel<parts>,
+                                           dim3{static_cast<unsigned>(plan.blocks)},
+                                           dim3{plan.threads}, 0, stream, where, f, plan.deal);
 #else
   warpwright::detail::launch_host(stream, "warpwright::ew::run", n, fused_loop<parts>{f}, where);
 #endif
@@ -283,6 +356,8 @@ void evaluate_host(assignments<A...> const& all,
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.
 /// **Cost:** one kernel launch and no other CUDA call; no allocation.
+/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
+/// first of a kernel on a device cudaFuncGetAttributes.
 template <class T, class E>
 void run(stream_ref stream, assignment<T, E> const& a,
          source_location where = source_location::current()) {

@@ -21,14 +21,18 @@ struct plan_filler;
 
 /// How run() moves one array; see kernel_plan.
 struct array_plan {
-  char const* kind = "";  ///< output, in, row, col, device_scalar or philox offset
+  char const* kind = "";  ///< output, in, row, col, device_scalar, philox offset or view
   int number = 0;         ///< counted from 1: of an output among the outputs, else among the others
   bool wide = false;      ///< moved by vectors; else element by element
   bool again = false;     ///< the same array as an earlier one read: its bytes are counted there
+  bool tiled = false;     ///< a view moved by tiles through shared memory
   unsigned element_bytes = 0;
   unsigned aligned_bytes = 0;  ///< what a vector access of it needs
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< all that the kernel touches of it
+  /// of a view or a strided output: elements from one to the next along its innermost dimension
+  std::int64_t step = 1;
+  std::uint64_t run = 0;  ///< of these: the length of that, where it leaves gaps or repeats
 };
 
 /// The kernel that run() would launch on a GPU: what plan() answers.
@@ -48,6 +52,10 @@ class kernel_plan {
   [[nodiscard]] unsigned head_elements() const noexcept { return launch_.deal.head; }
   /// @return elements in no vector, those before the first and behind the last, moved one a thread
   [[nodiscard]] unsigned edge_elements() const noexcept { return launch_.deal.edge; }
+  /// @return elements of a tile along the output's innermost dimension; 0: there are no tiles
+  [[nodiscard]] unsigned tile_columns() const noexcept { return tile_columns_; }
+  /// @return elements of a tile along the dimension in which the view's memory runs
+  [[nodiscard]] unsigned tile_rows() const noexcept { return tile_rows_; }
   /// @return bytes read of all arrays; one that occurs several times counts once, unless it is read
   ///   further the second time
   [[nodiscard]] std::uint64_t bytes_read() const noexcept { return read_; }
@@ -75,14 +83,17 @@ class kernel_plan {
   [[nodiscard]] std::string explain(double bytes_per_second = 0) const {
     using detail::text;
     if (elements_ == 0) return "no elements: nothing is launched";
-    std::string words =
-        (text{elements_} + (elements_ == 1 ? " element" : " elements") +
-         " in one kernel: " + launch_.blocks +
-         (launch_.blocks == 1 ? " block of " : " blocks of ") + launch_.threads + " threads, " +
-         vectors_per_thread_ + (vectors_per_thread_ == 1 ? " vector of " : " vectors of ") +
-         vector_elements_ + (vector_elements_ == 1 ? " element" : " elements") +
-         " a thread; reads " + read_ + " bytes, writes " + written_)
-            .c_str();
+    text const dealt =
+        tile_columns_ != 0
+            ? text{"a tile of "} + tile_rows_ + " by " + tile_columns_ + " elements a block"
+            : text{vectors_per_thread_} +
+                  (vectors_per_thread_ == 1 ? " vector of " : " vectors of ") + vector_elements_ +
+                  (vector_elements_ == 1 ? " element" : " elements") + " a thread";
+    std::string words = (text{elements_} + (elements_ == 1 ? " element" : " elements") +
+                         " in one kernel: " + launch_.blocks +
+                         (launch_.blocks == 1 ? " block of " : " blocks of ") + launch_.threads +
+                         " threads, " + dealt + "; reads " + read_ + " bytes, writes " + written_)
+                            .c_str();
     if (bytes_per_second > 0) {
       words += (text{", "} + seconds(bytes_per_second) * 1e6 + " us at " + bytes_per_second * 1e-9 +
                 " GB/s")
@@ -97,7 +108,12 @@ class kernel_plan {
     }
     for (int k = 0; k < count_ && launch_.deal.vectors != 0; ++k) {
       array_plan const& a = arrays_[k];
-      if (!a.wide)
+      if (a.tiled) {
+        words +=
+            (text{"\n"} + name(a) + " goes by tiles through shared memory: its neighbours lie " +
+             a.step + " elements apart, and its memory runs along another dimension")
+                .c_str();
+      } else if (!a.wide)
         words += (text{"\n"} + name(a) + " goes element by element: " + reason(a)).c_str();
     }
     return words;
@@ -112,6 +128,31 @@ class kernel_plan {
   }
   [[nodiscard]] detail::text reason(array_plan const& a) const {
     using detail::text;
+    bool const is_output = std::strcmp(a.kind, "output") == 0;
+    if (is_output && a.run != 0 && a.step == 1) {
+      return text{"its runs of "} + a.run + " elements do not all start and end at a multiple of " +
+             a.aligned_bytes + " bytes";
+    }
+    if (launch_.deal.singly && (!is_output || a.run == 0)) return "as a strided output does";
+    if (tile_columns_ != 0 && vector_elements_ == 1 && !(is_output && a.run != 0)) {
+      return "the output's rows do not all start and end with a vector";
+    }
+    if (a.run != 0 && a.step == 0 && launch_.deal.head != 0) {
+      return "the vectors do not start with a run of it, as the other arrays are off a boundary";
+    }
+    if (a.run != 0 && a.step == 0) {
+      return text{"one element stands for "} + a.run +
+             " neighbours, no whole number of vectors of " + vector_elements_;
+    }
+    if (a.run != 0 && a.step != 1) {
+      return text{"its neighbours lie "} + a.step + " elements apart";
+    }
+    if (a.run != 0) {
+      return text{"its runs of "} + a.run +
+             " elements do not all start and end with a vector of the output, at a multiple of "
+             "its " +
+             "bytes";
+    }
     std::uint64_t const head_bytes = std::uint64_t{launch_.deal.head} * a.element_bytes;
     bool const repeats = std::strcmp(a.kind, "row") == 0 || std::strcmp(a.kind, "col") == 0;
     if (repeats && launch_.deal.head != 0) {
@@ -129,6 +170,8 @@ class kernel_plan {
   int vector_elements_ = 0;
   int vectors_per_thread_ = 0;
   detail::launch_plan launch_;
+  unsigned tile_columns_ = 0;
+  unsigned tile_rows_ = 0;
   std::uint64_t read_ = 0;
   std::uint64_t written_ = 0;
   int count_ = 0;
@@ -139,8 +182,8 @@ namespace detail {
 
 struct plan_filler {
   static kernel_plan fill(operand const* all, int const* counts, int assignments, int vector,
-                          int vectors) {
-    char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset"};
+                          int vectors, launch_plan const& launch, tile_summary const& tiles) {
+    char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
     kernel_plan plan;
     plan.elements_ = all[0].count;
     plan.vector_elements_ = vector;
@@ -148,8 +191,19 @@ struct plan_filler {
     int count = 0;
     for (int k = 0; k < assignments; ++k) count += counts[k];
     if (plan.elements_ == 0) return plan;
-    plan.launch_ = make_plan(all, count, plan.elements_, static_cast<unsigned>(vector),
-                             static_cast<unsigned>(vectors));
+    plan.launch_ = launch;
+    if (launch.deal.singly) plan.vector_elements_ = 1;
+    if (tiles.blocks != 0) {
+      plan.launch_ = {};
+      plan.launch_.threads = tiles.threads;
+      plan.launch_.blocks = tiles.blocks;
+      plan.launch_.deal.vectors = plan.elements_ / static_cast<unsigned>(vector);
+      plan.launch_.deal.wide = tiles.vectors || vector == 1 ? tiles.wide : 0;
+      plan.tile_columns_ = tiles.columns;
+      plan.tile_rows_ = tiles.rows;
+      plan.vectors_per_thread_ = 1;
+      if (!tiles.vectors) plan.vector_elements_ = 1;
+    }
     int next_output = 0;  // where the next one stands
     int outputs = 0;
     int operands = 0;
@@ -164,7 +218,13 @@ struct plan_filler {
       a.element_bytes = all[k].element_bytes;
       a.aligned_bytes = all[k].aligned_bytes;
       a.address = all[k].address;
-      a.bytes = span_bytes(all[k], plan.elements_);
+      a.bytes = all[k].kind == reach::view ? all[k].touched : span_bytes(all[k], plan.elements_);
+      a.tiled = tiles.blocks != 0 && k == tiles.view;
+      if (all[k].shaped) a.kind = "view";
+      if (all[k].kind == reach::view) {
+        a.step = all[k].step;
+        a.run = all[k].run;
+      }
       for (int j = 0; j < plan.count_ && !is_output; ++j) {
         array_plan const& b = plan.arrays_[j];
         a.again = a.again || (std::strcmp(b.kind, "output") != 0 && b.address == a.address &&
@@ -185,8 +245,14 @@ kernel_plan plan_parts(source_location where, A const&... a) {
   operand all[parts::operands];
   parts::template describe<parts::vector>(all, where, a...);
   int const counts[] = {part_t<A>::operands...};
+  tile_summary tiles;
+  if constexpr ((holds_view<decltype(a.expression)> || ...)) {
+    if (all[0].count != 0) tiles = summarize_tiles(parts{a...}, all);  // of views.hpp
+  }
+  launch_plan launch;
+  if (all[0].count != 0) launch = parts::deal_out(all, all[0].count);
   return plan_filler::fill(all, counts, static_cast<int>(sizeof...(A)), parts::vector,
-                           parts::vectors);
+                           launch.deal.singly ? parts::singles : parts::vectors, launch, tiles);
 }
 
 template <class... A, std::size_t... Index>
@@ -209,6 +275,13 @@ template <class T, class E>
 [[nodiscard]] kernel_plan plan(assignment<T, E> const& a,
                                source_location where = source_location::current()) {
   return detail::plan_parts(where, a);
+}
+
+/// As above, for an output that is a strided array.
+template <class T, int Rank, class E>
+[[nodiscard]] kernel_plan plan(strided_assignment<T, Rank, E> const& a,
+                               source_location where = source_location::current()) {
+  return detail::plan_parts(where, a.in_memory_order());
 }
 
 /// As above, for several outputs.

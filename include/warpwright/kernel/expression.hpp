@@ -10,7 +10,7 @@
 // and two types meet as in C++, but for one thing: a plain floating-point number takes the type of
 // the floating-point expression beside it, so that `x * 0.5` stays float for float x. constant(0.5)
 // keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the output's type
-// as by cast().
+// as by cast(). Arrays of std::complex<float> and its like are of complex numbers: see complex.hpp.
 #pragma once
 
 #include <warpwright/kernel/detail/nodes.hpp>
@@ -20,8 +20,8 @@ WARPWRIGHT_BEGIN
 namespace ew {
 
 /// An array to read, element by element.
-/// @pre `T` is __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, a number, or a trivially
-/// copyable type for map()
+/// @pre `T` is __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, a number, std::complex<float>
+/// or its like (see complex.hpp), or a trivially copyable type for map()
 /// @param data  `size` elements, in memory that the runtime's kernels can read
 /// @param size  as many as the output has
 /// **Cost:** none; the array is read when the expression is evaluated.
@@ -66,7 +66,7 @@ template <class T>
 /// A number that keeps its type: `x * constant(0.5)` is double for float x, `x * 0.5` is float.
 template <class T>
 [[nodiscard]] scalar<typename detail::number<T>::value, false> constant(T value) {
-  static_assert(detail::is_number<T>, "warpwright::ew::constant: not a number");
+  static_assert(detail::is_scalar<T>, "warpwright::ew::constant: not a number");
   scalar<typename detail::number<T>::value, false> result{};
   result.number = detail::number<T>::decode(detail::bit_copy<detail::bits_of<T>>(value));
   return result;
@@ -78,26 +78,26 @@ template <class T>
 namespace detail {
 
 struct plus {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return wrapped<T>(unwrapped(a) + unwrapped(b));
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    return wrapped<A>(unwrapped(a) + unwrapped(b));
   }
 };
 struct minus {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return wrapped<T>(unwrapped(a) - unwrapped(b));
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    return wrapped<A>(unwrapped(a) - unwrapped(b));
   }
 };
 struct times {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return wrapped<T>(unwrapped(a) * unwrapped(b));
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    return wrapped<A>(unwrapped(a) * unwrapped(b));
   }
 };
 struct divided_by {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
     return a / b;
   }
 };
@@ -177,22 +177,22 @@ struct rounded_to {
 /// Arithmetic and comparison, element by element, in the common type of the two sides.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator+(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::plus{}, a, b);
+  return detail::make_call<detail::in_arithmetic_types>(detail::plus{}, a, b);
 }
 /// As operator+.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator-(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::minus{}, a, b);
+  return detail::make_call<detail::in_arithmetic_types>(detail::minus{}, a, b);
 }
 /// As operator+.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator*(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::times{}, a, b);
+  return detail::make_call<detail::in_arithmetic_types>(detail::times{}, a, b);
 }
 /// As operator+.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator/(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::divided_by{}, a, b);
+  return detail::make_call<detail::in_arithmetic_types>(detail::divided_by{}, a, b);
 }
 /// As operator+.
 template <class A, class B, class = detail::if_operands<A, B>>
@@ -305,6 +305,10 @@ struct assignment {
   E expression;
 };
 
+/// What assigning to out() of a strided array returns; views.hpp defines it.
+template <class T, int Rank, class E>
+struct strided_assignment;
+
 /// What tie() returns, and run() evaluates.
 template <class... A>
 struct assignments {
@@ -349,7 +353,7 @@ class output {
   template <class X>
   auto assign(X const& x) const {
     static_assert(
-        detail::is_expression<X> || detail::is_number<X>,
+        detail::is_expression<X> || detail::is_scalar<X>,
         "warpwright::ew::out: the right side must be an expression, as in(pointer, n), or a "
         "number");
     return assignment<T, detail::expression_t<X>>{reinterpret_cast<detail::bits_of<T>*>(data_),
@@ -378,6 +382,8 @@ template <class>
 inline constexpr bool is_assignment = false;
 template <class T, class E>
 inline constexpr bool is_assignment<assignment<T, E>> = true;
+template <class T, int Rank, class E>
+inline constexpr bool is_assignment<strided_assignment<T, Rank, E>> = true;
 
 }  // namespace detail
 

@@ -6,208 +6,20 @@
 //
 // Accuracy is stated in units in the last place (ULP) of that type, against the exact function of
 // the same argument, for results in the normal range; subnormal results are off by at most the
-// smallest normal number. On a GPU that is without --use_fast_math.
+// smallest normal number. On a GPU that is without --use_fast_math. Where CUDA's own functions
+// compute, the bounds are those of the CUDA Programming Guide ("Mathematical Functions"), which
+// counts steps from the nearest number, and half a step more, rounded up.
 #pragma once
 
+#include <warpwright/kernel/detail/functors.hpp>
 #include <warpwright/kernel/expression.hpp>
-
-#include <cmath>
 
 WARPWRIGHT_BEGIN
 
 namespace ew {
-namespace detail {
 
-// One name for both precisions, the C library's on the host and CUDA's on a device.
-struct library {
-  WARPWRIGHT_HOST_DEVICE static float exp(float x) { return ::expf(x); }
-  WARPWRIGHT_HOST_DEVICE static double exp(double x) { return ::exp(x); }
-  WARPWRIGHT_HOST_DEVICE static float log(float x) { return ::logf(x); }
-  WARPWRIGHT_HOST_DEVICE static double log(double x) { return ::log(x); }
-  WARPWRIGHT_HOST_DEVICE static float sqrt(float x) { return ::sqrtf(x); }
-  WARPWRIGHT_HOST_DEVICE static double sqrt(double x) { return ::sqrt(x); }
-  WARPWRIGHT_HOST_DEVICE static float tanh(float x) { return ::tanhf(x); }
-  WARPWRIGHT_HOST_DEVICE static double tanh(double x) { return ::tanh(x); }
-  WARPWRIGHT_HOST_DEVICE static float erf(float x) { return ::erff(x); }
-  WARPWRIGHT_HOST_DEVICE static double erf(double x) { return ::erf(x); }
-  WARPWRIGHT_HOST_DEVICE static double erfc(double x) { return ::erfc(x); }
-  WARPWRIGHT_HOST_DEVICE static float rsqrt(float x) {
-#if defined(__CUDA_ARCH__)
-    return ::rsqrtf(x);
-#else
-    return 1.0F / ::sqrtf(x);
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static double rsqrt(double x) {
-#if defined(__CUDA_ARCH__)
-    return ::rsqrt(x);
-#else
-    return 1.0 / ::sqrt(x);
-#endif
-  }
-};
-
-struct absolute {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T x) const {
-    if constexpr (std::is_floating_point<T>::value) {
-      return ::fabs(x);
-    } else {
-      return x < T{0} ? wrapped<T>(-unwrapped(x)) : +x;
-    }
-  }
-};
-
-// 1 / d for d of at least 1, infinity included. The device's instruction is within 1 ULP and
-// answers 0 where 1 / d is subnormal.
-WARPWRIGHT_HOST_DEVICE inline float reciprocal(float d) {
-#if defined(__CUDA_ARCH__)
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(d));
-  return result;
-#else
-  return 1.0F / d;
-#endif
-}
-WARPWRIGHT_HOST_DEVICE inline double reciprocal(double d) { return 1.0 / d; }
-
-WARPWRIGHT_HOST_DEVICE inline float exp2_quick(float x) {
-#if defined(__CUDA_ARCH__)
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#else
-  return ::exp2f(x);
-#endif
-}
-
-// x sigmoid(s) by exp(-|s|), which never overflows; -0 in the limit where x * 0 would be NaN.
-template <class T>
-WARPWRIGHT_HOST_DEVICE T times_sigmoid(T x, T s) {
-  T const e = library::exp(s < T{0} ? s : -s);
-  T const product = x * ((s < T{0} ? e : T{1}) * reciprocal(T{1} + e));
-  return x < T(-1000) ? T(-0.0) : product;
-}
-
-struct exponential {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return library::exp(x);
-  }
-};
-
-struct logarithm {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return library::log(x);
-  }
-};
-
-struct square_root {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return library::sqrt(x);
-  }
-};
-
-struct reciprocal_square_root {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return library::rsqrt(x);
-  }
-};
-
-struct hyperbolic_tangent {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return library::tanh(x);
-  }
-};
-
-struct error_function {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return library::erf(x);
-  }
-};
-
-struct logistic {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return times_sigmoid(T{1}, x);
-  }
-};
-
-struct rectified {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T x) const {
-    return x < T{0} ? T{0} : x;  // NaN stays
-  }
-};
-
-struct sigmoid_weighted {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return times_sigmoid(x, x);
-  }
-};
-
-// x Phi(x) = max(x, 0) - |x| Phi(-|x|): with the upper tail itself, nothing cancels.
-struct gaussian_weighted {
-  // Phi(-a) = exp(-a^2 / 2) t p(t), t = 1 / (1 + 0.27 a); p is a minimax fit of our own on 0 <= a
-  // <= 14 with a relative error of 0.4 * 2^-24. Past 14 the product is less than any normal float.
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const {
-    float const a = ::fminf(::fabsf(x), 16.0F);
-    float const t = reciprocal(1.0F + 0.27F * a);
-    float p = 0.0289152645F;
-    p = p * t - 0.126255214F;
-    p = p * t + 0.169291295F;
-    p = p * t - 0.068620842F;
-    p = p * t + 0.107399331F;
-    p = p * t + 0.0722403363F;
-    p = p * t + 0.101759153F;
-    p = p * t + 0.107550508F;
-    p = p * t + 0.107720181F;
-    float const weighted = a * exp2_quick(a * a * -0.721347520F);
-    return (x < 0.0F ? 0.0F : x) - weighted * (t * p);
-  }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const {
-    return x < -1000.0 ? -0.0 : x * (0.5 * library::erfc(-0.70710678118654752 * x));
-  }
-};
-
-// 0.5 x (1 + tanh u) = x / (1 + exp(-2u)), which keeps the digits that 1 + tanh u loses.
-struct gaussian_weighted_by_tanh {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    T const twice_u = x * (T(1.59576912160573071) + T(0.071354816272600248) * x * x);
-    return times_sigmoid(x, twice_u);
-  }
-};
-
-struct smaller {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T a, T b) const {
-    return a < b || a != a ? a : b;
-  }
-};
-struct larger {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T a, T b) const {
-    return a > b || a != a ? a : b;
-  }
-};
-struct clamped {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x, T low, T high) const {
-    T const raised = x < low ? low : x;
-    return raised > high ? high : raised;
-  }
-};
-
-}  // namespace detail
-
-/// The absolute value, in the operand's own type.
+/// The absolute value, in the operand's own type; of a complex number sqrt(re^2 + im^2) as a float,
+/// within 4 ULP and without overflow on the way.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto abs(A const& a) {
   return detail::make_call<detail::in_common_type>(detail::absolute{}, a);
@@ -217,10 +29,36 @@ template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto exp(A const& a) {
   return detail::make_call<detail::in_real_type>(detail::exponential{}, a);
 }
+/// 2 to the power of the operand. Within 3 ULP.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto exp2(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::exponential_of_2{}, a);
+}
+/// exp(x) - 1, without the digits that the subtraction loses near 0. Within 2 ULP.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto expm1(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::exponential_minus_1{}, a);
+}
 /// The natural logarithm; NaN below 0. Within 2 ULP.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto log(A const& a) {
   return detail::make_call<detail::in_real_type>(detail::logarithm{}, a);
+}
+/// The logarithm to base 2; NaN below 0. Within 2 ULP.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto log2(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::logarithm_to_2{}, a);
+}
+/// log(1 + x), without the digits that the addition loses near 0; NaN below -1. Within 2 ULP.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto log1p(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::logarithm_of_1_plus{}, a);
+}
+/// x to the power of y, special values as C's pow (1 where either makes it so, even beside NaN);
+/// NaN for negative x where y is no integer. Within 5 ULP.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto pow(A const& x, B const& y) {
+  return detail::make_call<detail::in_real_type>(detail::power{}, x, y);
 }
 /// The square root, correctly rounded; NaN below 0.
 template <class A, class = detail::if_operands<A>>
@@ -231,6 +69,17 @@ template <class A, class = detail::if_operands<A>>
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto rsqrt(A const& a) {
   return detail::make_call<detail::in_real_type>(detail::reciprocal_square_root{}, a);
+}
+/// The sine of an angle in radians, however large; NaN of infinities. Within 2 ULP of float, 3 of
+/// double, for which CUDA's reduction of large angles takes 40 bytes of local memory a thread.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto sin(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::sine{}, a);
+}
+/// The cosine of an angle in radians, however large; NaN of infinities. As sin.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto cos(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::cosine{}, a);
 }
 /// The hyperbolic tangent. Within 2 ULP.
 template <class A, class = detail::if_operands<A>>
@@ -252,11 +101,31 @@ template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto relu(A const& a) {
   return detail::make_call<detail::in_common_type>(detail::rectified{}, a);
 }
+/// x where it is positive, else slope * x, in their common type; NaN stays NaN. Within 0.5 ULP.
+/// Source: A. Maas et al., "Rectifier Nonlinearities Improve Neural Network Acoustic Models", ICML
+/// (2013).
+template <class A, class B = double, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto leaky_relu(A const& x, B const& slope = 0.01) {
+  return detail::make_call<detail::in_common_type>(detail::leaky_rectified{}, x, slope);
+}
+/// log(1 + exp(x)), a smooth relu: as x for large x, as exp(x) for very negative x. Within 4 ULP.
+/// Source: C. Dugas et al., "Incorporating Second-Order Functional Knowledge for Better Option
+/// Pricing", NIPS (2000).
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto softplus(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::soft_rectified{}, a);
+}
 /// x * sigmoid(x), also called swish. Within 5 ULP.
 /// Source: S. Elfwing et al., "Sigmoid-weighted linear units", Neural Networks 107 (2018).
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto silu(A const& a) {
   return detail::make_call<detail::in_real_type>(detail::sigmoid_weighted{}, a);
+}
+/// x * min(max(x + 3, 0), 6) / 6: silu by straight lines. Within 3 ULP.
+/// Source: A. Howard et al., "Searching for MobileNetV3", arXiv:1905.02244.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto hardswish(A const& a) {
+  return detail::make_call<detail::in_real_type>(detail::hard_sigmoid_weighted{}, a);
 }
 /// x * Phi(x), Phi the standard normal distribution function: the form with erf. Within 8 ULP for
 /// positive x, 8 + 2 x^2 for negative x: no digits cancel in the tail.
@@ -288,6 +157,72 @@ template <class A, class B, class = detail::if_operands<A, B>>
 template <class A, class L, class H, class = detail::if_operands<A, L, H>>
 [[nodiscard]] constexpr auto clamp(A const& x, L const& low, H const& high) {
   return detail::make_call<detail::in_common_type>(detail::clamped{}, x, low, high);
+}
+
+/// The largest integer not above x, in its own type. Exact; infinities and NaN stay.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto floor(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::rounded_down{}, a);
+}
+/// The smallest integer not below x, in its own type. Exact; infinities and NaN stay.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto ceil(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::rounded_up{}, a);
+}
+/// The nearest integer in x's own type, halfway cases away from 0, as C's round. Exact; on a GPU
+/// rint() is fewer instructions.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto round(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::rounded_from_0{}, a);
+}
+/// The nearest integer in x's own type, halfway cases to the even one. Exact; on the host that is
+/// in the default rounding mode.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto rint(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::rounded_to_even{}, a);
+}
+/// a * b + c in the common type of the three, rounded once; of integers and complex numbers just
+/// a * b + c.
+template <class A, class B, class C, class = detail::if_operands<A, B, C>>
+[[nodiscard]] constexpr auto fma(A const& a, B const& b, C const& c) {
+  return detail::make_call<detail::in_common_type>(detail::multiplied_and_added{}, a, b, c);
+}
+/// Whether the operand is NaN (of a complex number, whether a part is), as bool.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto isnan(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::not_a_number{}, a);
+}
+/// Whether the operand is neither infinite nor NaN (of a complex number, both parts), as bool.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto isfinite(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::finite{}, a);
+}
+
+/// The real part of a complex number, a float.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto real(A const& a) {
+  return detail::make_call<detail::as_they_are>(detail::real_part{}, a);
+}
+/// The imaginary part of a complex number, a float.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto imag(A const& a) {
+  return detail::make_call<detail::as_they_are>(detail::imaginary_part{}, a);
+}
+/// The complex conjugate.
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto conj(A const& a) {
+  return detail::make_call<detail::as_they_are>(detail::conjugated{}, a);
+}
+/// re^2 + im^2 of a complex number, a float; x * x of a real one. Within 2 ULP where it is normal.
+/// (norm() is the 2-norm of a whole array, in reductions.hpp.)
+template <class A, class = detail::if_operands<A>>
+[[nodiscard]] constexpr auto abs_squared(A const& a) {
+  return detail::make_call<detail::in_common_type>(detail::absolute_squared{}, a);
+}
+/// The complex number real + i imag, of two real operands that become float.
+template <class A, class B, class = detail::if_operands<A, B>>
+[[nodiscard]] constexpr auto make_complex(A const& real, B const& imag) {
+  return detail::make_call<detail::in_real_type>(detail::complex_of_parts{}, real, imag);
 }
 
 }  // namespace ew

@@ -73,7 +73,7 @@ struct reduced {
 
 namespace detail {
 
-inline constexpr std::size_t workspace_head_bytes = 256;
+inline constexpr std::size_t workspace_head_bytes = 2048;  // tickets: of each tile of reduce_cols()
 
 template <class R>
 struct natural;  // a reduction's result in the type that it has of itself
@@ -133,7 +133,7 @@ template <class... R>
 /// @param stream  the first reduce() is on this stream, or ordered behind it
 /// @param data    aligned to 16 bytes
 /// @param bytes   reduction_workspace_bytes() or more
-/// @throws std::invalid_argument  for a null or odd pointer, or fewer than 256 bytes
+/// @throws std::invalid_argument  for a null or odd pointer, or fewer than 2048 bytes
 /// @throws cuda_error             when the memset fails
 /// **Stream:** a memset of a few bytes, ordered on `stream`; does not block. **Threads:** any.
 /// **Capture:** legal; the graph then prepares the workspace at every launch.
@@ -152,7 +152,7 @@ inline reduction_workspace prepare_workspace(stream_ref stream, void* data, std:
   if (bytes < detail::workspace_head_bytes) {
     warpwright::detail::throw_invalid_argument(
         text{"ew: the workspace has "} + bytes +
-            " bytes; give it as many as reduction_workspace_bytes() says",
+            " bytes; give it 2048 or more, as many as reduction_workspace_bytes() or its like say",
         where);
   }
   check(cudaMemsetAsync(data, 0, detail::workspace_head_bytes, stream.get()), "cudaMemsetAsync",
@@ -192,11 +192,12 @@ inline void check_places(place const* places, int count, std::uint64_t workspace
     }
   }
 }
-inline void check_workspace(std::size_t has, std::size_t wants, source_location where) {
+inline void check_workspace(std::size_t has, std::size_t wants, source_location where,
+                            char const* told_by = "reduction_workspace_bytes()") {
   if (has >= wants) return;
   warpwright::detail::throw_invalid_argument(text{"ew: the workspace has "} + has +
                                                  " bytes, but these reductions want " + wants +
-                                                 "; reduction_workspace_bytes() says how many",
+                                                 "; " + told_by + " says how many",
                                              where);
 }
 
@@ -260,9 +261,9 @@ struct on_stream {
 #if defined(__CUDACC__)
     auto* const of_block = reinterpret_cast<typename Pass::states*>(
         static_cast<unsigned char*>(workspace) + workspace_head_bytes);
-    warpwright::detail::launch_kernel(&reduce_kernel<Pass>, dim3{blocks}, dim3{reduce_threads}, 0,
-                                      stream, where, pass, deal, static_cast<unsigned*>(workspace),
-                                      of_block);
+    warpwright::detail::launch_kernel<Pass>(&reduce_kernel<Pass>, dim3{blocks},
+                                            dim3{reduce_threads}, 0, stream, where, pass, deal,
+                                            static_cast<unsigned*>(workspace), of_block);
 #else
     warpwright::detail::launch_host(stream, "warpwright::ew::reduce", 1,
                                     reduce_body<Pass>{pass, deal, blocks}, where);
@@ -357,6 +358,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace. **Capture:** legal.
 /// **Cost:** one kernel launch and no other CUDA call; no allocation.
+/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
+/// first of a kernel on a device cudaFuncGetAttributes.
 template <class... T, class... K, class... E>
 void reduce(stream_ref stream, reduction_workspace const& workspace, elements n,
             reduction_goal<T, K, E> const&... goals) {

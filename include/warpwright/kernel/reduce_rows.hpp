@@ -4,21 +4,12 @@
 // Reductions of each row of a row-major matrix: as reduce.hpp, but every row has its own results.
 #pragma once
 
+#include <warpwright/kernel/detail/matrix.hpp>
 #include <warpwright/kernel/reduce.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace ew {
-
-/// The shape of a row-major matrix, and who asked: `{rows, cols}` converts to it.
-struct matrix_shape {
-  std::uint64_t rows;
-  std::uint64_t cols;
-  source_location where;
-  matrix_shape(std::uint64_t row_count, std::uint64_t row_length,
-               source_location caller = source_location::current())
-      : rows{row_count}, cols{row_length}, where{caller} {}
-};
 
 namespace detail {
 
@@ -66,9 +57,13 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 inline constexpr std::uint64_t most_row_blocks = std::uint64_t{1} << 20U;  // past it, blocks stride
 
 template <class Pass>
+struct rows_launch;
+
+template <class Pass>
 __global__ void __launch_bounds__(reduce_threads)
     rows_kernel(Pass const parameters, schedule const deal, std::uint64_t const rows,
                 std::uint64_t const cols, unsigned const threads) {
+  warpwright::detail::await_predecessors();
   Pass const pass = parameters.united();
   unsigned const rows_a_block = reduce_threads / threads;
   unsigned const t = threadIdx.x % threads;
@@ -136,7 +131,7 @@ struct rows_on_stream {
 #if defined(__CUDACC__)
     unsigned const rows_a_block = reduce_threads / threads;
     std::uint64_t const blocks = (shape.rows - 1) / rows_a_block + 1;
-    warpwright::detail::launch_kernel(
+    warpwright::detail::launch_kernel<rows_launch<Pass>>(
         &rows_kernel<Pass>,
         dim3{static_cast<unsigned>(blocks < most_row_blocks ? blocks : most_row_blocks)},
         dim3{reduce_threads}, 0, stream, shape.where, pass, deal, shape.rows, shape.cols, threads);
@@ -156,15 +151,7 @@ struct rows_on_stream {
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
-inline elements elements_of(matrix_shape const& shape) {
-  std::uint64_t const most = std::uint64_t{1} << 59U;
-  if (shape.rows > most || (shape.cols != 0 && shape.rows > most / shape.cols)) {
-    warpwright::detail::throw_invalid_argument(
-        text{"ew: "} + shape.rows + " rows of " + shape.cols + " elements are more than 2^59",
-        shape.where);
-  }
-  return {shape.rows * shape.cols, shape.where};
-}
+inline elements elements_of(matrix_shape const& shape) { return {elements_in(shape), shape.where}; }
 
 }  // namespace detail
 
@@ -187,6 +174,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Cost:** one kernel launch and no other CUDA call; no allocation. A row is one warp's or one
 /// block's work: a few very long rows keep a GPU busy better as one reduce() each. Where cols is no
 /// multiple of 16 bytes' worth of elements, loads are of single elements.
+/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
+/// first of a kernel on a device cudaFuncGetAttributes.
 template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, matrix_shape const& shape,
                  reduction_goal<T, K, E> const&... goals) {

@@ -73,8 +73,33 @@ struct lanes {
     std::memcpy(words, from, bytes);
 #endif
   }
-  /// @pre `to` is aligned to `aligned_bytes`
+  /// @pre `to` is aligned to `aligned_bytes`, and in a kernel not in shared memory
   WARPWRIGHT_HOST_DEVICE void store_wide(Bits* to) const {
+#if defined(__CUDA_ARCH__)
+    // By instructions of that width for certain: where narrow stores stand in another branch, nvcc
+    // 13.0 makes them of plain assignments, too. (More than 8 elements would go through local
+    // memory.)
+    if constexpr (bytes >= 16 && Count <= 8) {
+#pragma unroll
+      for (int k = 0; k < bytes / 16; ++k) {
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(
+                         __cvta_generic_to_global(reinterpret_cast<uint4*>(to) + k)),
+                     "r"(words[4 * k]), "r"(words[4 * k + 1]), "r"(words[4 * k + 2]),
+                     "r"(words[4 * k + 3])
+                     : "memory");
+      }
+      return;
+    } else if constexpr (bytes == 8) {
+      asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)),
+                   "r"(words[0]), "r"(words[1])
+                   : "memory");
+      return;
+    }
+#endif
+    store_anywhere(to);
+  }
+  /// The same, in a kernel to shared memory, too.
+  WARPWRIGHT_HOST_DEVICE void store_anywhere(Bits* to) const {
 #if defined(__CUDA_ARCH__)
     if constexpr (bytes >= 16) {
 #pragma unroll
@@ -133,13 +158,59 @@ struct lanes {
   }
 };
 
+// The access that moves a struct in the fewest parts, where an address allows more than its members
+// say: 16 or 8 bytes, or nothing.
+template <class Bits>
+using widest_part =
+    std::conditional_t<sizeof(Bits) % 16 == 0 && alignof(Bits) < 16, uint4,
+                       std::conditional_t<sizeof(Bits) % 8 == 0 && alignof(Bits) < 8, uint2, void>>;
+
 template <class Bits>
 struct lanes<Bits, 1> {
   static constexpr int aligned_bytes = static_cast<int>(alignof(Bits));
   Bits only;
-  WARPWRIGHT_HOST_DEVICE void store_wide(Bits* to) const { *to = only; }
+  WARPWRIGHT_HOST_DEVICE void load_one(Bits const* from) {
+#if defined(__CUDA_ARCH__)
+    using part = widest_part<Bits>;
+    if constexpr (!std::is_void<part>::value) {
+      // The same for all elements of an array: their size is a multiple of a part's.
+      if (reinterpret_cast<std::uintptr_t>(from) % sizeof(part) == 0) {
+        copy_parts(&only, reinterpret_cast<part const*>(from));
+        return;
+      }
+    }
+#endif
+    only = *from;
+  }
+  WARPWRIGHT_HOST_DEVICE void store_wide(Bits* to) const {
+#if defined(__CUDA_ARCH__)
+    using part = widest_part<Bits>;
+    if constexpr (!std::is_void<part>::value) {
+      if (reinterpret_cast<std::uintptr_t>(to) % sizeof(part) == 0) {
+        store_parts(reinterpret_cast<part*>(to), &only);
+        return;
+      }
+    }
+#endif
+    *to = only;
+  }
+  WARPWRIGHT_HOST_DEVICE void store_anywhere(Bits* to) const { *to = only; }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE Bits get(int) const { return only; }
   WARPWRIGHT_HOST_DEVICE void set(int, Bits bits) { only = bits; }
+
+ private:
+  template <class Part>
+  WARPWRIGHT_HOST_DEVICE static void copy_parts(Bits* to, Part const* from) {
+    Part parts[sizeof(Bits) / sizeof(Part)];
+    for (std::size_t k = 0; k < sizeof(Bits) / sizeof(Part); ++k) parts[k] = from[k];
+    std::memcpy(static_cast<void*>(to), parts, sizeof(Bits));
+  }
+  template <class Part>
+  WARPWRIGHT_HOST_DEVICE static void store_parts(Part* to, Bits const* from) {
+    Part parts[sizeof(Bits) / sizeof(Part)];
+    std::memcpy(parts, static_cast<void const*>(from), sizeof(Bits));
+    for (std::size_t k = 0; k < sizeof(Bits) / sizeof(Part); ++k) to[k] = parts[k];
+  }
 };
 
 // Quotient and remainder by a divisor set once on the host: one high product and two shifts in

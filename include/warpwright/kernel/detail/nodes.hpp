@@ -22,7 +22,7 @@ inline constexpr bool is_expression<T, typename T::expression_tag> = true;
 // What may stand beside an operator: an expression, or a number next to one.
 template <class... T>
 using if_operands =
-    std::enable_if_t<(is_expression<T> || ...) && ((is_expression<T> || is_number<T>)&&...)>;
+    std::enable_if_t<(is_expression<T> || ...) && ((is_expression<T> || is_scalar<T>)&&...)>;
 
 template <class T>
 constexpr bool is_element() {
@@ -70,14 +70,17 @@ inline constexpr int lane_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) 
                                       ? static_cast<int>(sizeof(bits_of<T>))
                                       : 16;
 
-// Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined.
+// Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined; so do the products
+// of two unsigned short, which C++ computes as int.
+template <class T, class = void>
+inline constexpr bool may_overflow = false;
 template <class T>
-inline constexpr bool may_overflow =
-    sizeof(T) >= sizeof(int) && std::is_integral<T>::value&& std::is_signed<T>::value;
+inline constexpr bool may_overflow<T, std::enable_if_t<std::is_integral<T>::value>> =
+    std::is_signed<decltype(T{} + T{})>::value;
 template <class T>
 WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
   if constexpr (may_overflow<T>) {
-    return static_cast<std::make_unsigned_t<T>>(value);
+    return static_cast<std::make_unsigned_t<decltype(+value)>>(value);
   } else {
     return value;
   }
@@ -85,13 +88,38 @@ WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
 template <class T, class Result>
 WARPWRIGHT_HOST_DEVICE auto wrapped(Result value) {
   if constexpr (may_overflow<T>) {
-    return static_cast<T>(value);
+    return static_cast<decltype(T{} + T{})>(value);
   } else {
     return value;
   }
 }
 
 struct nothing {};
+
+// An element of a matrix, where a kernel knows more of it than its index, and that every row() and
+// col() is of that matrix.
+struct matrix_place {
+  std::uint64_t index;
+  std::uint64_t row;
+  unsigned column;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }  // as other nodes see it
+};
+// Of which line of `cols` elements an element is.
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t line_of(std::uint64_t i, fast_divisor const& cols) {
+  return cols.quotient(i);
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t line_of(matrix_place const& at, fast_divisor const&) {
+  return at.row;
+}
+// And its place in that.
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t place_in_line(std::uint64_t i,
+                                                          fast_divisor const& cols) {
+  return i - cols.quotient(i) * cols.divisor();
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t place_in_line(matrix_place const& at,
+                                                          fast_divisor const&) {
+  return at.column;
+}
 
 template <class... Int>
 constexpr int largest(Int... values) {
@@ -106,7 +134,8 @@ constexpr int largest(Int... values) {
 //   operands, widest_bytes, loaded_bytes   arrays below it, their largest element, bytes an element
 //   value_type<C>                          of one element, where compute_as asks for C, or void
 //   registers<V>                           what V neighbouring elements load before any is used
-//   load<V, First>(r, i, wide)             loads from element i; bit First of wide: this operand
+//   load<V, First>(r, i, wide)             loads from element i, an index or a matrix_place; bit
+//                                          First of wide: this operand
 //   value<C, V>(r, j, i)                   element i, which is the j-th of r
 //   describe<V>(next)                      appends its arrays
 
@@ -129,7 +158,7 @@ struct input {
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
     if constexpr (V == 1) {
-      r.only = data[i];
+      r.load_one(data + i);
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       r.load_wide(data + i);
     } else {
@@ -165,11 +194,11 @@ struct row_input {
   detail::bits_of<T> const* data;
   detail::fast_divisor cols;
 
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
-    std::uint64_t column = i - cols.quotient(i) * cols.divisor();
+  template <int V, int First, class Place>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
+    std::uint64_t column = detail::place_in_line(i, cols);
     if constexpr (V == 1) {
-      r.only = data[column];
+      r.load_one(data + column);
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       r.load_wide(data + column);
     } else {
@@ -208,11 +237,11 @@ struct column_input {
   detail::bits_of<T> const* data;
   detail::fast_divisor cols;
 
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
-    std::uint64_t line = cols.quotient(i);
+  template <int V, int First, class Place>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
+    std::uint64_t line = detail::line_of(i, cols);
     if constexpr (V == 1) {
-      r.only = data[line];
+      r.load_one(data + line);
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       detail::bits_of<T> const same = data[line];
 #if defined(__CUDA_ARCH__)
@@ -257,7 +286,7 @@ struct single_input {
 
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t, std::uint64_t) const {
-    r.only = *data;
+    r.load_one(data);
   }
   template <class C, int V>
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int, std::uint64_t) const {
@@ -349,8 +378,8 @@ struct call {
   F function;
   detail::pack<A...> arguments;
 
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+  template <int V, int First, class Place>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
     load_each<V, First>(r, i, wide, indices{});
   }
   template <class C, int V>
@@ -370,8 +399,8 @@ struct call {
     for (std::size_t k = 0; k < index; ++k) sum += each[k];
     return sum;
   }
-  template <int V, int First, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE void load_each(registers<V>& r, std::uint64_t i, std::uint64_t wide,
+  template <int V, int First, class Place, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void load_each(registers<V>& r, Place const& i, std::uint64_t wide,
                                         std::index_sequence<Index...>) const {
     (detail::at<Index>(arguments).template load<V, First + arrays_before(Index)>(
          detail::at<Index>(r), i, wide),
@@ -407,8 +436,8 @@ struct computed_as {
 
   E expression;
 
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+  template <int V, int First, class Place>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
     expression.template load<V, First>(r, i, wide);
   }
   template <class C, int V>
@@ -422,6 +451,14 @@ struct computed_as {
 };
 
 namespace detail {
+
+// Whether there is a view() below a node; views.hpp says it of its leaf.
+template <class E>
+inline constexpr bool holds_view = false;
+template <class T, class E>
+inline constexpr bool holds_view<computed_as<T, E>> = holds_view<E>;
+template <class Types, class F, class... A>
+inline constexpr bool holds_view<call<Types, F, A...>> = (holds_view<A> || ...);
 
 template <class X>
 using value_t = typename expression_t<X>::template value_type<void>;

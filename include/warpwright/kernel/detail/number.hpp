@@ -5,7 +5,7 @@
 // fp8 types are known by forward declarations, so that nobody pays for cuda_fp16.h and its like.
 #pragma once
 
-#include <warpwright/kernel/detail/small_float.hpp>
+#include <warpwright/kernel/complex.hpp>
 
 #include <limits>
 #include <type_traits>
@@ -98,7 +98,7 @@ WARPWRIGHT_HOST_DEVICE inline std::uint32_t bfloat16_pair_from_floats(float low,
 }
 
 /// An element type: `bits` is how it lies in memory, `value` the type it is computed in.
-template <class T>
+template <class T, class = void>
 struct number {
   using bits = T;
   using value = T;
@@ -170,6 +170,16 @@ struct number<__nv_fp8_e5m2> {
   }
 };
 
+// Any type that looks complex; see complex.hpp.
+template <class T>
+struct number<T, std::enable_if_t<looks_complex<T>>> {
+  using bits = complex_bits;
+  using value = complex<float>;
+  static constexpr bool packs_pairs = false;
+  WARPWRIGHT_HOST_DEVICE static value decode(bits stored) { return {stored.re, stored.im}; }
+  WARPWRIGHT_HOST_DEVICE static bits encode(value computed) { return {computed.re, computed.im}; }
+};
+
 template <class T>
 inline constexpr bool is_8_bit_float =
     std::is_same<T, __nv_fp8_e4m3>::value || std::is_same<T, __nv_fp8_e5m2>::value;
@@ -177,10 +187,12 @@ template <class T>
 inline constexpr bool is_small_float =
     std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value || is_8_bit_float<T>;
 
-// Number-like: what may stand in an expression as a scalar.
 template <class T>
 inline constexpr bool is_number =
     (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || is_small_float<T>;
+// What may stand in an expression as a scalar.
+template <class T>
+inline constexpr bool is_scalar = is_number<T> || looks_complex<T>;
 
 // Constants, as device code may read: std::numeric_limits has functions for the host.
 template <class T>
@@ -195,6 +207,13 @@ template <class To, class From>
 WARPWRIGHT_HOST_DEVICE inline To convert(From from) {
   if constexpr (std::is_same<To, From>::value) {
     return from;
+  } else if constexpr (is_complex<From> && std::is_arithmetic<To>::value) {
+    static_assert(!is_complex<From>,
+                  "warpwright::ew: a complex value becomes real by real(), imag(), abs() or "
+                  "abs_squared()");
+    return To{};
+  } else if constexpr (is_complex<To> && std::is_arithmetic<From>::value) {
+    return {convert<float>(from), 0.0F};
   } else if constexpr (std::is_same<To, bool>::value) {
     return static_cast<bool>(from);
   } else if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <warpwright/core/error.hpp>
+#include <warpwright/kernel/detail/axes.hpp>
 
 #include <cstdint>
 
@@ -22,6 +23,7 @@ enum class reach : unsigned char {
   column,    // ... with element i / cols
   single,    // one element for all
   offset,    // ... of a random sequence
+  view,      // ... with an element that strides lead to
   absent,    // no array after all
   nothing    // no memory: stands for the output where a reduction has none
 };
@@ -34,6 +36,16 @@ struct operand {
   unsigned natural_bytes = 0;  ///< alignment of one element
   std::uint64_t address = 0;
   std::uint64_t count = 0;  ///< elements; for row and column the length of a row
+  // Of a view, whose address is the lowest of its elements'. What turns out to be one array without
+  // gaps is of the kind `elements`.
+  bool shaped = false;        ///< an operand written as a view
+  std::uint64_t span = 0;     ///< bytes from its first to behind its last
+  std::uint64_t touched = 0;  ///< bytes of its elements, those that repeat counted once
+  std::int64_t step = 0;      ///< elements from one to the next along the innermost dimension
+  std::uint64_t run = 0;      ///< the length of that
+  unsigned vector_bytes = 0;  ///< divides starts and lengths of its runs; 0: it has none
+  axis const* of = nullptr;   ///< its dimensions, innermost first
+  int axes = 0;
 };
 
 /// How a fused kernel deals out its elements: [0, head) and what is left behind the vectors go one
@@ -44,6 +56,17 @@ struct schedule {
   unsigned head = 0;
   unsigned edge = 0;  ///< elements in no vector, head and tail together
   bool all_wide = false;
+  bool singly = false;  ///< a vector is one element, as a strided output asks for
+  bool usual = false;   ///< as usual_schedule has it
+};
+
+/// The schedule of most launches, of which a kernel has to know less: all operands are wide, no
+/// element is outside the vectors, and these are counted in 32 bits.
+struct usual_schedule {
+  static constexpr std::uint64_t wide = ~std::uint64_t{0};
+  static constexpr unsigned head = 0;
+  static constexpr bool all_wide = true;
+  unsigned vectors;
 };
 
 /// A schedule and the grid to launch it on.
@@ -51,6 +74,17 @@ struct launch_plan {
   schedule deal;
   unsigned threads = 0;
   std::uint64_t blocks = 0;
+};
+
+/// The tiles of a kernel that has them, as explain.hpp tells of them.
+struct tile_summary {
+  std::uint64_t blocks = 0;  ///< 0: none
+  unsigned threads = 0;
+  unsigned columns = 0;  ///< elements of one along the output's innermost dimension
+  unsigned rows = 0;     ///< ... along that of the view
+  int view = 0;          ///< the place of the view among the operands
+  bool vectors = false;  ///< the output goes by vectors
+  std::uint64_t wide = 0;
 };
 
 // Elements a vector, so that the widest contiguous operand is moved 16 bytes at a time and the
@@ -70,23 +104,39 @@ inline constexpr unsigned most_threads = 256;
 inline constexpr unsigned fewest_threads = 32;  // holds every edge: at most 2 * (16 - 1) elements
 inline constexpr std::uint64_t enough_blocks = 128;  // a block for nearly each SM of a large GPU
 
+// Alignments, vectors and blocks are powers of two, and a launch is short enough for divisions to
+// show.
+constexpr std::uint64_t rest_of(std::uint64_t dividend, unsigned power_of_two) {
+  return dividend & (power_of_two - 1U);
+}
+constexpr std::uint64_t quotient_up(std::uint64_t dividend, unsigned power_of_two) {
+  auto const shift = static_cast<unsigned>(__builtin_ctz(power_of_two));
+  return (dividend >> shift) + (rest_of(dividend, power_of_two) != 0 ? 1 : 0);
+}
+
 // Whether operand `o` can be moved by vectors that start at element `head`.
 constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
   switch (o.kind) {
     case reach::elements:
-      return (o.address + std::uint64_t{head} * o.element_bytes) % o.aligned_bytes == 0;
+      return rest_of(o.address + std::uint64_t{head} * o.element_bytes, o.aligned_bytes) == 0;
     case reach::row:
-      return head == 0 && o.count % vector == 0 && o.address % o.aligned_bytes == 0;
+      return head == 0 && rest_of(o.count, vector) == 0 && rest_of(o.address, o.aligned_bytes) == 0;
     case reach::column:
-      return head == 0 && o.count % vector == 0;
+      return head == 0 && rest_of(o.count, vector) == 0;
+    case reach::view:
+      return vector == 1 ||
+             (head == 0 && o.vector_bytes != 0 && o.vector_bytes % (vector * o.element_bytes) == 0);
     default:
       return true;
   }
 }
 
 /// Deals out `n` elements, at least one.
+/// @param first  of the operands, a bit each: those that come before all others where not all can
+///   be moved by vectors
 constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_t n,
-                                unsigned vector, unsigned vectors_a_thread) {
+                                unsigned vector, unsigned vectors_a_thread,
+                                std::uint64_t first = 0) {
   launch_plan plan;
   // Peel the head that lets the most bytes move by vectors; the other operands are narrowed alone.
   std::uint64_t best = 0;
@@ -97,8 +147,11 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
       if (!is_wide(operands[k], head, vector)) continue;
       wide |= std::uint64_t{1} << static_cast<unsigned>(k);
       // What repeats comes from a cache: it decides only between heads that are as good otherwise.
-      bytes += operands[k].element_bytes * (operands[k].kind == reach::elements ? 256U : 1U);
+      bool const streams = operands[k].kind == reach::elements ||
+                           (operands[k].kind == reach::view && operands[k].step != 0);
+      bytes += operands[k].element_bytes * (streams ? 256U : 1U);
     }
+    if ((wide & first) == first) bytes += std::uint64_t{1} << 32U;
     if (head == 0 || bytes > best) {
       best = bytes;
       plan.deal.head = head;
@@ -109,30 +162,31 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
     if (plan.deal.all_wide) break;
   }
   if (plan.deal.head > n) plan.deal.head = static_cast<unsigned>(n);
-  plan.deal.vectors = (n - plan.deal.head) / vector;
-  plan.deal.edge = static_cast<unsigned>(n - plan.deal.vectors * vector);
+  std::uint64_t const tail = rest_of(n - plan.deal.head, vector);
+  plan.deal.vectors = quotient_up(n - plan.deal.head - tail, vector);
+  plan.deal.edge = plan.deal.head + static_cast<unsigned>(tail);
 
   plan.threads = most_threads;
-  std::uint64_t const thread_count =
-      plan.deal.vectors / vectors_a_thread + (plan.deal.vectors % vectors_a_thread != 0 ? 1 : 0);
+  std::uint64_t const thread_count = quotient_up(plan.deal.vectors, vectors_a_thread);
   while (plan.threads > fewest_threads && thread_count <= plan.threads * (enough_blocks - 1)) {
     plan.threads /= 2;
   }
-  std::uint64_t const a_block = std::uint64_t{plan.threads} * vectors_a_thread;
-  plan.blocks = plan.deal.vectors / a_block + (plan.deal.vectors % a_block != 0 ? 1 : 0);
+  plan.blocks = quotient_up(plan.deal.vectors, plan.threads * vectors_a_thread);
   if (plan.deal.edge != 0) ++plan.blocks;
+  plan.deal.usual = plan.deal.all_wide && plan.deal.edge == 0 && plan.deal.vectors >> 31U == 0;
   return plan;
 }
 
 /// @param number  of the output, counted from 1; 0 where there is but one
 WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number = 0) {
-  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset"};
+  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
   if (k == 0 && number != 0) return text{"output "} + number;
   if (k == 0) return operands[0].kind == reach::nothing ? "the reduction" : "the output";
   int place = 0;
   for (int before = 1; before <= k; ++before) place += operands[before].kind != reach::absent;
-  return text{"operand "} + place + " (" + names[static_cast<unsigned char>(operands[k].kind)] +
-         ")";
+  char const* const name =
+      operands[k].shaped ? "view" : names[static_cast<unsigned char>(operands[k].kind)];
+  return text{"operand "} + place + " (" + name + ")";
 }
 
 [[noreturn]] WARPWRIGHT_COLD inline void refuse(text const& name, text const& problem,
@@ -154,13 +208,35 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
       return o.element_bytes;
     case reach::nothing:
       return 0;
+    case reach::view:
+      return o.span;
     default:
       return o.count * o.element_bytes;
   }
 }
 
+/// Whether element i of both lies at the same place, for every i, and is as large.
+constexpr bool in_place(operand const& a, operand const& b) {
+  bool const arrays = a.kind == reach::elements && b.kind != reach::view;
+  bool const views = a.kind == reach::view && b.kind == reach::view && a.axes == b.axes;
+  if (a.address != b.address || a.element_bytes != b.element_bytes) return false;
+  for (int k = 0; views && k < a.axes; ++k) {
+    if (a.of[k].extent != b.of[k].extent || a.of[k].stride != b.of[k].stride) return false;
+  }
+  return arrays || views;
+}
+
 constexpr bool overlap(operand const& a, operand const& b, std::uint64_t n) {
   return a.address < b.address + span_bytes(b, n) && b.address < a.address + span_bytes(a, n);
+}
+
+/// Answers whether operand `o` is what most are: one array of n elements, apart from the output or
+/// exactly in place of it. Whatever else is right takes check_operands() longer to see.
+constexpr bool is_plainly_right(operand const& o, operand const& out, std::uint64_t out_end) {
+  return o.kind == reach::elements && !o.shaped && o.count == out.count && o.address != 0 &&
+         rest_of(o.address, o.natural_bytes) == 0 &&
+         (o.address >= out_end || o.address + o.count * o.element_bytes <= out.address ||
+          in_place(o, out));
 }
 
 /// Refuses operands that do not fit together.
@@ -171,11 +247,20 @@ inline void check_operands(operand const* operands, int count, source_location w
                            int number = 0) {
   operand const& out = operands[0];
   std::uint64_t const n = out.count;
+  bool const usual = n - 1 < std::uint64_t{1} << 59U;  // neither 0 nor too many
+  std::uint64_t const out_end = out.address + span_bytes(out, n);
   for (int k = 0; k < count; ++k) {
     operand const& o = operands[k];
-    if (o.kind == reach::absent) continue;
+    if (o.kind == reach::absent || (usual && is_plainly_right(o, out, out_end))) continue;
     auto const name = [&] { return name_of(operands, k, number); };
     bool const repeats = o.kind == reach::row || o.kind == reach::column;
+    if (o.shaped && o.count != n) {
+      refuse(name(),
+             text{"has a shape of "} + o.count + " elements, but " + name_of(operands, 0, number) +
+                 " has " + n + "; give every view() the shape of " + name_of(operands, 0, number) +
+                 ", with a stride of 0 along what repeats",
+             where);
+    }
     if (o.kind == reach::elements && o.count != n) {
       refuse(name(),
              text{"has "} + o.count + " elements, but " + name_of(operands, 0, number) + " has " +
@@ -198,23 +283,22 @@ inline void check_operands(operand const* operands, int count, source_location w
     if (o.address == 0) {
       refuse(name(), text{"is a null pointer for "} + n + " elements; pass device memory", where);
     }
-    if (o.address % o.natural_bytes != 0) {
+    if (rest_of(o.address, o.natural_bytes) != 0) {
       refuse(name(),
              text{"is at address "} + o.address + ", not a multiple of its element's " +
                  o.natural_bytes + " bytes; pass a pointer to whole elements of this type",
              where);
     }
-    bool const in_place = o.kind == reach::elements && o.address == out.address &&
-                          o.element_bytes == out.element_bytes;
-    if (k == 0 || in_place) continue;
+    if (k == 0 || in_place(o, out)) continue;
     if (overlap(o, out, n)) {
-      refuse(name(),
-             text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
-                 name_of(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
-                 where_it_starts(o, out) +
-                 "; write to another array, or exactly in place: in() and out() with the same "
-                 "pointer and element size",
-             where);
+      refuse(
+          name(),
+          text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
+              name_of(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
+              where_it_starts(o, out) + "; write to another array, or exactly in place: " +
+              (out.kind == reach::view ? "view() and out() of the same strided array"
+                                       : "in() and out() with the same pointer and element size"),
+          where);
     }
   }
 }

@@ -61,7 +61,7 @@ constexpr bool can_store() {
   } else if constexpr (is_located<R>) {
     return is_located<T> || (std::is_integral<T>::value && !std::is_same<T, bool>::value);
   } else {
-    return std::is_same<T, R>::value;
+    return std::is_same<typename number<T>::value, R>::value;
   }
 }
 template <class T, class R>
@@ -75,7 +75,7 @@ WARPWRIGHT_HOST_DEVICE bits_of<T> stored(R const& result) {
       return static_cast<T>(result.index);
     }
   } else {
-    return result;
+    return number<T>::encode(result);
   }
 }
 
@@ -370,6 +370,7 @@ template <class Pass>
 __global__ void __launch_bounds__(reduce_threads)
     reduce_kernel(Pass const parameters, schedule const deal, unsigned* ticket,
                   typename Pass::states* of_block) {
+  warpwright::detail::await_predecessors();
   using states = typename Pass::states;
   Pass const pass = parameters.united();
   states const mine = pass.partial(deal, 0, blockIdx.x, gridDim.x, threadIdx.x, reduce_threads);

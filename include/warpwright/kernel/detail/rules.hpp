@@ -13,10 +13,18 @@ namespace detail {
 
 // The type in which operands meet: C++'s common type, weak numbers left out beside a strong
 // floating-point operand.
+template <class, class... T>
+struct meet_if {
+  static_assert(sizeof...(T) == 0,
+                "warpwright::ew: these operands have no common type; give structs to map()");
+  using type = float;
+};
 template <class... T>
-struct meet {
+struct meet_if<std::void_t<std::common_type_t<T...>>, T...> {
   using type = std::common_type_t<T...>;
 };
+template <class... T>
+struct meet : meet_if<void, T...> {};
 template <class T>
 struct meet<T> {
   using type = T;
@@ -25,6 +33,10 @@ template <class C, class... A>
 struct meeting {
   static constexpr bool strong_float =
       ((!A::weak && std::is_floating_point<typename A::template value_type<C>>::value) || ...);
+  static_assert(
+      !(is_complex<typename A::template value_type<C>> || ...) ||
+          !((!A::weak && std::is_same<typename A::template value_type<C>, double>::value) || ...),
+      "warpwright::ew: a double beside complex<float> would lose its digits: cast<float>() it");
   template <class E>
   using vote =
       std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;
@@ -47,18 +59,34 @@ struct in_common_type {
   template <std::size_t Index, class C, class... A>
   using argument = typename meeting<C, A...>::type;
 };
+struct in_arithmetic_types {  // as above, but a real operand beside a complex one is float
+  template <class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class... A>
+  using argument =
+      std::conditional_t<is_complex<typename meeting<C, A...>::type> &&
+                             !is_complex<typename nth_t<Index, A...>::template value_type<C>>,
+                         float, typename meeting<C, A...>::type>;
+};
 struct as_conditions {
   template <class... A>
   static constexpr bool weak = false;
   template <std::size_t Index, class C, class... A>
   using argument = bool;
 };
+// The type of a real function's arguments, given the type in which its operands meet.
+template <class V>
+struct real_type {
+  static_assert(std::disjunction<std::is_arithmetic<V>, std::bool_constant<is_complex<V>>,
+                                 std::is_convertible<V, float>>::value,
+                "warpwright::ew: this function is of numbers; give a struct to map()");
+  using type = std::conditional_t<std::is_same<V, double>::value, double, float>;
+};
 struct in_real_type {  // double stays, everything else becomes float
   template <class... A>
   static constexpr bool weak = (A::weak && ...);
   template <std::size_t Index, class C, class... A>
-  using argument = std::conditional_t<std::is_same<typename meeting<C, A...>::type, double>::value,
-                                      double, float>;
+  using argument = typename real_type<typename meeting<C, A...>::type>::type;
 };
 struct after_condition {
   template <class Condition, class... A>

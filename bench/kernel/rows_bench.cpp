@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions of rows beside a copy of the same traffic and a plain kernel written by hand.
+//
+//   softmax     softmax of each row                                1 array read, 1 written
+//   layer_norm  layer norm of each row, with scale and shift       1 array read, 1 written
+//   rms_norm    RMS norm of each row, with a scale                 1 array read, 1 written
+//   residual    the sum of two arrays, stored, and its RMS norm    2 arrays read, 2 written
+//   copy        cudaMemcpyAsync of a matrix                        1 array read, 1 written
+//
+// A name ends in /rows/cols. Matrices take turns, 256 MiB or more together, so that none is found
+// in L2. Counters: median, p10, p90 of a launch in us, and GB/s of the median, every matrix counted
+// once and scale and shift not at all.
+#include <benchmark/benchmark.h>
+#include <cuda_bf16.h>
+
+#include <warpwright/core.hpp>
+#include <warpwright/kernel.hpp>
+#include <warpwright/kernel/rows.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "support/sample_launches.hpp"
+#include "support/values.hpp"
+
+namespace ww = warpwright;
+namespace ew = warpwright::ew;
+using bench_support::fetch;
+using bench_support::from_float;
+using bench_support::scattered;
+using bench_support::to_float;
+
+namespace {
+
+constexpr double eps = 1e-5;
+
+// `sets` sets of matrices, those that are read before those that are written, and a scale and a
+// shift.
+template <class T>
+class rotating_matrices {
+ public:
+  rotating_matrices(ww::stream_ref stream, std::size_t rows, std::size_t cols, std::size_t read)
+      : rows_{rows}, cols_{cols}, read_{read} {
+    pitch_ = (n() * sizeof(T) + 255) / 256 * 256;
+    std::size_t const set_bytes = 2 * read * pitch_;
+    sets_ = std::max<std::size_t>(2, (std::size_t{256} << 20U) / set_bytes);
+    sets_ = std::min<std::size_t>(sets_, 64);
+    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + 2 * row_pitch()), "cudaMalloc");
+    for (std::size_t k = 0; k < 2 * read * sets_; ++k) {
+      ew::run(stream,
+              ew::out(at(k * pitch_), n()) = ew::map(scattered{k * 1000003}, ew::index()) * 4);
+    }
+    ew::run(stream, ew::out(scale(), cols) = ew::map(scattered{17}, ew::index()) + 2);
+    ew::run(stream, ew::out(shift(), cols) = ew::map(scattered{19}, ew::index()));
+    stream.synchronize();
+  }
+  ~rotating_matrices() { ww::detail::discard(cudaFree(memory_)); }
+  rotating_matrices(rotating_matrices const&) = delete;
+  rotating_matrices& operator=(rotating_matrices const&) = delete;
+
+  T const* in(std::size_t set, std::size_t which) const {
+    return at((2 * read_ * set + which) * pitch_);
+  }
+  T* out(std::size_t set, std::size_t which) const {
+    return at((2 * read_ * set + read_ + which) * pitch_);
+  }
+  T* scale() const { return at(2 * read_ * sets_ * pitch_); }
+  T* shift() const { return at(2 * read_ * sets_ * pitch_ + row_pitch()); }
+  std::size_t rows() const { return rows_; }
+  std::size_t cols() const { return cols_; }
+  std::size_t n() const { return rows_ * cols_; }
+  std::size_t read() const { return read_; }
+  std::size_t sets() const { return sets_; }
+  std::size_t bytes() const { return 2 * read_ * n() * sizeof(T); }
+
+ private:
+  std::size_t row_pitch() const { return (cols_ * sizeof(T) + 255) / 256 * 256; }
+  T* at(std::size_t bytes) const {
+    return reinterpret_cast<T*>(static_cast<unsigned char*>(memory_) + bytes);
+  }
+  std::size_t rows_;
+  std::size_t cols_;
+  std::size_t read_;
+  std::size_t pitch_ = 0;
+  std::size_t sets_ = 0;
+  void* memory_ = nullptr;
+};
+
+enum class function { copy, softmax, layer_norm, rms_norm };
+
+// Whether the first, a middle and the last row of set 0 are what fp64 says.
+template <class T>
+bool is_right(rotating_matrices<T> const& m, function f) {
+  std::size_t const cols = m.cols();
+  auto const scale = fetch(m.scale(), cols);
+  auto const shift = fetch(m.shift(), cols);
+  double const ulp = sizeof(T) == 2 ? 0x1p-7 : 1e-5;
+  for (std::size_t const row : {std::size_t{0}, m.rows() / 2, m.rows() - 1}) {
+    std::vector<double> x(cols, 0.0);
+    for (std::size_t k = 0; k < m.read(); ++k) {
+      auto const part = fetch(m.in(0, k) + row * cols, cols);
+      for (std::size_t c = 0; c < cols; ++c) x[c] += static_cast<double>(to_float(part[c]));
+    }
+    auto const y = fetch(m.out(0, m.read() - 1) + row * cols, cols);
+    auto const stored = fetch(m.out(0, 0) + row * cols, cols);
+    double mean = 0, square = 0, most = -1e300, total = 0;
+    for (double const v : x) mean += v / static_cast<double>(cols), most = std::max(most, v);
+    for (double const v : x) {
+      double const d = f == function::layer_norm ? v - mean : v;
+      square += d * d / static_cast<double>(cols);
+      total += std::exp(v - most);
+    }
+    double const rstd = 1 / std::sqrt(square + eps);
+    for (std::size_t c = 0; c < cols; ++c) {
+      double const g = static_cast<double>(to_float(scale[c]));
+      double const b = static_cast<double>(to_float(shift[c]));
+      double const want = f == function::copy         ? x[c]
+                          : f == function::softmax    ? std::exp(x[c] - most) / total
+                          : f == function::layer_norm ? (x[c] - mean) * rstd * g + b
+                                                      : x[c] * rstd * g;
+      double const got = static_cast<double>(to_float(y[c]));
+      double const slack = f == function::softmax ? ulp * want : ulp * (1 + std::fabs(want));
+      if (!(std::fabs(got - want) <= slack)) return false;
+      if (m.read() == 2 && !(std::fabs(static_cast<double>(to_float(stored[c])) - x[c]) <=
+                             ulp * (1 + std::fabs(x[c])))) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+template <class T, class Launch>
+void measure(benchmark::State& state, function f, std::size_t read, Launch launch) {
+  ww::stream s;
+  rotating_matrices<T> m{s, static_cast<std::size_t>(state.range(0)),
+                         static_cast<std::size_t>(state.range(1)), read};
+  for (std::size_t k = std::min<std::size_t>(m.sets(), 20); k-- != 0;) launch(s, m, k);
+  s.synchronize();
+  if (!is_right(m, f)) {
+    state.SkipWithError("wrong results");
+    return;
+  }
+  bench_support::sample_launches(state, s, m, 20, launch);
+}
+
+template <class T>
+void copied(benchmark::State& state) {
+  measure<T>(state, function::copy, 1,
+             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+               ww::check(cudaMemcpyAsync(static_cast<void*>(m.out(set, 0)), m.in(set, 0),
+                                         m.n() * sizeof(T), cudaMemcpyDeviceToDevice, s.get()),
+                         "cudaMemcpyAsync");
+             });
+}
+
+// ---- Our path ----
+
+template <class T>
+void warpwright_softmax(benchmark::State& state) {
+  measure<T>(state, function::softmax, 1,
+             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+               ew::run_rows(
+                   s, {m.rows(), m.cols()},
+                   ew::out(m.out(set, 0), m.n()) = ew::softmax(ew::in(m.in(set, 0), m.n())));
+             });
+}
+template <class T>
+void warpwright_layer_norm(benchmark::State& state) {
+  measure<T>(state, function::layer_norm, 1,
+             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+               ew::run_rows(s, {m.rows(), m.cols()},
+                            ew::out(m.out(set, 0), m.n()) =
+                                ew::layer_norm(ew::in(m.in(set, 0), m.n()), eps) *
+                                    ew::row(m.scale(), m.cols()) +
+                                ew::row(m.shift(), m.cols()));
+             });
+}
+template <class T>
+void warpwright_rms_norm(benchmark::State& state) {
+  measure<T>(state, function::rms_norm, 1,
+             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+               ew::run_rows(
+                   s, {m.rows(), m.cols()},
+                   ew::out(m.out(set, 0), m.n()) = ew::rms_norm(ew::in(m.in(set, 0), m.n()), eps) *
+                                                   ew::row(m.scale(), m.cols()));
+             });
+}
+template <class T>
+void warpwright_residual(benchmark::State& state) {
+  measure<T>(state, function::rms_norm, 2,
+             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+               auto const norm =
+                   ew::rms_norm(ew::in(m.in(set, 0), m.n()) + ew::in(m.in(set, 1), m.n()), eps);
+               ew::run_rows(s, {m.rows(), m.cols()}, ew::out(m.out(set, 0), m.n()) = norm.input(),
+                            ew::out(m.out(set, 1), m.n()) = norm * ew::row(m.scale(), m.cols()));
+             });
+}
+
+// ---- The peer ----
+
+#if defined(__CUDACC__)
+
+constexpr unsigned plain_threads = 256;
+
+template <bool Most>
+__device__ float of_block(float value) {
+  __shared__ float part[plain_threads / 32];
+  for (int by = 16; by != 0; by /= 2) {
+    float const other = __shfl_xor_sync(0xffffffffU, value, by);
+    value = Most ? fmaxf(value, other) : value + other;
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = part[0];
+  for (unsigned k = 1; k < plain_threads / 32; ++k) {
+    value = Most ? fmaxf(value, part[k]) : value + part[k];
+  }
+  return value;
+}
+
+// As one writes it at first: a block a row, an element a thread and turn, three loops.
+template <class T, function F>
+__global__ void __launch_bounds__(plain_threads)
+    plain_kernel(T* y, T const* x, T const* scale, T const* shift, std::size_t cols) {
+  y += blockIdx.x * cols;
+  x += blockIdx.x * cols;
+  float center = 0.0F;
+  if constexpr (F == function::softmax) {
+    float most = -INFINITY;
+    for (std::size_t c = threadIdx.x; c < cols; c += plain_threads) {
+      most = fmaxf(most, to_float(x[c]));
+    }
+    center = of_block<true>(most);
+  } else if constexpr (F == function::layer_norm) {
+    float sum = 0.0F;
+    for (std::size_t c = threadIdx.x; c < cols; c += plain_threads) sum += to_float(x[c]);
+    center = of_block<false>(sum) / static_cast<float>(cols);
+  }
+  float total = 0.0F;
+  for (std::size_t c = threadIdx.x; c < cols; c += plain_threads) {
+    float const d = to_float(x[c]) - center;
+    total += F == function::softmax ? expf(d) : d * d;
+  }
+  total = of_block<false>(total);
+  float const factor = F == function::softmax
+                           ? 1.0F / total
+                           : rsqrtf(total / static_cast<float>(cols) + static_cast<float>(eps));
+  for (std::size_t c = threadIdx.x; c < cols; c += plain_threads) {
+    float const d = to_float(x[c]) - center;
+    float v = F == function::softmax ? expf(d) * factor : d * factor * to_float(scale[c]);
+    if constexpr (F == function::layer_norm) v += to_float(shift[c]);
+    y[c] = from_float<T>(v);
+  }
+}
+template <class T, function F>
+void plain(benchmark::State& state) {
+  measure<T>(state, F, 1, [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+    plain_kernel<T, F><<<static_cast<unsigned>(m.rows()), plain_threads, 0, s.get()>>>(
+        m.out(set, 0), m.in(set, 0), m.scale(), m.shift(), m.cols());
+    ww::check(cudaGetLastError(), "plain_kernel");
+  });
+}
+
+constexpr std::int64_t shapes[][2] = {{4096, 4096}, {16384, 1024}, {1024, 32768},
+                                      {4096, 8192}, {1024, 50257}, {131072, 128}};
+constexpr int iterations = 60;
+#else
+// The host runtime: shows that the program works, never a speed.
+constexpr std::int64_t shapes[][2] = {{16, 64}, {4, 1000}};
+constexpr int iterations = 2;
+#endif
+
+void add_shapes(std::string const& name, void (*function)(benchmark::State&)) {
+  for (auto const& shape : shapes) {
+    benchmark::RegisterBenchmark(name.c_str(), function)
+        ->Args({shape[0], shape[1]})
+        ->Iterations(iterations)
+        ->Repetitions(1)  // it reports the spread of its own samples
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+  }
+}
+
+template <class T>
+void add_type(std::string const& type) {
+  add_shapes("copy_" + type + "/cuda_memcpy", copied<T>);
+  add_shapes("softmax_" + type + "/warpwright_ew", warpwright_softmax<T>);
+  add_shapes("layer_norm_" + type + "/warpwright_ew", warpwright_layer_norm<T>);
+  add_shapes("rms_norm_" + type + "/warpwright_ew", warpwright_rms_norm<T>);
+  add_shapes("residual_" + type + "/warpwright_ew", warpwright_residual<T>);
+#if defined(__CUDACC__)
+  add_shapes("softmax_" + type + "/plain_kernel", plain<T, function::softmax>);
+  add_shapes("layer_norm_" + type + "/plain_kernel", plain<T, function::layer_norm>);
+  add_shapes("rms_norm_" + type + "/plain_kernel", plain<T, function::rms_norm>);
+#endif
+}
+
+int const registered = [] {
+  add_type<float>("f32");
+  add_type<__nv_bfloat16>("bf16");
+  return 0;
+}();
+
+}  // namespace

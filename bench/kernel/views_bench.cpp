@@ -1,0 +1,405 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strided views and strided outputs beside a copy of the same traffic, kernels written by hand, and
+// cudaMemcpy2DAsync where it does the same.
+//
+//   transpose       8,192 x 8,192, f32, f16 and u8; also 8,190 x 8,190 (vectors do not fit)
+//   nchw_to_nhwc    32 x 64 x 112 x 112, f32 and f16
+//   planes          u8 NHWC to f16 NCHW, 64 pictures of 512 x 512 x 3, scaled and shifted
+//   slice           every second column of 8,192 x 16,384, f32: reads what it skips
+//   rows            8,192 rows of 8,192 at a pitch of 8,256, f32: runs that go by vectors
+//   into_rows       the same written, from rows without gaps, f32, f16 and u8
+//   into_odd_rows   ... of 8,191 into a pitch of 8,193, f32 and u8: runs that suit no vectors
+//   into_pixels     the first three of four channels, 64 pictures of 512 x 512, f32 and u8
+//
+// The peer is the usual tile of 32 x 33 elements, one element a thread and access. Isolated
+// launches; time is that between two events. The paths take turns over `sets` sets of arrays, 256
+// MiB or more together, so that none is found in L2. Counters: median, p10, p90 of a launch in us,
+// and GB/s of the median, every element read and written counted once.
+#include <benchmark/benchmark.h>
+#include <cuda_fp16.h>
+
+#include <warpwright/core.hpp>
+#include <warpwright/kernel.hpp>
+#include <warpwright/kernel/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "support/sample_launches.hpp"
+#include "support/values.hpp"
+
+namespace ww = warpwright;
+namespace ew = warpwright::ew;
+using bench_support::fetch;
+using bench_support::from_float;
+using bench_support::to_float;
+
+namespace {
+
+#if defined(__CUDACC__)
+constexpr std::size_t shrink = 1;
+constexpr int iterations = 60;
+#else
+// The host runtime: shows that the program works, never a speed.
+constexpr std::size_t shrink = 64;
+constexpr int iterations = 2;
+#endif
+
+constexpr float scales[] = {0.5F, 0.25F, 0.125F};
+constexpr float shifts[] = {1.0F, 2.0F, 3.0F};
+
+// What a case moves: `out_size` elements from `in_size`, of which `touched` are read. from(i) is
+// the place of the output's element i in the input.
+struct square {  // transposed
+  std::size_t side;
+  std::size_t in_size() const { return side * side; }
+  std::size_t out_size() const { return side * side; }
+  std::size_t from(std::size_t i) const { return i % side * side + i / side; }
+  double value(double x, std::size_t) const { return x; }
+};
+struct channels_last {
+  std::size_t batch, channels, pixels;
+  std::size_t in_size() const { return batch * channels * pixels; }
+  std::size_t out_size() const { return in_size(); }
+  std::size_t from(std::size_t i) const {
+    std::size_t const image = i / (channels * pixels);
+    return (image * channels + i % channels) * pixels + i / channels % pixels;
+  }
+  double value(double x, std::size_t) const { return x; }
+};
+struct channels_first {
+  std::size_t batch, channels, pixels;
+  std::size_t in_size() const { return batch * channels * pixels; }
+  std::size_t out_size() const { return in_size(); }
+  std::size_t from(std::size_t i) const {
+    std::size_t const image = i / (channels * pixels);
+    return (image * pixels + i % pixels) * channels + i / pixels % channels;
+  }
+  double value(double x, std::size_t i) const {
+    std::size_t const c = i / pixels % channels;
+    return x * static_cast<double>(scales[c]) + static_cast<double>(shifts[c]);
+  }
+};
+struct matrix_part {
+  std::size_t rows, cols, pitch, step;
+  std::size_t in_size() const { return rows * pitch; }
+  std::size_t out_size() const { return rows * cols; }
+  std::size_t from(std::size_t i) const { return i / cols * pitch + i % cols * step; }
+  double value(double x, std::size_t) const { return x; }
+};
+
+struct into_rows {  // rows that follow each other to rows at a pitch
+  std::size_t rows, cols, pitch;
+  std::size_t in_size() const { return rows * cols; }
+  std::size_t out_size() const { return rows * pitch; }
+  bool written(std::size_t i) const { return i % pitch < cols; }
+  std::size_t from(std::size_t i) const {
+    return written(i) ? i / pitch * cols + i % pitch : std::size_t{0};
+  }
+  double value(double x, std::size_t i) const { return written(i) ? x : 77; }  // as it was before
+};
+// Elements that are written, each made of one that is read.
+template <class Shape>
+std::size_t moved_elements(Shape const& shape) {
+  return shape.out_size();
+}
+std::size_t moved_elements(into_rows const& shape) { return shape.in_size(); }
+
+struct counted {  // bytes that differ from element to element; exact in every type
+  WARPWRIGHT_HOST_DEVICE float operator()(std::uint64_t i) const {
+    return static_cast<float>(static_cast<std::uint32_t>(i * 0x9e3779b97f4a7c15U >> 40U) % 251U);
+  }
+};
+
+// `sets` sets of an input and an output, and numbers per channel.
+template <class X, class O, class Shape>
+class rotating_pairs {
+ public:
+  rotating_pairs(ww::stream_ref stream, Shape const& shape) : shape_{shape} {
+    in_bytes_ = (shape.in_size() * sizeof(X) + 255) / 256 * 256;
+    out_bytes_ = (shape.out_size() * sizeof(O) + 255) / 256 * 256;
+    sets_ = std::max<std::size_t>(2, (std::size_t{256} << 20U) / shrink / (in_bytes_ + out_bytes_));
+    ww::check(cudaMalloc(&memory_, (in_bytes_ + out_bytes_) * sets_), "cudaMalloc");
+    ww::check(cudaMalloc(reinterpret_cast<void**>(&numbers_), sizeof scales + sizeof shifts),
+              "cudaMalloc");
+    ww::check(cudaMemcpy(numbers_, scales, sizeof scales, cudaMemcpyHostToDevice), "cudaMemcpy");
+    ww::check(cudaMemcpy(numbers_ + 3, shifts, sizeof shifts, cudaMemcpyHostToDevice),
+              "cudaMemcpy");
+    ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    for (std::size_t k = 0; k < sets_; ++k) {
+      ew::run(stream, ew::out(in(k), shape.in_size()) = ew::map(counted{}, ew::index()));
+      ew::run(stream, ew::out(out(k), shape.out_size()) = 77.0F);
+    }
+    stream.synchronize();
+  }
+  ~rotating_pairs() {
+    ww::detail::discard(cudaFree(memory_));
+    ww::detail::discard(cudaFree(numbers_));
+  }
+  rotating_pairs(rotating_pairs const&) = delete;
+  rotating_pairs& operator=(rotating_pairs const&) = delete;
+
+  X* in(std::size_t set) const { return reinterpret_cast<X*>(start(set)); }
+  O* out(std::size_t set) const { return reinterpret_cast<O*>(start(set) + in_bytes_); }
+  float const* scale() const { return numbers_; }
+  float const* shift() const { return numbers_ + 3; }
+  Shape const& shape() const { return shape_; }
+  std::size_t sets() const { return sets_; }
+  std::size_t bytes() const { return moved_elements(shape_) * (sizeof(X) + sizeof(O)); }
+
+ private:
+  unsigned char* start(std::size_t set) const {
+    return static_cast<unsigned char*>(memory_) + set * (in_bytes_ + out_bytes_);
+  }
+  Shape shape_;
+  std::size_t in_bytes_ = 0;
+  std::size_t out_bytes_ = 0;
+  std::size_t sets_ = 0;
+  void* memory_ = nullptr;
+  float* numbers_ = nullptr;
+};
+
+template <class X, class O, class Shape>
+bool verified(rotating_pairs<X, O, Shape> const& a) {
+  std::vector<X> const x = fetch(a.in(0), a.shape().in_size());
+  std::vector<O> const got = fetch(a.out(0), a.shape().out_size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    double const expected = a.shape().value(static_cast<double>(to_float(x[a.shape().from(i)])), i);
+    if (static_cast<double>(to_float(got[i])) != expected) return false;
+  }
+  return true;
+}
+
+template <class X, class O, class Shape, class Launch>
+void measure(benchmark::State& state, Shape const& shape, Launch launch, bool check = true) {
+  ww::stream s;
+  rotating_pairs<X, O, Shape> const a{s, shape};
+  for (std::size_t set = 0; set < std::min<std::size_t>(a.sets(), 20); ++set) launch(s, a, set);
+  s.synchronize();
+  if (check && !verified(a)) {
+    state.SkipWithError("wrong results");
+    return;
+  }
+  bench_support::sample_launches(state, s, a, 1, launch);
+}
+
+// ---- Our path ----
+
+template <class X>
+auto view_of(X const* x, square const& s) {
+  return ew::view(ew::array(x, {s.side, s.side}).permuted({1, 0}));
+}
+template <class X>
+auto view_of(X const* x, channels_last const& s) {
+  return ew::view(ew::array(x, {s.batch, s.channels, s.pixels}).permuted({0, 2, 1}));
+}
+template <class X>
+auto view_of(X const* x, channels_first const& s) {
+  return ew::view(ew::array(x, {s.batch, s.pixels, s.channels}).permuted({0, 2, 1}));
+}
+template <class X>
+auto view_of(X const* x, matrix_part const& s) {
+  return ew::view(x, {s.rows, s.cols}, {s.pitch, s.step});
+}
+template <class X>
+auto view_of(X const* x, into_rows const& s) {
+  return ew::in(x, s.in_size());
+}
+template <class T>
+auto per_channel(T const* x, channels_first const& s) {
+  return ew::view(x, {s.batch, s.channels, s.pixels}, {0, 1, 0});
+}
+
+struct warpwright_ew {
+  template <class X, class O, class Shape>
+  void operator()(ww::stream_ref s, rotating_pairs<X, O, Shape> const& a, std::size_t set) const {
+    auto const x = view_of(a.in(set), a.shape());
+    if constexpr (std::is_same<Shape, into_rows>::value) {
+      into_rows const& to = a.shape();
+      ew::run(s, ew::out(ew::array(a.out(set), {to.rows, to.cols}, {to.pitch, 1})) = x);
+    } else if constexpr (std::is_same<Shape, channels_first>::value) {
+      ew::run(s, ew::out(a.out(set), a.shape().out_size()) =
+                     x * per_channel(a.scale(), a.shape()) + per_channel(a.shift(), a.shape()));
+    } else {
+      ew::run(s, ew::out(a.out(set), a.shape().out_size()) = x);
+    }
+  }
+};
+
+// ---- Peers ----
+
+// As many bytes read and written together.
+struct copy_of_same_traffic {
+  template <class X, class O, class Shape>
+  void operator()(ww::stream_ref s, rotating_pairs<X, O, Shape> const& a, std::size_t set) const {
+    std::size_t const moved = a.bytes() / 2 / 256 * 256;
+    auto* const from = reinterpret_cast<unsigned char*>(a.in(set));
+    ww::check(cudaMemcpyAsync(from + moved, from, moved, cudaMemcpyDeviceToDevice, s.get()),
+              "cudaMemcpyAsync");
+  }
+};
+
+#if defined(__CUDACC__)
+
+// `count` matrices of rows x cols, each transposed.
+template <class T>
+__global__ void tile_32_33_kernel(T const* x, T* y, unsigned rows, unsigned cols) {
+  __shared__ T tile[32][33];
+  std::size_t const matrix = std::size_t{blockIdx.z} * rows * cols;
+  unsigned const col = blockIdx.x * 32 + threadIdx.x;
+  for (unsigned k = threadIdx.y; k < 32; k += 8) {
+    unsigned const row = blockIdx.y * 32 + k;
+    if (row < rows && col < cols) tile[k][threadIdx.x] = x[matrix + std::size_t{row} * cols + col];
+  }
+  __syncthreads();
+  unsigned const out_col = blockIdx.y * 32 + threadIdx.x;
+  for (unsigned k = threadIdx.y; k < 32; k += 8) {
+    unsigned const out_row = blockIdx.x * 32 + k;
+    if (out_row < cols && out_col < rows) {
+      y[matrix + std::size_t{out_row} * rows + out_col] = tile[threadIdx.x][k];
+    }
+  }
+}
+// One pixel a thread: three bytes in, a value in each plane out.
+__global__ void pixel_a_thread_kernel(unsigned char const* x, __half* y, float const* scale,
+                                      float const* shift, unsigned batch, unsigned pixels) {
+  std::size_t const i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= std::size_t{batch} * pixels) return;
+  std::size_t const image = i / pixels;
+  std::size_t const pixel = i % pixels;
+  for (unsigned c = 0; c < 3; ++c) {
+    y[(image * 3 + c) * pixels + pixel] =
+        __float2half_rn(static_cast<float>(x[i * 3 + c]) * scale[c] + shift[c]);
+  }
+}
+template <class T>
+__global__ void element_a_thread_kernel(T const* x, T* y, unsigned rows, unsigned cols,
+                                        unsigned pitch, unsigned step) {
+  unsigned const col = blockIdx.x * blockDim.x + threadIdx.x;
+  if (col < cols) {
+    y[std::size_t{blockIdx.y} * cols + col] =
+        x[std::size_t{blockIdx.y} * pitch + std::size_t{col} * step];
+  }
+  static_cast<void>(rows);
+}
+
+template <class T>
+__global__ void element_into_rows_kernel(T const* x, T* y, unsigned n, unsigned cols,
+                                         unsigned pitch) {
+  unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[std::size_t{i / cols} * pitch + i % cols] = x[i];
+}
+
+struct memcpy_2d {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_pairs<T, T, into_rows> const& a,
+                  std::size_t set) const {
+    into_rows const& to = a.shape();
+    std::size_t const row_bytes = to.cols * sizeof(T);
+    ww::check(cudaMemcpy2DAsync(a.out(set), to.pitch * sizeof(T), a.in(set), row_bytes, row_bytes,
+                                to.rows, cudaMemcpyDeviceToDevice, s.get()),
+              "cudaMemcpy2DAsync");
+  }
+};
+
+struct by_hand {
+  template <class T>
+  static void transpose(ww::stream_ref s, T const* x, T* y, std::size_t batch, std::size_t rows,
+                        std::size_t cols) {
+    dim3 const grid{static_cast<unsigned>((cols + 31) / 32),
+                    static_cast<unsigned>((rows + 31) / 32), static_cast<unsigned>(batch)};
+    tile_32_33_kernel<<<grid, dim3{32, 8}, 0, s.get()>>>(x, y, static_cast<unsigned>(rows),
+                                                         static_cast<unsigned>(cols));
+  }
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_pairs<T, T, square> const& a, std::size_t set) const {
+    transpose(s, a.in(set), a.out(set), 1, a.shape().side, a.shape().side);
+  }
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_pairs<T, T, channels_last> const& a,
+                  std::size_t set) const {
+    transpose(s, a.in(set), a.out(set), a.shape().batch, a.shape().channels, a.shape().pixels);
+  }
+  void operator()(ww::stream_ref s, rotating_pairs<unsigned char, __half, channels_first> const& a,
+                  std::size_t set) const {
+    auto const batch = static_cast<unsigned>(a.shape().batch);
+    auto const pixels = static_cast<unsigned>(a.shape().pixels);
+    unsigned const blocks = (batch * pixels + 255) / 256;
+    pixel_a_thread_kernel<<<blocks, 256, 0, s.get()>>>(a.in(set), a.out(set), a.scale(), a.shift(),
+                                                       batch, pixels);
+  }
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_pairs<T, T, matrix_part> const& a,
+                  std::size_t set) const {
+    auto const cols = static_cast<unsigned>(a.shape().cols);
+    auto const rows = static_cast<unsigned>(a.shape().rows);
+    element_a_thread_kernel<<<dim3{(cols + 255) / 256, rows}, 256, 0, s.get()>>>(
+        a.in(set), a.out(set), rows, cols, static_cast<unsigned>(a.shape().pitch),
+        static_cast<unsigned>(a.shape().step));
+  }
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_pairs<T, T, into_rows> const& a,
+                  std::size_t set) const {
+    auto const n = static_cast<unsigned>(a.shape().in_size());
+    element_into_rows_kernel<<<(n + 255) / 256, 256, 0, s.get()>>>(
+        a.in(set), a.out(set), n, static_cast<unsigned>(a.shape().cols),
+        static_cast<unsigned>(a.shape().pitch));
+  }
+};
+
+#endif
+
+template <class X, class O, class Shape, class Path>
+void add_path(std::string const& name, Shape const& shape, Path path, bool check = true) {
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [shape, path, check](benchmark::State& state) { measure<X, O>(state, shape, path, check); })
+      ->Iterations(iterations)
+      ->Repetitions(1)  // it reports the spread of its own samples
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+template <class X, class O, class Shape>
+void add(std::string const& name, Shape const& shape) {
+  add_path<X, O>(name + "/warpwright_ew", shape, warpwright_ew{});
+#if defined(__CUDACC__)
+  add_path<X, O>(name + "/by_hand", shape, by_hand{});
+  if constexpr (std::is_same<Shape, into_rows>::value) {
+    if (shape.cols > 3) add_path<X, O>(name + "/memcpy_2d", shape, memcpy_2d{});
+  }
+#endif
+  add_path<X, O>(name + "/copy_of_same_traffic", shape, copy_of_same_traffic{}, false);
+}
+
+int const registered = [] {
+  std::size_t const side = 8192 / shrink;
+  add<float, float>("transpose_f32", square{side});
+  add<__half, __half>("transpose_f16", square{side});
+  add<unsigned char, unsigned char>("transpose_u8", square{side});
+  add<float, float>("transpose_odd_f32", square{side - 2});
+  add<__half, __half>("transpose_odd_f16", square{side - 2});
+  std::size_t const pixels = std::size_t{112} * 112 / shrink;
+  add<float, float>("nchw_to_nhwc_f32", channels_last{32, 64, pixels});
+  add<__half, __half>("nchw_to_nhwc_f16", channels_last{32, 64, pixels});
+  add<unsigned char, __half>("planes_u8_f16",
+                             channels_first{64, 3, std::size_t{512} * 512 / shrink});
+  add<float, float>("slice_f32", matrix_part{side, side, 2 * side, 2});
+  add<float, float>("rows_f32", matrix_part{side, side, side + 64, 1});
+  into_rows const pitched{side, side, side + 64};
+  add<float, float>("into_rows_f32", pitched);
+  add<__half, __half>("into_rows_f16", pitched);
+  add<unsigned char, unsigned char>("into_rows_u8", pitched);
+  into_rows const odd{side, side - 1, side + 1};
+  add<float, float>("into_odd_rows_f32", odd);
+  add<unsigned char, unsigned char>("into_odd_rows_u8", odd);
+  into_rows const pixel{std::size_t{64} * 512 * 512 / shrink, 3, 4};
+  add<float, float>("into_pixels_f32", pixel);
+  add<unsigned char, unsigned char>("into_pixels_u8", pixel);
+  return 0;
+}();
+
+}  // namespace

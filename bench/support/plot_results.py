@@ -1,0 +1,550 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes docs/measured.md and its plots, docs/measured/*.svg, from bench/results.
+
+    python3 bench/support/plot_results.py            # or ./run plots: write them
+    python3 bench/support/plot_results.py --check    # fail where they are not what it would write
+
+Reads every <date>-<device>/kernel_<program>.json and kernel_<program>-<label>.json, as Google Benchmark
+writes them, but for the host runtime's. A benchmark is called <operation>_<type>/<peer>/<n>/<launches>;
+launches may be missing, and further sizes may stand before it (rows, columns). Of each operation and
+type the newest run counts that has at least half as many sizes as the fullest one; peers that only
+other programs of the same folder have are added to it. Needs nothing but Python 3.
+"""
+import argparse
+import datetime
+import html
+import json
+import math
+import os
+import re
+import statistics
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OURS = "warpwright"
+COPY = "copy_of_same_traffic"
+LAUNCHES = (1, 20)  # a last number that is one of these says how many launches were timed together
+
+# What a peer is called, its colour on white and on black, dashes, marker. One that is not here gets
+# its name and one of SPARE.
+MAIN = ("warpwright", "#0b57d0", "#6ea8fe", "", "disc")
+PEERS = {
+    "warpwright_ew": MAIN,
+    "warpwright_rows": MAIN,
+    "warpwright_multi_tensor": MAIN,
+    "warpwright_ew_all_off_by_one":
+        ("warpwright, all arrays misaligned", "#0e7490", "#22d3ee", "5 3", "ring"),
+    "warpwright_ew_x_off_by_one":
+        ("warpwright, one array misaligned", "#6d28d9", "#c4b5fd", "5 3", "ring"),
+    "warpwright_ew_compensated": ("warpwright, compensated", "#0e7490", "#22d3ee", "5 3", "ring"),
+    "warpwright_ew_in_double": ("warpwright, in double", "#6d28d9", "#c4b5fd", "5 3", "ring"),
+    "sixteen_bytes_a_thread": ("by hand, 16 bytes a thread", "#15803d", "#4ade80", "", "square"),
+    "one_element_a_thread": ("by hand, one element a thread", "#64748b", "#94a3b8", "", "square"),
+    "cub_device_transform":
+        ("cub::DeviceTransform of the toolkit", "#c2410c", "#fb923c", "", "triangle"),
+    "cub_device_reduce": ("cub::DeviceReduce of the toolkit", "#c2410c", "#fb923c", "", "triangle"),
+    "cub_device_transform_cccl":
+        ("cub::DeviceTransform of newer CCCL", "#a16207", "#facc15", "", "triangle"),
+    "cub_device_reduce_cccl":
+        ("cub::DeviceReduce of newer CCCL", "#a16207", "#facc15", "", "triangle"),
+    "thrust_transform": ("thrust::transform", "#be123c", "#fb7185", "", "triangle"),
+    "torch_eager": ("PyTorch, eager", "#a21caf", "#e879f9", "", "diamond"),
+    "torch_compile": ("PyTorch, torch.compile", "#0f766e", "#2dd4bf", "", "diamond"),
+    "curand_four_a_thread": ("by hand with cuRAND, 4 a thread", "#b91c1c", "#f87171", "", "square"),
+    COPY: ("copy of the same traffic", "#24292f", "#e6edf3", "2 3", "none"),
+}
+SPARE = (("#9d174d", "#f9a8d4"), ("#3f6212", "#bef264"), ("#78350f", "#fcd34d"),
+         ("#1e3a8a", "#93c5fd"), ("#581c87", "#d8b4fe"), ("#134e4a", "#5eead4"))
+
+# What an operation computes; "" in the table of one that is not here.
+OPERATIONS = {
+    "triad": "`o = a * x + y`",
+    "gelu": "`o = gelu(x * w + b)`, of three arrays",
+    "rotation": "`p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y`: two inputs, two outputs",
+    "gelu_row_bias": "`o = gelu(x / 2 + bias[column])`, rows of 1,024",
+    "uniform": "`o = uniform`, 20 launches back to back",
+    "normal": "`o = normal`, 20 launches back to back",
+    "dropout": "`o = dropout(x, 0.1)`, 20 launches back to back",
+    "scale": "`o = x / 0.9`, what dropout is without random numbers; 20 launches back to back",
+    "rounded": "`o = stochastic_round(x)`, 20 launches back to back",
+    "cast": "`o = x / 2`, rounded to nearest; 20 launches back to back",
+    "quantised": "`o = x / 2`, to fp8 and from it; 20 launches back to back",
+    "squares": "sum of `x * x`",
+    "dot": "sum of `x * y`",
+    "argmax": "the largest value and its index",
+    "health": "sum of `x * x`, largest `|x|` and how many are not finite: one pass of ours, three of CUB",
+}
+
+TYPES = ("f64", "f32", "f16", "bf16")  # these come first, in this order
+TYPE = r"(?:f64|f32|f16|bf16|e4m3|e5m2|bool|c32|[iu](?:8|16|32|64))"
+NAME = re.compile(rf"^(.+?)_({TYPE}(?:_to_{TYPE})?)$")
+FILE = re.compile(r"^(kernel_\w+?)(?:-(\w+))?\.json$")
+FOLDER = re.compile(r"^(\d{4}-\d{2}-\d{2})-(.+)$")
+
+
+# --- Reading ------------------------------------------------------------------------------------
+
+
+class Run:
+    """One file: where it came from, and {(operation, type): {launches: {peer: {shape: (GB/s, us)}}}}."""
+
+    def __init__(self, folder, file, program, label, data):
+        context = data["context"]
+        command = context.get("command", context.get("executable", "unknown"))
+        driver = context.get("driver") or next(iter(re.findall(r"\b\d{3}\.\d+\.\d+\b", command)), "")
+        self.folder, self.file, self.program, self.label = folder, file, program, label
+        self.device = context.get("device", FOLDER.match(folder).group(2))
+        self.slug = FOLDER.match(folder).group(2)
+        self.date = utc(context.get("date", folder[:10]))
+        self.driver = driver or "not recorded"
+        self.cuda = cuda_version(context.get("runtime_cuda_version", ""))
+        self.commit = context.get("warpwright_commit", "not recorded")
+        self.command = command
+        self.versions = {k[8:]: v for k, v in sorted(context.items()) if k.startswith("version_")}
+        self.operations = {}
+        self.failed = []
+        samples = {}
+        for b in data["benchmarks"]:
+            if b.get("run_type") == "aggregate":
+                continue
+            if b.get("error_occurred"):
+                self.failed.append((b["name"], b.get("error_message", "failed")))
+                continue
+            where, point = parse_name(b["name"]), speed(b)
+            if where and point:
+                samples.setdefault(where, []).append(point)
+        for (operation, type_, peer, shape, launches), points in samples.items():
+            gbs = statistics.median(p[0] for p in points)
+            us = statistics.median(p[1] for p in points)
+            modes = self.operations.setdefault((operation, type_), {})
+            modes.setdefault(launches, {}).setdefault(peer, {})[shape] = (gbs, us)
+
+    def sizes(self, key):
+        return max(sum(len(m.get(peer, {})) for m in self.operations[key].values())
+                   for peer in peers_of(self.operations[key]))
+
+
+def utc(date):
+    """A date of Google Benchmark as YYYY-MM-DD HH:MM, in UTC."""
+    try:
+        when = datetime.datetime.fromisoformat(date)
+    except ValueError:
+        return date
+    if when.tzinfo:
+        when = when.astimezone(datetime.timezone.utc)
+    return when.strftime("%Y-%m-%d %H:%M")
+
+
+def cuda_version(number):
+    return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number.isdigit() else "not recorded"
+
+
+def parse_name(name):
+    """(operation, type, peer, shape, launches or None), or None where no size is in the name."""
+    parts = name.split("/")
+    numbers = []
+    for part in parts[2:]:
+        key, _, value = part.rpartition(":")
+        if value.isdigit() and key not in ("iterations", "repeats", "threads", "min_time"):
+            numbers.append(int(value))
+    launches = numbers.pop() if len(numbers) > 1 and numbers[-1] in LAUNCHES else None
+    if len(parts) < 3 or not numbers:
+        return None
+    typed = NAME.match(parts[0])
+    operation, type_ = typed.groups() if typed else (parts[0], "")
+    return operation, type_.replace("_to_", " to "), parts[1], tuple(numbers), launches
+
+
+def speed(b):
+    """(GB/s, us of a launch) of one benchmark, or None where it counts no bytes."""
+    unit = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[b.get("time_unit", "ns")]
+    us = b.get("median_us", b["real_time"] * unit)
+    gbs = b.get("GB/s", b.get("bytes_per_second", 0) * 1e-9)
+    return (gbs, us) if gbs > 0 else None
+
+
+def read_runs(results):
+    runs = []
+    for folder in sorted(os.listdir(results)):
+        if not FOLDER.match(folder) or folder.endswith("-host-runtime"):
+            continue
+        for file in sorted(os.listdir(os.path.join(results, folder))):
+            named = FILE.match(file)
+            if not named:
+                continue
+            with open(os.path.join(results, folder, file), encoding="utf-8") as f:
+                data = json.load(f)
+            if not data.get("context", {}).get("runtime", "cuda").startswith("host"):
+                runs.append(Run(folder, file, *named.groups(), data))
+    return runs
+
+
+def peers_of(modes):
+    return sorted({peer for peers in modes.values() for peer in peers}, key=order_of)
+
+
+def is_ours(peer):
+    return peer.startswith(OURS)
+
+
+def is_main(peer):
+    return PEERS.get(peer) == MAIN
+
+
+def order_of(peer):
+    """Ours first, the copy last, the others as in PEERS."""
+    known = list(PEERS)
+    return (peer == COPY, not is_ours(peer), known.index(peer) if peer in known else len(known), peer)
+
+
+def order_of_key(key):
+    """Operations as in OPERATIONS, types as in TYPES, the others by name."""
+    def place(name, known):
+        return known.index(name) if name in known else len(known), name
+
+    return place(key[0], list(OPERATIONS)), place(key[1], TYPES)
+
+
+class Chosen:
+    """What is shown of one operation and type: the modes, and the runs that they are from."""
+
+    def __init__(self, runs, key):
+        # The program that has our path; other programs only add peers.
+        def has_ours(run):
+            return any(is_ours(peer) for peer in peers_of(run.operations[key]))
+
+        first = [r for r in runs if has_ours(r)] or runs
+        program = min((r.program for r in first), key=lambda p: (len(p), p))
+        main = newest([r for r in first if r.program == program], key)
+        self.key, self.runs = key, [main]
+        self.modes = {m: dict(peers) for m, peers in main.operations[key].items()}
+        taken = set(peers_of(self.modes))
+        others = [r for r in runs if r.folder == main.folder and r.program != program]
+        for other in sorted({r.program for r in others}):
+            run = newest([r for r in others if r.program == other], key)
+            new = [p for p in peers_of(run.operations[key]) if p not in taken]
+            if new:
+                self.runs.append(run)
+                taken.update(new)
+                for mode, peers in run.operations[key].items():
+                    for peer in new:
+                        if peer in peers:
+                            self.modes.setdefault(mode, {})[peer] = peers[peer]
+
+
+def newest(runs, key):
+    enough = max(r.sizes(key) for r in runs) / 2
+    return max((r for r in runs if r.sizes(key) >= enough), key=lambda r: (r.date, r.folder, r.file))
+
+
+# --- Plots --------------------------------------------------------------------------------------
+
+WIDTH, MARGIN, GAP = 960, 16, 28
+PLOT_HEIGHT, STRIP_GAP, STRIP_HEIGHT = 190, 30, 84
+LEFT, COLUMNS = 46, 2
+
+
+class Looks:
+    """Names and colours of all peers of the page, the same in every plot."""
+
+    def __init__(self, peers):
+        self.of = {}
+        spare = 0
+        for peer in sorted(peers, key=order_of):
+            if peer in PEERS:
+                self.of[peer] = PEERS[peer]
+            else:
+                light, dark = SPARE[spare % len(SPARE)]
+                name = peer.replace("warpwright_", "warpwright, ").replace("_", " ")
+                self.of[peer] = (name, light, dark, "", "disc" if is_ours(peer) else "diamond")
+                spare += 1
+
+    def css(self, peers):
+        def rules(column):
+            return "".join(f".p{i}{{--c:{self.of[peer][column]}}}" for i, peer in enumerate(peers))
+
+        return ("text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2328}"
+                ".t{font-weight:600;font-size:13px}.a{fill:#59636e}.b{fill:#fff}"
+                ".g{stroke:#d1d9e0;stroke-width:1}.l{fill:none;stroke:var(--c);stroke-width:1.75;"
+                "stroke-linejoin:round}.o{stroke-width:2.75}.m{fill:var(--c)}"
+                ".r{fill:none;stroke:var(--c);stroke-width:1.75}" + rules(1) +
+                "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.a{fill:#9198a1}.b{fill:#0d1117}"
+                ".g{stroke:#30363d}" + rules(2) + "}")
+
+
+def marker(kind, x, y, cls):
+    x, y = round(x, 1), round(y, 1)
+    if kind == "disc":
+        return f'<circle class="m {cls}" cx="{x:g}" cy="{y:g}" r="3.2"/>'
+    if kind == "ring":
+        return f'<circle class="r {cls}" cx="{x:g}" cy="{y:g}" r="3"/>'
+    if kind == "square":
+        return f'<rect class="m {cls}" x="{x - 2.6:g}" y="{y - 2.6:g}" width="5.2" height="5.2"/>'
+    if kind == "triangle":
+        return f'<path class="m {cls}" d="M{x:g} {y - 3.6:g}l3.5 6.2h-7z"/>'
+    if kind == "diamond":
+        return f'<path class="m {cls}" d="M{x:g} {y - 3.8:g}l3.6 3.8l-3.6 3.8l-3.6 -3.8z"/>'
+    return ""
+
+
+def line(points, look, cls, wide):
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    dashes = f' stroke-dasharray="{look[3]}"' if look[3] else ""
+    drawn = f'<path class="l {cls}{" o" if wide else ""}" d="{path}"{dashes}/>' if len(points) > 1 else ""
+    # A line without markers still shows where it has one point alone.
+    kind = look[4] if look[4] != "none" or len(points) > 1 else "ring"
+    return drawn + "".join(marker(kind, x, y, cls) for x, y in points)
+
+
+def nice_step(top, ticks):
+    raw = top / ticks
+    power = 10 ** math.floor(math.log10(raw))
+    return next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw)
+
+
+def panel_title(type_, launches):
+    when = {None: "", 1: "one launch at a time"}.get(launches, f"{launches} launches back to back")
+    return ", ".join(filter(None, (type_, when)))
+
+
+def elements(shape):
+    return math.prod(shape)
+
+
+def axis(of):
+    """(what of a shape stands across, its name) of a panel; None where it is not worth drawing, for there
+    is one size alone, or because shapes of several sizes cannot be told apart across."""
+    shapes = {s for points in of.values() for s in points}
+    ways = [(elements, "elements (n)")]
+    if all(len(s) > 1 for s in shapes):
+        ways.insert(0, (lambda s: s[-1], "elements a row"))
+    return next((way for way in ways if len({way[0](s) for s in shapes}) == len(shapes) > 1), None)
+
+
+def svg_of(operation, panels, looks):
+    """panels: [(title, {peer: {shape: (GB/s, us)}})]."""
+    peers = sorted({p for _, of in panels for p in of}, key=order_of)
+    cls = {peer: f"p{i}" for i, peer in enumerate(peers)}
+    top = max(point[0] for _, of in panels for points in of.values() for point in points.values())
+    step = nice_step(top * 1.02, 7)
+    top = step * math.ceil(top * 1.02 / step)
+    columns = min(COLUMNS, len(panels))
+    panel_width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
+    width = round(2 * MARGIN + columns * panel_width + GAP * (columns - 1))
+
+    rivalry = any(len(of) > 1 for _, of in panels)
+    panel_height = PLOT_HEIGHT + 76 + (STRIP_GAP + STRIP_HEIGHT if rivalry else 0)
+    out, legend_rows = legend(peers, looks, cls, width)
+    start = MARGIN + 20 * legend_rows + 14
+    for k, (title, of) in enumerate(panels):
+        x0 = MARGIN + k % columns * (panel_width + GAP) + LEFT
+        y0 = start + k // columns * panel_height + 24
+        out.append(panel(title, of, looks, cls, (x0, y0, panel_width - LEFT - 8), top, step))
+    height = start + -(-len(panels) // columns) * panel_height + 2
+    label = html.escape(f"{operation}: GB/s against the number of elements")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" role="img" aria-label="{label}">\n'
+            f"<title>{label}</title>\n<style>{looks.css(peers)}</style>\n"
+            f'<rect class="b" width="{width}" height="{height}"/>\n' + "\n".join(out) + "\n</svg>\n")
+
+
+def legend(peers, looks, cls, width):
+    out, x, row = [], MARGIN + 4, 0
+    for peer in peers:
+        look = looks.of[peer]
+        needed = 38 + 6.5 * len(look[0])  # about what the text takes in any of the fonts
+        if x > MARGIN + 4 and x + needed > width - MARGIN:
+            x, row = MARGIN + 4, row + 1
+        y = MARGIN + 8 + 20 * row
+        dashes = f' stroke-dasharray="{look[3]}"' if look[3] else ""
+        wide = " o" if is_main(peer) else ""
+        out.append(f'<path class="l {cls[peer]}{wide}" d="M{x:.1f} {y}h24"{dashes}/>'
+                   + marker(look[4], x + 12, y, cls[peer])
+                   + f'<text x="{x + 30:.1f}" y="{y + 4}">{html.escape(look[0])}</text>')
+        x += needed + 12
+    return out, row + 1
+
+
+def panel(title, of, looks, cls, place, top, step):
+    """GB/s against n; below it, where there are several peers, each one's share of the fastest."""
+    x0, y0, plot_width = place
+    shapes = {s for points in of.values() for s in points}
+    size, across_what = axis(of)
+    low, high = (math.log2(f(map(size, shapes))) for f in (min, max))
+    pad = 10  # so that the outermost markers stand clear of the edges
+
+    def across(n):
+        return x0 + pad + (math.log2(n) - low) / (high - low) * (plot_width - 2 * pad)
+
+    def text(x, y, anchor, what, look="a"):
+        return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{what}</text>'
+
+    def grid(y, what):
+        return f'<path class="g" d="M{x0:.1f} {y:.1f}h{plot_width:.1f}"/>' + text(x0 - 6, y + 4, "end", what)
+
+    def lines(up):
+        for peer in sorted(of, key=order_of, reverse=True):  # ours is drawn last, above the others
+            points = [(across(size(s)), up(s, of[peer][s][0])) for s in sorted(of[peer], key=size)]
+            yield line(points, looks.of[peer], cls[peer], is_main(peer))
+
+    out = [text(x0, y0 - 10, "start", html.escape(title), "t"), text(x0 + plot_width, y0 - 10, "end", "GB/s")]
+    out += [grid(y0 + PLOT_HEIGHT * (1 - k * step / top), f"{k * step:,g}") for k in range(round(top / step) + 1)]
+    out += lines(lambda s, gbs: y0 + PLOT_HEIGHT * (1 - gbs / top))
+    bottom = y0 + PLOT_HEIGHT
+    if len(of) > 1:
+        best = {s: max(points[s][0] for points in of.values() if s in points) for s in shapes}
+        least = min(points[s][0] / best[s] for points in of.values() for s in points)
+        floor = max(70, min(90, 10 * math.floor(10 * least)))  # in percent; what is below is cut off
+        strip = bottom + STRIP_GAP
+        bottom = strip + STRIP_HEIGHT
+        out.append(text(x0 + plot_width, strip - 8, "end", "% of the fastest there"))
+        out += [grid(strip + STRIP_HEIGHT * (100 - p) / (100 - floor), str(p))
+                for p in range(floor, 101, 10 if floor < 90 else 5)]
+        out.append(f'<svg x="{x0:.1f}" y="{strip - 6:.1f}" width="{plot_width:.1f}" height="{STRIP_HEIGHT + 6}" '
+                   f'viewBox="{x0:.1f} {strip - 6:.1f} {plot_width:.1f} {STRIP_HEIGHT + 6}">')
+        out += lines(lambda s, gbs: strip + STRIP_HEIGHT * (100 - 100 * gbs / best[s]) / (100 - floor))
+        out.append("</svg>")
+    every = 1 if high - low <= 8 else 2 if high - low <= 20 else 4
+    for power in range(math.ceil(low), math.floor(high) + 1, every):
+        out.append(text(across(2 ** power), bottom + 18, "middle",
+                        f'2<tspan dy="-5" font-size="9">{power}</tspan>'))
+    out.append(text(x0 + plot_width / 2, bottom + 36, "middle", across_what))
+    return "\n".join(out)
+
+
+# --- The page -----------------------------------------------------------------------------------
+
+HEAD = """# Measured results
+
+<!-- Made by ./run plots from bench/results; what is written here by hand is lost. -->
+
+What the fused kernels and their peers reached, as the programs in [bench/kernel](../bench/kernel)
+measured it: GB/s of the median launch, every array that a launch reads or writes counted once, against
+the number of elements. Arrays take turns so that none is found in L2, and results are compared with
+exact ones before anything is timed. One launch at a time includes the launch's latency, which is most
+of it below 2<sup>20</sup> elements.
+
+The strip below a plot shows each line as its share of the fastest at that size; what is below the
+strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that of the fastest peer there, the
+copy not among them. How to run all of it again stands in
+[bench/results/README.md](../bench/results/README.md).
+"""
+
+
+def shape_text(shape):
+    n = shape[0]
+    if len(shape) == 1:
+        return f"2<sup>{n.bit_length() - 1}</sup>" if n & (n - 1) == 0 else f"{n:,}"
+    return " x ".join(f"{k:,}" for k in shape)
+
+
+def cell(point):
+    if not point:
+        return ""
+    gbs, us = point
+    return f"{gbs:,.{0 if gbs >= 100 else 1}f} ({us:,.{0 if us >= 1000 else 1 if us >= 100 else 2}f} us)"
+
+
+def table(of, looks):
+    peers = sorted(of, key=order_of)
+    ours = next((p for p in peers if is_main(p)), next((p for p in peers if is_ours(p)), None))
+    rivals = [p for p in peers if not is_ours(p) and p != COPY]
+    against = ours is not None and bool(rivals)
+    rows = ["| n | " + " | ".join(looks.of[p][0] for p in peers) + (" | against the best |" if against else " |"),
+            "|---:" * (len(peers) + 1 + against) + "|"]
+    for shape in sorted({s for points in of.values() for s in points}, key=lambda s: (elements(s), s)):
+        cells = [cell(of[p].get(shape)) for p in peers]
+        if against:
+            best = max((of[p][shape][0] for p in rivals if shape in of[p]), default=0)
+            mine = of[ours].get(shape)
+            cells.append(f"{100 * mine[0] / best:.1f} %" if mine and best else "")
+        rows.append(f"| {shape_text(shape)} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def source(number, run, path):
+    versions = "".join(f", {name} {version}" for name, version in run.versions.items())
+    failed = "".join(f"\n   Not shown, as it failed: `{name}` ({why})." for name, why in run.failed)
+    return (f"{number}. [`{run.file}`]({path}/{run.folder}/{run.file}): {run.date} UTC, driver {run.driver}, "
+            f"CUDA {run.cuda}{versions}, commit `{run.commit}`  \n   `{run.command}`{failed}")
+
+
+def make(results, page):
+    """{path: text} of the page and its plots."""
+    runs = read_runs(results)
+    if not runs:
+        sys.exit(f"plot_results: no kernel_*.json of a GPU under {results}")
+    looks = Looks({p for r in runs for modes in r.operations.values() for p in peers_of(modes)})
+    folder = os.path.splitext(page)[0]
+    to_results = os.path.relpath(results, os.path.dirname(page)).replace(os.sep, "/")
+    text, files = [HEAD], {}
+    for slug in sorted({r.slug for r in runs}):
+        of_device = [r for r in runs if r.slug == slug]
+        chosen = {}
+        for key in sorted({k for r in of_device for k in r.operations}, key=order_of_key):
+            chosen[key] = Chosen([r for r in of_device if key in r.operations], key)
+        used = sorted({r for c in chosen.values() for r in c.runs}, key=lambda r: (r.folder, r.file))
+        number = {run: k + 1 for k, run in enumerate(used)}
+        text.append(f"## {used[0].device}\n")
+        text.append("\n".join(source(number[r], r, to_results) for r in used) + "\n")
+        for operation in dict.fromkeys(key[0] for key in chosen):
+            parts = [c for key, c in chosen.items() if key[0] == operation]
+            panels = [(panel_title(c.key[1], mode), c.modes[mode])
+                      for c in parts for mode in sorted(c.modes, key=lambda m: m or 0)]
+            drawn = [p for p in panels if axis(p[1])]
+            from_files = sorted({number[r] for c in parts for r in c.runs})
+            text.append(f"### {operation}\n")
+            caption = OPERATIONS.get(operation, "")
+            text.append((caption + ". " if caption else "") + "Measured in run "
+                        + " and ".join(map(str, from_files)) + ".\n")
+            if drawn:
+                name = f"{slug}-{operation}.svg".replace("_", "-")
+                files[os.path.join(folder, name)] = svg_of(operation, drawn, looks)
+                text.append(f"![{operation}: GB/s against the number of elements, one line a peer]"
+                            f"({os.path.basename(folder)}/{name})\n")
+            text.append("<details><summary>The figures: GB/s (microseconds of a launch)</summary>\n")
+            for title, of in panels:
+                text.append((f"{title}:\n\n" if title else "") + table(of, looks) + "\n")
+            text.append("</details>\n")
+    files[page] = "\n".join(text)
+    return files
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", default=os.path.join(ROOT, "bench", "results"))
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs", "measured.md"))
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file differs")
+    options = parser.parse_args(arguments)
+    page = os.path.abspath(options.page)
+    files = make(os.path.abspath(options.results), page)
+    folder = os.path.splitext(page)[0]
+    old = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    stale = [p for p in (os.path.join(folder, f) for f in old) if p.endswith(".svg") and p not in files]
+    changed = [path for path in sorted(files) if read(path) != files[path]]
+    if options.check:
+        for path in changed + stale:
+            print(f"{os.path.relpath(path)} is not what bench/results says; run ./run plots", file=sys.stderr)
+        return 1 if changed or stale else 0
+    os.makedirs(folder, exist_ok=True)
+    for path in stale:
+        os.remove(path)
+    for path in changed:
+        with open(path, "w", encoding="utf-8", newline="\n") as f:
+            f.write(files[path])
+    print(f"{os.path.relpath(page)}: {len(files) - 1} plots, {len(changed)} files written, {len(stale)} removed")
+    return 0
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", newline="") as f:
+            return f.read()
+    except FileNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is decided on the host before a function of rows is launched: which threads take which row,
+// and what they keep of it. Plain code over addresses and sizes; needs no GPU.
+#pragma once
+
+#include <warpwright/kernel/detail/plan.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+inline constexpr unsigned row_warp_lanes = 32;
+// Threads a block at most: a row of 8,192 floats is kept at 16 a thread, and 64 registers for each
+// leave room for two blocks on an SM, of which one computes while the other loads.
+inline constexpr unsigned most_row_threads = 512;
+// A block of rows that a warp or less of it takes.
+inline constexpr unsigned short_row_threads = 256;
+// Neighbouring lanes of a short row: 8 times 16 bytes fill a cache line.
+inline constexpr unsigned lanes_of_a_line = 8;
+// What a thread keeps of a row: 16 floats, with which the kernels of a softmax or a norm take 40 to
+// 64 registers, so that an SM holds 1,024 threads or more. Their loads are 64 KiB of float and 48
+// KiB of 16-bit floats; an H100 needs 32 to 48 KiB in flight.
+inline constexpr int row_bytes_kept = 64;
+// And what it has under way, where a row is computed from several arrays: 32 registers.
+inline constexpr int row_bytes_in_flight = 128;
+// Of a row, so that its vectors are counted in 32 bits, which takes fewer registers.
+inline constexpr std::uint64_t most_cols = std::uint64_t{1} << 31U;
+
+/// Vectors that a thread keeps of a row, a power of two.
+/// @param loaded_bytes  of an element, in all arrays that the function is of
+/// @param value_bytes   of an element as it is computed
+constexpr int vectors_of_row(int vector, int loaded_bytes, int value_bytes) {
+  int vectors = 8;
+  while (vectors > 1) {
+    int const values = vectors * vector;
+    if (values * value_bytes <= row_bytes_kept && values * loaded_bytes <= row_bytes_in_flight) {
+      break;
+    }
+    vectors /= 2;
+  }
+  return vectors;
+}
+
+/// Of `vectors`, how many are `bytes` each and no more than row_bytes_in_flight together.
+constexpr int batch_of(int bytes, int vectors) {
+  int batch = vectors;
+  while (batch > 1 && batch * bytes > row_bytes_in_flight) batch /= 2;
+  return batch;
+}
+
+enum class row_form : unsigned char {
+  nothing,  // no elements: nothing is launched
+  warp,     // a row is kept by the lanes of a warp, or by some of them
+  block,    // a row is kept by a block
+  passes    // a row is read twice by a block
+};
+
+/// The elements of one row: [0, head) and what is left behind the vectors go one a thread.
+struct row_span {
+  std::uint64_t row = 0;
+  std::uint64_t begin = 0;  ///< index of the row's first element in the whole matrix
+  std::uint64_t first = 0;  ///< and of the first vector's
+  unsigned vectors = 0;
+  unsigned head = 0;
+  unsigned edge = 0;  ///< elements in no vector, head and tail together
+};
+
+/// How the rows are dealt out.
+struct row_deal {
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  std::uint64_t wide = 0;  ///< bit k: operand k is moved by vector accesses
+  unsigned threads = 0;    ///< of one row: 1, 2, 4, 8, 16, or a multiple of 32
+  unsigned rows_a_block = 1;
+  unsigned row_shift = 31;  ///< of a thread's place in its block, to the place of its row
+  unsigned head = 0;        ///< element of the matrix where the first vector starts
+  bool ragged = false;      ///< rows start and end anywhere beside the vectors
+  bool all_wide = false;    ///< every operand is, and every row() and col() is of this matrix
+
+  /// @tparam V  elements a vector, a power of two
+  template <unsigned V>
+  WARPWRIGHT_HOST_DEVICE constexpr row_span span(std::uint64_t row) const {
+    row_span s;
+    s.row = row;
+    s.begin = row * cols;
+    if (ragged) {
+      s.head = static_cast<unsigned>((head - s.begin) % V);
+      if (s.head > cols) s.head = static_cast<unsigned>(cols);
+    }
+    s.first = s.begin + s.head;
+    s.vectors = static_cast<unsigned>((cols - s.head) / V);
+    s.edge = static_cast<unsigned>(cols - std::uint64_t{s.vectors} * V);
+    return s;
+  }
+};
+
+/// A deal and the grid to launch it on.
+struct row_plan {
+  row_deal deal;
+  row_form form = row_form::nothing;
+  unsigned threads = 0;
+  std::uint64_t blocks = 0;
+};
+
+constexpr unsigned power_of_two_from(std::uint64_t least) {
+  unsigned power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+/// Deals out a matrix.
+/// @param operands          every output followed by its arrays
+/// @param vector            elements a vector, a power of two
+/// @param vectors_a_thread  that a thread keeps
+constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t rows,
+                             std::uint64_t cols, unsigned vector, unsigned vectors_a_thread) {
+  row_plan plan;
+  plan.deal.rows = rows;
+  plan.deal.cols = cols;
+  if (rows == 0 || cols == 0) return plan;
+  // Vectors lie where those of the whole matrix would, so that a row of odd length is moved by
+  // vectors but for its ends.
+  schedule const whole = make_plan(operands, count, rows * cols, vector, vectors_a_thread).deal;
+  plan.deal.wide = whole.wide;
+  plan.deal.all_wide = whole.all_wide;
+  for (int k = 0; k < count; ++k) {
+    bool const repeats = operands[k].kind == reach::row || operands[k].kind == reach::column;
+    if (repeats && operands[k].count != cols) plan.deal.all_wide = false;
+  }
+  plan.deal.head = whole.head;
+  plan.deal.ragged = plan.deal.head != 0 || cols % vector != 0;
+
+  // As many threads as keep the row; of few, as many as one request of memory serves, or as take
+  // the ends, one each.
+  std::uint64_t const vectors = cols / vector;
+  std::uint64_t const keepers = vectors / vectors_a_thread + (vectors % vectors_a_thread != 0);
+  std::uint64_t least = vectors < lanes_of_a_line ? vectors : lanes_of_a_line;
+  if (plan.deal.ragged) {
+    std::uint64_t const ends = 2 * (vector - 1);
+    std::uint64_t const edge = cols < ends ? cols : ends;
+    if (edge > least) least = edge;
+  }
+  std::uint64_t const wanted = keepers > least ? keepers : least;
+  if (wanted <= row_warp_lanes) {
+    plan.form = row_form::warp;
+    plan.deal.threads = power_of_two_from(wanted);
+    plan.threads = short_row_threads;
+    while (plan.threads > row_warp_lanes &&
+           rows <= plan.threads / plan.deal.threads * (enough_blocks - 1)) {
+      plan.threads /= 2;
+    }
+  } else {
+    plan.form = wanted <= most_row_threads ? row_form::block : row_form::passes;
+    std::uint64_t const warps = (wanted + row_warp_lanes - 1) / row_warp_lanes;
+    plan.threads = plan.form == row_form::passes ? most_row_threads
+                                                 : static_cast<unsigned>(warps) * row_warp_lanes;
+    plan.deal.threads = plan.threads;
+  }
+  plan.deal.rows_a_block = plan.threads / plan.deal.threads;
+  if (plan.deal.rows_a_block > 1) {
+    plan.deal.row_shift = static_cast<unsigned>(__builtin_ctz(plan.deal.threads));
+  }
+  plan.blocks = (rows - 1) / plan.deal.rows_a_block + 1;
+  return plan;
+}
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+"""bench/support/plot_results.py, on results made up here."""
+import contextlib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench", "support"))
+import plot_results  # noqa: E402
+
+FOLDER = "2026-01-02-some-gpu"
+
+
+def line(name, gbs, us=1.0, **more):
+    return {"name": f"{name}/iterations:60/repeats:1/manual_time", "run_type": "iteration", "real_time": us,
+            "time_unit": "us", "median_us": us, "GB/s": gbs, **more}
+
+
+def run_of(lines, date="2026-01-02T03:04:05+01:00", **context):
+    return {"context": {"date": date, "device": "Some GPU", "driver": "580.1.2", "runtime": "cuda",
+                        "runtime_cuda_version": "13000", "warpwright_commit": "abc1234", "command": "the command",
+                        **context}, "benchmarks": lines}
+
+
+def sizes(name, gbs, powers=(10, 12, 14, 16), launches="/1"):
+    return [line(f"{name}/{1 << p}{launches}", gbs + p) for p in powers]
+
+
+class Results(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+        self.results = os.path.join(self.root, "results")
+        self.page = os.path.join(self.root, "docs", "measured.md")
+        os.makedirs(os.path.dirname(self.page))
+
+    def write(self, file, data, folder=FOLDER):
+        path = os.path.join(self.results, folder)
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, file), "w", encoding="utf-8") as f:
+            json.dump(data, f)
+
+    def make(self):
+        return plot_results.make(self.results, self.page)
+
+    def text(self):
+        return self.make()[self.page]
+
+    def call(self, *arguments):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            status = plot_results.main(["--results", self.results, "--page", self.page, *arguments])
+        return status, said.getvalue()
+
+    def test_one_line_a_peer_and_where_it_is_from(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
+                                                 + sizes("triad_f32/cub_device_transform", 80)))
+        files = self.make()
+        svg = files[os.path.join(self.root, "docs", "measured", "some-gpu-triad.svg")]
+        xml.etree.ElementTree.fromstring(svg)
+        self.assertEqual(svg.count('class="l p0 o" d="M'), 3)  # legend, GB/s, share of the fastest
+        self.assertIn("cub::DeviceTransform of the toolkit", svg)
+        text = files[self.page]
+        for part in ("## Some GPU", "2026-01-02 02:04 UTC", "driver 580.1.2", "CUDA 13.0", "commit `abc1234`",
+                     "`the command`", "(measured/some-gpu-triad.svg)", "f32, one launch at a time",
+                     "| 2<sup>10</sup> | 110 (1.00 us) | 90.0 (1.00 us) | 122.2 % |"):
+            self.assertIn(part, text)
+
+    def test_same_input_same_output(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100) + sizes("triad_f16/new", 5)))
+        self.assertEqual(self.make(), self.make())
+
+    def test_names(self):
+        parse = plot_results.parse_name
+        self.assertEqual(parse("triad_f32/ew/1024/20/iterations:60/manual_time"),
+                         ("triad", "f32", "ew", (1024,), 20))
+        self.assertEqual(parse("gelu_row_bias_bf16/ew/1024/1"), ("gelu_row_bias", "bf16", "ew", (1024,), 1))
+        self.assertEqual(parse("cast_f32_to_bf16/ew/4096"), ("cast", "f32 to bf16", "ew", (4096,), None))
+        self.assertEqual(parse("softmax_f32/ew/64/4096/1"), ("softmax", "f32", "ew", (64, 4096), 1))
+        self.assertEqual(parse("softmax_f32/ew/rows:64/cols:4096"), ("softmax", "f32", "ew", (64, 4096), None))
+        self.assertEqual(parse("something/ew/7"), ("something", "", "ew", (7,), None))
+        self.assertIsNone(parse("something/ew/iterations:60"))
+
+    def test_a_part_run_again_does_not_replace_a_whole(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
+        self.write("kernel_a_bench-def5678.json",
+                   run_of(sizes("triad_f32/warpwright_ew", 500, (10,)), "2026-01-02T09:00:00+00:00"))
+        self.assertIn("110 (", self.text())
+        self.assertNotIn("510 (", self.text())
+
+    def test_the_newest_whole_run_counts(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 500), "2026-01-03T00:00:00+00:00"),
+                   "2026-01-03-some-gpu")
+        self.assertIn("510 (", self.text())
+        self.assertNotIn("110 (", self.text())
+
+    def test_other_programs_add_peers_and_replace_none(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
+                                                 + sizes("triad_f32/cub_device_transform", 80)))
+        self.write("kernel_a_bench_cccl.json", run_of(sizes("triad_f32/warpwright_ew", 1)
+                                                      + sizes("triad_f32/cub_device_transform_cccl", 200),
+                                                      version_CCCL="3.4.2"))
+        self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_eager", 50)))
+        self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_compile", 50)), "2026-01-01-some-gpu")
+        text = self.text()
+        for part in ("110 (", "90.0 (", "210 (", "60.0 (", ", CCCL 3.4.2", "Measured in run 1 and 2 and 3"):
+            self.assertIn(part, text)
+        self.assertNotIn("11.0 (", text)
+        self.assertNotIn("torch.compile", text)  # of another day
+
+    def test_the_host_runtime_and_failures_are_left_out(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 900)), "2026-01-02-host-runtime")
+        self.write("kernel_b_bench.json", run_of(sizes("dot_f32/warpwright_ew", 900), runtime="host (no GPU)"))
+        with self.assertRaises(SystemExit):
+            self.make()
+        self.write("kernel_a_bench.json", run_of(
+            sizes("triad_f32/warpwright_ew", 100)
+            + [line("triad_f32/bad/1024/1", 0, error_occurred=True, error_message="wrong results")]))
+        self.assertIn("Not shown, as it failed", self.text())
+        self.assertNotIn("910", self.text())
+
+    def test_repetitions_count_by_their_median(self):
+        lines = [line("triad_f32/warpwright_ew/1024/1", gbs) for gbs in (100, 300, 200)]
+        lines.append(line("triad_f32/warpwright_ew/1024/1", 999, run_type="aggregate"))
+        self.write("kernel_a_bench.json", run_of(lines))
+        self.assertIn("| 2<sup>10</sup> | 200 (", self.text())
+
+    def test_one_size_alone_has_no_plot(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100, (10,))))
+        self.assertEqual(list(self.make()), [self.page])
+
+    def test_rows_stand_over_their_length(self):
+        def shapes(*of):
+            return {"warpwright_rows": {s: (100.0, 1.0) for s in of}}
+
+        self.assertEqual(plot_results.axis(shapes((64, 256), (64, 1024), (16, 1 << 20)))[1], "elements a row")
+        self.assertEqual(plot_results.axis(shapes((64, 256), (128, 256)))[1], "elements (n)")
+        self.assertIsNone(plot_results.axis(shapes((64, 256), (128, 256), (256, 64))))
+        self.assertEqual(plot_results.axis(shapes((64,), (128,)))[1], "elements (n)")
+        self.assertIsNone(plot_results.axis(shapes((64,))))
+
+    def test_unknown_peers_get_colours_of_their_own(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100) + sizes("triad_f32/a_peer", 9)
+                                                 + sizes("dot_f32/b_peer", 9)))
+        looks = plot_results.Looks({"a_peer", "b_peer", "warpwright_ew"})
+        self.assertEqual(looks.of["a_peer"][0], "a peer")
+        self.assertNotEqual(looks.of["a_peer"][1], looks.of["b_peer"][1])
+
+    def test_check(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
+        self.assertEqual(self.call("--check")[0], 1)
+        self.assertEqual(self.call()[0], 0)
+        self.assertEqual(self.call("--check")[0], 0)
+        stale = os.path.join(self.root, "docs", "measured", "gone.svg")
+        open(stale, "w").close()
+        status, said = self.call("--check")
+        self.assertEqual(status, 1)
+        self.assertIn("gone.svg is not what bench/results says; run ./run plots", said)
+        self.call()
+        self.assertFalse(os.path.exists(stale))
+        with open(self.page, "a", encoding="utf-8") as f:
+            f.write("by hand\n")
+        self.assertEqual(self.call("--check")[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

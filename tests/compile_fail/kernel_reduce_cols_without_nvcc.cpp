@@ -1,0 +1,19 @@
+// expect: warpwright::ew::reduce_cols needs a kernel: compile this file with nvcc
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// As kernel_reduce_without_nvcc, for columns.
+#include <warpwright/kernel/reduce_cols.hpp>
+
+namespace ew = warpwright::ew;
+
+#ifdef WARPWRIGHT_COMPILE_FAIL_FIXED
+void run(float* y, float const* x) {
+  ew::reduce_cols_host({4, 4}, ew::to(y) = ew::sum(ew::in(x, 16)));
+}
+#else
+void run(warpwright::stream_ref stream, ew::reduction_workspace const& workspace, float* y,
+         float const* x) {
+  ew::reduce_cols(stream, workspace, {4, 4}, ew::to(y) = ew::sum(ew::in(x, 16)));
+}
+#endif

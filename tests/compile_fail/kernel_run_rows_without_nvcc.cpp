@@ -1,0 +1,18 @@
+// expect: warpwright::ew::run_rows needs a kernel: compile this file with nvcc
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// As kernel_run_without_nvcc, for functions of rows.
+#include <warpwright/kernel/rows.hpp>
+
+namespace ew = warpwright::ew;
+
+#ifdef WARPWRIGHT_COMPILE_FAIL_FIXED
+void run(float* y, float const* x) {
+  ew::run_rows_host({4, 4}, ew::out(y, 16) = ew::softmax(ew::in(x, 16)));
+}
+#else
+void run(warpwright::stream_ref stream, float* y, float const* x) {
+  ew::run_rows(stream, {4, 4}, ew::out(y, 16) = ew::softmax(ew::in(x, 16)));
+}
+#endif

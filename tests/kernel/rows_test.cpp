@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// softmax(), log_softmax(), layer_norm() and rms_norm() against fp64, for all lengths of a row,
+// types and alignments, and for special values.
+#include "kernel/rows_support.hpp"
+
+#include <string>
+
+#include "support/catch.hpp"
+
+namespace ew = warpwright::ew;
+namespace ww = warpwright;
+using kernel_test::as_double;
+using kernel_test::as_doubles;
+using kernel_test::function;
+using kernel_test::guarded;
+using kernel_test::random_values;
+using kernel_test::test_eps;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+template <class Out, class X>
+void run_function(ww::stream& s, function f, ew::matrix_shape const& shape, Out* y, X const& x) {
+  std::size_t const n = shape.rows * shape.cols;
+  switch (f) {
+    case function::softmax:
+      return ew::run_rows(s, shape, ew::out(y, n) = ew::softmax(x));
+    case function::log_softmax:
+      return ew::run_rows(s, shape, ew::out(y, n) = ew::log_softmax(x));
+    case function::layer_norm:
+      return ew::run_rows(s, shape, ew::out(y, n) = ew::layer_norm(x, test_eps));
+    case function::rms_norm:
+      return ew::run_rows(s, shape, ew::out(y, n) = ew::rms_norm(x, test_eps));
+  }
+}
+
+constexpr function all_functions[] = {function::softmax, function::log_softmax,
+                                      function::layer_norm, function::rms_norm};
+
+// Arrays that start `in_offset` and `out_offset` elements past a boundary.
+template <class In, class Out>
+void check_shape(ww::stream& s, std::size_t rows, std::size_t cols, std::size_t in_offset,
+                 std::size_t out_offset, std::uint64_t seed) {
+  using real = std::conditional_t<std::is_same<In, double>::value, double, float>;
+  CAPTURE(rows, cols, in_offset, out_offset, seed);
+  auto const x = random_values<In>(rows * cols, -4, 8, seed);
+  guarded<In> const dx{x, in_offset};
+  for (function const f : all_functions) {
+    guarded<Out> const y{x.size(), out_offset};
+    run_function(s, f, {rows, cols}, y.data(), ew::in(dx.data(), x.size()));
+    auto const wrong = kernel_test::wrong_elements<real>(f, y.fetch(s), as_doubles(x), cols);
+    CAPTURE(static_cast<int>(f));
+    REQUIRE(wrong == 0);
+    REQUIRE(y.intact(s));
+  }
+  REQUIRE(dx.intact(s));
+}
+
+// Every length to 300, and those where another form begins.
+template <class T>
+void check_type(std::size_t warp_limit, std::size_t block_limit) {
+  ww::stream s;
+  std::uint64_t seed = 1;
+  for (std::size_t cols = 1; cols <= 300; ++cols) {
+    check_shape<T, T>(s, cols % 7 + 1, cols, 0, 0, ++seed);
+    if (cols % 5 == 0) check_shape<T, T>(s, 3, cols, cols % 17, cols % 17, ++seed);
+    if (cols % 5 == 1) check_shape<T, T>(s, 3, cols, cols % 17, (cols + 3) % 17, ++seed);
+  }
+  for (std::size_t const limit : {warp_limit, block_limit}) {
+    for (std::size_t cols = limit - 2; cols <= limit + 17; ++cols) {
+      check_shape<T, T>(s, 2, cols, 0, 0, ++seed);
+      if (cols % 4 == 0) check_shape<T, T>(s, 3, cols, 1, 1, ++seed);
+    }
+  }
+  check_shape<T, T>(s, 2, 3 * block_limit, 0, 0, ++seed);
+  check_shape<T, T>(s, 3, 2 * block_limit + 77, 5, 2, ++seed);
+  check_shape<T, T>(s, 300, 8, 0, 0, ++seed);
+  check_shape<T, T>(s, 1001, 12, 3, 3, ++seed);
+}
+
+}  // namespace
+
+TEST_CASE("functions of rows: float") { check_type<float>(512, 8192); }
+TEST_CASE("functions of rows: __half") { check_type<__half>(512, 8192); }
+TEST_CASE("functions of rows: __nv_bfloat16") { check_type<__nv_bfloat16>(512, 8192); }
+TEST_CASE("functions of rows: double") { check_type<double>(256, 4096); }
+
+TEST_CASE("functions of rows from one type to another") {
+  ww::stream s;
+  std::uint64_t seed = 1000;
+  for (std::size_t const cols : {1U, 6U, 64U, 129U, 1000U, 4104U, 20001U}) {
+    for (std::size_t const offset : {0U, 1U}) {
+      check_shape<__nv_bfloat16, float>(s, 4, cols, offset, 0, ++seed);
+      check_shape<float, __nv_fp8_e4m3>(s, 4, cols, 0, offset, ++seed);
+      check_shape<short, __half>(s, 4, cols, offset, offset, ++seed);
+    }
+  }
+}
+
+TEST_CASE("many short rows") {
+  ww::stream s;
+  check_shape<float, float>(s, 100003, 4, 0, 0, 1);
+  check_shape<__half, __half>(s, 50001, 7, 1, 1, 2);
+  check_shape<float, float>(s, 33000, 1, 0, 0, 3);
+}
+
+TEST_CASE("a large mean takes no digits from the variance") {
+  ww::stream s;
+  for (std::size_t const cols : {3U, 40U, 512U, 4096U, 5001U, 30000U}) {
+    CAPTURE(cols);
+    std::size_t const rows = 3;
+    auto const x = random_values<float>(rows * cols, 1e4, 2, cols);
+    auto const exact = as_doubles(x);
+    guarded<float> const dx{x, 0}, y{x.size(), 0}, mean{rows, 0}, rstd{rows, 0};
+    auto const norm = ew::layer_norm(ew::in(dx.data(), x.size()), 1e-5);
+    ew::run_rows(s, {rows, cols}, ew::out(y.data(), x.size()) = norm,
+                 ew::out(mean.data(), rows) = norm.mean(),
+                 ew::out(rstd.data(), rows) = norm.rstd());
+    CHECK(kernel_test::wrong_elements<float>(function::layer_norm, y.fetch(s), exact, cols, 1e-5) ==
+          0);
+    for (std::size_t r = 0; r < rows; ++r) {
+      auto const e =
+          kernel_test::exactly(function::layer_norm, exact.data() + r * cols, cols, 1e-5);
+      double const unit = 0x1p-23 * (static_cast<double>(cols) / 2000 + 16);
+      CHECK(std::fabs(as_double(mean.fetch(s)[r]) - e.mean) <= unit * 1e4);
+      double const off = unit * 1e4 * e.rstd;  // of the mean, in standard deviations
+      CHECK(std::fabs(as_double(rstd.fetch(s)[r]) - e.rstd) <= (unit + off * off) * e.rstd);
+    }
+  }
+}
+
+TEST_CASE("large values overflow neither exponentials nor sums") {
+  ww::stream s;
+  for (std::size_t const cols : {4U, 1000U, 9000U}) {
+    std::vector<float> x = random_values<float>(3 * cols, -4, 8, cols);
+    for (std::size_t c = 0; c < cols; ++c) {
+      x[cols + c] += 3e4F;
+      x[2 * cols + c] = c % 2 == 0 ? 3e38F : -3e38F;
+    }
+    guarded<float> const dx{x, 0}, y{x.size(), 0};
+    for (function const f : {function::softmax, function::log_softmax}) {
+      CAPTURE(cols, static_cast<int>(f));
+      run_function(s, f, {3, cols}, y.data(), ew::in(dx.data(), x.size()));
+      auto const got = y.fetch(s);
+      std::vector<double> exact = as_doubles(x);
+      exact.resize(2 * cols);  // the third row's differences are more than a float holds
+      CHECK(kernel_test::wrong_elements<float>(f, got, exact, cols) == 0);
+      for (std::size_t c = 0; c < 2; ++c) {
+        double const p = c == 0 ? 2.0 / static_cast<double>(cols) : 0;
+        double const want = f == function::softmax ? p : std::log(p);
+        double const v = as_double(got[2 * cols + c]);
+        CHECK((v == want || std::fabs(v - want) <= 1e-5 * std::fabs(want)));
+      }
+    }
+  }
+}
+
+TEST_CASE("infinities and NaN stay in their rows") {
+  ww::stream s;
+  for (std::size_t const cols : {2U, 9U, 100U, 1000U, 5000U, 8192U, 20001U}) {
+    enum : std::size_t { plain, nan, plus, minus, all_minus, lines };
+    std::vector<float> x = random_values<float>(lines * cols, -4, 8, cols);
+    x[nan * cols + cols / 2] = nan_value;
+    x[plus * cols + cols - 1] = infinity;
+    x[minus * cols] = -infinity;
+    for (std::size_t c = 0; c < cols; ++c) x[all_minus * cols + c] = -infinity;
+    guarded<float> const dx{x, 0};
+    for (function const f : all_functions) {
+      CAPTURE(cols, static_cast<int>(f));
+      guarded<float> const y{x.size(), 0};
+      run_function(s, f, {lines, cols}, y.data(), ew::in(dx.data(), x.size()));
+      auto const got = y.fetch(s);
+      auto const at = [&](std::size_t row, std::size_t c) { return got[row * cols + c]; };
+      std::size_t wrong = 0;
+      for (std::size_t c = 0; c < cols; ++c) {
+        if (!std::isfinite(at(plain, c))) ++wrong;
+        if (!std::isnan(at(nan, c))) ++wrong;
+        if (f == function::rms_norm) {  // 0 beside infinity, which itself is NaN
+          if (c == cols - 1 ? !std::isnan(at(plus, c)) : at(plus, c) != 0) ++wrong;
+          if (c == 0 ? !std::isnan(at(minus, c)) : at(minus, c) != 0) ++wrong;
+        } else {
+          if (!std::isnan(at(plus, c))) ++wrong;
+          bool const fine = f == function::layer_norm ? std::isnan(at(minus, c))
+                            : c == 0 ? at(minus, c) == (f == function::softmax ? 0 : -infinity)
+                                     : std::isfinite(at(minus, c));
+          if (!fine) ++wrong;
+        }
+        if (!std::isnan(at(all_minus, c))) ++wrong;
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("a mask of -infinity leaves a softmax over what is not masked") {
+  ww::stream s;
+  for (std::size_t const cols : {8U, 500U, 4096U, 16384U}) {
+    CAPTURE(cols);
+    std::size_t const rows = 3;
+    auto const x = random_values<__nv_bfloat16>(rows * cols, -4, 8, cols);
+    std::vector<float> mask(cols, 0.0F);
+    for (std::size_t c = 1; c < cols; ++c) mask[c] = c % 3 == 0 || c > cols / 2 ? -infinity : 0.0F;
+    guarded<__nv_bfloat16> const dx{x, 0}, p{x.size(), 0};
+    guarded<float> const dm{mask, 0};
+    ew::run_rows(s, {rows, cols},
+                 ew::out(p.data(), x.size()) =
+                     ew::softmax(ew::in(dx.data(), x.size()) * 0.125F + ew::row(dm.data(), cols)));
+    std::vector<double> exact = as_doubles(x);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      exact[i] = exact[i] * 0.125 + as_double(mask[i % cols]);
+    }
+    auto const got = p.fetch(s);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      if (std::isinf(exact[i]) && as_double(got[i]) != 0) ++wrong;
+      if (std::isinf(exact[i])) exact[i] = -1e4;  // a probability of 0 in fp64, too
+    }
+    CHECK(wrong == 0);
+    CHECK(kernel_test::wrong_elements<float>(function::softmax, got, exact, cols) == 0);
+  }
+}
+
+TEST_CASE("the norms' bits are the host's, and the same in every run") {
+  ww::stream s;
+  for (std::size_t const cols : {5U, 30U, 64U, 513U, 4096U, 6000U, 8200U, 30001U}) {
+    CAPTURE(cols);
+    std::size_t const rows = 7;
+    auto const x = random_values<float>(rows * cols, -1, 2, cols);
+    std::vector<float> const zeros(x.size(), 0.0F);
+    guarded<float> const dx{x, 0}, layer{zeros, 0}, rms{zeros, 0}, soft{zeros, 0}, again{zeros, 0};
+    auto const e = ew::in(dx.data(), x.size());
+    ew::run_rows(s, {rows, cols}, ew::out(layer.data(), x.size()) = ew::layer_norm(e, 1e-5));
+    ew::run_rows(s, {rows, cols}, ew::out(rms.data(), x.size()) = ew::rms_norm(e, 1e-5));
+    ew::run_rows(s, {rows, cols}, ew::out(soft.data(), x.size()) = ew::softmax(e));
+    ew::run_rows(s, {rows, cols}, ew::out(again.data(), x.size()) = ew::softmax(e));
+    // At the same place relative to 16 bytes.
+    std::vector<float> room(x.size() + 4), out_room(x.size() + 4);
+    auto const aligned = [](std::vector<float>& v) {
+      return v.data() + (4 - reinterpret_cast<std::uintptr_t>(v.data()) % 16 / 4) % 4;
+    };
+    float* const here = aligned(room);
+    float* const out = aligned(out_room);
+    std::memcpy(here, x.data(), x.size() * sizeof(float));
+    auto const h = ew::in(static_cast<float const*>(here), x.size());
+    ew::run_rows_host({rows, cols}, ew::out(out, x.size()) = ew::layer_norm(h, 1e-5));
+    CHECK(std::memcmp(layer.fetch(s).data(), out, x.size() * sizeof(float)) == 0);
+    ew::run_rows_host({rows, cols}, ew::out(out, x.size()) = ew::rms_norm(h, 1e-5));
+    CHECK(std::memcmp(rms.fetch(s).data(), out, x.size() * sizeof(float)) == 0);
+    CHECK(std::memcmp(soft.fetch(s).data(), again.fetch(s).data(), x.size() * sizeof(float)) == 0);
+    // A row's bits do not depend on how many there are; whole vectors make rows alike.
+    if (cols % 4 == 0) {
+      ew::run_rows(s, {1, cols},
+                   ew::out(again.data(), cols) = ew::softmax(ew::in(dx.data() + 2 * cols, cols)));
+      CHECK(std::memcmp(soft.fetch(s).data() + 2 * cols, again.fetch(s).data(),
+                        cols * sizeof(float)) == 0);
+    }
+  }
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+"""No kernel of ours may spill or use local memory: reads what ptxas said when it compiled them.
+
+    python3 tests/kernel_resources/check.py BUILD_FOLDER...    # the reports of TARGETS in these
+    python3 tests/kernel_resources/check.py OBJECT.ptxas...    # these reports
+
+The builds use `nvcc -Xptxas=-v` and record.sh as the compiler's launcher, which keeps a report beside
+each object, so nothing is compiled here. Spilled values and arrays that cannot be kept in registers lie
+on a thread's stack, in local memory: a kernel of namespace warpwright must have no stack, unless it is
+among ALLOWED. The exit status is 1 where one has, and where there is no report of a target.
+"""
+import os
+import re
+import subprocess
+import sys
+from fnmatch import fnmatch
+
+# Whose kernels are looked at: <folder>/<target>, as in the build folder; * stands for anything.
+TARGETS = (
+    "bench/kernel/*",
+    "examples/*",
+    "tests/kernel/*",
+)
+
+# Kernels that may have a stack, but no spills: a regular expression for the demangled name, at most how
+# many bytes, and why.
+ALLOWED = (
+    (r"\b(?:co)?sine\b", 72, "CUDA's sin and cos reduce large arguments by a table on the stack, in a branch"),
+)
+
+COMPILING = re.compile(r"ptxas info\s*: Compiling entry function '(\S+)' for '(\w+)'")
+STACK = re.compile(r"\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+REGISTERS = re.compile(r"ptxas info\s*: Used (\d+) registers")
+
+
+class Kernel:
+    def __init__(self, symbol, arch):
+        self.symbol, self.arch, self.name = symbol, arch, symbol
+        self.stack = self.stores = self.loads = self.registers = 0
+
+    def allowed(self):
+        return self.stack == 0 or self.stores == 0 and any(
+            self.stack <= most and re.search(pattern, self.name) for pattern, most, _ in ALLOWED)
+
+    def ours(self):
+        """Whether it is a kernel of namespace warpwright, not one that is only given a type of it."""
+        return re.match(r"(?:void )?warpwright::", self.name) is not None
+
+
+def parse(report):
+    """The kernels in what ptxas printed."""
+    kernels = []
+    for line in report.splitlines():
+        if found := COMPILING.match(line):
+            kernels.append(Kernel(*found.groups()))
+        elif kernels and (found := STACK.match(line)):
+            # A function that is not inlined has lines of its own, after those of its kernel.
+            kernel = kernels[-1]
+            stack, stores, loads = map(int, found.groups())
+            kernel.stack, kernel.stores, kernel.loads = (
+                kernel.stack + stack, kernel.stores + stores, kernel.loads + loads)
+        elif kernels and (found := REGISTERS.match(line)):
+            kernels[-1].registers = int(found.group(1))
+    return kernels
+
+
+def demangle(kernels):
+    names = subprocess.run(["c++filt"], input="".join(f"{k.symbol}\n" for k in kernels), capture_output=True,
+                           text=True, check=True).stdout.splitlines()
+    for kernel, name in zip(kernels, names):
+        kernel.name = name
+
+
+def shorter(name):
+    """Without the inner namespaces and the parameters' types, which say nothing new to a reader."""
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0:
+            name = name[:at]
+            break
+    inner = re.compile(r"warpwright::(?:\w+::)*(?=\w+\b(?!::))")
+    return inner.sub(lambda m: "ew::" if "ew::" in m[0] else "warpwright::", name)
+
+
+def reports_in(folder):
+    """(the reports of TARGETS in a build folder, the objects without one, the targets without any)."""
+    found, bare, missing = [], [], set(TARGETS)
+    for place, _, files in sorted(os.walk(folder)):
+        inside = os.path.relpath(place, folder).replace(os.sep, "/")
+        target = re.match(r"(.+)/CMakeFiles/([^/]+)\.dir(?:/|$)", inside)
+        patterns = [p for p in TARGETS if target and fnmatch("/".join(target.groups()), p)]
+        for file in sorted(files) if patterns else ():
+            if file.endswith(".o"):
+                report = os.path.join(place, file + ".ptxas")
+                (found if os.path.exists(report) else bare).append(report)
+                missing.difference_update(patterns)
+    return found, bare, missing
+
+
+def main(arguments):
+    if not arguments:
+        sys.exit(__doc__)
+    reports, missing = [], set(TARGETS)
+    for argument in arguments:
+        if os.path.isdir(argument):
+            found, bare, absent = reports_in(argument)
+            if bare:
+                sys.exit(f"kernel_resources: there is no {bare[0]}: build with -Xptxas=-v and record.sh as the "
+                         "launcher of nvcc, as ./run check does")
+            reports += found
+            missing &= absent
+        else:
+            reports.append(argument)
+            missing = set()
+    if missing:
+        sys.exit(f"kernel_resources: no objects of {', '.join(sorted(missing))} in {' '.join(arguments)}: "
+                 "build them first, or take them out of TARGETS")
+
+    kernels, excused, bad, most = 0, 0, [], {}
+    for path in reports:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            listed = parse(f.read())
+        demangle(listed)
+        for kernel in filter(Kernel.ours, listed):
+            kernels += 1
+            most[kernel.arch] = max(most.get(kernel.arch, 0), kernel.registers)
+            excused += kernel.stack > 0 and kernel.allowed()
+            if not kernel.allowed():
+                bad.append((path, kernel))
+    if kernels == 0:
+        sys.exit(f"kernel_resources: no kernel of ours in {' '.join(arguments)}: are these reports of CUDA objects?")
+    for path, kernel in bad:
+        print(f"{shorter(kernel.name)}\n  {kernel.arch}: {kernel.registers} registers, stack of {kernel.stack} bytes; "
+              f"{kernel.stores} bytes of spill stores, {kernel.loads} of spill loads\n  in {os.path.relpath(path)}",
+              file=sys.stderr)
+    if bad:
+        print(f"kernel_resources: {len(bad)} of {kernels} kernels use local memory; keep their values in registers "
+              "(fewer at once, no array indexed at run time), or add them to ALLOWED with the reason", file=sys.stderr)
+        return 1
+    print(f"{kernels} kernels of ours in {len(reports)} objects, none with local memory"
+          + (f" but {excused} of ALLOWED" if excused else "") + "; most registers: "
+          + ", ".join(f"{arch} {most[arch]}" for arch in sorted(most, key=lambda a: (len(a), a))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
