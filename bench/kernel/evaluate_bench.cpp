@@ -7,6 +7,7 @@
 //
 //   triad  o = a * x + y          3 arrays
 //   gelu   o = gelu(x * w + b)    4 arrays; every path computes gelu by the same function
+//   silu_twice  o = x * sigmoid(x), x named twice    2 arrays
 //   rotation  p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y    4 arrays, two of them outputs of one kernel
 //
 // A name ends in /n/launches: time is that of `launches` launches between two events, divided by
@@ -85,6 +86,11 @@ struct rotation {
 struct gelu_row_bias {
   static constexpr int inputs = 1;
   static double exact(double x, double, double) { return gelu::exact(x, 0.5, 0); }
+};
+
+struct silu_twice {
+  static constexpr int inputs = 1;
+  static double exact(double x, double, double) { return x / (1 + std::exp(-x)); }
 };
 
 // `sets` sets of inputs and one output, in one allocation; the first `odd_arrays` arrays of each
@@ -204,6 +210,21 @@ void warpwright_ew_rotation(benchmark::State& state) {
     auto const y = ew::in(a.array(set, 1), a.n());
     ew::run(s, ew::tie(ew::out(a.array(set, 2), a.n()) = 0.8F * x - 0.6F * y,
                        ew::out(a.out(set), a.n()) = 0.6F * x + 0.8F * y));
+  });
+}
+template <class T>
+void warpwright_ew_twice(benchmark::State& state) {
+  measure<silu_twice, T>(state, [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    ew::run(s, ew::out(a.out(set), a.n()) = x * ew::sigmoid(x));
+  });
+}
+// The same of one operand.
+template <class T>
+void warpwright_ew_once(benchmark::State& state) {
+  measure<silu_twice, T>(state, [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    ew::run(s, ew::out(a.out(set), a.n()) = ew::silu(x));
   });
 }
 // Rows of 1,024; two arrays of traffic.
@@ -370,10 +391,12 @@ void cub_device_transform(benchmark::State& state) {
 
 constexpr std::int64_t largest = std::int64_t{1} << 28U;
 constexpr int iterations = 60;
+constexpr int small_iterations = 300;  // of some us each, which spread by a fifth
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::int64_t largest = std::int64_t{1} << 12U;
 constexpr int iterations = 2;
+constexpr int small_iterations = 2;
 #endif
 
 void add(std::string const& name, void (*function)(benchmark::State&), std::int64_t smallest) {
@@ -383,7 +406,7 @@ void add(std::string const& name, void (*function)(benchmark::State&), std::int6
       if (launches != 1 && n >= (std::int64_t{1} << 24U)) continue;
       benchmark::RegisterBenchmark(name.c_str(), function)
           ->Args({n, launches})
-          ->Iterations(iterations)
+          ->Iterations(n <= (std::int64_t{1} << 20U) ? small_iterations : iterations)
           ->Repetitions(1)  // it reports the spread of its own samples
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond);
@@ -419,6 +442,9 @@ void add_type(std::string const& type) {
   add("triad_" + type + "/warpwright_ew_all_off_by_one", warpwright_ew_all_off_by_one<triad, T>,
       large);
   add("triad_" + type + "/warpwright_ew_x_off_by_one", warpwright_ew_x_off_by_one<triad, T>, large);
+  add("silu_twice_" + type + "/warpwright_ew", warpwright_ew_twice<T>, 1024);
+  add("silu_twice_" + type + "/warpwright_ew_silu", warpwright_ew_once<T>, 1024);
+  add("silu_twice_" + type + "/copy_of_same_traffic", copy_of_same_traffic<silu_twice, T>, 1024);
   add("gelu_row_bias_" + type + "/warpwright_ew", warpwright_ew_row_bias<T>,
       std::max<std::int64_t>(large, 1024));
   add("gelu_row_bias_" + type + "/copy_of_same_traffic", copy_of_same_traffic<gelu_row_bias, T>,

@@ -9,11 +9,16 @@
 #include <warpwright/core.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 namespace bench_support {
 
-/// Times `launches` launches between two events, as often as the benchmark says.
+// A GPU is up to 10 us a launch slower for some milliseconds after gigabytes were freed and
+// allocated, and after a rest.
+inline constexpr std::chrono::milliseconds warm_up{30};
+
+/// Times `launches` launches between two events, as often as the benchmark says, after a warm-up.
 /// Counters: median, p10 and p90 of one launch in us, GB/s of the median.
 /// @param arrays  has sets(), which take turns, and bytes(), what a launch moves
 /// @param launch  called with (stream, arrays, set)
@@ -24,12 +29,20 @@ void sample_launches(benchmark::State& state, warpwright::stream const& s, Array
   warpwright::timed_event stop;
   std::vector<double> microseconds;
   std::size_t set = 0;
-  for (auto _ : state) {
-    start.record(s.get());
+  auto const launch_all = [&] {
     for (std::size_t k = 0; k < launches; ++k) {
       launch(s, arrays, set);
       if (++set == arrays.sets()) set = 0;
     }
+  };
+  auto const began = std::chrono::steady_clock::now();
+  do {
+    launch_all();
+    s.synchronize();
+  } while (std::chrono::steady_clock::now() - began < warm_up);
+  for (auto _ : state) {
+    start.record(s.get());
+    launch_all();
     stop.record(s.get());
     stop.synchronize();
     double const us =
