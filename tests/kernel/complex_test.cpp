@@ -6,7 +6,10 @@
 
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/reduce.hpp>
+#include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_rows.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -320,6 +323,113 @@ TEST_CASE("complex numbers are added up by a function, and counted") {
   auto const e = ew::in(dz.data(), n);
   ew::reduce(s, w, n, ew::to(out.data()) = ew::fold(e, ew::complex<float>{0, 0}, add_complex{}));
   CHECK(widened(out.fetch(s)[0]) == expected);
+  ew::complex<float> const fetched =
+      ew::reduce(s, w, n, ew::fold(e, ew::complex<float>{0, 0}, add_complex{}));
+  CHECK(widened(fetched) == expected);
   float const sum = ew::reduce(s, w, n, ew::sum(ew::real(e)));
   CHECK(static_cast<double>(sum) == expected.real());
+}
+
+TEST_CASE("complex numbers have sums, means and norms") {
+  ww::stream s;
+  device_array<unsigned char> const memory{std::size_t{1} << 20U};
+  auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
+  device_array<number> const out{3};
+  device_array<float> const real{2};
+  for (std::size_t n : {0U, 1U, 2U, 255U, 4097U, 600011U}) {
+    CAPTURE(n);
+    std::vector<number> z(std::max<std::size_t>(n, 1));
+    wide sum{0, 0};
+    double squares = 0;
+    random_numbers random{75 + n};
+    for (std::size_t k = 0; k < n; ++k) {  // small integers: exact in float
+      z[k] = {static_cast<float>(random.below(9)) - 4, 2 - static_cast<float>(random.below(5))};
+      sum += widened(z[k]);
+      squares += std::norm(widened(z[k]));
+    }
+    device_array<number> const dz{z};
+    auto const e = ew::in(dz.data(), n);
+    ew::reduce(s, w, n, ew::to(out.data()) = ew::sum(e), ew::to(out.data() + 1) = ew::mean(e),
+               ew::to(out.data() + 2) = ew::sum(e).in<double>(), ew::to(real.data()) = ew::norm(e),
+               ew::to(real.data() + 1) = ew::norm(e).compensated());
+    std::vector<number> const got = out.fetch(s);
+    std::vector<float> const norms = real.fetch(s);
+    CHECK(widened(got[0]) == sum);
+    CHECK(widened(got[2]) == sum);
+    auto const count = static_cast<double>(n);
+    if (n == 0) {
+      CHECK((std::isnan(got[1].real()) && std::isnan(got[1].imag())));
+    } else {
+      CHECK(got[1].real() == static_cast<float>(sum.real() / count));
+      CHECK(got[1].imag() == static_cast<float>(sum.imag() / count));
+    }
+    CHECK(norms[0] == static_cast<float>(std::sqrt(squares)));
+    CHECK(norms[1] == static_cast<float>(std::sqrt(squares)));
+  }
+}
+
+TEST_CASE("sums of complex numbers keep their bounds, and find what is not finite") {
+  ww::stream s;
+  device_array<unsigned char> const memory{std::size_t{1} << 20U};
+  auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
+  std::size_t const n = 100003;
+  std::vector<number> z = numbers(n, 20, 76);
+  wide sum{0, 0};
+  wide magnitudes{0, 0};
+  for (number v : z) {
+    sum += widened(v);
+    magnitudes += wide{std::fabs(widened(v).real()), std::fabs(widened(v).imag())};
+  }
+  auto const within = [&](number got, double bound) {
+    return std::fabs(widened(got).real() - sum.real()) <=
+               bound * magnitudes.real() + unit * std::fabs(sum.real()) &&
+           std::fabs(widened(got).imag() - sum.imag()) <=
+               bound * magnitudes.imag() + unit * std::fabs(sum.imag());
+  };
+  device_array<number> const dz{z};
+  auto const e = ew::in(dz.data(), n);
+  ew::complex<float> const plain = ew::reduce(s, w, n, ew::sum(e));
+  ew::complex<float> const in_double = ew::reduce(s, w, n, ew::sum(e).in<double>());
+  ew::complex<float> const compensated = ew::reduce(s, w, n, ew::sum(e).compensated());
+  CHECK(within(plain, 41 * unit));
+  CHECK(within(in_double, 0x1p-50));
+  CHECK(within(compensated, static_cast<double>(n) * 0x1p-48));
+
+  float const inf = std::numeric_limits<float>::infinity();
+  float const nan = std::numeric_limits<float>::quiet_NaN();
+  z[5] = {inf, 1};
+  z[77] = {2, nan};
+  z[n - 1] = {nan, -inf};
+  device_array<number> const bad{z};
+  std::uint64_t const found = ew::reduce(s, w, n, ew::count_nonfinite(ew::in(bad.data(), n)));
+  CHECK(found == 3);
+}
+
+TEST_CASE("rows and columns of complex numbers are added up") {
+  ww::stream s;
+  device_array<unsigned char> const memory{std::size_t{1} << 20U};
+  auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
+  std::size_t const rows = 37;
+  std::size_t const cols = 301;
+  std::vector<number> z(rows * cols);
+  std::vector<wide> of_row(rows);
+  std::vector<wide> of_col(cols);
+  random_numbers random{77};
+  for (std::size_t k = 0; k < z.size(); ++k) {
+    z[k] = {static_cast<float>(random.below(100)), -static_cast<float>(random.below(50))};
+    of_row[k / cols] += widened(z[k]);
+    of_col[k % cols] += widened(z[k]);
+  }
+  device_array<number> const dz{z};
+  device_array<number> const row_sums{rows};
+  device_array<number> const col_sums{cols};
+  auto const e = ew::in(dz.data(), z.size());
+  ew::reduce_rows(s, {rows, cols}, ew::to(row_sums.data()) = ew::sum(e));
+  ew::reduce_cols(s, w, {rows, cols}, ew::to(col_sums.data()) = ew::sum(e));
+  std::vector<number> const got_rows = row_sums.fetch(s);
+  std::vector<number> const got_cols = col_sums.fetch(s);
+  std::size_t wrong = 0;
+  for (std::size_t k = 0; k < rows; ++k) wrong += widened(got_rows[k]) != of_row[k];
+  for (std::size_t k = 0; k < cols; ++k) wrong += widened(got_cols[k]) != of_col[k];
+  CHECK(wrong == 0);
 }

@@ -282,9 +282,10 @@ struct on_stream {
 template <class Results, std::size_t... Index, class... R>
 auto fetch_reduction(on_stream const& how, elements const& n, Results* there,
                      std::index_sequence<Index...>, R const&... reductions) {
-  run_reduction(
-      how, n,
-      typename natural<R>::goal{&at<Index>(*there), reductions.kind, reductions.expression}...);
+  run_reduction(how, n,
+                typename natural<R>::goal{
+                    reinterpret_cast<bits_of<typename natural<R>::type>*>(&at<Index>(*there)),
+                    reductions.kind, reductions.expression}...);
   reduced<typename natural<R>::type...> here;
   check(
       cudaMemcpyAsync(&here.all, there, sizeof(Results), cudaMemcpyDeviceToHost, how.stream.get()),

@@ -59,26 +59,37 @@ constexpr reduction<K, X> make_reduction(X const& x) {
                 "warpwright::ew: this reduction is of numbers; for a type of your own, use fold()");
   return {K{}, x};
 }
+template <total What, class X>
+constexpr auto make_total(X const& x) {
+  using kind = summing_of<What, value_t<X>>;
+  if constexpr (is_complex<value_t<X>>) {
+    return reduction<kind, X>{kind{}, x};
+  } else {
+    return make_reduction<kind>(x);
+  }
+}
 
 }  // namespace detail
 
-/// The sum; 0 of no elements. Integers are added in 64 bits.
+/// The sum; 0 of no elements. Integers are added in 64 bits; of complex numbers the real parts and
+/// the imaginary ones each by itself, and the result is a complex number of float.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto sum(X const& x) {
-  return detail::make_reduction<detail::summing<detail::total::sum, void, false>>(x);
+  return detail::make_total<detail::total::sum>(x);
 }
-/// The mean: sum / n, divided in double; NaN of no elements. Of integers it is a double.
+/// The mean: sum / n, divided in double; NaN of no elements. Of integers it is a double, of complex
+/// numbers a complex number.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto mean(X const& x) {
-  return detail::make_reduction<detail::summing<detail::total::mean, void, false>>(x);
+  return detail::make_total<detail::total::mean>(x);
 }
 /// The 2-norm, the root of the sum of squares; 0 of no elements.
 ///
 /// The squares are not scaled: of float they overflow past 1.8e19 and vanish below 1e-23, where
-/// .in<double>() does not. Of integers it is computed in double.
+/// .in<double>() does not. Of integers it is computed in double; of complex numbers it is real.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto norm(X const& x) {
-  return detail::make_reduction<detail::summing<detail::total::norm, void, false>>(x);
+  return detail::make_total<detail::total::norm>(x);
 }
 /// The smallest value; NaN if any is; infinity, or the type's largest, of no elements.
 /// Of -0 and +0 it is either.
@@ -108,12 +119,13 @@ template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto count_if(X const& condition) {
   return detail::make_reduction<detail::counting<detail::is_true>>(condition);
 }
-/// The number of infinities and NaNs, as std::uint64_t.
+/// The number of infinities and NaNs, as std::uint64_t; of complex numbers, of those with one.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto count_nonfinite(X const& x) {
-  static_assert(std::is_floating_point<detail::value_t<X>>::value,
+  using value = detail::value_t<X>;
+  static_assert(std::is_floating_point<value>::value || detail::is_complex<value>,
                 "warpwright::ew::count_nonfinite: integers are always finite");
-  return detail::make_reduction<detail::counting<detail::is_not_finite>>(x);
+  return reduction<detail::counting<detail::is_not_finite>, X>{{}, x};
 }
 
 /// A reduction of your own: `function(function(a, b), c)` and so on, over all elements.

@@ -37,11 +37,14 @@ struct float_range {
 
 enum class total : unsigned char { sum, mean, norm };
 
+template <class V>
+using real_of = std::conditional_t<is_complex<V>, float, V>;
+
 // The type in which a sum is kept where nobody asks: floating point as it is computed, integers in
 // 64 bits; squares of integers pass these, so in double.
 template <total What, class V>
 using usual_accumulator = std::conditional_t<
-    std::is_floating_point<V>::value, V,
+    std::is_floating_point<real_of<V>>::value, real_of<V>,
     std::conditional_t<What == total::norm, double,
                        std::conditional_t<std::is_signed<V>::value, std::int64_t, std::uint64_t>>>;
 
@@ -101,21 +104,13 @@ struct summing {
     return state<V>{};
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t) const {
-    accumulator<V> a = convert<accumulator<V>>(value);
-    if constexpr (What == total::norm) a = times{}(a, a);
-    if constexpr (Compensated) {
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t i) const {
+    if constexpr (is_complex<V>) {
       static_assert(std::is_floating_point<accumulator<V>>::value,
-                    "warpwright::ew: compensated() wants a floating-point accumulator; sums of "
-                    "integers are exact without it, or add .in<double>()");
-#if defined(__CUDA_ARCH__)
-      return {a, 0};
-#else
-      accumulator<V> const volatile rounded = a;  // -march with FMA would contract it as well
-      return {rounded, 0};
-#endif
+                    "warpwright::ew: sums of complex numbers are in floating point");
+      return combine<V>(lift<float>(value.re, i), lift<float>(value.im, i));  // of a norm
     } else {
-      return a;
+      return lifted<V>(value);
     }
   }
   template <class V>
@@ -155,10 +150,77 @@ struct summing {
   }
 
  private:
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static state<V> lifted(V value) {
+    accumulator<V> a = convert<accumulator<V>>(value);
+    if constexpr (What == total::norm) a = times{}(a, a);
+    if constexpr (Compensated) {
+      static_assert(std::is_floating_point<accumulator<V>>::value,
+                    "warpwright::ew: compensated() wants a floating-point accumulator; sums of "
+                    "integers are exact without it, or add .in<double>()");
+#if defined(__CUDA_ARCH__)
+      return {a, 0};
+#else
+      accumulator<V> const volatile rounded = a;  // -march with FMA would contract it as well
+      return {rounded, 0};
+#endif
+    } else {
+      return a;
+    }
+  }
   WARPWRIGHT_HOST_DEVICE static double not_a_number() {
     return bit_copy<double>(std::uint64_t{0x7ff8000000000000U});
   }
 };
+
+template <class S>
+struct complex_state {
+  S re;
+  S im;
+};
+
+// The real parts' and the imaginary ones', each by itself.
+template <total What, class Asked, bool Compensated>
+struct complex_summing {
+  static constexpr bool is_total = true;
+  static_assert(std::is_void<Asked>::value || std::is_floating_point<Asked>::value,
+                "warpwright::ew: sums of complex numbers are in floating point");
+  using part = summing<What, Asked, Compensated>;
+  template <class A>
+  using with_accumulator = complex_summing<What, A, Compensated>;
+  using with_compensation = complex_summing<What, Asked, true>;
+  template <class V>
+  using state = complex_state<typename part::template state<float>>;
+  template <class V>
+  using result = complex<float>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return state<V>{};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V const& value, std::uint64_t i) const {
+    return {part{}.template lift<float>(value.re, i), part{}.template lift<float>(value.im, i)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> append(state<V> const& a, state<V> const& b) const {
+    return combine<V>(a, b);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    return {part{}.template combine<float>(a.re, b.re), part{}.template combine<float>(a.im, b.im)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE complex<float> finish(state<V> const& s, std::uint64_t n) const {
+    return {static_cast<float>(part{}.template finish<float>(s.re, n)),
+            static_cast<float>(part{}.template finish<float>(s.im, n))};
+  }
+};
+
+template <total What, class V>
+using summing_of =
+    std::conditional_t<is_complex<V> && What != total::norm, complex_summing<What, void, false>,
+                       summing<What, void, false>>;
 
 // ---- Extremes ----
 
@@ -270,6 +332,9 @@ struct is_not_finite {  // by its bits, so that no fast-math flag folds it away
   }
   WARPWRIGHT_HOST_DEVICE bool operator()(double value) const {
     return (bit_copy<std::uint64_t>(value) >> 52U & 0x7ffU) == 0x7ffU;
+  }
+  WARPWRIGHT_HOST_DEVICE bool operator()(complex<float> const& value) const {
+    return (*this)(value.re) || (*this)(value.im);
   }
 };
 
