@@ -3,6 +3,11 @@
 #include <warpwright/kernel/detail/lanes.hpp>
 #include <warpwright/kernel/detail/plan.hpp>
 
+#include <warpwright/kernel/detail/view_node.hpp>
+
+#include <set>
+#include <vector>
+
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
 
@@ -27,6 +32,37 @@ constexpr launch_plan plan_two(std::uint64_t a, std::uint64_t b, std::uint64_t n
   operand const all[] = {array(4, a, n, 4), array(4, b, n, 4)};
   return ew::detail::make_plan(all, 2, n, 4, 1);
 }
+
+using ew::detail::axes;
+using ew::detail::axis;
+
+// A random view of at most three axes near address 4096, of which some run backwards.
+struct random_view {
+  axes<6> map;
+  operand o;
+  std::set<std::uint64_t> bytes;
+
+  random_view(kernel_test::random_numbers& random, unsigned element_bytes,
+              std::vector<std::int64_t> const& strides) {
+    std::int64_t shape[3];
+    std::int64_t steps[3];
+    for (int k = 0; k < 3; ++k) {
+      shape[k] = 1 + static_cast<std::int64_t>(random.below(4));
+      steps[k] = strides[random.below(strides.size())] * (random.below(4) == 0 ? -1 : 1);
+    }
+    map = ew::detail::make_axes<6>(shape, steps, 3);
+    o.element_bytes = element_bytes;
+    o.natural_bytes = element_bytes;
+    o.address = 4096 + element_bytes * random.below(40);
+    std::uint64_t const start = o.address;
+    ew::detail::describe_axes(o, map.of, map.count);
+    for (std::uint64_t i = 0; i < o.count; ++i) {
+      auto const at = static_cast<std::int64_t>(start) +
+                      map.find(i).offset * static_cast<std::int64_t>(element_bytes);
+      for (unsigned b = 0; b < element_bytes; ++b) bytes.insert(static_cast<std::uint64_t>(at) + b);
+    }
+  }
+};
 
 }  // namespace
 
@@ -138,4 +174,58 @@ TEST_CASE("fast_divisor divides exactly") {
       REQUIRE(fast.quotient(x) == x / d);
     }
   }
+}
+
+TEST_CASE("what is said to be apart shares no byte") {
+  std::uint64_t const seed = 91;
+  INFO("seed " << seed);
+  kernel_test::random_numbers random{seed};
+  std::size_t meet = 0;
+  std::size_t beside = 0;  // found to be apart though their stretches overlap
+  for (int round = 0; round < 200000; ++round) {
+    std::vector<std::int64_t> const strides = {1, 2, 3, 4, 6, 8, 12, 16, 24, 5, 0};
+    random_view const a{random, 1U << random.below(3), strides};
+    random_view const b{random, 1U << random.below(3), strides};
+    if (a.o.kind != reach::view && b.o.kind != reach::view) continue;
+    bool shared = false;
+    for (std::uint64_t byte : a.bytes) shared = shared || b.bytes.count(byte) != 0;
+    bool const stretches = a.o.address < b.o.address + ew::detail::span_bytes(b.o, b.o.count) &&
+                           b.o.address < a.o.address + ew::detail::span_bytes(a.o, a.o.count);
+    bool const said = ew::detail::side_by_side(a.o, b.o, a.o.count);
+    meet += shared ? 1 : 0;
+    beside += stretches && said ? 1 : 0;
+    if (shared && said) {
+      CAPTURE(round, a.o.address, b.o.address);
+      FAIL("operands that share bytes are said to be side by side");
+    }
+  }
+  CHECK(meet > 10000);
+  CHECK(beside > 1000);
+}
+
+TEST_CASE("slices of one array that share nothing are seen to be side by side") {
+  std::uint64_t const seed = 92;
+  INFO("seed " << seed);
+  kernel_test::random_numbers random{seed};
+  std::size_t missed = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::int64_t shape[3];
+    for (std::int64_t& n : shape) n = 2 + static_cast<std::int64_t>(random.below(5));
+    std::int64_t const strides[3] = {shape[1] * shape[2], shape[2], 1};
+    auto const along = random.below(3);  // cut here, at `cut`
+    std::int64_t const cut =
+        1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(shape[along] - 1)));
+    operand o[2];
+    axes<6> map[2];
+    for (int part = 0; part < 2; ++part) {
+      std::int64_t of_part[3] = {shape[0], shape[1], shape[2]};
+      of_part[along] = part == 0 ? cut : shape[along] - cut;
+      map[part] = ew::detail::make_axes<6>(of_part, strides, 3);
+      o[part].element_bytes = o[part].natural_bytes = 4;
+      o[part].address = 4096 + (part == 0 ? 0U : static_cast<unsigned>(cut * strides[along]) * 4U);
+      ew::detail::describe_axes(o[part], map[part].of, map[part].count);
+    }
+    missed += ew::detail::overlap(o[0], o[1], o[0].count) ? 1 : 0;
+  }
+  CHECK(missed == 0);
 }

@@ -269,7 +269,8 @@ template <class T, int Rank>
 /// A strided array as an operand: element i of the output goes with the element at i's place in the
 /// array's shape, the last dimension fastest.
 /// @param a  as many elements as the output; the stretch of memory from its first to its last must
-///   not overlap the output's, unless it is exactly in place: the same array in the same axes
+///   not overlap the output's, unless it is exactly in place, the same array in the same axes, or
+///   beside it in every period of both, as slices of one array are
 /// **Cost:** none; the array is read when the expression is evaluated. Dimensions that one stride
 /// walks are merged here; the kernel divides once for each that remains, by multiplying.
 template <class T, int Rank>
@@ -315,7 +316,8 @@ template <class T, class Extent, class Stride>
 /// `out(array(y, {n, h, w, 4}).sliced(3, 0, 3)) = …`.
 ///
 /// Its shape numbers the elements, the last dimension fastest. Its memory counts from its first
-/// element to its last, gaps included, where it must not overlap other arrays of the kernel. Only a
+/// element to its last, gaps included, where it must not overlap other arrays of the kernel, but
+/// for those that lie beside it in every period of both: other slices of the same array. Only a
 /// view() of the same array in the same axes may be in place, or an in() where there are no gaps.
 /// @param a  of elements that are not const, and that no two indices share. That is refused unless
 ///   every stride is longer than the dimensions of shorter strides reach together, which holds for
@@ -379,7 +381,8 @@ void evaluate_host(strided_assignment<T, Rank, E> const& a,
 ///
 /// As run() of an assignment to a pointer.
 /// @param a  `out(array) = expression`, copied at the call; no elements launch nothing
-/// @throws std::invalid_argument  as run(); an operand overlaps where its stretch of memory does
+/// @throws std::invalid_argument  as run(); an operand overlaps where its stretch of memory does and
+///   the two do not lie side by side
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.

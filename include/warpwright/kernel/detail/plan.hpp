@@ -226,8 +226,53 @@ constexpr bool in_place(operand const& a, operand const& b) {
   return arrays || views;
 }
 
+constexpr std::uint64_t stride_bytes(operand const& o, axis const& along) {
+  if (along.extent <= 1) return 0;
+  return static_cast<std::uint64_t>(along.stride < 0 ? -along.stride : along.stride) *
+         o.element_bytes;
+}
+
+/// Answers how many bytes the axes of operand `o` with strides below `shortest` reach; the others'
+/// strides leave their greatest common divisor in `period`.
+constexpr std::uint64_t bytes_within(operand const& o, std::uint64_t n, std::uint64_t shortest,
+                                     std::uint64_t& period) {
+  if (o.kind != reach::view) return span_bytes(o, n);
+  std::uint64_t bytes = o.element_bytes;
+  for (int k = 0; k < o.axes; ++k) {
+    std::uint64_t stride = stride_bytes(o, o.of[k]);
+    if (stride < shortest) {
+      bytes += (o.of[k].extent - 1) * stride;
+      continue;
+    }
+    while (stride != 0) {
+      std::uint64_t const rest = period % stride;
+      period = stride;
+      stride = rest;
+    }
+  }
+  return bytes;
+}
+
+/// Whether two operands whose stretches of memory overlap take turns there, as slices of one array
+/// do: both repeat with one period, and lie side by side in it. That is sufficient, not necessary.
+constexpr bool side_by_side(operand const& a, operand const& b, std::uint64_t n) {
+  for (operand const* of_view : {&a, &b}) {
+    for (int k = 0; of_view->kind == reach::view && k < of_view->axes; ++k) {
+      std::uint64_t const shortest = stride_bytes(*of_view, of_view->of[k]);
+      if (shortest == 0) continue;
+      std::uint64_t period = 0;
+      std::uint64_t const a_bytes = bytes_within(a, n, shortest, period);
+      std::uint64_t const b_bytes = bytes_within(b, n, shortest, period);
+      std::uint64_t const b_from_a = (b.address % period + period - a.address % period) % period;
+      if (a_bytes <= b_from_a && b_bytes <= period - b_from_a) return true;
+    }
+  }
+  return false;
+}
+
 constexpr bool overlap(operand const& a, operand const& b, std::uint64_t n) {
-  return a.address < b.address + span_bytes(b, n) && b.address < a.address + span_bytes(a, n);
+  return a.address < b.address + span_bytes(b, n) && b.address < a.address + span_bytes(a, n) &&
+         !side_by_side(a, b, n);
 }
 
 /// Answers whether operand `o` is what most are: one array of n elements, apart from the output or
