@@ -381,7 +381,8 @@ void evaluate_host(strided_assignment<T, Rank, E> const& a,
 ///
 /// As run() of an assignment to a pointer.
 /// @param a  `out(array) = expression`, copied at the call; no elements launch nothing
-/// @throws std::invalid_argument  as run(); an operand overlaps where its stretch of memory does and
+/// @throws std::invalid_argument  as run(); an operand overlaps where its stretch of memory does
+/// and
 ///   the two do not lie side by side
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
