@@ -294,7 +294,7 @@ TEST_CASE("a list longer than a launch takes") {
   std::size_t const n = 9;
   device_array<float> a{std::vector<float>(count * n, 1.0F)};
   device_array<float> b{std::vector<float>(count * n, 2.0F)};
-  device_array<float> unread{n};
+  device_array<float> const unread{std::vector<float>(n)};
   list_type list;
   for (std::size_t k = 0; k < count; ++k) {
     list.add(a.data() + k * n, unread.data(), b.data() + k * n, a.data() + k * n, n - 1);

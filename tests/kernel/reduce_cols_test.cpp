@@ -100,8 +100,8 @@ TEST_CASE("very many columns, in blocks that take several tiles") {
   ww::memory_pool pool{ww::device_id{0}};
   CHECK(wrong_cols<float>(s, pool, 3, 100003, 0, 1) == 0);
   CHECK(wrong_cols<__half>(s, pool, 2, 160000, 0, 2) == 0);
-  // A million blocks of 16 columns and more.
-  std::size_t const cols = (std::size_t{1} << 24U) + 48;
+  // An odd number, so 16 a tile: a few more tiles than the 2^20 blocks of a grid.
+  std::size_t const cols = (std::size_t{1} << 24U) + 49;
   device_array<unsigned char> out{cols};
   ew::reduce_cols(s, pool, {5, cols},
                   ew::to(out.data()) = ew::sum(ew::index() / std::uint64_t{cols}));  // 0 + ... + 4
