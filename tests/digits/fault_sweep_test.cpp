@@ -7,6 +7,7 @@
 #include "digits/support_process.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -140,13 +141,23 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
   scratch_directory scratch;
   std::string const calls_file = scratch.file("calls");
   std::vector<std::string> const command = quick_run(scratch);
-  outcome const whole =
-      process{scratch, "whole", command, environment(calls_file)}.wait(limit_seconds);
-  {
-    INFO(whole.text());
-    REQUIRE(whole.exit_code == 0);
+  // The calls that every run makes: on a busy machine the program's streams may lag, and the pool
+  // then takes another way, of more calls of one function and fewer of another.
+  std::vector<called> calls;
+  for (int run = 0; run < 3; ++run) {
+    outcome const whole =
+        process{scratch, "whole", command, environment(calls_file)}.wait(limit_seconds);
+    {
+      INFO(whole.text());
+      REQUIRE(whole.exit_code == 0);
+    }
+    std::vector<called> const made = parse_calls(test_support::read_file(calls_file));
+    if (run == 0) calls = made;
+    for (called& each : calls) each.count = std::min(each.count, count_of(each.name, made));
   }
-  std::vector<called> const calls = parse_calls(test_support::read_file(calls_file));
+  calls.erase(
+      std::remove_if(calls.begin(), calls.end(), [](called const& c) { return c.count == 0; }),
+      calls.end());
   REQUIRE(calls.size() > 20);
 
   std::deque<trial> trials;
@@ -169,7 +180,7 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
 
   std::size_t const count = trials.size();
   std::size_t coped = 0;
-  std::size_t not_reached = 0;
+  std::string not_reached;
   struct running_trial {
     trial what;
     std::string calls_file;
@@ -194,18 +205,17 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
       std::vector<called> const made = parse_calls(test_support::read_file(first.calls_file));
       if (count_of(first.what.function, made) < first.what.call &&
           !is_polled(first.what.function)) {
-        // A busy machine may let a program's streams lag, and the pool then takes another way.
-        if (++first.what.attempts < 4) {
+        if (++first.what.attempts < 6) {
           trials.push_back(first.what);
         } else {
-          ++not_reached;
+          not_reached += ' ' + first.what.fault();
         }
       }
     }
     running.pop_front();
   }
-  INFO("of " << count << ": " << coped << " coped with, " << not_reached << " never reached");
-  CHECK(not_reached == 0);
+  INFO("of " << count << ": " << coped << " coped with");
+  CHECK(not_reached == "");  // in six runs
   // Most calls matter: if the program coped with nearly all, the faults were not injected.
   CHECK(coped < count / 2);
 }
