@@ -178,6 +178,32 @@ TEST_CASE("threads fall back together, and every block finds its way home") {
   CHECK(pool.statistics().allocations + s.fallbacks == 640);
 }
 
+TEST_CASE("a fallback to managed memory keeps what alignment was asked for") {
+  ww::stream const s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(2 * mib)};
+  ww::managed_memory_resource managed{device};
+  ww::fallback_adaptor memory{pool, managed, &ignore};
+  for (std::size_t const alignment : {std::size_t{512}, std::size_t{4096}, mib}) {
+    CAPTURE(alignment);
+    void* const a = memory.allocate(s, 3 * mib, alignment);
+    void* const b = memory.allocate(s, 5 * mib + 1, alignment);
+    CHECK(reinterpret_cast<std::uintptr_t>(a) % alignment == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(b) % alignment == 0);
+    CHECK(managed.live_bytes() == 8 * mib + 1);
+    fill(s, a, 1, 3 * mib);
+    fill(s, b, 2, 5 * mib + 1);
+    CHECK(all_are(fetch(s, a, 3 * mib), 1));
+    CHECK(all_are(fetch(s, b, 5 * mib + 1), 2));
+    CHECK_THROWS_WITH(managed.deallocate(s, a, 10), contains("wrong size"));
+    memory.deallocate(s, a, 3 * mib);
+    memory.deallocate(s, b, 5 * mib + 1);
+    CHECK(managed.live_bytes() == 0);
+  }
+  CHECK(managed.try_allocate(s, ~std::size_t{0}, 4096) == nullptr);
+  CHECK_THROWS_AS(managed.allocate(s, ~std::size_t{0}, 4096), ww::out_of_memory);
+  CHECK(managed.live_bytes() == 0);
+}
+
 TEST_CASE("managed memory has the pool's interface") {
   ww::stream const s;
   ww::managed_memory_resource managed{device};
@@ -191,9 +217,9 @@ TEST_CASE("managed memory has the pool's interface") {
   CHECK(attributes.type == cudaMemoryTypeManaged);
   fill(s, p, 3, 1000);
   CHECK(all_are(fetch(s, p, 1000), 3));
-  for (std::size_t const bad : {std::size_t{0}, std::size_t{3}, std::size_t{512}}) {
+  for (std::size_t const bad : {std::size_t{0}, std::size_t{3}, std::size_t{1} << 31U}) {
     CHECK_THROWS_WITH(managed.allocate(s, 10, bad),
-                      contains("bytes is not a power of two from 1 to 256"));
+                      contains("bytes is not a power of two from 1 to 1073741824"));
   }
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal), "begin");
   CHECK_THROWS_WITH(managed.deallocate(s, p, 1000), contains("capturing stream"));

@@ -259,6 +259,21 @@ TEST_CASE("threads cannot pass a limit together") {
   CHECK(small.live_bytes() == 0);
 }
 
+TEST_CASE("a tag of the sum's name is a tag, not the sum") {
+  ww::stream const s;
+  ww::memory_pool pool{device};
+  ww::statistics_adaptor counted{pool};
+  auto all = counted.tagged("all");
+  void* const a = all.allocate(s, 7);
+  void* const b = counted.allocate(s, 50);
+  CHECK(counted.statistics().live_bytes == 57);
+  CHECK(counted.statistics().allocations == 2);
+  CHECK(counted.statistics("all").live_bytes == 7);
+  all.deallocate(s, a, 7);
+  counted.deallocate(s, b, 50);
+  CHECK(counted.statistics().live_bytes == 0);
+}
+
 TEST_CASE("statistics count live, peak and calls, in all and per tag") {
   ww::stream const s;
   ww::memory_pool pool{device};

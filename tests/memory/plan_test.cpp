@@ -50,6 +50,10 @@ static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::sgd) == 0, "");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::sgd_momentum) == 4, "");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam) == 8, "");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam_8bit) == 2, "");
+static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam, precision::bf16) == 4, "");
+static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam, precision::fp64) == 16, "");
+static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam_8bit, precision::fp64) == 2,
+              "");
 
 // ZeRO, figure 1 and table 1: 7.5 billion parameters, mixed-precision Adam, 64 devices.
 constexpr auto zero_7_5b = ww::training_plan{}.parameters(7500000000).mixed_precision();
@@ -145,6 +149,10 @@ TEST_CASE("precision and optimizer of a training plan") {
   CHECK(plan.mixed_precision(precision::fp8_e4m3).total_bytes() == 14 * 1001);
   CHECK(plan.mixed_precision().gradient_precision(precision::fp32).total_bytes() == 18 * 1001);
   CHECK(plan.mixed_precision().uniform_precision(precision::bf16).total_bytes() == 12 * 1001);
+  auto const all_bf16 =
+      plan.uniform_precision(precision::bf16).optimizer_precision(precision::bf16);
+  CHECK(all_bf16.total_bytes() == 8 * 1001);
+  CHECK(all_bf16.optimizer(optimizer_kind::sgd_momentum).total_bytes() == 6 * 1001);
   auto const items = plan.mixed_precision().activations_per_item(10).batch(2);
   CHECK(items.breakdown().activations_bytes == 40);
   CHECK(items.activation_precision(precision::fp32).breakdown().activations_bytes == 80);

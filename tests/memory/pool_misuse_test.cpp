@@ -8,6 +8,9 @@
 #include <warpwright/memory/pool.hpp>
 
 #include <cstdint>
+#include <new>
+#include <string>
+#include <vector>
 
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/testing/host_runtime.hpp>
@@ -83,6 +86,75 @@ TEST_CASE("checked: pointers that the pool never gave") {
   other.deallocate(s, foreign, 100);
   pool.deallocate(s, p, 1000);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+namespace {
+
+// Out of line, that no compiler may conclude anything from the pool's end.
+[[gnu::noinline]] void* allocate_from(ww::memory_pool* pool, ww::stream_ref s) {
+  return pool->allocate(s, 1000);
+}
+[[gnu::noinline]] void free_to(ww::memory_pool* pool, ww::stream_ref s, void* p) {
+  pool->deallocate(s, p, 1000);
+}
+[[gnu::noinline]] void end(ww::memory_pool* pool) { pool->~memory_pool(); }
+
+}  // namespace
+
+TEST_CASE("a call after the pool's end is refused, checked or not") {
+  ww::stream s;
+  for (bool const checked : {true, false}) {
+    CAPTURE(checked);
+    // As a static pool lies: its memory stays its own.
+    alignas(ww::memory_pool) static unsigned char memory[sizeof(ww::memory_pool)];
+    auto* const pool = ::new (static_cast<void*>(memory))
+        ww::memory_pool{device, ww::memory_pool_options{}.checked(checked)};
+    void* const p = allocate_from(pool, s);
+    end(pool);
+    CHECK_THROWS_WITH(free_to(pool, s, p),
+                      contains("deallocate() of a pool that has ended; let what has its memory end "
+                               "before the pool"));
+    CHECK_THROWS_WITH(allocate_from(pool, s), contains("allocate() of a pool that has ended"));
+    CHECK_THROWS_WITH(pool->trim(), contains("trim() of a pool that has ended"));
+    CHECK_THROWS_WITH(pool->retire(s), contains("retire() of a pool that has ended"));
+    CHECK_THROWS_WITH(pool->record_use(s, p), contains("record_use() of a pool that has ended"));
+  }
+}
+
+TEST_CASE("out_of_memory names the streams and the places that have most, of however many") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked().maximum_bytes(64 * mib)};
+  std::vector<std::string> files;
+  for (int k = 0; k < 200; ++k) files.push_back("file_" + std::to_string(k) + ".cpp");
+  std::vector<void*> small;
+  for (std::string const& file : files) {
+    small.push_back(pool.allocate(s, 300, 256, ww::source_location::current(file.c_str(), 7)));
+  }
+  void* const big = pool.allocate(s, 40 * mib, 256, ww::source_location::current("big.cpp", 999));
+  CHECK_THROWS_WITH(pool.allocate(s, 60 * mib),
+                    contains("Live from: big.cpp:999 41943040 bytes, "));
+  pool.deallocate(s, big, 40 * mib);
+  for (void* p : small) pool.deallocate(s, p, 300);
+
+  // Three of four streams that have as much.
+  ww::memory_pool another{device, ww::memory_pool_options{}.maximum_bytes(64 * mib).cache_bytes(0)};
+  std::vector<ww::stream> streams(4);
+  std::vector<void*> blocks;
+  for (ww::stream& each : streams) blocks.push_back(another.allocate(each, 4 * mib));
+  for (std::size_t k = 0; k < 4; ++k) another.deallocate(streams[k], blocks[k], 4 * mib);
+  try {
+    static_cast<void>(another.allocate(s, std::size_t{1} << 40U));
+    FAIL("it was allocated");
+  } catch (ww::out_of_memory const& error) {
+    std::string const words = error.what();
+    INFO(words);
+    std::size_t shown = 0;
+    for (std::size_t at = words.find("4194304 bytes of stream"); at != std::string::npos;
+         at = words.find("4194304 bytes of stream", at + 1)) {
+      ++shown;
+    }
+    CHECK(shown == 3);
+  }
 }
 
 TEST_CASE("unchecked: what is noticed all the same") {

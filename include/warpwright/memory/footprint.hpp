@@ -86,10 +86,13 @@ enum class recomputation {
   return names[static_cast<int>(p)];
 }
 
+/// @param p  of each number that it keeps; adam_8bit's have 8 bits whatever is said
 /// @return what the optimizer keeps, in bytes a parameter
-[[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(optimizer_kind kind) noexcept {
-  constexpr std::uint64_t bytes[] = {0, 4, 8, 2};
-  return bytes[static_cast<int>(kind)];
+[[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(
+    optimizer_kind kind, precision p = precision::fp32) noexcept {
+  constexpr std::uint64_t numbers[] = {0, 1, 2, 2};
+  bool const always_short = kind == optimizer_kind::adam_8bit;
+  return numbers[static_cast<int>(kind)] * (always_short ? 8 : bits_of(p)) / 8;
 }
 
 namespace detail {

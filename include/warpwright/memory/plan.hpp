@@ -84,6 +84,13 @@ class training_plan {
     copy.optimizer_ = kind;
     return copy;
   }
+  /// Keeps the optimizer's numbers in another precision than fp32: PyTorch's optimizers keep them
+  /// in the parameters' own.
+  [[nodiscard]] constexpr training_plan optimizer_precision(precision p) const {
+    training_plan copy = *this;
+    copy.optimizer_precision_ = p;
+    return copy;
+  }
   /// Divides the model's state among data-parallel devices; each keeps its part, rounded up.
   /// @param stage    what is divided
   /// @param devices  at least 1
@@ -144,8 +151,8 @@ class training_plan {
         share(stage_ == zero_stage::parameters || stage_ == zero_stage::gradients), gradients_);
     std::uint64_t const updated = share(stage_ != zero_stage::none);
     if (master_weights_) b.master_weights_bytes = detail::saturating_product({4, updated});
-    b.optimizer_bytes =
-        detail::saturating_product({optimizer_bytes_per_parameter(optimizer_), updated});
+    b.optimizer_bytes = detail::saturating_product(
+        {optimizer_bytes_per_parameter(optimizer_, optimizer_precision_), updated});
     b.activations_bytes = detail::saturating_storage(
         detail::saturating_product({elements_per_item_, batch_}), activations_);
     if (is_transformer_) {
@@ -182,6 +189,7 @@ class training_plan {
   precision activations_ = precision::fp32;
   bool master_weights_ = false;
   optimizer_kind optimizer_ = optimizer_kind::adam;
+  precision optimizer_precision_ = precision::fp32;
   zero_stage stage_ = zero_stage::none;
   std::uint64_t devices_ = 1;
   std::uint64_t elements_per_item_ = 0;

@@ -172,8 +172,9 @@ class memory_pool {
   /// even to the stream it was freed on, before both streams have passed the free.
   /// @param stream   a stream of the pool's device, alive until the block is freed
   /// @param pointer  a live block's start
-  /// @throws std::invalid_argument  for a pointer that is no live block's start; for a capturing
-  ///   stream
+  /// @throws std::invalid_argument  for a pointer that is no live block's start (unchecked, one
+  /// that
+  ///   was freed may pass for live); for a capturing stream
   /// @throws std::bad_alloc         when the host has no memory for the note
   /// @throws cuda_error             when the stream cannot be asked for its id
   /// **Stream:** nothing happens on it before the block is freed. **Capture:** `stream` must not be
@@ -255,7 +256,7 @@ class memory_pool {
   static constexpr unsigned shard_count = 64;
   static constexpr std::uint32_t held_mark = ~std::uint32_t{0};  // freed, and not yet free
   // Why calls must look closer than the caches do.
-  static constexpr unsigned watching = 1, shared_blocks = 2, graph_blocks = 4;
+  static constexpr unsigned watching = 1, shared_blocks = 2, graph_blocks = 4, ended = 8;
 
   static std::uint64_t address_of(void const* pointer) noexcept {
     return reinterpret_cast<std::uintptr_t>(pointer);
@@ -399,12 +400,15 @@ class memory_pool {
   void remember_free(std::uint32_t node, source_location where) noexcept;
   [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
   [[nodiscard]] detail::text holders() const noexcept;
+  void add_sites(detail::text& text, unsigned shown) const noexcept;
   [[noreturn]] WARPWRIGHT_COLD void throw_out_of_memory(std::size_t bytes,
                                                         source_location where) const;
   [[noreturn]] WARPWRIGHT_COLD static void refuse_alignment(std::size_t alignment,
                                                             source_location where);
   [[noreturn]] WARPWRIGHT_COLD void refuse_unknown(void* pointer, std::size_t bytes,
-                                                   source_location where) const;
+                                                   source_location where,
+                                                   bool to_free = true) const;
+  void refuse_after_end(char const* call, source_location where) const;
   [[noreturn]] WARPWRIGHT_COLD void refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
                                                 std::size_t bytes, source_location where) const;
 

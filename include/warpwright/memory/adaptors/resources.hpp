@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/detail/block_books.hpp>
 
 #include <cstddef>
 #include <cstdlib>
@@ -39,7 +40,7 @@ inline void require_alignment(char const* who, memory_request const& request, st
 /// **Threads:** any number may call any member at once.
 /// **Capture:** not legal to deallocate on a capturing stream.
 /// **Cost:** each call is a CUDA call of many microseconds, and a deallocation waits for the
-/// stream.
+/// stream. A block of a larger alignment than 256 bytes takes as much more.
 class managed_memory_resource : public detail::memory_interface<managed_memory_resource> {
  public:
   /// @param device  where the memory is first used
@@ -54,7 +55,7 @@ class managed_memory_resource : public detail::memory_interface<managed_memory_r
     return __atomic_load_n(&live_bytes_, __ATOMIC_RELAXED);
   }
   /// The largest alignment that allocate() takes.
-  static constexpr std::size_t maximum_alignment_bytes = 256;
+  static constexpr std::size_t maximum_alignment_bytes = std::size_t{1} << 30U;
 
  private:
   friend class detail::memory_interface<managed_memory_resource>;
@@ -64,8 +65,30 @@ class managed_memory_resource : public detail::memory_interface<managed_memory_r
     detail::require_alignment("managed_memory_resource", request, maximum_alignment_bytes);
     scoped_device const scope{device_, request.where};
     detail::relaxed_capture_mode const relaxed{request.where};
+    if (request.alignment > granted_alignment_bytes) return take_aligned<Throws>(request);
+    return take_plain<Throws>(request, request.bytes);
+  }
+  // The aligned part of a larger block, which the books know by that.
+  template <bool Throws>
+  void* take_aligned(detail::memory_request const& request) {
+    detail::block_books::place place{aligned_};
+    std::size_t const more = request.alignment - granted_alignment_bytes;
+    bool const too_much = request.bytes > ~std::size_t{0} - more;
+    void* const whole =
+        take_plain<Throws>(request, too_much ? request.bytes : request.bytes + more);
+    if (whole == nullptr) return nullptr;
+    std::uintptr_t const address = reinterpret_cast<std::uintptr_t>(whole);
+    std::uintptr_t const aligned = (address + more) & ~(std::uintptr_t{request.alignment} - 1);
+    auto* const pointer = static_cast<unsigned char*>(whole) + (aligned - address);
+    place.fill(detail::booked_block{pointer, request.bytes, aligned - address, 0, request.where});
+    __atomic_fetch_add(&aligned_count_, 1, __ATOMIC_RELAXED);
+    return pointer;
+  }
+  // `whole_bytes` of CUDA, counted as what was asked for.
+  template <bool Throws>
+  void* take_plain(detail::memory_request const& request, std::size_t whole_bytes) {
     void* pointer = nullptr;
-    cudaError_t const answer = cudaMallocManaged(&pointer, request.bytes, cudaMemAttachGlobal);
+    cudaError_t const answer = cudaMallocManaged(&pointer, whole_bytes, cudaMemAttachGlobal);
     if (answer == cudaErrorMemoryAllocation) {
       detail::discard(answer);
       if constexpr (Throws) {
@@ -84,12 +107,29 @@ class managed_memory_resource : public detail::memory_interface<managed_memory_r
     stream.synchronize(where);
     scoped_device const scope{device_, where};
     detail::relaxed_capture_mode const relaxed{where};
+    // Who frees an aligned block has been handed it, and so sees that there is one.
+    if (__atomic_load_n(&aligned_count_, __ATOMIC_RELAXED) != 0) {
+      detail::block_books::taken block{aligned_, pointer, where};
+      if (block.found()) {
+        block.require("managed_memory_resource", bytes, where);
+        check(cudaFree(static_cast<unsigned char*>(pointer) - block.block().front_bytes),
+              "cudaFree", where);
+        block.gone();
+        __atomic_fetch_sub(&aligned_count_, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&live_bytes_, bytes, __ATOMIC_RELAXED);
+        return;
+      }
+    }
     check(cudaFree(pointer), "cudaFree", where);
     __atomic_fetch_sub(&live_bytes_, bytes, __ATOMIC_RELAXED);
   }
 
+  static constexpr std::size_t granted_alignment_bytes = 256;  // CUDA C++ Programming Guide, 5.3.2
+
   device_id device_;
   std::size_t live_bytes_ = 0;
+  detail::block_books aligned_;
+  std::uint64_t aligned_count_ = 0;
 };
 
 /// Ordinary host memory with the pool's interface, taken from the C library at each call: the

@@ -43,7 +43,7 @@ class statistics_books {
   /// The number of a tag; a new one when there is none of this name.
   std::size_t tag(char const* name) {
     held<spin_lock> const lock{lock_};
-    std::size_t const known = find(name);
+    std::size_t const known = find(name, untagged);  // "all" is a name like any other
     if (known != rows_.size()) return known;
     rows_.push_back(row{name, {}});
     return known;
@@ -77,7 +77,7 @@ class statistics_books {
   /// Zeros for a name that is not known.
   [[nodiscard]] allocation_statistics figures(char const* name) const noexcept {
     held<spin_lock> const lock{lock_};
-    std::size_t const number = find(name);
+    std::size_t const number = find(name, untagged);
     return number == rows_.size() ? allocation_statistics{} : rows_[number].figures;
   }
   [[nodiscard]] std::string report() const {
@@ -119,8 +119,8 @@ class statistics_books {
     --s.live_blocks;
     ++s.deallocations;
   }
-  [[nodiscard]] std::size_t find(char const* name) const noexcept {
-    std::size_t number = 0;
+  [[nodiscard]] std::size_t find(char const* name, std::size_t from) const noexcept {
+    std::size_t number = from;
     while (number < rows_.size() && std::strcmp(rows_[number].name, name) != 0) ++number;
     return number;
   }

@@ -85,43 +85,65 @@ inline detail::text memory_pool::holders() const noexcept {
   constexpr unsigned shown = 3;
   detail::text text = "";
   spin_held const lock{lock_};
-  std::uint64_t below = ~std::uint64_t{0};
+  std::uint32_t last = heap::none;
   for (unsigned i = 0; i < shown; ++i) {
-    // Selection by size, the next smaller each time: no memory is needed for it.
+    // Selection by size, of equals by number, the next each time: no memory is needed for it.
+    auto const before = [this](std::uint32_t a, std::uint32_t b) {
+      std::uint64_t const a_bytes = heap_.bytes_in(a);
+      std::uint64_t const b_bytes = heap_.bytes_in(b);
+      return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
+    };
     std::uint32_t best = heap::none;
     for (std::uint32_t list = heap::first_stream_list; list < entries_.size(); ++list) {
-      std::uint64_t const bytes = heap_.bytes_in(list);
-      if (bytes == 0 || bytes >= below) continue;
-      if (best == heap::none || bytes > heap_.bytes_in(best)) best = list;
+      if (heap_.bytes_in(list) == 0 || (last != heap::none && !before(last, list))) continue;
+      if (best == heap::none || before(list, best)) best = list;
     }
     if (best == heap::none) break;
-    below = heap_.bytes_in(best);
-    text += detail::text{i == 0 ? ". Free, but not for all: " : ", "} + below + " bytes of " +
+    last = best;
+    text += detail::text{i == 0 ? ". Free, but not for all: " : ", "} + heap_.bytes_in(best) +
+            " bytes of " +
             (entries_[best].of_graph ? detail::text{"a graph"}
                                      : detail::text{"stream "} + entries_[best].id);
   }
+  if (options_.checked_) add_sites(text, shown);
+  return text;
+}
+
+/// The places that allocated most of what is live, `shown` of them.
+/// @pre under lock_
+inline void memory_pool::add_sites(detail::text& text, unsigned shown) const noexcept {
   struct site {
     detail::call_site at;
     std::uint64_t bytes = 0;
   };
-  site sites[64];
-  unsigned known = 0;
-  heap_.for_each([&](std::uint32_t node, heap::block const& b) {
-    if (!options_.checked_ || b.list != heap::none || b.mark == held_mark) return;
-    detail::call_site const from = site_of(node);
-    unsigned n = 0;
-    while (n < known && (sites[n].at.file != from.file || sites[n].at.line != from.line)) {
-      ++n;
-    }
-    if (n == known) {
-      if (known == 64) return;
-      sites[known++].at = from;
-    }
-    sites[n].bytes += b.bytes;
-  });
-  for (unsigned i = 0; i < shown && i < known; ++i) {
-    unsigned most = i;
-    for (unsigned k = i; k < known; ++k) {
+  detail::array<site> sites;
+  detail::address_map numbers;
+  try {
+    heap_.for_each([&](std::uint32_t node, heap::block const& b) {
+      if (b.list != heap::none || b.mark == held_mark) return;
+      detail::call_site const from = site_of(node);
+      // Places that fall on one key, which is next to impossible, follow each other.
+      std::uint64_t key =
+          address_of(from.file) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(from.line);
+      std::uint32_t number = numbers.find(key);
+      while (number != detail::address_map::none &&
+             (sites[number].at.file != from.file || sites[number].at.line != from.line)) {
+        number = numbers.find(++key);
+      }
+      if (number == detail::address_map::none) {
+        number = static_cast<std::uint32_t>(sites.size());
+        sites.push_back(site{from, 0});
+        numbers.reserve(sites.size());
+        numbers.insert(key, number);
+      }
+      sites[number].bytes += b.bytes;
+    });
+  } catch (std::bad_alloc const&) {
+    return;  // of the host, too: then without
+  }
+  for (unsigned i = 0; i < shown && i < sites.size(); ++i) {
+    std::size_t most = i;
+    for (std::size_t k = i; k < sites.size(); ++k) {
       if (sites[k].bytes > sites[most].bytes) most = k;
     }
     site const taken = sites[most];
@@ -129,7 +151,6 @@ inline detail::text memory_pool::holders() const noexcept {
     sites[i] = taken;
     text += detail::text{i == 0 ? ". Live from: " : ", "} + taken.at + " " + taken.bytes + " bytes";
   }
-  return text;
 }
 
 inline void memory_pool::throw_out_of_memory(std::size_t bytes, source_location where) const {
@@ -194,10 +215,14 @@ inline void memory_pool::refuse_size(spin_held& lock, std::uint32_t node, void* 
                                  where);
 }
 
-inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
-                                        source_location where) const {
+/// Answers why a pointer that is no live block's start is refused to deallocate(), or record_use().
+inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes, source_location where,
+                                        bool to_free) const {
   detail::text message =
-      detail::text{"memory_pool: cannot free "} + pointer + " (" + bytes + " bytes): ";
+      detail::text{"memory_pool: cannot "} + (to_free ? "free " : "record a use of ") + pointer;
+  if (to_free) message += detail::text{" ("} + bytes + " bytes)";
+  message += ": ";
+  char const* const again = to_free ? "double free: " : "";
   std::uint64_t const address = address_of(pointer);
   spin_held lock{lock_};
   for (std::size_t i = 0; i < recent_frees_.size(); ++i) {
@@ -207,7 +232,7 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     detail::freed_block const freed = recent_frees_[at];
     if (freed.address != address) continue;
     lock.unlock();
-    detail::throw_invalid_argument(message + "double free: its " + freed.requested_bytes +
+    detail::throw_invalid_argument(message + again + "its " + freed.requested_bytes +
                                        " bytes were allocated at " + freed.allocated +
                                        " and freed already at " + freed.freed,
                                    where);
@@ -219,7 +244,7 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     lock.unlock();
     if (block.list != heap::none || block.mark == held_mark || block.address == address) {
       detail::throw_invalid_argument(
-          message + "double free: the memory belongs to this pool and is free already" +
+          message + again + "the memory belongs to this pool and is free already" +
               (options_.checked_ ? ""
                                  : "; memory_pool_options::checked() tells where it was freed"),
           where);
@@ -227,7 +252,7 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     message += detail::text{"it lies "} + (address - block.address) +
                " bytes inside of a block of " + block.requested_bytes + " bytes";
     if (options_.checked_) message += detail::text{" allocated at "} + site;
-    detail::throw_invalid_argument(message + "; free the pointer that allocate() answered", where);
+    detail::throw_invalid_argument(message + "; pass the pointer that allocate() answered", where);
   }
   lock.unlock();
   cudaPointerAttributes attributes{};
@@ -242,7 +267,16 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes,
     message += detail::text{"memory of device "} + attributes.device;
   }
   detail::throw_invalid_argument(
-      message + "; the pool is on device " + device_.value() + "); free it where it was allocated",
+      message + "; the pool is on device " + device_.value() + "); " +
+          (to_free ? "free it where it was allocated" : "tell the pool that it is from"),
+      where);
+}
+
+inline void memory_pool::refuse_after_end(char const* call, source_location where) const {
+  if ((attention() & ended) == 0) return;
+  detail::throw_invalid_argument(
+      detail::text{"memory_pool: "} + call +
+          "() of a pool that has ended; let what has its memory end before the pool",
       where);
 }
 

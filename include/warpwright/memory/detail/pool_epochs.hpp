@@ -254,6 +254,7 @@ inline void memory_pool::free_shared(spin_held& lock, stream_ref stream, std::ui
 }
 
 inline void memory_pool::record_use(stream_ref stream, void* pointer, source_location where) {
+  refuse_after_end("record_use", where);
   if (is_capturing(stream, where)) {
     detail::throw_invalid_argument(
         "memory_pool: record_use of a capturing stream; end the capture first", where);
@@ -263,7 +264,7 @@ inline void memory_pool::record_use(stream_ref stream, void* pointer, source_loc
   std::uint32_t const node = heap_.find(address_of(pointer));
   if (node == heap::none || heap_.at(node).mark == held_mark) {
     lock.unlock();
-    refuse_unknown(pointer, 0, where);
+    refuse_unknown(pointer, 0, where, false);
   }
   for (detail::shared_use const& u : uses_) {
     if (u.node == node && u.stream_id == id) return;
@@ -358,6 +359,7 @@ inline void memory_pool::finish_all(spin_held& lock, std::uint64_t own_id, sourc
 }
 
 inline void memory_pool::retire(stream_ref stream, source_location where) {
+  refuse_after_end("retire", where);
   if (is_capturing(stream, where)) {
     detail::throw_invalid_argument(
         "memory_pool: retire of a capturing stream; end the capture first", where);

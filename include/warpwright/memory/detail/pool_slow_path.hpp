@@ -79,6 +79,7 @@ inline void* memory_pool::allocate_from_books(stream_ref stream, std::uint64_t i
 /// A call with an alignment, in checked mode, or while captures are watched or graphs have memory.
 inline void* memory_pool::allocate_with_care(stream_ref stream, std::size_t bytes,
                                              std::size_t alignment, source_location where) {
+  refuse_after_end("allocate", where);
   if (bytes == 0) return nullptr;
   if (alignment == 0 || alignment > maximum_alignment_bytes || (alignment & (alignment - 1)) != 0) {
     refuse_alignment(alignment, where);
@@ -145,6 +146,7 @@ inline void memory_pool::deallocate_to_books(stream_ref stream, std::uint64_t id
 inline void memory_pool::deallocate_with_care(stream_ref stream, void* pointer, std::size_t bytes,
                                               source_location where) {
   if (pointer == nullptr) return;
+  refuse_after_end("deallocate", where);
   unsigned const why = attention();
   if ((why & watching) != 0) {
     if (is_capturing(stream, where)) return free_in_graph(stream, pointer, bytes, where);
@@ -336,6 +338,7 @@ inline void memory_pool::gather(spin_held& lock, std::uint32_t own, stream_ref s
 }
 
 inline std::size_t memory_pool::trim(std::size_t bytes_to_keep, source_location where) {
+  refuse_after_end("trim", where);
   slow_section const section{*this, where};
   empty_all_caches();
   spin_held lock{lock_};
