@@ -101,7 +101,7 @@ TEST_CASE("a trace that is no good is refused with file, line and what is wrong"
       {"a,0,1.5,0\n", "bad.csv:1: expected a number of bytes, found \"1.5\""},
       {"a,0,18446744073709551616,0\n", "bad.csv:1: expected a number of bytes"},
       {"a,0,1,s\n", "bad.csv:1: expected a stream index, found \"s\""},
-      {"a,0,1,1024\n", "bad.csv:1: stream index 1024 is not below 1024"},
+      {"a,0,1,18446744073709551616\n", "bad.csv:1: expected a stream index"},
       {"a,0,1,0\na,0,1,0\n",
        "bad.csv:2: block 0 is allocated again, but was not freed since line 1"},
       {"f,5,1,0\n", "bad.csv:1: block 5 is freed, but is not allocated"},
@@ -134,15 +134,34 @@ TEST_CASE("a trace that is no good is refused with file, line and what is wrong"
   CHECK_THROWS_WITH(read_trace("/"), contains("/: cannot be read: Is a directory"));
 }
 
-TEST_CASE("more streams than a replay can have are refused") {
-  std::string text = "Thread,Time,Action,Pointer,Size,Stream\n";
-  for (unsigned i = 0; i <= replay::maximum_streams; ++i) {
-    std::string const number = std::to_string(i + 1);
-    text += "1,2,allocate," + number + ",8," + number + '\n';
+TEST_CASE("streams are counted as they appear, and share those of a replay from 1,024 on") {
+  std::string rmm = "Thread,Time,Action,Pointer,Size,Stream\n";
+  std::string own;
+  for (unsigned i = 0; i <= replay::maximum_streams + 1; ++i) {
+    std::string const block = std::to_string(i + 1);
+    std::string const stream = std::to_string(4294967295U - 5 * i);
+    rmm += "1,2,allocate," + block + ",8," + stream + '\n';
+    own += "a," + block + ",8," + stream + '\n';
   }
+  own += "f,2,8,4294962170\n";  // by the stream that shares the allocating one's
+  own += "f,1,8,4294962170\n";
   scratch_directory scratch;
-  CHECK_THROWS_WITH(read_trace(scratch.write("many.csv", text)),
-                    contains("many.csv:1026: more than 1024 streams"));
+  for (trace const& t : {read_trace(scratch.write("many_rmm.csv", rmm)),
+                         read_trace(scratch.write("many_own.csv", own))}) {
+    CHECK(t.streams == replay::maximum_streams);
+    CHECK(t.block_streams[0] == 0);
+    CHECK(t.block_streams[1023] == 1023);
+    CHECK(t.block_streams[1024] == 0);
+    CHECK(t.block_streams[1025] == 1);
+  }
+  trace const t = read_trace(scratch.write("many_own.csv", own));
+  REQUIRE(t.operations.size() == 1028);
+  CHECK(!t.operations[1026].crosses);
+  CHECK(t.operations[1027].crosses);
+  trace const few = read_trace(scratch.write("few.csv", "a,0,1,18446744073709551615\nf,0,1,7\n"));
+  CHECK(few.streams == 2);
+  CHECK(few.block_streams == std::vector<std::uint32_t>{0});
+  CHECK(few.operations[1].stream == 1);
 }
 
 TEST_CASE("a trace is named after its file") {

@@ -46,7 +46,7 @@ struct trace {
   std::uint64_t peak_live_bytes = 0;  ///< as requested, not rounded
 };
 
-/// The most streams that a trace may name.
+/// The most streams of a replay; a trace may name more, which then share these in turn.
 inline constexpr std::uint32_t maximum_streams = 1024;
 
 namespace detail {
@@ -170,7 +170,8 @@ class builder {
     trace_.name = name_of(path);
   }
 
-  void allocate(std::uint64_t id, std::uint64_t bytes, std::uint32_t stream, std::size_t line) {
+  void allocate(std::uint64_t id, std::uint64_t bytes, std::uint64_t named, std::size_t line) {
+    std::uint32_t const stream = stream_of(named);
     auto const block = static_cast<std::uint32_t>(trace_.block_bytes.size());
     auto const entry = live_.emplace(id, live_block{block, line});
     if (!entry.second) {
@@ -186,7 +187,8 @@ class builder {
     push(operation{bytes, block, stream, static_cast<std::uint32_t>(line), true, false});
   }
 
-  void free(std::uint64_t id, std::uint64_t bytes, std::uint32_t stream, std::size_t line) {
+  void free(std::uint64_t id, std::uint64_t bytes, std::uint64_t named, std::size_t line) {
+    std::uint32_t const stream = stream_of(named);
     auto const entry = live_.find(id);
     if (entry == live_.end()) {
       refuse(trace_.path, line, "block " + std::to_string(id) + " is freed, but is not allocated");
@@ -216,12 +218,19 @@ class builder {
     std::uint32_t block;
     std::size_t line;
   };
+  // CUDA never uses a stream's id again: programs with short streams name any number of them.
+  std::uint32_t stream_of(std::uint64_t named) {
+    std::size_t const next = streams_.size();
+    return static_cast<std::uint32_t>(streams_.emplace(named, next).first->second %
+                                      maximum_streams);
+  }
   void push(operation const& next) {
     if (next.stream >= trace_.streams) trace_.streams = next.stream + 1;
     trace_.operations.push_back(next);
   }
   trace trace_;
   std::unordered_map<std::uint64_t, live_block> live_;
+  std::unordered_map<std::uint64_t, std::size_t> streams_;  // in the order of their first use
   std::uint64_t live_bytes_ = 0;
 };
 
@@ -246,20 +255,14 @@ inline void read_own_line(std::string const& path, std::string const& line, std:
              std::string{"expected a "} + names[i] + ", found " + quoted(fields[i + 1]));
     }
   }
-  if (values[2] >= maximum_streams) {
-    refuse(path, number,
-           "stream index " + fields[3] + " is not below " + std::to_string(maximum_streams));
-  }
-  auto const stream = static_cast<std::uint32_t>(values[2]);
   if (fields[0] == "a") {
-    to.allocate(values[0], values[1], stream, number);
+    to.allocate(values[0], values[1], values[2], number);
   } else {
-    to.free(values[0], values[1], stream, number);
+    to.free(values[0], values[1], values[2], number);
   }
 }
 
-// RMM's columns: Thread,Time,Action,Pointer,Size,Stream. A stream is an address; streams are
-// counted in the order of their first use.
+// RMM's columns: Thread,Time,Action,Pointer,Size,Stream. A stream is an address.
 class rmm_reader {
  public:
   void read_line(std::string const& path, std::string const& line, std::size_t number,
@@ -289,15 +292,10 @@ class rmm_reader {
       refuse(path, number, "expected a stream, found " + quoted(fields[5]));
     }
     if (bytes == 0 || pointer == 0) return;  // RMM hands out null for nothing
-    auto const next = static_cast<std::uint32_t>(streams_.size());
-    std::uint32_t const stream = streams_.emplace(handle, next).first->second;
-    if (stream >= maximum_streams) {
-      refuse(path, number, "more than " + std::to_string(maximum_streams) + " streams");
-    }
     if (!frees) {
-      to.allocate(pointer, bytes, stream, number);
+      to.allocate(pointer, bytes, handle, number);
     } else {
-      to.free(pointer, bytes, stream, number);
+      to.free(pointer, bytes, handle, number);
     }
   }
 
@@ -306,7 +304,6 @@ class rmm_reader {
     value = 0;
     return text == "(nil)" || text == "nullptr" || parse_number(text, value);
   }
-  std::unordered_map<std::uint64_t, std::uint32_t> streams_;
 };
 
 }  // namespace detail
