@@ -112,6 +112,18 @@ TEST_CASE("a compressed trace gives what the plain one gives") {
 #endif
 }
 
+#if WARPWRIGHT_REPLAY_ZLIB
+TEST_CASE("a compressed trace may come through a pipe") {
+  scratch_directory scratch;
+  outcome const end =
+      run_program(scratch, {"/bin/sh", "-c", "cat \"$1\" | \"$0\" --allocator best_fit /dev/stdin",
+                            WARPWRIGHT_REPLAY_PROGRAM, data + "/small.csv.gz"});
+  INFO(end.text());
+  REQUIRE(end.exit_code == 0);
+  check_line(lines_of(end.out).at(0), "stdin", "best_fit", "12", "2098154");
+}
+#endif
+
 TEST_CASE("a trace that is no good ends in exit code 2, before anything is replayed") {
   scratch_directory scratch;
   std::string const bad = scratch.write("bad.csv", "a,0,10,0\nf,1,10,0\n");

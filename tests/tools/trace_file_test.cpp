@@ -55,6 +55,11 @@ TEST_CASE("a compressed trace is read, or refused with what to do") {
   std::string const damaged = scratch.write("bad.csv.gz", bad);
   CHECK_THROWS_AS(read_trace(damaged), trace_error);
   CHECK_THROWS_WITH(read_trace(damaged), contains("bad.csv.gz: cannot be decompressed: "));
+  // Two files one behind the other are one, and zeros behind that are padding.
+  std::string const twice = scratch.write("two.csv.gz", whole + whole + std::string(512, '\0'));
+  std::string once_and_again;
+  for (int i = 0; i < 2; ++i) once_and_again += read_file(data + "/small.csv");
+  CHECK(replay::detail::read_text(twice) == once_and_again);
 #else
   CHECK_THROWS_WITH(read_trace(data + "/small.csv.gz"), contains("built without zlib"));
 #endif
@@ -82,6 +87,18 @@ TEST_CASE("blank lines, comments, blanks and Windows line ends do no harm") {
   REQUIRE(t.operations.size() == 2);
   CHECK(t.block_bytes == std::vector<std::uint64_t>{64});
   CHECK(t.operations[1].line == 6);
+}
+
+TEST_CASE("a byte order mark at the start does no harm") {
+  scratch_directory scratch;
+  std::string const mark = "\xef\xbb\xbf";
+  trace const own = read_trace(scratch.write("own.csv", mark + "# {\"x\": 1}\na,7,64,0\n"));
+  CHECK(own.header == "{\"x\": 1}");
+  CHECK(own.operations.size() == 1);
+  std::string const rmm = read_file(data + "/rmm_log.csv");
+  CHECK(read_trace(scratch.write("rmm.csv", mark + rmm)).operations.size() == 5);
+  CHECK_THROWS_WITH(read_trace(scratch.write("twice.csv", mark + mark + "a,7,64,0\n")),
+                    contains("twice.csv:1: expected the operation"));
 }
 
 TEST_CASE("a trace that is no good is refused with file, line and what is wrong") {

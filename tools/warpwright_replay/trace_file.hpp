@@ -64,27 +64,56 @@ inline std::string quoted(std::string const& raw) {
   return '"' + shown + (raw.size() > 60 ? "...\"" : "\"");
 }
 
-inline std::string inflate_all(std::string const& path) {
+// By content: a gzip file starts with these two bytes whatever it is called.
+inline bool is_gzip(std::string const& data, std::size_t from) {
+  return data.size() >= from + 2 && data[from] == '\x1f' && data[from + 1] == '\x8b';
+}
+
 #if WARPWRIGHT_REPLAY_ZLIB
-  gzFile const file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) throw trace_error{path + ": cannot be opened: " + std::strerror(errno)};
+struct inflater {
+  explicit inflater(std::string const& path) {
+    if (inflateInit2(&state, 16 + MAX_WBITS) != Z_OK) {  // 16: gzip's frame
+      throw trace_error{path + ": cannot be decompressed: no memory"};
+    }
+  }
+  inflater(inflater const&) = delete;
+  inflater& operator=(inflater const&) = delete;
+  ~inflater() { static_cast<void>(inflateEnd(&state)); }
+  z_stream state = {};
+};
+#endif
+
+// What was read is inflated, and the file not opened again: a pipe can be read only once.
+inline std::string inflate_all(std::string const& path, std::string const& packed) {
+#if WARPWRIGHT_REPLAY_ZLIB
+  constexpr std::size_t most = std::size_t{1} << 30U;  // zlib counts in 32 bits
+  inflater inflating{path};
+  z_stream& state = inflating.state;
   std::string text;
   char part[1 << 16];
-  int got = 0;
-  while ((got = gzread(file, part, sizeof part)) > 0) text.append(part, static_cast<size_t>(got));
-  int status = Z_OK;
-  std::string problem;
-  if (got < 0) {
-    problem = gzerror(file, &status);
-  } else if (gzclose(file) == Z_BUF_ERROR) {
-    throw trace_error{path + ": the compressed data end too early; copy the file again"};
+  std::size_t from = 0;
+  for (;;) {
+    std::size_t const given = packed.size() - from < most ? packed.size() - from : most;
+    state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + from));
+    state.avail_in = static_cast<uInt>(given);
+    state.next_out = reinterpret_cast<Bytef*>(part);
+    state.avail_out = sizeof part;
+    int const status = inflate(&state, Z_NO_FLUSH);
+    text.append(part, sizeof part - state.avail_out);
+    from += given - state.avail_in;
+    if (status == Z_STREAM_END) {
+      // A gzip file may be several, one behind the other; what else follows is padding.
+      if (!is_gzip(packed, from)) return text;
+      static_cast<void>(inflateReset(&state));
+    } else if (status == Z_BUF_ERROR) {
+      throw trace_error{path + ": the compressed data end too early; copy the file again"};
+    } else if (status != Z_OK) {
+      throw trace_error{path + ": cannot be decompressed: " +
+                        (state.msg != nullptr ? state.msg : zError(status))};
+    }
   }
-  if (got < 0) {
-    static_cast<void>(gzclose(file));
-    throw trace_error{path + ": cannot be decompressed: " + problem};
-  }
-  return text;
 #else
+  static_cast<void>(packed);
   throw trace_error{path +
                     ": is compressed, and this program was built without zlib; decompress it with "
                     "gunzip, or install zlib1g-dev and build again"};
@@ -102,9 +131,7 @@ inline std::string read_text(std::string const& path) {
   int const reason = errno;
   static_cast<void>(std::fclose(file));
   if (failed) throw trace_error{path + ": cannot be read: " + std::strerror(reason)};
-  // By content: a gzip file starts with these two bytes whatever it is called.
-  if (text.size() >= 2 && text[0] == '\x1f' && text[1] == '\x8b') return inflate_all(path);
-  return text;
+  return is_gzip(text, 0) ? inflate_all(path, text) : text;
 }
 
 inline std::string trimmed(std::string const& raw) {
@@ -317,7 +344,8 @@ inline trace read_trace(std::string const& path) {
   bool is_rmm = false;
   bool first = true;
   std::size_t number = 0;
-  for (std::size_t from = 0; from < text.size();) {
+  std::string const mark = "\xef\xbb\xbf";  // of UTF-8, which spreadsheets write first
+  for (std::size_t from = text.compare(0, 3, mark) == 0 ? 3 : 0; from < text.size();) {
     std::size_t end = text.find('\n', from);
     if (end == std::string::npos) end = text.size();
     std::string const line = detail::trimmed(text.substr(from, end - from));
