@@ -6,6 +6,8 @@
 #include "digits/well_formed.hpp"
 #include "support/catch.hpp"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -198,6 +200,23 @@ TEST_CASE("--help says what there is and runs nothing") {
   CHECK(end.exit_code == 0);
   CHECK(end.error.empty());
   CHECK(end.out.find("--pool-option K=V") != std::string::npos);
+}
+
+TEST_CASE("output that is lost ends in exit code 1") {
+  if (access("/dev/full", W_OK) != 0) {
+    WARN("skipped: this system has no /dev/full");
+    return;
+  }
+  scratch_directory scratch;
+  for (std::string const& argument : {std::string{"--help"}, data + "/small.csv"}) {
+    outcome const end =
+        run_program(scratch, {"/bin/sh", "-c", "exec \"$0\" --allocator pool \"$1\" > /dev/full",
+                              WARPWRIGHT_REPLAY_PROGRAM, argument});
+    INFO(end.text());
+    CHECK(end.exit_code == 1);
+    CHECK(end.error.find("error: the standard output cannot be written: No space left on device") ==
+          0);
+  }
 }
 
 TEST_CASE("--html writes one page a trace") {

@@ -8,13 +8,24 @@
 #include "replay.hpp"
 #include "trace_file.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace {
+
+// Lost output must not look like success: what is printed is at its place, or an error.
+void flush_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw std::runtime_error{std::string{"the standard output cannot be written: "} +
+                             std::strerror(errno) + "; make room, or write it elsewhere"};
+  }
+}
 
 void print(replay::trace const& what, replay::result const& r) {
   std::printf(
@@ -24,7 +35,7 @@ void print(replay::trace const& what, replay::result const& r) {
       static_cast<unsigned long long>(r.peak_live_bytes),
       static_cast<unsigned long long>(r.peak_reserved_bytes), r.ratio(), r.ns_per_op,
       r.cuda_calls_per_op);
-  static_cast<void>(std::fflush(stdout));
+  flush_output();
 }
 
 // @return false when the allocator failed
@@ -91,6 +102,7 @@ int main(int argc, char** argv) {
     replay::options const asked = replay::parse_options(argc, argv);
     if (asked.help) {
       static_cast<void>(std::fputs(replay::usage, stdout));
+      flush_output();
       return 0;
     }
     return run(asked);

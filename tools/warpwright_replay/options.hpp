@@ -52,7 +52,7 @@ One line a trace and allocator; sizes in bytes:
                        maximum_fraction, initial_bytes, patience_us, source, order (grow_before_wait, wait_before_grow)
   --help               this text
 
-Exit status: 0 all went well; 1 an allocator failed; 2 a trace or the command line is no good.
+Exit status: 0 all went well; 1 an allocator failed, or output is lost; 2 a trace or the command line is no good.
 )";
 
 namespace detail {
