@@ -279,6 +279,26 @@ TEST_CASE("any failing CUDA call is an error, not a crash, and nothing leaks") {
   CHECK(tried > 10);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these need more addresses
+TEST_CASE("threads that cannot be started are an error, not an abort") {
+  scratch_directory scratch;
+  std::string text;
+  for (int i = 0; i < 1024; ++i)
+    text += "a," + std::to_string(i) + ",8," + std::to_string(i) + '\n';
+  outcome const end = run_program(
+      scratch,
+      {"/bin/sh", "-c",  // 1,024 stacks of 8 MiB do not fit
+       "ulimit -s 8192; ulimit -v 2000000; exec \"$0\" --allocator best_fit --threads \"$1\"",
+       WARPWRIGHT_REPLAY_PROGRAM, scratch.write("wide.csv", text)},
+      {"WARPWRIGHT_HOST_MEMORY_BYTES=67108864"});
+  INFO(end.text());
+  CHECK(end.signal == 0);
+  CHECK(end.exit_code == 1);
+  CHECK(end.error.find(" of 1024 cannot be started: ") != std::string::npos);
+  CHECK(end.error.find("or leave out --threads") != std::string::npos);
+}
+#endif
+
 TEST_CASE("a device that is too small is said, with what to do") {
   scratch_directory scratch;
   outcome const end = run_replay(scratch, {"--allocator", "best_fit", data + "/small.csv"},

@@ -331,7 +331,7 @@ class replayer {
           watch.resume();
         };
         ready.fetch_add(1);
-        while (ready.load() < by_stream_.size()) std::this_thread::yield();
+        while (ready.load() < by_stream_.size() && !stop.load()) std::this_thread::yield();
         watch.resume();
         std::uint64_t checked = 0;
         for (std::uint32_t const i : by_stream_[stream]) {
@@ -360,10 +360,20 @@ class replayer {
       nanoseconds[stream] = watch.nanoseconds();
     };
     std::vector<std::thread> threads;
-    for (std::size_t stream = 0; stream < by_stream_.size(); ++stream)
-      threads.emplace_back(body, stream);
+    threads.reserve(by_stream_.size());
+    std::string not_started;
+    try {
+      for (std::size_t stream = 0; stream < by_stream_.size(); ++stream)
+        threads.emplace_back(body, stream);
+    } catch (std::exception const& e) {  // std::system_error, or no memory for the thread's state
+      stop = true;                       // those that run already wait for the others
+      not_started = "thread " + std::to_string(threads.size() + 1) + " of " +
+                    std::to_string(by_stream_.size()) + " cannot be started: " + e.what() +
+                    "; raise the limits of processes and memory (ulimit), or leave out --threads";
+    }
     for (std::thread& each : threads) each.join();
     if (failure) std::rethrow_exception(failure);
+    if (!not_started.empty()) throw replay_error{trace_.path + ": " + not_started};
     double sum = 0.0;
     for (double const each : nanoseconds) sum += each;
     return sum;
