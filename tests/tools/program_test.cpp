@@ -169,7 +169,16 @@ TEST_CASE("a command line that cannot be followed ends in exit code 2") {
       {{"--pool-option", "growth_bytes=99999999999GiB"},
        "--pool-option growth_bytes needs a size such as 64MiB"},
       {{"--pool-option", "growth_factor=-1"},
-       "--pool-option growth_factor needs a number such as 0.5, not \"-1\""},
+       "--pool-option growth_factor needs a number of 0 to 16, such as 0.5, not \"-1\""},
+      {{"--pool-option", "growth_factor=17"},
+       "--pool-option growth_factor needs a number of 0 to 16, such as 0.5, not \"17\""},
+      {{"--pool-option", "maximum_fraction=0"},
+       "--pool-option maximum_fraction needs a number above 0, at most 1, such as 0.5, not \"0\""},
+      {{"--pool-option", "maximum_fraction=7", data + "/small.csv"},
+       "--pool-option maximum_fraction needs a number above 0, at most 1, such as 0.5, not \"7\""},
+      {{"--pool-option", "source=disk"},
+       "--pool-option source needs automatic, virtual_memory, cuda_malloc or cuda_malloc_async, "
+       "not \"disk\""},
       {{"--pool-option", "order=best"},
        "--pool-option order needs grow_before_wait or wait_before_grow, not \"best\""},
   };
@@ -185,13 +194,14 @@ TEST_CASE("a command line that cannot be followed ends in exit code 2") {
   CHECK(dashed.error == "error: --help: cannot be opened: No such file or directory\n");
 }
 
-TEST_CASE("a pool option that makes no sense is the pool's own error") {
+TEST_CASE("each source of the pool's memory can be asked for") {
   scratch_directory scratch;
-  outcome const end = run_replay(
-      scratch, {"--allocator", "pool", "--pool-option", "maximum_fraction=7", data + "/small.csv"});
-  INFO(end.text());
-  CHECK(end.exit_code == 1);
-  CHECK(end.error.find("error: ") == 0);
+  for (char const* const source : {"automatic", "cuda_malloc", "cuda_malloc_async"}) {
+    outcome const end = run_replay(scratch, {"--allocator", "pool", "--pool-option",
+                                             std::string{"source="} + source, data + "/small.csv"});
+    INFO(end.text());
+    CHECK(end.exit_code == 0);
+  }
 }
 
 TEST_CASE("--help says what there is and runs nothing") {
@@ -249,6 +259,7 @@ TEST_CASE("--html writes one page a trace") {
   outcome const nowhere =
       run_replay(scratch, {"--html", "/no/such/page.html", data + "/small.csv"});
   CHECK(nowhere.exit_code == 1);
+  CHECK(nowhere.out.empty());  // said before anything is replayed
   CHECK(nowhere.error ==
         "error: /no/such/page.html: the page cannot be written: No such file or directory\n");
 }

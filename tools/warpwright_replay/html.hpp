@@ -262,18 +262,30 @@ inline std::string page_path(std::string const& asked, trace const& what, bool s
   return asked.substr(0, dot) + '-' + what.name + asked.substr(dot);
 }
 
-/// Writes a page.
-/// @throws std::runtime_error  naming the path, when it cannot be written
-inline void write_page(std::string const& path, std::string const& page) {
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
+namespace detail {
+
+inline void write_file(std::string const& path, char const* mode, std::string const& text) {
+  std::FILE* const file = std::fopen(path.c_str(), mode);
   bool written = false;
   if (file != nullptr) {
-    written = std::fwrite(page.data(), 1, page.size(), file) == page.size();
+    written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     written = (std::fclose(file) == 0) && written;
   }
   if (!written) {
     throw std::runtime_error{path + ": the page cannot be written: " + std::strerror(errno)};
   }
 }
+
+}  // namespace detail
+
+/// Writes a page.
+/// @throws std::runtime_error  naming the path, when it cannot be written
+inline void write_page(std::string const& path, std::string const& page) {
+  detail::write_file(path, "wb", page);
+}
+
+/// Whether a page can be written there is found out before the replay; a page of before stays.
+/// @throws std::runtime_error  naming the path, when it cannot be written
+inline void try_page(std::string const& path) { detail::write_file(path, "ab", {}); }
 
 }  // namespace replay

@@ -73,6 +73,12 @@ int run(replay::options const& asked) {
       }
     }
   }
+  auto const page_of = [&](replay::trace const& each) {
+    return replay::page_path(asked.html, each, traces.size() == 1);
+  };
+  if (!asked.html.empty()) {
+    for (replay::trace const& each : traces) replay::try_page(page_of(each));
+  }
   bool good = true;
   for (replay::trace const& each : traces) {
     std::vector<replay::result> results;
@@ -84,8 +90,7 @@ int run(replay::options const& asked) {
       good &= replay_on<replay::best_fit_allocator>(each, asked.settings, {}, results);
     }
     if (!asked.html.empty()) {
-      replay::write_page(replay::page_path(asked.html, each, traces.size() == 1),
-                         replay::page_html(each, asked.settings, results));
+      replay::write_page(page_of(each), replay::page_html(each, asked.settings, results));
     }
   }
   return good ? 0 : 1;

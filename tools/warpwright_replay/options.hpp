@@ -85,11 +85,14 @@ inline std::uint64_t byte_size(std::string const& flag, std::string const& text)
   return value * scale;
 }
 
-inline double real(std::string const& flag, std::string const& text) {
+// @param zero  whether 0 will do
+inline double real(std::string const& flag, std::string const& text, bool zero, unsigned high) {
   char* end = nullptr;
   double const value = std::strtod(text.c_str(), &end);
-  if (text.empty() || text[0] < '0' || text[0] > '9' || *end != '\0' || !(value <= 1e6)) {
-    throw usage_error{flag + " needs a number such as 0.5, not \"" + text + '"'};
+  bool const number = !text.empty() && text[0] >= '0' && text[0] <= '9' && *end == '\0';
+  if (!number || !(value <= high) || (!zero && !(value > 0.0))) {
+    throw usage_error{flag + " needs a number " + (zero ? "of 0 to " : "above 0, at most ") +
+                      std::to_string(high) + ", such as 0.5, not \"" + text + '"'};
   }
   return value;
 }
@@ -109,19 +112,23 @@ inline void set_pool_option(ww::memory_pool_options& pool, std::string const& te
   } else if (key == "patience_us") {
     pool.patience_us(static_cast<unsigned>(integer(flag, value, 0, 1000000000)));
   } else if (key == "source") {
-    if (value != "virtual_memory" && value != "cuda_malloc" && value != "cuda_malloc_async") {
-      throw usage_error{flag + " needs virtual_memory, cuda_malloc or cuda_malloc_async, not \"" +
+    if (value != "automatic" && value != "virtual_memory" && value != "cuda_malloc" &&
+        value != "cuda_malloc_async") {
+      throw usage_error{flag +
+                        " needs automatic, virtual_memory, cuda_malloc or cuda_malloc_async, not "
+                        "\"" +
                         value + '"'};
     }
-    pool.source(value == "virtual_memory" ? ww::memory_source::virtual_memory
-                : value == "cuda_malloc"  ? ww::memory_source::cuda_malloc
-                                          : ww::memory_source::cuda_malloc_async);
+    pool.source(value == "automatic"        ? ww::memory_source::automatic
+                : value == "virtual_memory" ? ww::memory_source::virtual_memory
+                : value == "cuda_malloc"    ? ww::memory_source::cuda_malloc
+                                            : ww::memory_source::cuda_malloc_async);
   } else if (key == "growth_factor") {
-    pool.growth_factor(real(flag, value));
+    pool.growth_factor(real(flag, value, true, 16));
   } else if (key == "maximum_bytes") {
     pool.maximum_bytes(byte_size(flag, value));
   } else if (key == "maximum_fraction") {
-    pool.maximum_fraction(real(flag, value));
+    pool.maximum_fraction(real(flag, value, false, 1));
   } else if (key == "initial_bytes") {
     pool.initial_bytes(byte_size(flag, value));
   } else if (key == "order") {
