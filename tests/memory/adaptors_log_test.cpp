@@ -140,6 +140,21 @@ TEST_CASE("an event log can be written as comma-separated values, by several thr
   std::fclose(file);
 }
 
+TEST_CASE("a file's name with a quotation mark stays one value") {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  ww::memory_log_record const record{
+      ww::memory_log_operation::allocate_failed,       nullptr, 7, 256, 3, 11, 13,
+      ww::source_location::current("q\"uote,.cpp", 17)};
+  ww::memory_log_to_csv(file, record);
+  std::rewind(file);
+  char line[200] = {};
+  REQUIRE(std::fgets(line, sizeof line, file) != nullptr);
+  CHECK_THAT(std::string{line}, contains("11,allocate_failed,"));
+  CHECK_THAT(std::string{line}, contains(",7,256,3,13,\"q\"\"uote,.cpp\",17\n"));
+  std::fclose(file);
+}
+
 TEST_CASE("faults hit the n-th, every n-th, from a size on, or none") {
   ww::memory_pool pool{device};
   CHECK(failing(pool, ww::memory_faults{}, 20).empty());

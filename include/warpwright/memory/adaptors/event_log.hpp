@@ -129,15 +129,24 @@ inline void memory_log_csv_header(std::FILE* file) noexcept {
   std::fputs("time_ns,operation,pointer,bytes,alignment,stream_id,elapsed_ns,file,line\n", file);
 }
 
-/// A callback for event_log_adaptor: writes each record as one line of comma-separated values.
+/// A callback for event_log_adaptor: writes each record as one line of comma-separated values; a
+/// quotation mark in the file's name is doubled.
 /// @param file  a std::FILE* open for writing; what cannot be written is lost silently
-/// **Threads:** any number: a line is one call of std::fprintf, and these do not mix.
+/// **Threads:** any number: a line is written under the file's lock, so lines do not mix.
 inline void memory_log_to_csv(void* file, memory_log_record const& record) noexcept {
-  std::fprintf(
-      static_cast<std::FILE*>(file), "%llu,%s,%p,%zu,%zu,%llu,%llu,\"%s\",%d\n",
-      static_cast<unsigned long long>(record.time_ns), to_string(record.operation), record.pointer,
-      record.bytes, record.alignment, static_cast<unsigned long long>(record.stream_id),
-      static_cast<unsigned long long>(record.elapsed_ns), record.where.file(), record.where.line());
+  auto* const out = static_cast<std::FILE*>(file);
+  ::flockfile(out);
+  std::fprintf(out, "%llu,%s,%p,%zu,%zu,%llu,%llu,\"",
+               static_cast<unsigned long long>(record.time_ns), to_string(record.operation),
+               record.pointer, record.bytes, record.alignment,
+               static_cast<unsigned long long>(record.stream_id),
+               static_cast<unsigned long long>(record.elapsed_ns));
+  for (char const* c = record.where.file(); *c != '\0'; ++c) {
+    if (*c == '"') std::fputc('"', out);
+    std::fputc(*c, out);
+  }
+  std::fprintf(out, "\",%d\n", record.where.line());
+  ::funlockfile(out);
 }
 
 WARPWRIGHT_END
