@@ -292,6 +292,43 @@ TEST_CASE("the snapshot is what Python's pickle and the memory viewer expect") {
 }
 
 #ifdef WARPWRIGHT_PYTHON3
+TEST_CASE("a snapshot of host memory, and of files whose names are not UTF-8, can be read") {
+  scratch_directory scratch;
+  ww::detail::trace_ring ring{16};
+  char const* const names[] = {
+      "gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x98\x80.cpp",  // good: two, three and four bytes
+      "\xfc.cpp",                                            // Latin-1
+      "\xe2\x82",                                            // the end is missing
+      "\xc0\xaf\xe0\x80\xaf\xf0\x80\x80\xaf",                // longer than need be
+      "\xed\xa0\x80\xf4\x90\x80\x80\xff\x80",                // a surrogate; past the last one
+  };
+  std::uintptr_t address = 0x10000;
+  for (char const* const name : names) {
+    ring.record(ww::detail::trace_kind::allocation, reinterpret_cast<void*>(address), 300, 5,
+                ww::source_location::current(name, 7));
+    address += 0x1000;
+  }
+  ww::detail::array<ww::detail::trace_event> events;
+  ring.copy(events);
+  std::string const path = scratch.file("names.pickle");
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  ww::detail::write_trace_snapshot(file, events, -1, ww::source_location::current());
+  REQUIRE(std::fclose(file) == 0);
+  test_support::outcome const end = test_support::run_program(
+      scratch,
+      {WARPWRIGHT_PYTHON3, "-c",
+       "import pickle, sys\n"
+       "s = pickle.load(open(sys.argv[1], 'rb'))\n"
+       "print([x['device'] for x in s['segments']], len(s['device_traces']))\n"
+       "for e in s['device_traces'][0]: print(ascii(e['frames'][0]['filename'].replace('?', '#')))",
+       path});
+  INFO(end.text());
+  CHECK(end.exit_code == 0);
+  CHECK(end.out ==
+        "[0] 1\n'gr\\xfc\\xdf\\u20ac\\U0001f600.cpp'\n'#.cpp'\n'##'\n'#########'\n'#########'\n");
+}
+
 TEST_CASE("integers of a pickle are what they were") {
   scratch_directory scratch;
   std::string const path = scratch.file("numbers.pickle");

@@ -125,6 +125,22 @@ inline void write_trace_csv(std::FILE* file, array<trace_event> const& events, s
   if (std::fflush(file) != 0 || std::ferror(file) != 0) throw_write_error("CSV", where);
 }
 
+/// @return how many bytes the first character of a UTF-8 text has; 0: it is not UTF-8
+inline std::size_t utf8_bytes(char const* text) noexcept {
+  auto const at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned char const lead = at(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  std::size_t const bytes = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  for (std::size_t i = 1; i < bytes; ++i) {  // the text's end is no such byte
+    if ((at(i) & 0xc0U) != 0x80U) return 0;
+  }
+  bool const too_long = (lead == 0xe0 && at(1) < 0xa0) || (lead == 0xf0 && at(1) < 0x90);
+  bool const surrogate = lead == 0xed && at(1) > 0x9f;
+  bool const too_high = lead == 0xf4 && at(1) > 0x8f;
+  return too_long || surrogate || too_high ? 0 : bytes;
+}
+
 /// Writes a pickle of protocol 2: what Python's pickle.load and the JavaScript of memory_viz read.
 class pickle_writer {
  public:
@@ -155,7 +171,12 @@ class pickle_writer {
     std::size_t const length = std::strlen(value);
     byte('X');
     little_endian(length, 4);
-    put(value, length);
+    // A file's name is any bytes, and readers refuse the whole pickle for what is not UTF-8.
+    for (std::size_t i = 0; i < length;) {
+      std::size_t const good = utf8_bytes(value + i);
+      put(good != 0 ? value + i : "?", good != 0 ? good : 1);
+      i += good != 0 ? good : 1;
+    }
   }
   void integer(std::uint64_t value) {
     if (value < 0x100U) {
@@ -217,7 +238,10 @@ class pickle_writer {
 class snapshot_writer {
  public:
   snapshot_writer(std::FILE* file, array<trace_event> const& events, int device)
-      : out_{file}, events_{events}, index_{events}, device_{device} {}
+      : out_{file},
+        events_{events},
+        index_{events},
+        device_{device < 0 ? 0 : device} {}  // host memory has none, and the viewer wants one
 
   void write() {
     find_segments();
