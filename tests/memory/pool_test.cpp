@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -555,6 +556,37 @@ TEST_CASE("a hit makes no CUDA call") {
   pool.deallocate(raw, p, mib);
   CHECK(ww::testing::total_calls() == 2);
   CHECK(ww::testing::call_count("cudaStreamGetId") == 2);
+}
+
+TEST_CASE("statistics count the calls that map memory, and those that look at events") {
+  ww::stream s;
+  ww::stream t;
+  ww::memory_pool pool{device, ww::memory_pool_options{}
+                                   .source(ww::memory_source::virtual_memory)
+                                   .maximum_bytes(16 * mib)
+                                   .cache_bytes(0)};
+  ww::testing::reset_call_counts();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(pool.allocate(s, 2 * mib));
+  for (std::size_t i = 0; i < 8; i += 2) pool.deallocate(s, blocks[i], 2 * mib);
+  void* const p = pool.allocate(t, 5 * mib);  // maps what is idle elsewhere
+  for (std::size_t i = 1; i < 8; i += 2) pool.deallocate(s, blocks[i], 2 * mib);
+  pool.deallocate(t, p, 5 * mib);
+  pool.trim();
+  auto const count_of = [](std::initializer_list<char const*> names) {
+    std::uint64_t sum = 0;
+    for (char const* const name : names) sum += ww::testing::call_count(name);
+    return sum;
+  };
+  ww::pool_statistics const after = pool.statistics();
+  CHECK(after.reserved_bytes == 0);
+  CHECK(after.remaps > 0);
+  CHECK(after.virtual_memory_calls > 16);
+  CHECK(after.virtual_memory_calls ==
+        count_of({"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease"}));
+  CHECK(after.event_queries > 0);
+  CHECK(after.event_queries ==
+        count_of({"cuEventQuery", "cudaEventQuery", "cudaEventSynchronize"}));
 }
 
 TEST_CASE("two devices' pools keep apart") {

@@ -56,8 +56,7 @@ struct allocator_figures {
   std::uint64_t cuda_calls = 0;  ///< as far as it knows; see each one
 };
 
-/// ww::memory_pool. CUDA calls are those that its statistics count, event queries are not among
-/// them.
+/// ww::memory_pool. CUDA calls are those that its statistics count.
 class pool_allocator {
  public:
   using options = ww::memory_pool_options;
@@ -78,8 +77,11 @@ class pool_allocator {
     f.reserved_peak_bytes = s.reserved_peak_bytes;
     f.largest_hole_bytes = s.largest_hole_bytes;
     f.knows_holes = true;
-    f.cuda_calls =
-        s.upstream_allocations + s.upstream_deallocations + s.event_records + s.stream_waits;
+    // From virtual memory, a time that memory was taken is many calls, which are counted
+    // themselves.
+    f.cuda_calls = s.virtual_memory_calls != 0 ? s.virtual_memory_calls
+                                               : s.upstream_allocations + s.upstream_deallocations;
+    f.cuda_calls += s.event_records + s.event_queries + s.stream_waits;
     return f;
   }
 

@@ -48,6 +48,9 @@ struct pool_statistics {
   std::uint64_t remaps = 0;                  ///< times that idle memory was mapped elsewhere
   std::uint64_t event_records = 0;           ///< cudaEventRecord calls that succeeded
   std::uint64_t stream_waits = 0;            ///< cudaStreamWaitEvent calls that succeeded
+  std::uint64_t event_queries = 0;           ///< cudaEventQuery and cudaEventSynchronize calls
+  std::uint64_t virtual_memory_calls = 0;    ///< cuMemCreate, cuMemMap, cuMemSetAccess, cuMemUnmap
+                                             ///< and cuMemRelease calls
 
   /// @return hits / allocations, in [0, 1]; 0 before the first allocation
   [[nodiscard]] double hit_rate() const noexcept {

@@ -167,6 +167,7 @@ inline bool memory_pool::has_passed(spin_held& lock, cudaEvent_t event, bool wai
   cudaError_t const answer = wait ? cudaEventSynchronize(event) : driver_.query(event);
   detail::discard(answer);
   lock.lock();
+  ++counters_.event_queries;
   if (answer == cudaErrorNotReady) return false;
   check(answer, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
   return true;

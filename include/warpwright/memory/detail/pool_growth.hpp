@@ -132,6 +132,7 @@ inline void memory_pool::release_spare(spin_held& lock, std::uint64_t keep_bytes
   lock.unlock();
   cudaError_t const answer = range_.release_spare(keep_bytes);
   lock.lock();
+  counters_.virtual_memory_calls = range_.calls();
   ++counters_.upstream_deallocations;
   note_reserved(range_.physical_bytes());
   check(answer, "cuMemRelease", where);
@@ -192,6 +193,7 @@ inline void* memory_pool::map_and_take(spin_held& lock, std::uint32_t own, reque
       lock.unlock();
       cudaError_t const answer = range_.map(found.map_address, found.map_bytes);
       lock.lock();
+      counters_.virtual_memory_calls = range_.calls();
       check(answer, "cuMemMap", where);
       try {
         static_cast<void>(heap_.move_part(heap_.find_in(heap::unmapped, found.map_address),
@@ -220,6 +222,7 @@ inline bool memory_pool::supply(spin_held& lock, std::uint64_t bytes, source_loc
   lock.unlock();
   cudaError_t const answer = range_.create_spare(bytes - spare);
   lock.lock();
+  counters_.virtual_memory_calls = range_.calls();
   note_reserved(range_.physical_bytes());
   if (answer == cudaErrorMemoryAllocation) return false;
   check(answer, "cuMemCreate", where);
@@ -250,6 +253,7 @@ inline bool memory_pool::make_spare(spin_held& lock, std::uint64_t bytes, source
   lock.unlock();
   cudaError_t const answer = range_.unmap(part, part_bytes);
   lock.lock();
+  counters_.virtual_memory_calls = range_.calls();
   if (answer != cudaSuccess) {
     node = heap_.find_in(heap::unmapped, part);
     static_cast<void>(heap_.move_part(node, part, part_bytes, heap::ready, 0));

@@ -102,6 +102,8 @@ class virtual_range {
   [[nodiscard]] std::uint64_t spare_bytes() const noexcept {
     return spare_.size() * granule_bytes_;
   }
+  /// Calls that made, mapped, unmapped or released memory so far.
+  [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
   /// All physical memory held, mapped or spare.
   [[nodiscard]] std::uint64_t physical_bytes() const noexcept { return count_ * granule_bytes_; }
 
@@ -111,6 +113,7 @@ class virtual_range {
     for (; bytes != 0; bytes -= granule_bytes_) {
       driver::memory_handle handle = 0;
       if (!make_room(spare_, count_ + 1)) return cudaErrorMemoryAllocation;
+      ++calls_;
       driver::result const answer = driver_.create(&handle, granule_bytes_, &properties_, 0);
       if (answer != 0) return as_runtime(answer);
       spare_.push_back(handle);
@@ -131,6 +134,7 @@ class virtual_range {
     std::uint64_t mapped = 0;
     driver::result answer = 0;
     for (; mapped < bytes; mapped += granule_bytes_) {
+      ++calls_;
       answer = driver_.map(address + mapped, granule_bytes_, 0, spare_.back(), 0);
       if (answer != 0) break;
       handles_[index_of(address + mapped)] = spare_.back();
@@ -139,6 +143,7 @@ class virtual_range {
     if (answer == 0) {
       driver::access access;
       access.where = properties_.where;
+      ++calls_;
       answer = driver_.set_access(address, bytes, &access, 1);
     }
     if (answer != 0 && mapped != 0) static_cast<void>(unmap(address, mapped));
@@ -149,6 +154,7 @@ class virtual_range {
   /// @pre nothing uses it any more; all of it is mapped
   /// @return on an error nothing has changed
   cudaError_t unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
+    ++calls_;
     driver::result const answer = driver_.unmap(address, bytes);
     if (answer != 0) return as_runtime(answer);
     for (std::uint64_t done = 0; done < bytes; done += granule_bytes_) {
@@ -161,6 +167,7 @@ class virtual_range {
   /// Gives spare memory back to the device, all but `keep_bytes`.
   cudaError_t release_spare(std::uint64_t keep_bytes) noexcept {
     while (!spare_.empty() && spare_bytes() > keep_bytes) {
+      ++calls_;
       driver::result const answer = driver_.release(spare_.back());
       if (answer != 0) return as_runtime(answer);
       spare_.pop_back();
@@ -195,6 +202,7 @@ class virtual_range {
   std::uint64_t bytes_ = 0;
   std::uint64_t granule_bytes_ = 0;
   std::size_t count_ = 0;
+  std::uint64_t calls_ = 0;
   handle_array handles_;  // by granule of the range; 0: nothing is mapped there
   handle_array spare_;
 };
