@@ -283,3 +283,20 @@ TEST_CASE("an allocator without memory ends the replay, also with threads") {
                     replay::replay_error);
   }
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("the pool's figure of CUDA calls has each call that maps memory") {
+  replay::stream_set streams{1};
+  replay::pool_allocator pool{streams,
+                              ww::memory_pool_options{}.source(ww::memory_source::virtual_memory)};
+  ww::testing::reset_call_counts();
+  void* const p = pool.allocate(0, 50 * mib);
+  std::uint64_t made = 0;
+  for (char const* const name : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    made += ww::testing::call_count(name);
+  }
+  CHECK(made >= 3);
+  CHECK(pool.figures().cuda_calls == made);
+  pool.deallocate(0, 0, p, 50 * mib);
+}
+#endif
