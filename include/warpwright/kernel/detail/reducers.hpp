@@ -10,6 +10,7 @@
 //   finish<V>(state, n)      the result of n elements
 #pragma once
 
+#include <warpwright/kernel/detail/apart.hpp>
 #include <warpwright/kernel/functions.hpp>
 
 WARPWRIGHT_BEGIN
@@ -54,32 +55,16 @@ struct compensated_sum {
   A error;
 };
 
-// Rounded on its own: a product before it must not be contracted into it.
-WARPWRIGHT_HOST_DEVICE inline float rounded_sum(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-WARPWRIGHT_HOST_DEVICE inline double rounded_sum(double a, double b) {
-#if defined(__CUDA_ARCH__)
-  return __dadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-
 // D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2: the error of a sum is
 // itself a floating-point number, found by six operations.
 template <class A>
 WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
                                                   compensated_sum<A> const& b) {
-  A const sum = rounded_sum(a.sum, b.sum);
-  A const b_seen = rounded_sum(sum, -a.sum);
-  A const a_seen = rounded_sum(sum, -b_seen);
-  A const error = rounded_sum(rounded_sum(a.sum, -a_seen), rounded_sum(b.sum, -b_seen));
-  return {sum, rounded_sum(rounded_sum(a.error, b.error), error)};
+  A const sum = apart::plus(a.sum, b.sum);
+  A const b_seen = apart::plus(sum, -a.sum);
+  A const a_seen = apart::plus(sum, -b_seen);
+  A const error = apart::plus(apart::plus(a.sum, -a_seen), apart::plus(b.sum, -b_seen));
+  return {sum, apart::plus(apart::plus(a.error, b.error), error)};
 }
 
 template <total What, class Asked, bool Compensated>
@@ -161,8 +146,7 @@ struct summing {
 #if defined(__CUDA_ARCH__)
       return {a, 0};
 #else
-      accumulator<V> const volatile rounded = a;  // -march with FMA would contract it as well
-      return {rounded, 0};
+      return {apart::alone(a), 0};
 #endif
     } else {
       return a;

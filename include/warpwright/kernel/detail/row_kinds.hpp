@@ -5,6 +5,7 @@
 // a value beside it, the total of the values' weights, and results from both.
 #pragma once
 
+#include <warpwright/kernel/detail/apart.hpp>
 #include <warpwright/kernel/functions.hpp>
 
 WARPWRIGHT_BEGIN
@@ -15,59 +16,6 @@ namespace ew {
 enum class row_part : unsigned char { result, input, mean, rstd, log_sum_exp };
 
 namespace detail {
-
-// Arithmetic that no compiler contracts, so that the host's results are a GPU's bits.
-struct apart {
-  // A product on the host, which g++ would make one with a sum where the processor can.
-  template <class R>
-  static R alone(R product) {
-#if defined(__FP_FAST_FMA) || defined(__FP_FAST_FMAF)
-    R const volatile rounded = product;
-    return rounded;
-#else
-    return product;
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static float plus(float a, float b) {
-#if defined(__CUDA_ARCH__)
-    return __fadd_rn(a, b);
-#else
-    return a + b;
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static double plus(double a, double b) {
-#if defined(__CUDA_ARCH__)
-    return __dadd_rn(a, b);
-#else
-    return a + b;
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static float times(float a, float b) {
-#if defined(__CUDA_ARCH__)
-    return __fmul_rn(a, b);
-#else
-    return alone(a * b);
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static double times(double a, double b) {
-#if defined(__CUDA_ARCH__)
-    return __dmul_rn(a, b);
-#else
-    return alone(a * b);
-#endif
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE static R minus(R a, R b) {
-    return plus(a, -b);
-  }
-  // a * b + c, rounded once.
-  WARPWRIGHT_HOST_DEVICE static float fused(float a, float b, float c) { return ::fmaf(a, b, c); }
-  WARPWRIGHT_HOST_DEVICE static double fused(double a, double b, double c) {
-    return ::fma(a, b, c);
-  }
-  WARPWRIGHT_HOST_DEVICE static float larger(float a, float b) { return ::fmaxf(a, b); }
-  WARPWRIGHT_HOST_DEVICE static double larger(double a, double b) { return ::fmax(a, b); }
-};
 
 struct added {
   template <class R>
