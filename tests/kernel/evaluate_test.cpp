@@ -3,6 +3,7 @@
 //
 // run(): every element once and nothing beside it, for all sizes, alignments, types and shapes. The
 // values are small integers, so that results are exact and compared as such.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
 
 #include <limits>
@@ -382,27 +383,20 @@ TEST_CASE("run is legal in a capture, and the graph replays it on new values") {
   std::size_t const n = 1001;
   device_array<float> x{std::vector<float>(n, 1.0F)};
   device_array<float> y{n};
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::run(s, ew::out(y.data(), n) = ew::in(x.data(), n) * 2);
-  ew::run(s, ew::out(y.data(), n) += 1);
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  std::size_t nodes = 0;
-  ww::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-  CHECK(nodes == 2);
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    ew::run(s, ew::out(y.data(), n) = ew::in(x.data(), n) * 2);
+    ew::run(s, ew::out(y.data(), n) += 1);
+  });
+  CHECK(graph.census().total() == 2);
+  graph.launch(s);
   CHECK(y.fetch(s) == std::vector<float>(n, 3.0F));
   std::vector<float> const fives(n, 5.0F);
   ww::check(
       cudaMemcpyAsync(x.data(), fives.data(), n * sizeof(float), cudaMemcpyHostToDevice, s.get()),
       "cudaMemcpyAsync");
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  graph.launch(s);
   CHECK(y.fetch(s) == std::vector<float>(n, 11.0F));
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 TEST_CASE("threads share nothing") {

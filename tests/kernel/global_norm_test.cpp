@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // global_norm() against fp64, for lists of all kinds; the same bits every time.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/memory/pool.hpp>
 
@@ -218,25 +219,20 @@ TEST_CASE("a graph replays a norm on new values, with a workspace from a pool or
   list.add(x.data(), 1001);
   list.add(x.data() + 1001, n - 1001);
   s.synchronize();
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::global_norm(s, bench.workspace(), list, r.data());
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  ww::graph_replay graph;
+  graph.recapture(s,
+                  [&](ww::stream_ref) { ew::global_norm(s, bench.workspace(), list, r.data()); });
+  CHECK(graph.census().total() == 1);
   for (float value : {1.0F, 3.0F, 2.0F}) {
     std::vector<float> const values(n, value);
     ww::check(cudaMemcpyAsync(x.data(), values.data(), n * sizeof(float), cudaMemcpyHostToDevice,
                               s.get()),
               "cudaMemcpyAsync");
     s.synchronize();
-    ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+    graph.launch(s);
     CHECK(r.fetch(s)[0] ==
           static_cast<float>(static_cast<double>(value) * std::sqrt(static_cast<double>(n))));
   }
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 
   ww::memory_pool pool{ww::current_device()};
   ew::global_norm(s, pool, list, r.data());

@@ -5,6 +5,7 @@
 // a result is to be exact; optimizers are compared with fp64.
 #include <cuda_fp8.h>
 
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 
 #include <cmath>
@@ -392,26 +393,19 @@ TEST_CASE("a captured step reads its numbers anew at every replay") {
   auto const gradient = scattered<float>(n, 2);
   device_array<float> p{start}, g{gradient}, m{std::vector<float>(n)}, v{std::vector<float>(n)};
   device_array<device_numbers> numbers{1};
-  cudaGraph_t graph = nullptr;
+  ww::graph_replay graph;
   {
     ew::tensor_list<float, float const, float, float> list;  // may end before the replay
     list.add(p.data(), g.data(), m.data(), v.data(), 1000);
     list.add(p.data() + 1000, g.data() + 1000, m.data() + 1000, v.data() + 1000, n - 1000);
-    ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-              "cudaStreamBeginCapture");
-    ew::run_each(s, list, adam{numbers.data()});
-    ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
+    graph.recapture(s, [&](ww::stream_ref) { ew::run_each(s, list, adam{numbers.data()}); });
   }
-  std::size_t nodes = 0;
-  ww::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-  CHECK(nodes == 1);
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  CHECK(graph.census().total() == 1);
   adam_in_fp64 exact{start};
   for (int t = 1; t <= 4; ++t) {
     float const rate = 0.01F * static_cast<float>(t);
     set_numbers(s, numbers, {rate, static_cast<float>(t), t == 2 ? 1.0F : 0.0F});
-    ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+    graph.launch(s);
     s.synchronize();
     if (t != 2) exact.step(gradient, static_cast<double>(rate), t, 0);
   }
@@ -421,8 +415,6 @@ TEST_CASE("a captured step reads its numbers anew at every replay") {
     worst = std::fmax(worst, std::fabs(static_cast<double>(got[i]) - exact.p[i]));
   }
   CHECK(worst <= 5e-7);
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 TEST_CASE("casts round as cast() does") {

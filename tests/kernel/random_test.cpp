@@ -22,6 +22,7 @@
 #define RANDOM_TEST_HAS_CURAND 0
 #endif
 
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/random.hpp>
 
@@ -605,16 +606,14 @@ TEST_CASE("an offset in memory is read when the kernel runs: graph replays draw 
   device_array<std::uint64_t> offset{std::vector<std::uint64_t>{100}};
   device_array<std::uint32_t> out{n};
   ew::philox const rng{seed, offset.data()};
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::run(s, ew::out(out.data(), n) = ew::random_bits(rng.subsequence(2)));
-  ew::advance(s, offset.data());
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    ew::run(s, ew::out(out.data(), n) = ew::random_bits(rng.subsequence(2)));
+    ew::advance(s, offset.data());
+  });
+  CHECK(graph.census().total() == 2);
   for (std::uint64_t replay = 0; replay < 4; ++replay) {
-    ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+    graph.launch(s);
     auto const got = out.fetch(s);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) wrong += got[i] != reference_bits(seed, 100 + replay, 2, i);
@@ -623,8 +622,6 @@ TEST_CASE("an offset in memory is read when the kernel runs: graph replays draw 
   CHECK(offset.fetch(s)[0] == 104);
   ew::advance(s, offset.data(), ~std::uint64_t{0});  // modulo 2^64
   CHECK(offset.fetch(s)[0] == 103);
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   std::uint64_t const host_offset = 104;
   std::vector<std::uint32_t> here(3);
   ew::evaluate_host(ew::out(here.data(), 3) = ew::random_bits(ew::philox{seed, &host_offset}));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // reduce_cols(): every column by itself, for all shapes, types and alignments.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel/reduce_cols.hpp>
 #include <warpwright/memory/pool.hpp>
 
@@ -211,20 +212,14 @@ TEST_CASE("a workspace serves launch after launch, and in a graph") {
     ew::reduce_cols(s, w, {rows, cols}, goal);
     CHECK(all_right());
   }
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::reduce_cols(s, w, {rows, cols}, goal);
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  ww::check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) { ew::reduce_cols(s, w, {rows, cols}, goal); });
+  CHECK(graph.census().total() == 1);
   for (int k = 0; k < 2; ++k) {
     ww::check(cudaMemsetAsync(r.data(), 0xff, cols * sizeof(float), s.get()), "cudaMemsetAsync");
-    ww::check(cudaGraphLaunch(executable, s.get()), "cudaGraphLaunch");
+    graph.launch(s);
     CHECK(all_right());
   }
-  ww::check(cudaGraphExecDestroy(executable), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 TEST_CASE("the workspace that is asked for serves short matrices, too") {

@@ -3,6 +3,7 @@
 //
 // reduce(): every element once, for all sizes, alignments, types and shapes. The values are small
 // integers, so that sums are exact and results are compared as such.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel/reduce.hpp>
 #include <warpwright/memory/pool.hpp>
 
@@ -396,30 +397,23 @@ TEST_CASE("a graph replays reductions on new values") {
   device_array<unsigned char> memory{1U << 15U};
   auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
   s.synchronize();
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  auto const e = ew::in(x.data(), n);
-  ew::reduce(s, w, n, ew::to(r.data()) = ew::sum(e));
-  ew::reduce(s, w, n, ew::to(r.data() + 1) = ew::max(e * ew::device_scalar(r.data())));
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  std::size_t nodes = 0;
-  ww::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-  CHECK(nodes == 2);
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    auto const e = ew::in(x.data(), n);
+    ew::reduce(s, w, n, ew::to(r.data()) = ew::sum(e));
+    ew::reduce(s, w, n, ew::to(r.data() + 1) = ew::max(e * ew::device_scalar(r.data())));
+  });
+  CHECK(graph.census().total() == 2);
+  graph.launch(s);
   CHECK(r.fetch(s) == std::vector<float>{1000003, 1000003});
   std::vector<float> const twos(n, 2.0F);
   ww::check(
       cudaMemcpyAsync(x.data(), twos.data(), n * sizeof(float), cudaMemcpyHostToDevice, s.get()),
       "cudaMemcpyAsync");
   for (int k = 0; k < 2; ++k) {
-    ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+    graph.launch(s);
     CHECK(r.fetch(s) == std::vector<float>{2000006, 4000012});
   }
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 TEST_CASE("a pool gives the workspace and gets it back") {

@@ -5,6 +5,7 @@
 // row, in place, captures, and what is refused.
 #include "kernel/rows_support.hpp"
 
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel/random.hpp>
 
 #include <stdexcept>
@@ -318,23 +319,17 @@ TEST_CASE("run_rows is legal in a capture, and the graph replays it on new value
   std::size_t const rows = 2, cols = 1000, n = rows * cols;
   guarded<float> x{std::vector<float>(n, 1.0F), 0};
   guarded<float> const y{n, 0};
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::run_rows(s, {rows, cols}, ew::out(y.data(), n) = ew::rms_norm(ew::in(x.data(), n), 0.0) * 3);
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  std::size_t nodes = 0;
-  ww::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-  CHECK(nodes == 1);
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    ew::run_rows(s, {rows, cols},
+                 ew::out(y.data(), n) = ew::rms_norm(ew::in(x.data(), n), 0.0) * 3);
+  });
+  CHECK(graph.census().total() == 1);
+  graph.launch(s);
   CHECK(y.fetch(s) == std::vector<float>(n, 3.0F));
   x.assign(std::vector<float>(n, -4.0F));
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  graph.launch(s);
   CHECK(y.fetch(s) == std::vector<float>(n, -3.0F));
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

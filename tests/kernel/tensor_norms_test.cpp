@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // norm_each() and max_norm_each() against fp64, for lists of all kinds; the same bits every time.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/memory/pool.hpp>
@@ -459,15 +460,13 @@ TEST_CASE("a graph replays each tensor's norm on new values, with a workspace fr
   list.add(x.data() + 1001, n - 1001);
   list.add(nullptr, 0);
   s.synchronize();
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::norm_each(s, bench.workspace(), list, r.data());
-  ew::max_norm_each(s, bench.workspace(), list, m.data());
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    ew::norm_each(s, bench.workspace(), list, r.data());
+    ew::max_norm_each(s, bench.workspace(), list, m.data());
+  });
   list.clear();  // the graph has its own copy
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  CHECK(graph.census().total() == 2);
   auto const expected = [&](double value) {
     return std::vector<float>{static_cast<float>(value * std::sqrt(1001.0)),
                               static_cast<float>(value * std::sqrt(n - 1001.0)), 0.0F};
@@ -479,14 +478,12 @@ TEST_CASE("a graph replays each tensor's norm on new values, with a workspace fr
               "cudaMemcpyAsync");
     s.synchronize();
     for (int replay = 0; replay < 3; ++replay) {
-      ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+      graph.launch(s);
     }
     double const v = static_cast<double>(value);
     CHECK(r.fetch(s) == expected(v));
     CHECK(m.fetch(s) == std::vector<double>{v, v, 0.0});
   }
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 
   ww::memory_pool pool{ww::current_device()};
   list.add(x.data() + 1001, n - 1001);

@@ -3,6 +3,7 @@
 //
 // Strided arrays as outputs against a plain loop: what is named becomes the expression's, and what
 // lies between and beside stays as it was. The values are small integers, compared exactly.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/explain.hpp>
 #include <warpwright/kernel/views.hpp>
@@ -600,23 +601,18 @@ TEST_CASE("a graph replays a strided output on new values") {
   std::size_t const n = rows * cols;
   device_array<float> x{std::vector<float>(n, 1.0F)};
   guarded<float> y{std::vector<float>(n * 2, -5.0F), 0};
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::run(s, ew::out(ew::array(y.data(), {cols, rows, 2}).sliced(2, 1, 2).permuted({1, 0, 2})) =
-                 ew::view(ew::array(x.data(), {rows, cols, 1})) * 3);
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  std::size_t nodes = 0;
-  ww::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-  CHECK(nodes == 1);
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    ew::run(s, ew::out(ew::array(y.data(), {cols, rows, 2}).sliced(2, 1, 2).permuted({1, 0, 2})) =
+                   ew::view(ew::array(x.data(), {rows, cols, 1})) * 3);
+  });
+  CHECK(graph.census().total() == 1);
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
   ww::check(
       cudaMemcpyAsync(x.data(), values.data(), n * sizeof(float), cudaMemcpyHostToDevice, s.get()),
       "cudaMemcpyAsync");
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  graph.launch(s);
   auto const got = y.fetch(s);
   CHECK(y.intact(s));
   std::size_t wrong = 0;
@@ -625,8 +621,6 @@ TEST_CASE("a graph replays a strided output on new values") {
     wrong += got[place * 2] != -5 || got[place * 2 + 1] != 3 * static_cast<float>(i);
   }
   CHECK(wrong == 0);
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

@@ -3,6 +3,7 @@
 //
 // Strided views in expressions against a plain loop: any strides, any mix with other operands. The
 // values are small integers, so that results are exact and compared as such.
+#include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/explain.hpp>
 #include <warpwright/kernel/reduce_rows.hpp>
@@ -421,31 +422,24 @@ TEST_CASE("a graph replays a transposition on new values") {
   std::size_t const n = rows * cols;
   device_array<float> x{std::vector<float>(n, 1.0F)};
   device_array<float> y{n};
-  ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-  ew::run(s,
-          ew::out(y.data(), n) = ew::view(ew::array(x.data(), {rows, cols}).permuted({1, 0})) * 3);
-  cudaGraph_t graph = nullptr;
-  ww::check(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
-  std::size_t nodes = 0;
-  ww::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-  CHECK(nodes == 1);
-  cudaGraphExec_t exec = nullptr;
-  ww::check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  ww::graph_replay graph;
+  graph.recapture(s, [&](ww::stream_ref) {
+    ew::run(
+        s, ew::out(y.data(), n) = ew::view(ew::array(x.data(), {rows, cols}).permuted({1, 0})) * 3);
+  });
+  CHECK(graph.census().total() == 1);
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
   ww::check(
       cudaMemcpyAsync(x.data(), values.data(), n * sizeof(float), cudaMemcpyHostToDevice, s.get()),
       "cudaMemcpyAsync");
-  ww::check(cudaGraphLaunch(exec, s.get()), "cudaGraphLaunch");
+  graph.launch(s);
   auto const got = y.fetch(s);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     wrong += got[i] != 3 * static_cast<float>(i % rows * cols + i / rows);
   }
   CHECK(wrong == 0);
-  ww::check(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 TEST_CASE("evaluate_host takes views") {
