@@ -346,6 +346,24 @@ void memory_pool_construction(benchmark::State& state) {
 }
 BENCHMARK(memory_pool_construction);
 
+cudaMemPool_t new_cuda_mem_pool() {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device.value();
+  cudaMemPool_t pool = nullptr;
+  ww::check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  return pool;
+}
+
+void cuda_mem_pool_construction(benchmark::State& state) {
+  for (auto _ : state) {
+    cudaMemPool_t const pool = new_cuda_mem_pool();
+    ww::check(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
+  }
+}
+BENCHMARK(cuda_mem_pool_construction);
+
 void memory_pool_first_allocation(benchmark::State& state) {
   ww::stream const own;
   ww::stream_ref const s = own;
@@ -360,5 +378,22 @@ void memory_pool_first_allocation(benchmark::State& state) {
   }
 }
 BENCHMARK(memory_pool_first_allocation)->Iterations(200);
+
+void cuda_mem_pool_first_allocation(benchmark::State& state) {
+  ww::stream const s;
+  for (auto _ : state) {
+    state.PauseTiming();
+    cudaMemPool_t const pool = new_cuda_mem_pool();
+    void* p = nullptr;
+    state.ResumeTiming();
+    ww::check(cudaMallocFromPoolAsync(&p, 1024, pool, s.get()), "cudaMallocFromPoolAsync");
+    state.PauseTiming();
+    ww::check(cudaFreeAsync(p, s.get()), "cudaFreeAsync");
+    s.synchronize();
+    ww::check(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(cuda_mem_pool_first_allocation)->Iterations(200);
 
 }  // namespace

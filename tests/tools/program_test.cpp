@@ -101,6 +101,23 @@ TEST_CASE("one allocator, threads, passes and pool options can be chosen") {
   CHECK(std::strtod(field(small.out, "peak_reserved").c_str(), nullptr) < 268435456.0);
 }
 
+TEST_CASE(
+    "--statistics adds what the pool counted, and nothing for allocators that count nothing") {
+  scratch_directory scratch;
+  outcome const end = run_replay(scratch, {"--statistics", "--repeat", "2", data + "/small.csv"});
+  INFO(end.text());
+  REQUIRE(end.exit_code == 0);
+  std::vector<std::string> const lines = lines_of(end.out);
+  REQUIRE(lines.size() == 4);
+  check_line(lines[0], "small", "pool", "12", "2098154");
+  CHECK(lines[1].compare(0, 2, "  ") == 0);
+  // Of both passes, with the frees of what the trace leaves allocated.
+  CHECK(field(lines[1], "allocations") == field(lines[1], "deallocations"));
+  CHECK(field(lines[1], "allocations") == "10");  // five of at least a byte, in each pass
+  CHECK(std::strtod(field(lines[1], "virtual_memory_calls").c_str(), nullptr) >= 3.0);
+  CHECK(field(lines[2], "allocator") == "async");
+}
+
 TEST_CASE("a compressed trace gives what the plain one gives") {
   scratch_directory scratch;
   outcome const end = run_replay(scratch, {"--allocator", "best_fit", data + "/small.csv.gz"});

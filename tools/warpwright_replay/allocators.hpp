@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace replay {
@@ -54,6 +55,7 @@ struct allocator_figures {
   std::uint64_t largest_hole_bytes = 0;
   bool knows_holes = false;
   std::uint64_t cuda_calls = 0;  ///< as far as it knows; see each one
+  std::string statistics;        ///< what else it counts, as NAME=NUMBER
 };
 
 /// ww::memory_pool. CUDA calls are those that its statistics count.
@@ -82,6 +84,20 @@ class pool_allocator {
     f.cuda_calls = s.virtual_memory_calls != 0 ? s.virtual_memory_calls
                                                : s.upstream_allocations + s.upstream_deallocations;
     f.cuda_calls += s.event_records + s.event_queries + s.stream_waits;
+    auto const add = [&f](char const* what, std::uint64_t value) {
+      if (!f.statistics.empty()) f.statistics += ' ';
+      f.statistics += what + ("=" + std::to_string(value));
+    };
+    add("allocations", s.allocations);
+    add("deallocations", s.deallocations);
+    add("hits", s.hits);
+    add("cache_hits", s.cache_hits);
+    add("cross_stream_steals", s.cross_stream_steals);
+    add("event_records", s.event_records);
+    add("event_queries", s.event_queries);
+    add("stream_waits", s.stream_waits);
+    add("remaps", s.remaps);
+    add("virtual_memory_calls", s.virtual_memory_calls);
     return f;
   }
 

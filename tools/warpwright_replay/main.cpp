@@ -27,7 +27,7 @@ void flush_output() {
   }
 }
 
-void print(replay::trace const& what, replay::result const& r) {
+void print(replay::trace const& what, replay::result const& r, bool statistics) {
   std::printf(
       "trace=%s allocator=%s ops=%llu peak_live=%llu peak_reserved=%llu ratio=%.4f ns_per_op=%.1f "
       "cuda_calls_per_op=%.4f\n",
@@ -35,13 +35,15 @@ void print(replay::trace const& what, replay::result const& r) {
       static_cast<unsigned long long>(r.peak_live_bytes),
       static_cast<unsigned long long>(r.peak_reserved_bytes), r.ratio(), r.ns_per_op,
       r.cuda_calls_per_op);
+  if (statistics && !r.statistics.empty()) std::printf("  %s\n", r.statistics.c_str());
   flush_output();
 }
 
 // @return false when the allocator failed
 template <class Allocator>
 bool replay_on(replay::trace const& what, replay::replay_settings const& settings,
-               typename Allocator::options const& options, std::vector<replay::result>& results) {
+               typename Allocator::options const& options, bool statistics,
+               std::vector<replay::result>& results) {
   try {
     results.push_back(replay::replayer<Allocator>{what, settings}.run(options));
   } catch (replay::replay_error const& e) {
@@ -49,7 +51,7 @@ bool replay_on(replay::trace const& what, replay::replay_settings const& setting
     return false;
   }
   replay::result const& r = results.back();
-  print(what, r);
+  print(what, r, statistics);
   for (std::string const& message : r.messages) {
     std::fprintf(stderr, "error: allocator %s: %s: %s\n", Allocator::name, what.path.c_str(),
                  message.c_str());
@@ -83,11 +85,15 @@ int run(replay::options const& asked) {
   for (replay::trace const& each : traces) {
     std::vector<replay::result> results;
     if (asked.pool) {
-      good &= replay_on<replay::pool_allocator>(each, asked.settings, asked.pool_options, results);
+      good &= replay_on<replay::pool_allocator>(each, asked.settings, asked.pool_options,
+                                                asked.statistics, results);
     }
-    if (asked.async) good &= replay_on<replay::async_allocator>(each, asked.settings, {}, results);
+    if (asked.async)
+      good &=
+          replay_on<replay::async_allocator>(each, asked.settings, {}, asked.statistics, results);
     if (asked.best_fit) {
-      good &= replay_on<replay::best_fit_allocator>(each, asked.settings, {}, results);
+      good &= replay_on<replay::best_fit_allocator>(each, asked.settings, {}, asked.statistics,
+                                                    results);
     }
     if (!asked.html.empty()) {
       replay::write_page(page_of(each), replay::page_html(each, asked.settings, results));

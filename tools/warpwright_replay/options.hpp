@@ -25,6 +25,7 @@ struct options {
   bool pool = true;
   bool async = true;
   bool best_fit = true;
+  bool statistics = false;  ///< a second line with what the allocator counts
   replay_settings settings;
   ww::memory_pool_options pool_options;
   std::string html;  ///< empty: none
@@ -48,6 +49,7 @@ One line a trace and allocator; sizes in bytes:
                        (64); 0: any number, as fast as the host goes
   --html FILE          writes a page of memory over time; of several traces, one page each, with
                        the trace's name before FILE's ending
+  --statistics         a second line, indented, of what the pool counted while it was watched
   --pool-option K=V    of the pool, as often as needed: growth_bytes, growth_factor, cache_bytes, maximum_bytes,
                        maximum_fraction, initial_bytes, patience_us, source, order (grow_before_wait, wait_before_grow)
   --help               this text
@@ -165,6 +167,10 @@ inline options parse_options(int argc, char const* const* argv) {
     }
     if (flag == "--threads") {
       parsed.settings.threads = true;
+      continue;
+    }
+    if (flag == "--statistics") {
+      parsed.statistics = true;
       continue;
     }
     bool const known = flag == "--allocator" || flag == "--repeat" || flag == "--verify" ||

@@ -58,6 +58,7 @@ struct result {
   double cuda_calls_per_op = 0.0;
   bool knows_holes = false;
   std::vector<sample> curve;
+  std::string statistics;  ///< what the allocator counted while it was watched; empty: nothing
   std::uint64_t errors = 0;
   std::vector<std::string> messages;  ///< of the first errors
 
@@ -215,6 +216,7 @@ class replayer {
     r.knows_holes = f.knows_holes;
     r.peak_live_bytes = watcher.live_peak_bytes();
     r.peak_reserved_bytes = f.reserved_peak_bytes;
+    r.statistics = f.statistics;
   }
 
   // The second: nothing but the calls.
