@@ -124,8 +124,9 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
     case reach::column:
       return head == 0 && rest_of(o.count, vector) == 0;
     case reach::view:
-      return vector == 1 ||
-             (head == 0 && o.vector_bytes != 0 && o.vector_bytes % (vector * o.element_bytes) == 0);
+      if (vector == 1) return true;
+      if (head != 0 || o.vector_bytes == 0 || rest_of(o.run, vector) != 0) return false;
+      return o.step == 0 || o.vector_bytes % o.aligned_bytes == 0;
     default:
       return true;
   }

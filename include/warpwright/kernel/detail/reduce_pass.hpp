@@ -114,7 +114,8 @@ struct one_pass_of<Alike, std::index_sequence<Index...>, goal<T, K, E>...> {
   using states = pack<typename K::template state<value<E>>...>;
 
   static constexpr int operands = whole::operands + 1;
-  static constexpr int vector = vector_elements(whole::widest_bytes);
+  static constexpr int vector =
+      vector_elements((holds_view<whole> ? 2 : 1) * whole::widest_bytes);  // one access a vector
   static constexpr int vectors = vectors_for_reduction(
       vector, Alike ? whole::loaded_bytes / largest(inputs_of<whole>::count) : whole::loaded_bytes,
       sizeof(states));

@@ -50,7 +50,11 @@ struct view_input {
   using expression_tag = void;
   using bits = detail::bits_of<T>;
   static constexpr int operands = 1;
-  static constexpr int widest_bytes = detail::lane_bytes<T>;
+  // Two accesses a vector where the other arrays' elements are half as wide: what repeats is loaded
+  // once a vector, and a tile's elements one by one in any case.
+  static constexpr int widest_bytes = detail::lane_bytes<T> == 1 || detail::lane_bytes<T> == 16
+                                          ? detail::lane_bytes<T>
+                                          : detail::lane_bytes<T> / 2;
   static constexpr int loaded_bytes = static_cast<int>(sizeof(bits));
   static constexpr bool weak = false;
   static constexpr bool fits_tiles = detail::is_number<T> && sizeof(bits) <= 8;
