@@ -116,6 +116,8 @@ TEST_CASE("what else is read is loaded in batches that registers hold") {
   CHECK(batch_of(33, 4) == 2);
   CHECK(batch_of(128, 4) == 1);
   CHECK(batch_of(1000, 2) == 1);
+  CHECK(batch_of(16, 8, 64) == 4);
+  CHECK(batch_of(0, 8, 64) == 8);
 }
 
 TEST_CASE("rows go to lanes, warps and blocks by their length") {
@@ -150,6 +152,43 @@ TEST_CASE("rows go to lanes, warps and blocks by their length") {
   check(5, row_form::warp, 8);
   check(33, row_form::warp, 8);
   check(513, row_form::warp, 32);
+}
+
+TEST_CASE("of a long row a thread holds what there is memory for, if that is half of it") {
+  using ew::detail::holding;
+  constexpr std::uint64_t memory = 227 * 1024 - 128;  // an H100's, less what sums meet in
+  auto const held = [](std::uint64_t cols, std::uint64_t bytes) {
+    return holding(plan_of(3, cols), vector, 16, bytes).held;
+  };
+  CHECK(held(8195, memory) == 0);  // kept in registers
+  CHECK(held(8196, memory) == 5);
+  CHECK(held(10240, memory) == 5);
+  CHECK(held(10241, memory) == 6);
+  CHECK(held(50257, memory) == 25);
+  CHECK(held(57343, memory) == 28);
+  CHECK(held(57344, memory) == 28);
+  CHECK(held(57345, memory) == 28);
+  CHECK(held(65536, memory) == 28);
+  CHECK(held(114688, memory) == 28);
+  CHECK(held(114689, memory) == 0);
+  CHECK(held(std::uint64_t{1} << 31U, memory) == 0);
+  CHECK(held(16384, 65536) == 8);
+  CHECK(held(16384, 65535) == 7);
+  CHECK(held(8196, 8191) == 0);
+  CHECK(held(8196, 0) == 0);
+  CHECK(holding(plan_of(3, 20000), vector, 128, memory).held == 0);
+  CHECK(holding(plan_of(3, 14000), vector, 128, memory).held == 0);
+  CHECK(holding(plan_of(3, 12000), vector, 128, memory).held == 3);
+  for (std::uint64_t cols = 8196; cols < 130000; cols += 509) {
+    row_plan const plan = plan_of(5, cols, 4);
+    unsigned const k = holding(plan, vector, 16, memory).held;
+    REQUIRE(std::uint64_t{k} * plan.deal.threads * 16 <= memory);
+    bool whole = true;
+    for (std::uint64_t row = 0; row < 5; ++row) {
+      whole = whole && plan.deal.span<vector>(row).vectors <= k * plan.deal.threads;
+    }
+    REQUIRE((cols > 57344 || whole));
+  }
 }
 
 TEST_CASE("few short rows are spread over small blocks") {

@@ -61,8 +61,12 @@ void check_shape(ww::stream& s, std::size_t rows, std::size_t cols, std::size_t 
 }
 
 // Every length to 300, and those where another form begins.
+// @param held_here, held_there  the longest rows that a block of the host runtime and one of an
+// H100
+//   hold in shared memory; rows of up to twice as many they hold in part
 template <class T>
-void check_type(std::size_t warp_limit, std::size_t block_limit) {
+void check_type(std::size_t warp_limit, std::size_t block_limit, std::size_t held_here,
+                std::size_t held_there) {
   ww::stream s;
   std::uint64_t seed = 1;
   for (std::size_t cols = 1; cols <= 300; ++cols) {
@@ -78,21 +82,32 @@ void check_type(std::size_t warp_limit, std::size_t block_limit) {
   }
   check_shape<T, T>(s, 2, 3 * block_limit, 0, 0, ++seed);
   check_shape<T, T>(s, 3, 2 * block_limit + 77, 5, 2, ++seed);
+  for (std::size_t const limit : {held_here, 2 * held_here, held_there, 2 * held_there}) {
+    for (std::size_t const cols : {limit - 1, limit, limit + 1}) {
+      check_shape<T, T>(s, cols % 2 + 1, cols, 0, 0, ++seed);
+    }
+    check_shape<T, T>(s, 2, limit + 8, 3, 3, ++seed);
+    check_shape<T, T>(s, 2, limit - 9, 1, 2, ++seed);
+  }
+  check_shape<T, T>(s, 2, 50257, 0, 0, ++seed);
+  check_shape<T, T>(s, 1, 65536, 0, 0, ++seed);
   check_shape<T, T>(s, 300, 8, 0, 0, ++seed);
   check_shape<T, T>(s, 1001, 12, 3, 3, ++seed);
 }
 
 }  // namespace
 
-TEST_CASE("functions of rows: float") { check_type<float>(512, 8192); }
-TEST_CASE("functions of rows: __half") { check_type<__half>(512, 8192); }
-TEST_CASE("functions of rows: __nv_bfloat16") { check_type<__nv_bfloat16>(512, 8192); }
-TEST_CASE("functions of rows: double") { check_type<double>(256, 4096); }
+TEST_CASE("functions of rows: float") { check_type<float>(512, 8192, 16384, 57344); }
+TEST_CASE("functions of rows: __half") { check_type<__half>(512, 8192, 32768, 114688); }
+TEST_CASE("functions of rows: __nv_bfloat16") {
+  check_type<__nv_bfloat16>(512, 8192, 32768, 114688);
+}
+TEST_CASE("functions of rows: double") { check_type<double>(256, 4096, 8192, 28672); }
 
 TEST_CASE("functions of rows from one type to another") {
   ww::stream s;
   std::uint64_t seed = 1000;
-  for (std::size_t const cols : {1U, 6U, 64U, 129U, 1000U, 4104U, 20001U}) {
+  for (std::size_t const cols : {1U, 6U, 64U, 129U, 1000U, 4104U, 20001U, 50257U}) {
     for (std::size_t const offset : {0U, 1U}) {
       check_shape<__nv_bfloat16, float>(s, 4, cols, offset, 0, ++seed);
       check_shape<float, __nv_fp8_e4m3>(s, 4, cols, 0, offset, ++seed);
@@ -226,7 +241,8 @@ TEST_CASE("a mask of -infinity leaves a softmax over what is not masked") {
 
 TEST_CASE("the norms' bits are the host's, and the same in every run") {
   ww::stream s;
-  for (std::size_t const cols : {5U, 30U, 64U, 513U, 4096U, 6000U, 8200U, 30001U}) {
+  for (std::size_t const cols :
+       {5U, 30U, 64U, 513U, 4096U, 6000U, 8200U, 30001U, 57344U, 65539U, 120000U}) {
     CAPTURE(cols);
     std::size_t const rows = 7;
     auto const x = random_values<float>(rows * cols, -1, 2, cols);

@@ -120,6 +120,41 @@ bool waits_itself(void (*kernel)(Parameters...)) {
   }
 }
 
+/// Lets `kernel` have as much dynamic shared memory as the current device gives a block.
+/// @tparam Kernel  a type that stands for the kernel: the answers are kept by it
+/// @return how much, in bytes; 0 where the device does not say or allow it, and the next call asks
+///   again
+template <class Kernel, class... Parameters>
+std::size_t most_shared_bytes(void (*kernel)(Parameters...)) {
+  struct answer {
+    void (*kernel)(Parameters...);  // nvcc 13 gives each file a kernel of its own, but not this
+    int bytes;
+  };
+  static answer known[32] = {};
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= 32) return 0;
+  answer& here = known[device];
+  if (__atomic_load_n(&here.kernel, __ATOMIC_ACQUIRE) == kernel) {
+    return static_cast<std::size_t>(__atomic_load_n(&here.bytes, __ATOMIC_RELAXED));
+  }
+  int most = 0;
+  cudaFuncAttributes attributes{};
+  cudaError_t status =
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
+  most -= static_cast<int>(attributes.sharedSizeBytes);
+  if (status == cudaSuccess) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  }
+  if (status != cudaSuccess) {
+    discard(cudaGetLastError());  // the launch will say it, where that suffers from it, too
+    return 0;
+  }
+  __atomic_store_n(&here.bytes, most, __ATOMIC_RELAXED);
+  __atomic_store_n(&here.kernel, kernel, __ATOMIC_RELEASE);
+  return static_cast<std::size_t>(most);
+}
+
 inline constexpr unsigned index_block_threads = 256;
 // Below the grid's hardware limit of 2^31 - 1 blocks; past it, each thread strides.
 inline constexpr std::uint64_t index_grid_limit = std::uint64_t{1} << 30U;

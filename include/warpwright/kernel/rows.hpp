@@ -11,8 +11,9 @@
 //   ew::run_rows(s, {rows, cols}, ew::out(h, n) = norm.input(),  // the sum, computed once
 //                ew::out(y, n) = norm * ew::row(gamma, cols));
 //
-// Memory. A row that fits is kept in registers, of a warp or of a block, and every array is read
-// once; a longer one is read twice, the second time as far as may be from a cache.
+// Memory. A row that fits is kept in registers, of a warp or of a block, or in a block's shared
+// memory, and every array is read once. Of a longer one, what does not fit is read twice, the
+// second time as far as may be from a cache.
 //
 // Numbers. A row is computed in double where its expression is double, in float otherwise. softmax
 // and log_softmax subtract the row's maximum. layer_norm's variance is that of the differences from
@@ -31,7 +32,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/matrix.hpp>
-#include <warpwright/kernel/detail/row_pass.hpp>
+#include <warpwright/kernel/detail/row_kernel.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -285,8 +286,8 @@ void run_row_function(How const& how, matrix_shape const& shape, std::index_sequ
 struct row_function_on_calling_thread {
   template <class Pass>
   void operator()(Pass const& pass, row_plan const& plan) const {
-    for (std::uint64_t row = 0; row < plan.deal.rows; ++row)
-      pass.run_row(plan.deal, plan.form, row);
+    row_deal const deal = Pass::deal_for_host(plan);
+    for (std::uint64_t row = 0; row < deal.rows; ++row) pass.run_row(deal, plan.form, row);
   }
 };
 
@@ -305,15 +306,20 @@ struct row_function_on_stream {
     }
     dim3 const grid{static_cast<unsigned>(plan.blocks)};
     if (plan.form == row_form::passes) {
+      row_deal const deal = holding(
+          plan, Pass::vector, Pass::hold::bytes,
+          warpwright::detail::most_shared_bytes<long_rows_launch<Pass>>(&long_rows_kernel<Pass>));
       warpwright::detail::launch_kernel<long_rows_launch<Pass>>(
-          &long_rows_kernel<Pass>, grid, dim3{plan.threads}, 0, stream, where, pass, plan.deal);
+          &long_rows_kernel<Pass>, grid, dim3{plan.threads},
+          std::size_t{deal.held} * deal.threads * Pass::hold::bytes, stream, where, pass, deal);
     } else {
       warpwright::detail::launch_kernel<Pass>(&kept_rows_kernel<Pass>, grid, dim3{plan.threads}, 0,
                                               stream, where, pass, plan.deal);
     }
 #elif WARPWRIGHT_HOST_RUNTIME
-    warpwright::detail::launch_host(stream, "warpwright::ew::run_rows", plan.deal.rows,
-                                    function_of_rows_body<Pass>{pass, plan.deal, plan.form}, where);
+    warpwright::detail::launch_host(
+        stream, "warpwright::ew::run_rows", plan.deal.rows,
+        function_of_rows_body<Pass>{pass, Pass::deal_for_host(plan), plan.form}, where);
 #else
     static_cast<void>(pass), static_cast<void>(plan);
     static_assert(
@@ -353,7 +359,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Cost:** one kernel launch and no other CUDA call; no allocation. A row is one block's work at
 /// most: a few very long rows do not keep a GPU busy.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
+/// first of a kernel on a device cudaFuncGetAttributes. So do all where a row is too long for
+/// registers, and that first one cudaDeviceGetAttribute and cudaFuncSetAttribute, too; should one
+/// of these fail, rows are read twice.
 template <class... T, class... E>
 void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");

@@ -5,7 +5,7 @@
 // order on a GPU and on the host.
 #pragma once
 
-#include <warpwright/kernel/detail/row_nodes.hpp>
+#include <warpwright/kernel/detail/row_hold.hpp>
 #include <warpwright/kernel/detail/row_plan.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 
@@ -66,6 +66,7 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
   using real = row_value_t<E>;
   using meets = typename K::meets;
   using running = typename K::template running<real>;
+  using loaded = typename E::template registers<vector_elements(largest(Output::widest_bytes...))>;
   static constexpr int operands = (0 + ... + Output::operands);
   static constexpr int vector = vector_elements(largest(Output::widest_bytes...));
   static constexpr int vectors =
@@ -84,9 +85,14 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
                                             ? row_bytes_in_flight
                                             : static_cast<int>(sizeof(registers<vector>)),
                                         N);
-  // Vectors a thread and turn of a row that is read twice: with half as many as are kept, two
-  // blocks or more share an SM, and nothing spilled.
-  static constexpr int long_vectors = vectors > 1 ? vectors / 2 : 1;
+  // Vectors a thread and turn of a long row, and of these for which results are given together: so
+  // few that two blocks share an SM, and that nothing spilled.
+  static constexpr int long_vectors =
+      batch_of(largest(static_cast<int>(sizeof(loaded)),
+                       (E::loaded_bytes + ... + Output::loaded_bytes) * vector),
+               most_vectors_in_flight, long_row_bytes_in_flight);
+  static constexpr int half_of_kept = vectors > 1 ? vectors / 2 : 1;
+  static constexpr int long_batch = half_of_kept < long_vectors ? half_of_kept : long_vectors;
   // With doubles, fewer threads an SM than the compiler would like: it spilled for more.
   static constexpr int least_blocks = sizeof(real) == 8 ? 1 : 0;
   // What a thread keeps of a row.
@@ -94,6 +100,7 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     real x[vectors][vector];
     real edge[1];
   };
+  using hold = row_hold<loaded, real, vector>;
 
   K kind;
   E expression;
@@ -135,14 +142,24 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
       }
     }
   }
+  // The values of a vector from element i on.
+  WARPWRIGHT_HOST_DEVICE void read(real (&x)[vector], loaded const& r, std::uint64_t i) const {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int j = 0; j < vector; ++j) {
+      x[j] = convert<real>(
+          expression.template value<void, vector>(r, j, i + static_cast<unsigned>(j)));
+    }
+  }
   // The values of the vectors v, v + threads, …; all loads are issued before the first is used.
   template <int N>
   WARPWRIGHT_HOST_DEVICE void take(real (&x)[N][vector], row_deal const& deal, row_span const& s,
                                    unsigned v) const {
 #if defined(__CUDA_ARCH__)
-    typename E::template registers<vector> r[N];
+    loaded r[N];
 #else
-    typename E::template registers<vector> r[N] = {};  // g++ does not see what below is loaded
+    loaded r[N] = {};  // g++ does not see what below is loaded
 #endif
     load<First>(expression, r, deal, s, v);
 #if defined(__CUDA_ARCH__)
@@ -150,15 +167,7 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
 #endif
     for (unsigned u = 0; u < N; ++u) {
       unsigned const at_u = v + u * deal.threads;
-      if (at_u >= s.vectors) continue;
-      std::uint64_t const i = place(s, at_u);
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-      for (int j = 0; j < vector; ++j) {
-        x[u][j] = convert<real>(
-            expression.template value<void, vector>(r[u], j, i + static_cast<unsigned>(j)));
-      }
+      if (at_u < s.vectors) read(x[u], r[u], place(s, at_u));
     }
   }
   // The value of an element outside the vectors, for each of the first threads.
@@ -229,48 +238,69 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     static_cast<void>(row), (at<NoteIndex>(notes).write(kind, f, row), ...);
   }
 
-  // ---- A row that is read twice ----
+  // ---- A row longer than what is kept ----
 
-  // What a thread sees of it.
-  WARPWRIGHT_HOST_DEVICE running seen(row_deal const& deal, row_span const& s, unsigned t) const {
+  // What a thread sees of it; the first deal.held vectors go into `hold`, too.
+  WARPWRIGHT_HOST_DEVICE running seen(row_deal const& deal, row_span const& s, unsigned t,
+                                      hold const& h, real (&edge)[1]) const {
     running all;
-    if (t < s.edge) {
-      real x[1];
-      take_edge(x, s, t);
-      all.absorb(x);
-    }
+    take_edge(edge, s, t);
+    unsigned k = 0;
     for (unsigned v = t; v < s.vectors; v += long_vectors * deal.threads) {
-      real x[long_vectors][vector];
-      take(x, deal, s, v);
+#if defined(__CUDA_ARCH__)
+      loaded r[long_vectors];
+#else
+      loaded r[long_vectors] = {};
+#endif
+      load<First>(expression, r, deal, s, v);
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (unsigned u = 0; u < long_vectors; ++u) {
-        if (v + u * deal.threads < s.vectors) all.absorb(x[u]);
+      for (unsigned u = 0; u < long_vectors; ++u, ++k) {
+        unsigned const at_u = v + u * deal.threads;
+        if (at_u >= s.vectors) continue;
+        real x[vector];
+        read(x, r[u], place(s, at_u));
+        if (k < deal.held) keep(h, k, x, r[u]);
+        all.absorb(x);
       }
     }
+    if (t < s.edge) all.absorb(edge);  // last: it was loaded with the first
     return all;
   }
-  // Reads it again, the last first, for that is what caches still have.
+  // What is not held is read again, the last first, for that is what caches still have.
   WARPWRIGHT_HOST_DEVICE void give_again(row_facts<real> const& f, row_deal const& deal,
-                                         row_span const& s, unsigned t) const {
+                                         row_span const& s, unsigned t, hold const& h,
+                                         real (&edge)[1]) const {
+    row_span near = s;
+    if (deal.held * deal.threads < s.vectors) near.vectors = deal.held * deal.threads;
     unsigned const turn = long_vectors * deal.threads;
-    for (unsigned turns = (s.vectors + turn - 1) / turn; turns != 0; --turns) {
-      unsigned const v = (turns - 1) * turn + t;
-      real x[long_vectors][vector];
-      take(x, deal, s, v);
+    for (unsigned turns = (s.vectors - near.vectors + turn - 1) / turn; turns != 0; --turns) {
+      unsigned const v = near.vectors + (turns - 1) * turn + t;
+#if defined(__CUDA_ARCH__)
+      loaded r[long_vectors];
+#else
+      loaded r[long_vectors] = {};
+#endif
+      load<First>(expression, r, deal, s, v);
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (unsigned u = 0; u < long_vectors; ++u) {
-        if (v + u * deal.threads < s.vectors) prepare(x[u], f.center);
+      for (unsigned first = 0; first < long_vectors; first += long_batch) {
+        give_batch(f, deal, s, v + first * deal.threads,
+                   [&](real(&x)[vector], unsigned u, unsigned at_u) {
+                     read(x, r[first + u], place(s, at_u));
+                   });
       }
-      give(x, f, deal, s, v);
     }
-    real x[1];
-    take_edge(x, s, t);
-    if (t < s.edge) prepare(x, f.center);
-    give_edge(x, f, s, t);
+    if (t < s.edge) prepare(edge, f.center);
+    give_edge(edge, f, s, t);
+    unsigned k = 0;
+    for (unsigned v = t; v < near.vectors; v += long_batch * deal.threads, k += long_batch) {
+      give_batch(f, deal, near, v, [&](real(&x)[vector], unsigned u, unsigned at_u) {
+        held(x, h, k + u, place(s, at_u));
+      });
+    }
   }
 
   // ---- A row on the host ----
@@ -297,6 +327,9 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
   // deal.threads, as a compiler sees that they are few enough.
   static unsigned threads_of(row_deal const& deal) {
     return deal.threads < most_row_threads ? deal.threads : most_row_threads;
+  }
+  static row_deal deal_for_host(row_plan const& plan) {
+    return holding(plan, vector, hold::bytes, host_row_memory_bytes);
   }
   void run_row(row_deal const& deal, row_form form, std::uint64_t row) const {
     form == row_form::passes ? run_long_row(deal, row) : run_kept_row(deal, row);
@@ -328,7 +361,10 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     unsigned const threads = threads_of(deal);
     running all[most_row_threads];
     real part[most_row_threads] = {};
-    for (unsigned t = 0; t < threads; ++t) all[t] = seen(deal, s, t);
+    real edge[most_row_threads][1];
+    typename hold::word memory[host_row_memory_bytes / sizeof(typename hold::word)];
+    auto const hold_of = [&](unsigned t) { return hold{memory, threads, t}; };
+    for (unsigned t = 0; t < threads; ++t) all[t] = seen(deal, s, t, hold_of(t), edge[t]);
     real c = 0;
     if constexpr (K::is_centered) {
       for (unsigned t = 0; t < threads; ++t) part[t] = all[t].met();
@@ -336,7 +372,7 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     }
     for (unsigned t = 0; t < threads; ++t) part[t] = all[t].total(c);
     row_facts<real> const f = facts(c, met_by_all(part, threads, added{}, real{0}));
-    for (unsigned t = 0; t < threads; ++t) give_again(f, deal, s, t);
+    for (unsigned t = 0; t < threads; ++t) give_again(f, deal, s, t, hold_of(t), edge[t]);
     note(f, row);
   }
 
@@ -371,6 +407,49 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
       return kind.weight(y);
     }
   }
+  WARPWRIGHT_HOST_DEVICE static void keep(hold const& h, unsigned k, real const (&x)[vector],
+                                          loaded const& r) {
+    if constexpr (hold::of_values) {
+      typename hold::vector all;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int j = 0; j < vector; ++j) all.of[j] = x[j];
+      h.put(k, all);
+    } else {
+      h.put(k, r);
+    }
+  }
+  // What keep() was given of a vector from element i on.
+  WARPWRIGHT_HOST_DEVICE void held(real (&x)[vector], hold const& h, unsigned k,
+                                   std::uint64_t i) const {
+    typename hold::vector all;
+    h.get(k, all);
+    if constexpr (hold::of_values) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int j = 0; j < vector; ++j) x[j] = all.of[j];
+    } else {
+      read(x, all, i);
+    }
+  }
+  // Gives long_batch vectors, of which fetch(x, u, v + u * threads) sets the values.
+  template <class Fetch>
+  WARPWRIGHT_HOST_DEVICE void give_batch(row_facts<real> const& f, row_deal const& deal,
+                                         row_span const& s, unsigned v, Fetch const& fetch) const {
+    real x[long_batch][vector];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (unsigned u = 0; u < long_batch; ++u) {
+      unsigned const at_u = v + u * deal.threads;
+      if (at_u >= s.vectors) continue;
+      fetch(x[u], u, at_u);
+      prepare(x[u], f.center);
+    }
+    give(x, f, deal, s, v);
+  }
   // What the outputs read beside the function, as a node.
   struct beside {
     pack_of<std::index_sequence<Index...>, Output...> const& outputs;
@@ -389,113 +468,6 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     (at<Index>(outputs).template store<V, arrays_before(Index)>(at<Index>(result), i, wide), ...);
   }
 };
-
-#if defined(__CUDACC__)
-
-// The threads of a row: of a warp, or of a block.
-template <class R>
-struct row_group {
-  unsigned threads;
-  R (*slots)[most_row_warps];
-  unsigned turn = 0;
-
-  // What all of them meet in, the same for each; twice at most, as there are two slots.
-  template <class Meet>
-  __device__ R all(R value, Meet meet, R none) {
-    if (threads < row_warp_lanes) {
-      for (unsigned apart_by = threads / 2; apart_by != 0; apart_by /= 2) {
-        value = meet(value, __shfl_xor_sync(0xffffffffU, value, static_cast<int>(apart_by)));
-      }
-      return value;
-    }
-#pragma unroll
-    for (unsigned apart_by = row_warp_lanes / 2; apart_by != 0; apart_by /= 2) {
-      value = meet(value, __shfl_xor_sync(0xffffffffU, value, static_cast<int>(apart_by)));
-    }
-    if (threads == row_warp_lanes) return value;
-    R* const slot = slots[turn];
-    ++turn;
-    unsigned const lane = threadIdx.x % row_warp_lanes;
-    if (lane == 0) slot[threadIdx.x / row_warp_lanes] = value;
-    __syncthreads();
-    unsigned const other = lane % most_row_warps;
-    value = other * row_warp_lanes < threads ? slot[other] : none;
-#pragma unroll
-    for (unsigned apart_by = most_row_warps / 2; apart_by != 0; apart_by /= 2) {
-      value = meet(value, __shfl_xor_sync(0xffffffffU, value, static_cast<int>(apart_by)));
-    }
-    return value;
-  }
-};
-
-// A row is kept in the registers of deal.threads threads of a block; rows that are none keep them
-// company to the end. No loop over rows: it took the registers of a third of the threads.
-template <class Pass>
-__global__ void __launch_bounds__(most_row_threads, Pass::least_blocks)
-    kept_rows_kernel(Pass const pass, row_deal const deal) {
-  warpwright::detail::await_predecessors();
-  using real = typename Pass::real;
-  using kind = std::decay_t<decltype(pass.kind)>;
-  __shared__ real slots[2][most_row_warps];
-  row_group<real> group{deal.threads, slots};
-  unsigned const place = threadIdx.x >> deal.row_shift;
-  unsigned const t = threadIdx.x - (place << deal.row_shift);
-  std::uint64_t const row = std::uint64_t{blockIdx.x} * deal.rows_a_block + place;
-  row_span s;
-  if (row < deal.rows) s = deal.span<Pass::vector>(row);
-  typename Pass::kept k;
-  pass.take(k.x, deal, s, t);
-  pass.take_edge(k.edge, s, t);
-  real center = 0;
-  if constexpr (kind::is_centered) {
-    center = pass.center(
-        group.all(pass.met(k, deal, s, t), typename Pass::meets{}, kind::template none<real>()));
-  }
-  real const total = group.all(pass.total(k, deal, s, t, center), added{}, real{0});
-  row_facts<real> const f = pass.facts(center, total);
-  pass.give(k.x, f, deal, s, t);
-  pass.give_edge(k.edge, f, s, t);
-  if (t == 0 && row < deal.rows) pass.note(f, row);
-}
-
-template <class Pass>
-struct long_rows_launch;
-
-// A row is read twice by a block.
-template <class Pass>
-__global__ void __launch_bounds__(most_row_threads, Pass::least_blocks)
-    long_rows_kernel(Pass const pass, row_deal const deal) {
-  warpwright::detail::await_predecessors();
-  using real = typename Pass::real;
-  using kind = std::decay_t<decltype(pass.kind)>;
-  __shared__ real slots[2][most_row_warps];
-  row_group<real> group{deal.threads, slots};
-  row_span const s = deal.span<Pass::vector>(blockIdx.x);
-  typename Pass::running const seen = pass.seen(deal, s, threadIdx.x);
-  real center = 0;
-  if constexpr (kind::is_centered) {
-    center =
-        pass.center(group.all(seen.met(), typename Pass::meets{}, kind::template none<real>()));
-  }
-  real const total = group.all(seen.total(center), added{}, real{0});
-  row_facts<real> const f = pass.facts(center, total);
-  pass.give_again(f, deal, s, threadIdx.x);
-  if (threadIdx.x == 0) pass.note(f, blockIdx.x);
-}
-
-#elif WARPWRIGHT_HOST_RUNTIME
-
-template <class Pass>
-struct function_of_rows_body {
-  Pass pass;
-  row_deal deal;
-  row_form form;
-  void operator()(std::uint64_t begin, std::uint64_t end) const {
-    for (std::uint64_t row = begin; row < end; ++row) pass.run_row(deal, form, row);
-  }
-};
-
-#endif
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail

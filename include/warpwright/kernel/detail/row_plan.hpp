@@ -14,7 +14,8 @@ namespace detail {
 
 inline constexpr unsigned row_warp_lanes = 32;
 // Threads a block at most: a row of 8,192 floats is kept at 16 a thread, and 64 registers for each
-// leave room for two blocks on an SM, of which one computes while the other loads.
+// leave room for two blocks on an SM, of which one computes while the other loads. So does a row in
+// shared memory of up to 113 KiB on an H100, which 1,024 threads a block would keep from it.
 inline constexpr unsigned most_row_threads = 512;
 // A block of rows that a warp or less of it takes.
 inline constexpr unsigned short_row_threads = 256;
@@ -26,6 +27,12 @@ inline constexpr unsigned lanes_of_a_line = 8;
 inline constexpr int row_bytes_kept = 64;
 // And what it has under way, where a row is computed from several arrays: 32 registers.
 inline constexpr int row_bytes_in_flight = 128;
+// What a thread has under way of a row too long for registers: 32 KiB a block of 512. More took
+// registers of which an SM has too few for two blocks.
+inline constexpr int long_row_bytes_in_flight = 64;
+inline constexpr int most_vectors_in_flight = 8;
+// What run_long_row() has for such a row on the host, on the stack.
+inline constexpr unsigned host_row_memory_bytes = 64 * 1024;
 // Of a row, so that its vectors are counted in 32 bits, which takes fewer registers.
 inline constexpr std::uint64_t most_cols = std::uint64_t{1} << 31U;
 
@@ -44,10 +51,10 @@ constexpr int vectors_of_row(int vector, int loaded_bytes, int value_bytes) {
   return vectors;
 }
 
-/// Of `vectors`, how many are `bytes` each and no more than row_bytes_in_flight together.
-constexpr int batch_of(int bytes, int vectors) {
+/// Of `vectors`, how many are `bytes` each and no more than `most` together.
+constexpr int batch_of(int bytes, int vectors, int most = row_bytes_in_flight) {
   int batch = vectors;
-  while (batch > 1 && batch * bytes > row_bytes_in_flight) batch /= 2;
+  while (batch > 1 && batch * bytes > most) batch /= 2;
   return batch;
 }
 
@@ -55,7 +62,7 @@ enum class row_form : unsigned char {
   nothing,  // no elements: nothing is launched
   warp,     // a row is kept by the lanes of a warp, or by some of them
   block,    // a row is kept by a block
-  passes    // a row is read twice by a block
+  passes    // a row is kept by a block in shared memory, or is read twice
 };
 
 /// The elements of one row: [0, head) and what is left behind the vectors go one a thread.
@@ -77,6 +84,7 @@ struct row_deal {
   unsigned rows_a_block = 1;
   unsigned row_shift = 31;  ///< of a thread's place in its block, to the place of its row
   unsigned head = 0;        ///< element of the matrix where the first vector starts
+  unsigned held = 0;        ///< vectors of a long row that a thread keeps in shared memory
   bool ragged = false;      ///< rows start and end anywhere beside the vectors
   bool all_wide = false;    ///< every operand is, and every row() and col() is of this matrix
 
@@ -165,6 +173,22 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   }
   plan.blocks = (rows - 1) / plan.deal.rows_a_block + 1;
   return plan;
+}
+
+/// The deal where a block has memory for a long row: for all of it, or for as much as fits, unless
+/// that is less than half: a second block on the SM is then taken to be worth more.
+/// @param vector  elements a vector
+/// @param bytes   that a thread keeps of one
+/// @param memory  bytes that a block may have
+constexpr row_deal holding(row_plan const& plan, unsigned vector, unsigned bytes,
+                           std::uint64_t memory) {
+  row_deal deal = plan.deal;
+  if (plan.form != row_form::passes) return deal;
+  std::uint64_t const turn = std::uint64_t{vector} * deal.threads;
+  std::uint64_t const all = (deal.cols - 1) / turn + 1;
+  std::uint64_t const most = memory / (std::uint64_t{bytes} * deal.threads);
+  if (2 * most >= all) deal.held = static_cast<unsigned>(most < all ? most : all);
+  return deal;
 }
 
 }  // namespace detail
