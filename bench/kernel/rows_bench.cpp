@@ -267,8 +267,9 @@ void plain(benchmark::State& state) {
   });
 }
 
-constexpr std::int64_t shapes[][2] = {{4096, 4096}, {16384, 1024}, {1024, 32768},
-                                      {4096, 8192}, {1024, 50257}, {131072, 128}};
+constexpr std::int64_t shapes[][2] = {{4096, 4096},  {16384, 1024}, {1024, 32768},
+                                      {4096, 8192},  {1024, 50257}, {131072, 128},
+                                      {2048, 16384}, {512, 65536},  {256, 131072}};
 constexpr int iterations = 60;
 #else
 // The host runtime: shows that the program works, never a speed.
