@@ -24,7 +24,9 @@ bool run_tile_grid(A const&... a) {
   for (unsigned b = 0; b < job.tiles; ++b) {
     std::memset(memory, 0xee, sizeof memory);
     ew::detail::tile_block const here = job.block(b);
-    for (unsigned t = 0; t < ew::detail::tile_threads; ++t) job.stage(here, memory, t);
+    for (unsigned t = 0; t < ew::detail::tile_threads; ++t) {
+      job.template stage<ew::detail::write_tile<fused>::views::least_alignment>(here, memory, t);
+    }
     for (unsigned t = 0; t < ew::detail::tile_threads; ++t) {
       job.template each_vector<fused::vector>(here, memory, t,
                                               ew::detail::write_tile<fused>{f, job.wide});

@@ -151,8 +151,8 @@ struct fused {
   }
 
   // The V elements from i on, after fill(parts, registers) has added what was not to be loaded.
-  template <int V, class Fill>
-  WARPWRIGHT_HOST_DEVICE void vector_with(std::uint64_t i, std::uint64_t wide,
+  template <int V, class Place, class Fill>
+  WARPWRIGHT_HOST_DEVICE void vector_with(Place const& i, std::uint64_t wide,
                                           Fill const& fill) const {
     registers<V> r;
     load<V>(r, i, wide, indices{});
@@ -229,8 +229,8 @@ struct fused {
     for (std::size_t k = 0; k < index; ++k) sum += each[k];
     return sum;
   }
-  template <int V, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide,
+  template <int V, class Place, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide,
                                    std::index_sequence<Index...>) const {
     (at<Index>(parts).template load<V, arrays_before(Index)>(at<Index>(r), i, wide), ...);
   }

@@ -68,8 +68,9 @@ struct element_place {
 template <int Rank>
 struct axes {
   axis of[Rank];
-  int count = 1;        ///< of those in use, at least one
-  bool narrow = false;  ///< indices and offsets take 31 bits
+  int count = 1;                  ///< of those in use, at least one
+  bool narrow = false;            ///< indices and offsets take 31 bits
+  std::int64_t outer_stride = 0;  ///< of the outermost in use
 
   [[nodiscard]] constexpr bool contiguous() const { return count == 1 && of[0].stride == 1; }
 
@@ -79,7 +80,8 @@ struct axes {
   }
 
  private:
-  // Unrolled over constant places, so that a copy of the axes can stay in registers.
+  // Unrolled over constant places, so that a copy of the axes can stay in registers. Whichever axis
+  // is the outermost, its part is one piece of code behind all the others.
   template <class Index, class Offset>
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE element_place find_as(Index i) const {
     Offset offset = 0;
@@ -88,17 +90,15 @@ struct axes {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-    for (int k = 0; k < Rank; ++k) {
-      Index coordinate = rest;
-      bool const outermost = k + 1 == Rank || k + 1 == count;
-      if (!outermost) {
-        rest = quotient(of[k], rest);
-        coordinate -= rest * static_cast<Index>(of[k].extent);
-      }
+    for (int k = 0; k + 1 < Rank; ++k) {
+      if (k + 1 == count) break;
+      Index const beyond = quotient(of[k], rest);
+      Index const coordinate = rest - beyond * static_cast<Index>(of[k].extent);
       offset += static_cast<Offset>(coordinate) * static_cast<Offset>(of[k].stride);
       if (k == 0) column = coordinate;
-      if (outermost) break;
+      rest = beyond;
     }
+    offset += static_cast<Offset>(rest) * static_cast<Offset>(outer_stride);
     return {offset, of[0].extent - column};
   }
 };
@@ -175,6 +175,7 @@ constexpr axes<Rank> make_axes(std::int64_t const* shape, std::int64_t const* st
     count = 1;
   }
   result.count = count;
+  result.outer_stride = result.of[count - 1].stride;
   std::int64_t const most = 0x7fffffff;
   result.narrow =
       r.elements <= static_cast<std::uint64_t>(most) && r.highest <= most && r.lowest >= -most;

@@ -146,16 +146,17 @@ struct tile_job {
   }
 
   /// One thread's part of reading a panel into shared memory.
+  /// @tparam Least  what every view's elements are aligned to: no access but of 4 is of fewer bytes
+  template <unsigned Least>
   WARPWRIGHT_HOST_DEVICE void stage(tile_block const& b, unsigned char* memory, unsigned t) const {
-    switch (access) {
-      case 16:
-        return stage_by<16>(b, memory, t);
-      case 4:
-        return stage_by<4>(b, memory, t);
-      case 2:
-        return stage_by<2>(b, memory, t);
-      default:
-        return stage_by<1>(b, memory, t);
+    if (access == 16) {
+      stage_by<16>(b, memory, t);
+    } else if (Least >= 4 || access == 4) {
+      stage_by<4>(b, memory, t);
+    } else if (Least >= 2 || access == 2) {
+      stage_by<2>(b, memory, t);
+    } else {
+      stage_by<1>(b, memory, t);
     }
   }
 

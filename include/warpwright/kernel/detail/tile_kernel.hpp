@@ -14,15 +14,15 @@ namespace ew {
 namespace detail {
 
 template <class T, class E, class Place>
-struct views_below<fused_part<T, E, Place>> {
+struct views_below<fused_part<T, E, Place>> : views_below_counts<E> {
   template <class Show>
   static void each(fused_part<T, E, Place>& part, Show& show) {
     views_below<E>::each(part.expression, show);
   }
-  template <int V, class Registers>
+  template <int V, bool Alone, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(fused_part<T, E, Place> const& part, Registers& r,
                                           tile_cursor const& c) {
-    views_below<E>::template fill<V>(part.expression, r, c);
+    views_below<E>::template fill<V, Alone>(part.expression, r, c);
   }
 };
 
@@ -93,7 +93,7 @@ struct fill_from_tile {
   template <class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(pack<Part...> const& parts, Registers& r) const {
     using all = views_below_all<Part...>;
-    all::template fill<V>(parts, r, cursor, typename all::indices{});
+    all::template fill<V, all::fitting == 1>(parts, r, cursor, typename all::indices{});
   }
 };
 
@@ -101,12 +101,14 @@ template <class Fused>
 struct write_tile;
 template <class... A>
 struct write_tile<fused<A...>> {
+  using views = views_below_all<part_t<A>...>;
   fused<A...> const& f;
   std::uint64_t wide;
   template <int V>
   WARPWRIGHT_HOST_DEVICE void operator()(std::integral_constant<int, V>, std::uint64_t i,
                                          tile_cursor const& cursor) const {
-    f.template vector_with<V>(i, wide, fill_from_tile<V, part_t<A>...>{cursor});
+    f.template vector_with<V>(tile_place<views::fitting == 1>{i}, wide,
+                              fill_from_tile<V, part_t<A>...>{cursor});
   }
 };
 
@@ -119,7 +121,7 @@ __global__ void __launch_bounds__(tile_threads) tile_kernel(Fused const f, tile_
   warpwright::detail::await_predecessors();
   __shared__ alignas(16) unsigned char memory[tile_memory_bytes];
   tile_block const here = job.block(blockIdx.x);
-  job.stage(here, memory, threadIdx.x);
+  job.template stage<write_tile<Fused>::views::least_alignment>(here, memory, threadIdx.x);
   __syncthreads();
   job.template each_vector<Fused::vector>(here, memory, threadIdx.x,
                                           write_tile<Fused>{f, job.wide});

@@ -42,6 +42,13 @@ inline void describe_axes(operand& o, axis const* of, int count) {
   if (o.address != 0) o.address += static_cast<std::uint64_t>(lowest) * o.element_bytes;
 }
 
+// An element of the output in a kernel of tiles; Alone: that has but one view which they can bring.
+template <bool Alone>
+struct tile_place {
+  std::uint64_t index;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }  // as other nodes see it
+};
+
 }  // namespace detail
 
 /// What view() returns: element i is where the axes lead from `data`.
@@ -65,28 +72,34 @@ struct view_input {
 
   bits const* data;
   detail::axes<Rank> map;
-  bool staged = false;  // a tile brings it: nothing is to be loaded
+  bool staged = false;  // a tile brings it: a kernel of tiles has nothing to load
 
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
-    if constexpr (fits_tiles) {
-      if (staged) {
-        r = {};
-        return;
-      }
-    }
     if constexpr (V == 1) {
       r.only = data[map.find(i).offset];
     } else if ((wide >> static_cast<unsigned>(First) & 1U) == 0) {
       load_runs<V>(r, i);
-    } else if (map.of[0].stride == 0) {
-      bits const same = data[map.find(i).offset];
+    } else {
+      bits const* const from = data + map.find(i).offset;  // once: it is most of the code
+      if (map.of[0].stride == 0) {
+        bits const same = *from;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (int j = 0; j < V; ++j) r.set(j, same);
+        for (int j = 0; j < V; ++j) r.set(j, same);
+      } else {
+        r.load_wide(from);
+      }
+    }
+  }
+  template <int V, int First, bool Alone>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::tile_place<Alone> const& i,
+                                   std::uint64_t wide) const {
+    if (fits_tiles && (Alone || staged)) {
+      r = {};
     } else {
-      r.load_wide(data + map.find(i).offset);
+      load<V, First>(r, i.index, wide);
     }
   }
   template <class C, int V>
@@ -145,63 +158,76 @@ template <class T, int Rank>
 inline constexpr bool holds_view<view_input<T, Rank>> = true;
 
 // The views below a node: shown one by one on the host, filled from a tile in a kernel.
+//   fitting     how many of them tiles can bring
+//   alignments  of their elements, all or'ed
 template <class E>
 struct views_below {
+  static constexpr int fitting = 0;
+  static constexpr unsigned alignments = 0;
   template <class Show>
   static void each(E&, Show&) {}
-  template <int V, class Registers>
+  template <int V, bool Alone, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(E const&, Registers&, tile_cursor const&) {}
+};
+template <class... E>
+struct views_below_counts {
+  static constexpr int fitting = (0 + ... + views_below<E>::fitting);
+  static constexpr unsigned alignments = (0U | ... | views_below<E>::alignments);
 };
 template <class T, int Rank>
 struct views_below<view_input<T, Rank>> {
+  static constexpr int fitting = view_input<T, Rank>::fits_tiles ? 1 : 0;
+  static constexpr unsigned alignments = fitting * alignof(bits_of<T>);
   template <class Show>
   static void each(view_input<T, Rank>& node, Show& show) {
     show(node);
   }
-  template <int V, class Registers>
+  template <int V, bool Alone, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(view_input<T, Rank> const& node, Registers& r,
                                           tile_cursor const& c) {
     if constexpr (view_input<T, Rank>::fits_tiles) {
-      if (node.staged) gather(r, c);
+      if (Alone || node.staged) gather(r, c);
     }
   }
 };
 template <class T, class E>
-struct views_below<computed_as<T, E>> {
+struct views_below<computed_as<T, E>> : views_below_counts<E> {
   template <class Show>
   static void each(computed_as<T, E>& node, Show& show) {
     views_below<E>::each(node.expression, show);
   }
-  template <int V, class Registers>
+  template <int V, bool Alone, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(computed_as<T, E> const& node, Registers& r,
                                           tile_cursor const& c) {
-    views_below<E>::template fill<V>(node.expression, r, c);
+    views_below<E>::template fill<V, Alone>(node.expression, r, c);
   }
 };
 template <class... E>
-struct views_below_all {
+struct views_below_all : views_below_counts<E...> {
+  static constexpr unsigned least_alignment =
+      common_alignment(views_below_counts<E...>::alignments);
   using indices = std::index_sequence_for<E...>;
   template <class Show, std::size_t... Index>
   static void each(pack<E...>& nodes, Show& show, std::index_sequence<Index...>) {
     (views_below<E>::each(at<Index>(nodes), show), ...);
   }
-  template <int V, class Registers, std::size_t... Index>
+  template <int V, bool Alone, class Registers, std::size_t... Index>
   WARPWRIGHT_HOST_DEVICE static void fill(pack<E...> const& nodes, Registers& r,
                                           tile_cursor const& c, std::index_sequence<Index...>) {
-    (views_below<E>::template fill<V>(at<Index>(nodes), at<Index>(r), c), ...);
+    (views_below<E>::template fill<V, Alone>(at<Index>(nodes), at<Index>(r), c), ...);
   }
 };
 template <class Types, class F, class... A>
-struct views_below<call<Types, F, A...>> {
+struct views_below<call<Types, F, A...>> : views_below_counts<A...> {
   using all = views_below_all<A...>;
   template <class Show>
   static void each(call<Types, F, A...>& node, Show& show) {
     all::each(node.arguments, show, typename all::indices{});
   }
-  template <int V, class Registers>
+  template <int V, bool Alone, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(call<Types, F, A...> const& node, Registers& r,
                                           tile_cursor const& c) {
-    all::template fill<V>(node.arguments, r, c, typename all::indices{});
+    all::template fill<V, Alone>(node.arguments, r, c, typename all::indices{});
   }
 };
 

@@ -158,6 +158,7 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
   for (int k = 0; k < all.count; ++k) map.of[k] = all.of[k];
   map.count = all.count;
   map.narrow = all.narrow;
+  map.outer_stride = all.outer_stride;
   return true;
 }
 
