@@ -88,6 +88,9 @@ TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
   CHECK(whole.deal.usual);
   CHECK(plan_two(0x1000, 0x2000, (std::uint64_t{1} << 33U) - 4).deal.usual);
   CHECK_FALSE(plan_two(0x1000, 0x2000, std::uint64_t{1} << 33U).deal.usual);  // 2^31 vectors
+  operand far[] = {array(4, 0x1000, 1024, 4), array(4, 0x2000, 1024, 4)};
+  far[1].narrow = false;  // a view over more than 2^31 elements
+  CHECK_FALSE(ew::detail::make_plan(far, 2, 1024, 4, 1).deal.usual);
   launch_plan const odd = plan_two(0x1000, 0x2000, 1027);
   CHECK(odd.deal.vectors == 256);
   CHECK(odd.deal.edge == 3);

@@ -20,6 +20,7 @@ template <class T, class E, class Place = bits_of<T>*>
 struct fused_part {
   using bits = bits_of<T>;
   static constexpr bool strided = !std::is_pointer<Place>::value;
+  static constexpr bool views = holds_view<E>;
   static constexpr int operands = E::operands + 1;
   static constexpr int widest_bytes = largest(lane_bytes<T>, E::widest_bytes);
   static constexpr int loaded_bytes = E::loaded_bytes;
@@ -66,8 +67,8 @@ struct fused_part {
       for (int j = 0; j < V; ++j) result.set(j, number<T>::encode(computed<V>(r, j, i)));
     }
   }
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, std::uint64_t i,
+  template <int V, int First, class At>
+  WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, At const& i,
                                     std::uint64_t wide) const {
     if constexpr (strided) {
       data.template store<V>(result, i, (wide >> static_cast<unsigned>(First) & 1U) != 0);
@@ -100,6 +101,7 @@ struct fused {
   static constexpr int vector = vector_elements(largest(part_t<A>::widest_bytes...));
   static constexpr int vectors = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes) * vector);
   static constexpr bool strided = (part_t<A>::strided || ...);
+  static constexpr bool views = (part_t<A>::views || ...);
   static constexpr int singles = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes));
   static_assert(operands <= 64,
                 "warpwright::ew: more than 64 arrays in one kernel; split the expression");
@@ -200,9 +202,12 @@ struct fused {
     for (unsigned u = 0; u < Count; ++u) {
       number_of const v = first + u * threads;
       if (v >= deal.vectors) continue;
-      std::uint64_t const i = deal.head + std::uint64_t{v} * V;
+      typename Deal::place const i{deal.head + std::uint64_t{v} * V};
       // One branch, the same for the whole grid, so that loads of the usual case follow each other.
-      if ((strided && V == 1) || deal.all_wide) {
+      if constexpr (views && !std::is_same<Deal, usual_schedule>::value) {
+        // A view's way to an element is most of the code: here it is compiled once for both.
+        load<V>(r[u], i, V == 1 ? ~std::uint64_t{0} : deal.wide, indices{});
+      } else if ((strided && V == 1) || deal.all_wide) {
         load<V>(r[u], i, ~std::uint64_t{0}, indices{});
       } else {
         load<V>(r[u], i, deal.wide, indices{});
@@ -214,7 +219,7 @@ struct fused {
     for (unsigned u = 0; u < Count; ++u) {
       number_of const v = first + u * threads;
       if (v >= deal.vectors) continue;
-      store<V>(r[u], deal.head + std::uint64_t{v} * V, deal.wide, indices{});
+      store<V>(r[u], typename Deal::place{deal.head + std::uint64_t{v} * V}, deal.wide, indices{});
     }
   }
   template <int V, class Assignment>
@@ -234,8 +239,8 @@ struct fused {
                                    std::index_sequence<Index...>) const {
     (at<Index>(parts).template load<V, arrays_before(Index)>(at<Index>(r), i, wide), ...);
   }
-  template <int V, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE void store(registers<V> const& r, std::uint64_t i, std::uint64_t wide,
+  template <int V, class Place, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void store(registers<V> const& r, Place const& i, std::uint64_t wide,
                                     std::index_sequence<Index...>) const {
     results<V> result;
     (at<Index>(parts).template compute<V>(at<Index>(result), at<Index>(r), i), ...);

@@ -63,6 +63,12 @@ struct element_place {
   std::uint64_t left;
 };
 
+/// An element in a launch of which it is known that all views are narrow, and all operands wide.
+struct usual_place {
+  std::uint64_t index;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }  // as other nodes see it
+};
+
 /// The dimensions of a view of at most `Rank`, the innermost first, none of extent 1 and no two
 /// that could be one.
 template <int Rank>
@@ -77,6 +83,9 @@ struct axes {
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE element_place find(std::uint64_t i) const {
     if (narrow) return find_as<std::uint32_t, std::int32_t>(static_cast<std::uint32_t>(i));
     return find_as<std::uint64_t, std::int64_t>(i);
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE element_place find(usual_place i) const {
+    return find_as<std::uint32_t, std::int32_t>(static_cast<std::uint32_t>(i.index));
   }
 
  private:

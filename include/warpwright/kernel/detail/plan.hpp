@@ -39,6 +39,7 @@ struct operand {
   // Of a view, whose address is the lowest of its elements'. What turns out to be one array without
   // gaps is of the kind `elements`.
   bool shaped = false;        ///< an operand written as a view
+  bool narrow = true;         ///< its indices and offsets take 31 bits
   std::uint64_t span = 0;     ///< bytes from its first to behind its last
   std::uint64_t touched = 0;  ///< bytes of its elements, those that repeat counted once
   std::int64_t step = 0;      ///< elements from one to the next along the innermost dimension
@@ -51,6 +52,7 @@ struct operand {
 /// How a fused kernel deals out its elements: [0, head) and what is left behind the vectors go one
 /// element a thread to a last block of their own, the rest as full vectors.
 struct schedule {
+  using place = std::uint64_t;
   std::uint64_t vectors = 0;
   std::uint64_t wide = 0;  ///< bit k: operand k is moved by vector accesses; bit 0 is the output
   unsigned head = 0;
@@ -60,9 +62,10 @@ struct schedule {
   bool usual = false;   ///< as usual_schedule has it
 };
 
-/// The schedule of most launches, of which a kernel has to know less: all operands are wide, no
-/// element is outside the vectors, and these are counted in 32 bits.
+/// The schedule of most launches, of which a kernel has to know less: all operands are wide, all
+/// views narrow, no element is outside the vectors, and these are counted in 32 bits.
 struct usual_schedule {
+  using place = usual_place;
   static constexpr std::uint64_t wide = ~std::uint64_t{0};
   static constexpr unsigned head = 0;
   static constexpr bool all_wide = true;
@@ -175,6 +178,7 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
   plan.blocks = quotient_up(plan.deal.vectors, plan.threads * vectors_a_thread);
   if (plan.deal.edge != 0) ++plan.blocks;
   plan.deal.usual = plan.deal.all_wide && plan.deal.edge == 0 && plan.deal.vectors >> 31U == 0;
+  for (int k = 0; k < count; ++k) plan.deal.usual = plan.deal.usual && operands[k].narrow;
   return plan;
 }
 

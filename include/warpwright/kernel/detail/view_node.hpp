@@ -64,7 +64,7 @@ struct view_input {
                                           : detail::lane_bytes<T> / 2;
   static constexpr int loaded_bytes = static_cast<int>(sizeof(bits));
   static constexpr bool weak = false;
-  static constexpr bool fits_tiles = detail::is_number<T> && sizeof(bits) <= 8;
+  static constexpr bool fits_tiles = Rank > 1 && detail::is_number<T> && sizeof(bits) <= 8;
   template <class C>
   using value_type = detail::computed_t<C, T>;
   template <int V>
@@ -74,23 +74,41 @@ struct view_input {
   detail::axes<Rank> map;
   bool staged = false;  // a tile brings it: a kernel of tiles has nothing to load
 
+  // One run of the innermost dimension after the other, of which a wide vector is one: a loop, so
+  // that the way to an element, most of the code, is compiled once.
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
     if constexpr (V == 1) {
       r.only = data[map.find(i).offset];
-    } else if ((wide >> static_cast<unsigned>(First) & 1U) == 0) {
-      load_runs<V>(r, i);
     } else {
-      bits const* const from = data + map.find(i).offset;  // once: it is most of the code
-      if (map.of[0].stride == 0) {
-        bits const same = *from;
+      bool const whole = (wide >> static_cast<unsigned>(First) & 1U) != 0;
+      std::int64_t const step = map.of[0].stride;
+      r = {};
+      unsigned begin = 0;
 #if defined(__CUDA_ARCH__)
-#pragma unroll
+#pragma unroll 1
 #endif
-        for (int j = 0; j < V; ++j) r.set(j, same);
-      } else {
-        r.load_wide(from);
-      }
+      do {
+        detail::element_place const place = map.find(i + begin);
+        bits const* const from = data + place.offset;
+        if (whole && step != 0) return r.load_wide(from);
+        unsigned const room = static_cast<unsigned>(V) - begin;
+        bool const ends = !whole && place.left < room;
+        unsigned const end = begin + (ends ? static_cast<unsigned>(place.left) : room);
+        load_run<V>(r, from, step, begin, end);
+        begin = end;
+      } while (begin < V);
+    }
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::usual_place i, std::uint64_t) const {
+    bits const* const from = data + map.find(i).offset;
+    if constexpr (V == 1) {
+      r.only = *from;
+    } else if (map.of[0].stride == 0) {
+      repeat<V>(r, *from);
+    } else {
+      r.load_wide(from);
     }
   }
   template <int V, int First, bool Alone>
@@ -110,45 +128,40 @@ struct view_input {
   void describe(detail::operand*& next) const {
     detail::operand o = detail::describe_array<T, V>(detail::reach::elements, data, 1);
     detail::describe_axes(o, map.of, map.count);
+    o.narrow = map.narrow;
     *next++ = o;
   }
 
  private:
-  // One run of the innermost dimension after the other: a loop, so that the way to an element is
-  // compiled once.
   template <int V>
-  WARPWRIGHT_HOST_DEVICE void load_runs(registers<V>& r, std::uint64_t i) const {
-    r = {};
-    std::int64_t const step = map.of[0].stride;
-    unsigned begin = 0;
-#if defined(__CUDA_ARCH__)
-#pragma unroll 1
-#endif
-    do {
-      detail::element_place const place = map.find(i + begin);
-      unsigned const room = static_cast<unsigned>(V) - begin;
-      unsigned const end = begin + (place.left < room ? static_cast<unsigned>(place.left) : room);
-      bits const* const from = data + place.offset;
-      if (step == 0) {
-        bits const same = *from;
+  WARPWRIGHT_HOST_DEVICE static void repeat(registers<V>& r, bits same) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-        for (unsigned j = 0; j < V; ++j) {
-          if (j >= begin && j < end) r.set(static_cast<int>(j), same);
-        }
-      } else {
+    for (int j = 0; j < V; ++j) r.set(j, same);
+  }
+  // Sets the elements [begin, end), `step` apart from `from` on.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE static void load_run(registers<V>& r, bits const* from, std::int64_t step,
+                                              unsigned begin, unsigned end) {
+    if (step == 0) {
+      bits const same = *from;
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-        for (unsigned j = 0; j < V; ++j) {
-          if (j >= begin && j < end) {
-            r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
-          }
+      for (unsigned j = 0; j < V; ++j) {
+        if (j >= begin && j < end) r.set(static_cast<int>(j), same);
+      }
+    } else {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned j = 0; j < V; ++j) {
+        if (j >= begin && j < end) {
+          r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
         }
       }
-      begin = end;
-    } while (begin < V);
+    }
   }
 };
 

@@ -27,13 +27,14 @@ struct strided_place {
   [[nodiscard]] operand describe() const {
     operand o = describe_array<T, V>(reach::elements, data, 1);
     describe_axes(o, map.of, map.count);
+    o.narrow = map.narrow;
     o.shaped = false;  // it is no operand
     return o;
   }
   /// @pre one element, or V that lie side by side in memory
   /// @param wide  from a multiple of their bytes on
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE void store(lanes<Bits, V> const& r, std::uint64_t i, bool wide) const {
+  template <int V, class Place>
+  WARPWRIGHT_HOST_DEVICE void store(lanes<Bits, V> const& r, Place const& i, bool wide) const {
     Bits* const to = data + map.find(i).offset;
     if (V == 1 || wide) {
       r.store_wide(to);
