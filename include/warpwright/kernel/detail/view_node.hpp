@@ -116,6 +116,8 @@ struct view_input {
                                    std::uint64_t wide) const {
     if (fits_tiles && (Alone || staged)) {
       r = {};
+    } else if (V > 1 && map.narrow && (wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      load<V, First>(r, detail::usual_place{i.index}, wide);
     } else {
       load<V, First>(r, i.index, wide);
     }
