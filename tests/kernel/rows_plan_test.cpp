@@ -191,6 +191,21 @@ TEST_CASE("of a long row a thread holds what there is memory for, if that is hal
   }
 }
 
+TEST_CASE("a long row that has an SM to itself has twice as many threads") {
+  auto const threads = [](std::uint64_t cols, unsigned held_bytes, unsigned most) {
+    operand const all[] = {array(4096, 3 * cols), array(65536, 3 * cols)};
+    return plan_rows(all, 2, 3, cols, vector, vectors, held_bytes, most).threads;
+  };
+  CHECK(threads(8192, 16, 1024) == 512);  // kept in registers
+  CHECK(threads(8196, 16, 1024) == 512);
+  CHECK(threads(28928, 16, 1024) == 512);  // 113 KiB
+  CHECK(threads(28932, 16, 1024) == 1024);
+  CHECK(threads(14464, 32, 1024) == 512);
+  CHECK(threads(14468, 32, 1024) == 1024);
+  CHECK(threads(std::uint64_t{1} << 31U, 16, 1024) == 1024);
+  CHECK(threads(28932, 16, 512) == 512);  // of doubles
+}
+
 TEST_CASE("few short rows are spread over small blocks") {
   CHECK(plan_of(64, 32).threads == 32);
   CHECK(plan_of(64, 32).blocks == 16);

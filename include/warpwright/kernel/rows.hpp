@@ -270,9 +270,9 @@ void run_row_function(How const& how, matrix_shape const& shape, std::index_sequ
         "like once, name what it returns, and use that in all of them",
         shape.where);
   }
-  row_plan const plan =
-      plan_rows(operands, pass::operands, shape.rows, shape.cols,
-                static_cast<unsigned>(pass::vector), static_cast<unsigned>(pass::vectors));
+  row_plan const plan = plan_rows(
+      operands, pass::operands, shape.rows, shape.cols, static_cast<unsigned>(pass::vector),
+      static_cast<unsigned>(pass::vectors), pass::hold::bytes, pass::long_threads);
   if (plan.form == row_form::nothing) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
   how(pass{*static_cast<typename source::kind const*>(found.kind),

@@ -14,11 +14,12 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 #if defined(__CUDACC__)
 
-// The threads of a row: of a warp, or of a block.
-template <class R>
+// The threads of a row: of a warp, or of a block of `Most` at most.
+template <class R, unsigned Most>
 struct row_group {
+  static constexpr unsigned warps = Most / row_warp_lanes;
   unsigned threads;
-  R (*slots)[most_row_warps];
+  R (*slots)[warps];
   unsigned turn = 0;
 
   // What all of them meet in, the same for each; twice at most, as there are two slots.
@@ -40,10 +41,10 @@ struct row_group {
     unsigned const lane = threadIdx.x % row_warp_lanes;
     if (lane == 0) slot[threadIdx.x / row_warp_lanes] = value;
     __syncthreads();
-    unsigned const other = lane % most_row_warps;
+    unsigned const other = lane % warps;
     value = other * row_warp_lanes < threads ? slot[other] : none;
 #pragma unroll
-    for (unsigned apart_by = most_row_warps / 2; apart_by != 0; apart_by /= 2) {
+    for (unsigned apart_by = warps / 2; apart_by != 0; apart_by /= 2) {
       value = meet(value, __shfl_xor_sync(0xffffffffU, value, static_cast<int>(apart_by)));
     }
     return value;
@@ -58,8 +59,9 @@ __global__ void __launch_bounds__(most_row_threads, Pass::least_blocks)
   warpwright::detail::await_predecessors();
   using real = typename Pass::real;
   using kind = std::decay_t<decltype(pass.kind)>;
-  __shared__ real slots[2][most_row_warps];
-  row_group<real> group{deal.threads, slots};
+  using threads = row_group<real, most_row_threads>;
+  __shared__ real slots[2][threads::warps];
+  threads group{deal.threads, slots};
   unsigned const place = threadIdx.x >> deal.row_shift;
   unsigned const t = threadIdx.x - (place << deal.row_shift);
   std::uint64_t const row = std::uint64_t{blockIdx.x} * deal.rows_a_block + place;
@@ -85,13 +87,14 @@ struct long_rows_launch;
 
 // A row that a block keeps in shared memory as far as deal.held says, and reads twice beyond.
 template <class Pass>
-__global__ void __launch_bounds__(most_row_threads, Pass::least_blocks)
+__global__ void __launch_bounds__(Pass::long_threads, Pass::least_blocks)
     long_rows_kernel(Pass const pass, row_deal const deal) {
   warpwright::detail::await_predecessors();
   using real = typename Pass::real;
   using kind = std::decay_t<decltype(pass.kind)>;
-  __shared__ real slots[2][most_row_warps];
-  row_group<real> group{deal.threads, slots};
+  using threads = row_group<real, Pass::long_threads>;
+  __shared__ real slots[2][threads::warps];
+  threads group{deal.threads, slots};
   row_span const s = deal.span<Pass::vector>(blockIdx.x);
   extern __shared__ uint4 held_row[];
   typename Pass::hold const hold{reinterpret_cast<typename Pass::hold::word*>(held_row),

@@ -15,8 +15,6 @@ namespace ew {
 namespace detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-inline constexpr unsigned most_row_warps = most_row_threads / row_warp_lanes;
-
 // One output of the matrix's shape.
 template <class T, class E>
 struct row_output : fused_part<T, typename row_use<E>::on_kernel> {
@@ -95,6 +93,8 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
   static constexpr int long_batch = half_of_kept < long_vectors ? half_of_kept : long_vectors;
   // With doubles, fewer threads an SM than the compiler would like: it spilled for more.
   static constexpr int least_blocks = sizeof(real) == 8 ? 1 : 0;
+  static constexpr unsigned long_threads =
+      sizeof(real) == 8 ? most_row_threads : most_long_row_threads;
   // What a thread keeps of a row.
   struct kept {
     real x[vectors][vector];
@@ -313,20 +313,22 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     return all[0];
   }
   // What row_group does.
-  template <class Meet>
+  template <unsigned Most, class Meet>
   static real met_by_all(real* of_thread, unsigned threads, Meet meet, real none) {
     if (threads <= row_warp_lanes) return tree(of_thread, threads, meet);
-    real of_warp[most_row_warps];
-    for (unsigned w = 0; w < most_row_warps; ++w) {
+    constexpr unsigned warps = Most / row_warp_lanes;
+    real of_warp[warps];
+    for (unsigned w = 0; w < warps; ++w) {
       of_warp[w] = w * row_warp_lanes < threads
                        ? tree(of_thread + w * row_warp_lanes, row_warp_lanes, meet)
                        : none;
     }
-    return tree(of_warp, most_row_warps, meet);
+    return tree(of_warp, warps, meet);
   }
   // deal.threads, as a compiler sees that they are few enough.
+  template <unsigned Most>
   static unsigned threads_of(row_deal const& deal) {
-    return deal.threads < most_row_threads ? deal.threads : most_row_threads;
+    return deal.threads < Most ? deal.threads : Most;
   }
   static row_deal deal_for_host(row_plan const& plan) {
     return holding(plan, vector, hold::bytes, host_row_memory_bytes);
@@ -336,7 +338,7 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
   }
   void run_kept_row(row_deal const& deal, std::uint64_t row) const {
     row_span const s = deal.span<vector>(row);
-    unsigned const threads = threads_of(deal);
+    unsigned const threads = threads_of<most_row_threads>(deal);
     kept all[most_row_threads];
     real part[most_row_threads] = {};
     for (unsigned t = 0; t < threads; ++t) {
@@ -346,10 +348,11 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
     real c = 0;
     if constexpr (K::is_centered) {
       for (unsigned t = 0; t < threads; ++t) part[t] = met(all[t], deal, s, t);
-      c = center(met_by_all(part, threads, meets{}, K::template none<real>()));
+      c = center(met_by_all<most_row_threads>(part, threads, meets{}, K::template none<real>()));
     }
     for (unsigned t = 0; t < threads; ++t) part[t] = total(all[t], deal, s, t, c);
-    row_facts<real> const f = facts(c, met_by_all(part, threads, added{}, real{0}));
+    row_facts<real> const f =
+        facts(c, met_by_all<most_row_threads>(part, threads, added{}, real{0}));
     for (unsigned t = 0; t < threads; ++t) {
       give(all[t].x, f, deal, s, t);
       give_edge(all[t].edge, f, s, t);
@@ -358,20 +361,20 @@ struct row_pass<K, E, First, Keeps, pack_of<std::index_sequence<Index...>, Outpu
   }
   void run_long_row(row_deal const& deal, std::uint64_t row) const {
     row_span const s = deal.span<vector>(row);
-    unsigned const threads = threads_of(deal);
-    running all[most_row_threads];
-    real part[most_row_threads] = {};
-    real edge[most_row_threads][1];
+    unsigned const threads = threads_of<long_threads>(deal);
+    running all[long_threads];
+    real part[long_threads] = {};
+    real edge[long_threads][1];
     typename hold::word memory[host_row_memory_bytes / sizeof(typename hold::word)];
     auto const hold_of = [&](unsigned t) { return hold{memory, threads, t}; };
     for (unsigned t = 0; t < threads; ++t) all[t] = seen(deal, s, t, hold_of(t), edge[t]);
     real c = 0;
     if constexpr (K::is_centered) {
       for (unsigned t = 0; t < threads; ++t) part[t] = all[t].met();
-      c = center(met_by_all(part, threads, meets{}, K::template none<real>()));
+      c = center(met_by_all<long_threads>(part, threads, meets{}, K::template none<real>()));
     }
     for (unsigned t = 0; t < threads; ++t) part[t] = all[t].total(c);
-    row_facts<real> const f = facts(c, met_by_all(part, threads, added{}, real{0}));
+    row_facts<real> const f = facts(c, met_by_all<long_threads>(part, threads, added{}, real{0}));
     for (unsigned t = 0; t < threads; ++t) give_again(f, deal, s, t, hold_of(t), edge[t]);
     note(f, row);
   }
