@@ -17,8 +17,8 @@ inline constexpr unsigned row_warp_lanes = 32;
 // leave room for two blocks on an SM, of which one computes while the other loads.
 inline constexpr unsigned most_row_threads = 512;
 // So does a row in half the shared memory that an SM of an H100 has. A longer one has the SM to
-// itself, and as many threads as two blocks: 1 to 36 % faster on an H100; shorter ones were up to 15 %
-// slower. Not asked of the device, so that every GPU adds in the same order.
+// itself, and as many threads as two blocks: 1 to 36 % faster on an H100; shorter ones were up to
+// 15 % slower. Not asked of the device, so that every GPU adds in the same order.
 inline constexpr unsigned most_long_row_threads = 1024;
 inline constexpr std::uint64_t row_bytes_for_two_blocks = 113 * 1024;
 // A block of rows that a warp or less of it takes.
