@@ -182,8 +182,18 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
   return plan;
 }
 
+/// The operands of a kernel, wherever they are.
+struct operand_list {
+  operand const* each[64];  ///< set as far as there are operands
+  constexpr operand const& operator[](int k) const { return *each[k]; }
+};
+
+constexpr void list_operands(operand_list& list, operand const* operands, int count) {
+  for (int k = 0; k < count; ++k) list.each[k] = operands + k;
+}
+
 /// @param number  of the output, counted from 1; 0 where there is but one
-WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number = 0) {
+WARPWRIGHT_COLD inline text name_of(operand_list const& operands, int k, int number) {
   char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
   if (k == 0 && number != 0) return text{"output "} + number;
   if (k == 0) return operands[0].kind == reach::nothing ? "the reduction" : "the output";
@@ -192,6 +202,12 @@ WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number =
   char const* const name =
       operands[k].shaped ? "view" : names[static_cast<unsigned char>(operands[k].kind)];
   return text{"operand "} + place + " (" + name + ")";
+}
+
+WARPWRIGHT_COLD inline text name_of(operand const* operands, int k, int number = 0) {
+  operand_list list;
+  list_operands(list, operands, k + 1);
+  return name_of(list, k, number);
 }
 
 [[noreturn]] WARPWRIGHT_COLD inline void refuse(text const& name, text const& problem,
@@ -293,8 +309,8 @@ constexpr bool is_plainly_right(operand const& o, operand const& out, std::uint6
 /// @param operands  the output first, then the arrays of the expression from left to right
 /// @param number    of the output, counted from 1; 0 where there is but one
 /// @throws std::invalid_argument  naming the operand, its shape and the remedy
-inline void check_operands(operand const* operands, int count, source_location where,
-                           int number = 0) {
+inline void check_operands(operand_list const& operands, int count, source_location where,
+                           int number) {
   operand const& out = operands[0];
   std::uint64_t const n = out.count;
   bool const usual = n - 1 < std::uint64_t{1} << 59U;  // neither 0 nor too many
@@ -353,6 +369,19 @@ inline void check_operands(operand const* operands, int count, source_location w
   }
 }
 
+inline void check_operands(operand const* operands, int count, source_location where) {
+  operand const& out = operands[0];
+  bool right = out.count - 1 < std::uint64_t{1} << 59U;
+  std::uint64_t const out_end = out.address + span_bytes(out, out.count);
+  for (int k = 0; right && k < count; ++k) {
+    right = operands[k].kind == reach::absent || is_plainly_right(operands[k], out, out_end);
+  }
+  if (right) return;
+  operand_list list;
+  list_operands(list, operands, count);
+  check_operands(list, count, where, 0);
+}
+
 /// Refuses assignments that cannot be one kernel.
 /// @param operands  of each assignment the output, then its arrays
 /// @param counts    the length of each assignment's part, `assignments` of them, 64 in all
@@ -360,22 +389,22 @@ inline void check_operands(operand const* operands, int count, source_location w
 inline void check_assignments(operand const* operands, int const* counts, int assignments,
                               source_location where) {
   if (assignments == 1) return check_operands(operands, counts[0], where);
-  operand all[64];  // one output at a time, then the arrays of every assignment
+  operand_list all;  // one output at a time, then the arrays of every assignment
   int count = 1;
   operand const* part = operands;
   for (int k = 0; k < assignments; part += counts[k], ++k) {
-    for (int i = 1; i < counts[k]; ++i) all[count++] = part[i];
+    for (int i = 1; i < counts[k]; ++i) all.each[count++] = part + i;
     operand const* other = operands;
     for (int j = 0; j < k; other += counts[j], ++j) {
-      text const name = text{"output "} + (k + 1);
+      auto const name = [k] { return text{"output "} + (k + 1); };
       if (part->count != other->count) {
-        refuse(name,
+        refuse(name(),
                text{"has "} + part->count + " elements, but output " + (j + 1) + " has " +
                    other->count + "; tie() takes outputs of one size",
                where);
       }
       if (part->count != 0 && part->address != 0 && overlap(*part, *other, part->count)) {
-        refuse(name,
+        refuse(name(),
                text{"overlaps output "} + (j + 1) + ", starting " + where_it_starts(*part, *other) +
                    "; give each its own array",
                where);
@@ -384,7 +413,7 @@ inline void check_assignments(operand const* operands, int const* counts, int as
   }
   part = operands;
   for (int k = 0; k < assignments; part += counts[k], ++k) {
-    all[0] = *part;
+    all.each[0] = part;
     check_operands(all, count, where, k + 1);
   }
 }
