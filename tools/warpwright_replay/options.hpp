@@ -19,6 +19,16 @@ struct usage_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The pool's own, but for the host runtime: a device there is a thread, which the system may hold
+/// up for longer than a pool waits before it grows.
+inline ww::memory_pool_options usual_pool_options() {
+  ww::memory_pool_options options;
+#if WARPWRIGHT_HOST_RUNTIME
+  options.patience_us(1000000);
+#endif
+  return options;
+}
+
 /// What the command line asks for.
 struct options {
   bool help = false;
@@ -27,7 +37,7 @@ struct options {
   bool best_fit = true;
   bool statistics = false;  ///< a second line with what the allocator counts
   replay_settings settings;
-  ww::memory_pool_options pool_options;
+  ww::memory_pool_options pool_options = usual_pool_options();
   std::string html;  ///< empty: none
   std::vector<std::string> files;
 };
