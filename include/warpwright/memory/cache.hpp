@@ -79,7 +79,7 @@ class memory_cache {
   memory_cache(memory_pool& pool, stream_ref stream, std::size_t budget_bytes,
                source_location where)
       : pool_{pool}, stream_{stream.resolved(where)} {
-    cache_.budget_bytes = budget_bytes;
+    cache_.set_budget(budget_bytes);
     pool.add_cache(*this, stream_, where);
   }
 

@@ -36,43 +36,19 @@ class front_cache {
   std::uint64_t allocations = 0;
   std::uint64_t deallocations = 0;
 
+  void set_budget(std::uint64_t bytes) noexcept { budget_bytes = room_bytes_ = bytes; }
+
   /// @return a block of just that size; nullptr when there is none
   void* take(std::uint64_t bytes) noexcept {
-    unsigned const index = slot_of(bytes);
-    slot* s = &slots_[index];
-    if (s->bytes != bytes) s = &slots_[index ^ 1U];
-    if (s->bytes != bytes || s->count == 0) return take_large(bytes);
-    set_cached(cached_bytes_ - bytes);
-    ++allocations;
-    return s->blocks[--s->count];
+    slot& s = slots_[slot_of(bytes)];
+    return s.bytes == bytes && s.count != 0 ? pop(s) : take_elsewhere(bytes);
   }
 
   /// Keeps a block; beside the budget, one that is larger.
   /// @return no_room when the budget or the slots do not allow it; make_room() may help then
   answer put(void* block, std::uint64_t bytes) noexcept {
-    if (bytes > budget_bytes) return put_large(block, bytes);
-    unsigned index = slot_of(bytes);
-    if (slots_[index].bytes != bytes) {
-      unsigned const other = index ^ 1U;
-      if (slots_[other].bytes == bytes) {
-        index = other;
-      } else if (slots_[index].count == 0) {
-        slots_[index].bytes = bytes;
-      } else if (slots_[other].count == 0) {
-        index = other;
-        slots_[index].bytes = bytes;
-      } else {
-        return answer::no_room;
-      }
-    }
-    slot& s = slots_[index];
-    if (s.count == depth || bytes > budget_bytes - cached_bytes_) return answer::no_room;
-    if (s.count != 0 && s.blocks[s.count - 1] == block) return answer::double_free;
-    s.blocks[s.count++] = block;
-    set_cached(cached_bytes_ + bytes);
-    occupied_ |= std::uint64_t{1} << index;
-    ++deallocations;
-    return answer::kept;
+    slot& s = slots_[slot_of(bytes)];
+    return s.bytes == bytes ? push(s, block, bytes) : put_elsewhere(block, bytes);
   }
 
   /// Takes out what stands in the way of blocks of a size: the older half of their own slot, or all
@@ -94,6 +70,7 @@ class front_cache {
       slot& s = slots_[static_cast<unsigned>(__builtin_ctzll(occupied_))];
       occupied_ &= occupied_ - 1;
       remove(s, s.count, out);
+      s.bytes = 0;  // a key needs its bit
     }
     if (out.count == 0) drain_large(out);
     return out.count != 0;
@@ -126,9 +103,11 @@ class front_cache {
   /// Without the lock: false only when nothing was cached just before, or blocks came and went at
   /// that moment.
   [[nodiscard]] bool maybe_cached() const noexcept {
-    return __atomic_load_n(&cached_bytes_, __ATOMIC_RELAXED) != 0 || maybe_large();
+    return __atomic_load_n(&room_bytes_, __ATOMIC_RELAXED) != budget_bytes || maybe_large();
   }
-  [[nodiscard]] std::uint64_t cached_bytes() const noexcept { return cached_bytes_ + large_bytes_; }
+  [[nodiscard]] std::uint64_t cached_bytes() const noexcept {
+    return budget_bytes - room_bytes_ + large_bytes_;
+  }
   [[nodiscard]] std::uint64_t cached_blocks() const noexcept {
     std::uint64_t blocks = large_bytes_ != 0 ? 1 : 0;
     for (slot const& s : slots_) blocks += s.count;
@@ -142,8 +121,38 @@ class front_cache {
     void* blocks[depth];  // the youngest last
   };
 
-  void set_cached(std::uint64_t bytes) noexcept {
-    __atomic_store_n(&cached_bytes_, bytes, __ATOMIC_RELAXED);
+  void set_room(std::uint64_t bytes) noexcept {
+    __atomic_store_n(&room_bytes_, bytes, __ATOMIC_RELAXED);
+  }
+  void* pop(slot& s) noexcept {
+    set_room(room_bytes_ + s.bytes);
+    ++allocations;
+    return s.blocks[--s.count];
+  }
+  answer push(slot& s, void* block, std::uint64_t bytes) noexcept {
+    if (s.count == depth || bytes > room_bytes_) return answer::no_room;
+    if (s.count != 0 && s.blocks[s.count - 1] == block) return answer::double_free;
+    s.blocks[s.count++] = block;
+    set_room(room_bytes_ - bytes);
+    ++deallocations;
+    return answer::kept;
+  }
+  // Out of line, for take() and put() are in every caller.
+  WARPWRIGHT_COLD void* take_elsewhere(std::uint64_t bytes) noexcept {
+    slot& s = slots_[slot_of(bytes) ^ 1U];
+    return s.bytes == bytes && s.count != 0 ? pop(s) : take_large(bytes);
+  }
+  WARPWRIGHT_COLD answer put_elsewhere(void* block, std::uint64_t bytes) noexcept {
+    if (bytes > budget_bytes) return put_large(block, bytes);
+    unsigned index = slot_of(bytes);
+    if (slots_[index ^ 1U].bytes == bytes || slots_[index].count != 0) index ^= 1U;
+    slot& s = slots_[index];
+    if (s.bytes != bytes) {
+      if (s.count != 0) return answer::no_room;
+      s.bytes = bytes;
+      occupied_ |= std::uint64_t{1} << index;
+    }
+    return push(s, block, bytes);
   }
   void set_large(void* block, std::uint64_t bytes) noexcept {
     large_ = block;
@@ -174,13 +183,13 @@ class front_cache {
     for (std::uint64_t i = 0; i < count; ++i) out.blocks[i] = s.blocks[i];
     s.count -= count;
     for (std::uint64_t i = 0; i < s.count; ++i) s.blocks[i] = s.blocks[i + count];
-    set_cached(cached_bytes_ - count * s.bytes);
+    set_room(room_bytes_ + count * s.bytes);
   }
 
   // With the lock and the public members these two fill a cache line; a slot's key then shares one
   // with its first blocks.
-  std::uint64_t cached_bytes_ = 0;  // written by relaxed stores, for maybe_cached()
-  std::uint64_t occupied_ = 0;      // slots that may have blocks
+  std::uint64_t room_bytes_ = 0;  // of the budget; written by relaxed stores, for maybe_cached()
+  std::uint64_t occupied_ = 0;    // slots with a key: only they may have blocks
   slot slots_[slot_count];
   std::uint64_t large_bytes_ = 0;  // of the block above the budget, 0: none; relaxed likewise
   void* large_ = nullptr;

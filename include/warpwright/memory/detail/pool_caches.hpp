@@ -65,7 +65,7 @@ inline memory_pool::shard* memory_pool::make_shard(std::uint64_t id) noexcept {
   auto* const fresh = new (std::nothrow) shard;
   if (fresh == nullptr) return nullptr;
   fresh->stream_id = nobody;
-  fresh->budget_bytes = options_.cache_bytes_;
+  fresh->set_budget(options_.cache_bytes_);
   spin_held lock{lock_};
   shard*& slot = shards_[id % shard_count];
   if (slot == nullptr) {
