@@ -18,21 +18,17 @@ namespace detail {
 /// Dekker's algorithm with the fence on one side: whoever is not the owner says that it wants the
 /// lock and then has the kernel run a full fence on every thread of the process (membarrier(2)).
 /// After it, either the owner has seen the wish, or its entry is seen here. Where the kernel does
-/// not offer that, the owner pays a fence of its own.
+/// not offer that, the lock is always wanted, and the owner enters behind the others' lock.
 class owner_lock {
  public:
-  owner_lock() noexcept : fence_{membarrier(register_expedited) != 0} {}
+  owner_lock() noexcept : wanted_{membarrier(register_expedited) != 0}, shared_{wanted_} {}
   owner_lock(owner_lock const&) = delete;
   owner_lock& operator=(owner_lock const&) = delete;
 
   /// By the owner only.
   void enter() noexcept {
-    if (fence_) {  // no fence as such: ThreadSanitizer knows none
-      __atomic_store_n(&inside_, true, __ATOMIC_SEQ_CST);
-    } else {
-      __atomic_store_n(&inside_, true, __ATOMIC_RELAXED);
-      __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the compiler keeps the order
-    }
+    __atomic_store_n(&inside_, true, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the compiler keeps the order
     if (__atomic_load_n(&wanted_, __ATOMIC_SEQ_CST)) yield();
   }
   void leave() noexcept { __atomic_store_n(&inside_, false, __ATOMIC_RELEASE); }
@@ -41,7 +37,7 @@ class owner_lock {
   void lock() noexcept {
     others_.lock();
     __atomic_store_n(&wanted_, true, __ATOMIC_SEQ_CST);
-    if (!fence_) static_cast<void>(membarrier(expedited));
+    if (!shared_) static_cast<void>(membarrier(expedited));
     for (int spins = 0; __atomic_load_n(&inside_, __ATOMIC_SEQ_CST); ++spins) {
       if (spins < 64) {
         pause_processor();
@@ -51,7 +47,7 @@ class owner_lock {
     }
   }
   void unlock() noexcept {
-    __atomic_store_n(&wanted_, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&wanted_, shared_, __ATOMIC_RELEASE);
     others_.unlock();
   }
 
@@ -75,8 +71,8 @@ class owner_lock {
   }
 
   bool inside_ = false;
-  bool wanted_ = false;
-  bool fence_;
+  bool wanted_;
+  bool shared_;  // no membarrier: as if others always wanted the lock
   spin_lock others_;
 };
 
