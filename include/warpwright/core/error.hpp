@@ -25,12 +25,12 @@ class source_location {
   /// @return the file's name as the compiler was given it
   [[nodiscard]] constexpr char const* file() const noexcept { return file_; }
   /// @return the line, from 1
-  [[nodiscard]] constexpr int line() const noexcept { return line_; }
+  [[nodiscard]] constexpr int line() const noexcept { return static_cast<int>(line_); }
 
  private:
   constexpr source_location(char const* file, int line) noexcept : file_{file}, line_{line} {}
   char const* file_;
-  int line_;
+  std::ptrdiff_t line_;  // as wide as the pointer: padding would be kept by every call
 };
 
 /// A CUDA call that failed: what() reads "file:line: cudaMalloc: cudaErrorX (n): text".

@@ -95,12 +95,12 @@ class memory_cache {
     return cache_.take(memory_pool::rounded_up(bytes));
   }
   [[nodiscard]] bool keep(void* pointer, std::size_t bytes) noexcept {
-    if (pool_.attention() != 0 || memory_pool::rounded_up(bytes) == 0 ||
+    if (pool_.attention() != 0 ||
         memory_pool::address_of(pointer) - pool_.first_address_ >= pool_.address_span_) {
       return false;
     }
     detail::owner_held const lock{cache_.lock};
-    return cache_.put(pointer, memory_pool::rounded_up(bytes)) == front_cache::answer::kept;
+    return cache_.put_quickly(pointer, memory_pool::rounded_up(bytes));
   }
   WARPWRIGHT_COLD void give_back(void* pointer, std::size_t bytes, source_location where);
 

@@ -102,17 +102,10 @@ class memory_pool {
   [[nodiscard]] void* try_allocate(stream_ref stream, std::size_t bytes,
                                    std::size_t alignment = block_alignment_bytes,
                                    source_location where = source_location::current()) {
-    if (alignment != block_alignment_bytes || attention() != 0) {
-      return allocate_with_care(stream, bytes, alignment, where);
+    if (alignment == block_alignment_bytes) {
+      if (void* const pointer = take_known(stream, bytes)) return pointer;
     }
-    std::uint64_t const id = id_of(stream, where);
-    if (shard* const cache = cache_of(id)) {
-      detail::held<detail::spin_lock> const lock{cache->lock};
-      if (cache->stream_id == id) {
-        if (void* const pointer = cache->take(rounded_up(bytes))) return pointer;
-      }
-    }
-    return allocate_from_books(stream, id, bytes, alignment, where);
+    return allocate_missed(stream, bytes, alignment, where);
   }
 
   /// Takes memory back; work given to `stream` before the call may still use it.
@@ -135,20 +128,7 @@ class memory_pool {
   /// stream, which never does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
-    if (attention() != 0 || address_of(pointer) - first_address_ >= address_span_) {
-      return deallocate_with_care(stream, pointer, bytes, where);
-    }
-    std::uint64_t const id = id_of(stream, where);
-    shard* const cache = cache_of(id);
-    std::uint64_t const rounded = rounded_up(bytes);
-    if (cache != nullptr && rounded != 0) {
-      detail::held<detail::spin_lock> const lock{cache->lock};
-      if (cache->stream_id == id && cache->handle != cudaStreamPerThread &&
-          cache->put(pointer, rounded) == front_cache::answer::kept) {
-        return;
-      }
-    }
-    deallocate_to_books(stream, id, pointer, bytes, where);
+    if (!keep_known(stream, pointer, bytes)) deallocate_missed(stream, pointer, bytes, where);
   }
 
   /// Allocates several blocks: all or none.
@@ -275,6 +255,27 @@ class memory_pool {
     return __atomic_load_n(&shards_[id % shard_count], __ATOMIC_ACQUIRE);
   }
 
+  // A stream_ref that carries its id is never the thread's own default stream.
+  [[nodiscard]] void* take_known(stream_ref stream, std::size_t bytes) noexcept {
+    if (attention() != 0 || !stream.knows_id()) return nullptr;
+    std::uint64_t const id = stream.id();
+    shard* const cache = cache_of(id);
+    if (cache == nullptr) return nullptr;
+    detail::held<detail::spin_lock> const lock{cache->lock};
+    return cache->stream_id == id ? cache->take(rounded_up(bytes)) : nullptr;
+  }
+  [[nodiscard]] bool keep_known(stream_ref stream, void* pointer, std::size_t bytes) noexcept {
+    if (attention() != 0 || address_of(pointer) - first_address_ >= address_span_ ||
+        !stream.knows_id()) {
+      return false;
+    }
+    std::uint64_t const id = stream.id();
+    shard* const cache = cache_of(id);
+    if (cache == nullptr) return false;
+    detail::held<detail::spin_lock> const lock{cache->lock};
+    return cache->stream_id == id && cache->put_quickly(pointer, rounded_up(bytes));
+  }
+
   [[nodiscard]] std::uint64_t id_of(stream_ref stream, source_location where) const {
     return stream.knows_id() ? stream.id(where) : ask_id(stream, where);
   }
@@ -284,6 +285,10 @@ class memory_pool {
 
   // What is not in the caches. Everything that takes a spin_held runs under lock_; the slow path
   // also holds slow_.
+  void* allocate_missed(stream_ref stream, std::size_t bytes, std::size_t alignment,
+                        source_location where);
+  void deallocate_missed(stream_ref stream, void* pointer, std::size_t bytes,
+                         source_location where);
   void* allocate_from_books(stream_ref stream, std::uint64_t id, std::size_t bytes,
                             std::size_t alignment, source_location where);
   void deallocate_to_books(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,

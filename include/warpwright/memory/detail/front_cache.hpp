@@ -45,10 +45,29 @@ class front_cache {
   }
 
   /// Keeps a block; beside the budget, one that is larger.
-  /// @return no_room when the budget or the slots do not allow it; make_room() may help then
-  answer put(void* block, std::uint64_t bytes) noexcept {
+  /// @return no_room when the budget or the slots do not allow it, as for 0 bytes; make_room() may
+  /// help then
+  WARPWRIGHT_COLD answer put(void* block, std::uint64_t bytes) noexcept {
+    if (bytes == 0) return answer::no_room;
+    if (bytes > budget_bytes) return put_large(block, bytes);
+    unsigned index = slot_of(bytes);
+    if (slots_[index].bytes != bytes &&
+        (slots_[index ^ 1U].bytes == bytes || slots_[index].count != 0)) {
+      index ^= 1U;
+    }
+    slot& s = slots_[index];
+    if (s.bytes != bytes) {
+      if (s.count != 0) return answer::no_room;
+      s.bytes = bytes;
+      occupied_ |= std::uint64_t{1} << index;
+    }
+    return push(s, block, bytes);
+  }
+  /// The same, quickly where the size's own slot has room.
+  /// @return whether it is kept
+  bool put_quickly(void* block, std::uint64_t bytes) noexcept {
     slot& s = slots_[slot_of(bytes)];
-    return s.bytes == bytes ? push(s, block, bytes) : put_elsewhere(block, bytes);
+    return (s.bytes == bytes ? push(s, block, bytes) : put(block, bytes)) == answer::kept;
   }
 
   /// Takes out what stands in the way of blocks of a size: the older half of their own slot, or all
@@ -70,7 +89,7 @@ class front_cache {
       slot& s = slots_[static_cast<unsigned>(__builtin_ctzll(occupied_))];
       occupied_ &= occupied_ - 1;
       remove(s, s.count, out);
-      s.bytes = 0;  // a key needs its bit
+      s.bytes = no_size;  // a key needs its bit
     }
     if (out.count == 0) drain_large(out);
     return out.count != 0;
@@ -115,8 +134,9 @@ class front_cache {
   }
 
  private:
+  static constexpr std::uint64_t no_size = 1;  // as a slot's key: no block has it
   struct slot {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = no_size;
     std::uint64_t count = 0;
     void* blocks[depth];  // the youngest last
   };
@@ -137,22 +157,10 @@ class front_cache {
     ++deallocations;
     return answer::kept;
   }
-  // Out of line, for take() and put() are in every caller.
+  // Out of line, for take() is in every caller.
   WARPWRIGHT_COLD void* take_elsewhere(std::uint64_t bytes) noexcept {
     slot& s = slots_[slot_of(bytes) ^ 1U];
     return s.bytes == bytes && s.count != 0 ? pop(s) : take_large(bytes);
-  }
-  WARPWRIGHT_COLD answer put_elsewhere(void* block, std::uint64_t bytes) noexcept {
-    if (bytes > budget_bytes) return put_large(block, bytes);
-    unsigned index = slot_of(bytes);
-    if (slots_[index ^ 1U].bytes == bytes || slots_[index].count != 0) index ^= 1U;
-    slot& s = slots_[index];
-    if (s.bytes != bytes) {
-      if (s.count != 0) return answer::no_room;
-      s.bytes = bytes;
-      occupied_ |= std::uint64_t{1} << index;
-    }
-    return push(s, block, bytes);
   }
   void set_large(void* block, std::uint64_t bytes) noexcept {
     large_ = block;

@@ -26,8 +26,15 @@ inline void pause_processor() noexcept {
 /// it gives the processor away, so that a holder that was descheduled gets on.
 class spin_lock {
  public:
-  void lock() noexcept {
-    while (__atomic_exchange_n(&taken_, true, __ATOMIC_ACQUIRE)) {
+  WARPWRIGHT_ALWAYS_INLINE void lock() noexcept {
+    if (__atomic_exchange_n(&taken_, true, __ATOMIC_ACQUIRE)) wait();
+  }
+  void unlock() noexcept { __atomic_store_n(&taken_, false, __ATOMIC_RELEASE); }
+
+ private:
+  // Out of line, for lock() is in every caller.
+  WARPWRIGHT_COLD void wait() noexcept {
+    do {
       for (int spins = 0; __atomic_load_n(&taken_, __ATOMIC_RELAXED); ++spins) {
         if (spins < 64) {
           pause_processor();
@@ -35,11 +42,9 @@ class spin_lock {
           sched_yield();
         }
       }
-    }
+    } while (__atomic_exchange_n(&taken_, true, __ATOMIC_ACQUIRE));
   }
-  void unlock() noexcept { __atomic_store_n(&taken_, false, __ATOMIC_RELEASE); }
 
- private:
   bool taken_ = false;  // the compiler's atomics: <atomic> is slow to compile
 };
 

@@ -268,7 +268,7 @@ inline std::size_t memory_pool::keep_batch(std::uint64_t id, void* const* pointe
   std::size_t done = 0;
   for (; done < count; ++done) {
     std::uint64_t const rounded = rounded_up(bytes[done]);
-    if (rounded == 0 || address_of(pointers[done]) - first_address_ >= address_span_ ||
+    if (address_of(pointers[done]) - first_address_ >= address_span_ ||
         cache->put(pointers[done], rounded) != front_cache::answer::kept) {
       break;
     }
