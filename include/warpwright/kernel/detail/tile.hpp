@@ -173,8 +173,8 @@ struct tile_job {
   }
 
  private:
-  // Rows by accesses of `Bytes`; four are under way before the first is put down. (Eight narrow ones
-  // were no faster.)
+  // Rows by accesses of `Bytes`; four are under way before the first is put down. (Eight narrow
+  // ones were no faster.)
   template <int Bytes>
   WARPWRIGHT_HOST_DEVICE void stage_by(tile_block const& b, unsigned char* memory,
                                        unsigned t) const {
