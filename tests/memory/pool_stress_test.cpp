@@ -74,13 +74,17 @@ TEST_CASE("blocks freed before their streams are done with them are found") {
 TEST_CASE("threads, streams, graphs and caches in any sequence") {
   pool_stress::options how;
   how.seed = std::random_device{}();
-  INFO("seed " << how.seed);
+  INFO("seed " << how.seed << " and on");
   how.operations = operations;
   how.round_operations = operations / 12;
-  pool_stress::totals const t = pool_stress::run(how);
-  INFO(joined(t.failures));
-  CHECK(t.failures.empty());
-  CHECK(t.operations >= operations);
+  pool_stress::totals t;
+  // With one seed in 60 memory never runs out.
+  for (int runs = 0; runs < 4 && t.refused == 0; ++runs, ++how.seed) {
+    t = pool_stress::run(how);
+    INFO(joined(t.failures));
+    CHECK(t.failures.empty());
+    CHECK(t.operations >= operations);
+  }
   CHECK(t.refused > 0);
   CHECK(t.stamps > 0);
   CHECK(t.foreign > 0);
