@@ -276,6 +276,23 @@ class memory_pool {
     return cache->stream_id == id && cache->put_quickly(pointer, rounded_up(bytes));
   }
 
+  // What take_known() and keep_known() could not do.
+  WARPWRIGHT_NOINLINE void* allocate_missed(stream_ref stream, std::size_t bytes,
+                                            std::size_t alignment, source_location where) {
+    if (alignment != block_alignment_bytes || attention() != 0 || !stream.knows_id()) {
+      return allocate_with_care(stream, bytes, alignment, where);
+    }
+    return allocate_from_books(stream, stream.id(where), bytes, alignment, where);
+  }
+  WARPWRIGHT_NOINLINE void deallocate_missed(stream_ref stream, void* pointer, std::size_t bytes,
+                                             source_location where) {
+    if (attention() != 0 || address_of(pointer) - first_address_ >= address_span_ ||
+        !stream.knows_id()) {
+      return deallocate_with_care(stream, pointer, bytes, where);
+    }
+    deallocate_to_books(stream, stream.id(where), pointer, bytes, where);
+  }
+
   [[nodiscard]] std::uint64_t id_of(stream_ref stream, source_location where) const {
     return stream.knows_id() ? stream.id(where) : ask_id(stream, where);
   }
@@ -285,10 +302,6 @@ class memory_pool {
 
   // What is not in the caches. Everything that takes a spin_held runs under lock_; the slow path
   // also holds slow_.
-  void* allocate_missed(stream_ref stream, std::size_t bytes, std::size_t alignment,
-                        source_location where);
-  void deallocate_missed(stream_ref stream, void* pointer, std::size_t bytes,
-                         source_location where);
   void* allocate_from_books(stream_ref stream, std::uint64_t id, std::size_t bytes,
                             std::size_t alignment, source_location where);
   void deallocate_to_books(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,

@@ -77,7 +77,7 @@
 
 #if defined(__GNUC__)
 #define WARPWRIGHT_COLD __attribute__((cold))
-#define WARPWRIGHT_NOINLINE __attribute__((noinline))  // at the definition
+#define WARPWRIGHT_NOINLINE __attribute__((noinline))  // where it is declared but once
 #define WARPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define WARPWRIGHT_COLD

@@ -50,30 +50,6 @@ inline void* memory_pool::hand_out(std::uint32_t node, source_location where) {
   return pointer_to(heap_.at(node).address);
 }
 
-/// A call that try_allocate() could not serve by itself.
-WARPWRIGHT_NOINLINE inline void* memory_pool::allocate_missed(stream_ref stream, std::size_t bytes,
-                                                              std::size_t alignment,
-                                                              source_location where) {
-  if (alignment != block_alignment_bytes || attention() != 0) {
-    return allocate_with_care(stream, bytes, alignment, where);
-  }
-  std::uint64_t const id = id_of(stream, where);
-  if (!stream.knows_id()) {
-    if (void* const pointer = take_cached(id, bytes)) return pointer;
-  }
-  return allocate_from_books(stream, id, bytes, alignment, where);
-}
-
-/// A free that deallocate() could not do by itself.
-WARPWRIGHT_NOINLINE inline void memory_pool::deallocate_missed(stream_ref stream, void* pointer,
-                                                               std::size_t bytes,
-                                                               source_location where) {
-  if (attention() != 0 || address_of(pointer) - first_address_ >= address_span_) {
-    return deallocate_with_care(stream, pointer, bytes, where);
-  }
-  deallocate_to_books(stream, id_of(stream, where), pointer, bytes, where);
-}
-
 /// A call that the stream's cache did not serve.
 inline void* memory_pool::allocate_from_books(stream_ref stream, std::uint64_t id,
                                               std::size_t bytes, std::size_t alignment,
