@@ -7,7 +7,7 @@
 //   f32_to_fp8, f32_to_bf16    packed
 //
 // A name ends in /n/launches, as in evaluate_bench: time is that of `launches` launches between two
-// events, divided by their number.
+// events, divided by their number. The paths of one conversion and size are timed in turns.
 #include <benchmark/benchmark.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -18,11 +18,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "support/rotating_pairs.hpp"
-#include "support/sample_launches.hpp"
+#include "support/turns.hpp"
 #include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_transform.cuh>)
@@ -62,52 +63,39 @@ struct scale {
   __host__ __device__ Out operator()(In x) const { return scaled<Out>(x); }
 };
 
-template <class In, class Out, class Launch>
-void measure(benchmark::State& state, Launch launch, bool check = true) {
-  auto const n = static_cast<std::size_t>(state.range(0));
-  auto const launches = static_cast<std::size_t>(state.range(1));
-  ww::stream s;
-  rotating_pairs<In, Out> const a{n};
-  for (std::size_t set = 0; set < a.sets(); ++set) {
-    ew::run(s, ew::out(a.in(set), n) = ew::map(scattered{set}, ew::index()) * 100.0F);
-  }
-  for (std::size_t set = 0; set < std::min<std::size_t>(a.sets(), 20); ++set) launch(s, a, set);
-  s.synchronize();
-  if (check) {
-    std::size_t const count = std::min<std::size_t>(n, 65536);
-    std::vector<In> const x = fetch(a.in(0), count);
-    std::vector<Out> const got = fetch(a.out(0), count);
-    for (std::size_t i = 0; i < count; ++i) {
-      Out const expected = scaled<Out>(x[i]);
-      if (std::memcmp(static_cast<void const*>(&got[i]), static_cast<void const*>(&expected),
-                      sizeof(Out)) != 0) {
-        state.SkipWithError("wrong results");
-        return;
-      }
+// Compares the first 2^16 elements of pair 0 bit by bit, and wipes out what it compared.
+template <class In, class Out>
+bool verified(rotating_pairs<In, Out> const& a) {
+  std::size_t const count = std::min<std::size_t>(a.n(), 65536);
+  std::vector<In> const x = fetch(a.in(0), count);
+  std::vector<Out> const got = fetch(a.out(0), count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Out const expected = scaled<Out>(x[i]);
+    if (std::memcmp(static_cast<void const*>(&got[i]), static_cast<void const*>(&expected),
+                    sizeof(Out)) != 0) {
+      return false;
     }
   }
-  bench_support::sample_launches(state, s, a, launches, launch);
+  ww::check(cudaMemset(a.out(0), 0xff, count * sizeof(Out)), "cudaMemset");
+  return true;
 }
 
-template <class In, class Out>
-void warpwright_ew(benchmark::State& state) {
-  measure<In, Out>(state, [](ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) {
+struct warpwright_ew {
+  template <class In, class Out>
+  void operator()(ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) const {
     ew::run(s,
             ew::out(a.out(set), a.n()) = ew::in(static_cast<In const*>(a.in(set)), a.n()) * factor);
-  });
-}
-template <class In, class Out>
-void copy_of_same_traffic(benchmark::State& state) {
-  measure<In, Out>(
-      state,
-      [](ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) {
-        std::size_t const moved = a.bytes() / 2;  // the pair, as one array
-        auto* const memory = reinterpret_cast<unsigned char*>(a.in(set));
-        ww::check(cudaMemcpyAsync(memory + moved, memory, moved, cudaMemcpyDeviceToDevice, s.get()),
-                  "cudaMemcpyAsync");
-      },
-      false);
-}
+  }
+};
+struct copy_of_same_traffic {
+  template <class In, class Out>
+  void operator()(ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) const {
+    std::size_t const moved = a.bytes() / 2;  // the pair, as one array
+    auto* const memory = reinterpret_cast<unsigned char*>(a.in(set));
+    ww::check(cudaMemcpyAsync(memory + moved, memory, moved, cudaMemcpyDeviceToDevice, s.get()),
+              "cudaMemcpyAsync");
+  }
+};
 
 #if defined(__CUDACC__)
 // The wider side is moved 16 bytes at a time, the other in as many elements.
@@ -135,55 +123,60 @@ __global__ void __launch_bounds__(256) sixteen_bytes_kernel(In const* in, Out* o
     if ((first + u * 256) * each < n) reinterpret_cast<outs*>(out)[first + u * 256] = y;
   }
 }
-template <class In, class Out>
-void sixteen_bytes_a_thread(benchmark::State& state) {
-  measure<In, Out>(state, [](ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) {
+struct sixteen_bytes_a_thread {
+  template <class In, class Out>
+  void operator()(ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) const {
     constexpr std::size_t each = 16 / (sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out));
     auto const blocks = static_cast<unsigned>((a.n() / each + 511) / 512);
     sixteen_bytes_kernel<<<blocks, 256, 0, s.get()>>>(a.in(set), a.out(set), a.n());
     ww::check(cudaGetLastError(), "sixteen_bytes_kernel");
-  });
-}
+  }
+};
 #if CONVERSION_BENCH_HAS_CUB
-template <class In, class Out>
-void cub_device_transform(benchmark::State& state) {
-  measure<In, Out>(state, [](ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) {
+struct cub_device_transform {
+  template <class In, class Out>
+  void operator()(ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) const {
     ww::check(
         cub::DeviceTransform::Transform(a.in(set), a.out(set), static_cast<std::int64_t>(a.n()),
                                         scale<In, Out>{}, s.get()),
         "cub::DeviceTransform::Transform");
-  });
-}
+  }
+};
 #endif
 constexpr std::int64_t smallest = std::int64_t{1} << 16U;
 constexpr std::int64_t largest = std::int64_t{1} << 28U;
-constexpr int iterations = 40;
+constexpr int samples = 40;
 #else
 constexpr std::int64_t smallest = 1024;  // shows that the program works, never a speed
 constexpr std::int64_t largest = 4096;
-constexpr int iterations = 2;
+constexpr int samples = 2;
 #endif
 
-void add(std::string const& name, void (*function)(benchmark::State&)) {
-  for (std::int64_t n = smallest; n <= largest; n *= 4) {
-    benchmark::RegisterBenchmark(name.c_str(), function)
-        ->Args({n, n >= (std::int64_t{1} << 24U) ? 1 : 20})
-        ->Iterations(iterations)
-        ->Repetitions(1)  // it reports the spread of its own samples
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
-  }
-}
 template <class In, class Out>
 void add_pair(std::string const& name) {
-  add(name + "/warpwright_ew", warpwright_ew<In, Out>);
+  using arrays = rotating_pairs<In, Out>;
+  auto const all =
+      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
+        auto made = std::make_unique<arrays>(n);
+        for (std::size_t set = 0; set < made->sets(); ++set) {
+          ew::run(s, ew::out(made->in(set), n) = ew::map(scattered{set}, ew::index()) * 100.0F);
+        }
+        return made;
+      });
+  auto const right = [](arrays const& a) { return verified(a); };
+  all->add("warpwright_ew", warpwright_ew{}, right);
 #if defined(__CUDACC__)
-  add(name + "/sixteen_bytes_a_thread", sixteen_bytes_a_thread<In, Out>);
+  all->add("sixteen_bytes_a_thread", sixteen_bytes_a_thread{}, right);
 #if CONVERSION_BENCH_HAS_CUB
-  add(name + "/cub_device_transform", cub_device_transform<In, Out>);
+  all->add("cub_device_transform", cub_device_transform{}, right);
 #endif
 #endif
-  add(name + "/copy_of_same_traffic", copy_of_same_traffic<In, Out>);
+  all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
+  std::vector<bench_support::turn_size> sizes;
+  for (std::int64_t n = smallest; n <= largest; n *= 4) {
+    sizes.push_back({n, n >= (std::int64_t{1} << 24U) ? 1 : 20, samples});
+  }
+  bench_support::turns<arrays>::register_all(all, name, sizes);
 }
 
 int const registered = [] {

@@ -8,15 +8,14 @@
 //   squares  sum of x * x                                1 array, 1 result
 //   dot      sum of x * y                                2 arrays, 1 result
 //   argmax   the largest value and its index             1 array, 1 result
-//   health   sum of x * x, max |x|, how many not finite  1 array, 3 results: one pass of ours,
-//   three
-//                                                        of the peer
+//   health   sum of x * x, max |x|, how many not finite  1 array, 3 results: one pass of ours, of
+//                                                        the peer three
 //
 // A name ends in /n/launches: time is that of `launches` reductions between two events, divided by
-// their number (1: isolated, the launch's latency included; 20: back to back). They take turns over
-// `sets` sets of arrays, 256 MiB or more together (at most 4,096 sets), so that none is found in
-// L2. Counters: median, p10, p90 of a reduction in us, and GB/s of the median, every array counted
-// once.
+// their number (1: isolated, the launch's latency included; 20: back to back). The paths of one
+// operation, type and size are timed in turns. Reductions go round `sets` sets of arrays, 256 MiB
+// or more together (at most 4,096 sets), so that none is found in L2. Counters: median, p10, p90 of
+// a reduction in us, and GB/s of the median, every array counted once.
 #include <benchmark/benchmark.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -28,10 +27,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "support/sample_launches.hpp"
+#include "support/turns.hpp"
 #include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_reduce.cuh>)
@@ -60,6 +60,14 @@ struct results {
   std::uint64_t bad;
   // The peer's own kinds of results.
   std::int64_t index;
+};
+
+struct expected {
+  double sum = 0;        // of squares or products
+  double magnitude = 0;  // of the summands
+  double peak = 0;       // largest |x|
+  double most = -2;
+  std::uint64_t most_at = 0;
 };
 
 // `sets` sets of arrays, a place for results and room for either path's temporaries.
@@ -97,6 +105,7 @@ class rotating_arrays {
   std::size_t arrays() const { return arrays_; }
   std::size_t bytes() const { return n_ * arrays_ * sizeof(T); }
   static constexpr std::size_t room_bytes = std::size_t{1} << 20U;
+  mutable std::unique_ptr<expected> in_fp64;  ///< once it is known
 
  private:
   T* writable(std::size_t set, std::size_t which) const {
@@ -111,13 +120,6 @@ class rotating_arrays {
   std::vector<ew::reduction_workspace> workspace_;
 };
 
-struct expected {
-  double sum = 0;        // of squares or products
-  double magnitude = 0;  // of the summands
-  double peak = 0;       // largest |x|
-  double most = -2;
-  std::uint64_t most_at = 0;
-};
 // In fp64, from the arrays of set 0.
 template <class T>
 expected in_fp64(rotating_arrays<T> const& a) {
@@ -139,20 +141,13 @@ expected in_fp64(rotating_arrays<T> const& a) {
   return e;
 }
 
-template <class T, class Launch, class Check>
-void measure(benchmark::State& state, std::size_t arrays, Launch launch, Check right) {
-  auto const n = static_cast<std::size_t>(state.range(0));
-  auto const launches = static_cast<std::size_t>(state.range(1));
-  ww::stream s;
-  rotating_arrays<T> a{s, n, arrays};
-  for (std::size_t k = std::min<std::size_t>(a.sets(), 20); k-- != 0;) launch(s, a, k);
-  s.synchronize();
-  results const got = fetch(a.out(), 1)[0];  // set 0 was the last
-  if (!right(got, in_fp64(a))) {
-    state.SkipWithError("wrong results");
-    return;
-  }
-  bench_support::sample_launches(state, s, a, launches, launch);
+// Calls check(results of set 0, which was the last; what they should be), and wipes them out.
+template <class T, class Check>
+bool verified(rotating_arrays<T> const& a, Check check) {
+  results const got = fetch(a.out(), 1)[0];
+  if (a.in_fp64 == nullptr) a.in_fp64 = std::make_unique<expected>(in_fp64(a));
+  ww::check(cudaMemset(a.out(), 0xff, sizeof(results)), "cudaMemset");
+  return check(got, *a.in_fp64);
 }
 
 // The peer adds floats one after the other in places, so both are given its slack.
@@ -168,69 +163,52 @@ bool health_is_right(results const& r, expected const& e) {
 
 // ---- Our path ----
 
-template <class T>
-void squares_of_ours(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-  auto const x = ew::in(a.array(set, 0), a.n());
-  ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x));
-}
-template <class T>
-void warpwright_squares(benchmark::State& state) {
-  measure<T>(state, 1, squares_of_ours<T>, sum_is_right);
-}
-template <class T>
-void warpwright_squares_compensated(benchmark::State& state) {
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        auto const x = ew::in(a.array(set, 0), a.n());
-        ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x).compensated());
-      },
-      sum_is_right);
-}
-template <class T>
-void warpwright_squares_in_double(benchmark::State& state) {
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        auto const x = ew::in(a.array(set, 0), a.n());
-        ew::reduce(s, a.workspace(), a.n(),
-                   ew::to(&a.out()->sum) = ew::sum(x * x).template in<double>());
-      },
-      sum_is_right);
-}
-template <class T>
-void warpwright_dot(benchmark::State& state) {
-  measure<T>(
-      state, 2,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        ew::reduce(s, a.workspace(), a.n(),
-                   ew::to(&a.out()->sum) =
-                       ew::sum(ew::in(a.array(set, 0), a.n()) * ew::in(a.array(set, 1), a.n())));
-      },
-      sum_is_right);
-}
-template <class T>
-void warpwright_argmax(benchmark::State& state) {
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        ew::reduce(s, a.workspace(), a.n(),
-                   ew::to(&a.out()->most) = ew::argmax(ew::in(a.array(set, 0), a.n())));
-      },
-      argmax_is_right);
-}
-template <class T>
-void warpwright_health(benchmark::State& state) {
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        auto const x = ew::in(a.array(set, 0), a.n());
-        ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x),
-                   ew::to(&a.out()->peak) = ew::max(ew::abs(x)),
-                   ew::to(&a.out()->bad) = ew::count_nonfinite(x));
-      },
-      health_is_right);
-}
+struct squares_of_ours {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x));
+  }
+};
+struct squares_compensated {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x).compensated());
+  }
+};
+struct squares_in_double {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    ew::reduce(s, a.workspace(), a.n(),
+               ew::to(&a.out()->sum) = ew::sum(x * x).template in<double>());
+  }
+};
+struct dot_of_ours {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    ew::reduce(s, a.workspace(), a.n(),
+               ew::to(&a.out()->sum) =
+                   ew::sum(ew::in(a.array(set, 0), a.n()) * ew::in(a.array(set, 1), a.n())));
+  }
+};
+struct argmax_of_ours {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    ew::reduce(s, a.workspace(), a.n(),
+               ew::to(&a.out()->most) = ew::argmax(ew::in(a.array(set, 0), a.n())));
+  }
+};
+struct health_of_ours {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    auto const x = ew::in(a.array(set, 0), a.n());
+    ew::reduce(s, a.workspace(), a.n(), ew::to(&a.out()->sum) = ew::sum(x * x),
+               ew::to(&a.out()->peak) = ew::max(ew::abs(x)),
+               ew::to(&a.out()->bad) = ew::count_nonfinite(x));
+  }
+};
 
 // ---- The peer ----
 
@@ -281,97 +259,112 @@ void cub_transform_reduce(ww::stream_ref s, rotating_arrays<T> const& a, In in, 
                                          combine, transform, init, s.get()),
       "cub::DeviceReduce::TransformReduce");
 }
-template <class T>
-void cub_squares(benchmark::State& state) {
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        cub_transform_reduce(s, a, a.array(set, 0), &a.out()->sum, add{}, square{}, 0.0F);
-      },
-      sum_is_right);
+struct cub_squares {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    cub_transform_reduce(s, a, a.array(set, 0), &a.out()->sum, add{}, square{}, 0.0F);
+  }
+};
+struct cub_dot {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    cub_transform_reduce(s, a, thrust::counting_iterator<std::int64_t>{0}, &a.out()->sum, add{},
+                         product<T>{a.array(set, 0), a.array(set, 1)}, 0.0F);
+  }
+};
+struct cub_argmax {  // value and index to places of their own
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    std::size_t bytes = rotating_arrays<T>::room_bytes;
+    ww::check(cub::DeviceReduce::ArgMax(a.room(), bytes, a.array(set, 0), &a.out()->most.value,
+                                        &a.out()->index, static_cast<std::int64_t>(a.n()), s.get()),
+              "cub::DeviceReduce::ArgMax");
+  }
+};
+bool cub_argmax_is_right(results const& r, expected const& e) {
+  return static_cast<double>(r.most.value) == e.most &&
+         static_cast<std::uint64_t>(r.index) == e.most_at;
 }
-template <class T>
-void cub_dot(benchmark::State& state) {
-  measure<T>(
-      state, 2,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        cub_transform_reduce(s, a, thrust::counting_iterator<std::int64_t>{0}, &a.out()->sum, add{},
-                             product<T>{a.array(set, 0), a.array(set, 1)}, 0.0F);
-      },
-      sum_is_right);
-}
-template <class T>
-void cub_argmax(benchmark::State& state) {
-  // Value and index to places of their own.
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        std::size_t bytes = rotating_arrays<T>::room_bytes;
-        ww::check(
-            cub::DeviceReduce::ArgMax(a.room(), bytes, a.array(set, 0), &a.out()->most.value,
-                                      &a.out()->index, static_cast<std::int64_t>(a.n()), s.get()),
-            "cub::DeviceReduce::ArgMax");
-      },
-      [](results const& r, expected const& e) {
-        return static_cast<double>(r.most.value) == e.most &&
-               static_cast<std::uint64_t>(r.index) == e.most_at;
-      });
-}
-template <class T>
-void cub_health(benchmark::State& state) {
-  measure<T>(
-      state, 1,
-      [](ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) {
-        T const* const x = a.array(set, 0);
-        cub_transform_reduce(s, a, x, &a.out()->sum, add{}, square{}, 0.0F);
-        cub_transform_reduce(s, a, x, &a.out()->peak, greater_of{}, magnitude{}, 0.0F);
-        cub_transform_reduce(s, a, x, reinterpret_cast<unsigned long long*>(&a.out()->bad), add{},
-                             not_finite{}, 0ULL);
-      },
-      health_is_right);
-}
+struct cub_health {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    T const* const x = a.array(set, 0);
+    cub_transform_reduce(s, a, x, &a.out()->sum, add{}, square{}, 0.0F);
+    cub_transform_reduce(s, a, x, &a.out()->peak, greater_of{}, magnitude{}, 0.0F);
+    cub_transform_reduce(s, a, x, reinterpret_cast<unsigned long long*>(&a.out()->bad), add{},
+                         not_finite{}, 0ULL);
+  }
+};
 #endif
 
 #if defined(__CUDACC__)
 constexpr std::int64_t smallest = std::int64_t{1} << 16U;
 constexpr std::int64_t largest = std::int64_t{1} << 28U;
-constexpr int iterations = 60;
+constexpr int samples = 60;
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::int64_t smallest = std::int64_t{1} << 8U;
 constexpr std::int64_t largest = std::int64_t{1} << 12U;
-constexpr int iterations = 2;
+constexpr int samples = 2;
 #endif
 
-void add_sizes(std::string const& name, void (*function)(benchmark::State&)) {
-  for (std::int64_t n = smallest; n <= largest; n *= 4) {
-    for (std::int64_t launches : {1, 20}) {
-      // A pass from 2^24 elements up takes longer than its latency: isolated is enough.
-      if (launches != 1 && n >= (std::int64_t{1} << 24U)) continue;
-      benchmark::RegisterBenchmark(name.c_str(), function)
-          ->Args({n, launches})
-          ->Iterations(iterations)
-          ->Repetitions(1)  // it reports the spread of its own samples
-          ->UseManualTime()
-          ->Unit(benchmark::kMicrosecond);
-    }
+#if REDUCE_BENCH_HAS_CUB
+std::string const cub_peer = bench_support::cccl_peer("cub_device_reduce");
+#endif
+
+// What takes turns: paths over `read` arrays.
+template <class T>
+class contest {
+ public:
+  using arrays = rotating_arrays<T>;
+
+  explicit contest(std::size_t read)
+      : all_{
+            std::make_shared<bench_support::turns<arrays>>([read](ww::stream_ref s, std::size_t n) {
+              return std::make_unique<arrays>(s, n, read);
+            })} {}
+  template <class Launch>
+  contest& add(std::string const& name, Launch launch,
+               bool (*right)(results const&, expected const&)) {
+    all_->add(name, launch, [right](arrays const& a) { return verified(a, right); });
+    return *this;
   }
-}
+  void register_as(std::string const& name) const {
+    std::vector<bench_support::turn_size> sizes;
+    for (std::int64_t n = smallest; n <= largest; n *= 4) {
+      sizes.push_back({n, 1, samples});
+      // A pass from 2^24 elements up takes longer than its latency: isolated is enough.
+      if (n < (std::int64_t{1} << 24U)) sizes.push_back({n, 20, samples});
+    }
+    bench_support::turns<arrays>::register_all(all_, name, sizes);
+  }
+
+ private:
+  std::shared_ptr<bench_support::turns<arrays>> all_;
+};
 
 template <class T>
 void add_type(std::string const& type) {
-  add_sizes("squares_" + type + "/warpwright_ew", warpwright_squares<T>);
+  contest<T>{1}
+      .add("warpwright_ew", squares_of_ours{}, sum_is_right)
 #if REDUCE_BENCH_HAS_CUB
-  add_sizes("squares_" + type + bench_support::cccl_peer("/cub_device_reduce"), cub_squares<T>);
+      .add(cub_peer, cub_squares{}, sum_is_right)
 #endif
-  add_sizes("squares_" + type + "/warpwright_ew_compensated", warpwright_squares_compensated<T>);
-  add_sizes("squares_" + type + "/warpwright_ew_in_double", warpwright_squares_in_double<T>);
-  add_sizes("dot_" + type + "/warpwright_ew", warpwright_dot<T>);
-  add_sizes("health_" + type + "/warpwright_ew", warpwright_health<T>);
+      .add("warpwright_ew_compensated", squares_compensated{}, sum_is_right)
+      .add("warpwright_ew_in_double", squares_in_double{}, sum_is_right)
+      .register_as("squares_" + type);
+  contest<T>{2}
+      .add("warpwright_ew", dot_of_ours{}, sum_is_right)
 #if REDUCE_BENCH_HAS_CUB
-  add_sizes("dot_" + type + bench_support::cccl_peer("/cub_device_reduce"), cub_dot<T>);
-  add_sizes("health_" + type + bench_support::cccl_peer("/cub_device_reduce"), cub_health<T>);
+      .add(cub_peer, cub_dot{}, sum_is_right)
 #endif
+      .register_as("dot_" + type);
+  contest<T>{1}
+      .add("warpwright_ew", health_of_ours{}, health_is_right)
+#if REDUCE_BENCH_HAS_CUB
+      .add(cub_peer, cub_health{}, health_is_right)
+#endif
+      .register_as("health_" + type);
 }
 
 int const registered = [] {
@@ -381,10 +374,12 @@ int const registered = [] {
   add_type<float>("f32");
   add_type<__half>("f16");
   add_type<__nv_bfloat16>("bf16");
-  add_sizes("argmax_f32/warpwright_ew", warpwright_argmax<float>);
+  contest<float>{1}
+      .add("warpwright_ew", argmax_of_ours{}, argmax_is_right)
 #if REDUCE_BENCH_HAS_CUB
-  add_sizes("argmax_f32" + bench_support::cccl_peer("/cub_device_reduce"), cub_argmax<float>);
+      .add(cub_peer, cub_argmax{}, cub_argmax_is_right)
 #endif
+      .register_as("argmax_f32");
   return 0;
 }();
 

@@ -11,7 +11,7 @@
 
 namespace bench_support {
 
-/// The name of a peer out of CCCL: "/cub_device_reduce", or "/cub_device_reduce_cccl" of another
+/// The name of a peer out of CCCL: "cub_device_reduce", or "cub_device_reduce_cccl" of another
 /// CCCL than the toolkit's.
 inline std::string cccl_peer(std::string name) {
 #if defined(WARPWRIGHT_BENCH_CCCL)

@@ -209,7 +209,8 @@ def order_of_key(key):
 
 
 class Chosen:
-    """What is shown of one operation and type: the modes, and the runs that they are from."""
+    """What is shown of one operation and type: the modes, the runs that they are from, and our points in
+    those of them that only add peers, as {(mode, peer): {shape: (GB/s, us)}}."""
 
     def __init__(self, runs, key):
         # The program that has our path; other programs only add peers.
@@ -219,7 +220,7 @@ class Chosen:
         first = [r for r in runs if has_ours(r)] or runs
         program = min((r.program for r in first), key=lambda p: (len(p), p))
         main = newest([r for r in first if r.program == program], key)
-        self.key, self.runs = key, [main]
+        self.key, self.runs, self.ours_beside = key, [main], {}
         self.modes = {m: dict(peers) for m, peers in main.operations[key].items()}
         taken = set(peers_of(self.modes))
         others = [r for r in runs if r.folder == main.folder and r.program != program]
@@ -230,9 +231,12 @@ class Chosen:
                 self.runs.append(run)
                 taken.update(new)
                 for mode, peers in run.operations[key].items():
+                    ours = next((points for peer, points in peers.items() if is_main(peer)), None)
                     for peer in new:
                         if peer in peers:
                             self.modes.setdefault(mode, {})[peer] = peers[peer]
+                            if ours:
+                                self.ours_beside[mode, peer] = ours
 
 
 def newest(runs, key):
@@ -428,8 +432,10 @@ exact ones before anything is timed. One launch at a time includes the launch's 
 of it below 2<sup>20</sup> elements.
 
 The strip below a plot shows each line as its share of the fastest at that size; what is below the
-strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that of the fastest peer there, the
-copy not among them. How to run all of it again stands in
+strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that
+of the fastest peer there, the copy not among them, each peer beside ours of the same run: the programs
+time elementwise expressions, conversions and reductions in turns with their peers, as one path's median
+a minute later may be off by a tenth. How to run all of it again stands in
 [bench/results/README.md](../bench/results/README.md).
 """
 
@@ -448,7 +454,8 @@ def cell(point):
     return f"{gbs:,.{0 if gbs >= 100 else 1}f} ({us:,.{0 if us >= 1000 else 1 if us >= 100 else 2}f} us)"
 
 
-def table(of, looks):
+def table(of, looks, beside):
+    """`beside`: {peer: our points in the run that the peer is from}, where that is another run."""
     peers = sorted(of, key=order_of)
     ours = next((p for p in peers if is_main(p)), next((p for p in peers if is_ours(p)), None))
     rivals = [p for p in peers if not is_ours(p) and p != COPY]
@@ -458,9 +465,9 @@ def table(of, looks):
     for shape in sorted({s for points in of.values() for s in points}, key=lambda s: (elements(s), s)):
         cells = [cell(of[p].get(shape)) for p in peers]
         if against:
-            best = max((of[p][shape][0] for p in rivals if shape in of[p]), default=0)
-            mine = of[ours].get(shape)
-            cells.append(f"{100 * mine[0] / best:.1f} %" if mine and best else "")
+            shares = [beside.get(p, of[ours])[shape][0] / of[p][shape][0] for p in rivals
+                      if shape in of[p] and shape in beside.get(p, of[ours])]
+            cells.append(f"{100 * min(shares):.1f} %" if shares else "")
         rows.append(f"| {shape_text(shape)} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -492,9 +499,10 @@ def make(results, page):
         text.append("\n".join(source(number[r], r, to_results) for r in used) + "\n")
         for operation in dict.fromkeys(key[0] for key in chosen):
             parts = [c for key, c in chosen.items() if key[0] == operation]
-            panels = [(panel_title(c.key[1], mode), c.modes[mode])
+            panels = [(panel_title(c.key[1], mode), c.modes[mode],
+                       {peer: ours for (of, peer), ours in c.ours_beside.items() if of == mode})
                       for c in parts for mode in sorted(c.modes, key=lambda m: m or 0)]
-            drawn = [p for p in panels if axis(p[1])]
+            drawn = [p[:2] for p in panels if axis(p[1])]
             from_files = sorted({number[r] for c in parts for r in c.runs})
             text.append(f"### {operation}\n")
             caption = OPERATIONS.get(operation, "")
@@ -506,8 +514,8 @@ def make(results, page):
                 text.append(f"![{operation}: GB/s against the number of elements, one line a peer]"
                             f"({os.path.basename(folder)}/{name})\n")
             text.append("<details><summary>The figures: GB/s (microseconds of a launch)</summary>\n")
-            for title, of in panels:
-                text.append((f"{title}:\n\n" if title else "") + table(of, looks) + "\n")
+            for title, of, beside in panels:
+                text.append((f"{title}:\n\n" if title else "") + table(of, looks, beside) + "\n")
             text.append("</details>\n")
     files[page] = "\n".join(text)
     return files

@@ -115,6 +115,14 @@ class Results(unittest.TestCase):
         self.assertNotIn("11.0 (", text)
         self.assertNotIn("torch.compile", text)  # of another day
 
+    def test_a_peer_of_another_program_is_compared_with_our_path_there(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
+                                                 + sizes("triad_f32/cub_device_transform", 80)))
+        self.write("kernel_a_bench_cccl.json", run_of(sizes("triad_f32/warpwright_ew", 70)
+                                                      + sizes("triad_f32/cub_device_transform_cccl", 90)))
+        # 80 of 100 there, 110 of 90 here: in its own run the newer one is the fastest.
+        self.assertIn("| 2<sup>10</sup> | 110 (1.00 us) | 90.0 (1.00 us) | 100 (1.00 us) | 80.0 % |", self.text())
+
     def test_the_host_runtime_and_failures_are_left_out(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 900)), "2026-01-02-host-runtime")
         self.write("kernel_b_bench.json", run_of(sizes("dot_f32/warpwright_ew", 900), runtime="host (no GPU)"))
