@@ -170,8 +170,8 @@ class memory_pool {
   ///   it comes back when memory is short
   /// @return the cache, which the pool must outlive
   /// @throws std::bad_alloc, cuda_error  when the stream cannot be noted
-  /// **Capture:** `stream` must not be capturing. **Cost:** the first of a process registers with
-  /// the kernel (membarrier), which may take 30 ms in a process of many threads.
+  /// **Capture:** `stream` must not be capturing. **Cost:** an allocation; where the stream does not
+  /// carry its id, a call for that.
   [[nodiscard]] memory_cache make_cache(stream_ref stream,
                                         std::size_t budget_bytes = std::size_t{256} << 20U,
                                         source_location where = source_location::current());
@@ -217,9 +217,9 @@ class memory_pool {
   friend class capture_watch;
   using heap = detail::block_heap;
   using front_cache = detail::front_cache;
-  using shard = detail::locked_cache<detail::spin_lock>;
+  using shard = detail::locked_cache<detail::biased_lock>;
   using stream_entry = detail::stream_entry;
-  using spin_held = detail::held<detail::spin_lock>;
+  using pool_held = detail::held<detail::biased_lock>;
   struct request {
     std::size_t bytes;
     std::uint64_t rounded_bytes;
@@ -261,7 +261,7 @@ class memory_pool {
     std::uint64_t const id = stream.id();
     shard* const cache = cache_of(id);
     if (cache == nullptr) return nullptr;
-    detail::held<detail::spin_lock> const lock{cache->lock};
+    pool_held const lock{cache->lock};
     return cache->stream_id == id ? cache->take(rounded_up(bytes)) : nullptr;
   }
   [[nodiscard]] bool keep_known(stream_ref stream, void* pointer, std::size_t bytes) noexcept {
@@ -272,7 +272,7 @@ class memory_pool {
     std::uint64_t const id = stream.id();
     shard* const cache = cache_of(id);
     if (cache == nullptr) return false;
-    detail::held<detail::spin_lock> const lock{cache->lock};
+    pool_held const lock{cache->lock};
     return cache->stream_id == id && cache->put_quickly(pointer, rounded_up(bytes));
   }
 
@@ -300,7 +300,7 @@ class memory_pool {
   [[nodiscard]] bool is_capturing(stream_ref stream, source_location where) const;
   [[nodiscard]] bool may_be_capturing(cudaStream_t stream) const noexcept;
 
-  // What is not in the caches. Everything that takes a spin_held runs under lock_; the slow path
+  // What is not in the caches. Everything that takes a pool_held runs under lock_; the slow path
   // also holds slow_.
   void* allocate_from_books(stream_ref stream, std::uint64_t id, std::size_t bytes,
                             std::size_t alignment, source_location where);
@@ -316,7 +316,7 @@ class memory_pool {
     return list != detail::address_map::none ? list : new_list(id, handle);
   }
   std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
-  std::uint32_t find_live(spin_held& lock, void* pointer, std::size_t bytes,
+  std::uint32_t find_live(pool_held& lock, void* pointer, std::size_t bytes,
                           source_location where) const;
 
   // Caches (pool_caches.hpp)
@@ -348,62 +348,62 @@ class memory_pool {
   void* take_hit(std::uint32_t own, request wanted, source_location where);
   [[nodiscard]] bool can_grow(request wanted) const noexcept;
   void* join_and_take(std::uint32_t own, request wanted, source_location where);
-  void* wait_briefly(spin_held& lock, std::uint32_t own, std::uint64_t id, request wanted,
+  void* wait_briefly(pool_held& lock, std::uint32_t own, std::uint64_t id, request wanted,
                      source_location where);
-  void* compact_and_take(spin_held& lock, std::uint32_t own, request wanted, source_location where);
-  void* steal(spin_held& lock, std::uint32_t own, stream_ref stream, request wanted,
+  void* compact_and_take(pool_held& lock, std::uint32_t own, request wanted, source_location where);
+  void* steal(pool_held& lock, std::uint32_t own, stream_ref stream, request wanted,
               source_location where);
-  void gather(spin_held& lock, std::uint32_t own, stream_ref stream, source_location where);
+  void gather(pool_held& lock, std::uint32_t own, stream_ref stream, source_location where);
 
   // Epochs (pool_epochs.hpp)
   [[nodiscard]] bool covered(std::uint32_t list) const noexcept;
-  bool close_epoch(spin_held& lock, std::uint32_t list, std::uint64_t own_id,
+  bool close_epoch(pool_held& lock, std::uint32_t list, std::uint64_t own_id,
                    source_location where);
-  bool record_behind(spin_held& lock, std::uint32_t list, std::uint64_t own_id,
+  bool record_behind(pool_held& lock, std::uint32_t list, std::uint64_t own_id,
                      source_location where);
-  cudaEvent_t record_event(spin_held& lock, cudaStream_t handle, source_location where);
+  cudaEvent_t record_event(pool_held& lock, cudaStream_t handle, source_location where);
   void close_thread_epoch(std::uint64_t id) noexcept;
-  bool poll(spin_held& lock, std::uint64_t own_id, bool record, source_location where);
-  bool poll_shared(spin_held& lock, bool wait, source_location where);
-  void order_behind(spin_held& lock, std::uint32_t own, stream_ref stream, std::uint32_t donor,
+  bool poll(pool_held& lock, std::uint64_t own_id, bool record, source_location where);
+  bool poll_shared(pool_held& lock, bool wait, source_location where);
+  void order_behind(pool_held& lock, std::uint32_t own, stream_ref stream, std::uint32_t donor,
                     std::uint64_t epoch, source_location where);
   [[nodiscard]] bool waits_already(std::uint32_t own, std::uint32_t donor,
                                    std::uint64_t epoch) const noexcept;
-  void finish_all(spin_held& lock, std::uint64_t own_id, source_location where);
-  void finish_oldest(spin_held& lock, std::uint32_t list) noexcept;
-  void move_blocks(spin_held& lock, std::uint32_t from, std::uint64_t epoch, std::uint32_t to,
+  void finish_all(pool_held& lock, std::uint64_t own_id, source_location where);
+  void finish_oldest(pool_held& lock, std::uint32_t list) noexcept;
+  void move_blocks(pool_held& lock, std::uint32_t from, std::uint64_t epoch, std::uint32_t to,
                    std::uint64_t new_epoch) noexcept;
   [[nodiscard]] bool stands_behind_nothing(std::uint32_t list) const noexcept;
-  bool has_passed(spin_held& lock, cudaEvent_t event, bool wait, source_location where);
-  void free_shared(spin_held& lock, stream_ref stream, std::uint32_t node, source_location where);
-  void retire_list(spin_held& lock, std::uint32_t list, std::uint64_t id, source_location where);
+  bool has_passed(pool_held& lock, cudaEvent_t event, bool wait, source_location where);
+  void free_shared(pool_held& lock, stream_ref stream, std::uint32_t node, source_location where);
+  void retire_list(pool_held& lock, std::uint32_t list, std::uint64_t id, source_location where);
 
   // Where memory comes from, and goes (pool_growth.hpp)
   bool reserve_range() noexcept;
-  void* grow(spin_held& lock, std::uint32_t own, request wanted, source_location where);
-  void* grow_range(spin_held& lock, std::uint32_t own, request wanted, source_location where);
-  void* map_and_take(spin_held& lock, std::uint32_t own, request wanted, std::uint64_t run_bytes,
+  void* grow(pool_held& lock, std::uint32_t own, request wanted, source_location where);
+  void* grow_range(pool_held& lock, std::uint32_t own, request wanted, source_location where);
+  void* map_and_take(pool_held& lock, std::uint32_t own, request wanted, std::uint64_t run_bytes,
                      source_location where);
   [[nodiscard]] std::uint64_t growth_wish() const noexcept;
   [[nodiscard]] place find_place(std::uint32_t own, std::uint64_t bytes,
                                  std::uint64_t alignment) const noexcept;
   bool hold_back(place const& found, std::uint32_t own);
-  bool supply(spin_held& lock, std::uint64_t bytes, source_location where);
-  bool make_spare(spin_held& lock, std::uint64_t bytes, source_location where);
-  void add_segment(spin_held& lock, std::size_t bytes, source_location where);
+  bool supply(pool_held& lock, std::uint64_t bytes, source_location where);
+  bool make_spare(pool_held& lock, std::uint64_t bytes, source_location where);
+  void add_segment(pool_held& lock, std::size_t bytes, source_location where);
   cudaError_t take_upstream(void** pointer, std::size_t bytes, char const** api) noexcept;
   cudaError_t give_upstream(void* pointer) noexcept;
   void note_reserved(std::uint64_t bytes) noexcept;
-  std::size_t release_memory(spin_held& lock, std::uint64_t keep_bytes, source_location where);
-  void release_segments(spin_held& lock, std::uint64_t keep_bytes, source_location where);
-  void release_spare(spin_held& lock, std::uint64_t keep_bytes, source_location where);
+  std::size_t release_memory(pool_held& lock, std::uint64_t keep_bytes, source_location where);
+  void release_segments(pool_held& lock, std::uint64_t keep_bytes, source_location where);
+  void release_spare(pool_held& lock, std::uint64_t keep_bytes, source_location where);
 
   // Graphs (pool_capture.hpp)
   void* allocate_for_graph(stream_ref stream, request wanted, source_location where);
   void free_in_graph(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
   std::uint32_t list_of_capturing(stream_ref stream, source_location where);
   [[nodiscard]] bool is_held(std::uint32_t node) const noexcept;
-  std::uint32_t graph_of(spin_held& lock, stream_ref stream, source_location where);
+  std::uint32_t graph_of(pool_held& lock, stream_ref stream, source_location where);
   std::uint32_t graph_list(std::uint32_t graph, cudaStream_t handle);
   void reclaim_graphs() noexcept;
   void begin_holding(std::uint32_t node, source_location where) noexcept;
@@ -427,7 +427,7 @@ class memory_pool {
                                                    source_location where,
                                                    bool to_free = true) const;
   void refuse_after_end(char const* call, source_location where) const;
-  [[noreturn]] WARPWRIGHT_COLD void refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
+  [[noreturn]] WARPWRIGHT_COLD void refuse_size(pool_held& lock, std::uint32_t node, void* pointer,
                                                 std::size_t bytes, source_location where) const;
 
   // Read by every call, written rarely.
@@ -448,9 +448,9 @@ class memory_pool {
   detail::blocking_mutex slow_;     // serialises misses; taken before the others
   detail::virtual_range range_;     // guarded by slow_
   detail::upstream_stream upstream_stream_;
-  mutable detail::spin_lock registry_lock_;  // taken before lock_
-  memory_cache* caches_ = nullptr;           // guarded by registry_lock_
-  mutable detail::spin_lock lock_;
+  mutable detail::biased_lock registry_lock_;  // taken before lock_
+  memory_cache* caches_ = nullptr;             // guarded by registry_lock_
+  mutable detail::biased_lock lock_;
   // Guarded by lock_:
   detail::block_heap heap_{true};
   detail::address_map lists_;            // stream id to list

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/memory/detail/biased_lock.hpp>
 #include <warpwright/memory/detail/owner_lock.hpp>
 
 #include <cuda_runtime_api.h>
@@ -31,7 +32,6 @@ class front_cache {
   enum class answer { kept, no_room, double_free };
 
   std::uint64_t stream_id = 0;
-  cudaStream_t handle = nullptr;
   std::uint64_t budget_bytes = 0;
   std::uint64_t allocations = 0;
   std::uint64_t deallocations = 0;
@@ -205,6 +205,7 @@ class front_cache {
   unsigned unrecorded_ = 0;
 
  public:
+  cudaStream_t handle = nullptr;
   unsigned strangers = 0;  // frees by other streams that the owner's blocks kept out
 };
 

@@ -2,12 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/memory/detail/far_fence.hpp>
 #include <warpwright/memory/detail/locks.hpp>
-
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 WARPWRIGHT_BEGIN
 
@@ -16,12 +12,12 @@ namespace detail {
 /// A lock that costs one thread, its owner, two plain stores, and all others a system call.
 ///
 /// Dekker's algorithm with the fence on one side: whoever is not the owner says that it wants the
-/// lock and then has the kernel run a full fence on every thread of the process (membarrier(2)).
+/// lock and then has the kernel run a full fence on every thread of the process (far_fence).
 /// After it, either the owner has seen the wish, or its entry is seen here. Where the kernel does
 /// not offer that, the lock is always wanted, and the owner enters behind the others' lock.
 class owner_lock {
  public:
-  owner_lock() noexcept : wanted_{membarrier(register_expedited) != 0}, shared_{wanted_} {}
+  owner_lock() noexcept : wanted_{!has_far_fence}, shared_{wanted_} {}
   owner_lock(owner_lock const&) = delete;
   owner_lock& operator=(owner_lock const&) = delete;
 
@@ -37,7 +33,7 @@ class owner_lock {
   void lock() noexcept {
     others_.lock();
     __atomic_store_n(&wanted_, true, __ATOMIC_SEQ_CST);
-    if (!shared_) static_cast<void>(membarrier(expedited));
+    if (!shared_) far_fence();
     for (int spins = 0; __atomic_load_n(&inside_, __ATOMIC_SEQ_CST); ++spins) {
       if (spins < 64) {
         pause_processor();
@@ -52,16 +48,6 @@ class owner_lock {
   }
 
  private:
-  static constexpr int expedited = 1 << 3;           // MEMBARRIER_CMD_PRIVATE_EXPEDITED
-  static constexpr int register_expedited = 1 << 4;  // its registration, once a process
-
-  static long membarrier([[maybe_unused]] int command) noexcept {
-#if defined(__linux__) && defined(SYS_membarrier)
-    return syscall(SYS_membarrier, command, 0, 0);
-#else
-    return -1;
-#endif
-  }
   WARPWRIGHT_COLD void yield() noexcept {
     leave();
     others_.lock();  // until whoever wants it is done
@@ -72,7 +58,7 @@ class owner_lock {
 
   bool inside_ = false;
   bool wanted_;
-  bool shared_;  // no membarrier: as if others always wanted the lock
+  bool shared_;  // no far_fence: as if others always wanted the lock
   spin_lock others_;
 };
 

@@ -14,13 +14,13 @@ WARPWRIGHT_BEGIN
 inline void* memory_pool::take_cached(std::uint64_t id, std::size_t bytes) noexcept {
   shard* const cache = cache_of(id);
   if (cache == nullptr || bytes == 0) return nullptr;
-  spin_held const lock{cache->lock};
+  pool_held const lock{cache->lock};
   return cache->stream_id == id ? cache->take(rounded_up(bytes)) : nullptr;
 }
 
 /// Whether the books have a live block that starts there, in a cache or not.
 inline bool memory_pool::is_live(void* pointer) const noexcept {
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   std::uint32_t const node = heap_.find(address_of(pointer));
   return node != heap::none && heap_.at(node).mark == 0;
 }
@@ -35,7 +35,7 @@ inline bool memory_pool::keep(stream_ref stream, std::uint64_t id, std::uint64_t
   if (cache == nullptr) return false;
   bool record = false;
   {
-    spin_held lock{cache->lock};
+    pool_held lock{cache->lock};
     if (cache->stream_id != id && !adopt_shard(stream, id, *cache)) return false;
     front_cache::answer answer = cache->put(pointer, rounded);
     if (answer == front_cache::answer::no_room) {
@@ -66,7 +66,7 @@ inline memory_pool::shard* memory_pool::make_shard(std::uint64_t id) noexcept {
   if (fresh == nullptr) return nullptr;
   fresh->stream_id = nobody;
   fresh->set_budget(options_.cache_bytes_);
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   shard*& slot = shards_[id % shard_count];
   if (slot == nullptr) {
     __atomic_store_n(&slot, fresh, __ATOMIC_RELEASE);
@@ -84,7 +84,7 @@ inline memory_pool::shard* memory_pool::make_shard(std::uint64_t id) noexcept {
 inline bool memory_pool::adopt_shard(stream_ref stream, std::uint64_t id, front_cache& cache) {
   if (cache.cached_bytes() != 0 && ++cache.strangers < 64) return false;
   release_shard(cache);
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   ++entries_[list_of(id, stream.get())].caches;
   cache.stream_id = id;
   cache.handle = stream.get();
@@ -98,7 +98,7 @@ inline void memory_pool::release_shard(front_cache& cache) noexcept {
   if (cache.stream_id == nobody) return;
   front_cache::batch out;
   while (cache.drain(out)) give_batch(out, cache.stream_id);
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   --entries_[lists_.find(cache.stream_id)].caches;
   cache.stream_id = nobody;
 }
@@ -107,7 +107,7 @@ inline void memory_pool::release_shard(front_cache& cache) noexcept {
 /// @pre the stream's entry has noted the cache: it is there
 inline void memory_pool::give_batch(front_cache::batch const& blocks, std::uint64_t id) noexcept {
   if (blocks.count == 0) return;
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   std::uint32_t const list = lists_.find(id);
   for (unsigned i = 0; i < blocks.count; ++i) {
     std::uint32_t const node = heap_.find(address_of(blocks.blocks[i]));
@@ -121,7 +121,7 @@ inline void memory_pool::give_batch(front_cache::batch const& blocks, std::uint6
 inline void memory_pool::give_large(std::uint64_t id) noexcept {
   shard* const cache = cache_of(id);
   if (cache == nullptr || !cache->maybe_large()) return;
-  spin_held const lock{cache->lock};
+  pool_held const lock{cache->lock};
   if (cache->stream_id != id) return;
   front_cache::batch out;
   cache->drain_large(out);
@@ -146,7 +146,7 @@ inline void memory_pool::empty_all_caches() noexcept {
     shard& cache = *cache_of(static_cast<unsigned>(__builtin_ctzll(made)));
     if (cache.maybe_cached()) empty_cache(cache);
   }
-  spin_held const lock{registry_lock_};
+  pool_held const lock{registry_lock_};
   for (memory_cache* c = caches_; c != nullptr; c = c->next_) {
     if (c->cache_.maybe_cached()) empty_cache(c->cache_);
   }
@@ -155,12 +155,12 @@ inline void memory_pool::empty_all_caches() noexcept {
 inline void memory_pool::add_cache(memory_cache& cache, stream_ref stream, source_location where) {
   std::uint64_t const id = id_of(stream, where);
   {
-    spin_held const lock{lock_};
+    pool_held const lock{lock_};
     ++entries_[list_of(id, stream.get())].caches;
   }
   cache.cache_.stream_id = id;
   cache.cache_.handle = stream.get();
-  spin_held const lock{registry_lock_};
+  pool_held const lock{registry_lock_};
   cache.next_ = caches_;
   if (caches_ != nullptr) caches_->previous_ = &cache;
   caches_ = &cache;
@@ -172,10 +172,10 @@ inline void memory_pool::remove_cache(memory_cache& cache) noexcept {
     detail::held<detail::owner_lock> const lock{cache.cache_.lock};
     release_shard(cache.cache_);
   }
-  spin_held const registry{registry_lock_};
+  pool_held const registry{registry_lock_};
   if (cache.next_ != nullptr) cache.next_->previous_ = cache.previous_;
   (cache.previous_ != nullptr ? cache.previous_->next_ : caches_) = cache.next_;
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   counters_.allocations += cache.cache_.allocations;
   counters_.hits += cache.cache_.allocations;
   counters_.cache_hits += cache.cache_.allocations;
@@ -244,7 +244,7 @@ inline std::size_t memory_pool::take_cached(std::uint64_t id, std::size_t const*
   if (cache == nullptr) return 0;
   std::size_t done = 0;
   for (bool more = true; more && done < count;) {
-    spin_held const lock{cache->lock};
+    pool_held const lock{cache->lock};
     if (cache->stream_id != id) break;
     // Let go from time to time: others of the stream may be in a hurry.
     for (std::size_t const end = done + (count - done < 64 ? count - done : 64); done < end;) {
@@ -263,7 +263,7 @@ inline std::size_t memory_pool::keep_batch(std::uint64_t id, void* const* pointe
                                            std::size_t const* bytes, std::size_t count) noexcept {
   shard* const cache = cache_of(id);
   if (cache == nullptr) return 0;
-  spin_held const lock{cache->lock};
+  pool_held const lock{cache->lock};
   if (cache->stream_id != id || cache->handle == cudaStreamPerThread) return 0;
   std::size_t done = 0;
   for (; done < count; ++done) {
@@ -278,7 +278,7 @@ inline std::size_t memory_pool::keep_batch(std::uint64_t id, void* const* pointe
 
 /// Frees a block that was handed out just now: nothing can fail.
 inline void memory_pool::take_back(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept {
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   std::uint32_t const node = heap_.find(address_of(pointer));
   if (node == heap::none) return;
   std::uint32_t const mark = heap_.at(node).mark;

@@ -39,7 +39,7 @@ inline capture_info get_capture_info(stream_ref stream, source_location where) {
 
 /// The entry of the graph that the stream is capturing, made at the capture's first call.
 /// @pre slow_ is held
-inline std::uint32_t memory_pool::graph_of(spin_held& lock, stream_ref stream,
+inline std::uint32_t memory_pool::graph_of(pool_held& lock, stream_ref stream,
                                            source_location where) {
   lock.unlock();
   detail::capture_info const info = detail::get_capture_info(stream, where);
@@ -108,7 +108,7 @@ inline void* memory_pool::allocate_for_graph(stream_ref stream, request wanted,
                                              source_location where) {
   slow_section const section{*this, where};
   empty_all_caches();
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   reclaim_graphs();
   std::uint32_t const graph = graph_of(lock, stream, where);
   std::uint32_t const list = graph_list(graph, stream.get());
@@ -130,7 +130,7 @@ inline void* memory_pool::allocate_for_graph(stream_ref stream, request wanted,
 inline void memory_pool::free_in_graph(stream_ref stream, void* pointer, std::size_t bytes,
                                        source_location where) {
   slow_section const section{*this, where};
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   reclaim_graphs();
   std::uint32_t const node = find_live(lock, pointer, bytes, where);
   for (detail::shared_use const& u : uses_) {
@@ -213,7 +213,7 @@ inline bool memory_pool::is_held(std::uint32_t node) const noexcept {
 }
 
 inline void memory_pool::watch_captures(int change) noexcept {
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   watches_ += change;
   update_attention();
 }

@@ -84,7 +84,7 @@ inline memory_report memory_pool::report(std::size_t requested_bytes) const noex
 inline detail::text memory_pool::holders() const noexcept {
   constexpr unsigned shown = 3;
   detail::text text = "";
-  spin_held const lock{lock_};
+  pool_held const lock{lock_};
   std::uint32_t last = heap::none;
   for (unsigned i = 0; i < shown; ++i) {
     // Selection by size, of equals by number, the next each time: no memory is needed for it.
@@ -204,7 +204,7 @@ inline void memory_pool::remember_free(std::uint32_t node, source_location where
   next_recent_free_ = (next_recent_free_ + 1) % recent_frees_.size();
 }
 
-inline void memory_pool::refuse_size(spin_held& lock, std::uint32_t node, void* pointer,
+inline void memory_pool::refuse_size(pool_held& lock, std::uint32_t node, void* pointer,
                                      std::size_t bytes, source_location where) const {
   std::uint64_t const right = heap_.at(node).requested_bytes;
   detail::call_site const site = site_of(node);
@@ -224,7 +224,7 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes, source
   message += ": ";
   char const* const again = to_free ? "double free: " : "";
   std::uint64_t const address = address_of(pointer);
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   for (std::size_t i = 0; i < recent_frees_.size(); ++i) {
     // Newest first, for an address is used again.
     std::size_t const at =

@@ -44,14 +44,14 @@ inline bool memory_pool::covered(std::uint32_t list) const noexcept {
 
 /// Records an event behind the list's blocks where that is needed and possible.
 /// @return covered(list)
-inline bool memory_pool::close_epoch(spin_held& lock, std::uint32_t list, std::uint64_t own_id,
+inline bool memory_pool::close_epoch(pool_held& lock, std::uint32_t list, std::uint64_t own_id,
                                      source_location where) {
   return covered(list) || record_behind(lock, list, own_id, where);
 }
 
 /// Records an event on the list's stream: it stands behind everything freed there so far.
 /// @return false when the stream is gone, capturing, or another thread's default stream
-inline bool memory_pool::record_behind(spin_held& lock, std::uint32_t list, std::uint64_t own_id,
+inline bool memory_pool::record_behind(pool_held& lock, std::uint32_t list, std::uint64_t own_id,
                                        source_location where) {
   cudaStream_t const handle = entries_[list].handle;
   bool const of_thread = handle == cudaStreamPerThread;
@@ -70,7 +70,7 @@ inline bool memory_pool::record_behind(spin_held& lock, std::uint32_t list, std:
 
 /// Records an event behind what a stream has been given so far.
 /// @return the event; nullptr when the stream is capturing
-inline cudaEvent_t memory_pool::record_event(spin_held& lock, cudaStream_t handle,
+inline cudaEvent_t memory_pool::record_event(pool_held& lock, cudaStream_t handle,
                                              source_location where) {
   cudaEvent_t event = nullptr;
   if (!spare_events_.empty()) {
@@ -113,7 +113,7 @@ inline void memory_pool::close_thread_epoch(std::uint64_t id) noexcept {
   source_location const here = source_location::current();
   try {
     slow_section const section{*this, here};
-    spin_held lock{lock_};
+    pool_held lock{lock_};
     std::uint32_t const list = lists_.find(id);
     if (list == detail::address_map::none) return;
     // A program that only hits polls nowhere else: its events would pile up.
@@ -130,7 +130,7 @@ inline void memory_pool::close_thread_epoch(std::uint64_t id) noexcept {
 /// Learns which streams have passed their events.
 /// @param record  an event behind what has none, for this poll and later ones
 /// @return with `record`, whether a stream has yet to pass one; else whether anything was learnt
-inline bool memory_pool::poll(spin_held& lock, std::uint64_t own_id, bool record,
+inline bool memory_pool::poll(pool_held& lock, std::uint64_t own_id, bool record,
                               source_location where) {
   bool waiting = false;
   bool learnt = false;
@@ -161,7 +161,7 @@ inline bool memory_pool::stands_behind_nothing(std::uint32_t list) const noexcep
 }
 
 /// @param wait  on the host, until it has
-inline bool memory_pool::has_passed(spin_held& lock, cudaEvent_t event, bool wait,
+inline bool memory_pool::has_passed(pool_held& lock, cudaEvent_t event, bool wait,
                                     source_location where) {
   lock.unlock();
   cudaError_t const answer = wait ? cudaEventSynchronize(event) : driver_.query(event);
@@ -175,7 +175,7 @@ inline bool memory_pool::has_passed(spin_held& lock, cudaEvent_t event, bool wai
 
 /// Makes blocks everyone's that all their streams have passed.
 /// @return whether one has yet to be passed
-inline bool memory_pool::poll_shared(spin_held& lock, bool wait, source_location where) {
+inline bool memory_pool::poll_shared(pool_held& lock, bool wait, source_location where) {
   std::size_t i = 0;
   while (i < pending_.size()) {
     detail::pending_block const done = pending_[i];
@@ -194,7 +194,7 @@ inline bool memory_pool::poll_shared(spin_held& lock, bool wait, source_location
 /// Frees a block that several streams or a graph's launches use: nobody gets it before all streams
 /// have passed and the graph is gone.
 /// @pre slow_ is held
-inline void memory_pool::free_shared(spin_held& lock, stream_ref stream, std::uint32_t node,
+inline void memory_pool::free_shared(pool_held& lock, stream_ref stream, std::uint32_t node,
                                      source_location where) {
   // The calling thread's default stream, asked for only where it matters.
   std::uint64_t mine = nobody;
@@ -261,7 +261,7 @@ inline void memory_pool::record_use(stream_ref stream, void* pointer, source_loc
         "memory_pool: record_use of a capturing stream; end the capture first", where);
   }
   std::uint64_t const id = id_of(stream, where);
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   std::uint32_t const node = heap_.find(address_of(pointer));
   if (node == heap::none || heap_.at(node).mark == held_mark) {
     lock.unlock();
@@ -275,7 +275,7 @@ inline void memory_pool::record_use(stream_ref stream, void* pointer, source_loc
 }
 
 /// Moves blocks in portions, so that the hits of other threads need not wait for all of them.
-inline void memory_pool::move_blocks(spin_held& lock, std::uint32_t from, std::uint64_t epoch,
+inline void memory_pool::move_blocks(pool_held& lock, std::uint32_t from, std::uint64_t epoch,
                                      std::uint32_t to, std::uint64_t new_epoch) noexcept {
   while (!heap_.move(from, epoch, to, new_epoch, 256)) {
     lock.unlock();
@@ -284,7 +284,7 @@ inline void memory_pool::move_blocks(spin_held& lock, std::uint32_t from, std::u
 }
 
 /// The oldest event of a stream has been passed: what it stands behind is everyone's.
-inline void memory_pool::finish_oldest(spin_held& lock, std::uint32_t list) noexcept {
+inline void memory_pool::finish_oldest(pool_held& lock, std::uint32_t list) noexcept {
   move_blocks(lock, list, entries_[list].closed.front().epoch, heap::ready, 0);
   stream_entry& entry = entries_[list];
   spare_events_.push_back(entry.closed.front().event);
@@ -301,7 +301,7 @@ inline bool memory_pool::waits_already(std::uint32_t own, std::uint32_t donor,
 
 /// Makes the stream wait for the donor's first event behind `epoch`, unless it does already.
 /// @pre such an event has been recorded
-inline void memory_pool::order_behind(spin_held& lock, std::uint32_t own, stream_ref stream,
+inline void memory_pool::order_behind(pool_held& lock, std::uint32_t own, stream_ref stream,
                                       std::uint32_t donor, std::uint64_t epoch,
                                       source_location where) {
   if (waits_already(own, donor, epoch)) return;
@@ -325,7 +325,7 @@ inline void memory_pool::order_behind(spin_held& lock, std::uint32_t own, stream
 }
 
 /// Waits on the host until every free block that can be is everyone's.
-inline void memory_pool::finish_all(spin_held& lock, std::uint64_t own_id, source_location where) {
+inline void memory_pool::finish_all(pool_held& lock, std::uint64_t own_id, source_location where) {
   bool other_threads = false;
   for (std::uint32_t list = heap::first_stream_list; list < entries_.size(); ++list) {
     if (!close_epoch(lock, list, own_id, where) && entries_[list].handle == cudaStreamPerThread) {
@@ -368,10 +368,10 @@ inline void memory_pool::retire(stream_ref stream, source_location where) {
   std::uint64_t const id = id_of(stream, where);
   slow_section const section{*this, where};
   if (shard* const cache = cache_of(id)) {
-    spin_held const lock{cache->lock};
+    pool_held const lock{cache->lock};
     if (cache->stream_id == id) release_shard(*cache);
   }
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   std::uint32_t const list = lists_.find(id);
   if (list != detail::address_map::none) {
     retire_list(lock, list, id, where);
@@ -387,7 +387,7 @@ inline void memory_pool::retire(stream_ref stream, source_location where) {
 }
 
 /// Puts events behind all that a list has or will have from captures, and forgets its stream.
-inline void memory_pool::retire_list(spin_held& lock, std::uint32_t list, std::uint64_t id,
+inline void memory_pool::retire_list(pool_held& lock, std::uint32_t list, std::uint64_t id,
                                      source_location where) {
   if (entries_[list].caches != 0) {
     lock.unlock();

@@ -13,7 +13,7 @@
 WARPWRIGHT_BEGIN
 
 /// Reserves memory and takes the request from it.
-inline void* memory_pool::grow(spin_held& lock, std::uint32_t own, request wanted,
+inline void* memory_pool::grow(pool_held& lock, std::uint32_t own, request wanted,
                                source_location where) {
   if (range_.reserved()) return grow_range(lock, own, wanted, where);
   std::uint64_t const allowed = (limit_bytes_ - reserved_bytes_) & ~(heap::granule_bytes - 1);
@@ -45,7 +45,7 @@ inline std::uint64_t memory_pool::growth_wish() const noexcept {
 }
 
 /// Adds a segment; does nothing when CUDA has not that much memory.
-inline void memory_pool::add_segment(spin_held& lock, std::size_t bytes, source_location where) {
+inline void memory_pool::add_segment(pool_held& lock, std::size_t bytes, source_location where) {
   lock.unlock();
   void* pointer = nullptr;
   char const* api = "cudaMalloc";
@@ -92,7 +92,7 @@ inline void memory_pool::note_reserved(std::uint64_t bytes) noexcept {
 
 /// Gives free memory back to CUDA while more than `keep_bytes` stay reserved.
 /// @return the bytes given back
-inline std::size_t memory_pool::release_memory(spin_held& lock, std::uint64_t keep_bytes,
+inline std::size_t memory_pool::release_memory(pool_held& lock, std::uint64_t keep_bytes,
                                                source_location where) {
   std::uint64_t const before = reserved_bytes_;
   if (range_.reserved()) {
@@ -110,7 +110,7 @@ inline std::size_t memory_pool::release_memory(spin_held& lock, std::uint64_t ke
 }
 
 /// Gives free segments back, the largest first, while more than `keep_bytes` stay reserved.
-inline void memory_pool::release_segments(spin_held& lock, std::uint64_t keep_bytes,
+inline void memory_pool::release_segments(pool_held& lock, std::uint64_t keep_bytes,
                                           source_location where) {
   while (reserved_bytes_ > keep_bytes) {
     heap::segment const s = heap_.remove_empty_segment(reserved_bytes_ - keep_bytes);
@@ -126,7 +126,7 @@ inline void memory_pool::release_segments(spin_held& lock, std::uint64_t keep_by
   }
 }
 
-inline void memory_pool::release_spare(spin_held& lock, std::uint64_t keep_bytes,
+inline void memory_pool::release_spare(pool_held& lock, std::uint64_t keep_bytes,
                                        source_location where) {
   if (range_.spare_bytes() <= keep_bytes) return;
   lock.unlock();
@@ -164,7 +164,7 @@ inline bool memory_pool::reserve_range() noexcept {
 }
 
 /// Maps memory and takes the request from it; more than it needs, if the options say so.
-inline void* memory_pool::grow_range(spin_held& lock, std::uint32_t own, request wanted,
+inline void* memory_pool::grow_range(pool_held& lock, std::uint32_t own, request wanted,
                                      source_location where) {
   std::uint64_t const wish = growth_wish() & ~(heap::granule_bytes - 1);
   if (wish > wanted.rounded_bytes) {
@@ -176,7 +176,7 @@ inline void* memory_pool::grow_range(spin_held& lock, std::uint32_t own, request
 
 /// Maps memory so that that many bytes in a row are free for the stream, and takes the request, if
 /// it is one, from there.
-inline void* memory_pool::map_and_take(spin_held& lock, std::uint32_t own, request wanted,
+inline void* memory_pool::map_and_take(pool_held& lock, std::uint32_t own, request wanted,
                                        std::uint64_t run_bytes, source_location where) {
   place const found = find_place(own, run_bytes, wanted.alignment);
   if (found.map_bytes == 0) return nullptr;
@@ -214,7 +214,7 @@ inline void* memory_pool::map_and_take(spin_held& lock, std::uint32_t own, reque
 
 /// Sees to it that as much memory is spare: idle granules first, new memory for the rest.
 /// @return false when the limit or the device does not allow it
-inline bool memory_pool::supply(spin_held& lock, std::uint64_t bytes, source_location where) {
+inline bool memory_pool::supply(pool_held& lock, std::uint64_t bytes, source_location where) {
   while (range_.spare_bytes() < bytes && make_spare(lock, bytes, where)) ++counters_.remaps;
   std::uint64_t const spare = range_.spare_bytes();
   if (spare >= bytes) return true;
@@ -233,7 +233,7 @@ inline bool memory_pool::supply(spin_held& lock, std::uint64_t bytes, source_loc
 /// Takes whole granules out of one ready block, as few calls as may be.
 /// @param bytes  that are to be spare in the end, more than are
 /// @return false when no ready block has a whole granule, or enough are spare
-inline bool memory_pool::make_spare(spin_held& lock, std::uint64_t bytes, source_location where) {
+inline bool memory_pool::make_spare(pool_held& lock, std::uint64_t bytes, source_location where) {
   std::uint64_t const granule = range_.granule_bytes();
   if (range_.spare_bytes() >= bytes) return false;
   std::uint64_t const missing = (bytes - range_.spare_bytes() + (granule - 1)) & ~(granule - 1);
@@ -367,7 +367,7 @@ inline void* memory_pool::join_and_take(std::uint32_t own, request wanted, sourc
 }
 
 /// The last attempt: brings together what is idle in pieces.
-inline void* memory_pool::compact_and_take(spin_held& lock, std::uint32_t own, request wanted,
+inline void* memory_pool::compact_and_take(pool_held& lock, std::uint32_t own, request wanted,
                                            source_location where) {
   if (range_.reserved()) {
     while (make_spare(lock, reserved_bytes_, where)) ++counters_.remaps;

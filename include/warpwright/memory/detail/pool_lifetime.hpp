@@ -57,7 +57,7 @@ inline memory_pool::memory_pool(device_id device, memory_pool_options const& opt
           "cudaStreamCreateWithFlags", where);
   }
   update_attention();
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   if (initial != 0) {
     if (from_range) {
       // A limit that is no multiple of a granule allows the whole granules below it.

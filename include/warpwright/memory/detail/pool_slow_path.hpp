@@ -59,7 +59,7 @@ inline void* memory_pool::allocate_from_books(stream_ref stream, std::uint64_t i
   if (!heap::round_up(bytes, heap::granule_bytes, rounded)) return nullptr;
   if (rounded >= heap::large_bytes) give_large(id);
   {
-    spin_held const lock{lock_};
+    pool_held const lock{lock_};
     std::uint32_t const own = lists_.find(id);
     std::uint32_t node = heap::none;
     if (own != detail::address_map::none) node = heap_.find_fit(own, rounded, alignment, false);
@@ -95,7 +95,7 @@ inline void* memory_pool::allocate_with_care(stream_ref stream, std::size_t byte
     if (options_.checked_) check_device(stream, "allocate", where);
   }
   if ((attention() & graph_blocks) != 0) {
-    spin_held const lock{lock_};
+    pool_held const lock{lock_};
     reclaim_graphs();
   }
   std::uint64_t const id = id_of(stream, where);
@@ -107,7 +107,7 @@ inline void* memory_pool::allocate_with_care(stream_ref stream, std::size_t byte
 }
 
 /// The live block that a pointer given to deallocate() stands for.
-inline std::uint32_t memory_pool::find_live(spin_held& lock, void* pointer, std::size_t bytes,
+inline std::uint32_t memory_pool::find_live(pool_held& lock, void* pointer, std::size_t bytes,
                                             source_location where) const {
   std::uint32_t const node = heap_.find(address_of(pointer));
   if (node == heap::none || heap_.at(node).mark == held_mark) {
@@ -130,7 +130,7 @@ inline void memory_pool::deallocate_to_books(stream_ref stream, std::uint64_t id
   }
   bool record = false;
   {
-    spin_held lock{lock_};
+    pool_held lock{lock_};
     std::uint32_t const node = find_live(lock, pointer, bytes, where);
     std::uint32_t const list = list_of(id, stream.get());
     if (options_.checked_) remember_free(node, where);
@@ -154,7 +154,7 @@ inline void memory_pool::deallocate_with_care(stream_ref stream, void* pointer, 
   }
   std::uint64_t const id = id_of(stream, where);
   {
-    spin_held lock{lock_};
+    pool_held lock{lock_};
     reclaim_graphs();
     std::uint32_t const node = find_live(lock, pointer, bytes, where);
     bool several = heap_.at(node).mark != 0;
@@ -165,7 +165,7 @@ inline void memory_pool::deallocate_with_care(stream_ref stream, void* pointer, 
     }
   }
   slow_section const section{*this, where};
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   std::uint32_t const node = find_live(lock, pointer, bytes, where);
   free_shared(lock, stream, node, where);
 }
@@ -204,7 +204,7 @@ inline void* memory_pool::allocate_once(stream_ref stream, std::uint64_t id, req
                                         source_location where) {
   slow_section const section{*this, where};
   empty_all_caches();
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   reclaim_graphs();
   // Nothing below could help, and a hopeless request must not empty the pool.
   if (wanted.rounded_bytes > capacity_bytes_ ||
@@ -247,7 +247,7 @@ inline bool memory_pool::can_grow(request wanted) const noexcept {
 
 /// Before growing, gives donors some time to pass what they have freed: memory grown is grown for
 /// good, the wait is once.
-inline void* memory_pool::wait_briefly(spin_held& lock, std::uint32_t own, std::uint64_t id,
+inline void* memory_pool::wait_briefly(pool_held& lock, std::uint32_t own, std::uint64_t id,
                                        request wanted, source_location where) {
   std::uint64_t const budget_ns = std::uint64_t{options_.patience_us_} * 1000;
   timespec begin{};
@@ -273,7 +273,7 @@ inline void* memory_pool::wait_briefly(spin_held& lock, std::uint32_t own, std::
 }
 
 /// Takes one block of another stream and orders the caller's stream behind the donor.
-inline void* memory_pool::steal(spin_held& lock, std::uint32_t own, stream_ref stream,
+inline void* memory_pool::steal(pool_held& lock, std::uint32_t own, stream_ref stream,
                                 request wanted, source_location where) {
   std::uint32_t best = heap::none;
   int best_price = 3;
@@ -324,7 +324,7 @@ inline void* memory_pool::steal(spin_held& lock, std::uint32_t own, stream_ref s
 
 /// Makes every free block the stream's own, behind one wait for each other stream, so that blocks
 /// of different streams merge.
-inline void memory_pool::gather(spin_held& lock, std::uint32_t own, stream_ref stream,
+inline void memory_pool::gather(pool_held& lock, std::uint32_t own, stream_ref stream,
                                 source_location where) {
   for (std::uint32_t list = heap::first_stream_list; list < entries_.size(); ++list) {
     if (list == own || heap_.empty(list) || entries_[list].of_graph) continue;
@@ -341,7 +341,7 @@ inline std::size_t memory_pool::trim(std::size_t bytes_to_keep, source_location 
   refuse_after_end("trim", where);
   slow_section const section{*this, where};
   empty_all_caches();
-  spin_held lock{lock_};
+  pool_held lock{lock_};
   reclaim_graphs();
   finish_all(lock, nobody, where);
   return release_memory(lock, bytes_to_keep, where);
