@@ -75,6 +75,14 @@ __device__ inline void await_predecessors() {
 #endif
 }
 
+/// Lets the next kernel of the stream start when every block has come here or ended, if it waits by
+/// itself for this one's end. To be called once what this kernel reads is on its way.
+__device__ inline void release_successors() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 // The architectures that a file's kernels are compiled for. What depends on them carries this type
 // in its name, so that files of one program that differ in it do not share answers.
 template <int... Architectures>

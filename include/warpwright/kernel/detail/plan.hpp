@@ -135,6 +135,28 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
   }
 }
 
+constexpr void choose_grid(launch_plan& plan, unsigned vectors_a_thread) {
+  plan.threads = most_threads;
+  std::uint64_t const thread_count = quotient_up(plan.deal.vectors, vectors_a_thread);
+  while (plan.threads > fewest_threads && thread_count <= plan.threads * (enough_blocks - 1)) {
+    plan.threads /= 2;
+  }
+  plan.blocks = quotient_up(plan.deal.vectors, plan.threads * vectors_a_thread);
+  if (plan.deal.edge != 0) ++plan.blocks;
+}
+
+/// Deals out `n` elements, at least one, of operands that are all moved by vectors from the first.
+constexpr launch_plan make_usual_plan(std::uint64_t n, unsigned vector, unsigned vectors_a_thread) {
+  launch_plan plan;
+  plan.deal.wide = ~std::uint64_t{0};
+  plan.deal.all_wide = true;
+  plan.deal.edge = static_cast<unsigned>(rest_of(n, vector));
+  plan.deal.vectors = (n - plan.deal.edge) / vector;
+  plan.deal.usual = plan.deal.edge == 0 && plan.deal.vectors >> 31U == 0;
+  choose_grid(plan, vectors_a_thread);
+  return plan;
+}
+
 /// Deals out `n` elements, at least one.
 /// @param first  of the operands, a bit each: those that come before all others where not all can
 ///   be moved by vectors
@@ -170,13 +192,7 @@ constexpr launch_plan make_plan(operand const* operands, int count, std::uint64_
   plan.deal.vectors = quotient_up(n - plan.deal.head - tail, vector);
   plan.deal.edge = plan.deal.head + static_cast<unsigned>(tail);
 
-  plan.threads = most_threads;
-  std::uint64_t const thread_count = quotient_up(plan.deal.vectors, vectors_a_thread);
-  while (plan.threads > fewest_threads && thread_count <= plan.threads * (enough_blocks - 1)) {
-    plan.threads /= 2;
-  }
-  plan.blocks = quotient_up(plan.deal.vectors, plan.threads * vectors_a_thread);
-  if (plan.deal.edge != 0) ++plan.blocks;
+  choose_grid(plan, vectors_a_thread);
   plan.deal.usual = plan.deal.all_wide && plan.deal.edge == 0 && plan.deal.vectors >> 31U == 0;
   for (int k = 0; k < count; ++k) plan.deal.usual = plan.deal.usual && operands[k].narrow;
   return plan;
@@ -303,6 +319,25 @@ constexpr bool is_plainly_right(operand const& o, operand const& out, std::uint6
          rest_of(o.address, o.natural_bytes) == 0 &&
          (o.address >= out_end || o.address + o.count * o.element_bytes <= out.address ||
           in_place(o, out));
+}
+
+constexpr bool apart(operand const& o, operand const& out, std::uint64_t out_end) {
+  return o.address >= out_end || o.address + o.count * o.element_bytes <= out.address;
+}
+
+/// Answers whether operand `o` is right beyond doubt, and moved by vectors from the first on.
+constexpr bool is_usually_right(operand const& o, operand const& out, std::uint64_t out_end,
+                                unsigned vector) {
+  if (o.kind == reach::absent) return true;
+  std::uint64_t const n = out.count;
+  bool const aligned = o.address != 0 && rest_of(o.address, o.aligned_bytes) == 0;
+  if (o.kind == reach::elements) {
+    bool const in_place = o.address == out.address && o.element_bytes == out.element_bytes;
+    return !o.shaped && o.count == n && aligned && (in_place || apart(o, out, out_end));
+  }
+  if (o.kind == reach::single) return aligned && apart(o, out, out_end);
+  return o.kind == reach::row && o.count != 0 && n % o.count == 0 &&
+         rest_of(o.count, vector) == 0 && aligned && apart(o, out, out_end);
 }
 
 /// Refuses operands that do not fit together.
