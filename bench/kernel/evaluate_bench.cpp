@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fused expressions beside kernels written by hand (16 bytes a thread; one element a thread), a
-// copy of the same traffic, and cub::DeviceTransform of the toolkit (or, in the second program that
-// -D WARPWRIGHT_BENCH_CCCL=... asks for, of the CCCL named there).
+// copy of the same traffic, thrust::transform, and cub::DeviceTransform of the toolkit (or, in the
+// second program that -D WARPWRIGHT_BENCH_CCCL=... asks for, both of the CCCL named there).
 //
 //   triad  o = a * x + y          3 arrays
 //   gelu   o = gelu(x * w + b)    4 arrays; every path computes gelu by the same function
@@ -34,6 +34,10 @@
 #include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_transform.cuh>)
+#include <thrust/execution_policy.h>
+#include <thrust/iterator/zip_iterator.h>
+#include <thrust/transform.h>
+#include <thrust/tuple.h>
 #include <cub/device/device_transform.cuh>
 
 #include "support/cccl.hpp"
@@ -341,6 +345,31 @@ struct cub_device_transform {
     ww::check(status, "cub::DeviceTransform::Transform");
   }
 };
+
+template <class Operation>
+struct of_tuple {
+  template <class Tuple>
+  __host__ __device__ auto operator()(Tuple const& t) const {
+    return Operation{}(thrust::get<0>(t), thrust::get<1>(t), thrust::get<2>(t));
+  }
+};
+template <class Operation>
+struct thrust_transform {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    auto const policy = thrust::cuda::par_nosync.on(s.get());
+    T const* const x = a.array(set, 0);
+    T const* const y = a.array(set, 1);
+    if constexpr (Operation::inputs == 2) {
+      thrust::transform(policy, x, x + a.n(), y, a.out(set), Operation{});
+    } else {
+      auto const all = thrust::make_zip_iterator(
+          thrust::make_tuple(x, y, static_cast<T const*>(a.array(set, 2))));
+      thrust::transform(policy, all, all + static_cast<std::ptrdiff_t>(a.n()), a.out(set),
+                        of_tuple<Operation>{});
+    }
+  }
+};
 #endif
 
 constexpr std::int64_t largest = std::int64_t{1} << 28U;
@@ -396,6 +425,7 @@ void add_operation(std::string const& name, std::int64_t smallest = 1024) {
 #if EVALUATE_BENCH_HAS_CUB
     all->add(bench_support::cccl_peer("cub_device_transform"), cub_device_transform<Operation>{},
              right);
+    all->add(bench_support::cccl_peer("thrust_transform"), thrust_transform<Operation>{}, right);
 #endif
   }
 #endif

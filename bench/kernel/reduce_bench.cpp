@@ -70,7 +70,8 @@ struct expected {
   std::uint64_t most_at = 0;
 };
 
-// `sets` sets of arrays, a place for results and room for either path's temporaries.
+// `sets` sets of arrays, a place for results and rooms for our temporaries and the peer's: ours
+// stay prepared from launch to launch.
 template <class T>
 class rotating_arrays {
  public:
@@ -80,13 +81,13 @@ class rotating_arrays {
     std::size_t const set_bytes = pitch_ * arrays_;
     sets_ = std::max<std::size_t>(1, (std::size_t{256} << 20U) / set_bytes);
     sets_ = std::min<std::size_t>(sets_, 4096);
-    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + room_bytes + 256), "cudaMalloc");
+    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + 2 * room_bytes + 256), "cudaMalloc");
     for (std::size_t k = 0; k < sets_ * arrays_; ++k) {
       // The first set's arrays differ from the others', so that a stale result is found out.
       ew::run(stream, ew::out(writable(k / arrays_, k % arrays_), n) =
                           ew::map(scattered{k * 1000003}, ew::index()));
     }
-    ww::check(cudaMemsetAsync(room(), 0, room_bytes + 256, stream.get()), "cudaMemsetAsync");
+    ww::check(cudaMemsetAsync(room(), 0, 2 * room_bytes + 256, stream.get()), "cudaMemsetAsync");
     workspace_.push_back(ew::prepare_workspace(stream, room(), room_bytes));
     stream.synchronize();
   }
@@ -98,7 +99,8 @@ class rotating_arrays {
   unsigned char* room() const {
     return static_cast<unsigned char*>(memory_) + pitch_ * arrays_ * sets_;
   }
-  results* out() const { return reinterpret_cast<results*>(room() + room_bytes); }
+  unsigned char* room_of_peer() const { return room() + room_bytes; }
+  results* out() const { return reinterpret_cast<results*>(room() + 2 * room_bytes); }
   ew::reduction_workspace const& workspace() const { return workspace_[0]; }
   std::size_t n() const { return n_; }
   std::size_t sets() const { return sets_; }
@@ -254,10 +256,10 @@ template <class T, class In, class Out, class Combine, class Transform, class In
 void cub_transform_reduce(ww::stream_ref s, rotating_arrays<T> const& a, In in, Out* out,
                           Combine combine, Transform transform, Init init) {
   std::size_t bytes = rotating_arrays<T>::room_bytes;  // more than it asks for
-  ww::check(
-      cub::DeviceReduce::TransformReduce(a.room(), bytes, in, out, static_cast<std::int64_t>(a.n()),
-                                         combine, transform, init, s.get()),
-      "cub::DeviceReduce::TransformReduce");
+  ww::check(cub::DeviceReduce::TransformReduce(a.room_of_peer(), bytes, in, out,
+                                               static_cast<std::int64_t>(a.n()), combine, transform,
+                                               init, s.get()),
+            "cub::DeviceReduce::TransformReduce");
 }
 struct cub_squares {
   template <class T>
@@ -276,9 +278,10 @@ struct cub_argmax {  // value and index to places of their own
   template <class T>
   void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
     std::size_t bytes = rotating_arrays<T>::room_bytes;
-    ww::check(cub::DeviceReduce::ArgMax(a.room(), bytes, a.array(set, 0), &a.out()->most.value,
-                                        &a.out()->index, static_cast<std::int64_t>(a.n()), s.get()),
-              "cub::DeviceReduce::ArgMax");
+    ww::check(
+        cub::DeviceReduce::ArgMax(a.room_of_peer(), bytes, a.array(set, 0), &a.out()->most.value,
+                                  &a.out()->index, static_cast<std::int64_t>(a.n()), s.get()),
+        "cub::DeviceReduce::ArgMax");
   }
 };
 bool cub_argmax_is_right(results const& r, expected const& e) {

@@ -86,12 +86,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--mode", default="max-autotune-no-cudagraphs", help="of torch.compile")
+    parser.add_argument("--shapes", default=",".join(f"{rows}x{cols}" for rows, cols in SHAPES),
+                        help="rows x columns, with commas between them: %(default)s")
     options = parser.parse_args()
+    shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes.split(",")]
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     print(f"{'function':12} {'type':5} {'rows':>7} {'cols':>6} {'path':8} {'us':>10} {'GB/s':>8}")
     for name, function, read in FUNCTIONS:
         for type_name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
-            for rows, cols in SHAPES:
+            for rows, cols in shapes:
                 size = rows * cols * torch.empty((), dtype=dtype).element_size()
                 sets = max(2, (256 << 20) // (2 * read * size))
                 matrices = [tuple(torch.rand(rows, cols, device="cuda").mul_(8).sub_(4).to(dtype)

@@ -358,6 +358,7 @@ void add_path(std::string const& name, Shape const& shape, Path path, bool check
   benchmark::RegisterBenchmark(
       name.c_str(),
       [shape, path, check](benchmark::State& state) { measure<X, O>(state, shape, path, check); })
+      ->Arg(static_cast<std::int64_t>(moved_elements(shape)))
       ->Iterations(iterations)
       ->Repetitions(1)  // it reports the spread of its own samples
       ->UseManualTime()

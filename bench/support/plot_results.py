@@ -49,7 +49,8 @@ PEERS = {
         ("cub::DeviceTransform of newer CCCL", "#a16207", "#facc15", "", "triangle"),
     "cub_device_reduce_cccl":
         ("cub::DeviceReduce of newer CCCL", "#a16207", "#facc15", "", "triangle"),
-    "thrust_transform": ("thrust::transform", "#be123c", "#fb7185", "", "triangle"),
+    "thrust_transform": ("thrust::transform of the toolkit", "#be123c", "#fb7185", "", "triangle"),
+    "thrust_transform_cccl": ("thrust::transform of newer CCCL", "#7f1d1d", "#fecaca", "", "triangle"),
     "torch_eager": ("PyTorch, eager", "#a21caf", "#e879f9", "", "diamond"),
     "torch_compile": ("PyTorch, torch.compile", "#0f766e", "#2dd4bf", "", "diamond"),
     "curand_four_a_thread": ("by hand with cuRAND, 4 a thread", "#b91c1c", "#f87171", "", "square"),
