@@ -375,6 +375,7 @@ __global__ void __launch_bounds__(reduce_threads)
   using states = typename Pass::states;
   Pass const pass = parameters.united();
   states const mine = pass.partial(deal, 0, blockIdx.x, gridDim.x, threadIdx.x, reduce_threads);
+  warpwright::detail::release_successors();
   states state = fold_block(pass, mine);
   if (gridDim.x > 1) {
     __shared__ bool last;

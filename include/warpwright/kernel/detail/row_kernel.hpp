@@ -70,6 +70,7 @@ __global__ void __launch_bounds__(most_row_threads, Pass::least_blocks)
   typename Pass::kept k;
   pass.take(k.x, deal, s, t);
   pass.take_edge(k.edge, s, t);
+  warpwright::detail::release_successors();
   real center = 0;
   if constexpr (kind::is_centered) {
     center = pass.center(
@@ -101,6 +102,7 @@ __global__ void __launch_bounds__(Pass::long_threads, Pass::least_blocks)
                                  deal.threads, threadIdx.x};
   real edge[1];
   typename Pass::running const seen = pass.seen(deal, s, threadIdx.x, hold, edge);
+  warpwright::detail::release_successors();
   real center = 0;
   if constexpr (kind::is_centered) {
     center =

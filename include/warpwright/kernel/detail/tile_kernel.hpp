@@ -122,6 +122,7 @@ __global__ void __launch_bounds__(tile_threads) tile_kernel(Fused const f, tile_
   __shared__ alignas(16) unsigned char memory[tile_memory_bytes];
   tile_block const here = job.block(blockIdx.x);
   job.template stage<write_tile<Fused>::views::least_alignment>(here, memory, threadIdx.x);
+  warpwright::detail::release_successors();
   __syncthreads();
   job.template each_vector<Fused::vector>(here, memory, threadIdx.x,
                                           write_tile<Fused>{f, job.wide});

@@ -5,6 +5,8 @@
 #include <warpwright/memory/detail/far_fence.hpp>
 #include <warpwright/memory/detail/locks.hpp>
 
+#include <cstdint>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {

@@ -7,8 +7,6 @@
 
 #include <warpwright/core/detail/config.hpp>
 
-#include <cstdint>
-
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
