@@ -149,6 +149,47 @@ TEST_CASE("every element is dealt out once, small sizes over many blocks") {
   CHECK(plan_two(0x1000, 0x2000, std::uint64_t{1} << 40U).blocks == std::uint64_t{1} << 30U);
 }
 
+TEST_CASE("usual operands are planned as any are, and only if they are right") {
+  kernel_test::random_numbers random{20261122};
+  int usual = 0;
+  for (int round = 0; round < 20000; ++round) {
+    CAPTURE(round);
+    std::uint64_t const n = 1 + random.below(round % 2 == 0 ? 64 : 1U << 20U);
+    unsigned const vector = 4;
+    unsigned const vectors = 1U << random.below(3);
+    operand all[3];
+    for (operand& o : all) {
+      // Often apart or in place; sometimes off a boundary, or into each other, or of another size.
+      std::uint64_t const place = random.below(3) * 0x1000000;
+      o = array(4, 0x1000000 + place + (random.below(8) == 0 ? 4 * random.below(2 * n) : 0),
+                random.below(32) == 0 ? n + 1 : n, vector);
+    }
+    if (random.below(4) == 0) all[2].kind = reach::absent;
+    if (random.below(8) == 0) all[1].kind = reach::row, all[1].count = 1 + random.below(n);
+    if (random.below(8) == 0) all[1].kind = reach::single, all[1].count = 1;
+    if (random.below(64) == 0) all[1].address = 0;
+    std::uint64_t const end = all[0].address + all[0].count * 4;
+    bool quick = all[0].count == n;
+    for (operand const& o : all) {
+      quick = quick && ew::detail::is_usually_right(o, all[0], end, vector);
+    }
+    if (!quick) continue;
+    ++usual;
+    REQUIRE_NOTHROW(ew::detail::check_operands(all, 3, warpwright::source_location::current()));
+    launch_plan const one = ew::detail::make_usual_plan(n, vector, vectors);
+    launch_plan const other = ew::detail::make_plan(all, 3, n, vector, vectors);
+    REQUIRE(one.threads == other.threads);
+    REQUIRE(one.blocks == other.blocks);
+    REQUIRE(one.deal.vectors == other.deal.vectors);
+    REQUIRE(one.deal.head == other.deal.head);
+    REQUIRE(one.deal.edge == other.deal.edge);
+    REQUIRE(one.deal.usual == other.deal.usual);
+    REQUIRE(one.deal.all_wide);
+    REQUIRE(other.deal.all_wide);
+  }
+  CHECK(usual > 3000);
+}
+
 TEST_CASE("fast_divisor divides exactly") {
   std::uint64_t const seed = 7;
   INFO("seed " << seed);
