@@ -48,7 +48,8 @@ void run_grid(A const&... a) {
   fused const f{a...};
   for (unsigned b = 0; b < plan.blocks; ++b) {
     for (unsigned t = 0; t < plan.threads; ++t) {
-      f.work(plan.deal, b, static_cast<unsigned>(plan.blocks), t, plan.threads);
+      f.work(plan.deal.usual_vectors(), plan.deal, b, static_cast<unsigned>(plan.blocks), t,
+             plan.threads);
     }
   }
 }

@@ -185,11 +185,12 @@ struct fused {
   // The work of one thread of the grid. Every block takes `threads` * vectors full vectors;
   // elements that are in none have a block of their own, beside the others in time. All loads are
   // issued before the first is used.
-  WARPWRIGHT_HOST_DEVICE void work(schedule const& deal, unsigned block, unsigned blocks,
-                                   unsigned t, unsigned threads) const {
-    // Apart from the others: half as many instructions before the first load, and less to fetch.
-    if (deal.usual) {
-      usual_schedule const usual{static_cast<unsigned>(deal.vectors)};
+  WARPWRIGHT_HOST_DEVICE void work(unsigned usual_vectors, schedule const& deal, unsigned block,
+                                   unsigned blocks, unsigned t, unsigned threads) const {
+    // Apart from the others: half as many instructions before the first load, and less to fetch. In
+    // one number, the first argument, which lies beside what every kernel fetches anyway.
+    if (usual_vectors != 0) {
+      usual_schedule const usual{usual_vectors};
       return work_by<vector, vectors>(usual, block, t, threads);
     }
     if (deal.edge != 0 && block == blocks - 1) {
@@ -291,9 +292,10 @@ struct fused {
 #if defined(__CUDACC__)
 
 template <class Fused>
-__global__ void __launch_bounds__(most_threads) fused_kernel(Fused const f, schedule const deal) {
+__global__ void __launch_bounds__(most_threads)
+    fused_kernel(unsigned const usual_vectors, Fused const f, schedule const deal) {
   warpwright::detail::await_predecessors();
-  f.work(deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+  f.work(usual_vectors, deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 
 #elif WARPWRIGHT_HOST_RUNTIME
@@ -352,9 +354,9 @@ void run_parts(stream_ref stream, source_location where, std::uint64_t n, A cons
             " elements, more than one grid can hold; evaluate it in parts",
         where);
   }
-  warpwright::detail::launch_kernel<parts>(&fused_kernel<parts>,
-                                           dim3{static_cast<unsigned>(plan.blocks)},
-                                           dim3{plan.threads}, 0, stream, where, f, plan.deal);
+  warpwright::detail::launch_kernel<parts>(
+      &fused_kernel<parts>, dim3{static_cast<unsigned>(plan.blocks)}, dim3{plan.threads}, 0, stream,
+      where, plan.deal.usual_vectors(), f, plan.deal);
 #else
   warpwright::detail::launch_host(stream, "warpwright::ew::run", n, fused_loop<parts>{f}, where);
 #endif

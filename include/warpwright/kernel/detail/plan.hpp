@@ -60,6 +60,10 @@ struct schedule {
   bool all_wide = false;
   bool singly = false;  ///< a vector is one element, as a strided output asks for
   bool usual = false;   ///< as usual_schedule has it
+  /// What usual_schedule needs; 0 where it is not usual.
+  [[nodiscard]] constexpr unsigned usual_vectors() const {
+    return usual ? static_cast<unsigned>(vectors) : 0U;
+  }
 };
 
 /// The schedule of most launches, of which a kernel has to know less: all operands are wide, all
