@@ -40,8 +40,11 @@ TEST_CASE("a plan of aligned arrays") {
   CHECK(p.seconds(3e12) == 12.0 * static_cast<double>(n) / 3e12);
   CHECK(p.explain() ==
         "1048576 elements in one kernel: 1024 blocks of 256 threads, 1 vector of 4 elements a "
-        "thread; reads 8388608 bytes, writes 4194304");
-  CHECK(p.explain(3e12) == p.explain() + ", 4.1943 us at 3000 GB/s");
+        "thread, 32-bit indices; reads 8388608 bytes, writes 4194304; outputs apart from what is "
+        "read");
+  CHECK(p.explain(3e12) == p.explain() + "\nabout 4.2 us: memory, 12582912 bytes at 3000 GB/s");
+  CHECK(p.index_bits() == 32);
+  CHECK(p.bytes_in_flight_per_thread() == 32);
 }
 
 TEST_CASE("an array that is off alone is named with the reason") {
@@ -50,11 +53,12 @@ TEST_CASE("an array that is off alone is named with the reason") {
   ew::kernel_plan const p = ew::plan(ew::out(at<float>(0x3000000), 1000) = x + y);
   CHECK(!p.array(1).wide);
   CHECK(p.array(2).wide);
-  CHECK(
-      p.explain() ==
-      "1000 elements in one kernel: 8 blocks of 32 threads, 1 vector of 4 elements a thread; reads "
-      "8000 bytes, writes 4000\noperand 1 (in) goes element by element: its first vector lies 4 "
-      "bytes past a multiple of 16; place all arrays alike");
+  CHECK(p.explain() ==
+        "1000 elements in one kernel: 8 blocks of 32 threads, 1 vector of 4 elements a thread, "
+        "64-bit "
+        "indices; reads 8000 bytes, writes 4000; outputs apart from what is read\noperand 1 (in) "
+        "goes element by element: its first vector lies 4 "
+        "bytes past a multiple of 16; place all arrays alike");
 }
 
 TEST_CASE("arrays that are off alike have a head; rows then go element by element") {
@@ -97,8 +101,69 @@ TEST_CASE("where there are no vectors, no array is said to miss them") {
       ew::plan(ew::out(at<float>(0x3000004), 2) =
                    ew::in(at<float>(0x1000004), 2) + ew::in(at<float>(0x2000008), 2))
           .explain();
-  CHECK(words.find("element by element") == words.npos);
-  CHECK(words.find("2 elements lie outside the vectors") != words.npos);
+  CHECK(words ==
+        "2 elements in one kernel: 1 block of 32 threads, 1 element a thread, as there is no whole "
+        "vector of 4, 64-bit indices; reads 16 bytes, writes 8; outputs apart from what is read");
+}
+
+TEST_CASE("one element costs the launch") {
+  ew::kernel_plan const p =
+      ew::plan(ew::out(at<float>(0x3000000), 1) = ew::in(at<float>(0x1000000), 1) * 2);
+  CHECK(p.explain() ==
+        "1 element in one kernel: 1 block of 32 threads, 1 element a thread, as there is no whole "
+        "vector of 4, 64-bit indices; reads 4 bytes, writes 4; outputs apart from what is read");
+  CHECK(p.explain(3e12) ==
+        p.explain() + "\nabout 3.3 us: the launch, not its 8 bytes, is the cost");
+  CHECK(p.seconds(3e12) == 8 / 3e12);
+  CHECK(p.bound() == ew::time_bound::unknown);
+  CHECK(p.expected_seconds() == 0);
+}
+
+TEST_CASE("times are told in two digits") {
+  auto const told = [](std::size_t n) {
+    std::string const words =
+        ew::plan(ew::out(at<char>(0x1000000000000), n) = ew::in(at<char>(0x2000000000000), n))
+            .explain(2e12);
+    std::size_t const from = words.find("\nabout ") + 7;
+    return words.substr(from, words.find(':', from) - from);
+  };
+  CHECK(told(10'000'000) == "10 us");
+  CHECK(told(12'345'678) == "12 us");
+  CHECK(told(123'456'789) == "123 us");
+  CHECK(told(1'234'567'890) == "1.2 ms");
+  CHECK(told(std::size_t{3} << 40U) == "3.3 s");
+}
+
+TEST_CASE("what is in place is told of each operand") {
+  auto* const x = at<float>(0x1000000);
+  auto* const y = at<float>(0x2000000);
+  ew::kernel_plan const one = ew::plan(ew::out(x, 8) += ew::in(y, 8));
+  CHECK(one.array(1).in_place_of == 1);
+  CHECK(one.array(2).in_place_of == 0);
+  CHECK(one.explain().find("writes 32; operand 1 (in) is in place of output 1") !=
+        std::string::npos);
+  CHECK(one.explain().find("apart") == std::string::npos);
+  ew::kernel_plan const swapped =
+      ew::plan(ew::tie(ew::out(x, 8) = ew::in(y, 8), ew::out(y, 8) = ew::in(x, 8)));
+  CHECK(swapped.explain().find("; operand 1 (in) is in place of output 2; operand 2 (in) is in "
+                               "place of output 1") != std::string::npos);
+  std::string const filled = ew::plan(ew::out(x, 8) = ew::index()).explain();
+  CHECK(filled.find("writes 32") + 9 == filled.size());
+  auto const a = ew::array(x, {64, 64}).sliced(1, 0, 32);
+  CHECK(ew::plan(ew::out(a) *= 2).explain().find("operand 1 (view) is in place of output 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("indices have 32 bits where the kernel counts in them") {
+  auto const bits = [](std::uintptr_t address, std::size_t n) {
+    return ew::plan(ew::out(at<char>(0x1000000000000), n) = ew::in(at<char>(address), n))
+        .index_bits();
+  };
+  CHECK(bits(0x2000000000000, 1U << 20U) == 32);
+  CHECK(bits(0x2000000000000, std::size_t{1} << 34U) == 32);  // vectors of 16
+  CHECK(bits(0x2000000000000, std::size_t{1} << 35U) == 64);
+  CHECK(bits(0x2000000000001, 1U << 20U) == 64);
+  CHECK(bits(0x2000000000000, (1U << 20U) + 1) == 64);
 }
 
 TEST_CASE("several outputs; an array read twice is counted once") {
@@ -129,11 +194,13 @@ TEST_CASE("views: why they go as they do") {
   CHECK(turned.threads() == 256);
   CHECK((turned.array(1).tiled && !turned.array(2).tiled && turned.array(2).wide));
   CHECK(turned.bytes_written() == n * 4);
-  CHECK(turned.explain() ==
-        "1048576 elements in one kernel: 256 blocks of 256 threads, a tile of 64 by 64 elements a "
-        "block; reads 4194304 bytes, writes 4194304\noperand 1 (view) goes by tiles through shared "
-        "memory: its neighbours lie 1024 elements apart, and its memory runs along another "
-        "dimension");
+  CHECK(
+      turned.explain() ==
+      "1048576 elements in one kernel: 256 blocks of 256 threads, a tile of 64 by 64 elements a "
+      "block; reads 4194304 bytes, writes 4194304; outputs apart from what is read\noperand 1 "
+      "(view) goes by tiles through shared memory: its neighbours lie 1024 elements apart, and its "
+      "memory runs along another dimension");
+  CHECK(turned.bytes_in_flight_per_thread() == 0);
   ew::kernel_plan const odd =
       ew::plan(ew::out(y, 1023 * 1024) =
                    ew::view(ew::array(x, {1024, 1023}).permuted({1, 0})) + ew::in(x, 1023 * 1024));

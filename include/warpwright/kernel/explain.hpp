@@ -3,9 +3,12 @@
 //
 // What run() would launch, without launching it: in figures and in words. Needs no GPU.
 //
-//   std::puts(ew::plan(ew::out(y, n) = ew::in(x, n) * 2).explain(3.0e12).c_str());
+//   auto const a = ew::out(y, n) = ew::in(x, n) * 2;
+//   std::puts(ew::plan(a).explain().c_str());                      // what is launched, and why
+//   std::puts(ew::plan(a, ew::gpus::h100_sxm).explain().c_str());  // and how long it takes there
 #pragma once
 
+#include <warpwright/kernel/architecture.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 
 #include <cstring>
@@ -26,6 +29,7 @@ struct array_plan {
   bool wide = false;      ///< moved by vectors; else element by element
   bool again = false;     ///< the same array as an earlier one read: its bytes are counted there
   bool tiled = false;     ///< a view moved by tiles through shared memory
+  int in_place_of = 0;    ///< the number of the output that is the same array; 0: apart from all
   unsigned element_bytes = 0;
   unsigned aligned_bytes = 0;  ///< what a vector access of it needs
   std::uint64_t address = 0;
@@ -33,6 +37,13 @@ struct array_plan {
   /// of a view or a strided output: elements from one to the next along its innermost dimension
   std::int64_t step = 1;
   std::uint64_t run = 0;  ///< of these: the length of that, where it leaves gaps or repeats
+};
+
+/// What decides how long a kernel takes, as plan() reckons.
+enum class time_bound : unsigned char {
+  unknown,  ///< no GPU was given, or nothing is launched
+  launch,   ///< it ends before the next could start
+  memory    ///< its bytes take longer than that
 };
 
 /// The kernel that run() would launch on a GPU: what plan() answers.
@@ -52,6 +63,9 @@ class kernel_plan {
   [[nodiscard]] unsigned head_elements() const noexcept { return launch_.deal.head; }
   /// @return elements in no vector, those before the first and behind the last, moved one a thread
   [[nodiscard]] unsigned edge_elements() const noexcept { return launch_.deal.edge; }
+  /// @return the bits in which the kernel counts: 32, or 64 where there are too many elements for
+  ///   that, some are in no vector, an array goes element by element, or tiles start anywhere
+  [[nodiscard]] int index_bits() const noexcept { return launch_.deal.usual ? 32 : 64; }
   /// @return elements of a tile along the output's innermost dimension; 0: there are no tiles
   [[nodiscard]] unsigned tile_columns() const noexcept { return tile_columns_; }
   /// @return elements of a tile along the dimension in which the view's memory runs
@@ -66,6 +80,10 @@ class kernel_plan {
   /// @param k  in [0, arrays())
   [[nodiscard]] array_plan const& array(int k) const noexcept { return arrays_[k]; }
 
+  /// @return bytes that a thread has asked for before it uses the first, of arrays that do not
+  ///   repeat; 0 where it reads none, and of tiles, which are not reckoned
+  [[nodiscard]] unsigned bytes_in_flight_per_thread() const noexcept { return flying_; }
+
   /// The least time the memory takes: bytes over bandwidth, without the launch.
   /// @param bytes_per_second  what a copy on the device reaches, read and written bytes together:
   ///   some 3.0e12 on an H100 SXM
@@ -74,34 +92,53 @@ class kernel_plan {
     return static_cast<double>(read_ + written_) / bytes_per_second;
   }
 
-  /// Puts the plan into words, a line for the whole and one for each array that is not moved by
-  /// vectors, with the reason.
-  /// @param bytes_per_second  as for seconds(); 0: no time is told
+  /// @return the GPU that plan() was given; one without multiprocessors where it was given none
+  [[nodiscard]] architecture const& gpu() const noexcept { return gpu_; }
+  /// @return how the grid fills that GPU, as far as threads and blocks decide; no waves without one
+  [[nodiscard]] grid_fit const& fit() const noexcept { return fit_; }
+  /// @return bytes of loads under way on that GPU at a time, at most; 0 without one
+  [[nodiscard]] std::uint64_t bytes_in_flight() const noexcept {
+    std::uint64_t const places = static_cast<std::uint64_t>(fit_.resident_blocks) *
+                                 static_cast<std::uint64_t>(gpu_.multiprocessors);
+    std::uint64_t const resident = launch_.blocks < places ? launch_.blocks : places;
+    std::uint64_t const bytes = resident * launch_.threads * flying_;
+    return bytes < read_ ? bytes : read_;
+  }
+  /// The time from the start of one such kernel to that of the next on that GPU, in a stream that
+  /// has many: the launch, or the bytes over bandwidth, whichever is longer. As if all bytes came
+  /// from device memory: what L2 still holds is faster.
+  /// @return seconds; 0 without a GPU, and where nothing is launched
+  [[nodiscard]] double expected_seconds() const noexcept {
+    if (bound() == time_bound::unknown) return 0;
+    return bound() == time_bound::launch ? gpu_.launch_seconds : seconds(gpu_.bytes_per_second());
+  }
+  /// @return which of the two that is
+  [[nodiscard]] time_bound bound() const noexcept {
+    if (gpu_.multiprocessors == 0 || elements_ == 0) return time_bound::unknown;
+    return seconds(gpu_.bytes_per_second()) > gpu_.launch_seconds ? time_bound::memory
+                                                                  : time_bound::launch;
+  }
+
+  /// Puts the plan into words: a line for what is launched; with a GPU, one for how it fills that
+  /// and one for the expected time; and one for each array that is not moved by vectors, with the
+  /// reason.
+  /// @param bytes_per_second  as for seconds(), in place of the GPU's; 0: the GPU's, and no time is
+  ///   told where there is none
   /// @return lines separated by newlines, none behind the last
   /// @throws std::bad_alloc  when the host has no memory
   /// **Threads:** safe. **Capture:** legal; no CUDA call.
   [[nodiscard]] std::string explain(double bytes_per_second = 0) const {
-    using detail::text;
     if (elements_ == 0) return "no elements: nothing is launched";
-    text const dealt =
-        tile_columns_ != 0
-            ? text{"a tile of "} + tile_rows_ + " by " + tile_columns_ + " elements a block"
-            : text{vectors_per_thread_} +
-                  (vectors_per_thread_ == 1 ? " vector of " : " vectors of ") + vector_elements_ +
-                  (vector_elements_ == 1 ? " element" : " elements") + " a thread";
-    std::string words = (text{elements_} + (elements_ == 1 ? " element" : " elements") +
-                         " in one kernel: " + launch_.blocks +
-                         (launch_.blocks == 1 ? " block of " : " blocks of ") + launch_.threads +
-                         " threads, " + dealt + "; reads " + read_ + " bytes, writes " + written_)
-                            .c_str();
+    std::string words = launched();
+    if (fit_.waves != 0) words += filled().c_str();
     if (bytes_per_second > 0) {
-      words += (text{", "} + seconds(bytes_per_second) * 1e6 + " us at " + bytes_per_second * 1e-9 +
-                " GB/s")
-                   .c_str();
+      words += taken(bytes_per_second, true).c_str();
+    } else if (gpu_.multiprocessors != 0) {
+      words += taken(gpu_.bytes_per_second(), gpu_.copy_bytes_per_second > 0).c_str();
     }
-    if (launch_.deal.edge != 0) {
+    if (launch_.deal.edge != 0 && launch_.deal.vectors != 0) {
       words +=
-          (text{"\n"} + launch_.deal.edge +
+          (detail::text{"\n"} + launch_.deal.edge +
            (launch_.deal.edge == 1 ? " element lies" : " elements lie") + " outside the vectors, " +
            launch_.deal.head + " before the first, and go one a thread in a block of their own")
               .c_str();
@@ -109,12 +146,13 @@ class kernel_plan {
     for (int k = 0; k < count_ && launch_.deal.vectors != 0; ++k) {
       array_plan const& a = arrays_[k];
       if (a.tiled) {
-        words +=
-            (text{"\n"} + name(a) + " goes by tiles through shared memory: its neighbours lie " +
-             a.step + " elements apart, and its memory runs along another dimension")
-                .c_str();
-      } else if (!a.wide)
-        words += (text{"\n"} + name(a) + " goes element by element: " + reason(a)).c_str();
+        words += (detail::text{"\n"} + name(a) +
+                  " goes by tiles through shared memory: its neighbours lie " + a.step +
+                  " elements apart, and its memory runs along another dimension")
+                     .c_str();
+      } else if (!a.wide) {
+        words += (detail::text{"\n"} + name(a) + " goes element by element: " + reason(a)).c_str();
+      }
     }
     return words;
   }
@@ -122,6 +160,83 @@ class kernel_plan {
  private:
   friend struct detail::plan_filler;
 
+  // The first line: the grid, what a thread does, the bytes, and which arrays are one.
+  [[nodiscard]] std::string launched() const {
+    using detail::text;
+    text words = text{elements_} + (elements_ == 1 ? " element" : " elements") +
+                 " in one kernel: " + launch_.blocks +
+                 (launch_.blocks == 1 ? " block of " : " blocks of ") + launch_.threads +
+                 " threads, ";
+    if (tile_columns_ != 0) {
+      words += text{"a tile of "} + tile_rows_ + " by " + tile_columns_ + " elements a block";
+    } else if (launch_.deal.vectors == 0) {
+      words += text{"1 element a thread, as there is no whole vector of "} + vector_elements_;
+    } else {
+      words += text{vectors_per_thread_} +
+               (vectors_per_thread_ == 1 ? " vector of " : " vectors of ") + vector_elements_ +
+               (vector_elements_ == 1 ? " element" : " elements") + " a thread";
+    }
+    if (tile_columns_ == 0) words += text{", "} + index_bits() + "-bit indices";
+    words += text{"; reads "} + read_ + " bytes, writes " + written_;
+    std::string all = words.c_str();
+    bool apart = true;
+    bool reads = false;
+    for (int k = 0; k < count_; ++k) {
+      reads = reads || std::strcmp(arrays_[k].kind, "output") != 0;
+      if (arrays_[k].in_place_of == 0) continue;
+      apart = false;
+      all += (text{"; "} + name(arrays_[k]) + " is in place of output " + arrays_[k].in_place_of)
+                 .c_str();
+    }
+    if (apart && reads) all += "; outputs apart from what is read";
+    return all;
+  }
+  [[nodiscard]] detail::text filled() const {
+    using detail::text;
+    double const percent = fit_.last_wave_filled * 100;
+    text const share =
+        percent < 1 ? text{"less than 1"} : text{static_cast<int>(percent)};  // 100 only if full
+    text words = text{"\non "} + gpu_.name + ", " + gpu_.multiprocessors +
+                 " multiprocessors with room for " + fit_.resident_blocks +
+                 (fit_.resident_blocks == 1 ? " such block" : " such blocks") + " each: ";
+    words += fit_.waves == 1 ? text{"1 wave, "} + share + " % full"
+                             : text{fit_.waves} + " waves, the last " + share + " % full";
+    if (std::uint64_t const bytes = bytes_in_flight()) {
+      words += text{"; "} + rounded(static_cast<double>(bytes) / gpu_.multiprocessors / 1024) +
+               " KiB of loads under way on each";
+    }
+    return words;
+  }
+  [[nodiscard]] detail::text taken(double bytes_per_second, bool by_a_copy) const {
+    using detail::text;
+    double const launch = gpu_.launch_seconds;
+    double const memory = seconds(bytes_per_second);
+    std::uint64_t const bytes = read_ + written_;
+    if (memory <= launch) {
+      return text{"\nabout "} + time(launch) + ": the launch, not its " + bytes +
+             " bytes, is the cost";
+    }
+    text words = text{by_a_copy ? "\nabout " : "\nat least "} + time(memory) + ": memory, " +
+                 bytes + " bytes at " + (by_a_copy ? "" : "the peak of ") +
+                 bytes_per_second * 1e-9 + " GB/s";
+    if (bytes <= gpu_.l2_bytes) {
+      words += text{", unless they are found in its "} +
+               static_cast<unsigned long long>(gpu_.l2_bytes >> 20U) + " MiB of L2";
+    }
+    return words;
+  }
+  // Two digits, or all those before the point: an estimate has no more.
+  static double rounded(double value) {
+    double step = 1;
+    while (step > 1e-9 && value < 10 * step) step /= 10;
+    return static_cast<double>(static_cast<std::uint64_t>(value / step + 0.5)) * step;
+  }
+  static detail::text time(double seconds) {
+    using detail::text;
+    if (seconds >= 1) return text{rounded(seconds)} + " s";
+    if (seconds >= 1e-3) return text{rounded(seconds * 1e3)} + " ms";
+    return text{rounded(seconds * 1e6)} + " us";
+  }
   static detail::text name(array_plan const& a) {
     if (std::strcmp(a.kind, "output") == 0) return detail::text{"output "} + a.number;
     return detail::text{"operand "} + a.number + " (" + a.kind + ")";
@@ -176,11 +291,37 @@ class kernel_plan {
   std::uint64_t written_ = 0;
   int count_ = 0;
   array_plan arrays_[64];
+  unsigned flying_ = 0;
+  architecture gpu_;
+  grid_fit fit_;
 };
 
 namespace detail {
 
 struct plan_filler {
+  static void place_on(kernel_plan& plan, architecture const& gpu, source_location where) {
+    auto const refuse = [&](text const& problem) {
+      warpwright::detail::throw_invalid_argument(
+          text{"ew::plan: the architecture "} + gpu.name + " " + problem, where);
+    };
+    if (gpu.multiprocessors < 1 || gpu.threads_per_multiprocessor < 1 ||
+        gpu.blocks_per_multiprocessor < 1) {
+      refuse(text{"has "} + gpu.multiprocessors + " multiprocessors of " +
+             gpu.threads_per_multiprocessor + " threads and " + gpu.blocks_per_multiprocessor +
+             " blocks; set all three, or start from one of ew::gpus");
+    }
+    if (!(gpu.bytes_per_second() > 0) || !(gpu.launch_seconds >= 0)) {
+      refuse(text{"has a bandwidth of "} + gpu.bytes_per_second() +
+             " bytes a second and launches of " + gpu.launch_seconds +
+             " seconds; set peak_bytes_per_second where the driver does not tell the memory clock");
+    }
+    plan.gpu_ = gpu;
+    plan.fit_ = fit_grid(plan.blocks(), plan.threads(), gpu);
+  }
+  static unsigned elements_a_thread(kernel_plan const& plan) {
+    if (plan.launch_.deal.vectors == 0) return 1;
+    return static_cast<unsigned>(plan.vector_elements_ * plan.vectors_per_thread_);
+  }
   static kernel_plan fill(operand const* all, int const* counts, int assignments, int vector,
                           int vectors, launch_plan const& launch, tile_summary const& tiles) {
     char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
@@ -225,17 +366,35 @@ struct plan_filler {
         a.step = all[k].step;
         a.run = all[k].run;
       }
+      int output = 0;
+      int number = 0;  // of the output that stands there
+      for (int j = 0; j < assignments && !is_output; output += counts[j++]) {
+        ++number;
+        if (in_place(all[k], all[output])) a.in_place_of = number;
+      }
       for (int j = 0; j < plan.count_ && !is_output; ++j) {
         array_plan const& b = plan.arrays_[j];
         a.again = a.again || (std::strcmp(b.kind, "output") != 0 && b.address == a.address &&
                               b.bytes >= a.bytes);
       }
       if (!a.again) (is_output ? plan.written_ : plan.read_) += a.bytes;
+      bool const streams =
+          all[k].kind == reach::elements || (all[k].kind == reach::view && all[k].step != 0);
+      if (streams && !is_output && !a.again && tiles.blocks == 0) {
+        plan.flying_ += a.element_bytes * elements_a_thread(plan);
+      }
       ++plan.count_;
     }
     return plan;
   }
 };
+
+template <class A>
+inline constexpr bool is_tie = false;
+template <class... A>
+inline constexpr bool is_tie<assignments<A...>> = true;
+template <class A>
+using if_planned = std::enable_if_t<is_assignment<A> || is_tie<A>>;
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
@@ -267,8 +426,11 @@ kernel_plan plan_each(source_location where, assignments<A...> const& all,
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Says what run() would launch on a GPU.
+///
+/// That is the same on every GPU: which arrays are loaded at once is compiled in, by their types,
+/// and what is left to decide depends on addresses and sizes. So a launch asks no device anything.
 /// @param a  as for run(); the arrays are not touched
-/// @return the plan, the same on every GPU and on the host runtime
+/// @return the plan, without a GPU to tell waves and times of
 /// @throws std::invalid_argument  as run() does, but for more elements than a grid can hold
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class T, class E>
@@ -289,6 +451,21 @@ template <class... A>
 [[nodiscard]] kernel_plan plan(assignments<A...> const& all,
                                source_location where = source_location::current()) {
   return detail::plan_each(where, all, std::index_sequence_for<A...>{});
+}
+
+/// As above, and says how that kernel fills one GPU, and how long it takes there.
+/// @param a    as for run(): an assignment, or several in tie()
+/// @param gpu  one of ew::gpus, architecture::of(device), or figures of your own
+/// @return the plan; what is launched is that of plan(a)
+/// @throws std::invalid_argument  as above, and for a GPU without multiprocessors, places for
+///   threads or blocks, or bandwidth
+/// **Threads:** any. **Capture:** legal; no CUDA call.
+template <class A, class = detail::if_planned<A>>
+[[nodiscard]] kernel_plan plan(A const& a, architecture const& gpu,
+                               source_location where = source_location::current()) {
+  kernel_plan result = plan(a, where);
+  detail::plan_filler::place_on(result, gpu, where);
+  return result;
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
