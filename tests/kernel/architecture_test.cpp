@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a plan says of a GPU that need not be here, and what is read of one that is.
+#include <warpwright/core/device.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/explain.hpp>
 
