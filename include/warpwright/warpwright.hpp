@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that needs nothing but CUDA. A file that uses one part compiles faster with that
-// part's header alone.
+// The umbrella headers of all modules that need nothing but CUDA. Those of memory/ and kernel/
+// leave out what few files need (adaptors and plans; views, reductions, random numbers, functions
+// of rows, plan()): that has headers of its own. A file that uses one part compiles faster with
+// that part's header alone.
 #pragma once
 
 #include <warpwright/core.hpp>

@@ -79,6 +79,9 @@ TEST_CASE("the type of an expression follows C++, but for numbers beside arrays"
   CHECK(has_value<float>(ew::clamp(ew::in(f, 1), 0.0, 6.0)));
   // A choice between plain numbers is as yielding as they are.
   CHECK(has_value<float>(ew::where(ew::in(f, 1) > 0, 1.0, 0.0) * ew::in(f, 1)));
+  CHECK(has_value<double>(ew::where(ew::in(f, 1) > 0, 1.0, 0) * ew::in(f, 1)));
+  CHECK(has_value<float>(ew::in(f, 1) * 2));
+  CHECK(has_value<int>(ew::in(u8, 1) + 100));
   CHECK(has_value<double>(ew::compute_as<double>(ew::in(h, 1) * ew::in(f, 1))));
   CHECK(has_value<float>(ew::cast<__half>(ew::in(d, 1))));
   CHECK(has_value<std::uint64_t>(ew::index()));

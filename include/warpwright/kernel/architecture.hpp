@@ -46,8 +46,8 @@ struct architecture {
   ///   bus's width; 0 where the driver does not tell the clock. copy_bytes_per_second is 0.
   /// @throws cuda_error             when a query fails
   /// @throws std::invalid_argument  for an ordinal that does not exist
-  /// **Threads:** any; the current device is left as found. **Capture:** legal.
-  /// **Cost:** three CUDA calls; at start-up, not for each plan.
+  /// **Threads:** any; the current device is left as found. **Capture:** untried; call it before.
+  /// **Cost:** three CUDA calls.
   [[nodiscard]] static architecture of(device_id device,
                                        source_location where = source_location::current()) {
     int const count = device_count(where);

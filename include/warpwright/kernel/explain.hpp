@@ -427,8 +427,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Says what run() would launch on a GPU.
 ///
-/// That is the same on every GPU: which arrays are loaded at once is compiled in, by their types,
-/// and what is left to decide depends on addresses and sizes. So a launch asks no device anything.
+/// That is the same on every GPU: how much a thread loads at once is compiled in, by the arrays'
+/// types, and what is left to decide depends on addresses and sizes.
 /// @param a  as for run(); the arrays are not touched
 /// @return the plan, without a GPU to tell waves and times of
 /// @throws std::invalid_argument  as run() does, but for more elements than a grid can hold
