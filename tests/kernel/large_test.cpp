@@ -4,6 +4,7 @@
 // Around 2^31 and past 2^32 elements, arrays past 4 GiB, and more rows than a grid has blocks for;
 // needs up to 13 GB of device memory and says so where there is less.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/views.hpp>
@@ -226,6 +227,94 @@ void check_bytes(std::size_t n, std::size_t offset) {
   CHECK(wrong.fetch(s)[0] == 0);
 }
 
+struct highest_byte {
+  WARPWRIGHT_HOST_DEVICE unsigned char operator()(std::uint32_t bits) const {
+    return static_cast<unsigned char>(bits >> 24U);
+  }
+};
+struct count_wrong_draws {
+  ew::detail::philox_keys keys;
+  unsigned char const* y;
+  unsigned long long* wrong;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+#if defined(__CUDA_ARCH__)
+    std::uint64_t const block = i / 4;
+    auto const words = ew::detail::philox_4x32_10(
+        {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U), 7U, 0U}},
+        keys);
+    std::uint32_t const low = i % 2 == 0 ? words.of[0] : words.of[1];
+    std::uint32_t const high = i % 2 == 0 ? words.of[2] : words.of[3];
+    if (y[i] != (i % 4 < 2 ? low : high) >> 24U) atomicAdd(wrong, 1ULL);
+#else
+    static_cast<void>(i);
+#endif
+  }
+};
+
+// A vector of 16 draws four blocks of the generator; off its boundary, one more.
+void check_random(std::size_t n, std::size_t offset) {
+  if (!has_room(n + offset, "random numbers past 2^32")) return;
+  ww::stream s;
+  device_array<unsigned char> const y{n + offset};
+  device_array<unsigned long long> const wrong{std::vector<unsigned long long>{0}};
+  std::uint64_t const seed = 0x123456789abcdefU;
+  unsigned char* const out = y.data() + offset;
+  ew::run(s, ew::out(out, n) = ew::map(highest_byte{}, ew::random_bits(ew::philox{seed, 7})));
+  ww::for_each_index(s, n, count_wrong_draws{ew::detail::philox_keys{seed}, out, wrong.data()});
+  CAPTURE(n, offset);
+  CHECK(wrong.fetch(s)[0] == 0);
+}
+
+// The right part of each row has the pattern, the left part is as it was.
+struct count_wrong_right {
+  unsigned char const* y;
+  std::uint64_t left;
+  std::uint64_t right;
+  unsigned long long* wrong;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+#if defined(__CUDA_ARCH__)
+    std::uint64_t const row = i / (left + right);
+    std::uint64_t const column = i % (left + right);
+    unsigned char const expected = column < left ? 0xa5 : pattern(row * right + (column - left));
+    if (y[i] != expected) atomicAdd(wrong, 1ULL);
+#else
+    static_cast<void>(i);
+#endif
+  }
+};
+
+void check_slice(std::size_t rows, std::size_t left, std::size_t right) {
+  std::size_t const n = rows * (left + right);
+  if (!has_room(n, "a slice written past 4 GiB")) return;
+  ww::stream s;
+  device_array<unsigned char> const y{n};
+  device_array<unsigned long long> const wrong{std::vector<unsigned long long>{0}};
+  ww::check(cudaMemset(y.data(), 0xa5, n), "cudaMemset");
+  ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // no stream waits for cudaMemset
+  auto const whole = ew::array(y.data(), {rows, left + right});
+  ew::run(s, ew::out(whole.sliced(1, left, left + right)) = ew::map(pattern_of{}, ew::index()));
+  ww::for_each_index(s, n, count_wrong_right{y.data(), left, right, wrong.data()});
+  CAPTURE(rows, left, right);
+  CHECK(wrong.fetch(s)[0] == 0);
+}
+
+// Written in the order of its memory, so that the reading goes by tiles.
+void check_turned_output(std::size_t rows, std::size_t cols) {
+  std::size_t const n = rows * cols;
+  if (!has_room(2 * n, "a transposed output past 4 GiB")) return;
+  ww::stream s;
+  device_array<unsigned char> const x{n};
+  device_array<unsigned char> const y{n};
+  device_array<unsigned long long> const wrong{std::vector<unsigned long long>{0}};
+  ew::run(s, ew::out(x.data(), n) = ew::map(pattern_of{}, ew::index()));
+  ew::run(s, ew::out(y.data(), n) = 165);
+  ew::run(s, ew::out(ew::array(y.data(), {cols, rows}).permuted({1, 0})) =
+                 ew::view(ew::array(x.data(), {rows, cols})));
+  ww::for_each_index(s, n, count_wrong_turned{y.data(), rows, cols, true, wrong.data()});
+  CAPTURE(rows, cols);
+  CHECK(wrong.fetch(s)[0] == 0);
+}
+
 // Every element of a row is the same small number.
 struct row_number {
   std::uint64_t cols;
@@ -339,6 +428,20 @@ TEST_CASE("sizes past 2^32") { check_size(4099U * std::size_t{1047900}); }
 TEST_CASE("views of sizes past 2^32") {
   check_views(65600, 65600);
   check_views(65537, 65599);
+}
+
+TEST_CASE("random numbers of sizes past 2^32") {
+  std::size_t const n = (std::size_t{1} << 32U) + 4103;
+  check_random(n, 0);
+  check_random(n, 1);
+}
+
+TEST_CASE("strided outputs past 4 GiB") {
+  check_slice(65600, 32800, 32800);  // by vectors
+  check_slice(65603, 32803, 32805);  // element by element
+  check_slice(5, 3, std::size_t{1} << 30U);
+  check_turned_output(65600, 65600);
+  check_turned_output(65537, 65599);
 }
 
 TEST_CASE("reductions of sizes past 2^32") {
