@@ -47,8 +47,7 @@ struct fused_part {
   template <int V>
   WARPWRIGHT_HOST_DEVICE typename number<T>::value computed(registers<V> const& r, int j,
                                                             std::uint64_t i) const {
-    return convert<typename number<T>::value>(
-        expression.template value<void, V>(r, j, i + static_cast<unsigned>(j)));
+    return encodable<T>(expression.template value<void, V>(r, j, i + static_cast<unsigned>(j)));
   }
   template <int V>
   WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,

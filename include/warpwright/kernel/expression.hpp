@@ -168,7 +168,7 @@ template <class T>
 struct rounded_to {
   template <class From>
   WARPWRIGHT_HOST_DEVICE typename number<T>::value operator()(From from) const {
-    return number<T>::decode(number<T>::encode(convert<typename number<T>::value>(from)));
+    return number<T>::decode(number<T>::encode(encodable<T>(from)));
   }
 };
 
@@ -260,7 +260,8 @@ template <class Condition, class A, class B, class = detail::if_operands<Conditi
 ///
 /// Floating point to integer truncates and saturates, and NaN becomes 0; to __half, __nv_bfloat16
 /// and float it rounds to nearest even, and so it does to fp8, which saturates (see numeric.hpp).
-/// The same on both runtimes.
+/// That is one rounding of the value in its own type, be it double or a long integer. The same on
+/// both runtimes.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
   static_assert(detail::is_number<T>, "warpwright::ew::cast: the type must be a number");

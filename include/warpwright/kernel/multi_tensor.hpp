@@ -115,10 +115,11 @@ struct list_access {
   }
 };
 
+template <class T>
 struct casting {
   template <class To, class From>
   WARPWRIGHT_HOST_DEVICE void operator()(To& to, From const& from) const {
-    to = convert<To>(from);
+    to = encodable<T>(from);
   }
 };
 
@@ -285,12 +286,12 @@ void run_each_host(tensor_list<S...> const& list, F const& function) {
 template <class To, class From>
 void cast_each(stream_ref stream, tensor_list<write_only<To>, From const> const& list,
                source_location where = source_location::current()) {
-  run_each(stream, list, detail::casting{}, where);
+  run_each(stream, list, detail::casting<To>{}, where);
 }
 /// The same on the calling thread, over arrays in host memory.
 template <class To, class From>
 void cast_each_host(tensor_list<write_only<To>, From const> const& list) {
-  run_each_host(list, detail::casting{});
+  run_each_host(list, detail::casting<To>{});
 }
 
 /// Divides every element by a loss scale, and raises a flag when a quotient is not finite as it is

@@ -59,13 +59,13 @@ struct saturated_to {
     if constexpr (std::is_integral<T>::value && std::is_integral<From>::value) {
       return saturated_integer<T>(from);
     } else if constexpr (std::is_integral<T>::value || is_8_bit_float<T>) {
-      return number<T>::decode(number<T>::encode(convert<value>(from)));
+      return number<T>::decode(number<T>::encode(encodable<T>(from)));
     } else if constexpr (std::is_same<From, double>::value) {
       constexpr auto most = static_cast<double>(most_finite<T>);
-      return number<T>::decode(number<T>::encode(static_cast<value>(limited(from, most))));
+      return number<T>::decode(number<T>::encode(encodable<T>(limited(from, most))));
     } else {
       constexpr value most = most_finite<T>;
-      return number<T>::decode(number<T>::encode(limited(convert<value>(from), most)));
+      return number<T>::decode(number<T>::encode(limited(encodable<T>(from), most)));
     }
   }
 };
@@ -90,7 +90,7 @@ inline constexpr std::uint64_t infinite_magnitude<__nv_bfloat16> = 0x7f80U;
 /// would round to it become the largest finite number with the same sign; NaN stays NaN. The same
 /// on both runtimes.
 /// @tparam T  an integer (not bool), float, double, __half, __nv_bfloat16, __nv_fp8_e4m3 or
-///   __nv_fp8_e5m2; of double values, the types below float see the nearest float
+///   __nv_fp8_e5m2
 /// @param a   an expression
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto saturate_cast(A const& a) {

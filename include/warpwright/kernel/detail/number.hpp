@@ -229,6 +229,64 @@ WARPWRIGHT_HOST_DEVICE inline To convert(From from) {
   }
 }
 
+// To odd: cut off, and where that lost anything the last bit is set. Rounding to two bits fewer or
+// less then gives what rounding the value itself does.
+WARPWRIGHT_HOST_DEVICE inline float float_by_odd(double value) {
+#if defined(__CUDA_ARCH__)
+  float cut;
+  double back;
+  asm("cvt.rz.f32.f64 %0, %1;" : "=f"(cut) : "d"(value));
+  asm("cvt.f64.f32 %0, %1;" : "=d"(back) : "f"(cut));
+  auto const bits = bit_copy<std::uint32_t>(cut);
+#else
+  auto const nearest = static_cast<float>(value);
+  auto const back = static_cast<double>(nearest);
+  bool const away = value < 0 ? back < value : back > value;
+  std::uint32_t const bits = bit_copy<std::uint32_t>(nearest) - (away ? 1U : 0U);
+#endif
+  bool const lost = bit_copy<std::uint64_t>(back) != bit_copy<std::uint64_t>(value);
+  return bit_copy<float>(bits | (lost ? 1U : 0U));
+}
+template <class Integer>
+WARPWRIGHT_HOST_DEVICE inline float integer_by_odd(Integer value) {
+#if defined(__CUDA_ARCH__)
+  float cut;
+  if constexpr (sizeof(Integer) == 8) {
+    cut = std::is_signed<Integer>::value ? __ll2float_rz(static_cast<long long>(value))
+                                         : __ull2float_rz(static_cast<unsigned long long>(value));
+  } else {
+    cut = std::is_signed<Integer>::value ? __int2float_rz(static_cast<int>(value))
+                                         : __uint2float_rz(static_cast<unsigned>(value));
+  }
+  bool const lost = static_cast<Integer>(cut) != value;
+  return bit_copy<float>(bit_copy<std::uint32_t>(cut) | (lost ? 1U : 0U));
+#else
+  if constexpr (sizeof(Integer) == 8) {
+    constexpr Integer low{0x7ff};  // to odd in double first, which has 11 bits fewer
+    if (value / (Integer{1} << 53) != 0) {
+      value = static_cast<Integer>((value & ~low) | ((value & low) != 0 ? low + 1 : 0));
+    }
+  }
+  return float_by_odd(static_cast<double>(value));
+#endif
+}
+
+// A value as number<T>::encode takes it, so that T's rounding is the only one.
+template <class T, class From>
+WARPWRIGHT_HOST_DEVICE inline typename number<T>::value encodable(From from) {
+  // An integer past float's 24 bits is past the other formats' ends, however it is rounded.
+  constexpr bool too_long = std::is_same<T, __nv_bfloat16>::value &&
+                            std::is_integral<From>::value &&
+                            (sizeof(From) == 4 || sizeof(From) == 8);
+  if constexpr (is_small_float<T> && std::is_same<From, double>::value) {
+    return float_by_odd(from);
+  } else if constexpr (too_long) {
+    return integer_by_odd(from);
+  } else {
+    return convert<typename number<T>::value>(from);
+  }
+}
+
 }  // namespace detail
 }  // namespace ew
 

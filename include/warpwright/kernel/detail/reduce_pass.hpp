@@ -67,7 +67,7 @@ constexpr bool can_store() {
 template <class T, class R>
 WARPWRIGHT_HOST_DEVICE bits_of<T> stored(R const& result) {
   if constexpr (is_number<R>) {
-    return number<T>::encode(convert<typename number<T>::value>(result));
+    return number<T>::encode(encodable<T>(result));
   } else if constexpr (is_located<R>) {
     if constexpr (is_located<T>) {
       return {convert<decltype(T::value)>(result.value), result.index};

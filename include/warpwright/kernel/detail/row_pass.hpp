@@ -28,7 +28,7 @@ struct row_note {
 
   template <class K, class R>
   WARPWRIGHT_HOST_DEVICE void write(K const& kind, row_facts<R> const& f, std::uint64_t row) const {
-    data[row] = number<T>::encode(convert<typename number<T>::value>(kind.template fact<Part>(f)));
+    data[row] = number<T>::encode(encodable<T>(kind.template fact<Part>(f)));
   }
 };
 
