@@ -236,6 +236,27 @@ TEST_CASE("slices, steps and reversed dimensions") {
   CHECK(whole.sliced(0, 0, rows, 100).extent_of(0) == 1);
 }
 
+// A plain 0 is a null pointer as well, and what is the place of a call takes one.
+TEST_CASE("lists of plain numbers are strides, whatever the first") {
+  float const x[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  std::size_t const pitch = 4;
+  auto const strides = [](auto const& a, std::int64_t first, std::int64_t second) {
+    return a.stride_of(0) == first && a.stride_of(1) == second && a.extent_of(1) == 8;
+  };
+  CHECK(strides(ew::array(x, {4, 8}, {0, 1}), 0, 1));
+  CHECK(strides(ew::array(x, {2, 8}, {0, pitch}), 0, 4));
+  CHECK(strides(ew::array(x, {0, 8}, {0, 0}), 0, 0));
+  CHECK(strides(ew::array(x, {0, 8}), 8, 1));
+  CHECK(ew::array(x, {8}, {0}).stride_of(0) == 0);
+  CHECK(ew::array(x, {2, 2, 2}, {0, 1, 2}).stride_of(2) == 2);
+  CHECK(ew::array(x, {2, 2, 2}, {0, 0, 1}).permuted({0, 1, 2}).stride_of(2) == 1);
+  std::vector<float> y(16, -1);
+  ew::evaluate_host(ew::out(y.data(), 16) = ew::view(x, {2, 8}, {0, 1}));
+  for (std::size_t k = 0; k < 16; ++k) CHECK(y[k] == x[k % 8]);
+  ew::evaluate_host(ew::out(ew::array(y.data(), {1, 8}, {0, 1})) = ew::view(x, {1, 8}, {0, 0}));
+  CHECK((y[0] == 0 && y[7] == 0 && y[8] == 0 && y[9] == 1));
+}
+
 TEST_CASE("several views, other operands and outputs in one kernel") {
   ww::stream s;
   std::size_t const rows = 96;

@@ -20,7 +20,7 @@ class source_location {
   /// The place of the call that evaluates it as a default argument.
   static constexpr source_location current(char const* file = __builtin_FILE(),
                                            int line = __builtin_LINE()) noexcept {
-    return source_location{file, line};
+    return source_location{place{}, file, line};
   }
   /// @return the file's name as the compiler was given it
   [[nodiscard]] constexpr char const* file() const noexcept { return file_; }
@@ -28,7 +28,10 @@ class source_location {
   [[nodiscard]] constexpr int line() const noexcept { return static_cast<int>(line_); }
 
  private:
-  constexpr source_location(char const* file, int line) noexcept : file_{file}, line_{line} {}
+  struct place {};
+  // With a place before them, no list of a caller's numbers, as {0, 1}, could be meant for these.
+  constexpr source_location(place, char const* file, int line) noexcept
+      : file_{file}, line_{line} {}
   char const* file_;
   std::ptrdiff_t line_;  // as wide as the pointer: padding would be kept by every call
 };
