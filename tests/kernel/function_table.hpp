@@ -126,7 +126,8 @@ WARPWRIGHT_TEST_ROW(where,      ew::where(x > 1, x, 1), x > 1 ? x : 1,       0, 
 
 #undef WARPWRIGHT_TEST_ROW
 
-// Distance in units in the last place of T; 0 for two NaN, or where both are hardly normal numbers.
+// Distance in units in the last place of T; 0 for two NaN, or where a subnormal number is off by
+// the smallest normal one at most.
 template <class T>
 double ulps(T got, exact reference) {
   if (std::isnan(reference)) return std::isnan(got) ? 0 : HUGE_VAL;
@@ -134,7 +135,8 @@ double ulps(T got, exact reference) {
   if (got == rounded) return 0;
   exact const difference = std::fabs(static_cast<exact>(got) - reference);
   if (!std::isfinite(got) || !std::isfinite(rounded)) return HUGE_VAL;
-  if (difference <= static_cast<exact>(std::numeric_limits<T>::min())) return 0;
+  auto const normal = static_cast<exact>(std::numeric_limits<T>::min());
+  if (std::fabs(reference) < normal && difference <= normal) return 0;
   int exponent = 0;
   std::frexp(reference, &exponent);
   exact const unit = std::ldexp(exact{1}, exponent - std::numeric_limits<T>::digits);
@@ -280,6 +282,9 @@ std::vector<T> arguments(std::uint64_t seed) {
   for (int k = 0; k < 10000; ++k) both_signs(static_cast<exact>(random.unit()) * 20);
   for (int k = 0; k < 3000; ++k) both_signs(static_cast<exact>(random.unit()) * 110);
   for (int k = 0; k < 3000; ++k) both_signs(static_cast<exact>(random.unit()) * 760);
+  // Where exp of a negative number becomes subnormal, and what is weighted by it does not yet.
+  exact const least_normal = (limits::min_exponent - 1) * 0.693147180559945309417L;
+  for (int k = 0; k < 5000; ++k) both_signs(least_normal + 2 - k / 500.0L);
   int const range = limits::max_exponent - 1;
   for (int k = 0; k < 8000; ++k) {
     int const exponent =

@@ -115,12 +115,11 @@ WARPWRIGHT_HOST_DEVICE inline float exp2_quick(float x) {
 #endif
 }
 
-// x sigmoid(s) by exp(-|s|), which never overflows; -0 in the limit where x * 0 would be NaN.
+// By exp(-|s|), which never overflows.
 template <class T>
-WARPWRIGHT_HOST_DEVICE T times_sigmoid(T x, T s) {
-  T const e = library::exp(s < T{0} ? s : -s);
-  T const product = x * ((s < T{0} ? e : T{1}) * reciprocal(T{1} + e));
-  return x < T(-1000) ? T(-0.0) : product;
+WARPWRIGHT_HOST_DEVICE T sigmoid_of(T s) {
+  T const e = library::exp(-absolute{}(s));
+  return (s < T{0} ? e : T{1}) * reciprocal(T{1} + e);
 }
 
 struct exponential {
@@ -217,7 +216,7 @@ struct error_function {
 struct logistic {
   template <class T>
   WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return times_sigmoid(T{1}, x);
+    return sigmoid_of(x);
   }
 };
 
@@ -255,7 +254,13 @@ struct hard_sigmoid_weighted {
 struct sigmoid_weighted {
   template <class T>
   WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return times_sigmoid(x, x);
+    T s = x;
+    // Below this exp(x) may be subnormal where x exp(x) is not; x + 16 is exact.
+    if (x < (sizeof(T) == 4 ? T(-80) : T(-700))) {
+      s = x + T(16);
+      x = (x < T(-1000) ? T(-1000) : x) * T(1.1253517471925911e-7);  // exp(-16)
+    }
+    return x * sigmoid_of(s);
   }
 };
 
@@ -288,7 +293,8 @@ struct gaussian_weighted_by_tanh {
   template <class T>
   WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
     T const twice_u = x * (T(1.59576912160573071) + T(0.071354816272600248) * x * x);
-    return times_sigmoid(x, twice_u);
+    T const product = x * sigmoid_of(twice_u);
+    return x < T(-1000) ? T(-0.0) : product;  // -infinity * 0 would be NaN
   }
 };
 
