@@ -19,7 +19,11 @@ if(text MATCHES "// flags: ([^\n]+)")
 endif()
 set(ENV{LC_ALL} C)  # the compiler speaks English
 list(TRANSFORM INCLUDES PREPEND "-I")
-set(command "${COMPILER}" -std=c++17 -fsyntax-only ${INCLUDES} ${flags} "${SOURCE}")
+set(no_output -fsyntax-only)
+if(SOURCE MATCHES "\\.cu$")  # COMPILER is nvcc
+  set(no_output -arch=sm_90 -c -o /dev/null)
+endif()
+set(command "${COMPILER}" -std=c++17 ${no_output} ${INCLUDES} ${flags} "${SOURCE}")
 
 execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(status EQUAL 0)

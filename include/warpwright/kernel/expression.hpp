@@ -283,7 +283,9 @@ template <class T, class A, class = detail::if_operands<A>>
 /// A function of your own over any number of expressions: `function(a[i], b[i], ...)`.
 /// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE operator()` that depends on
 ///   its arguments alone; elements of 16-bit and 8-bit floats arrive as float
-/// @param function  copied into the kernel's arguments; lambdas need nvcc's --extended-lambda
+/// @param function  copied into the kernel's arguments; lambdas need nvcc's --extended-lambda, and
+///   below a reduction or a function of rows a `__device__` one must say what it returns, as in
+///   `[] __device__(float a) -> float {…}` (CUDA 12.6 or newer), or be `__host__ __device__`
 /// @param a         expressions and numbers
 template <class F, class... A, class = detail::if_operands<A...>>
 [[nodiscard]] constexpr auto map(F const& function, A const&... a) {

@@ -460,12 +460,28 @@ inline constexpr bool holds_view<computed_as<T, E>> = holds_view<E>;
 template <class Types, class F, class... A>
 inline constexpr bool holds_view<call<Types, F, A...>> = (holds_view<A> || ...);
 
+// Whether the host does not know a node's type.
+template <class E>
+inline constexpr bool is_of_unknown = false;
+template <class T, class E>
+inline constexpr bool is_of_unknown<computed_as<T, E>> = is_of_unknown<E>;
+template <class Types, class F, class... A>
+inline constexpr bool is_of_unknown<call<Types, F, A...>> = returns_unknown<F> ||
+                                                            (is_of_unknown<A> || ...);
+
+template <class E>
+struct known_value {
+  static_assert(!is_of_unknown<E>,
+                "warpwright::ew: below a reduction or a function of rows, the lambda of map() must "
+                "be __host__ __device__, or say what it returns, as in -> float");
+  using type = typename E::template value_type<void>;
+};
 template <class X>
-using value_t = typename expression_t<X>::template value_type<void>;
+using value_t = typename known_value<expression_t<X>>::type;
 
 template <class F, class... X>
 constexpr bool is_map_of() {
-  if constexpr (is_extended_lambda<F>) {
+  if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...)) {
     return true;
   } else {
     return is_callable<F, value_t<X>...>;

@@ -103,11 +103,38 @@ struct after_condition {
   using argument = typename chosen<Index, C, A...>::type;
 };
 
+// nvcc's wrapper of a marked lambda: copied as a kernel's argument though not trivially, and, where
+// it is for devices alone, not callable as the host sees it.
+template <class F>
+inline constexpr bool is_extended_lambda =
+#if defined(__CUDACC_EXTENDED_LAMBDA__)
+    __nv_is_extended_device_lambda_closure_type(F) ||
+    __nv_is_extended_host_device_lambda_closure_type(F);
+#else
+    false;
+#endif
+// Whether the host knows what such a lambda for devices alone returns; it sees it as not const.
+template <class F>
+inline constexpr bool returns_as_declared =
+#if defined(__CUDACC_EXTENDED_LAMBDA__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1206
+    __nv_is_extended_device_lambda_with_preserved_return_type(F);
+#else
+    false;
+#endif
+template <class F>
+inline constexpr bool returns_unknown =
+#if defined(__CUDACC_EXTENDED_LAMBDA__)
+    __nv_is_extended_device_lambda_closure_type(F) && !returns_as_declared<F>;
+#else
+    false;
+#endif
+
 template <class Types, class F, class C, class Indices, class... A>
 struct result_of_call;
 template <class Types, class F, class C, std::size_t... Index, class... A>
 struct result_of_call<Types, F, C, std::index_sequence<Index...>, A...> {
-  using type = std::decay_t<decltype(std::declval<F const&>()(
+  using function = std::conditional_t<returns_as_declared<F>, F&, F const&>;
+  using type = std::decay_t<decltype(std::declval<function>()(
       std::declval<typename Types::template argument<Index, C, A...>>()...))>;
 };
 
@@ -119,17 +146,6 @@ inline constexpr bool callable_with<
     true;
 template <class F, class... Argument>
 inline constexpr bool is_callable = callable_with<void, F, Argument...>;
-
-// nvcc's wrapper of a marked lambda: copied as a kernel's argument though not trivially, and, where
-// it is for devices alone, not callable as the host sees it.
-template <class F>
-inline constexpr bool is_extended_lambda =
-#if defined(__CUDACC_EXTENDED_LAMBDA__)
-    __nv_is_extended_device_lambda_closure_type(F) ||
-    __nv_is_extended_host_device_lambda_closure_type(F);
-#else
-    false;
-#endif
 
 }  // namespace detail
 }  // namespace ew
