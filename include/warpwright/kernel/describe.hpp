@@ -3,8 +3,8 @@
 //
 // An expression as one line of text, for logs and for tests of what was built.
 //
-//   std::puts(ew::describe(ew::out(y, n) = ew::gelu(ew::in(x, n) * 0.5 + ew::row(b,
-//   cols))).c_str());
+//   auto const a = ew::out(y, n) = ew::gelu(ew::in(x, n) * 0.5 + ew::row(b, cols));
+//   std::puts(ew::describe(a).c_str());
 //   // out f32[1048576] = gelu(in f32[1048576] * 0.5 + row f32[1024])
 //
 // Element types are bool, i8 to i64, u8 to u64, f16, bf16, e4m3, e5m2, f32, f64, complex, and
