@@ -6,6 +6,7 @@
 // runtime (g++).
 #include <warpwright/core.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/describe.hpp>
 #include <warpwright/kernel/explain.hpp>
 
 #include <cmath>
@@ -50,7 +51,9 @@ int run() {
 
   ww::stream stream;
   auto const layer = ew::out(y, n) = ew::gelu(ew::in(x, n) * scale + ew::row(bias, cols));
-  std::printf("%s\n", ew::plan(layer).explain().c_str());  // what a GPU will run, and why
+  std::printf("%s\n", ew::describe(layer).c_str());
+  // What every GPU will run, and why, and how long that takes one that need not be here.
+  std::printf("%s\n", ew::plan(layer, ew::gpus::h100_sxm).explain().c_str());
   ew::run(stream, layer);
   ew::run(stream, ew::out(y, n) = ew::map(leaky{0.5F}, ew::in(y, n)));  // exactly in place is fine
   stream.synchronize();
