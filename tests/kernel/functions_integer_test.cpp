@@ -77,6 +77,50 @@ void check_integers(std::vector<T> const& x) {
   CHECK(wrong == 0);
 }
 
+// Quotients and remainders of all pairs, 0 and -1 as divisors included.
+template <class T>
+void check_division(std::vector<T> const& some) {
+  std::vector<T> x, y;
+  for (T a : some) {
+    for (T b : some) x.push_back(a), y.push_back(b);
+  }
+  std::size_t const n = x.size();
+  device_array<T> const dx{x}, dy{y};
+  device_array<std::int64_t> const out{4 * n};
+  ww::stream s;
+  auto const a = ew::in(dx.data(), n);
+  auto const b = ew::in(dy.data(), n);
+  auto const at = [&](std::size_t k) { return ew::out(out.data() + k * n, n); };
+  ew::run(s, ew::tie(at(0) = a / b, at(1) = a % b, at(2) = a / ew::constant(static_cast<T>(-1)),
+                     at(3) = a % ew::constant(T{0})));
+  std::vector<std::int64_t> const got = out.fetch(s);
+  using promoted = decltype(T{} + T{});
+  using bits = std::make_unsigned_t<promoted>;
+  auto const quotient = [](promoted p, promoted q) {
+    if (q == 0) return promoted{0};
+    bool const negates = std::is_signed<T>::value && q == static_cast<promoted>(-1);
+    return negates ? static_cast<promoted>(bits{0} - static_cast<bits>(p)) : p / q;
+  };
+  std::size_t wrong = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    promoted const p{x[k]}, q{y[k]}, last{static_cast<T>(-1)};
+    auto const product = static_cast<bits>(quotient(p, q)) * static_cast<bits>(q);
+    auto const rest = static_cast<promoted>(static_cast<bits>(p) - product);
+    wrong += got[k] != static_cast<std::int64_t>(quotient(p, q));
+    wrong += got[n + k] != static_cast<std::int64_t>(rest);
+    wrong += got[2 * n + k] != static_cast<std::int64_t>(quotient(p, last));
+    wrong += got[3 * n + k] != static_cast<std::int64_t>(p);
+  }
+  CHECK(wrong == 0);
+}
+template <class T>
+void check_division() {
+  auto some = integers<T>(42);
+  some.resize(150);
+  some.push_back(static_cast<T>(-1));
+  check_division(some);
+}
+
 template <class T>
 void check_random_integers() {
   std::uint64_t const seed = 41;
@@ -107,6 +151,28 @@ TEST_CASE("functions of int") {
 TEST_CASE("functions of long long") {
   check_random_integers<long long>();
   check_random_integers<unsigned long long>();
+}
+
+TEST_CASE("integers divide by every integer") {
+  check_division<signed char>();
+  check_division<unsigned char>();
+  check_division<short>();
+  check_division<unsigned short>();
+  check_division<int>();
+  check_division<unsigned>();
+  check_division<long long>();
+  check_division<unsigned long long>();
+}
+
+TEST_CASE("bools divide as the integers 0 and 1") {
+  std::vector<unsigned char> const x{0, 1, 0, 1}, y{0, 0, 1, 1};
+  device_array<unsigned char> const dx{x}, dy{y};
+  device_array<int> const out{8};
+  ww::stream s;
+  auto const a = ew::in(reinterpret_cast<bool const*>(dx.data()), 4);
+  auto const b = ew::in(reinterpret_cast<bool const*>(dy.data()), 4);
+  ew::run(s, ew::tie(ew::out(out.data(), 4) = a / b, ew::out(out.data() + 4, 4) = a % b));
+  CHECK(out.fetch(s) == std::vector<int>{0, 0, 0, 1, 0, 1, 0, 0});
 }
 
 TEST_CASE("functions of bool") {

@@ -95,16 +95,28 @@ struct times {
     return wrapped<A>(unwrapped(a) * unwrapped(b));
   }
 };
+// Where division may end the process: by 0, and by -1. There a * b, 0 or the negative, is answered.
+template <class T>
+WARPWRIGHT_HOST_DEVICE bool divides_by_product(T b) {
+  return std::is_signed<T>::value ? b == T{0} || b == static_cast<T>(-1) : b == T{0};
+}
 struct divided_by {
   template <class A, class B>
   WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return a / b;
+    if constexpr (std::is_integral<B>::value) {
+      bool const product = divides_by_product(b);
+      auto const quotient = a / (product ? B{1} : b);
+      return product ? wrapped<B>(unwrapped(a) * unwrapped(b)) : quotient;
+    } else {
+      return a / b;
+    }
   }
 };
 struct modulo {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a % b;
+    auto const remainder = a % (divides_by_product(b) ? T{1} : b);
+    return b == T{0} ? +a : remainder;
   }
 };
 struct equal_to {
@@ -189,12 +201,13 @@ template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator*(A const& a, B const& b) {
   return detail::make_call<detail::in_arithmetic_types>(detail::times{}, a, b);
 }
-/// As operator+.
+/// As operator+. Of integers the quotient is cut off towards 0; x / 0 is 0, and what overflows, the
+/// least integer / -1, wraps. The same on both runtimes.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator/(A const& a, B const& b) {
   return detail::make_call<detail::in_arithmetic_types>(detail::divided_by{}, a, b);
 }
-/// As operator+.
+/// The remainder of operator/, of integers: x % 0 is x. The same on both runtimes.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator%(A const& a, B const& b) {
   return detail::make_call<detail::in_common_type>(detail::modulo{}, a, b);
