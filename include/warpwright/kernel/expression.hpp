@@ -115,8 +115,17 @@ struct divided_by {
 struct modulo {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    auto const remainder = a % (divides_by_product(b) ? T{1} : b);
-    return b == T{0} ? +a : remainder;
+    if constexpr (std::is_integral<T>::value) {
+      auto const remainder = a % (divides_by_product(b) ? T{1} : b);
+      return b == T{0} ? +a : remainder;
+    } else if constexpr (std::is_floating_point<T>::value || is_complex<T>) {
+      static_assert(
+          std::is_integral<T>::value,
+          "warpwright::ew: % is of integers; of floating point write x - y * floor(x / y)");
+      return T{};
+    } else {
+      return a % b;
+    }
   }
 };
 struct equal_to {
@@ -164,7 +173,7 @@ struct either {
 struct negated {
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a) const {
-    return wrapped<T>(-unwrapped(a));
+    return negative_of(a);
   }
 };
 struct inverted {

@@ -86,8 +86,10 @@ struct absolute {
       return ::fabs(x);
     } else if constexpr (is_complex<T>) {
       return ::hypotf(x.re, x.im);
+    } else if constexpr (has_negative<void, T>) {
+      return is_negative(x) ? negative_of(x) : +x;
     } else {
-      return is_negative(x) ? wrapped<T>(-unwrapped(x)) : +x;
+      return negative_of(x);  // which says that there is none
     }
   }
 };

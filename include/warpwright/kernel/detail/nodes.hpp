@@ -70,30 +70,6 @@ inline constexpr int lane_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) 
                                       ? static_cast<int>(sizeof(bits_of<T>))
                                       : 16;
 
-// Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined; so do the products
-// of two unsigned short, which C++ computes as int.
-template <class T, class = void>
-inline constexpr bool may_overflow = false;
-template <class T>
-inline constexpr bool may_overflow<T, std::enable_if_t<std::is_integral<T>::value>> =
-    std::is_signed<decltype(T{} + T{})>::value;
-template <class T>
-WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
-  if constexpr (may_overflow<T>) {
-    return static_cast<std::make_unsigned_t<decltype(+value)>>(value);
-  } else {
-    return value;
-  }
-}
-template <class T, class Result>
-WARPWRIGHT_HOST_DEVICE auto wrapped(Result value) {
-  if constexpr (may_overflow<T>) {
-    return static_cast<decltype(T{} + T{})>(value);
-  } else {
-    return value;
-  }
-}
-
 struct nothing {};
 
 // An element of a matrix, where a kernel knows more of it than its index, and that every row() and

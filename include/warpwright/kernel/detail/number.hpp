@@ -201,6 +201,12 @@ struct integer_range {
   static constexpr T least = std::numeric_limits<T>::min();
 };
 
+template <class, class To, class From>
+inline constexpr bool casts_to = false;
+template <class To, class From>
+inline constexpr bool
+    casts_to<std::void_t<decltype(static_cast<To>(std::declval<From>()))>, To, From> = true;
+
 // C++'s conversion, but defined for every value: floating point to integer truncates, saturates,
 // and turns NaN into 0, on both runtimes.
 template <class To, class From>
@@ -214,6 +220,12 @@ WARPWRIGHT_HOST_DEVICE inline To convert(From from) {
     return To{};
   } else if constexpr (is_complex<To> && std::is_arithmetic<From>::value) {
     return {convert<float>(from), 0.0F};
+  } else if constexpr (!casts_to<void, To, From>) {
+    static_assert(
+        casts_to<void, To, From>,
+        "warpwright::ew: elements of this type do not convert to the one in which they are "
+        "computed, tested or written; give structs to map()");
+    return To{};
   } else if constexpr (std::is_same<To, bool>::value) {
     return static_cast<bool>(from);
   } else if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {

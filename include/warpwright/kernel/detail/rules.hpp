@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types in which operands meet and functions are called.
+// The types in which operands meet and functions are called, and how integers wrap there.
 #pragma once
 
 #include <warpwright/kernel/detail/lanes.hpp>
@@ -102,6 +102,45 @@ struct after_condition {
   template <std::size_t Index, class C, class... A>
   using argument = typename chosen<Index, C, A...>::type;
 };
+
+// Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined; so do the products
+// of two unsigned short, which C++ computes as int.
+template <class T, class = void>
+inline constexpr bool may_overflow = false;
+template <class T>
+inline constexpr bool may_overflow<T, std::enable_if_t<std::is_integral<T>::value>> =
+    std::is_signed<decltype(T{} + T{})>::value;
+template <class T>
+WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
+  if constexpr (may_overflow<T>) {
+    return static_cast<std::make_unsigned_t<decltype(+value)>>(value);
+  } else {
+    return value;
+  }
+}
+template <class T, class Result>
+WARPWRIGHT_HOST_DEVICE auto wrapped(Result value) {
+  if constexpr (may_overflow<T>) {
+    return static_cast<decltype(T{} + T{})>(value);
+  } else {
+    return value;
+  }
+}
+
+template <class, class T>
+inline constexpr bool has_negative = false;
+template <class T>
+inline constexpr bool has_negative<std::void_t<decltype(-std::declval<T>())>, T> = true;
+template <class T>
+WARPWRIGHT_HOST_DEVICE auto negative_of(T value) {
+  if constexpr (has_negative<void, T>) {
+    return wrapped<T>(-unwrapped(value));
+  } else {
+    static_assert(has_negative<void, T>,
+                  "warpwright::ew: abs() and the unary - are of numbers; give a struct to map()");
+    return value;
+  }
+}
 
 // nvcc's wrapper of a marked lambda: copied as a kernel's argument though not trivially, and, where
 // it is for devices alone, not callable as the host sees it.
