@@ -170,8 +170,8 @@ class memory_pool {
   ///   it comes back when memory is short
   /// @return the cache, which the pool must outlive
   /// @throws std::bad_alloc, cuda_error  when the stream cannot be noted
-  /// **Capture:** `stream` must not be capturing. **Cost:** two locks, and where the stream does not
-  /// carry its id, a CUDA call.
+  /// **Capture:** `stream` must not be capturing. **Cost:** two locks, and where the stream does
+  /// not carry its id, a CUDA call.
   [[nodiscard]] memory_cache make_cache(stream_ref stream,
                                         std::size_t budget_bytes = std::size_t{256} << 20U,
                                         source_location where = source_location::current());
