@@ -253,7 +253,7 @@ struct fused {
     std::uint64_t const end = out.address + out.count * out.element_bytes;
     return ((!is_output(Operand) || place == static_cast<int>(Operand)
                  ? is_usually_right(all[Operand], out, end, vector)
-                 : all[Operand].count == out.count && apart(all[Operand], out, end)) &
+                 : all[Operand].count == out.count && lies_apart(all[Operand], out, end)) &
             ...);
   }
   static constexpr bool is_output(std::size_t place) {

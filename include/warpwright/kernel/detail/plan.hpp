@@ -325,7 +325,7 @@ constexpr bool is_plainly_right(operand const& o, operand const& out, std::uint6
           in_place(o, out));
 }
 
-constexpr bool apart(operand const& o, operand const& out, std::uint64_t out_end) {
+constexpr bool lies_apart(operand const& o, operand const& out, std::uint64_t out_end) {
   return o.address >= out_end || o.address + o.count * o.element_bytes <= out.address;
 }
 
@@ -337,11 +337,11 @@ constexpr bool is_usually_right(operand const& o, operand const& out, std::uint6
   bool const aligned = o.address != 0 && rest_of(o.address, o.aligned_bytes) == 0;
   if (o.kind == reach::elements) {
     bool const in_place = o.address == out.address && o.element_bytes == out.element_bytes;
-    return !o.shaped && o.count == n && aligned && (in_place || apart(o, out, out_end));
+    return !o.shaped && o.count == n && aligned && (in_place || lies_apart(o, out, out_end));
   }
-  if (o.kind == reach::single) return aligned && apart(o, out, out_end);
+  if (o.kind == reach::single) return aligned && lies_apart(o, out, out_end);
   return o.kind == reach::row && o.count != 0 && n % o.count == 0 &&
-         rest_of(o.count, vector) == 0 && aligned && apart(o, out, out_end);
+         rest_of(o.count, vector) == 0 && aligned && lies_apart(o, out, out_end);
 }
 
 /// Refuses operands that do not fit together.
