@@ -8,7 +8,7 @@
 
 Reads every <date>-<device>/kernel_<program>.json and kernel_<program>-<label>.json, as Google Benchmark
 writes them, but for the host runtime's. A benchmark is called <operation>_<type>/<peer>/<n>/<launches>;
-launches may be missing, and further sizes may stand before it (rows, columns). Of each operation and
+launches may be missing, and so may n; further sizes may stand before it (rows, columns). Of each operation and
 type the newest run counts that has at least half as many sizes as the fullest one; peers that only
 other programs of the same folder have are added to it. Needs nothing but Python 3.
 """
@@ -144,7 +144,8 @@ def cuda_version(number):
 
 
 def parse_name(name):
-    """(operation, type, peer, shape, launches or None), or None where no size is in the name."""
+    """(operation, type, peer, shape, launches or None), or None of what is not called that. The shape is
+    empty where the operation has but one size."""
     parts = name.split("/")
     numbers = []
     for part in parts[2:]:
@@ -152,7 +153,7 @@ def parse_name(name):
         if value.isdigit() and key not in ("iterations", "repeats", "threads", "min_time"):
             numbers.append(int(value))
     launches = numbers.pop() if len(numbers) > 1 and numbers[-1] in LAUNCHES else None
-    if len(parts) < 3 or not numbers:
+    if len(parts) < 3:
         return None
     typed = NAME.match(parts[0])
     operation, type_ = typed.groups() if typed else (parts[0], "")
@@ -442,6 +443,8 @@ a minute later may be off by a tenth. How to run all of it again stands in
 
 
 def shape_text(shape):
+    if not shape:
+        return ""
     n = shape[0]
     if len(shape) == 1:
         return f"2<sup>{n.bit_length() - 1}</sup>" if n & (n - 1) == 0 else f"{n:,}"

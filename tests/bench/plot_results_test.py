@@ -85,7 +85,8 @@ class Results(unittest.TestCase):
         self.assertEqual(parse("softmax_f32/ew/64/4096/1"), ("softmax", "f32", "ew", (64, 4096), 1))
         self.assertEqual(parse("softmax_f32/ew/rows:64/cols:4096"), ("softmax", "f32", "ew", (64, 4096), None))
         self.assertEqual(parse("something/ew/7"), ("something", "", "ew", (7,), None))
-        self.assertIsNone(parse("something/ew/iterations:60"))
+        self.assertEqual(parse("transpose_u8/ew/iterations:60"), ("transpose", "u8", "ew", (), None))
+        self.assertIsNone(parse("something/ew"))
 
     def test_a_part_run_again_does_not_replace_a_whole(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
@@ -143,6 +144,11 @@ class Results(unittest.TestCase):
     def test_one_size_alone_has_no_plot(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100, (10,))))
         self.assertEqual(list(self.make()), [self.page])
+
+    def test_one_size_that_is_not_named_has_a_table(self):
+        self.write("kernel_a_bench.json", run_of([line("transpose_f32/warpwright_ew", 90),
+                                                  line("transpose_f32/by_hand", 60)]))
+        self.assertIn("|  | 90.0 (1.00 us) | 60.0 (1.00 us) | 150.0 % |", self.text())
 
     def test_rows_stand_over_their_length(self):
         def shapes(*of):
