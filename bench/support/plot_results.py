@@ -76,6 +76,15 @@ OPERATIONS = {
     "squares": "sum of `x * x`",
     "dot": "sum of `x * y`",
     "argmax": "the largest value and its index",
+    "transpose": "8,192 x 8,192, transposed",
+    "transpose_odd": "8,190 x 8,190, transposed: rows that suit no vectors",
+    "nchw_to_nhwc": "32 x 64 x 112 x 112, channels to the end",
+    "planes_u8": "64 pictures of 512 x 512 x 3 bytes to planes of f16, scaled and shifted",
+    "slice": "every second column of 8,192 x 16,384; what is skipped is read, too, and not counted",
+    "rows": "8,192 rows of 8,192 at a pitch of 8,256, read",
+    "into_rows": "the same, written",
+    "into_odd_rows": "8,192 rows of 8,191 at a pitch of 8,193, written",
+    "into_pixels": "the first three of four channels, 64 pictures of 512 x 512, written",
     "health": "sum of `x * x`, largest `|x|` and how many are not finite: one pass of ours, three of CUB",
 }
 
