@@ -7,9 +7,14 @@
 #include <warpwright/memory/detail/biased_lock.hpp>
 #include <warpwright/memory/detail/owner_lock.hpp>
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -55,7 +60,93 @@ bool stay_alike(unsigned threads, std::uint64_t calls, unsigned seed) {
   return alike && counts.first == threads * calls && counts.second == counts.first;
 }
 
+// A signal holds a thread up wherever it is, as long as `held_up` is 1, but for some milliseconds.
+std::atomic<int> held_up{2};
+void hold_up(int) {
+  int nobody = 0;
+  if (!held_up.compare_exchange_strong(nobody, 1)) return;
+  for (int k = 0; k < 1000 && held_up.load() == 1; ++k) sched_yield();
+}
+
 }  // namespace
+
+TEST_CASE("a biased_lock's former favourite may have been held up anywhere") {
+  struct sigaction action {};
+  action.sa_handler = hold_up;
+  struct sigaction before {};
+  REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
+  unsigned const seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random{seed};
+  std::atomic<bool> alone{true};
+  for (int round = 0; round < 600 && alone; ++round) {
+    auto const lock = std::make_unique<biased_lock>();
+    std::atomic<bool> inside{false};
+    std::atomic<bool> stop{false};
+    std::atomic<unsigned> taken{0};
+    held_up = 0;
+    std::thread former{[&] {
+      constexpr auto relaxed = std::memory_order_relaxed;  // most of its time it is in lock()
+      for (unsigned k = 1; !stop.load(relaxed); ++k) {
+        lock->lock();
+        if (inside.load(relaxed)) alone = false;
+        taken.store(k, relaxed);
+        lock->unlock();
+      }
+    }};
+    while (taken < 200) sched_yield();
+    for (auto k = random() % 500; k != 0; --k) ww::detail::pause_processor();
+    REQUIRE(pthread_kill(former.native_handle(), SIGUSR1) == 0);
+    while (held_up == 0) sched_yield();
+    std::thread next{[&] {
+      for (int k = 0; k < 700; ++k) {  // enough to be the next favourite
+        lock->lock();
+        lock->unlock();
+      }
+      lock->lock();
+      inside = true;
+      held_up = 2;
+      for (int k = 0; k < 20000 && alone; ++k) ww::detail::pause_processor();
+      inside = false;
+      stop = true;
+      lock->unlock();
+    }};
+    next.join();
+    former.join();
+  }
+  CHECK(alone);
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST_CASE("a biased_lock is taken in passing, and its favourite keeps its favour") {
+  biased_lock lock;
+  pair_of_counts counts;
+  std::atomic<bool> alike{true};
+  std::atomic<bool> stop{false};
+  std::uint64_t favourite_came = 0;
+  std::thread favourite{[&] {
+    for (; !stop || favourite_came < 1000; ++favourite_came) {
+      lock.lock();
+      if (!counts.add()) alike = false;
+      lock.unlock();
+    }
+  }};
+  std::uint64_t passed = 0;
+  std::uint64_t favoured = 0;
+  for (; passed < 20000; ++passed) {
+    std::uintptr_t const favour = lock.lock_in_passing();
+    favoured += favour != 0;
+    if (!counts.add()) alike = false;
+    lock.unlock_in_passing(favour);
+  }
+  stop = true;
+  favourite.join();
+  CHECK(alike);
+  CHECK(counts.first == favourite_came + passed);
+  CHECK(counts.second == counts.first);
+  // Once it has one, it never loses it.
+  CHECK((favoured == 0 || lock.lock_in_passing() != 0));
+}
 
 TEST_CASE("a biased_lock keeps others out, its favourite as any") {
   unsigned const seed = std::random_device{}();

@@ -246,7 +246,7 @@ struct fused {
     bool const right = (is_usual<Output, Operand...>(all, all[arrays_before(Output)]) & ...);
     return right && all[0].count - 1 < std::uint64_t{1} << 59U;
   }
-  // The operands beside one output; other outputs are compared with it once, from the later one.
+  // The operands beside one output, the other outputs among them.
   template <std::size_t Output, std::size_t... Operand>
   static bool is_usual(operand const (&all)[operands], operand const& out) {
     constexpr int place = arrays_before(Output);

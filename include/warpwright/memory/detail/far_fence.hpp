@@ -7,6 +7,8 @@
 
 #include <warpwright/core/detail/config.hpp>
 
+#include <cstdlib>
+
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,7 +34,11 @@ inline bool const has_far_fence = membarrier(1 << 4) == 0;
 /// Has run a full fence on every thread of the process, when it returns.
 /// @pre has_far_fence
 inline void far_fence() noexcept {
-  static_cast<void>(membarrier(1 << 3));  // MEMBARRIER_CMD_PRIVATE_EXPEDITED
+  constexpr int private_expedited = 1 << 3;
+  if (membarrier(private_expedited) == 0) return;
+  // The registration was lost, or the call is forbidden by now: better no process than two threads
+  // in one section.
+  if (membarrier(1 << 4) != 0 || membarrier(private_expedited) != 0) std::abort();
 }
 
 }  // namespace detail

@@ -194,11 +194,11 @@ class front_cache {
     set_room(room_bytes_ + count * s.bytes);
   }
 
-  // With the lock and the public members these two fill a cache line; a slot's key then shares one
-  // with its first blocks.
-  std::uint64_t room_bytes_ = 0;  // of the budget; written by relaxed stores, for maybe_cached()
-  std::uint64_t occupied_ = 0;    // slots with a key: only they may have blocks
-  slot slots_[slot_count];
+  // Written by relaxed stores, for maybe_cached(). With the lock and the public members it fills a
+  // cache line; a slot's key shares one with its first blocks.
+  std::uint64_t room_bytes_ = 0;  // of the budget
+  alignas(64) slot slots_[slot_count];
+  std::uint64_t occupied_ = 0;     // slots with a key: only they may have blocks
   std::uint64_t large_bytes_ = 0;  // of the block above the budget, 0: none; relaxed likewise
   void* large_ = nullptr;
   std::uint64_t unrecorded_bytes_ = 0;

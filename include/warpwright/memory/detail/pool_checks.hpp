@@ -14,18 +14,18 @@ class memory_pool::all_locks {
   explicit all_locks(memory_pool const& pool) noexcept : pool_{pool} {
     for (unsigned i = 0; i < shard_count; ++i) {
       seen_[i] = pool.cache_of(i);  // a cache made meanwhile is empty
-      if (seen_[i] != nullptr) seen_[i]->lock.lock();
+      if (seen_[i] != nullptr) favours_[i] = seen_[i]->lock.lock_in_passing();
     }
     pool.registry_lock_.lock();
     for (memory_cache* c = pool.caches_; c != nullptr; c = c->next_) c->cache_.lock.lock();
-    pool.lock_.lock();
+    books_favour_ = pool.lock_.lock_in_passing();
   }
   ~all_locks() {
-    pool_.lock_.unlock();
+    pool_.lock_.unlock_in_passing(books_favour_);
     for (memory_cache* c = pool_.caches_; c != nullptr; c = c->next_) c->cache_.lock.unlock();
     pool_.registry_lock_.unlock();
-    for (shard* cache : seen_) {
-      if (cache != nullptr) cache->lock.unlock();
+    for (unsigned i = 0; i < shard_count; ++i) {
+      if (seen_[i] != nullptr) seen_[i]->lock.unlock_in_passing(favours_[i]);
     }
   }
   all_locks(all_locks const&) = delete;
@@ -42,6 +42,8 @@ class memory_pool::all_locks {
  private:
   memory_pool const& pool_;
   shard* seen_[shard_count];
+  std::uintptr_t favours_[shard_count];
+  std::uintptr_t books_favour_;
 };
 
 inline pool_statistics memory_pool::statistics() const noexcept {
