@@ -192,8 +192,10 @@ std::vector<double> doubles_around() {
         static_cast<int>(random.below(static_cast<std::size_t>(top - format<T>::least + 5)));
     double const spread = std::ldexp(1 + random.unit(), exponent);
     double const number = nearest<T>(static_cast<long double>(spread), true);
-    int const unit = std::max(format<T>::least, std::ilogb(number) - format<T>::digits);
-    double const middle = number + std::ldexp(0.5, number == 0 ? format<T>::least : unit);
+    int const unit = number == 0  // of which ilogb() is the least int
+                         ? format<T>::least
+                         : std::max(format<T>::least, std::ilogb(number) - format<T>::digits);
+    double const middle = number + std::ldexp(0.5, unit);
     for (double v : {spread, number, middle, std::nextafter(middle, 0.0),
                      std::nextafter(middle, HUGE_VAL), middle * (1 + 0x1p-40),
                      middle * (1 - 0x1p-40), middle * (1 + 0x1p-25), middle * (1 - 0x1p-26)}) {
