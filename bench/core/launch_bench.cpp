@@ -2,21 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // for_each_index beside a kernel written by hand: host time of a launch, and bytes a second. Then
-// one kernel (2^16 f32, triad) by every way that there is to launch it: host time, and the time in
-// the stream of one of twenty back to back. `early` lets it start before the one before it has
-// ended, for which it waits itself.
+// one kernel (2^16 f32, triad) by every way that there is to launch it, in turns: `launch`/way/n/1
+// is of one launch at a time, /20 of twenty back to back. `early` lets it start before the one
+// before it has ended, for which it waits itself.
 #include <benchmark/benchmark.h>
-#if defined(__CUDACC__)
-#include <cuda.h>
-#endif
 
 #include <warpwright/core/launch.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <string>
+#include <memory>
+#include <vector>
 
-#include "support/sample_launches.hpp"
+#include "support/turns.hpp"
+#include "support/values.hpp"
 
 namespace ww = warpwright;
 
@@ -124,14 +124,12 @@ struct triad_arguments {
   float const* y;
   float a;
   unsigned vectors;
-  std::uint64_t unused[16];
+  std::uint64_t unused[8];
 };
 
 template <bool Early>
 __global__ void __launch_bounds__(256) triad_kernel(triad_arguments const p) {
-#if __CUDA_ARCH__ >= 900
-  if constexpr (Early) cudaGridDependencySynchronize();
-#endif
+  if constexpr (Early) ww::detail::await_predecessors();
   unsigned const v = blockIdx.x * 256 + threadIdx.x;
   if (v >= p.vectors) return;
   float4 const x = reinterpret_cast<float4 const*>(p.x)[v];
@@ -140,133 +138,123 @@ __global__ void __launch_bounds__(256) triad_kernel(triad_arguments const p) {
   reinterpret_cast<float4*>(p.o)[v] = o;
 }
 
-// 341 sets of three arrays of 2^16, past L2.
+// Sets of three arrays, past L2.
 class triad_sets {
  public:
-  triad_sets() {
+  triad_sets(ww::stream_ref, std::size_t n) : n_{n} {
     ww::check(cudaMalloc(&memory_, sets() * bytes()), "cudaMalloc");
-    ww::check(cudaMemset(memory_, 0, sets() * bytes()), "cudaMemset");
+    ww::check(cudaMemset(memory_, 0x3f, sets() * bytes()), "cudaMemset");
     ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   ~triad_sets() { ww::detail::discard(cudaFree(memory_)); }
   triad_sets(triad_sets const&) = delete;
   triad_sets& operator=(triad_sets const&) = delete;
-  static constexpr std::size_t n = 65536;
-  static std::size_t sets() { return 341; }
-  static std::size_t bytes() { return 3 * n * sizeof(float); }
+  std::size_t sets() const { return (std::size_t{256} << 20U) / bytes(); }
+  std::size_t bytes() const { return 3 * n_ * sizeof(float); }
+  unsigned blocks() const { return static_cast<unsigned>(n_ / 4 / 256); }
+  // Of set 0, whose outputs it wipes out.
+  bool right() const {
+    std::vector<float> const out = bench_support::fetch(arguments(0).o, n_);
+    ww::check(cudaMemset(arguments(0).o, 0, n_ * sizeof(float)), "cudaMemset");
+    float input = 0;
+    std::memset(&input, 0x3f, sizeof input);
+    return std::all_of(out.begin(), out.end(), [&](float o) { return o == 2.5F * input; });
+  }
   triad_arguments arguments(std::size_t set) const {
-    float* const p = static_cast<float*>(memory_) + set * 3 * n;
-    return {p + 2 * n, p, p + n, 1.5F, n / 4, {}};
+    float* const p = static_cast<float*>(memory_) + set * 3 * n_;
+    return {p + 2 * n_, p, p + n_, 1.5F, static_cast<unsigned>(n_ / 4), {}};
   }
 
  private:
+  std::size_t n_;
   void* memory_ = nullptr;
 };
 
-constexpr unsigned triad_blocks = triad_sets::n / 4 / 256;
-
 // The ways. Each is made once, and called for every launch.
 struct by_chevrons {
-  void operator()(ww::stream_ref s, triad_arguments const& p) const {
-    triad_kernel<false><<<triad_blocks, 256, 0, s.get()>>>(p);
+  void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
+    triad_kernel<false><<<a.blocks(), 256, 0, s.get()>>>(a.arguments(set));
   }
 };
+
+cudaLaunchAttribute early_start() {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  return early;
+}
 
 template <bool Early>
 struct by_runtime {
-  void operator()(ww::stream_ref s, triad_arguments const& p) const {
+  void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
     cudaLaunchConfig_t config{};
-    config.gridDim = dim3{triad_blocks};
+    config.gridDim = dim3{a.blocks()};
     config.blockDim = dim3{256};
     config.stream = s.get();
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute early = early_start();
     config.attrs = &early;
     config.numAttrs = Early ? 1 : 0;
-    ww::check(cudaLaunchKernelEx(&config, &triad_kernel<Early>, p), "kernel launch");
+    ww::check(cudaLaunchKernelEx(&config, &triad_kernel<Early>, a.arguments(set)), "kernel launch");
   }
 };
 
-template <class F>
-F driver_function(char const* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  ww::check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result),
-            name);
-  F f = nullptr;
-  std::memcpy(&f, &found, sizeof f);
-  return f;
-}
-
-// The driver's call with the kernel's handle kept; its parameters as pointers, or as one buffer.
-template <bool Early, bool Buffer>
+// The driver's call: with the function of a context, or with the kernel's handle in all contexts.
+template <bool Early, bool Function>
 struct by_driver {
-  using launch_call = CUresult (*)(CUlaunchConfig const*, CUfunction, void**, void**);
-  launch_call call = driver_function<launch_call>("cuLaunchKernelEx");
-  cudaFunction_t kernel = nullptr;
+  int (*call)(cudaLaunchConfig_t const*, void*, void**, void**) = nullptr;
+  void* kernel = nullptr;
 
   by_driver() {
-    ww::check(cudaGetFuncBySymbol(&kernel, reinterpret_cast<void const*>(&triad_kernel<Early>)),
-              "cudaGetFuncBySymbol");
+    auto const* const symbol = reinterpret_cast<void const*>(&triad_kernel<Early>);
+    if (!ww::detail::find_driver_function("cuLaunchKernelEx", call)) {
+      ww::check(cudaErrorSymbolNotFound, "cuLaunchKernelEx");
+    }
+    if constexpr (Function) {
+      cudaFunction_t function = nullptr;
+      ww::check(cudaGetFuncBySymbol(&function, symbol), "cudaGetFuncBySymbol");
+      kernel = function;
+    } else {
+      cudaKernel_t handle = nullptr;
+      ww::check(cudaGetKernel(&handle, symbol), "cudaGetKernel");
+      kernel = handle;
+    }
   }
-  void operator()(ww::stream_ref s, triad_arguments const& p) const {
-    CUlaunchConfig config{};
-    config.gridDimX = triad_blocks;
-    config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = 256;
-    config.blockDimY = config.blockDimZ = 1;
-    config.hStream = s.get();
-    CUlaunchAttribute early{};
-    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    early.value.programmaticStreamSerializationAllowed = 1;
+  void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3{a.blocks()};
+    config.blockDim = dim3{256};
+    config.stream = s.get();
+    cudaLaunchAttribute early = early_start();
     config.attrs = &early;
     config.numAttrs = Early ? 1 : 0;
-    auto* const at = const_cast<triad_arguments*>(&p);  // the call only reads
-    void* pointers[] = {at};
-    std::size_t size = sizeof p;
-    void* buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, at, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
-                      CU_LAUNCH_PARAM_END};
-    CUresult const status =
-        Buffer ? call(&config, kernel, nullptr, buffer) : call(&config, kernel, pointers, nullptr);
-    if (status != CUDA_SUCCESS) ww::check(cudaErrorLaunchFailure, "cuLaunchKernelEx");
+    triad_arguments p = a.arguments(set);
+    void* arguments[] = {&p};
+    if (call(&config, kernel, arguments, nullptr) != 0) {
+      ww::check(cudaErrorLaunchFailure, "cuLaunchKernelEx");
+    }
   }
 };
 
-template <class Way>
-void launch_host(benchmark::State& state) {
-  Way const way{};
-  triad_sets const a;
-  triad_arguments const p = a.arguments(0);
-  host_time(state, [&](ww::stream_ref s, arrays&) { way(s, p); });
-}
-template <class Way>
-void launch_stream(benchmark::State& state) {
-  Way const way{};
-  triad_sets const a;
-  ww::stream s;
-  bench_support::sample_launches(
-      state, s, a, 20, [&](ww::stream_ref stream, triad_sets const& sets, std::size_t set) {
-        way(stream, sets.arguments(set));
-      });
-}
+struct by_warpwright {
+  void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
+    ww::detail::launch_kernel<by_warpwright>(&triad_kernel<true>, dim3{a.blocks()}, dim3{256}, 0, s,
+                                             ww::source_location::current(), a.arguments(set));
+  }
+};
 
-template <class Way>
-void add(char const* name) {
-  using std::string;
-  benchmark::RegisterBenchmark((string{"launch_host/"} + name).c_str(), launch_host<Way>);
-  benchmark::RegisterBenchmark((string{"launch_stream/"} + name).c_str(), launch_stream<Way>)
-      ->UseManualTime()
-      ->Iterations(200);
-}
 int const registered = [] {
-  add<by_chevrons>("chevrons");
-  add<by_runtime<false>>("runtime");
-  add<by_runtime<true>>("runtime_early");
-  add<by_driver<false, false>>("driver");
-  add<by_driver<true, false>>("driver_early");
-  add<by_driver<false, true>>("driver_buffer");
-  add<by_driver<true, true>>("driver_buffer_early");
+  using all_ways = bench_support::turns<triad_sets>;
+  auto const all = std::make_shared<all_ways>(
+      [](ww::stream_ref s, std::size_t n) { return std::make_unique<triad_sets>(s, n); });
+  auto const right = [](triad_sets const& a) { return a.right(); };
+  all->add("chevrons", by_chevrons{}, right)
+      .add("runtime", by_runtime<false>{}, right)
+      .add("runtime_early", by_runtime<true>{}, right)
+      .add("driver_function", by_driver<false, true>{}, right)
+      .add("driver_function_early", by_driver<true, true>{}, right)
+      .add("driver_kernel_early", by_driver<true, false>{}, right)
+      .add("warpwright", by_warpwright{}, right);
+  all_ways::register_all(all, "launch", {{65536, 1, 300}, {65536, 20, 300}});
   return 0;
 }();
 #endif

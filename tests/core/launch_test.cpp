@@ -16,6 +16,11 @@
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
+#else
+#include <cuda.h>
+
+#include <cstddef>
+#include <type_traits>
 #endif
 
 namespace ww = warpwright;
@@ -188,6 +193,146 @@ TEST_CASE("one launch is one call") {
   s.synchronize();
 }
 #else
+
+// What launches go by is laid out in the runtime as in the driver.
+static_assert(sizeof(cudaLaunchConfig_t) == sizeof(CUlaunchConfig), "");
+static_assert(offsetof(cudaLaunchConfig_t, gridDim) == offsetof(CUlaunchConfig, gridDimX), "");
+static_assert(offsetof(cudaLaunchConfig_t, blockDim) == offsetof(CUlaunchConfig, blockDimX), "");
+static_assert(offsetof(cudaLaunchConfig_t, dynamicSmemBytes) ==
+                  offsetof(CUlaunchConfig, sharedMemBytes),
+              "");
+static_assert(offsetof(cudaLaunchConfig_t, stream) == offsetof(CUlaunchConfig, hStream), "");
+static_assert(offsetof(cudaLaunchConfig_t, attrs) == offsetof(CUlaunchConfig, attrs), "");
+static_assert(offsetof(cudaLaunchConfig_t, numAttrs) == offsetof(CUlaunchConfig, numAttrs), "");
+static_assert(sizeof(dim3) == 3 * sizeof(unsigned), "");
+static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "");
+static_assert(offsetof(cudaLaunchAttribute, val) == offsetof(CUlaunchAttribute, value), "");
+static_assert(static_cast<int>(cudaLaunchAttributeProgrammaticStreamSerialization) ==
+                  static_cast<int>(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION),
+              "");
+static_assert(std::is_same<cudaFunction_t, CUfunction>::value, "");
+static_assert(std::is_same<CUcontext, CUctx_st*>::value, "");
+
+namespace {
+
+// Kernels that no other test launches.
+template <int>
+struct only_here {
+  std::uint64_t* out;
+  __host__ __device__ void operator()(std::uint64_t i) const { out[i] += i; }
+};
+
+struct too_large {};
+__global__ void too_large_kernel(int) { ww::detail::await_predecessors(); }
+
+}  // namespace
+
+TEST_CASE("threads launch that have made no CUDA call before") {
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+  for (cudaStream_t const handle : {s.get(), cudaStreamLegacy, cudaStreamPerThread}) {
+    cudaError_t status = cudaErrorUnknown;
+    std::thread{[&] {
+      try {
+        ww::for_each_index(ww::stream_ref{handle}, x.size(), only_here<0>{x.data()});
+        status = cudaStreamSynchronize(handle);
+      } catch (ww::cuda_error const& error) {
+        status = error.code();
+      }
+    }}.join();
+    CHECK(status == cudaSuccess);
+  }
+  CHECK(x.fetch(s)[99] == 3 * 99);
+}
+
+TEST_CASE("the first launch of a kernel in a capture is a node of that kernel") {
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+  for (int round = 1; round <= 2; ++round) {
+    REQUIRE(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal) == cudaSuccess);
+    ww::for_each_index(s, x.size(), only_here<1>{x.data()});
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+    cudaGraphNode_t node = nullptr;
+    std::size_t nodes = 1;
+    REQUIRE(cudaGraphGetNodes(graph, &node, &nodes) == cudaSuccess);
+    cudaKernelNodeParams kernel{};
+    REQUIRE(cudaGraphKernelNodeGetParams(node, &kernel) == cudaSuccess);
+    CHECK(kernel.func == reinterpret_cast<void*>(&ww::detail::index_kernel<only_here<1>>));
+    cudaGraphExec_t exec = nullptr;
+    REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+    REQUIRE(cudaGraphLaunch(exec, s.get()) == cudaSuccess);
+    CHECK(x.fetch(s)[99] == 99U * static_cast<unsigned>(round));
+    REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);
+    REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+  }
+}
+
+TEST_CASE("a launch that CUDA refuses is an error of the launch, and the next one works") {
+  ww::stream s;
+  auto const launch = [&](unsigned threads) {
+    ww::detail::launch_kernel<too_large>(&too_large_kernel, dim3{1}, dim3{threads}, 0, s,
+                                         ww::source_location::current(), 0);
+  };
+  for (int round = 0; round < 2; ++round) {
+    CHECK_THROWS_WITH(launch(2048), contains("kernel launch: cudaError"));
+    static_cast<void>(cudaGetLastError());
+    launch(32);
+  }
+  s.synchronize();
+}
+
+TEST_CASE("every device is launched on, and those in turns") {
+  int devices = 0;
+  REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
+  std::vector<std::unique_ptr<ww::stream>> streams;
+  std::vector<std::unique_ptr<device_array<std::uint64_t>>> arrays;
+  for (int d = 0; d < devices; ++d) {
+    ww::scoped_device const scope{ww::device_id{d}};
+    streams.push_back(std::make_unique<ww::stream>());
+    arrays.push_back(
+        std::make_unique<device_array<std::uint64_t>>(std::vector<std::uint64_t>(100, 0)));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (int d = 0; d < devices; ++d) {
+      ww::scoped_device const scope{ww::device_id{d}};
+      auto const k = static_cast<std::size_t>(d);
+      ww::for_each_index(*streams[k], 100, only_here<2>{arrays[k]->data()});
+    }
+  }
+  for (int d = 0; d < devices; ++d) {
+    CAPTURE(d);
+    ww::scoped_device const scope{ww::device_id{d}};
+    auto const k = static_cast<std::size_t>(d);
+    CHECK(arrays[k]->fetch(*streams[k])[99] == 3 * 99);
+  }
+}
+
+TEST_CASE("contexts come and go, as many as a kernel's launches keep and more") {
+  // As CUDA 11.4 to 12.4 have it.
+  int (*create)(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice) = nullptr;
+  int (*destroy)(CUcontext) = nullptr;
+  REQUIRE(ww::detail::find_driver_function("cuCtxCreate", create));
+  REQUIRE(ww::detail::find_driver_function("cuCtxDestroy", destroy));
+  device_array<std::uint64_t> before{std::vector<std::uint64_t>(100, 0)};
+  ww::stream s;
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    CUcontext context = nullptr;
+    REQUIRE(create(&context, nullptr, 0, 0, 0) == CUDA_SUCCESS);  // device 0, and now current
+    {
+      ww::stream inside;
+      device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+      ww::for_each_index(inside, 100, only_here<3>{x.data()});
+      ww::for_each_index(inside, 100, only_here<3>{x.data()});
+      CHECK(x.fetch(inside)[99] == 2 * 99);
+    }
+    REQUIRE(destroy(context) == CUDA_SUCCESS);
+    ww::for_each_index(s, 100, only_here<3>{before.data()});
+  }
+  CHECK(before.fetch(s)[99] == 12 * 99);
+}
+
 TEST_CASE("more than 2^32 indices") {
   ww::stream s;
   constexpr std::uint64_t n = (std::uint64_t{1} << 32U) + 12345;
@@ -200,5 +345,18 @@ TEST_CASE("more than 2^32 indices") {
   for (std::uint64_t i = 0; i < n / 32; ++i) full += got[i] == ~0U ? 1 : 0;
   CHECK(full == n / 32);
   CHECK(got[words - 1] == (1U << (n % 32)) - 1);
+}
+
+// The last, as it takes what others may have left on the device.
+TEST_CASE("a device that was reset is launched on again") {
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    REQUIRE(cudaDeviceReset() == cudaSuccess);
+    ww::stream s;
+    device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+    ww::for_each_index(s, 100, only_here<4>{x.data()});
+    ww::for_each_index(s, 100, only_here<4>{x.data()});
+    CHECK(x.fetch(s)[99] == 2 * 99);
+  }
 }
 #endif

@@ -16,6 +16,7 @@
 #include "kernel/grid.hpp"
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
+#include "support/device_memory.hpp"
 
 namespace ew = warpwright::ew;
 namespace ww = warpwright;
@@ -202,4 +203,43 @@ TEST_CASE("every offset of every operand: bytes") {
 TEST_CASE("every offset of every operand: mixed types") {
   check_offsets<double, float, __half, signed char>();
   check_offsets<unsigned char, double, short, __nv_bfloat16>();
+}
+
+// As many that a thread takes one vector, and where that begins.
+TEST_CASE("narrow loads of very many elements") {
+  constexpr std::size_t many = ew::detail::many_vectors * 4;
+  std::size_t const most = many + 5000;
+  std::vector<signed char> x(most);
+  for (std::size_t i = 0; i < most; ++i) x[i] = static_cast<signed char>(i * 37 % 251);
+  ww::stream s;
+  test_support::device_array<signed char> const dx{x};
+  test_support::device_array<float> const out{most + 1};
+  for (std::size_t const n : {many - 4, many, many + 1, many + 4096}) {
+    CAPTURE(n);
+    ew::run(s, ew::out(out.data(), most + 1) = -1.0F);
+    ew::run(s, ew::out(out.data(), n) = ew::in(dx.data(), n) + 0.5F);
+    std::vector<float> const got = out.fetch(s);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i <= most; ++i) {
+      wrong += got[i] != (i < n ? static_cast<float>(x[i]) + 0.5F : -1.0F) ? 1 : 0;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a vector a thread: every size of whole vectors, by the kernel's own work") {
+  std::vector<signed char> x(8192);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<signed char>(i * 37 % 251);
+  kernel_test::placed<signed char> in{x, 0};
+  for (std::size_t n = 4; n <= x.size(); n += n < 600 ? 4 : 508) {
+    CAPTURE(n);
+    kernel_test::placed<float> out{std::vector<float>(n, -1.0F), 0};
+    kernel_test::run_spread_grid(
+        0, ew::out(out.data(), n) = ew::in(in.data(), n) + ew::constant(0.5F));
+    bool right = out.intact();
+    for (std::size_t i = 0; i < n; ++i) {
+      right = right && out.data()[i] == static_cast<float>(x[i]) + 0.5F;
+    }
+    CHECK(right);
+  }
 }

@@ -47,6 +47,18 @@ TEST_CASE("a plan of aligned arrays") {
   CHECK(p.bytes_in_flight_per_thread() == 32);
 }
 
+TEST_CASE("narrow loads of very many elements") {
+  auto const plan_of = [](std::size_t n) {
+    return ew::plan(ew::out(at<float>(0x10000000), n) =
+                        ew::in(at<signed char>(0x1000000), n) * 2.0F);
+  };
+  std::size_t const many = std::size_t{1} << 24U;
+  CHECK(plan_of(many).vectors_per_thread() == 1);
+  CHECK(plan_of(many).blocks() == many / 4 / 256);
+  CHECK(plan_of(many / 2).vectors_per_thread() == 4);
+  CHECK(plan_of(many / 2).blocks() == many / 2 / 16 / 256);
+}
+
 TEST_CASE("an array that is off alone is named with the reason") {
   auto const x = ew::in(at<float>(0x1000004), 1000);
   auto const y = ew::in(at<float>(0x2000000), 1000);

@@ -39,12 +39,14 @@ class placed {
   std::size_t bytes_;
 };
 
+/// @param many  vectors from which on a thread takes one
 template <class... A>
-void run_grid(A const&... a) {
+void run_spread_grid(std::uint64_t many, A const&... a) {
   using fused = ew::detail::fused<A...>;
   ew::detail::operand all[fused::operands];
   fused::template describe<fused::vector>(all, warpwright::source_location::current(), a...);
-  ew::detail::launch_plan const plan = fused::deal_out(all, all[0].count);
+  ew::detail::launch_plan plan = fused::deal_out(all, all[0].count);
+  if (fused::may_spread) ew::detail::spread_out(plan, fused::vectors, many);
   fused const f{a...};
   for (unsigned b = 0; b < plan.blocks; ++b) {
     for (unsigned t = 0; t < plan.threads; ++t) {
@@ -52,6 +54,11 @@ void run_grid(A const&... a) {
              plan.threads);
     }
   }
+}
+
+template <class... A>
+void run_grid(A const&... a) {
+  run_spread_grid(ew::detail::many_vectors, a...);
 }
 
 }  // namespace kernel_test

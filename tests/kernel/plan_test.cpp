@@ -102,6 +102,31 @@ TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
   CHECK(tiny.blocks == 1);
 }
 
+TEST_CASE("a thread takes one vector of narrow loads where there are very many") {
+  std::uint64_t const many = ew::detail::many_vectors;
+  auto const spread = [](launch_plan plan, int vectors) {
+    ew::detail::spread_out(plan, vectors);
+    return plan;
+  };
+  launch_plan const whole = ew::detail::make_usual_plan(many * 4, 4, 4);
+  CHECK(whole.deal.usual_vectors() == many);
+  CHECK(whole.blocks == many / 1024);
+  launch_plan const alone = spread(whole, 4);
+  CHECK(alone.deal.usual_vectors() == (many | std::uint64_t{1} << 31U));
+  CHECK(alone.blocks == many / 256);
+  CHECK(alone.threads == 256);
+  CHECK(spread(whole, 2).blocks == whole.blocks);  // loads of 16 bytes
+  launch_plan const fewer = ew::detail::make_usual_plan(many * 4 - 4, 4, 4);
+  CHECK(spread(fewer, 4).blocks == fewer.blocks);
+  launch_plan const odd = ew::detail::make_usual_plan(many * 4 + 1, 4, 4);
+  CHECK(spread(odd, 4).blocks == odd.blocks);
+  CHECK(spread(odd, 4).deal.usual_vectors() == 0);
+  launch_plan const most =
+      spread(ew::detail::make_usual_plan((std::uint64_t{1} << 33U) - 4, 4, 4), 4);
+  CHECK(most.deal.usual_vectors() == ~0U);
+  CHECK(most.blocks == std::uint64_t{1} << 23U);
+}
+
 TEST_CASE("arrays that are off alike are peeled, an odd one is narrowed alone") {
   launch_plan const alike = plan_two(0x1004, 0x2004, 1024);
   CHECK(alike.deal.all_wide);

@@ -13,6 +13,8 @@
 
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/core/detail/host_launch.hpp>
+#elif defined(__CUDACC__)
+#include <warpwright/core/detail/driver_launch.hpp>
 #endif
 
 #include <cstdint>
@@ -207,12 +209,15 @@ class launch_order {
 
 /// Launches a kernel that begins with await_predecessors(), and checks it.
 /// @tparam Kernel  a type that no other kernel is launched with
-template <class Kernel, class Build = this_build, class... Parameters, class... Arguments>
+template <class Kernel, class Build = this_build, class... Parameters>
 void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
-                   stream_ref stream, source_location where, Arguments const&... arguments) {
+                   stream_ref stream, source_location where,
+                   std::remove_reference_t<Parameters> const&... arguments) {
+  static driver_kernel known;
   launch_order<Kernel, Build> const order{kernel, grid, block, shared_bytes, stream};
-  check(cudaLaunchKernelEx(order.get(), kernel, static_cast<Parameters>(arguments)...),
-        "kernel launch", where);
+  void* all[] = {const_cast<void*>(static_cast<void const*>(&arguments))...};  // only read
+  check(known.launch(order.get(), reinterpret_cast<void const*>(kernel), all), "kernel launch",
+        where);
 }
 
 #endif
@@ -232,7 +237,8 @@ WARPWRIGHT_BEGIN_PER_COMPILER
 /// @throws cuda_error  when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch.
+/// **Cost:** one kernel launch, by the driver; the first of a kernel in a context also asks for its
+/// function there.
 template <class F>
 void for_each_index(stream_ref stream, std::uint64_t n, F const& f,
                     source_location where = source_location::current()) {

@@ -101,6 +101,7 @@ struct fused {
   static constexpr int vectors = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes) * vector);
   static constexpr bool strided = (part_t<A>::strided || ...);
   static constexpr bool views = (part_t<A>::views || ...);
+  static constexpr bool may_spread = vectors > 2 && !strided && !views;
   static constexpr int singles = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes));
   static_assert(operands <= 64,
                 "warpwright::ew: more than 64 arrays in one kernel; split the expression");
@@ -141,7 +142,9 @@ struct fused {
   // the stores of a warp meet in as few sectors as they can.
   static launch_plan deal_out(operand const (&all)[operands], std::uint64_t n) {
     if constexpr (!(strided && vector > 1)) {
-      return make_plan(all, operands, n, vector, vectors);
+      launch_plan plan = make_plan(all, operands, n, vector, vectors);
+      if constexpr (may_spread) spread_out(plan, vectors);
+      return plan;
     } else {
       std::uint64_t const gapped = outputs_with_gaps(all);
       launch_plan plan = make_plan(all, operands, n, vector, vectors, gapped);
@@ -189,6 +192,12 @@ struct fused {
     // Apart from the others: half as many instructions before the first load, and less to fetch. In
     // one number, the first argument, which lies beside what every kernel fetches anyway.
     if (usual_vectors != 0) {
+      if constexpr (may_spread) {
+        if (usual_vectors >= schedule::spread_bit) {
+          usual_schedule const spread{usual_vectors - schedule::spread_bit};
+          return work_by<vector, 1>(spread, block, t, threads);
+        }
+      }
       usual_schedule const usual{usual_vectors};
       return work_by<vector, vectors>(usual, block, t, threads);
     }
@@ -203,18 +212,22 @@ struct fused {
   }
 
  private:
-  // `Count` vectors of V elements.
+  // `Count` vectors of V elements, those of a warp side by side: 0.3 to 2 % faster than those of a
+  // block where most of the traffic is stores, and nowhere slower (H100, H200).
   template <int V, int Count, class Deal>
   WARPWRIGHT_HOST_DEVICE void work_by(Deal const& deal, unsigned block, unsigned t,
                                       unsigned threads) const {
     using number_of = decltype(Deal::vectors);
-    number_of const first = number_of{block} * (threads * static_cast<unsigned>(Count)) + t;
+    constexpr unsigned warp = 32;
+    unsigned const warps_first = Count == 1 ? t : t / warp * (warp * Count) + t % warp;
+    number_of const first =
+        number_of{block} * (threads * static_cast<unsigned>(Count)) + warps_first;
     registers<V> r[Count];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
     for (unsigned u = 0; u < Count; ++u) {
-      number_of const v = first + u * threads;
+      number_of const v = first + u * warp;
       if (v >= deal.vectors) continue;
       typename Deal::place const i{deal.head + std::uint64_t{v} * V};
       // One branch, the same for the whole grid, so that loads of the usual case follow each other.
@@ -235,7 +248,7 @@ struct fused {
 #pragma unroll
 #endif
     for (unsigned u = 0; u < Count; ++u) {
-      number_of const v = first + u * threads;
+      number_of const v = first + u * warp;
       if (v >= deal.vectors) continue;
       store<V>(r[u], typename Deal::place{deal.head + std::uint64_t{v} * V}, deal.wide, indices{});
     }
@@ -335,6 +348,7 @@ void run_parts(stream_ref stream, source_location where, std::uint64_t n, A cons
   launch_plan plan;
   if (parts::are_usual(a...)) {
     plan = make_usual_plan(n, parts::vector, parts::vectors);
+    if constexpr (parts::may_spread) spread_out(plan, parts::vectors);
   } else {
     operand all[parts::operands];
     parts::template describe<parts::vector>(all, where, a...);

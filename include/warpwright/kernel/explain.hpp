@@ -334,6 +334,7 @@ struct plan_filler {
     if (plan.elements_ == 0) return plan;
     plan.launch_ = launch;
     if (launch.deal.singly) plan.vector_elements_ = 1;
+    if (launch.deal.spread) plan.vectors_per_thread_ = 1;
     if (tiles.blocks != 0) {
       plan.launch_ = {};
       plan.launch_.threads = tiles.threads;

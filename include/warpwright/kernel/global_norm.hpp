@@ -147,9 +147,10 @@ void global_norm(stream_ref stream, reduction_workspace const& workspace,
 #if defined(__CUDACC__)
     typename detail::tensor_arrays<element const>::table table;
     bool const last = fill(table);
-    detail::launch_table<detail::norm_launch<element, R>>(
-        &detail::norm_kernel<element, R>, detail::norm_blocks(table.chunks, detail::reduce_blocks),
-        stream, where, table, memory, result, first, last);
+    warpwright::detail::launch_kernel<detail::norm_launch<element, R>>(
+        &detail::norm_kernel<element, R>,
+        dim3{detail::norm_blocks(table.chunks, detail::reduce_blocks)}, dim3{detail::table_threads},
+        0, stream, where, table, memory, result, first, last);
 #else
     auto* const carried =
         reinterpret_cast<double*>(memory + detail::norm_workspace::carried_at);

@@ -179,20 +179,6 @@ struct each_body {
 
 #endif
 
-#if defined(__CUDACC__)
-/// Launches a kernel whose arguments are too large to be copied on the way, as launch_kernel()
-/// does.
-template <class Kernel, class Build = warpwright::detail::this_build, class... Parameters>
-void launch_table(void (*kernel)(Parameters...), unsigned blocks, stream_ref stream,
-                  source_location where, std::remove_reference_t<Parameters> const&... arguments) {
-  warpwright::detail::launch_order<Kernel, Build> const order{kernel, dim3{blocks},
-                                                              dim3{table_threads}, 0, stream};
-  void* all[] = {const_cast<void*>(static_cast<void const*>(&arguments))...};
-  check(cudaLaunchKernelExC(order.get(), reinterpret_cast<void const*>(kernel), all),
-        "kernel launch", where);
-}
-#endif
-
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
 
@@ -242,8 +228,9 @@ void run_each(stream_ref stream, tensor_list<S...> const& list, F const& functio
     typename arrays::table table;
     next = detail::fill_table(table, all.begin(), next, all.size(), arrays::vector, chunk);
     if (table.count == 0) return;
-    detail::launch_table<detail::each_launch<arrays, F>>(
-        &detail::each_kernel<arrays, F>, table.chunks, stream, where, table, function);
+    warpwright::detail::launch_kernel<detail::each_launch<arrays, F>>(
+        &detail::each_kernel<arrays, F>, dim3{table.chunks}, dim3{detail::table_threads}, 0, stream,
+        where, table, function);
 #else
     detail::each_body<arrays, F> body{{}, function};
     next = detail::fill_table(body.table, all.begin(), next, all.size(), arrays::vector, chunk);

@@ -152,10 +152,10 @@ void norms_on_stream(stream_ref stream, reduction_workspace const& workspace,
     static_cast<void>(name);
     typename tensor_arrays<element const>::table table;
     fill(table);
-    launch_table<tensor_norms_launch<How, element, R>>(
+    warpwright::detail::launch_kernel<tensor_norms_launch<How, element, R>>(
         &tensor_norms_kernel<How, element, R>,
-        norm_blocks(table.chunks, tensor_norms_workspace::blocks), stream, where, table,
-        static_cast<unsigned char*>(workspace.data()), norms + from);
+        dim3{norm_blocks(table.chunks, tensor_norms_workspace::blocks)}, dim3{table_threads}, 0,
+        stream, where, table, static_cast<unsigned char*>(workspace.data()), norms + from);
 #else
     tensor_norms_body<How, element, R> body{{}, norms + from};
     fill(body.table);

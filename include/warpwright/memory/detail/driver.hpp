@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/error.hpp>
+#include <warpwright/core/detail/driver_function.hpp>
 
 #include <cstddef>
-
-// What the driver's handles point to; the runtime's streams and events are the driver's.
-struct CUctx_st;
 
 WARPWRIGHT_BEGIN
 
@@ -67,24 +64,6 @@ using event_query = result (*)(cudaEvent_t);
 using exchange_capture_mode = result (*)(cudaStreamCaptureMode*);
 
 }  // namespace driver
-
-/// Finds a function of the driver through the runtime, so that nothing links libcuda.
-/// @return whether this driver has it
-template <class Function>
-bool find_driver_function(char const* name, Function& function) noexcept {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-  cudaError_t const answer =
-      cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status);
-#else
-  cudaError_t const answer = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &status);
-#endif
-  discard(answer);
-  if (answer != cudaSuccess || status != cudaDriverEntryPointSuccess) return false;
-  function = reinterpret_cast<Function>(found);
-  return function != nullptr;
-}
 
 /// Calls that a pool makes at a miss, by the driver's functions: each is some 40 ns cheaper than
 /// the runtime's (H100, driver 580: cudaStreamIsCapturing 65 ns, cuStreamIsCapturing 24 ns; record
