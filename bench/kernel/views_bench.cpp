@@ -4,7 +4,8 @@
 // Strided views and strided outputs beside a copy of the same traffic, kernels written by hand, and
 // cudaMemcpy2DAsync where it does the same.
 //
-//   transpose       8,192 x 8,192, f32, f16 and u8; also 8,190 x 8,190 (vectors do not fit)
+//   transpose       8,192 x 8,192, f32, f16 and u8; odd: 8,190 x 8,190 (vectors do not fit)
+//   transpose_8191  8,191 x 8,191: rows start anywhere
 //   nchw_to_nhwc    32 x 64 x 112 x 112, f32 and f16
 //   planes          u8 NHWC to f16 NCHW, 64 pictures of 512 x 512 x 3, scaled and shifted
 //   slice           every second column of 8,192 x 16,384, f32: reads what it skips
@@ -383,6 +384,9 @@ int const registered = [] {
   add<unsigned char, unsigned char>("transpose_u8", square{side});
   add<float, float>("transpose_odd_f32", square{side - 2});
   add<__half, __half>("transpose_odd_f16", square{side - 2});
+  add<float, float>("transpose_8191_f32", square{side - 1});
+  add<__half, __half>("transpose_8191_f16", square{side - 1});
+  add<unsigned char, unsigned char>("transpose_8191_u8", square{side - 1});
   std::size_t const pixels = std::size_t{112} * 112 / shrink;
   add<float, float>("nchw_to_nhwc_f32", channels_last{32, 64, pixels});
   add<__half, __half>("nchw_to_nhwc_f16", channels_last{32, 64, pixels});

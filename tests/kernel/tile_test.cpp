@@ -14,6 +14,7 @@
 #include <warpwright/kernel/views.hpp>
 
 #include <algorithm>
+#include <memory>
 
 #include "kernel/grid.hpp"
 #include "kernel/layouts.hpp"
@@ -358,6 +359,45 @@ TEST_CASE("large transpositions go by tiles in accesses of 16 bytes") {
     CHECK_FALSE(odd.vectors);
     CHECK(odd.access == 4);
     CHECK(worst_gather(odd, 16 / bytes) == 1);
+  }
+}
+
+TEST_CASE("odd rows: in the order of the output; bytes by the 16 around") {
+  for (unsigned const bytes : {2U, 4U, 8U}) {
+    tile_job const odd = job_of(8191, 8191, bytes, bytes, 16 / bytes);
+    CHECK((odd.along_x && !odd.shifted));
+    tile_job const even = job_of(8192, 8192, bytes, bytes, 16 / bytes);
+    CHECK((!even.along_x && !even.shifted));
+  }
+  tile_job const odd = job_of(8191, 8191, 1, 1, 16);
+  CHECK((odd.shifted && !odd.along_x));
+  CHECK(odd.tile_y == 128);
+  CHECK(odd.chunks.divisor() == 9);  // 128 bytes touch nine times 16
+  CHECK(odd.low == 0x10000);
+  CHECK(odd.high == 0x10000 + 8191 * 8191);
+  CHECK(worst_gather(odd, 16) <= 4);  // four bytes a bank
+  CHECK_FALSE(job_of(8192, 8192, 1, 1, 16).shifted);
+}
+
+// AddressSanitizer sees what is read behind the allocation.
+TEST_CASE("odd rows of bytes: nothing is read that is not in the view") {
+  for (std::size_t const rows : {69U, 127U, 129U, 131U, 257U, 300U}) {
+    for (std::size_t const cols : {61U, 127U, 129U, 130U, 255U}) {
+      CAPTURE(rows, cols);
+      std::size_t const n = rows * cols;
+      std::vector<unsigned char> const values = small_integers<unsigned char>(n, 100, 5);
+      auto const exact = std::make_unique<unsigned char[]>(n);
+      std::copy(values.begin(), values.end(), exact.get());
+      std::vector<unsigned char> out(n);
+      REQUIRE(run_tile_grid(ew::out(out.data(), n) = ew::view(
+                                static_cast<unsigned char const*>(exact.get()), {cols, rows},
+                                {std::int64_t{1}, static_cast<std::int64_t>(cols)})));
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        wrong += out[i] != values[i % rows * cols + i / rows] ? 1 : 0;
+      }
+      CHECK(wrong == 0);
+    }
   }
 }
 

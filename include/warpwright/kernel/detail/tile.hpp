@@ -104,14 +104,21 @@ struct tile_job {
   std::int64_t in_x = 0;    ///< bytes of the view from one x to the next
   unsigned tile_x = 0;
   unsigned tile_y = 0;
-  small_divisor tiles_x;
-  small_divisor tiles_y;
+  bool along_x = false;        ///< in which order blocks follow each other
+  small_divisor tiles_nearer;  ///< along that dimension
+  small_divisor tiles_further;
   int batches = 0;
   tile_batch batch[most_dimensions - 2];
   tile_layout layout;
-  unsigned access = 0;       ///< bytes of one access to the view: 16, 4, 2 or 1
-  small_divisor accesses;    ///< in a row of a whole tile
-  unsigned rows = 0;         ///< of a whole tile
+  unsigned access = 0;     ///< bytes of one access to the view: 16, 4, 2 or 1
+  small_divisor accesses;  ///< in a row of a whole tile
+  unsigned rows = 0;       ///< of a whole tile
+  // Rows of bytes that start anywhere: read by the aligned 16 around, and staged as far into a word
+  // as they start in one.
+  bool shifted = false;
+  small_divisor chunks;      ///< of 16 bytes, in a row of a whole tile
+  std::uint64_t low = 0;     ///< the view's first byte
+  std::uint64_t high = 0;    ///< behind its last
   bool vectors = false;      ///< the output goes by vectors, else element by element
   bool blocks = false;       ///< ... where a warp takes vectors of several y
   unsigned lanes_shift = 0;  ///< log2 of the vectors of one y that a warp takes
@@ -120,11 +127,12 @@ struct tile_job {
   std::uint64_t wide = 0;    ///< as schedule::wide
 
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE tile_block block(unsigned number) const {
-    unsigned rest = number;
-    unsigned const beyond_y = tiles_y.quotient(rest);
-    std::uint64_t const y = std::uint64_t{rest - beyond_y * tiles_y.divisor()} * tile_y;
-    rest = tiles_x.quotient(beyond_y);
-    std::uint64_t const x = std::uint64_t{beyond_y - rest * tiles_x.divisor()} * tile_x;
+    unsigned const lines = tiles_nearer.quotient(number);
+    unsigned const nearer = number - lines * tiles_nearer.divisor();
+    unsigned rest = tiles_further.quotient(lines);
+    unsigned const further = lines - rest * tiles_further.divisor();
+    std::uint64_t const x = std::uint64_t{along_x ? nearer : further} * tile_x;
+    std::uint64_t const y = std::uint64_t{along_x ? further : nearer} * tile_y;
     tile_block b;
     b.out = y * out_y + x;
     b.in =
@@ -149,6 +157,9 @@ struct tile_job {
   /// @tparam Least  what every view's elements are aligned to: no access but of 4 is of fewer bytes
   template <unsigned Least>
   WARPWRIGHT_HOST_DEVICE void stage(tile_block const& b, unsigned char* memory, unsigned t) const {
+    if constexpr (Least == 1) {
+      if (shifted && has_room_around(b)) return stage_shifted(b, memory, t);
+    }
     if (access == 16) {
       stage_by<16>(b, memory, t);
     } else if (Least >= 4 || access == 4) {
@@ -173,6 +184,71 @@ struct tile_job {
   }
 
  private:
+  // How far into a word row x is staged.
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned word_shift(tile_block const& b, unsigned x) const {
+    if (!shifted) return 0;
+    return static_cast<unsigned>(address + static_cast<std::uint64_t>(b.in) +
+                                 x * static_cast<std::uint64_t>(in_x)) &
+           3U;
+  }
+
+  // Whether the aligned 16 bytes around all rows of a block are in the view.
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has_room_around(tile_block const& b) const {
+    std::uint64_t const corner = address + static_cast<std::uint64_t>(b.in);
+    auto const across = static_cast<std::uint64_t>(in_x) * (b.nx - 1);
+    std::uint64_t const first = in_x < 0 ? corner + across : corner;
+    std::uint64_t const end = (in_x < 0 ? corner : corner + across) + b.ny;
+    return (first & ~std::uint64_t{15}) >= low && ((end + 15) & ~std::uint64_t{15}) <= high;
+  }
+
+  // Five accesses are under way before the first is put down: all of a whole tile.
+  WARPWRIGHT_HOST_DEVICE void stage_shifted(tile_block const& b, unsigned char* memory,
+                                            unsigned t) const {
+    constexpr unsigned at_once = 5;
+    auto const* const from = reinterpret_cast<unsigned char const*>(address) + b.in;
+    unsigned const total = rows * chunks.divisor();
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+    for (unsigned first = t; first < total; first += at_once * tile_threads) {
+      lanes<std::uint8_t, 16> held[at_once];
+      unsigned to[at_once];
+      unsigned begin[at_once];  // of its words those that hold a part of the row
+      unsigned end[at_once];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned u = 0; u < at_once; ++u) {
+        unsigned const number = first + u * tile_threads;
+        unsigned const row = chunks.quotient(number);
+        unsigned const chunk = number - row * chunks.divisor();
+        auto const* const start = from + static_cast<std::int64_t>(row) * in_x;
+        auto const shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(start)) & 15U;
+        begin[u] = end[u] = to[u] = 0;
+        if (row >= b.nx || chunk * 16 >= shift + b.ny) continue;
+        held[u].load_wide(start - shift + chunk * 16);
+        unsigned const words = (shift + b.ny - chunk * 16 + 3) / 4;
+        begin[u] = chunk == 0 ? shift / 4 : 0;
+        end[u] = words < 4 ? words : 4;
+        to[u] = layout.row(row) + chunk * 16 - shift / 4 * 4;  // modulo 2^32
+      }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned u = 0; u < at_once; ++u) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+        for (unsigned k = 0; k < 4; ++k) {
+          if (k < begin[u] || k >= end[u]) continue;
+          lanes<std::uint8_t, 4> word;
+          word.words[0] = held[u].words[k];
+          word.store_anywhere(memory + (to[u] + 4 * k));
+        }
+      }
+    }
+  }
+
   // Rows by accesses of `Bytes`; four are under way before the first is put down. (Eight narrow
   // ones were no faster.)
   template <int Bytes>
@@ -198,7 +274,7 @@ struct tile_job {
         unsigned const column = (number - row * accesses.divisor()) * Bytes;
         to[u] = nowhere;
         if (row >= rows_here || column >= row_bytes) continue;
-        to[u] = layout.linear ? column : layout.row(row) + column;
+        to[u] = layout.linear ? column : layout.row(row) + word_shift(b, row) + column;
         auto const* const place = from + static_cast<std::int64_t>(row) * in_x + column;
         if constexpr (Bytes == 1) {
           held[u].only = *place;
@@ -260,7 +336,8 @@ struct tile_job {
       if constexpr (V == 1) y *= tile_rows_at_once;
       if (x >= b.nx || y >= b.ny) continue;
       std::uint64_t out = b.out + y * out_y + x;
-      tile_cursor cursor{memory,       layout.skew, layout.row(x) + y * layout.element_bytes,
+      unsigned const staged = layout.row(x) + (V == 1 ? word_shift(b, x) : 0);
+      tile_cursor cursor{memory,       layout.skew, staged + y * layout.element_bytes,
                          layout.pitch, tile_x - x,  layout.element_bytes - tile_x * layout.pitch,
                          tile_x};
 #if defined(__CUDA_ARCH__)
@@ -308,149 +385,6 @@ WARPWRIGHT_HOST_DEVICE void gather(lanes<Bits, V>& r, tile_cursor const& c) {
     address += c.step;
     if (--left == 0) left = c.columns, address += c.back;
   }
-}
-
-// `extent` cut into as few parts as `edge` allows, nearly equal, of a multiple of `grain`.
-constexpr std::uint64_t even_part(std::uint64_t extent, std::uint64_t edge, std::uint64_t grain) {
-  if (extent <= edge) return extent;
-  std::uint64_t const parts = (extent + edge - 1) / edge;
-  std::uint64_t const part = (extent + parts - 1) / parts;
-  std::uint64_t const whole = (part + grain - 1) / grain * grain;
-  return whole <= edge ? whole : edge;
-}
-
-constexpr unsigned log2_of(unsigned power) {
-  unsigned result = 0;
-  while (power > 1) power /= 2, ++result;
-  return result;
-}
-
-/// Plans the tiles that move a view of `count` axes to the output, or answers a job of no tiles:
-/// where the view is no transposition, and where single accesses are as good.
-/// @param vector  elements of one vector of the output, a power of two
-constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_bytes,
-                                 unsigned out_bytes, std::uint64_t address, unsigned vector) {
-  tile_job job;
-  bool const fits =
-      element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8;
-  int at_y = 0;
-  for (int k = 1; k < count; ++k) {
-    if (of[k].stride == 1 && (at_y == 0 || of[k].extent > of[at_y].extent)) at_y = k;
-  }
-  if (!fits || at_y == 0 || of[0].stride == 0 || of[0].stride == 1) return job;
-  std::uint64_t const ex = of[0].extent;
-  std::uint64_t const ey = of[at_y].extent;
-  std::uint64_t const bytes = element_bytes;
-  bool const writes_meet = at_y == 1;  // rows along x follow each other
-  bool const reads_meet = of[0].stride == static_cast<std::int64_t>(ey);
-  // Less than a sector each way, or a page in all: single accesses find the rest in the L1 cache.
-  if (ey * bytes < 32 && !reads_meet) return job;
-  if (ex * out_bytes < 32 && !writes_meet) return job;
-  if (ex * ey * bytes < 4096) return job;
-
-  job.address = address;
-  job.extent_x = ex;
-  job.extent_y = ey;
-  job.in_x = of[0].stride * static_cast<std::int64_t>(bytes);
-  job.layout.element_bytes = element_bytes;
-
-  // 128 bytes or more each way, and 16 KiB together; what one dimension lacks the other gets.
-  std::uint64_t const cap = tile_bytes / bytes;
-  std::uint64_t const edge = bytes == 1 ? 128 : 64;
-  std::uint64_t const grain_y = 16 / bytes > vector ? 16 / bytes : vector;  // whole vectors
-  bool const narrow = ex < edge;
-  std::uint64_t const ty = narrow ? even_part(ey, cap / ex / grain_y * grain_y, grain_y)
-                                  : even_part(ey, bytes == 2 ? 2 * edge : edge, grain_y);
-  std::uint64_t tx = narrow ? ex : even_part(ex, cap / ty / vector * vector, vector);
-
-  // In shared memory: as in the view where rows of a few odd bytes follow each other, else row by
-  // row, such that neither accesses of 16 bytes along y nor elements along x meet in a bank.
-  tile_layout& layout = job.layout;
-  auto const row_bytes = static_cast<unsigned>(ty * bytes);
-  layout.linear = reads_meet && ty == ey && row_bytes % 16 != 0;
-  job.blocks = vector > 1 && ex % vector == 0 && tx % vector == 0;
-  unsigned const bank = element_bytes == 8 ? 8 : 4;
-  if (layout.linear && job.blocks && vector * row_bytes % 4 == 0) {
-    // What a lane gathers is one stretch, and an odd number of banks from its neighbour's.
-    auto const group = static_cast<unsigned>(vector) * row_bytes;
-    layout.group_shift = log2_of(vector);
-    layout.pitch = row_bytes;
-    layout.group_pitch = ((group + bank - 1) / bank | 1U) * bank;
-    layout.group_bytes = small_divisor{group};
-    layout.group_gap = layout.group_pitch - group;
-  } else if (layout.linear) {
-    layout.pitch = row_bytes;
-    layout.group_pitch = row_bytes;
-    layout.skew = bank;
-  } else if (job.blocks) {  // groups an odd number of 16 bytes apart
-    layout.group_shift = log2_of(vector);
-    layout.pitch = (row_bytes + 15) / 16 * 16;
-    layout.group_pitch = (vector * layout.pitch / 16 | 1U) * 16;
-  } else {  // rows an odd number of banks apart
-    layout.pitch = ((row_bytes + bank - 1) / bank | 1U) * bank;
-    layout.group_pitch = layout.pitch;
-  }
-  if (!layout.linear || layout.group_shift != 0) {
-    std::uint64_t const room = (tile_memory_bytes / layout.group_pitch) << layout.group_shift;
-    if (tx > room) tx = room;
-  }
-  if (tx == 0) return job;
-  job.tile_x = static_cast<unsigned>(tx);
-  job.tile_y = static_cast<unsigned>(ty);
-
-  // The grid, and what every access can count on to be aligned to.
-  std::uint64_t const limit = 0x7fffffffU;  // blocks of a grid
-  std::uint64_t const across_x = (ex + tx - 1) / tx;
-  std::uint64_t const across_y = (ey + ty - 1) / ty;
-  if (across_x > limit || across_y > limit / across_x) return job;
-  std::uint64_t tiles = across_x * across_y;
-  std::uint64_t step = 1;
-  std::uint64_t alignment = address;
-  std::uint64_t vector_starts = 0;
-  for (int k = 0; k < count; ++k) {
-    if (k == at_y) {
-      job.out_y = step;
-    } else if (k != 0) {
-      if (of[k].extent > limit / tiles) return job;
-      tiles *= of[k].extent;
-      tile_batch& b = job.batch[job.batches++];
-      b.extent = small_divisor{static_cast<std::uint32_t>(of[k].extent)};
-      b.out_step = step;
-      b.in_step = of[k].stride * static_cast<std::int64_t>(bytes);
-      alignment |= static_cast<std::uint64_t>(b.in_step);
-      vector_starts |= step;
-    }
-    step *= of[k].extent;
-  }
-  job.tiles_x = small_divisor{static_cast<std::uint32_t>(across_x)};
-  job.tiles_y = small_divisor{static_cast<std::uint32_t>(across_y)};
-
-  // Reading.
-  alignment |= layout.linear ? ex * ey * bytes | tx * ey * bytes
-                             : static_cast<std::uint64_t>(job.in_x) | ey * bytes | row_bytes;
-  job.access = common_alignment(alignment);
-  if (job.access == 8) job.access = 4;
-  job.rows = layout.linear ? 1 : job.tile_x;
-  job.accesses = small_divisor{(layout.linear ? job.tile_x * row_bytes : row_bytes) / job.access};
-
-  // Writing: vectors along x; over the ends of short rows, where these follow each other; or
-  // elements.
-  job.vectors = job.blocks || (vector > 1 && writes_meet && tx == ex && ex * ey % vector == 0 &&
-                               ty * ex % vector == 0 && vector_starts % vector == 0);
-  if (job.blocks) {
-    job.lanes_shift = layout.linear || ty < 4 ? 5 : 3;
-    unsigned const lanes_x = 1U << job.lanes_shift;
-    unsigned const lanes_y = 32U >> job.lanes_shift;
-    job.columns = small_divisor{(job.tile_x / vector + lanes_x - 1) / lanes_x};
-    job.units = job.columns.divisor() * ((job.tile_y + lanes_y - 1) / lanes_y);
-  } else {
-    job.columns = small_divisor{job.tile_x};
-    job.units = job.vectors
-                    ? (job.tile_x * job.tile_y + vector - 1) / vector
-                    : job.tile_x * ((job.tile_y + tile_rows_at_once - 1) / tile_rows_at_once);
-  }
-  job.tiles = tiles;
-  return job;
 }
 
 }  // namespace detail

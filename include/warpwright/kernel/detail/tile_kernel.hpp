@@ -5,6 +5,7 @@
 // as in any kernel; that view comes through shared memory.
 #pragma once
 
+#include <warpwright/kernel/detail/tile_plan.hpp>
 #include <warpwright/kernel/detail/view_node.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 
