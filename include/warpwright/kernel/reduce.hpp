@@ -66,12 +66,30 @@ struct reduced {
   detail::pack<R...> all;
   /// @return the I-th result, from 0
   template <std::size_t I>
-  [[nodiscard]] auto get() const {
+  [[nodiscard]] auto const& get() const& {
     return detail::at<I>(all);
+  }
+  template <std::size_t I>
+  [[nodiscard]] auto& get() & {
+    return detail::at<I>(all);
+  }
+  template <std::size_t I>
+  [[nodiscard]] auto&& get() && {
+    return static_cast<std::remove_reference_t<decltype(detail::at<I>(all))>&&>(detail::at<I>(all));
   }
 };
 
 namespace detail {
+
+// One result as itself, several as they are.
+template <class R>
+R as_asked(reduced<R>&& all) {
+  return static_cast<reduced<R>&&>(all).template get<0>();
+}
+template <class... R, class = std::enable_if_t<(sizeof...(R) > 1)>>
+reduced<R...> as_asked(reduced<R...>&& all) {
+  return static_cast<reduced<R...>&&>(all);
+}
 
 inline constexpr std::size_t workspace_head_bytes = 2048;  // tickets: of each tile of reduce_cols()
 
@@ -291,11 +309,7 @@ auto fetch_reduction(on_stream const& how, elements const& n, Results* there,
       cudaMemcpyAsync(&here.all, there, sizeof(Results), cudaMemcpyDeviceToHost, how.stream.get()),
       "cudaMemcpyAsync", n.where);
   how.stream.synchronize(n.where);
-  if constexpr (sizeof...(R) == 1) {
-    return here.template get<0>();
-  } else {
-    return here;
-  }
+  return as_asked(static_cast<decltype(here)&&>(here));
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
@@ -437,6 +451,7 @@ template <class... R>
 struct tuple_size<warpwright::ew::reduced<R...>> : integral_constant<size_t, sizeof...(R)> {};
 template <size_t I, class... R>
 struct tuple_element<I, warpwright::ew::reduced<R...>> {
-  using type = decltype(declval<warpwright::ew::reduced<R...>>().template get<I>());
+  using type =
+      remove_reference_t<decltype(declval<warpwright::ew::reduced<R...>>().template get<I>())>;
 };
 }  // namespace std

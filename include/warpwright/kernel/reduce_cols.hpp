@@ -427,6 +427,25 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
                         goals...);
 }
 
+/// Evaluates several reductions of each column and waits for their results.
+/// @param pool        for the workspace, and the results on their way
+/// @param reductions  `sum(x)` and others
+/// @return a std::vector of `cols` results, or of several reductions a `reduced` of vectors:
+///   `auto [a, b] = reduce_cols(...)`; in the reductions' own types
+/// @throws std::invalid_argument, cuda_error  as above
+/// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
+/// **Threads:** any. **Capture:** not legal: it waits.
+template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
+[[nodiscard]] auto reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
+                               reduction<K, E> const&... reductions) {
+  static_assert(sizeof...(reductions) > 0,
+                "warpwright::ew::reduce_cols: name at least one reduction");
+  return detail::fetch_results(
+      stream, pool, shape.cols, shape.where,
+      [&](auto const&... goals) { reduce_cols(stream, pool, shape, goals...); },
+      std::index_sequence_for<E...>{}, reductions...);
+}
+
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
 /// **Threads:** any.
 template <class... T, class... K, class... E>

@@ -4,6 +4,7 @@
 // Reductions of each row of a row-major matrix: as reduce.hpp, but every row has its own results.
 #pragma once
 
+#include <warpwright/kernel/detail/fetched.hpp>
 #include <warpwright/kernel/detail/matrix.hpp>
 #include <warpwright/kernel/reduce.hpp>
 
@@ -185,6 +186,27 @@ void reduce_rows(stream_ref stream, matrix_shape const& shape,
   if (shape.rows != 0) detail::check_places(places, sizeof...(goals), 0, 0, shape.where);
   detail::run_reduction(detail::rows_on_stream{stream, shape, places, sizeof...(goals)}, n,
                         goals...);
+}
+
+/// Evaluates several reductions of each row and waits for their results.
+/// @param pool        for the results on their way: a memory_pool, or anything with
+///   allocate(stream, bytes) and deallocate(stream, pointer, bytes)
+/// @param reductions  `sum(x)` and others
+/// @return a std::vector of `rows` results, or of several reductions a `reduced` of vectors:
+///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types
+/// @throws std::invalid_argument, cuda_error  as above
+/// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
+/// **Threads:** any. **Capture:** not legal: it waits.
+/// **Cost:** an allocation, a kernel launch, copies to pageable memory.
+template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
+[[nodiscard]] auto reduce_rows(stream_ref stream, Pool& pool, matrix_shape const& shape,
+                               reduction<K, E> const&... reductions) {
+  static_assert(sizeof...(reductions) > 0,
+                "warpwright::ew::reduce_rows: name at least one reduction");
+  return detail::fetch_results(
+      stream, pool, shape.rows, shape.where,
+      [&](auto const&... goals) { reduce_rows(stream, shape, goals...); },
+      std::index_sequence_for<E...>{}, reductions...);
 }
 
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
