@@ -213,6 +213,15 @@ static_assert(static_cast<int>(cudaLaunchAttributeProgrammaticStreamSerializatio
 static_assert(std::is_same<cudaFunction_t, CUfunction>::value, "");
 static_assert(std::is_same<CUcontext, CUctx_st*>::value, "");
 
+using ww::detail::build;
+using ww::detail::built_for;
+static_assert(built_for<750, 890>::all(build::old), "");
+static_assert(built_for<900>::all(build::waits), "");
+static_assert(built_for<1000, 1200>::all(build::wide), "");
+static_assert(!built_for<750, 900>::all(build::waits) && built_for<750, 900>::may_be(build::old) &&
+                  !built_for<750, 900>::may_be(build::wide),
+              "");
+
 namespace {
 
 // Kernels that no other test launches.

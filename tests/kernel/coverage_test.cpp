@@ -3,7 +3,8 @@
 //
 // Every element once and nothing beside it: all sizes up to 4,096, those around vectors, blocks and
 // tiles, and every offset of each of four arrays. Outputs are poisoned, with guards on both sides.
-// On the host runtime, where run() is a loop, the kernel's own work is gone through as well.
+// On the host runtime, where run() is a loop, the kernel's own work is gone through as well, and on
+// both its vectors of 32 bytes, which only builds for compute capability 10.0 and newer launch.
 
 // g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -77,7 +78,11 @@ class expression {
     return std::size_t{ew::detail::most_threads} * kernel::vector * kernel::vectors;
   }
 
-  bool right(std::size_t n, offsets const& at, bool by_grid) const {
+  // How it is evaluated: by run(), or by the kernel's own work with vectors of 16 or 32 bytes, on
+  // the host runtime thread by thread.
+  enum way { by_run, by_16, by_32 };
+
+  bool right(std::size_t n, offsets const& at, way how) const {
     std::size_t const before = guard + at.of[0] * sizeof(O);
     std::size_t const end = before + n * sizeof(O) + guard;
     std::memset(out_.bytes(), poison, end);
@@ -85,12 +90,17 @@ class expression {
     auto const a = assign(out, reinterpret_cast<X const*>(dx_.bytes()) + at.of[1],
                           reinterpret_cast<Y const*>(dy_.bytes()) + at.of[2],
                           reinterpret_cast<Z const*>(dz_.bytes()) + at.of[3], n);
-    if (by_grid) {
-      if (n != 0) kernel_test::run_grid(a);
-    } else {
+    if (how == by_run) {
       ew::run(stream_, a);
-      stream_.synchronize();
+    } else if (n != 0) {
+#if WARPWRIGHT_HOST_RUNTIME
+      if (how == by_16) kernel_test::run_grid<16>(a);
+      if (how == by_32) kernel_test::run_grid<32>(a);
+#else
+      kernel_test::run_wide_kernel(stream_, a);
+#endif
     }
+    stream_.synchronize();
     unsigned char const* const bytes = out_.bytes();
     for (std::size_t k = 0; k < before; ++k) {
       if (bytes[k] != poison) return false;
@@ -123,12 +133,15 @@ class expression {
   ww::stream stream_;
 };
 
-// By run(), and on the host runtime by the kernel's own work, too.
+// On a GPU run() is by 16.
+template <class Expression>
+std::vector<typename Expression::way> all_ways() {
 #if WARPWRIGHT_HOST_RUNTIME
-constexpr int ways = 2;
+  return {Expression::by_run, Expression::by_16, Expression::by_32};
 #else
-constexpr int ways = 1;
+  return {Expression::by_run, Expression::by_32};
 #endif
+}
 
 // ThreadSanitizer is slow, and no race hides behind a size: it sees one of seven.
 #if defined(__SANITIZE_THREAD__)
@@ -150,9 +163,9 @@ void check_sizes() {
       for (std::size_t& o : at.of) o = random.below(most_offset);
     }
     if (n % 3 == 1) at = {{at.of[0], at.of[0], at.of[0], at.of[0]}};
-    for (int way = 0; way < ways; ++way) {
-      CAPTURE(n, at.of[0], at.of[1], at.of[2], at.of[3], way);
-      REQUIRE(e.right(n, at, way == 1));
+    for (auto const way : all_ways<expression<O, X, Y, Z>>()) {
+      CAPTURE(n, at.of[0], at.of[1], at.of[2], at.of[3], static_cast<int>(way));
+      REQUIRE(e.right(n, at, way));
     }
   }
 }
@@ -173,9 +186,9 @@ void check_offsets() {
       offsets at{};
       for (std::size_t k = 0; k < 4; ++k) at.of[k] = which == k || which == 4 ? offset : 0;
       for (std::size_t n : sizes) {
-        for (int way = 0; way < ways; ++way) {
-          CAPTURE(n, offset, which, way);
-          REQUIRE(e.right(n, at, way == 1));
+        for (auto const way : all_ways<under_test>()) {
+          CAPTURE(n, offset, which, static_cast<int>(way));
+          REQUIRE(e.right(n, at, way));
         }
       }
     }

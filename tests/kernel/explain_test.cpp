@@ -47,6 +47,17 @@ TEST_CASE("a plan of aligned arrays") {
   CHECK(p.bytes_in_flight_per_thread() == 32);
 }
 
+TEST_CASE("builds for compute capability 10.0 move 32 bytes at a time") {
+  std::size_t const n = std::size_t{1} << 20U;
+  auto const a = ew::out(at<float>(0x3000000), n) = ew::in(at<float>(0x1000000), n) * 2 + 1;
+  CHECK(ew::plan(a).vector_elements() == 4);
+  CHECK(ew::plan(a, ew::gpus::h100_sxm).vector_elements() == 4);
+  ew::kernel_plan const wide = ew::plan(a, ew::gpus::b200);
+  CHECK(wide.vector_elements() == 8);
+  CHECK(wide.vectors_per_thread() == 1);
+  CHECK(wide.blocks() == n / 8 / 256);
+}
+
 TEST_CASE("narrow loads of very many elements") {
   auto const plan_of = [](std::size_t n) {
     return ew::plan(ew::out(at<float>(0x10000000), n) =

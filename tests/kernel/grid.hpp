@@ -39,26 +39,52 @@ class placed {
   std::size_t bytes_;
 };
 
-/// @param many  vectors from which on a thread takes one
-template <class... A>
+/// @tparam Bytes  of a vector: 16, or 32 as on compute capability 10.0 and newer
+/// @param many    vectors from which on a thread takes one
+template <int Bytes = 16, class... A>
 void run_spread_grid(std::uint64_t many, A const&... a) {
   using fused = ew::detail::fused<A...>;
   ew::detail::operand all[fused::operands];
-  fused::template describe<fused::vector>(all, warpwright::source_location::current(), a...);
-  ew::detail::launch_plan plan = fused::deal_out(all, all[0].count);
-  if (fused::may_spread) ew::detail::spread_out(plan, fused::vectors, many);
+  fused::template describe<fused::template vector_of<Bytes>>(
+      all, warpwright::source_location::current(), a...);
+  ew::detail::launch_plan plan = fused::template deal_out<Bytes>(all, all[0].count);
+  if (fused::template may_spread<Bytes>) {
+    ew::detail::spread_out(plan, fused::template vectors_of<Bytes>, many);
+  }
   fused const f{a...};
   for (unsigned b = 0; b < plan.blocks; ++b) {
     for (unsigned t = 0; t < plan.threads; ++t) {
-      f.work(plan.deal.usual_vectors(), plan.deal, b, static_cast<unsigned>(plan.blocks), t,
-             plan.threads);
+      f.template work<Bytes>(plan.deal.usual_vectors(), plan.deal, b,
+                             static_cast<unsigned>(plan.blocks), t, plan.threads);
     }
   }
 }
 
-template <class... A>
+template <int Bytes = 16, class... A>
 void run_grid(A const&... a) {
-  run_spread_grid(ew::detail::many_vectors, a...);
+  run_spread_grid<Bytes>(ew::detail::many_vectors * 16 / Bytes, a...);
 }
+
+#if defined(__CUDACC__)
+
+// By 32 bytes on any GPU: one that has no such access makes two of each.
+template <class Fused>
+__global__ void __launch_bounds__(ew::detail::most_threads)
+    wide_kernel(Fused const f, ew::detail::schedule const deal) {
+  f.template work<32>(deal.usual_vectors(), deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+}
+template <class... A>
+void run_wide_kernel(warpwright::stream_ref stream, A const&... a) {
+  using fused = ew::detail::fused<A...>;
+  ew::detail::operand all[fused::operands];
+  fused::template describe<fused::template vector_of<32>>(
+      all, warpwright::source_location::current(), a...);
+  ew::detail::launch_plan const plan = fused::template deal_out<32>(all, all[0].count);
+  wide_kernel<<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream.get()>>>(fused{a...},
+                                                                                     plan.deal);
+  warpwright::check(cudaGetLastError(), "wide_kernel");
+}
+
+#endif
 
 }  // namespace kernel_test

@@ -74,6 +74,10 @@ TEST_CASE("vectors are as long as the widest element allows") {
   CHECK(ew::detail::vector_elements(4) == 4);
   CHECK(ew::detail::vector_elements(8) == 2);
   CHECK(ew::detail::vector_elements(16) == 1);
+  CHECK(ew::detail::vector_elements(1, 32) == 32);
+  CHECK(ew::detail::vector_elements(4, 32) == 8);
+  CHECK(ew::detail::vector_elements(8, 32) == 4);
+  CHECK(ew::detail::vector_elements(16, 32) == 1);
   CHECK(ew::detail::vectors_per_thread(32) == 1);
   CHECK(ew::detail::vectors_per_thread(16) == 2);
   CHECK(ew::detail::vectors_per_thread(8) == 4);

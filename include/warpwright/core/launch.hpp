@@ -85,12 +85,22 @@ __device__ inline void release_successors() {
 #endif
 }
 
+/// Which of a kernel's builds a device runs, as far as anything depends on it.
+enum class build : unsigned char {
+  old,    ///< for a compute capability below 9.0
+  waits,  ///< from 9.0: await_predecessors() waits
+  wide    ///< from 10.0: it moves 32 bytes at a time, too
+};
+
 // The architectures that a file's kernels are compiled for. What depends on them carries this type
 // in its name, so that files of one program that differ in it do not share answers.
 template <int... Architectures>
 struct built_for {
-  static constexpr bool every_waits = ((Architectures >= 900) && ...);
-  static constexpr bool some_waits = ((Architectures >= 900) || ...);
+  static constexpr build of(int architecture) {
+    return architecture >= 1000 ? build::wide : architecture >= 900 ? build::waits : build::old;
+  }
+  static constexpr bool all(build kind) { return ((of(Architectures) == kind) && ...); }
+  static constexpr bool may_be(build kind) { return ((of(Architectures) == kind) || ...); }
 };
 // Edges of a graph have been able to say it since CUDA 12.3.
 #if defined(__CUDA_ARCH_LIST__) && CUDART_VERSION >= 12030
@@ -99,35 +109,42 @@ using this_build = built_for<__CUDA_ARCH_LIST__>;
 using this_build = built_for<0>;
 #endif
 
-/// Answers whether the build of `kernel` that the current device runs waits by itself. One that
-/// does not must never be launched early: it would run beside what it depends on.
+/// Answers which build of `kernel` the current device runs.
 /// @tparam Kernel  a type that stands for the kernel: the answers are kept by it
 template <class Kernel, class Build, class... Parameters>
-bool waits_itself(void (*kernel)(Parameters...)) {
-  if constexpr (Build::every_waits) {
-    return true;
-  } else if constexpr (!Build::some_waits) {
-    return false;
+build build_of(void (*kernel)(Parameters...)) {
+  if constexpr (Build::all(build::old) || Build::all(build::waits) || Build::all(build::wide)) {
+    static_cast<void>(kernel);
+    return Build::all(build::old)     ? build::old
+           : Build::all(build::waits) ? build::waits
+                                      : build::wide;
   } else {
-    // Two bits a device: asked, and the answer. (The compiler's builtins: <atomic> costs compile
-    // time.)
+    // Two bits a device: 0 until it was asked, then the answer and 1. (The compiler's builtins:
+    // <atomic> costs compile time.)
     static std::uint64_t known = 0;
     int device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess || device >= 32) return false;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= 32) return build::old;
     unsigned const place = 2U * static_cast<unsigned>(device);
-    std::uint64_t bits = __atomic_load_n(&known, __ATOMIC_RELAXED) >> place;
-    if ((bits & 1U) == 0) {
+    std::uint64_t bits = __atomic_load_n(&known, __ATOMIC_RELAXED) >> place & 3U;
+    if (bits == 0) {
       cudaFuncAttributes attributes{};
       if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
         discard(cudaGetLastError());  // the launch will say it
-        return false;
+        return build::old;
       }
       // The architecture that it was compiled for, whether nvcc finished that or the driver did.
-      bits = attributes.ptxVersion >= 90 ? 3U : 1U;
+      bits = 1U + static_cast<unsigned>(Build::of(10 * attributes.ptxVersion));
       __atomic_fetch_or(&known, bits << place, __ATOMIC_RELAXED);
     }
-    return (bits & 2U) != 0;
+    return static_cast<build>(bits - 1U);
   }
+}
+
+/// Answers whether the build of `kernel` that the current device runs waits by itself. One that
+/// does not must never be launched early: it would run beside what it depends on.
+template <class Kernel, class Build, class... Parameters>
+bool waits_itself(void (*kernel)(Parameters...)) {
+  return build_of<Kernel, Build>(kernel) != build::old;
 }
 
 /// Lets `kernel` have as much dynamic shared memory as the current device gives a block.

@@ -97,11 +97,20 @@ template <class... A>
 struct fused {
   using indices = std::index_sequence_for<A...>;
   static constexpr int operands = (0 + ... + part_t<A>::operands);
-  static constexpr int vector = vector_elements(largest(part_t<A>::widest_bytes...));
-  static constexpr int vectors = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes) * vector);
+  // Of vectors of 16 bytes, and of as many as Bytes says.
+  template <int Bytes>
+  static constexpr int vector_of = vector_elements(largest(part_t<A>::widest_bytes...), Bytes);
+  template <int Bytes>
+  static constexpr int vectors_of = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes) *
+                                                       vector_of<Bytes>);
+  static constexpr int vector = vector_of<16>;
+  static constexpr int vectors = vectors_of<16>;
   static constexpr bool strided = (part_t<A>::strided || ...);
   static constexpr bool views = (part_t<A>::views || ...);
-  static constexpr bool may_spread = vectors > 2 && !strided && !views;
+  template <int Bytes>
+  static constexpr bool may_spread = vectors_of<Bytes> > 2 && !strided && !views;
+  // What a build for compute capability 10.0 and newer moves at a time. (Views have other ways.)
+  static constexpr int most_bytes = strided || views ? 16 : 32;
   static constexpr int singles = vectors_per_thread((0 + ... + part_t<A>::loaded_bytes));
   static_assert(operands <= 64,
                 "warpwright::ew: more than 64 arrays in one kernel; split the expression");
@@ -127,23 +136,26 @@ struct fused {
   // Whether the operands are what most are: arrays of the outputs' size on boundaries of vectors,
   // each apart from the outputs or exactly in place of one. What describe() fills stays in
   // registers here: a launch takes the host a third of the instructions of a closer look.
+  template <int Bytes = 16>
   static bool are_usual(A const&... a) {
     if constexpr (strided || views) {
       return false;
     } else {
       operand all[operands];
       operand* next = all;
-      (describe_one<vector>(next, a), ...);
-      return are_usual(all, std::make_index_sequence<operands>{}, indices{});
+      (describe_one<vector_of<Bytes>>(next, a), ...);
+      return are_usual<vector_of<Bytes>>(all, std::make_index_sequence<operands>{}, indices{});
     }
   }
 
   // How n elements are dealt out: one by one where a strided output does not suit vectors, so that
   // the stores of a warp meet in as few sectors as they can.
+  template <int Bytes = 16>
   static launch_plan deal_out(operand const (&all)[operands], std::uint64_t n) {
     if constexpr (!(strided && vector > 1)) {
-      launch_plan plan = make_plan(all, operands, n, vector, vectors);
-      if constexpr (may_spread) spread_out(plan, vectors);
+      launch_plan plan = make_plan(all, operands, n, vector_of<Bytes>, vectors_of<Bytes>);
+      if constexpr (may_spread<Bytes>)
+        spread_out(plan, vectors_of<Bytes>, many_vectors * 16 / Bytes);
       return plan;
     } else {
       std::uint64_t const gapped = outputs_with_gaps(all);
@@ -187,28 +199,36 @@ struct fused {
   // The work of one thread of the grid. Every block takes `threads` * vectors full vectors;
   // elements that are in none have a block of their own, beside the others in time. All loads are
   // issued before the first is used.
+  template <int Bytes = 16>
   WARPWRIGHT_HOST_DEVICE void work(unsigned usual_vectors, schedule const& deal, unsigned block,
                                    unsigned blocks, unsigned t, unsigned threads) const {
+    constexpr int V = vector_of<Bytes>;
+    constexpr int count = vectors_of<Bytes>;
     // Apart from the others: half as many instructions before the first load, and less to fetch. In
     // one number, the first argument, which lies beside what every kernel fetches anyway.
     if (usual_vectors != 0) {
-      if constexpr (may_spread) {
+      if constexpr (may_spread<Bytes>) {
         if (usual_vectors >= schedule::spread_bit) {
           usual_schedule const spread{usual_vectors - schedule::spread_bit};
-          return work_by<vector, 1>(spread, block, t, threads);
+          return work_by<V, 1>(spread, block, t, threads);
         }
       }
       usual_schedule const usual{usual_vectors};
-      return work_by<vector, vectors>(usual, block, t, threads);
+      return work_by<V, count>(usual, block, t, threads);
     }
     if (deal.edge != 0 && block == blocks - 1) {
-      if (t < deal.edge) one(t < deal.head ? t : deal.vectors * vector + t);
+      auto const at_edge = [&](unsigned e) { one(e < deal.head ? e : deal.vectors * V + e); };
+      if constexpr (V > 16) {  // more than a block's threads may be
+        for (unsigned e = t; e < deal.edge; e += threads) at_edge(e);
+      } else if (t < deal.edge) {
+        at_edge(t);
+      }
       return;
     }
-    if constexpr (strided && vector > 1) {
+    if constexpr (strided && V > 1) {
       if (deal.singly) return work_by<1, singles>(deal, block, t, threads);
     }
-    work_by<vector, vectors>(deal, block, t, threads);
+    work_by<V, count>(deal, block, t, threads);
   }
 
  private:
@@ -253,19 +273,19 @@ struct fused {
       store<V>(r[u], typename Deal::place{deal.head + std::uint64_t{v} * V}, deal.wide, indices{});
     }
   }
-  template <std::size_t... Operand, std::size_t... Output>
+  template <int V, std::size_t... Operand, std::size_t... Output>
   static bool are_usual(operand const (&all)[operands], std::index_sequence<Operand...>,
                         std::index_sequence<Output...>) {
-    bool const right = (is_usual<Output, Operand...>(all, all[arrays_before(Output)]) & ...);
+    bool const right = (is_usual<V, Output, Operand...>(all, all[arrays_before(Output)]) & ...);
     return right && all[0].count - 1 < std::uint64_t{1} << 59U;
   }
   // The operands beside one output, the other outputs among them.
-  template <std::size_t Output, std::size_t... Operand>
+  template <int V, std::size_t Output, std::size_t... Operand>
   static bool is_usual(operand const (&all)[operands], operand const& out) {
     constexpr int place = arrays_before(Output);
     std::uint64_t const end = out.address + out.count * out.element_bytes;
     return ((!is_output(Operand) || place == static_cast<int>(Operand)
-                 ? is_usually_right(all[Operand], out, end, vector)
+                 ? is_usually_right(all[Operand], out, end, V)
                  : all[Operand].count == out.count && lies_apart(all[Operand], out, end)) &
             ...);
   }
@@ -307,7 +327,12 @@ template <class Fused>
 __global__ void __launch_bounds__(most_threads)
     fused_kernel(unsigned const usual_vectors, Fused const f, schedule const deal) {
   warpwright::detail::await_predecessors();
-  f.work(usual_vectors, deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  constexpr int bytes = Fused::most_bytes;
+#else
+  constexpr int bytes = 16;
+#endif
+  f.template work<bytes>(usual_vectors, deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 
 #elif WARPWRIGHT_HOST_RUNTIME
@@ -337,6 +362,55 @@ void evaluate_each(source_location where, assignments<A...> const& all,
   evaluate_parts(where, at<0>(all.each).size, at<Index>(all.each)...);
 }
 
+#if defined(__CUDACC__) || WARPWRIGHT_HOST_RUNTIME
+
+// Plans a launch by vectors of `Bytes`; answers false where there is none to make any more.
+template <int Bytes, class... A>
+bool plan_launch(launch_plan& plan, stream_ref stream, source_location where, fused<A...> const& f,
+                 std::uint64_t n, A const&... a) {
+  using parts = fused<A...>;
+  constexpr int vector = parts::template vector_of<Bytes>;
+  static_cast<void>(stream), static_cast<void>(f);
+  if (parts::template are_usual<Bytes>(a...)) {
+    constexpr int vectors = parts::template vectors_of<Bytes>;
+    plan = make_usual_plan(n, vector, vectors);
+    if constexpr (parts::template may_spread<Bytes>) {
+      spread_out(plan, vectors, many_vectors * 16 / Bytes);
+    }
+    return true;
+  }
+  operand all[parts::operands];
+  parts::template describe<vector>(all, where, a...);
+  if (n == 0) return false;
+#if defined(__CUDACC__)
+  if constexpr ((holds_view<decltype(a.expression)> || ...)) {
+    if (run_tiles(stream, where, f, all))
+      return false;  // of views.hpp, by the argument's namespace
+  }
+  plan = parts::template deal_out<Bytes>(all, n);
+#endif
+  return true;
+}
+
+// By vectors as the build of the kernel has them that the device runs.
+template <class... A>
+bool plan_build(launch_plan& plan, stream_ref stream, source_location where, fused<A...> const& f,
+                std::uint64_t n, A const&... a) {
+#if defined(__CUDACC__)
+  using parts = fused<A...>;
+  using kernels = warpwright::detail::this_build;
+  constexpr auto wide = warpwright::detail::build::wide;
+  if constexpr (parts::most_bytes > 16 && kernels::may_be(wide)) {
+    if (warpwright::detail::build_of<parts, kernels>(&fused_kernel<parts>) == wide) {
+      return plan_launch<parts::most_bytes>(plan, stream, where, f, n, a...);
+    }
+  }
+#endif
+  return plan_launch<16>(plan, stream, where, f, n, a...);
+}
+
+#endif
+
 template <class... A>
 void run_parts(stream_ref stream, source_location where, std::uint64_t n, A const&... a) {
 #if defined(__CUDACC__) || WARPWRIGHT_HOST_RUNTIME
@@ -346,20 +420,7 @@ void run_parts(stream_ref stream, source_location where, std::uint64_t n, A cons
                 "kernel's arguments can hold; pass them by pointer or split the expression");
   parts const f{a...};
   launch_plan plan;
-  if (parts::are_usual(a...)) {
-    plan = make_usual_plan(n, parts::vector, parts::vectors);
-    if constexpr (parts::may_spread) spread_out(plan, parts::vectors);
-  } else {
-    operand all[parts::operands];
-    parts::template describe<parts::vector>(all, where, a...);
-    if (n == 0) return;
-#if defined(__CUDACC__)
-    if constexpr ((holds_view<decltype(a.expression)> || ...)) {
-      if (run_tiles(stream, where, f, all)) return;  // of views.hpp, by the argument's namespace
-    }
-    plan = parts::deal_out(all, n);
-#endif
-  }
+  if (!plan_build(plan, stream, where, f, n, a...)) return;
 #if defined(__CUDACC__)
   if (plan.blocks > 0x7fffffffU) {
     warpwright::detail::throw_invalid_argument(

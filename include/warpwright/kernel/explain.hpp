@@ -399,26 +399,42 @@ using if_planned = std::enable_if_t<is_assignment<A> || is_tie<A>>;
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class... A>
+template <int Bytes, class... A>
 kernel_plan plan_parts(source_location where, A const&... a) {
   using parts = fused<A...>;
+  constexpr int bytes = Bytes < parts::most_bytes ? Bytes : parts::most_bytes;
+  constexpr int vector = parts::template vector_of<bytes>;
   operand all[parts::operands];
-  parts::template describe<parts::vector>(all, where, a...);
+  parts::template describe<vector>(all, where, a...);
   int const counts[] = {part_t<A>::operands...};
   tile_summary tiles;
   if constexpr ((holds_view<decltype(a.expression)> || ...)) {
     if (all[0].count != 0) tiles = summarize_tiles(parts{a...}, all);  // of views.hpp
   }
   launch_plan launch;
-  if (all[0].count != 0) launch = parts::deal_out(all, all[0].count);
-  return plan_filler::fill(all, counts, static_cast<int>(sizeof...(A)), parts::vector,
-                           launch.deal.singly ? parts::singles : parts::vectors, launch, tiles);
+  if (all[0].count != 0) launch = parts::template deal_out<bytes>(all, all[0].count);
+  return plan_filler::fill(all, counts, static_cast<int>(sizeof...(A)), vector,
+                           launch.deal.singly ? parts::singles : parts::template vectors_of<bytes>,
+                           launch, tiles);
 }
 
-template <class... A, std::size_t... Index>
+template <int Bytes, class... A, std::size_t... Index>
 kernel_plan plan_each(source_location where, assignments<A...> const& all,
                       std::index_sequence<Index...>) {
-  return plan_parts(where, at<Index>(all.each)...);
+  return plan_parts<Bytes>(where, at<Index>(all.each)...);
+}
+
+template <int Bytes, class T, class E>
+kernel_plan plan_by(assignment<T, E> const& a, source_location where) {
+  return plan_parts<Bytes>(where, a);
+}
+template <int Bytes, class T, int Rank, class E>
+kernel_plan plan_by(strided_assignment<T, Rank, E> const& a, source_location where) {
+  return plan_parts<Bytes>(where, a.in_memory_order());
+}
+template <int Bytes, class... A>
+kernel_plan plan_by(assignments<A...> const& all, source_location where) {
+  return plan_each<Bytes>(where, all, std::index_sequence_for<A...>{});
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
@@ -428,43 +444,29 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Says what run() would launch on a GPU.
 ///
-/// That is the same on every GPU: how much a thread loads at once is compiled in, by the arrays'
-/// types, and what is left to decide depends on addresses and sizes.
-/// @param a  as for run(); the arrays are not touched
+/// How much a thread loads at once is compiled in, by the arrays' types; what is left to decide
+/// depends on addresses and sizes. So it is the same on every GPU below compute capability 10.0.
+/// @param a  as for run(), an assignment, or several in tie(); the arrays are not touched
 /// @return the plan, without a GPU to tell waves and times of
 /// @throws std::invalid_argument  as run() does, but for more elements than a grid can hold
 /// **Threads:** any. **Capture:** legal; no CUDA call.
-template <class T, class E>
-[[nodiscard]] kernel_plan plan(assignment<T, E> const& a,
-                               source_location where = source_location::current()) {
-  return detail::plan_parts(where, a);
-}
-
-/// As above, for an output that is a strided array.
-template <class T, int Rank, class E>
-[[nodiscard]] kernel_plan plan(strided_assignment<T, Rank, E> const& a,
-                               source_location where = source_location::current()) {
-  return detail::plan_parts(where, a.in_memory_order());
-}
-
-/// As above, for several outputs.
-template <class... A>
-[[nodiscard]] kernel_plan plan(assignments<A...> const& all,
-                               source_location where = source_location::current()) {
-  return detail::plan_each(where, all, std::index_sequence_for<A...>{});
+template <class A, class = detail::if_planned<A>>
+[[nodiscard]] kernel_plan plan(A const& a, source_location where = source_location::current()) {
+  return detail::plan_by<16>(a, where);
 }
 
 /// As above, and says how that kernel fills one GPU, and how long it takes there.
-/// @param a    as for run(): an assignment, or several in tie()
 /// @param gpu  one of ew::gpus, architecture::of(device), or figures of your own
-/// @return the plan; what is launched is that of plan(a)
+/// @return the plan; what is launched is that of plan(a), or, from compute capability 10.0 on, of a
+///   kernel that is compiled for that and moves 32 bytes at a time
 /// @throws std::invalid_argument  as above, and for a GPU without multiprocessors, places for
 ///   threads or blocks, or bandwidth
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class A, class = detail::if_planned<A>>
 [[nodiscard]] kernel_plan plan(A const& a, architecture const& gpu,
                                source_location where = source_location::current()) {
-  kernel_plan result = plan(a, where);
+  kernel_plan result =
+      gpu.major >= 10 ? detail::plan_by<32>(a, where) : detail::plan_by<16>(a, where);
   detail::plan_filler::place_on(result, gpu, where);
   return result;
 }

@@ -41,8 +41,16 @@ WARPWRIGHT_HOST_DEVICE constexpr T& at(slot<Index, T>& member) {
   return member.held;
 }
 
+struct alignas(32) eight_words {
+  std::uint32_t words[8];
+};
+WARPWRIGHT_HOST_DEVICE inline bool is_at_32(void const* place) {
+  return (reinterpret_cast<std::uintptr_t>(place) & 31U) == 0;
+}
+
 // `Count` neighbouring elements of memory in registers. More than one is held as 32-bit words and
-// moved in accesses of 16 bytes, or of the whole where that is less, whatever the element type.
+// moved in accesses of 16 bytes, or of the whole where that is less, whatever the element type; on
+// compute capability 10.0 and newer also of 32, where they lie at a multiple of that.
 template <class Bits, int Count>
 struct lanes {
   static constexpr int bytes = static_cast<int>(sizeof(Bits)) * Count;
@@ -53,6 +61,16 @@ struct lanes {
   /// @pre `from` is aligned to `aligned_bytes`
   WARPWRIGHT_HOST_DEVICE void load_wide(Bits const* from) {
 #if defined(__CUDA_ARCH__)
+#if __CUDA_ARCH__ >= 1000
+    if constexpr (bytes == 32) {
+      if (is_at_32(from)) {
+        auto const v = *reinterpret_cast<eight_words const*>(from);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) words[k] = v.words[k];
+        return;
+      }
+    }
+#endif
     if constexpr (bytes >= 16) {
 #pragma unroll
       for (int k = 0; k < bytes / 16; ++k) {
@@ -79,6 +97,18 @@ struct lanes {
     // By instructions of that width for certain: where narrow stores stand in another branch, nvcc
     // 13.0 makes them of plain assignments, too. (More than 8 elements would go through local
     // memory.)
+#if __CUDA_ARCH__ >= 1000
+    if constexpr (bytes == 32 && Count <= 8) {
+      if (is_at_32(to)) {
+        asm volatile("st.global.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(
+                         __cvta_generic_to_global(to)),
+                     "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(words[4]),
+                     "r"(words[5]), "r"(words[6]), "r"(words[7])
+                     : "memory");
+        return;
+      }
+    }
+#endif
     if constexpr (bytes >= 16 && Count <= 8) {
 #pragma unroll
       for (int k = 0; k < bytes / 16; ++k) {

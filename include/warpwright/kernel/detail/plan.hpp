@@ -96,10 +96,11 @@ struct tile_summary {
   std::uint64_t wide = 0;
 };
 
-// Elements a vector, so that the widest contiguous operand is moved 16 bytes at a time and the
-// accesses of a warp to every operand are contiguous: full sectors in each request.
-constexpr int vector_elements(int widest_bytes) {
-  return widest_bytes >= 16 ? 1 : 16 / (widest_bytes > 0 ? widest_bytes : 1);
+// Elements a vector, so that the widest contiguous operand is moved 16 bytes at a time (or 32, from
+// compute capability 10.0 on) and the accesses of a warp to every operand are contiguous: full
+// sectors in each request.
+constexpr int vector_elements(int widest_bytes, int vector_bytes = 16) {
+  return widest_bytes >= 16 ? 1 : vector_bytes / (widest_bytes > 0 ? widest_bytes : 1);
 }
 
 // Vectors a thread: 32 bytes of loads in flight for each thread keep 64 KiB in flight on an SM of
@@ -110,7 +111,7 @@ constexpr int vectors_per_thread(int loaded_bytes_per_vector) {
 }
 
 inline constexpr unsigned most_threads = 256;
-inline constexpr unsigned fewest_threads = 32;  // holds every edge: at most 2 * (16 - 1) elements
+inline constexpr unsigned fewest_threads = 32;  // every edge of 16-byte vectors: at most 2 * 15
 inline constexpr std::uint64_t enough_blocks = 128;  // a block for nearly each SM of a large GPU
 
 // Alignments, vectors and blocks are powers of two, and a launch is short enough for divisions to
