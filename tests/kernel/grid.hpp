@@ -70,8 +70,8 @@ void run_grid(A const&... a) {
 // By 32 bytes on any GPU: one that has no such access makes two of each.
 template <class Fused>
 __global__ void __launch_bounds__(ew::detail::most_threads)
-    wide_kernel(Fused const f, ew::detail::schedule const deal) {
-  f.template work<32>(deal.usual_vectors(), deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+    wide_kernel(unsigned const usual_vectors, Fused const f, ew::detail::schedule const deal) {
+  f.template work<32>(usual_vectors, deal, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 template <class... A>
 void run_wide_kernel(warpwright::stream_ref stream, A const&... a) {
@@ -80,8 +80,8 @@ void run_wide_kernel(warpwright::stream_ref stream, A const&... a) {
   fused::template describe<fused::template vector_of<32>>(
       all, warpwright::source_location::current(), a...);
   ew::detail::launch_plan const plan = fused::template deal_out<32>(all, all[0].count);
-  wide_kernel<<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream.get()>>>(fused{a...},
-                                                                                     plan.deal);
+  wide_kernel<<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream.get()>>>(
+      plan.deal.usual_vectors(), fused{a...}, plan.deal);
   warpwright::check(cudaGetLastError(), "wide_kernel");
 }
 

@@ -90,6 +90,16 @@ TEST_CASE("what does not fit is refused, and a full pool says so") {
                static_cast<void>(ew::reduce_cols(s, pool, {8, 7}, ew::sum(e)));
              }),
              contains("has 64 elements"));
+  for (ew::matrix_shape const shape :
+       {ew::matrix_shape{std::size_t{1} << 62U, 4}, ew::matrix_shape{~std::size_t{0}, 1},
+        ew::matrix_shape{std::size_t{1} << 40U, 1}}) {
+    CHECK(refusal([&] { static_cast<void>(ew::reduce_rows(s, pool, shape, ew::sum(e))); }) !=
+          "accepted");
+    CHECK(refusal([&] {
+            static_cast<void>(ew::reduce_cols(s, pool, {shape.cols, shape.rows}, ew::sum(e)));
+          }) != "accepted");
+  }
+  CHECK(pool.statistics().allocations == 0);  // none was asked for
   CHECK_THROWS_AS(
       ew::reduce_rows(s, pool, {std::size_t{4} << 20U, 0}, ew::sum(ew::in(x.data(), 0))),
       ww::out_of_memory);

@@ -8,7 +8,7 @@
 # with a kernel that the other's runtime does not know (cudaErrorInvalidDeviceFunction).
 cmake_minimum_required(VERSION 3.21)
 
-set(kernel_symbols "_kernel<|_kernel\\(|launch_kernel|for_each_index|ew::[a-z:]*run<|resources_of|occupancy_of")
+set(kernel_symbols "_kernel<|_kernel\\(|launch_kernel|driver_kernel|driver_launch|for_each_index|ew::[a-z:]*run<|resources_of|occupancy_of")
 foreach(what IN ITEMS defined exported)
   set(options --demangle --defined-only)
   if(what STREQUAL "exported")

@@ -483,9 +483,9 @@ void evaluate_host(assignments<A...> const& all,
 /// @throws cuda_error  when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.
-/// **Cost:** one kernel launch and no other CUDA call; no allocation.
-/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
+/// **Cost:** one kernel launch, no allocation.
+/// Compiled for architectures on both sides of 9.0 or 10.0, a launch also calls cudaGetDevice, and
+/// the first of a kernel on a device cudaFuncGetAttributes.
 template <class T, class E>
 void run(stream_ref stream, assignment<T, E> const& a,
          source_location where = source_location::current()) {

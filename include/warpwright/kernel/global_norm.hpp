@@ -124,8 +124,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when a launch fails
 /// **Stream:** ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch for each tensors_a_launch tensors that are not empty, at least one,
-/// and no other CUDA call; no allocation.
+/// **Cost:** one kernel launch for each tensors_a_launch tensors that are not empty, at least one;
+/// no allocation.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
 template <class T, class R>

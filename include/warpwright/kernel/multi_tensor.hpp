@@ -210,8 +210,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error  when a launch fails; what launches before it took has then been updated
 /// **Stream:** ordered on `stream`; does not block. **Threads:** any.
 /// **Capture:** legal; a replay reads the numbers in device memory anew, the list stays as it was.
-/// **Cost:** one kernel launch for each tensors_a_launch tensors that are not empty, and no other
-/// CUDA call; no allocation.
+/// **Cost:** one kernel launch for each tensors_a_launch tensors that are not empty; no
+/// allocation.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
 template <class F, class... S>

@@ -66,30 +66,12 @@ struct reduced {
   detail::pack<R...> all;
   /// @return the I-th result, from 0
   template <std::size_t I>
-  [[nodiscard]] auto const& get() const& {
+  [[nodiscard]] auto get() const {
     return detail::at<I>(all);
-  }
-  template <std::size_t I>
-  [[nodiscard]] auto& get() & {
-    return detail::at<I>(all);
-  }
-  template <std::size_t I>
-  [[nodiscard]] auto&& get() && {
-    return static_cast<std::remove_reference_t<decltype(detail::at<I>(all))>&&>(detail::at<I>(all));
   }
 };
 
 namespace detail {
-
-// One result as itself, several as they are.
-template <class R>
-R as_asked(reduced<R>&& all) {
-  return static_cast<reduced<R>&&>(all).template get<0>();
-}
-template <class... R, class = std::enable_if_t<(sizeof...(R) > 1)>>
-reduced<R...> as_asked(reduced<R...>&& all) {
-  return static_cast<reduced<R...>&&>(all);
-}
 
 inline constexpr std::size_t workspace_head_bytes = 2048;  // tickets: of each tile of reduce_cols()
 
@@ -309,7 +291,11 @@ auto fetch_reduction(on_stream const& how, elements const& n, Results* there,
       cudaMemcpyAsync(&here.all, there, sizeof(Results), cudaMemcpyDeviceToHost, how.stream.get()),
       "cudaMemcpyAsync", n.where);
   how.stream.synchronize(n.where);
-  return as_asked(static_cast<decltype(here)&&>(here));
+  if constexpr (sizeof...(R) == 1) {
+    return here.template get<0>();
+  } else {
+    return here;
+  }
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
@@ -372,7 +358,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch and no other CUDA call; no allocation.
+/// **Cost:** one kernel launch, no allocation.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
 template <class... T, class... K, class... E>
@@ -451,7 +437,6 @@ template <class... R>
 struct tuple_size<warpwright::ew::reduced<R...>> : integral_constant<size_t, sizeof...(R)> {};
 template <size_t I, class... R>
 struct tuple_element<I, warpwright::ew::reduced<R...>> {
-  using type =
-      remove_reference_t<decltype(declval<warpwright::ew::reduced<R...>>().template get<I>())>;
+  using type = decltype(declval<warpwright::ew::reduced<R...>>().template get<I>());
 };
 }  // namespace std

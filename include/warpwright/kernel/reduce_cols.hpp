@@ -383,7 +383,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any, one at a time for
 /// one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch and no other CUDA call; no allocation. Where cols is no multiple of
+/// **Cost:** one kernel launch, no allocation. Where cols is no multiple of
 /// 16 bytes' worth of elements, loads are of single elements.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
@@ -430,18 +430,20 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
 /// Evaluates several reductions of each column and waits for their results.
 /// @param pool        for the workspace, and the results on their way
 /// @param reductions  `sum(x)` and others
-/// @return a std::vector of `cols` results, or of several reductions a `reduced` of vectors:
-///   `auto [a, b] = reduce_cols(...)`; in the reductions' own types
-/// @throws std::invalid_argument, cuda_error  as above
+/// @return a std::vector of `cols` results, or of several reductions a tuple of vectors:
+///   `auto [a, b] = reduce_cols(...)`; in the reductions' own
+///   types, of which bool is none
+/// @throws std::invalid_argument, cuda_error  as above; what the pool throws
 /// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
 /// **Threads:** any. **Capture:** not legal: it waits.
-template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
+/// **Cost:** an allocation, or two and a memset where columns are split; a kernel launch, copies to
+/// pageable memory.
+template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
+          class = detail::if_fetchable<reduction<K, E>...>>
 [[nodiscard]] auto reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
                                reduction<K, E> const&... reductions) {
-  static_assert(sizeof...(reductions) > 0,
-                "warpwright::ew::reduce_cols: name at least one reduction");
   return detail::fetch_results(
-      stream, pool, shape.cols, shape.where,
+      stream, pool, detail::elements_of(shape), shape.cols,
       [&](auto const&... goals) { reduce_cols(stream, pool, shape, goals...); },
       std::index_sequence_for<E...>{}, reductions...);
 }

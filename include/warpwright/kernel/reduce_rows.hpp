@@ -172,7 +172,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch and no other CUDA call; no allocation. A row is one warp's or one
+/// **Cost:** one kernel launch, no allocation. A row is one warp's or one
 /// block's work: a few very long rows keep a GPU busy better as one reduce() each. Where cols is no
 /// multiple of 16 bytes' worth of elements, loads are of single elements.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
@@ -192,19 +192,19 @@ void reduce_rows(stream_ref stream, matrix_shape const& shape,
 /// @param pool        for the results on their way: a memory_pool, or anything with
 ///   allocate(stream, bytes) and deallocate(stream, pointer, bytes)
 /// @param reductions  `sum(x)` and others
-/// @return a std::vector of `rows` results, or of several reductions a `reduced` of vectors:
-///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types
-/// @throws std::invalid_argument, cuda_error  as above
+/// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
+///   `auto [a, b] = reduce_rows(...)`; in the reductions' own
+///   types, of which bool is none
+/// @throws std::invalid_argument, cuda_error  as above; what the pool throws
 /// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
 /// **Threads:** any. **Capture:** not legal: it waits.
 /// **Cost:** an allocation, a kernel launch, copies to pageable memory.
-template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
+template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
+          class = detail::if_fetchable<reduction<K, E>...>>
 [[nodiscard]] auto reduce_rows(stream_ref stream, Pool& pool, matrix_shape const& shape,
                                reduction<K, E> const&... reductions) {
-  static_assert(sizeof...(reductions) > 0,
-                "warpwright::ew::reduce_rows: name at least one reduction");
   return detail::fetch_results(
-      stream, pool, shape.rows, shape.where,
+      stream, pool, detail::elements_of(shape), shape.rows,
       [&](auto const&... goals) { reduce_rows(stream, shape, goals...); },
       std::index_sequence_for<E...>{}, reductions...);
 }

@@ -356,7 +356,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch and no other CUDA call; no allocation. A row is one block's work at
+/// **Cost:** one kernel launch, no allocation. A row is one block's work at
 /// most: a few very long rows do not keep a GPU busy.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes. So do all where a row is too long for

@@ -213,8 +213,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Stream:** ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace.
 /// **Capture:** legal; a replay reads the elements anew, the list stays as it was.
-/// **Cost:** one kernel launch for each tensors_a_launch tensors, empty ones included, and no other
-/// CUDA call; no allocation. Without tensors nothing is launched.
+/// **Cost:** one kernel launch for each tensors_a_launch tensors, empty ones included; no
+/// allocation. Without tensors nothing is launched.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
 template <class T, class R>

@@ -387,7 +387,7 @@ void evaluate_host(strided_assignment<T, Rank, E> const& a,
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.
-/// **Cost:** one kernel launch and no other CUDA call; no allocation. See the head of views.hpp for
+/// **Cost:** one kernel launch, no allocation. See the head of views.hpp for
 /// how it is written.
 template <class T, int Rank, class E>
 void run(stream_ref stream, strided_assignment<T, Rank, E> const& a,

@@ -9,6 +9,8 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
+// Hidden: each library of a program has its own runtime, and asks that for its own kernels.
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 #if CUDART_VERSION >= 12030
 
@@ -33,9 +35,9 @@ struct driver_launch {
   }
 };
 
-/// Launches one kernel, of static storage: it keeps what the driver knows the kernel by. The
-/// runtime passes the driver a handle of all contexts, which that looks up in the current one at
-/// every launch: 0.4 us (H100, driver 580).
+/// Launches one kernel; of static storage, as it keeps what the driver knows the kernel by. The
+/// runtime passes a handle of all contexts, which the driver looks up in the current one at every
+/// launch: 0.4 us (H100, driver 580).
 class driver_kernel {
  public:
   /// @return what cudaLaunchKernelExC would
@@ -54,30 +56,40 @@ class driver_kernel {
 
  private:
   static constexpr std::uint64_t being_filled = ~std::uint64_t{0};
+  static constexpr unsigned most_contexts = 8;  // in others the runtime launches
   struct entry {
     std::uint64_t context;  // 0: none yet; an entry is filled once
     cudaFunction_t function;
   };
 
   /// @return null for a kernel that the runtime has to launch
-  WARPWRIGHT_NOINLINE cudaFunction_t find(std::uint64_t context, void const* kernel) noexcept {
-    entry& here = entries_[context % (sizeof entries_ / sizeof entries_[0])];
-    std::uint64_t const held = __atomic_load_n(&here.context, __ATOMIC_ACQUIRE);
-    if (held == context) return here.function;
-    std::uint64_t none = 0;
-    if (held != none || !__atomic_compare_exchange_n(&here.context, &none, being_filled, false,
-                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-      return nullptr;
+  cudaFunction_t find(std::uint64_t context, void const* kernel) noexcept {
+    entry const& first = entries_[context % most_contexts];
+    if (__atomic_load_n(&first.context, __ATOMIC_ACQUIRE) == context) return first.function;
+    return find_further(context, kernel);
+  }
+  WARPWRIGHT_NOINLINE cudaFunction_t find_further(std::uint64_t context,
+                                                  void const* kernel) noexcept {
+    for (unsigned k = 0; k < most_contexts; ++k) {
+      entry& here = entries_[(context + k) % most_contexts];
+      std::uint64_t held = __atomic_load_n(&here.context, __ATOMIC_ACQUIRE);
+      if (held == context) return here.function;
+      if (held != 0) continue;
+      if (!__atomic_compare_exchange_n(&here.context, &held, being_filled, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED)) {
+        return nullptr;  // by another thread, at this moment
+      }
+      cudaFunction_t function = nullptr;
+      bool const found = cudaGetFuncBySymbol(&function, kernel) == cudaSuccess;
+      if (!found) discard(cudaGetLastError());  // the launch will say it
+      here.function = function;
+      __atomic_store_n(&here.context, found ? context : 0, __ATOMIC_RELEASE);
+      return found ? function : nullptr;
     }
-    cudaFunction_t function = nullptr;
-    bool const found = cudaGetFuncBySymbol(&function, kernel) == cudaSuccess;
-    if (!found) discard(cudaGetLastError());  // the launch will say it
-    here.function = function;
-    __atomic_store_n(&here.context, found ? context : none, __ATOMIC_RELEASE);
-    return found ? function : nullptr;
+    return nullptr;
   }
 
-  entry entries_[8] = {};  // the compiler's builtins, as <atomic> costs compile time
+  entry entries_[most_contexts] = {};  // the compiler's builtins, as <atomic> costs compile time
 };
 
 #else
@@ -91,6 +103,7 @@ class driver_kernel {
 
 #endif
 
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
 
 WARPWRIGHT_END

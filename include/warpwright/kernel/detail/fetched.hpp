@@ -6,6 +6,7 @@
 
 #include <warpwright/kernel/reduce.hpp>
 
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -17,17 +18,19 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Lets reduce(goals...) write `count` results of each reduction to a block of a pool, and waits
 /// for them.
-/// @return a vector, or of several reductions a `reduced` of vectors
+/// @return a vector, or of several reductions a tuple of vectors
 template <class Pool, class Reduce, std::size_t... Index, class... R>
-auto fetch_results(stream_ref stream, Pool& pool, std::uint64_t count, source_location where,
+auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64_t count,
                    Reduce const& reduce, std::index_sequence<Index...>, R const&... reductions) {
-  static_assert((!std::is_same<typename natural<R>::type, bool>::value && ...),
-                "warpwright::ew: a reduction to bool has no array of results to fetch; write them "
-                "to the device with to()");
   static_assert(((alignof(typename natural<R>::type) <= 16) && ...),
                 "warpwright::ew: a result may want an alignment of 16 bytes at most");
-  reduced<std::vector<typename natural<R>::type>...> here;
-  ((at<Index>(here.all) = std::vector<typename natural<R>::type>(count)), ...);
+  // What does not fit is refused before any memory is asked for.
+  using pass = one_pass<false, typename natural<R>::goal...>;
+  operand operands[pass::operands];
+  pass::describe(whole_expression(
+                     typename natural<R>::goal{nullptr, reductions.kind, reductions.expression}...),
+                 n.count, operands, n.where);
+
   std::size_t const bytes[] = {count * sizeof(typename natural<R>::type)...};
   std::size_t begin[sizeof...(R)] = {};
   std::size_t total = 0;
@@ -35,19 +38,37 @@ auto fetch_results(stream_ref stream, Pool& pool, std::uint64_t count, source_lo
     begin[k] = total;
     total += whole_sixteens(bytes[k]);
   }
-  pool_block<Pool> const block{pool, stream, total != 0 ? total : 16, where};
+  pool_block<Pool> const block{pool, stream, total != 0 ? total : 16, n.where};
   auto* const there = static_cast<unsigned char*>(block.data());
+  std::tuple<std::vector<typename natural<R>::type>...> here{
+      std::vector<typename natural<R>::type>(count)...};
   reduce(typename natural<R>::goal{
       reinterpret_cast<bits_of<typename natural<R>::type>*>(there + begin[Index]), reductions.kind,
       reductions.expression}...);
-  if (count == 0) return as_asked(static_cast<decltype(here)&&>(here));
-  (check(cudaMemcpyAsync(at<Index>(here.all).data(), there + begin[Index], bytes[Index],
-                         cudaMemcpyDeviceToHost, stream.get()),
-         "cudaMemcpyAsync", where),
-   ...);
-  stream.synchronize(where);
-  return as_asked(static_cast<decltype(here)&&>(here));
+  if (count != 0) {
+    cudaError_t status = cudaSuccess;
+    ((status = status != cudaSuccess
+                   ? status
+                   : cudaMemcpyAsync(std::get<Index>(here).data(), there + begin[Index],
+                                     bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
+     ...);
+    // Also behind one that failed: those before it may still be writing.
+    cudaError_t const end = cudaStreamSynchronize(stream.get());
+    check(status, "cudaMemcpyAsync", n.where);
+    check(end, "cudaStreamSynchronize", n.where);
+  }
+  if constexpr (sizeof...(R) == 1) {
+    return std::get<0>(static_cast<decltype(here)&&>(here));
+  } else {
+    return here;
+  }
 }
+
+// Arrays of bool are no vector's.
+template <class... R>
+using if_fetchable =
+    std::enable_if_t<(sizeof...(R) > 0) &&
+                     (!std::is_same<typename natural<R>::type, bool>::value && ...)>;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
