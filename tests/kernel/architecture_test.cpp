@@ -78,7 +78,7 @@ TEST_CASE("a plan on a GPU: waves, bytes in flight and time") {
         words.size());
 }
 
-TEST_CASE("what is launched is the same on every GPU") {
+TEST_CASE("what is launched is the same on every GPU below 10.0") {
   auto const blocks = [](ew::kernel_plan const& p) {
     return std::vector<std::uint64_t>{p.blocks(), p.threads(),
                                       static_cast<std::uint64_t>(p.vector_elements()),
@@ -88,10 +88,11 @@ TEST_CASE("what is launched is the same on every GPU") {
     std::vector<std::uint64_t> const here = blocks(triad(n, small));
     for (ew::architecture const& gpu :
          {ew::gpus::h100_sxm, ew::gpus::a100_sxm_80gb, ew::gpus::a100_sxm_40gb, ew::gpus::l4,
-          ew::gpus::l40s, ew::gpus::t4, ew::gpus::v100_sxm2, ew::gpus::b200}) {
+          ew::gpus::l40s, ew::gpus::t4, ew::gpus::v100_sxm2}) {
       CAPTURE(n, gpu.name);
       CHECK(blocks(triad(n, gpu)) == here);
     }
+    CHECK(triad(n, ew::gpus::b200).vector_elements() == 8);
   }
 }
 
