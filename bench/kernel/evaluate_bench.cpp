@@ -9,6 +9,7 @@
 //   gelu   o = gelu(x * w + b)    4 arrays; every path computes gelu by the same function
 //   silu_twice  o = x * sigmoid(x), x named twice    2 arrays
 //   rotation  p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y    4 arrays, two of them outputs of one kernel
+//   gelu_row_bias, gelu_column_bias  o = gelu(x / 2 + b), b by column or by row    2 arrays
 //
 // A name ends in /n/launches: time is that of `launches` launches between two events, divided by
 // their number (1: isolated, the launch's latency included; 20: back to back). The paths of one
@@ -94,12 +95,15 @@ struct gelu_row_bias {
   static double exact(double x, double, double) { return gelu::exact(x, 0.5, 0); }
 };
 
+// The same with a bias for each row, of 1,024 elements.
+struct gelu_column_bias : gelu_row_bias {};
+
 struct silu_twice {
   static constexpr int inputs = 1;
   static double exact(double x, double, double) { return x / (1 + std::exp(-x)); }
 };
 
-// `sets` sets of inputs and one output, and a row of zeros, in one allocation. The arrays of each
+// `sets` sets of inputs and one output, and zeros, in one allocation. The arrays of each
 // set begin `odd_arrays` of them one element off a 256-byte boundary, the others on it.
 template <class T>
 class rotating_arrays {
@@ -110,8 +114,8 @@ class rotating_arrays {
     std::size_t const set_bytes = pitch_ * arrays_;
     sets_ = std::max<std::size_t>(1, (std::size_t{256} << 20U) / set_bytes);
     sets_ = std::min<std::size_t>(sets_, 4096);
-    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + row * sizeof(float)), "cudaMalloc");
-    ew::run(stream, ew::out(zeros(), row) = 0.0F);
+    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + zero_count() * sizeof(float)), "cudaMalloc");
+    ew::run(stream, ew::out(zeros(), zero_count()) = 0.0F);
     for (std::size_t k = 0; k < sets_ * arrays_; ++k) {
       ew::run(stream, ew::out(array(k / arrays_, k % arrays_), n + 1) =
                           ew::map(scattered{k % arrays_ * 1000003}, ew::index()));
@@ -132,6 +136,7 @@ class rotating_arrays {
     return array(set, arrays_ - 1, odd_arrays);
   }
   static constexpr std::size_t row = 1024;
+  std::size_t zero_count() const { return std::max(row, n_ / row); }  // of a row, or a column
   float* zeros() const {
     return reinterpret_cast<float*>(static_cast<unsigned char*>(memory_) +
                                     pitch_ * arrays_ * sets_);
@@ -191,6 +196,8 @@ struct warpwright_ew {
                          ew::out(a.out(set), n) = 0.6F * x + 0.8F * y));
     } else if constexpr (std::is_same<Operation, silu_twice>::value) {
       ew::run(s, ew::out(a.out(set), n) = x * ew::sigmoid(x));
+    } else if constexpr (std::is_same<Operation, gelu_column_bias>::value) {
+      ew::run(s, ew::out(a.out(set), n) = ew::gelu(x * 0.5F + ew::col(a.zeros(), a.row)));
     } else {
       ew::run(s, ew::out(a.out(set), n) = ew::gelu(x * 0.5F + ew::row(a.zeros(), a.row)));
     }
@@ -440,6 +447,7 @@ void add_type(std::string const& type) {
   add_operation<rotation, T>("rotation_" + type);
   add_operation<silu_twice, T>("silu_twice_" + type);
   add_operation<gelu_row_bias, T>("gelu_row_bias_" + type, large);
+  add_operation<gelu_column_bias, T>("gelu_column_bias_" + type, large);
 }
 
 int const registered = [] {

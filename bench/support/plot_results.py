@@ -66,6 +66,7 @@ OPERATIONS = {
     "rotation": "`p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y`: two inputs, two outputs",
     "silu_twice": "`o = x * sigmoid(x)`, `x` named twice",
     "gelu_row_bias": "`o = gelu(x / 2 + bias[column])`, rows of 1,024",
+    "gelu_column_bias": "`o = gelu(x / 2 + bias[row])`, rows of 1,024",
     "uniform": "`o = uniform`, 20 launches back to back",
     "normal": "`o = normal`, 20 launches back to back",
     "dropout": "`o = dropout(x, 0.1)`, 20 launches back to back",
