@@ -177,24 +177,29 @@ struct by_chevrons {
   }
 };
 
-cudaLaunchAttribute early_start() {
+template <bool Early>
+struct configuration {
+  cudaLaunchConfig_t config{};
   cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  return early;
-}
+  configuration(ww::stream_ref s, triad_sets const& a) {
+    config.gridDim = dim3{a.blocks()};
+    config.blockDim = dim3{256};
+    config.stream = s.get();
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = Early ? 1 : 0;
+  }
+  configuration(configuration const&) = delete;  // the one points to the other
+  configuration& operator=(configuration const&) = delete;
+};
 
 template <bool Early>
 struct by_runtime {
   void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3{a.blocks()};
-    config.blockDim = dim3{256};
-    config.stream = s.get();
-    cudaLaunchAttribute early = early_start();
-    config.attrs = &early;
-    config.numAttrs = Early ? 1 : 0;
-    ww::check(cudaLaunchKernelEx(&config, &triad_kernel<Early>, a.arguments(set)), "kernel launch");
+    configuration<Early> const c{s, a};
+    ww::check(cudaLaunchKernelEx(&c.config, &triad_kernel<Early>, a.arguments(set)),
+              "kernel launch");
   }
 };
 
@@ -220,16 +225,10 @@ struct by_driver {
     }
   }
   void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3{a.blocks()};
-    config.blockDim = dim3{256};
-    config.stream = s.get();
-    cudaLaunchAttribute early = early_start();
-    config.attrs = &early;
-    config.numAttrs = Early ? 1 : 0;
+    configuration<Early> const c{s, a};
     triad_arguments p = a.arguments(set);
     void* arguments[] = {&p};
-    if (call(&config, kernel, arguments, nullptr) != 0) {
+    if (call(&c.config, kernel, arguments, nullptr) != 0) {
       ww::check(cudaErrorLaunchFailure, "cuLaunchKernelEx");
     }
   }
