@@ -341,24 +341,24 @@ def axis(of):
 
 
 def svg_of(operation, panels, looks):
-    """panels: [(title, {peer: {shape: (GB/s, us)}})]."""
-    peers = sorted({p for _, of in panels for p in of}, key=order_of)
+    """panels: [(title, {peer: {shape: (GB/s, us)}}, beside)]; for `beside` see table()."""
+    peers = sorted({p for _, of, _ in panels for p in of}, key=order_of)
     cls = {peer: f"p{i}" for i, peer in enumerate(peers)}
-    top = max(point[0] for _, of in panels for points in of.values() for point in points.values())
+    top = max(point[0] for _, of, _ in panels for points in of.values() for point in points.values())
     step = nice_step(top * 1.02, 7)
     top = step * math.ceil(top * 1.02 / step)
     columns = min(COLUMNS, len(panels))
     panel_width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
     width = round(2 * MARGIN + columns * panel_width + GAP * (columns - 1))
 
-    rivalry = any(len(of) > 1 for _, of in panels)
+    rivalry = any(len(of) > 1 for _, of, _ in panels)
     panel_height = PLOT_HEIGHT + 76 + (STRIP_GAP + STRIP_HEIGHT if rivalry else 0)
     out, legend_rows = legend(peers, looks, cls, width)
     start = MARGIN + 20 * legend_rows + 14
-    for k, (title, of) in enumerate(panels):
+    for k, (title, of, beside) in enumerate(panels):
         x0 = MARGIN + k % columns * (panel_width + GAP) + LEFT
         y0 = start + k // columns * panel_height + 24
-        out.append(panel(title, of, looks, cls, (x0, y0, panel_width - LEFT - 8), top, step))
+        out.append(panel(title, of, beside, looks, cls, (x0, y0, panel_width - LEFT - 8), top, step))
     height = start + -(-len(panels) // columns) * panel_height + 2
     label = html.escape(f"{operation}: GB/s against the number of elements")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -384,8 +384,9 @@ def legend(peers, looks, cls, width):
     return out, row + 1
 
 
-def panel(title, of, looks, cls, place, top, step):
-    """GB/s against n; below it, where there are several peers, each one's share of the fastest."""
+def panel(title, of, beside, looks, cls, place, top, step):
+    """GB/s against n; below it, where there are several peers, each one's share of the fastest. A peer
+    from another run has there the share that it has of ours in that run."""
     x0, y0, plot_width = place
     shapes = {s for points in of.values() for s in points}
     size, across_what = axis(of)
@@ -401,18 +402,24 @@ def panel(title, of, looks, cls, place, top, step):
     def grid(y, what):
         return f'<path class="g" d="M{x0:.1f} {y:.1f}h{plot_width:.1f}"/>' + text(x0 - 6, y + 4, "end", what)
 
+    ours = of[next((p for p in of if is_main(p)), next(iter(of)))]
+
+    def level(peer, s):
+        there = beside.get(peer, {})
+        return of[peer][s][0] * (ours[s][0] / there[s][0] if s in there and s in ours else 1)
+
     def lines(up):
         for peer in sorted(of, key=order_of, reverse=True):  # ours is drawn last, above the others
-            points = [(across(size(s)), up(s, of[peer][s][0])) for s in sorted(of[peer], key=size)]
+            points = [(across(size(s)), up(peer, s)) for s in sorted(of[peer], key=size)]
             yield line(points, looks.of[peer], cls[peer], is_main(peer))
 
     out = [text(x0, y0 - 10, "start", html.escape(title), "t"), text(x0 + plot_width, y0 - 10, "end", "GB/s")]
     out += [grid(y0 + PLOT_HEIGHT * (1 - k * step / top), f"{k * step:,g}") for k in range(round(top / step) + 1)]
-    out += lines(lambda s, gbs: y0 + PLOT_HEIGHT * (1 - gbs / top))
+    out += lines(lambda peer, s: y0 + PLOT_HEIGHT * (1 - of[peer][s][0] / top))
     bottom = y0 + PLOT_HEIGHT
     if len(of) > 1:
-        best = {s: max(points[s][0] for points in of.values() if s in points) for s in shapes}
-        least = min(points[s][0] / best[s] for points in of.values() for s in points)
+        best = {s: max(level(p, s) for p in of if s in of[p]) for s in shapes}
+        least = min(level(p, s) / best[s] for p in of for s in of[p])
         floor = max(70, min(90, 10 * math.floor(10 * least)))  # in percent; what is below is cut off
         strip = bottom + STRIP_GAP
         bottom = strip + STRIP_HEIGHT
@@ -421,7 +428,7 @@ def panel(title, of, looks, cls, place, top, step):
                 for p in range(floor, 101, 10 if floor < 90 else 5)]
         out.append(f'<svg x="{x0:.1f}" y="{strip - 6:.1f}" width="{plot_width:.1f}" height="{STRIP_HEIGHT + 6}" '
                    f'viewBox="{x0:.1f} {strip - 6:.1f} {plot_width:.1f} {STRIP_HEIGHT + 6}">')
-        out += lines(lambda s, gbs: strip + STRIP_HEIGHT * (100 - 100 * gbs / best[s]) / (100 - floor))
+        out += lines(lambda p, s: strip + STRIP_HEIGHT * (100 - 100 * level(p, s) / best[s]) / (100 - floor))
         out.append("</svg>")
     every = 1 if high - low <= 8 else 2 if high - low <= 20 else 4
     for power in range(math.ceil(low), math.floor(high) + 1, every):
@@ -443,8 +450,8 @@ the number of elements. Arrays take turns so that none is found in L2, and resul
 exact ones before anything is timed. One launch at a time includes the launch's latency, which is most
 of it below 2<sup>20</sup> elements.
 
-The strip below a plot shows each line as its share of the fastest at that size; what is below the
-strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that
+The strip below a plot shows each line as its share of the fastest at that size, peers of another run
+beside ours of that run; what is below the strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that
 of the fastest peer there, the copy not among them, each peer beside ours of the same run: the programs
 time elementwise expressions, conversions and reductions in turns with their peers, as one path's median
 a minute later may be off by a tenth. How to run all of it again stands in
@@ -516,7 +523,7 @@ def make(results, page):
             panels = [(panel_title(c.key[1], mode), c.modes[mode],
                        {peer: ours for (of, peer), ours in c.ours_beside.items() if of == mode})
                       for c in parts for mode in sorted(c.modes, key=lambda m: m or 0)]
-            drawn = [p[:2] for p in panels if axis(p[1])]
+            drawn = [p for p in panels if axis(p[1])]
             from_files = sorted({number[r] for c in parts for r in c.runs})
             text.append(f"### {operation}\n")
             caption = OPERATIONS.get(operation, "")

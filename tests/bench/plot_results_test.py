@@ -124,6 +124,20 @@ class Results(unittest.TestCase):
         # 80 of 100 there, 110 of 90 here: in its own run the newer one is the fastest.
         self.assertIn("| 2<sup>10</sup> | 110 (1.00 us) | 90.0 (1.00 us) | 100 (1.00 us) | 80.0 % |", self.text())
 
+    def test_the_strip_has_a_peer_of_another_run_beside_ours_of_that_run(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
+                                                 + sizes("triad_f32/cub_device_transform", 80)))
+        # A run on a faster machine: more than ours above, but less than ours there.
+        self.write("kernel_a_bench_cccl.json", run_of(sizes("triad_f32/warpwright_ew", 200)
+                                                      + sizes("triad_f32/cub_device_transform_cccl", 150)))
+        svg = self.make()[os.path.join(self.root, "docs", "measured", "some-gpu-triad.svg")]
+        heights = []  # of the last line of each peer, which is in the strip
+        for k in range(3):
+            points = svg.split(f'class="l p{k}')[-1].split(' d="M')[1].split('"')[0]
+            heights.append({point.split(" ")[1] for point in points.split("L")})
+        self.assertEqual(len(heights[0]), 1)  # ours: the fastest at every size
+        self.assertTrue(all(float(y) > float(min(heights[0])) for peer in heights[1:] for y in peer))
+
     def test_the_host_runtime_and_failures_are_left_out(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 900)), "2026-01-02-host-runtime")
         self.write("kernel_b_bench.json", run_of(sizes("dot_f32/warpwright_ew", 900), runtime="host (no GPU)"))
