@@ -428,11 +428,11 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
 }
 
 /// Evaluates several reductions of each column and waits for their results.
+/// @param stream, shape  as above
 /// @param pool        for the workspace, and the results on their way
 /// @param reductions  `sum(x)` and others
 /// @return a std::vector of `cols` results, or of several reductions a tuple of vectors:
-///   `auto [a, b] = reduce_cols(...)`; in the reductions' own
-///   types, of which bool is none
+///   `auto [a, b] = reduce_cols(...)`; in the reductions' own types, of which bool is none
 /// @throws std::invalid_argument, cuda_error  as above; what the pool throws
 /// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
 /// **Threads:** any. **Capture:** not legal: it waits.

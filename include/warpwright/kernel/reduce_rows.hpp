@@ -189,12 +189,12 @@ void reduce_rows(stream_ref stream, matrix_shape const& shape,
 }
 
 /// Evaluates several reductions of each row and waits for their results.
+/// @param stream, shape  as above
 /// @param pool        for the results on their way: a memory_pool, or anything with
 ///   allocate(stream, bytes) and deallocate(stream, pointer, bytes)
 /// @param reductions  `sum(x)` and others
 /// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
-///   `auto [a, b] = reduce_rows(...)`; in the reductions' own
-///   types, of which bool is none
+///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types, of which bool is none
 /// @throws std::invalid_argument, cuda_error  as above; what the pool throws
 /// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
 /// **Threads:** any. **Capture:** not legal: it waits.
