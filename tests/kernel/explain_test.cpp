@@ -224,6 +224,17 @@ TEST_CASE("views: why they go as they do") {
       "(view) goes by tiles through shared memory: its neighbours lie 1024 elements apart, and its "
       "memory runs along another dimension");
   CHECK(turned.bytes_in_flight_per_thread() == 0);
+  auto const planes = [&](int pixels) {
+    return ew::plan(ew::out(y, std::size_t{2} * 3 * static_cast<std::size_t>(pixels)) =
+                        ew::view(ew::array(x, {2, pixels, 3}).permuted({0, 2, 1})));
+  };
+  CHECK(planes(8192).pixels_per_thread() == 4);
+  CHECK(planes(8192).explain() ==
+        "49152 elements in one kernel: 16 blocks of 256 threads, 4 pixels of 3 channels a thread; "
+        "reads 196608 bytes, writes 196608; outputs apart from what is read\noperand 1 (view) goes "
+        "by pixels: its channels lie side by side, and each thread reads all of them");
+  CHECK(planes(8191).explain().find("\noutput 1 goes element by element: the pixels of a picture "
+                                    "are no whole number of vectors") != std::string::npos);
   ew::kernel_plan const odd =
       ew::plan(ew::out(y, 1023 * 1024) =
                    ew::view(ew::array(x, {1024, 1023}).permuted({1, 0})) + ew::in(x, 1023 * 1024));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The work of a kernel of tiles, thread by thread on the host.
+// The work of a kernel of tiles or pixels, thread by thread on the host.
 #pragma once
 
 #include <warpwright/kernel/views.hpp>
@@ -18,8 +18,15 @@ bool run_tile_grid(A const&... a) {
   ew::detail::operand all[fused::operands];
   fused::template describe<fused::vector>(all, warpwright::source_location::current(), a...);
   fused f{a...};
-  ew::detail::tile_job const job = ew::detail::search_tiles(f, all).job;
+  ew::detail::tile_search const search = ew::detail::search_tiles(f, all);
+  ew::detail::tile_job const& job = search.job;
   if (job.tiles == 0) return false;
+  if (search.pixels.threads != 0) {
+    for (unsigned t = 0; t < search.pixels.threads; ++t) {
+      ew::detail::pixel_work<fused>::run(f, search.pixels, t);
+    }
+    return true;
+  }
   alignas(16) unsigned char memory[ew::detail::tile_memory_bytes + 64];
   for (unsigned b = 0; b < job.tiles; ++b) {
     std::memset(memory, 0xee, sizeof memory);

@@ -173,7 +173,8 @@ tile_job job_of(std::int64_t rows, std::int64_t cols, unsigned bytes, unsigned o
 struct note_first {
   unsigned* first;
   template <class V>
-  WARPWRIGHT_HOST_DEVICE void operator()(V, std::uint64_t, ew::detail::tile_cursor const& c) const {
+  WARPWRIGHT_HOST_DEVICE void operator()(V, ew::detail::tile_element const&,
+                                         ew::detail::tile_cursor const& c) const {
     if (*first == ~0U) *first = c.first;
   }
 };
@@ -423,6 +424,69 @@ TEST_CASE("few channels: panels in one stretch on the side where they are") {
   CHECK(together.access == 16);
   CHECK((together.vectors && !together.blocks));
   CHECK(together.tile_x == 3);
+}
+
+// Pictures with `channels` of `pitch` values side by side to planes, with numbers of each channel;
+// answers the plan.
+template <class O, class X>
+ew::detail::pixel_job check_planes(std::size_t pictures, std::size_t pixels, std::size_t channels,
+                                   std::size_t pitch, std::size_t at_x = 0, std::size_t at_o = 0) {
+  CAPTURE(pictures, pixels, channels, pitch, at_x, at_o, sizeof(O), sizeof(X));
+  auto const x = small_integers<X>(pictures * pixels * pitch, 20, 5);
+  std::size_t const n = pictures * pixels * channels;
+  placed<X> from{x, at_x};
+  placed<O> to{std::vector<O>(n, kernel_test::number<O>(111)), at_o};
+  std::vector<float> const scale{1, 2, 3, 4, 5};
+  std::vector<float> const shift{5, 6, 7, 8, 9};
+  auto const each = [&](std::vector<float> const& v) {
+    return ew::view(v.data(), {pictures, channels, pixels}, {0, 1, 0});
+  };
+  auto const a = ew::out(to.data(), n) =
+      ew::view(from.data(), {pictures, channels, pixels}, {pixels * pitch, std::size_t{1}, pitch}) *
+          each(scale) +
+      each(shift);
+  using fused = ew::detail::fused<std::decay_t<decltype(a)>>;
+  ew::detail::operand all[fused::operands];
+  fused::template describe<fused::vector>(all, warpwright::source_location::current(), a);
+  fused f{a};
+  ew::detail::pixel_job const job = ew::detail::search_tiles(f, all).pixels;
+  REQUIRE(run_tile_grid(a));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::size_t const c = i / pixels % channels;
+    std::size_t const pixel = i / (pixels * channels) * pixels + i % pixels;
+    double const expected = as_double(x[pixel * pitch + c]) * static_cast<double>(scale[c]) +
+                            static_cast<double>(shift[c]);
+    wrong += as_double(to.data()[i]) != expected ? 1 : 0;
+  }
+  CHECK(wrong == 0);
+  CHECK((to.intact() && from.intact()));
+  return job;
+}
+
+TEST_CASE("pixels: whole ones are read, by vectors where these fit") {
+  for (std::size_t const channels : {2U, 3U, 4U}) {
+    for (std::size_t const pitch : {channels, std::size_t{4}}) {
+      for (std::size_t const pixels : {4096U, 4100U, 4099U, 4127U}) {
+        bool const even = pixels == 4096 && channels == pitch;
+        auto const bytes = check_planes<__half, unsigned char>(2, pixels, channels, pitch);
+        CHECK(bytes.threads != 0);
+        CHECK((bytes.vectors == even && bytes.spread == !even));
+        auto const floats = check_planes<float, float>(3, pixels, channels, pitch);
+        CHECK(floats.vectors == (pixels % 4 == 0 && channels == pitch));
+        check_planes<float, unsigned char>(1, pixels, channels, pitch);
+        check_planes<__half, __half>(2, pixels, channels, pitch);
+        check_planes<double, double>(2, pixels, channels, pitch);
+        check_planes<double, unsigned char>(2, pixels, channels, pitch);  // a vector of two bytes
+        check_planes<__half, float>(2, pixels, channels, pitch);          // one of 32
+        check_planes<unsigned char, unsigned char>(2, pixels, channels, pitch);
+      }
+    }
+  }
+  CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 1).spread);  // off a boundary
+  CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 8).vectors);
+  CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 0, 1).vectors);
+  CHECK(check_planes<__half, unsigned char>(2, 4096, 5, 5).threads == 0);  // tiles
 }
 
 TEST_CASE("what is no transposition has no tiles") {

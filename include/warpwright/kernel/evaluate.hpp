@@ -69,7 +69,15 @@ struct fused_part {
   template <int V, int First, class At>
   WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, At const& i,
                                     std::uint64_t wide) const {
-    if constexpr (strided) {
+    if constexpr (std::is_same<At, spread_place>::value) {
+      static_assert(!strided, "elements of strided outputs are not spread");
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned j = 0; j < V; ++j) {
+        if (j < i.count) data[i.index + j * spread_step] = result.get(static_cast<int>(j));
+      }
+    } else if constexpr (strided) {
       data.template store<V>(result, i, (wide >> static_cast<unsigned>(First) & 1U) != 0);
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       result.store_wide(data + i);

@@ -29,7 +29,8 @@ struct array_plan {
   bool wide = false;      ///< moved by vectors; else element by element
   bool again = false;     ///< the same array as an earlier one read: its bytes are counted there
   bool tiled = false;     ///< a view moved by tiles through shared memory
-  int in_place_of = 0;    ///< the number of the output that is the same array; 0: apart from all
+  bool by_pixels = false;  ///< a view whose channels lie side by side: a thread reads whole pixels
+  int in_place_of = 0;     ///< the number of the output that is the same array; 0: apart from all
   unsigned element_bytes = 0;
   unsigned aligned_bytes = 0;  ///< what a vector access of it needs
   std::uint64_t address = 0;
@@ -70,6 +71,8 @@ class kernel_plan {
   [[nodiscard]] unsigned tile_columns() const noexcept { return tile_columns_; }
   /// @return elements of a tile along the dimension in which the view's memory runs
   [[nodiscard]] unsigned tile_rows() const noexcept { return tile_rows_; }
+  /// @return pixels that a thread reads whole, and writes channel by channel; 0: it goes otherwise
+  [[nodiscard]] unsigned pixels_per_thread() const noexcept { return pixels_; }
   /// @return bytes read of all arrays; one that occurs several times counts once, unless it is read
   ///   further the second time
   [[nodiscard]] std::uint64_t bytes_read() const noexcept { return read_; }
@@ -81,7 +84,7 @@ class kernel_plan {
   [[nodiscard]] array_plan const& array(int k) const noexcept { return arrays_[k]; }
 
   /// @return bytes that a thread has asked for before it uses the first, of arrays that do not
-  ///   repeat; 0 where it reads none, and of tiles, which are not reckoned
+  ///   repeat; 0 where it reads none, and of tiles and pixels, which are not reckoned
   [[nodiscard]] unsigned bytes_in_flight_per_thread() const noexcept { return flying_; }
 
   /// The least time the memory takes: bytes over bandwidth, without the launch.
@@ -150,6 +153,11 @@ class kernel_plan {
                   " goes by tiles through shared memory: its neighbours lie " + a.step +
                   " elements apart, and its memory runs along another dimension")
                      .c_str();
+      } else if (a.by_pixels) {
+        words += (detail::text{"\n"} + name(a) +
+                  " goes by pixels: its channels lie side by side, and each thread reads all of "
+                  "them")
+                     .c_str();
       } else if (!a.wide) {
         words += (detail::text{"\n"} + name(a) + " goes element by element: " + reason(a)).c_str();
       }
@@ -169,6 +177,9 @@ class kernel_plan {
                  " threads, ";
     if (tile_columns_ != 0) {
       words += text{"a tile of "} + tile_rows_ + " by " + tile_columns_ + " elements a block";
+    } else if (pixels_ != 0) {
+      words += text{pixels_} + (pixels_ == 1 ? " pixel of " : " pixels of ") + channels_ +
+               " channels a thread";
     } else if (launch_.deal.vectors == 0) {
       words += text{"1 element a thread, as there is no whole vector of "} + vector_elements_;
     } else {
@@ -176,7 +187,7 @@ class kernel_plan {
                (vectors_per_thread_ == 1 ? " vector of " : " vectors of ") + vector_elements_ +
                (vector_elements_ == 1 ? " element" : " elements") + " a thread";
     }
-    if (tile_columns_ == 0) words += text{", "} + index_bits() + "-bit indices";
+    if (tile_columns_ + pixels_ == 0) words += text{", "} + index_bits() + "-bit indices";
     words += text{"; reads "} + read_ + " bytes, writes " + written_;
     std::string all = words.c_str();
     bool apart = true;
@@ -249,6 +260,9 @@ class kernel_plan {
              a.aligned_bytes + " bytes";
     }
     if (launch_.deal.singly && (!is_output || a.run == 0)) return "as a strided output does";
+    if (pixels_ != 0 && vector_elements_ == 1) {
+      return "the pixels of a picture are no whole number of vectors, or start off a boundary";
+    }
     if (tile_columns_ != 0 && vector_elements_ == 1 && !(is_output && a.run != 0)) {
       return "the output's rows do not all start and end with a vector";
     }
@@ -287,6 +301,8 @@ class kernel_plan {
   detail::launch_plan launch_;
   unsigned tile_columns_ = 0;
   unsigned tile_rows_ = 0;
+  unsigned pixels_ = 0;
+  unsigned channels_ = 0;
   std::uint64_t read_ = 0;
   std::uint64_t written_ = 0;
   int count_ = 0;
@@ -343,6 +359,8 @@ struct plan_filler {
       plan.launch_.deal.wide = tiles.vectors || vector == 1 ? tiles.wide : 0;
       plan.tile_columns_ = tiles.columns;
       plan.tile_rows_ = tiles.rows;
+      plan.pixels_ = tiles.pixels;
+      plan.channels_ = tiles.channels;
       plan.vectors_per_thread_ = 1;
       if (!tiles.vectors) plan.vector_elements_ = 1;
     }
@@ -361,7 +379,8 @@ struct plan_filler {
       a.aligned_bytes = all[k].aligned_bytes;
       a.address = all[k].address;
       a.bytes = all[k].kind == reach::view ? all[k].touched : span_bytes(all[k], plan.elements_);
-      a.tiled = tiles.blocks != 0 && k == tiles.view;
+      a.tiled = tiles.blocks != 0 && tiles.pixels == 0 && k == tiles.view;
+      a.by_pixels = tiles.pixels != 0 && k == tiles.view;
       if (all[k].shaped) a.kind = "view";
       if (all[k].kind == reach::view) {
         a.step = all[k].step;

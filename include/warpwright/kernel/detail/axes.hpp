@@ -69,6 +69,18 @@ struct usual_place {
   WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }  // as other nodes see it
 };
 
+/// Elements `spread_step` apart, of which the first `count` are there: those of one thread where
+/// vectors do not fit, so that the accesses of a warp are contiguous.
+struct spread_place {
+  std::uint64_t index;          ///< of the first
+  unsigned const* coordinates;  ///< likewise: x, y, the batches'
+  std::int64_t staged;          ///< bytes from the start of the view that is brought by pixels
+  unsigned step_bytes;          ///< in that, from one element to the next
+  unsigned count;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
+};
+inline constexpr unsigned spread_step = 32;
+
 /// The dimensions of a view of at most `Rank`, the innermost first, none of extent 1 and no two
 /// that could be one.
 template <int Rank>
@@ -86,6 +98,16 @@ struct axes {
   }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE element_place find(usual_place i) const {
     return find_as<std::uint32_t, std::int32_t>(static_cast<std::uint32_t>(i.index));
+  }
+  // The offset of the element of these coordinates, where the axes are narrow.
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::int32_t along(unsigned const* coordinates) const {
+    std::uint32_t offset = 0;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int k = 0; k < Rank; ++k)
+      offset += coordinates[k] * static_cast<std::uint32_t>(of[k].stride);
+    return static_cast<std::int32_t>(offset);
   }
 
  private:

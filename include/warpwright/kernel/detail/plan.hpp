@@ -85,14 +85,16 @@ struct launch_plan {
   std::uint64_t blocks = 0;
 };
 
-/// The tiles of a kernel that has them, as explain.hpp tells of them.
+/// The tiles of a kernel that has them, or the pixels, as explain.hpp tells of them.
 struct tile_summary {
   std::uint64_t blocks = 0;  ///< 0: none
   unsigned threads = 0;
-  unsigned columns = 0;  ///< elements of one along the output's innermost dimension
-  unsigned rows = 0;     ///< ... along that of the view
-  int view = 0;          ///< the place of the view among the operands
-  bool vectors = false;  ///< the output goes by vectors
+  unsigned pixels = 0;    ///< of a thread; 0: tiles
+  unsigned channels = 0;  ///< of a pixel
+  unsigned columns = 0;   ///< elements of one along the output's innermost dimension
+  unsigned rows = 0;      ///< ... along that of the view
+  int view = 0;           ///< the place of the view among the operands
+  bool vectors = false;   ///< the output goes by vectors
   std::uint64_t wide = 0;
 };
 

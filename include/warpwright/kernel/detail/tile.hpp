@@ -60,24 +60,27 @@ struct tile_block {
   std::int64_t in = 0;    ///< bytes from the view's first element
   unsigned nx = 0;        ///< extents of its tile, less than a whole one's at the ends
   unsigned ny = 0;
+  unsigned at[most_dimensions] = {};  ///< coordinates of its first element: x, y, the batches'
+};
+
+/// An element of the output in a kernel of tiles.
+struct tile_element {
+  std::uint64_t index;
+  unsigned at[most_dimensions];  ///< its coordinates modulo 2^32: x, y, the batches'
 };
 
 /// How elements lie in shared memory, in bytes: before the step aside that `skew` takes every 128
 /// bytes, element (x, y) is at row(x) + y * element_bytes.
 struct tile_layout {
-  bool linear = false;        ///< as in the view: one stretch
-  unsigned pitch = 0;         ///< from one x to the next within a group
-  unsigned group_shift = 0;   ///< log2 of the number of x in a group
-  unsigned group_pitch = 0;   ///< from one group to the next
-  small_divisor group_bytes;  ///< of a group in the view, where a linear one has groups
-  unsigned group_gap = 0;     ///< behind each of these
-  unsigned skew = 0;          ///< 0 but where it is linear and has no groups
+  bool linear = false;       ///< as in the view: one stretch
+  unsigned pitch = 0;        ///< from one x to the next within a group
+  unsigned group_shift = 0;  ///< log2 of the number of x in a group
+  unsigned group_pitch = 0;  ///< from one group to the next
+  small_divisor gap_every;   ///< bytes of a linear one, whole words: a gap is behind each of these
+  unsigned gap = 0;          ///< likewise
+  unsigned skew = 0;         ///< the gap of one that has no groups: then it is every 128 bytes
   unsigned element_bytes = 1;
 
-  /// Answers where what is `address` bytes behind the start of a linear one lies.
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned stretched(unsigned address) const {
-    return address + (address >> 7U) * skew + group_bytes.quotient(address) * group_gap;
-  }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned row(unsigned x) const {
     return (x >> group_shift) * group_pitch + (x & ((1U << group_shift) - 1U)) * pitch;
   }
@@ -94,9 +97,17 @@ struct tile_cursor {
   unsigned columns;  ///< of the next row
 };
 
+inline constexpr unsigned most_channels = 4;
+
+/// Whether a view's y is the channels of pixels along x, few enough for pixels.hpp.
+constexpr bool are_pixels(std::uint64_t channels, std::int64_t pitch) {
+  return channels <= most_channels && pitch >= 2 && pitch <= std::int64_t{most_channels};
+}
+
 /// A transposition as the blocks of a kernel see it; tiles == 0: not one.
 struct tile_job {
   std::uint64_t tiles = 0;
+  bool pixels_only = false;   ///< not for tiles
   std::uint64_t address = 0;  ///< of the view's first element
   std::uint64_t extent_x = 0;
   std::uint64_t extent_y = 0;
@@ -107,6 +118,7 @@ struct tile_job {
   bool along_x = false;        ///< in which order blocks follow each other
   small_divisor tiles_nearer;  ///< along that dimension
   small_divisor tiles_further;
+  int y_axis = 0;  ///< of the view's axes
   int batches = 0;
   tile_batch batch[most_dimensions - 2];
   tile_layout layout;
@@ -139,6 +151,8 @@ struct tile_job {
         static_cast<std::int64_t>(x) * in_x + static_cast<std::int64_t>(y * layout.element_bytes);
     b.nx = static_cast<unsigned>(extent_x - x < tile_x ? extent_x - x : tile_x);
     b.ny = static_cast<unsigned>(extent_y - y < tile_y ? extent_y - y : tile_y);
+    b.at[0] = static_cast<unsigned>(x);
+    b.at[1] = static_cast<unsigned>(y);
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
@@ -148,6 +162,7 @@ struct tile_job {
       unsigned const coordinate = rest - beyond * batch[k].extent.divisor();
       b.out += coordinate * batch[k].out_step;
       b.in += static_cast<std::int64_t>(coordinate) * batch[k].in_step;
+      b.at[2 + k] = coordinate;
       rest = beyond;
     }
     return b;
@@ -171,8 +186,8 @@ struct tile_job {
     }
   }
 
-  /// Calls write(v, i, cursor) for every vector of the output that falls to thread `t`: v is a
-  /// std::integral_constant, the number of its elements, i the first of them.
+  /// Calls write(v, element, cursor) for every vector of the output that falls to thread `t`: v is
+  /// a std::integral_constant, the number of its elements, and `element` the first of them.
   template <int V, class Write>
   WARPWRIGHT_HOST_DEVICE void each_vector(tile_block const& b, unsigned char const* memory,
                                           unsigned t, Write const& write) const {
@@ -292,24 +307,34 @@ struct tile_job {
   }
   static constexpr unsigned nowhere = ~0U;
 
-  // Shared rows may start at any bank: 16 bytes go as words where they do.
+  // Shared rows may start at any bank: 16 bytes go as words where they do, and so that the gaps of
+  // a linear layout are told once for them.
   template <int Bytes>
   WARPWRIGHT_HOST_DEVICE void put(lanes<std::uint8_t, Bytes> const& held, unsigned char* memory,
                                   unsigned to) const {
+    unsigned const gaps = layout.linear ? layout.gap_every.quotient(to) : 0;
+    unsigned char* place = memory + to + gaps * layout.gap;
     if constexpr (Bytes == 16) {
       if (!blocks || layout.linear) {
+        unsigned behind = to - gaps * layout.gap_every.divisor();
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
         for (unsigned k = 0; k < 4; ++k) {
           lanes<std::uint8_t, 4> word;
           word.words[0] = held.words[k];
-          word.store_anywhere(memory + (layout.linear ? layout.stretched(to + 4 * k) : to + 4 * k));
+          word.store_anywhere(place);
+          place += 4;
+          behind += 4;
+          if (layout.linear && behind >= layout.gap_every.divisor()) {
+            place += layout.gap;
+            behind -= layout.gap_every.divisor();
+          }
         }
         return;
       }
     }
-    held.store_anywhere(memory + (layout.linear ? layout.stretched(to) : to));
+    held.store_anywhere(place);
   }
 
   // Along x, a warp takes 32 vectors that lie side by side in x and y, so that no two lanes meet in
@@ -335,7 +360,13 @@ struct tile_job {
       }
       if constexpr (V == 1) y *= tile_rows_at_once;
       if (x >= b.nx || y >= b.ny) continue;
-      std::uint64_t out = b.out + y * out_y + x;
+      tile_element first{b.out + y * out_y + x, {}};
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int k = 0; k < most_dimensions; ++k) first.at[k] = b.at[k];
+      first.at[0] += x;
+      first.at[1] += y;
       unsigned const staged = layout.row(x) + (V == 1 ? word_shift(b, x) : 0);
       tile_cursor cursor{memory,       layout.skew, staged + y * layout.element_bytes,
                          layout.pitch, tile_x - x,  layout.element_bytes - tile_x * layout.pitch,
@@ -345,8 +376,9 @@ struct tile_job {
 #endif
       for (unsigned k = 0; k < (V == 1 ? tile_rows_at_once : 1); ++k) {
         if (y + k >= b.ny) break;
-        write(std::integral_constant<int, V>{}, out, cursor);
-        out += out_y;
+        write(std::integral_constant<int, V>{}, first, cursor);
+        first.index += out_y;
+        ++first.at[1];
         cursor.first += layout.element_bytes;
       }
     }

@@ -5,6 +5,7 @@
 // as in any kernel; that view comes through shared memory.
 #pragma once
 
+#include <warpwright/kernel/detail/pixel_kernel.hpp>
 #include <warpwright/kernel/detail/tile_plan.hpp>
 #include <warpwright/kernel/detail/view_node.hpp>
 #include <warpwright/kernel/evaluate.hpp>
@@ -14,25 +15,14 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-template <class T, class E, class Place>
-struct views_below<fused_part<T, E, Place>> : views_below_counts<E> {
-  template <class Show>
-  static void each(fused_part<T, E, Place>& part, Show& show) {
-    views_below<E>::each(part.expression, show);
-  }
-  template <int V, bool Alone, class Registers>
-  WARPWRIGHT_HOST_DEVICE static void fill(fused_part<T, E, Place> const& part, Registers& r,
-                                          tile_cursor const& c) {
-    views_below<E>::template fill<V, Alone>(part.expression, r, c);
-  }
-};
-
 // Marks the first view that tiles can bring, and plans these.
 struct tile_search {
   operand const* all;
   unsigned vector;
   int at = 0;  // the view's place among the operands
   tile_job job{};
+  pixel_job pixels{};        // in place of the tiles, where it has threads
+  axis const* of = nullptr;  // the view's
 
   template <class T, int Rank>
   void operator()(view_input<T, Rank>& view) {
@@ -42,8 +32,49 @@ struct tile_search {
     if constexpr (view_input<T, Rank>::fits_tiles) {
       job = make_tile_job(view.map.of, view.map.count, all[at].element_bytes, all[0].element_bytes,
                           reinterpret_cast<std::uintptr_t>(view.data), vector);
-      view.staged = job.tiles != 0;
+      if (job.tiles == 0) return;
+      view.way = tile_way::staged;
+      of = view.map.of;
     }
+  }
+};
+
+// Marks the other views whose axes are those of the tiles.
+struct tile_followers {
+  tile_search const& search;
+  bool singly;   // not by vectors
+  bool repeats;  // but several elements at a time
+  std::uint64_t wide;
+  int at = 0;
+  bool all_follow = true;
+
+  template <class T, int Rank>
+  void operator()(view_input<T, Rank>& view) {
+    do ++at;
+    while (!search.all[at].shaped);
+    if (at == search.at) return;
+    all_follow = follow(view) && all_follow;
+  }
+
+ private:
+  template <class T, int Rank>
+  bool follow(view_input<T, Rank>& view) {
+    if constexpr (view_input<T, Rank>::fits_tiles) {
+      bool const suits = singly || (wide >> static_cast<unsigned>(at) & 1U) != 0;
+      if (!suits || !follow_tiles(search.job, search.of, view.map)) return false;
+      view.way = repeats && view.map.of[0].stride == 0 ? tile_way::repeated : tile_way::along;
+      return true;
+    } else {
+      static_cast<void>(view);
+      return false;
+    }
+  }
+};
+
+struct unmark_views {
+  template <class T, int Rank>
+  void operator()(view_input<T, Rank>& view) {
+    view.way = tile_way::any;
   }
 };
 
@@ -68,9 +99,33 @@ tile_search search_tiles(fused<A...>& f, operand const* all) {
     if ((suited(all, fused<A...>::operands, search.vector) & gapped) != gapped) search.vector = 1;
   }
   using parts = views_below_all<part_t<A>...>;
-  parts::each(f.parts, search, typename parts::indices{});
+  constexpr typename parts::indices indices{};
+  parts::each(f.parts, search, indices);
   search.job.wide = ~std::uint64_t{0};
-  if (search.job.vectors) search.job.wide = suited(all, fused<A...>::operands, search.vector);
+  if (search.job.tiles == 0) return search;
+  std::uint64_t const wide = suited(all, fused<A...>::operands, search.vector);
+  search.pixels = make_pixel_job(search.job, search.vector, pixel_work<fused<A...>>::may_spread);
+  if (search.pixels.threads != 0) {
+    auto const before = f.parts;
+    pixel_job const& pixels = search.pixels;
+    tile_followers others{search, !pixels.vectors, pixels.vectors || pixels.spread, wide};
+    parts::each(f.parts, others, indices);
+    search.pixels.wide = search.pixels.vectors ? wide : ~std::uint64_t{0};
+    if (others.all_follow) return search;
+    search.pixels.threads = 0;
+    f.parts = before;
+  }
+  if (search.job.pixels_only) {
+    unmark_views unmark;
+    parts::each(f.parts, unmark, indices);
+    search.job.tiles = 0;
+    return search;
+  }
+  if (search.job.vectors) search.job.wide = wide;
+  if (parts::fitting > 1 && (search.job.blocks || !search.job.vectors)) {
+    tile_followers others{search, !search.job.vectors, search.job.vectors, wide};
+    parts::each(f.parts, others, indices);
+  }
   return search;
 }
 
@@ -85,16 +140,26 @@ tile_summary summarize_tiles(fused<A...> f, operand const* all) {
   s.view = search.at;
   s.vectors = search.job.vectors;
   s.wide = search.job.wide;
+  pixel_job const& pixels = search.pixels;
+  if (pixels.threads != 0) {
+    s.blocks = (pixels.threads + pixel_threads - 1) / pixel_threads;
+    s.threads = pixel_threads;
+    s.columns = s.rows = 0;
+    s.pixels = pixels.vectors || pixels.spread ? search.vector : 1;
+    s.channels = pixels.channels;
+    s.vectors = pixels.vectors;
+    s.wide = pixels.wide;
+  }
   return s;
 }
 
-template <int V, class... Part>
+template <int V, bool Alone>
 struct fill_from_tile {
-  tile_cursor cursor;
-  template <class Registers>
-  WARPWRIGHT_HOST_DEVICE void operator()(pack<Part...> const& parts, Registers& r) const {
-    using all = views_below_all<Part...>;
-    all::template fill<V, all::fitting == 1>(parts, r, cursor, typename all::indices{});
+  tile_cursor const& cursor;
+  template <class T, int Rank>
+  WARPWRIGHT_HOST_DEVICE void operator()(view_input<T, Rank> const& view,
+                                         lanes<bits_of<T>, V>& r) const {
+    view.template fill<V, Alone>(r, cursor);
   }
 };
 
@@ -106,10 +171,11 @@ struct write_tile<fused<A...>> {
   fused<A...> const& f;
   std::uint64_t wide;
   template <int V>
-  WARPWRIGHT_HOST_DEVICE void operator()(std::integral_constant<int, V>, std::uint64_t i,
+  WARPWRIGHT_HOST_DEVICE void operator()(std::integral_constant<int, V>, tile_element const& first,
                                          tile_cursor const& cursor) const {
-    f.template vector_with<V>(tile_place<views::fitting == 1>{i}, wide,
-                              fill_from_tile<V, part_t<A>...>{cursor});
+    using fill = fill_from_tile<V, views::fitting == 1>;
+    f.template vector_with<V>(tile_place<views::fitting == 1>{first}, wide,
+                              fill_views<fill, part_t<A>...>{fill{cursor}});
   }
 };
 
@@ -138,8 +204,13 @@ bool run_tiles(stream_ref stream, source_location where, fused<A...> const& f, o
     return false;
   } else {
     fused<A...> marked = f;
-    tile_job const job = search_tiles(marked, all).job;
+    tile_search const search = search_tiles(marked, all);
+    tile_job const& job = search.job;
     if (job.tiles == 0) return false;
+    if (search.pixels.threads != 0) {
+      run_pixels(stream, where, marked, search.pixels);
+      return true;
+    }
     warpwright::detail::launch_kernel<tile_launch<fused<A...>>>(
         &tile_kernel<fused<A...>>, dim3{static_cast<unsigned>(job.tiles)}, dim3{tile_threads}, 0,
         stream, where, marked, job);

@@ -26,6 +26,28 @@ constexpr unsigned log2_of(unsigned power) {
   return result;
 }
 
+/// Replaces the strides of a view by those along x, y and the batches of a job, 0 beyond them.
+/// @param of  the axes of the view that the job moves
+/// @return false where another axis ends within one of these, or there are too many
+template <int Rank>
+constexpr bool follow_tiles(tile_job const& job, axis const* of, axes<Rank>& map) {
+  int const count = 2 + job.batches;
+  if (count > Rank || !map.narrow) return false;
+  std::int64_t strides[Rank] = {};
+  int at = 0;
+  axis rest = map.of[0];
+  for (int k = 0; k < count; ++k) {
+    if (rest.extent == 1 && ++at < map.count) rest = map.of[at];
+    if (rest.extent % of[k].extent != 0) return false;
+    int const batch = k < job.y_axis ? k + 1 : k;
+    strides[k == 0 ? 0 : k == job.y_axis ? 1 : batch] = rest.stride;
+    rest.extent /= of[k].extent;
+    rest.stride *= static_cast<std::int64_t>(of[k].extent);
+  }
+  for (int k = 0; k < Rank; ++k) map.of[k].stride = strides[k];
+  return true;
+}
+
 /// Plans the tiles that move a view of `count` axes to the output, or answers a job of no tiles:
 /// where the view is no transposition, and where single accesses are as good.
 /// @param vector  elements of one vector of the output, a power of two
@@ -44,12 +66,15 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
   std::uint64_t const bytes = element_bytes;
   bool const writes_meet = at_y == 1;  // rows along x follow each other
   bool const reads_meet = of[0].stride == static_cast<std::int64_t>(ey);
-  // Less than a sector each way, or a page in all: single accesses find the rest in the L1 cache.
-  if (ey * bytes < 32 && !reads_meet) return job;
+  // Less than a sector each way, or a page in all: single accesses find the rest in the L1 cache,
+  // but for pixels, which are read whole.
+  job.pixels_only = ey * bytes < 32 && !reads_meet;
+  if (job.pixels_only && !are_pixels(ey, of[0].stride)) return job;
   if (ex * out_bytes < 32 && !writes_meet) return job;
   if (ex * ey * bytes < 4096) return job;
 
   job.address = address;
+  job.y_axis = at_y;
   job.extent_x = ex;
   job.extent_y = ey;
   job.in_x = of[0].stride * static_cast<std::int64_t>(bytes);
@@ -77,12 +102,14 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
     layout.group_shift = log2_of(vector);
     layout.pitch = row_bytes;
     layout.group_pitch = ((group + bank - 1) / bank | 1U) * bank;
-    layout.group_bytes = small_divisor{group};
-    layout.group_gap = layout.group_pitch - group;
+    layout.gap_every = small_divisor{group};
+    layout.gap = layout.group_pitch - group;
   } else if (layout.linear) {
     layout.pitch = row_bytes;
     layout.group_pitch = row_bytes;
     layout.skew = bank;
+    layout.gap_every = small_divisor{128};
+    layout.gap = bank;
   } else if (job.blocks) {  // groups an odd number of 16 bytes apart
     layout.group_shift = log2_of(vector);
     layout.pitch = (row_bytes + 15) / 16 * 16;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/nodes.hpp>
+#include <warpwright/kernel/detail/pixels.hpp>
 #include <warpwright/kernel/detail/tile.hpp>
 
 WARPWRIGHT_BEGIN
@@ -45,8 +46,22 @@ inline void describe_axes(operand& o, axis const* of, int count) {
 // An element of the output in a kernel of tiles; Alone: that has but one view which they can bring.
 template <bool Alone>
 struct tile_place {
-  std::uint64_t index;
-  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }  // as other nodes see it
+  tile_element const& element;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }  // elsewhere
+};
+
+// Likewise in a kernel of pixels.
+struct pixel_place {
+  tile_element const& element;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
+};
+
+// How a kernel of tiles or pixels comes to a view's elements.
+enum class tile_way : unsigned {
+  any,       // as other kernels do
+  staged,    // a tile brings them, or the pixels: nothing to load
+  along,     // its axes are those of the tiles
+  repeated,  // likewise, and a vector is one element
 };
 
 }  // namespace detail
@@ -65,6 +80,9 @@ struct view_input {
   static constexpr int loaded_bytes = static_cast<int>(sizeof(bits));
   static constexpr bool weak = false;
   static constexpr bool fits_tiles = Rank > 1 && detail::is_number<T> && sizeof(bits) <= 8;
+  template <int V>
+  static constexpr bool fits_pixels = fits_tiles &&
+                                      (V == 1 || (V * sizeof(bits) >= 4 && V * sizeof(bits) <= 16));
   template <class C>
   using value_type = detail::computed_t<C, T>;
   template <int V>
@@ -72,7 +90,7 @@ struct view_input {
 
   bits const* data;
   detail::axes<Rank> map;
-  bool staged = false;  // a tile brings it: a kernel of tiles has nothing to load
+  detail::tile_way way = detail::tile_way::any;
 
   // One run of the innermost dimension after the other, of which a wide vector is one: a loop, so
   // that the way to an element, most of the code, is compiled once.
@@ -114,12 +132,53 @@ struct view_input {
   template <int V, int First, bool Alone>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::tile_place<Alone> const& i,
                                    std::uint64_t wide) const {
-    if (fits_tiles && (Alone || staged)) {
+    if (fits_tiles && (Alone || way == detail::tile_way::staged)) {
       r = {};
-    } else if (V > 1 && map.narrow && (wide >> static_cast<unsigned>(First) & 1U) != 0) {
-      load<V, First>(r, detail::usual_place{i.index}, wide);
+    } else if (fits_tiles && way != detail::tile_way::any) {
+      load_along<V>(r, i.element);
     } else {
-      load<V, First>(r, i.index, wide);
+      load<V, First>(r, i.element.index, wide);
+    }
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::pixel_place const& i,
+                                   std::uint64_t) const {
+    if (fits_pixels<V> && way == detail::tile_way::staged) {
+      r = {};
+    } else {
+      load_along<V>(r, i.element);
+    }
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::spread_place const& i,
+                                   std::uint64_t) const {
+    r = {};
+    auto const* const start = reinterpret_cast<unsigned char const*>(data);
+    bool const staged = way == detail::tile_way::staged;
+    auto const* const from =
+        staged ? reinterpret_cast<bits const*>(start + i.staged) : data + map.along(i.coordinates);
+    std::int64_t const step = staged ? static_cast<std::int64_t>(i.step_bytes / sizeof(bits))
+                                     : map.of[0].stride * detail::spread_step;
+    if (step == 0) {
+      r.set(0, *from);  // way is `repeated`
+      return;
+    }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (unsigned j = 0; j < V; ++j) {
+      r.set(static_cast<int>(j), j < i.count ? from[static_cast<std::int64_t>(j) * step] : bits{});
+    }
+  }
+  /// Adds what load() left out.
+  template <int V, bool Alone>
+  WARPWRIGHT_HOST_DEVICE void fill(registers<V>& r, detail::tile_cursor const& c) const {
+    if constexpr (fits_tiles) {
+      if (Alone || way == detail::tile_way::staged) {
+        gather(r, c);
+      } else if (V > 1 && way == detail::tile_way::repeated) {
+        repeat<V>(r, r.get(0));
+      }
     }
   }
   template <class C, int V>
@@ -134,13 +193,26 @@ struct view_input {
     *next++ = o;
   }
 
- private:
   template <int V>
   WARPWRIGHT_HOST_DEVICE static void repeat(registers<V>& r, bits same) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
     for (int j = 0; j < V; ++j) r.set(j, same);
+  }
+
+ private:
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void load_along(registers<V>& r, detail::tile_element const& e) const {
+    bits const* const from = data + map.along(e.at);
+    if constexpr (V == 1) {
+      r.only = *from;
+    } else if (way == detail::tile_way::repeated) {
+      r = {};
+      r.set(0, *from);  // the others when all loads are under way
+    } else {
+      r.load_wide(from);
+    }
   }
   // Sets the elements [begin, end), `step` apart from `from` on.
   template <int V>
@@ -172,37 +244,62 @@ namespace detail {
 template <class T, int Rank>
 inline constexpr bool holds_view<view_input<T, Rank>> = true;
 
+// Whether an expression's elements may be taken in any order: no array or value of it goes by the
+// element's number.
+template <class E>
+inline constexpr bool is_order_free = false;
+template <class T, int Rank>
+inline constexpr bool is_order_free<view_input<T, Rank>> = true;
+template <class T, bool Weak>
+inline constexpr bool is_order_free<scalar<T, Weak>> = true;
+template <class T>
+inline constexpr bool is_order_free<single_input<T>> = true;
+template <class T, class E>
+inline constexpr bool is_order_free<computed_as<T, E>> = is_order_free<E>;
+template <class Types, class F, class... A>
+inline constexpr bool is_order_free<call<Types, F, A...>> = (is_order_free<A> && ...);
+
 // The views below a node: shown one by one on the host, filled from a tile in a kernel.
 //   fitting     how many of them tiles can bring
 //   alignments  of their elements, all or'ed
+//   pixels<V>   the words of the largest that can be brought by pixels, V at a time
 template <class E>
 struct views_below {
   static constexpr int fitting = 0;
   static constexpr unsigned alignments = 0;
+  template <int V>
+  static constexpr int pixels = 0;
   template <class Show>
   static void each(E&, Show&) {}
-  template <int V, bool Alone, class Registers>
-  WARPWRIGHT_HOST_DEVICE static void fill(E const&, Registers&, tile_cursor const&) {}
+  template <class Registers, class Fill>
+  WARPWRIGHT_HOST_DEVICE static void fill(E const&, Registers&, Fill const&) {}
 };
 template <class... E>
 struct views_below_counts {
   static constexpr int fitting = (0 + ... + views_below<E>::fitting);
   static constexpr unsigned alignments = (0U | ... | views_below<E>::alignments);
+  template <int V>
+  static constexpr int pixels = largest(0, views_below<E>::template pixels<V>...);
 };
+template <class View, int V>
+constexpr int pixel_words() {
+  if constexpr (View::template fits_pixels<V>) return pixel_lanes<typename View::bits, V>::words;
+  return 0;
+}
 template <class T, int Rank>
 struct views_below<view_input<T, Rank>> {
   static constexpr int fitting = view_input<T, Rank>::fits_tiles ? 1 : 0;
   static constexpr unsigned alignments = fitting * alignof(bits_of<T>);
+  template <int V>
+  static constexpr int pixels = pixel_words<view_input<T, Rank>, V>();
   template <class Show>
   static void each(view_input<T, Rank>& node, Show& show) {
     show(node);
   }
-  template <int V, bool Alone, class Registers>
+  template <class Registers, class Fill>
   WARPWRIGHT_HOST_DEVICE static void fill(view_input<T, Rank> const& node, Registers& r,
-                                          tile_cursor const& c) {
-    if constexpr (view_input<T, Rank>::fits_tiles) {
-      if (Alone || node.staged) gather(r, c);
-    }
+                                          Fill const& fill) {
+    fill(node, r);
   }
 };
 template <class T, class E>
@@ -211,10 +308,10 @@ struct views_below<computed_as<T, E>> : views_below_counts<E> {
   static void each(computed_as<T, E>& node, Show& show) {
     views_below<E>::each(node.expression, show);
   }
-  template <int V, bool Alone, class Registers>
+  template <class Registers, class Fill>
   WARPWRIGHT_HOST_DEVICE static void fill(computed_as<T, E> const& node, Registers& r,
-                                          tile_cursor const& c) {
-    views_below<E>::template fill<V, Alone>(node.expression, r, c);
+                                          Fill const& fill) {
+    views_below<E>::fill(node.expression, r, fill);
   }
 };
 template <class... E>
@@ -226,10 +323,10 @@ struct views_below_all : views_below_counts<E...> {
   static void each(pack<E...>& nodes, Show& show, std::index_sequence<Index...>) {
     (views_below<E>::each(at<Index>(nodes), show), ...);
   }
-  template <int V, bool Alone, class Registers, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE static void fill(pack<E...> const& nodes, Registers& r,
-                                          tile_cursor const& c, std::index_sequence<Index...>) {
-    (views_below<E>::template fill<V, Alone>(at<Index>(nodes), at<Index>(r), c), ...);
+  template <class Registers, class Fill, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE static void fill(pack<E...> const& nodes, Registers& r, Fill const& fill,
+                                          std::index_sequence<Index...>) {
+    (views_below<E>::fill(at<Index>(nodes), at<Index>(r), fill), ...);
   }
 };
 template <class Types, class F, class... A>
@@ -239,10 +336,10 @@ struct views_below<call<Types, F, A...>> : views_below_counts<A...> {
   static void each(call<Types, F, A...>& node, Show& show) {
     all::each(node.arguments, show, typename all::indices{});
   }
-  template <int V, bool Alone, class Registers>
+  template <class Registers, class Fill>
   WARPWRIGHT_HOST_DEVICE static void fill(call<Types, F, A...> const& node, Registers& r,
-                                          tile_cursor const& c) {
-    all::template fill<V, Alone>(node.arguments, r, c, typename all::indices{});
+                                          Fill const& fill) {
+    all::fill(node.arguments, r, fill, typename all::indices{});
   }
 };
 

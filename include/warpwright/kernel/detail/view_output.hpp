@@ -163,21 +163,6 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
   return true;
 }
 
-// Whether an expression's elements may be taken in any order: no array or value of it goes by the
-// element's number.
-template <class E>
-inline constexpr bool is_order_free = false;
-template <class T, int Rank>
-inline constexpr bool is_order_free<view_input<T, Rank>> = true;
-template <class T, bool Weak>
-inline constexpr bool is_order_free<scalar<T, Weak>> = true;
-template <class T>
-inline constexpr bool is_order_free<single_input<T>> = true;
-template <class T, class E>
-inline constexpr bool is_order_free<computed_as<T, E>> = is_order_free<E>;
-template <class Types, class F, class... A>
-inline constexpr bool is_order_free<call<Types, F, A...>> = (is_order_free<A> && ...);
-
 template <class Data, int Rank>
 constexpr bool reorder(memory_order const& order, Data*& data, axes<Rank>& map) {
   std::int64_t first = 0;
