@@ -7,14 +7,16 @@
 //   transpose       8,192 x 8,192, f32, f16 and u8; odd: 8,190 x 8,190 (vectors do not fit)
 //   transpose_8191  8,191 x 8,191: rows start anywhere
 //   nchw_to_nhwc    32 x 64 x 112 x 112, f32 and f16
-//   planes          u8 NHWC to f16 NCHW, 64 pictures of 512 x 512 x 3, scaled and shifted
+//   planes          NHWC to NCHW, 64 pictures of 512 x 512 x 3, scaled and shifted, u8 to f16 and
+//                   f32, and f32; odd: of 511 x 513
 //   slice           every second column of 8,192 x 16,384, f32: reads what it skips
 //   rows            8,192 rows of 8,192 at a pitch of 8,256, f32: runs that go by vectors
 //   into_rows       the same written, from rows without gaps, f32, f16 and u8
 //   into_odd_rows   ... of 8,191 into a pitch of 8,193, f32 and u8: runs that suit no vectors
 //   into_pixels     the first three of four channels, 64 pictures of 512 x 512, f32 and u8
 //
-// The peer is the usual tile of 32 x 33 elements, one element a thread and access. Isolated
+// The peer by hand is the usual tile of 32 x 33 elements, one element a thread and access; for
+// planes it is one pixel a thread, and for u8 to f16 a tuned one of eight beside it. Isolated
 // launches; time is that between two events. The paths take turns over `sets` sets of arrays, 256
 // MiB or more together, so that none is found in L2. Counters: median, p10, p90 of a launch in us,
 // and GB/s of the median, every element read and written counted once.
@@ -266,15 +268,44 @@ __global__ void tile_32_33_kernel(T const* x, T* y, unsigned rows, unsigned cols
   }
 }
 // One pixel a thread: three bytes in, a value in each plane out.
-__global__ void pixel_a_thread_kernel(unsigned char const* x, __half* y, float const* scale,
-                                      float const* shift, unsigned batch, unsigned pixels) {
+template <class X, class O>
+__global__ void pixel_a_thread_kernel(X const* x, O* y, float const* scale, float const* shift,
+                                      unsigned batch, unsigned pixels) {
   std::size_t const i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= std::size_t{batch} * pixels) return;
   std::size_t const image = i / pixels;
   std::size_t const pixel = i % pixels;
   for (unsigned c = 0; c < 3; ++c) {
     y[(image * 3 + c) * pixels + pixel] =
-        __float2half_rn(static_cast<float>(x[i * 3 + c]) * scale[c] + shift[c]);
+        from_float<O>(static_cast<float>(x[i * 3 + c]) * scale[c] + shift[c]);
+  }
+}
+// Eight pixels a thread: 24 bytes in, 16 bytes in each plane out.
+__global__ void eight_pixels_kernel(unsigned char const* x, __half* y, float const* scale,
+                                    float const* shift, unsigned batch, unsigned pixels) {
+  unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= batch * pixels / 8) return;
+  unsigned const image = i / (pixels / 8);
+  unsigned const pixel = i % (pixels / 8);
+  uint2 held[3];
+  for (unsigned k = 0; k < 3; ++k) held[k] = reinterpret_cast<uint2 const*>(x)[i * 3 + k];
+  unsigned const words[6] = {held[0].x, held[0].y, held[1].x, held[1].y, held[2].x, held[2].y};
+#pragma unroll
+  for (unsigned c = 0; c < 3; ++c) {
+    float const a = scale[c];
+    float const b = shift[c];
+    float value[8];
+#pragma unroll
+    for (unsigned j = 0; j < 8; ++j) {
+      unsigned const at = j * 3 + c;
+      value[j] = static_cast<float>(words[at / 4] >> (8 * (at % 4)) & 255U) * a + b;
+    }
+    __half2 out[4];
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) out[j] = __floats2half2_rn(value[2 * j], value[2 * j + 1]);
+    uint4 all;
+    memcpy(&all, out, sizeof all);
+    reinterpret_cast<uint4*>(y)[(image * 3 + c) * (pixels / 8) + pixel] = all;
   }
 }
 template <class T>
@@ -325,7 +356,8 @@ struct by_hand {
                   std::size_t set) const {
     transpose(s, a.in(set), a.out(set), a.shape().batch, a.shape().channels, a.shape().pixels);
   }
-  void operator()(ww::stream_ref s, rotating_pairs<unsigned char, __half, channels_first> const& a,
+  template <class X, class O>
+  void operator()(ww::stream_ref s, rotating_pairs<X, O, channels_first> const& a,
                   std::size_t set) const {
     auto const batch = static_cast<unsigned>(a.shape().batch);
     auto const pixels = static_cast<unsigned>(a.shape().pixels);
@@ -349,6 +381,15 @@ struct by_hand {
     element_into_rows_kernel<<<(n + 255) / 256, 256, 0, s.get()>>>(
         a.in(set), a.out(set), n, static_cast<unsigned>(a.shape().cols),
         static_cast<unsigned>(a.shape().pitch));
+  }
+};
+struct eight_pixels_by_hand {
+  void operator()(ww::stream_ref s, rotating_pairs<unsigned char, __half, channels_first> const& a,
+                  std::size_t set) const {
+    auto const batch = static_cast<unsigned>(a.shape().batch);
+    auto const pixels = static_cast<unsigned>(a.shape().pixels);
+    eight_pixels_kernel<<<(batch * pixels / 8 + 255) / 256, 256, 0, s.get()>>>(
+        a.in(set), a.out(set), a.scale(), a.shift(), batch, pixels);
   }
 };
 
@@ -390,8 +431,16 @@ int const registered = [] {
   std::size_t const pixels = std::size_t{112} * 112 / shrink;
   add<float, float>("nchw_to_nhwc_f32", channels_last{32, 64, pixels});
   add<__half, __half>("nchw_to_nhwc_f16", channels_last{32, 64, pixels});
-  add<unsigned char, __half>("planes_u8_f16",
-                             channels_first{64, 3, std::size_t{512} * 512 / shrink});
+  channels_first const even{64, 3, std::size_t{512} * 512 / shrink};
+  add<unsigned char, __half>("planes_u8_f16", even);
+#if defined(__CUDACC__)
+  add_path<unsigned char, __half>("planes_u8_f16/eight_pixels", even, eight_pixels_by_hand{});
+#endif
+  add<unsigned char, float>("planes_u8_f32", even);
+  add<float, float>("planes_f32", even);
+  channels_first const uneven{64, 3, std::size_t{511} * 513 / shrink};
+  add<unsigned char, __half>("planes_odd_u8_f16", uneven);
+  add<float, float>("planes_odd_f32", uneven);
   add<float, float>("slice_f32", matrix_part{side, side, 2 * side, 2});
   add<float, float>("rows_f32", matrix_part{side, side, side + 64, 1});
   into_rows const pitched{side, side, side + 64};
