@@ -63,6 +63,14 @@ struct tile_block {
   unsigned at[most_dimensions] = {};  ///< coordinates of its first element: x, y, the batches'
 };
 
+// How a kernel of tiles or pixels comes to a view's elements.
+enum class tile_way : unsigned {
+  any,       // as other kernels do
+  staged,    // a tile brings them, or the pixels: nothing to load
+  along,     // its axes are those of the tiles
+  repeated,  // likewise, and a vector is one element
+};
+
 /// An element of the output in a kernel of tiles.
 struct tile_element {
   std::uint64_t index;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/pixel_kernel.hpp>
-#include <warpwright/kernel/detail/tile_plan.hpp>
+#include <warpwright/kernel/detail/tile_search.hpp>
 #include <warpwright/kernel/detail/view_node.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 
@@ -15,118 +15,43 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-// Marks the first view that tiles can bring, and plans these.
-struct tile_search {
+// Lists the views of an expression.
+struct find_views {
   operand const* all;
-  unsigned vector;
-  int at = 0;  // the view's place among the operands
-  tile_job job{};
-  pixel_job pixels{};        // in place of the tiles, where it has threads
-  axis const* of = nullptr;  // the view's
+  found_view* views;
+  int at = 0;
+  int count = 0;
 
   template <class T, int Rank>
   void operator()(view_input<T, Rank>& view) {
-    if (job.tiles != 0) return;
     do ++at;
     while (!all[at].shaped);
-    if constexpr (view_input<T, Rank>::fits_tiles) {
-      job = make_tile_job(view.map.of, view.map.count, all[at].element_bytes, all[0].element_bytes,
-                          reinterpret_cast<std::uintptr_t>(view.data), vector);
-      if (job.tiles == 0) return;
-      view.way = tile_way::staged;
-      of = view.map.of;
-    }
+    found_view& v = views[count++];
+    v.of = view.map.of;
+    v.count = view.map.count;
+    v.rank = Rank;
+    v.narrow = view.map.narrow;
+    v.fits = view_input<T, Rank>::fits_tiles;
+    v.address = reinterpret_cast<std::uintptr_t>(view.data);
+    v.operand = at;
+    v.way = &view.way;
   }
 };
-
-// Marks the other views whose axes are those of the tiles.
-struct tile_followers {
-  tile_search const& search;
-  bool singly;   // not by vectors
-  bool repeats;  // but several elements at a time
-  std::uint64_t wide;
-  int at = 0;
-  bool all_follow = true;
-
-  template <class T, int Rank>
-  void operator()(view_input<T, Rank>& view) {
-    do ++at;
-    while (!search.all[at].shaped);
-    if (at == search.at) return;
-    all_follow = follow(view) && all_follow;
-  }
-
- private:
-  template <class T, int Rank>
-  bool follow(view_input<T, Rank>& view) {
-    if constexpr (view_input<T, Rank>::fits_tiles) {
-      bool const suits = singly || (wide >> static_cast<unsigned>(at) & 1U) != 0;
-      if (!suits || !follow_tiles(search.job, search.of, view.map)) return false;
-      view.way = repeats && view.map.of[0].stride == 0 ? tile_way::repeated : tile_way::along;
-      return true;
-    } else {
-      static_cast<void>(view);
-      return false;
-    }
-  }
-};
-
-struct unmark_views {
-  template <class T, int Rank>
-  void operator()(view_input<T, Rank>& view) {
-    view.way = tile_way::any;
-  }
-};
-
-// Bit k: operand k can be moved by vectors from element 0 on. Bits of no operand are set.
-constexpr std::uint64_t suited(operand const* all, int count, unsigned vector) {
-  std::uint64_t wide = ~std::uint64_t{0};
-  for (int k = 0; k < count; ++k) {
-    if (!is_wide(all[k], 0, vector)) wide &= ~(std::uint64_t{1} << static_cast<unsigned>(k));
-  }
-  return wide;
-}
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// @param f    the view that is to come by tiles is marked in it
+/// @param f    its views are marked
 /// @param all  its operands, as fused::describe() lists them
 template <class... A>
 tile_search search_tiles(fused<A...>& f, operand const* all) {
-  tile_search search{all, static_cast<unsigned>(fused<A...>::vector)};
-  if constexpr (fused<A...>::strided) {
-    std::uint64_t const gapped = fused<A...>::outputs_with_gaps(all);
-    if ((suited(all, fused<A...>::operands, search.vector) & gapped) != gapped) search.vector = 1;
-  }
   using parts = views_below_all<part_t<A>...>;
-  constexpr typename parts::indices indices{};
-  parts::each(f.parts, search, indices);
-  search.job.wide = ~std::uint64_t{0};
-  if (search.job.tiles == 0) return search;
-  std::uint64_t const wide = suited(all, fused<A...>::operands, search.vector);
-  search.pixels = make_pixel_job(search.job, search.vector, pixel_work<fused<A...>>::may_spread);
-  if (search.pixels.threads != 0) {
-    auto const before = f.parts;
-    pixel_job const& pixels = search.pixels;
-    tile_followers others{search, !pixels.vectors, pixels.vectors || pixels.spread, wide};
-    parts::each(f.parts, others, indices);
-    search.pixels.wide = search.pixels.vectors ? wide : ~std::uint64_t{0};
-    if (others.all_follow) return search;
-    search.pixels.threads = 0;
-    f.parts = before;
-  }
-  if (search.job.pixels_only) {
-    unmark_views unmark;
-    parts::each(f.parts, unmark, indices);
-    search.job.tiles = 0;
-    return search;
-  }
-  if (search.job.vectors) search.job.wide = wide;
-  if (parts::fitting > 1 && (search.job.blocks || !search.job.vectors)) {
-    tile_followers others{search, !search.job.vectors, search.job.vectors, wide};
-    parts::each(f.parts, others, indices);
-  }
-  return search;
+  found_view views[fused<A...>::operands];
+  find_views find{all, views};
+  parts::each(f.parts, find, typename parts::indices{});
+  std::uint64_t gapped = 0;
+  if constexpr (fused<A...>::strided) gapped = fused<A...>::outputs_with_gaps(all);
+  return search_views(views, find.count, all, fused<A...>::operands, fused<A...>::vector, gapped,
+                      pixel_work<fused<A...>>::may_spread);
 }
 
 template <class... A>

@@ -26,25 +26,26 @@ constexpr unsigned log2_of(unsigned power) {
   return result;
 }
 
-/// Replaces the strides of a view by those along x, y and the batches of a job, 0 beyond them.
-/// @param of  the axes of the view that the job moves
-/// @return false where another axis ends within one of these, or there are too many
-template <int Rank>
-constexpr bool follow_tiles(tile_job const& job, axis const* of, axes<Rank>& map) {
-  int const count = 2 + job.batches;
-  if (count > Rank || !map.narrow) return false;
-  std::int64_t strides[Rank] = {};
+/// Finds the strides of a view along x, y and the batches of a job, 0 beyond them.
+/// @param of       the axes of the view that the job moves
+/// @param axes     those of this view, of which `count`
+/// @param rank     the most it has room for
+/// @param strides  receives so many
+/// @return false where one of its axes ends within one of those, or there are too many
+constexpr bool follow_axes(tile_job const& job, axis const* of, axis const* axes, int count,
+                           int rank, std::int64_t* strides) {
+  if (2 + job.batches > rank) return false;
+  for (int k = 0; k < rank; ++k) strides[k] = 0;
   int at = 0;
-  axis rest = map.of[0];
-  for (int k = 0; k < count; ++k) {
-    if (rest.extent == 1 && ++at < map.count) rest = map.of[at];
+  axis rest = axes[0];
+  for (int k = 0; k < 2 + job.batches; ++k) {
+    if (rest.extent == 1 && ++at < count) rest = axes[at];
     if (rest.extent % of[k].extent != 0) return false;
     int const batch = k < job.y_axis ? k + 1 : k;
     strides[k == 0 ? 0 : k == job.y_axis ? 1 : batch] = rest.stride;
     rest.extent /= of[k].extent;
     rest.stride *= static_cast<std::int64_t>(of[k].extent);
   }
-  for (int k = 0; k < Rank; ++k) map.of[k].stride = strides[k];
   return true;
 }
 

@@ -56,14 +56,6 @@ struct pixel_place {
   WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
 };
 
-// How a kernel of tiles or pixels comes to a view's elements.
-enum class tile_way : unsigned {
-  any,       // as other kernels do
-  staged,    // a tile brings them, or the pixels: nothing to load
-  along,     // its axes are those of the tiles
-  repeated,  // likewise, and a vector is one element
-};
-
 }  // namespace detail
 
 /// What view() returns: element i is where the axes lead from `data`.
