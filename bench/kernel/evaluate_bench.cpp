@@ -5,7 +5,7 @@
 // copy of the same traffic, thrust::transform, and cub::DeviceTransform of the toolkit (or, in the
 // second program that -D WARPWRIGHT_BENCH_CCCL=... asks for, both of the CCCL named there).
 //
-//   triad  o = a * x + y          3 arrays
+//   triad  o = a * x + y          3 arrays; triad_odd: of an odd number of elements
 //   gelu   o = gelu(x * w + b)    4 arrays; every path computes gelu by the same function
 //   silu_twice  o = x * sigmoid(x), x named twice    2 arrays
 //   rotation  p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y    4 arrays, two of them outputs of one kernel
@@ -391,9 +391,9 @@ constexpr int small_samples = 2;
 
 constexpr std::int64_t large = std::max<std::int64_t>(largest / 16, 1024);
 
-std::vector<bench_support::turn_size> sizes_from(std::int64_t smallest) {
+std::vector<bench_support::turn_size> sizes_from(std::int64_t smallest, int factor) {
   std::vector<bench_support::turn_size> sizes;
-  for (std::int64_t n = smallest; n <= largest; n *= 4) {
+  for (std::int64_t n = smallest; n <= largest; n *= factor) {
     int const count = n <= (std::int64_t{1} << 20U) ? small_samples : samples;
     sizes.push_back({n, 1, count});
     // A launch from 2^24 elements up takes longer than its latency: isolated is enough.
@@ -437,12 +437,36 @@ void add_operation(std::string const& name, std::int64_t smallest = 1024) {
   }
 #endif
   all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
-  bench_support::turns<arrays>::register_all(all, name, sizes_from(smallest));
+  int const factor = std::is_same<Operation, triad>::value && sizeof(T) == 4 ? 2 : 4;
+  bench_support::turns<arrays>::register_all(all, name, sizes_from(smallest, factor));
+}
+
+// Sizes that are no whole number of anything.
+template <class T>
+void add_odd(std::string const& name) {
+  using arrays = rotating_arrays<T>;
+  auto const all =
+      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
+        return std::make_unique<arrays>(s, n, triad::inputs);
+      });
+  auto const right = [](arrays const& a) { return verified<triad>(a, 0); };
+  all->add("warpwright_ew", warpwright_ew<triad, T>{}, right);
+#if defined(__CUDACC__)
+  all->add("one_element_a_thread", one_element_a_thread<triad>{}, right);
+#if EVALUATE_BENCH_HAS_CUB
+  all->add(bench_support::cccl_peer("cub_device_transform"), cub_device_transform<triad>{}, right);
+#endif
+#endif
+  all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
+  std::vector<bench_support::turn_size> sizes;
+  for (std::int64_t n = large; n <= largest; n *= 4) sizes.push_back({n - 1, 1, samples});
+  bench_support::turns<arrays>::register_all(all, name, sizes);
 }
 
 template <class T>
 void add_type(std::string const& type) {
   add_operation<triad, T>("triad_" + type);
+  add_odd<T>("triad_odd_" + type);
   add_operation<gelu, T>("gelu_" + type);
   add_operation<rotation, T>("rotation_" + type);
   add_operation<silu_twice, T>("silu_twice_" + type);

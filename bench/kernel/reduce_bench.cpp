@@ -5,7 +5,9 @@
 // -D WARPWRIGHT_BENCH_CCCL=... asks for, of the CCCL named there). Every path leaves its results on
 // the device.
 //
-//   squares  sum of x * x                                1 array, 1 result
+//   squares  sum of x * x                                1 array, 1 result; beside them a kernel
+//   that
+//            reads the array and does nothing with it, by 4 and by 8 accesses of 16 bytes a thread
 //   dot      sum of x * y                                2 arrays, 1 result
 //   argmax   the largest value and its index             1 array, 1 result
 //   health   sum of x * x, max |x|, how many not finite  1 array, 3 results: one pass of ours, of
@@ -212,7 +214,37 @@ struct health_of_ours {
   }
 };
 
-// ---- The peer ----
+// ---- The peers ----
+
+#if defined(__CUDACC__)
+// Writes where all words of a thread are nothing but ones, as they are in no array here.
+template <int Loads>
+__global__ void read_kernel(uint4 const* x, std::size_t n, unsigned* never) {
+  std::size_t const first = std::size_t{blockIdx.x} * blockDim.x * Loads + threadIdx.x;
+  uint4 held[Loads];
+#pragma unroll
+  for (int k = 0; k < Loads; ++k) {
+    std::size_t const i = first + static_cast<std::size_t>(k) * blockDim.x;
+    held[k] = i < n ? x[i] : uint4{};
+  }
+  unsigned all = ~0U;
+#pragma unroll
+  for (int k = 0; k < Loads; ++k) all &= held[k].x & held[k].y & held[k].z & held[k].w;
+  if (all == ~0U) *never = all;
+}
+template <int Loads>
+struct read_of_the_array {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_arrays<T> const& a, std::size_t set) const {
+    std::size_t const n = a.bytes() / 16;  // sizes here are powers of two
+    auto const blocks = static_cast<unsigned>((n + 256 * Loads - 1) / (256 * Loads));
+    read_kernel<Loads><<<blocks, 256, 0, s.get()>>>(reinterpret_cast<uint4 const*>(a.array(set, 0)),
+                                                    n,
+                                                    reinterpret_cast<unsigned*>(a.room_of_peer()));
+  }
+};
+bool nothing_to_check(results const&, expected const&) { return true; }
+#endif
 
 #if REDUCE_BENCH_HAS_CUB
 
@@ -355,6 +387,10 @@ void add_type(std::string const& type) {
 #endif
       .add("warpwright_ew_compensated", squares_compensated{}, sum_is_right)
       .add("warpwright_ew_in_double", squares_in_double{}, sum_is_right)
+#if defined(__CUDACC__)
+      .add("read_4_a_thread", read_of_the_array<4>{}, nothing_to_check)
+      .add("read_8_a_thread", read_of_the_array<8>{}, nothing_to_check)
+#endif
       .register_as("squares_" + type);
   contest<T>{2}
       .add("warpwright_ew", dot_of_ours{}, sum_is_right)

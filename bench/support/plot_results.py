@@ -25,6 +25,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = "warpwright"
 COPY = "copy_of_same_traffic"
+REFERENCES = (COPY, "read_4_a_thread", "read_8_a_thread")  # what does not do the work
 LAUNCHES = (1, 20)  # a last number that is one of these says how many launches were timed together
 
 # What a peer is called, its colour on white and on black, dashes, marker. One that is not here gets
@@ -54,6 +55,10 @@ PEERS = {
     "torch_eager": ("PyTorch, eager", "#a21caf", "#e879f9", "", "diamond"),
     "torch_compile": ("PyTorch, torch.compile", "#0f766e", "#2dd4bf", "", "diamond"),
     "curand_four_a_thread": ("by hand with cuRAND, 4 a thread", "#b91c1c", "#f87171", "", "square"),
+    "by_hand": ("by hand", "#64748b", "#94a3b8", "", "square"),
+    "eight_pixels": ("by hand, eight pixels a thread", "#15803d", "#4ade80", "", "square"),
+    "read_4_a_thread": ("a read, 64 bytes a thread", "#57606a", "#b1bac4", "2 3", "none"),
+    "read_8_a_thread": ("a read, 128 bytes a thread", "#24292f", "#e6edf3", "2 3", "none"),
     COPY: ("copy of the same traffic", "#24292f", "#e6edf3", "2 3", "none"),
 }
 SPARE = (("#9d174d", "#f9a8d4"), ("#3f6212", "#bef264"), ("#78350f", "#fcd34d"),
@@ -62,6 +67,7 @@ SPARE = (("#9d174d", "#f9a8d4"), ("#3f6212", "#bef264"), ("#78350f", "#fcd34d"),
 # What an operation computes; "" in the table of one that is not here.
 OPERATIONS = {
     "triad": "`o = a * x + y`",
+    "triad_odd": "`o = a * x + y` of an odd number of elements",
     "gelu": "`o = gelu(x * w + b)`, of three arrays",
     "rotation": "`p, o = 0.8 x - 0.6 y, 0.6 x + 0.8 y`: two inputs, two outputs",
     "silu_twice": "`o = x * sigmoid(x)`, `x` named twice",
@@ -80,7 +86,10 @@ OPERATIONS = {
     "transpose": "8,192 x 8,192, transposed",
     "transpose_odd": "8,190 x 8,190, transposed: rows that suit no vectors",
     "nchw_to_nhwc": "32 x 64 x 112 x 112, channels to the end",
-    "planes_u8": "64 pictures of 512 x 512 x 3 bytes to planes of f16, scaled and shifted",
+    "planes": "64 pictures of 512 x 512 x 3 to planes, scaled and shifted",
+    "planes_u8": "64 pictures of 512 x 512 x 3 bytes to planes, scaled and shifted",
+    "planes_odd": "64 pictures of 511 x 513 x 3 to planes, scaled and shifted: vectors do not fit",
+    "planes_odd_u8": "64 pictures of 511 x 513 x 3 bytes to planes, scaled and shifted: vectors do not fit",
     "slice": "every second column of 8,192 x 16,384; what is skipped is read, too, and not counted",
     "rows": "8,192 rows of 8,192 at a pitch of 8,256, read",
     "into_rows": "the same, written",
@@ -207,9 +216,9 @@ def is_main(peer):
 
 
 def order_of(peer):
-    """Ours first, the copy last, the others as in PEERS."""
+    """Ours first, the references last, the others as in PEERS."""
     known = list(PEERS)
-    return (peer == COPY, not is_ours(peer), known.index(peer) if peer in known else len(known), peer)
+    return (peer in REFERENCES, not is_ours(peer), known.index(peer) if peer in known else len(known), peer)
 
 
 def order_of_key(key):
@@ -452,7 +461,7 @@ of it below 2<sup>20</sup> elements.
 
 The strip below a plot shows each line as its share of the fastest at that size, peers of another run
 beside ours of that run; what is below the strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that
-of the fastest peer there, the copy not among them, each peer beside ours of the same run: the programs
+of the fastest peer there, the copy and the read not among them, each peer beside ours of the same run: the programs
 time elementwise expressions, conversions and reductions in turns with their peers, as one path's median
 a minute later may be off by a tenth. How to run all of it again stands in
 [bench/results/README.md](../bench/results/README.md).
@@ -479,7 +488,7 @@ def table(of, looks, beside):
     """`beside`: {peer: our points in the run that the peer is from}, where that is another run."""
     peers = sorted(of, key=order_of)
     ours = next((p for p in peers if is_main(p)), next((p for p in peers if is_ours(p)), None))
-    rivals = [p for p in peers if not is_ours(p) and p != COPY]
+    rivals = [p for p in peers if not is_ours(p) and p not in REFERENCES]
     against = ours is not None and bool(rivals)
     rows = ["| n | " + " | ".join(looks.of[p][0] for p in peers) + (" | against the best |" if against else " |"),
             "|---:" * (len(peers) + 1 + against) + "|"]
