@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every offset, from a boundary of 256 bytes, of row(), col() and device_scalar() beside in() and
+// out(): numbers, complex numbers and structs. Outputs are poisoned, with guards on both sides; so
+// is what lies beside the operands. coverage_test.cpp has all sizes of in() and out() alone. That
+// vectors lie on their boundaries only a GPU shows: the host copies bytes.
+
+// g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#include <complex>
+
+#include <warpwright/kernel.hpp>
+
+#include "kernel/grid.hpp"
+#include "kernel/support.hpp"
+#include "support/catch.hpp"
+
+namespace ew = warpwright::ew;
+namespace ww = warpwright;
+
+namespace {
+
+constexpr std::size_t most_offset = 16;
+constexpr unsigned char poison = 0xa5;
+
+// Memory that both runtimes' kernels and the host may touch, for up to `most` elements. An offset
+// counts the type's alignment: of structs and complex numbers that is less than an element.
+template <class T>
+class room {
+ public:
+  explicit room(std::size_t most)
+      : bytes_{guard + most_offset * alignof(T) + most * sizeof(T) + guard} {
+    void* p = nullptr;
+    ww::check(cudaMallocManaged(&p, bytes_), "cudaMallocManaged");
+    data_ = static_cast<unsigned char*>(p);
+    REQUIRE(reinterpret_cast<std::uintptr_t>(data_) % 256 == 0);
+  }
+  room(room const&) = delete;
+  room& operator=(room const&) = delete;
+  ~room() { ww::detail::discard(cudaFree(data_)); }
+
+  /// @return the place `offset` past a boundary; all is poisoned
+  T* poisoned(std::size_t offset) const {
+    std::memset(data_, poison, bytes_);
+    return reinterpret_cast<T*>(data_ + guard + offset * alignof(T));
+  }
+  /// The same with these elements there.
+  T const* holding(std::vector<T> const& values, std::size_t offset) const {
+    T* const p = poisoned(offset);
+    std::memcpy(static_cast<void*>(p), values.data(), values.size() * sizeof(T));
+    return p;
+  }
+  /// Whether all but `count` elements at `offset` is poison still.
+  bool intact(std::size_t offset, std::size_t count) const {
+    std::size_t const begin = guard + offset * alignof(T);
+    std::size_t const end = begin + count * sizeof(T);
+    for (std::size_t k = 0; k < bytes_; ++k) {
+      if ((k < begin || k >= end) && data_[k] != poison) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t guard = 256;
+  std::size_t bytes_;
+  unsigned char* data_ = nullptr;
+};
+
+template <class Member, std::size_t Count>
+struct of {
+  Member member[Count];
+};
+template <class T>
+inline constexpr bool is_struct = false;
+template <class Member, std::size_t Count>
+inline constexpr bool is_struct<of<Member, Count>> = true;
+template <class T>
+inline constexpr bool is_complex = std::is_same<T, std::complex<float>>::value;
+
+// An element of the number v, and the numbers in one: a linear function, exact in all types here.
+using value = std::complex<double>;
+template <class T>
+T made_of(std::size_t v) {
+  if constexpr (is_struct<T>) {
+    T t{};
+    for (auto& m : t.member) m = static_cast<std::decay_t<decltype(m)>>(v++);
+    return t;
+  } else if constexpr (is_complex<T>) {
+    return {static_cast<float>(v), static_cast<float>(3 * v + 1)};
+  } else {
+    return kernel_test::number<T>(static_cast<double>(v));
+  }
+}
+template <class T>
+value value_of(T const& t) {
+  if constexpr (is_struct<T>) {
+    double sum = 0;
+    for (auto const m : t.member) sum = 1024 * sum + static_cast<double>(m);
+    return sum;
+  } else if constexpr (is_complex<T>) {
+    return {static_cast<double>(t.real()), static_cast<double>(t.imag())};
+  } else {
+    return kernel_test::as_double(t);
+  }
+}
+
+// Of structs, what the expression is of numbers.
+struct combined {
+  template <class Member, std::size_t Count>
+  WARPWRIGHT_HOST_DEVICE of<Member, Count> operator()(of<Member, Count> x,
+                                                      of<Member, Count> const& r,
+                                                      of<Member, Count> const& c,
+                                                      of<Member, Count> const& d) const {
+    for (std::size_t k = 0; k < Count; ++k) {
+      x.member[k] = static_cast<Member>(x.member[k] * 2 + r.member[k] - c.member[k] + d.member[k]);
+    }
+    return x;
+  }
+};
+
+template <class T>
+std::vector<T> elements(std::size_t count, std::size_t least, std::size_t limit,
+                        kernel_test::random_numbers& random) {
+  std::vector<T> values(count);
+  for (T& v : values) v = made_of<T>(least + random.below(limit));
+  return values;
+}
+
+// out = in * 2 + row - col + device_scalar over a matrix; small integers, so that it is exact, and
+// in bytes below the poison.
+template <class O, class X, class R, class C, class D>
+class matrix {
+ public:
+  matrix(std::size_t rows, std::size_t cols, std::uint64_t seed)
+      : cols_{cols}, n_{rows * cols}, random_{seed}, out_{n_}, in_{n_}, row_{cols}, col_{rows} {
+    for (std::size_t i = 0; i < n_; ++i) {
+      expected_.push_back(value_of(x_[i]) * 2.0 + value_of(r_[i % cols]) - value_of(c_[i / cols]) +
+                          value_of(d_[0]));
+    }
+  }
+
+  enum way { by_run, by_16, by_32 };  // as coverage_test.cpp has them
+
+  // @param at  the offsets of the output and of the operands
+  bool right(std::size_t const (&at)[5], way how) const {
+    O* const out = out_.poisoned(at[0]);
+    auto const a = assign(out, in_.holding(x_, at[1]), row_.holding(r_, at[2]),
+                          col_.holding(c_, at[3]), single_.holding(d_, at[4]));
+    if (how == by_run) {
+      ew::run(stream_, a);
+    } else {
+#if WARPWRIGHT_HOST_RUNTIME
+      if (how == by_16) kernel_test::run_grid<16>(a);
+      if (how == by_32) kernel_test::run_grid<32>(a);
+#else
+      kernel_test::run_wide_kernel(stream_, a);
+#endif
+    }
+    stream_.synchronize();
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (value_of(out[i]) != expected_[i]) return false;
+    }
+    return out_.intact(at[0], n_) && in_.intact(at[1], n_) && row_.intact(at[2], r_.size()) &&
+           col_.intact(at[3], c_.size()) && single_.intact(at[4], 1);
+  }
+
+ private:
+  auto assign(O* out, X const* x, R const* r, C const* c, D const* d) const {
+    auto const in = ew::in(x, n_);
+    auto const row = ew::row(r, cols_);
+    auto const col = ew::col(c, cols_);
+    auto const single = ew::device_scalar(d);
+    if constexpr (is_struct<O>) {
+      return ew::out(out, n_) = ew::map(combined{}, in, row, col, single);
+    } else {
+      return ew::out(out, n_) = in * 2 + row - col + single;
+    }
+  }
+
+  std::size_t cols_, n_;
+  kernel_test::random_numbers random_;
+  std::vector<X> const x_ = elements<X>(n_, 0, 30, random_);
+  std::vector<R> const r_ = elements<R>(cols_, 0, 30, random_);
+  std::vector<C> const c_ = elements<C>(n_ / cols_, 0, 7, random_);
+  std::vector<D> const d_ = elements<D>(1, 8, 5, random_);
+  std::vector<value> expected_;
+  room<O> out_;
+  room<X> in_;
+  room<R> row_;
+  room<C> col_;
+  room<D> single_{1};
+  ww::stream stream_;
+};
+
+template <class O, class X = O, class R = O, class C = O, class D = O>
+void check_offsets() {
+  using under_test = matrix<O, X, R, C, D>;
+  std::uint64_t const seed = 101;
+  // Rows of whole vectors of all widths and of none, of one element, and one row alone.
+  std::size_t const shapes[][2] = {{9, 512}, {37, 8}, {5, 33}, {1, 100}, {100, 1}};
+  for (auto const& shape : shapes) {
+    under_test const m{shape[0], shape[1], seed};
+    for (std::size_t offset = 0; offset < most_offset; ++offset) {
+      for (std::size_t which = 0; which <= 5; ++which) {  // each alone, then all alike
+        std::size_t at[5];
+        for (std::size_t k = 0; k < 5; ++k) at[k] = which == k || which == 5 ? offset : 0;
+        for (auto const way : {under_test::by_run, under_test::by_16, under_test::by_32}) {
+#if !WARPWRIGHT_HOST_RUNTIME
+          if (way == under_test::by_16) continue;  // on a GPU run() is by 16
+#endif
+          CAPTURE(seed, shape[0], shape[1], offset, which, static_cast<int>(way));
+          REQUIRE(m.right(at, way));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every offset of row(), col() and device_scalar(): float") { check_offsets<float>(); }
+TEST_CASE("every offset of row(), col() and device_scalar(): __half") { check_offsets<__half>(); }
+TEST_CASE("every offset of row(), col() and device_scalar(): bytes") {
+  check_offsets<unsigned char>();
+}
+TEST_CASE("every offset of row(), col() and device_scalar(): mixed types") {
+  check_offsets<double, float, __nv_bfloat16, short, unsigned char>();
+  check_offsets<__half, unsigned char, double, float, __half>();
+}
+TEST_CASE("every offset of complex numbers, and of a row() of real ones") {
+  check_offsets<std::complex<float>>();
+  check_offsets<std::complex<float>, std::complex<float>, float, __half, std::complex<float>>();
+}
+TEST_CASE("every offset of structs") {
+  check_offsets<of<short, 3>>();  // which no vector access has
+  check_offsets<of<float, 2>>();
+  check_offsets<of<float, 4>>();
+}
