@@ -83,6 +83,7 @@ struct tile_layout {
   bool linear = false;       ///< as in the view: one stretch
   unsigned pitch = 0;        ///< from one x to the next within a group
   unsigned group_shift = 0;  ///< log2 of the number of x in a group
+  unsigned group_mask = 0;   ///< that number less one
   unsigned group_pitch = 0;  ///< from one group to the next
   small_divisor gap_every;   ///< bytes of a linear one, whole words: a gap is behind each of these
   unsigned gap = 0;          ///< likewise
@@ -90,7 +91,7 @@ struct tile_layout {
   unsigned element_bytes = 1;
 
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned row(unsigned x) const {
-    return (x >> group_shift) * group_pitch + (x & ((1U << group_shift) - 1U)) * pitch;
+    return (x >> group_shift) * group_pitch + (x & group_mask) * pitch;
   }
 };
 
@@ -130,9 +131,8 @@ struct tile_job {
   int batches = 0;
   tile_batch batch[most_dimensions - 2];
   tile_layout layout;
-  unsigned access = 0;     ///< bytes of one access to the view: 16, 4, 2 or 1
-  small_divisor accesses;  ///< in a row of a whole tile
-  unsigned rows = 0;       ///< of a whole tile
+  unsigned access = 0;           ///< bytes of one access to the view: 16, 4, 2 or 1
+  unsigned row_lanes_shift = 0;  ///< log2 of the threads along a row
   // Rows of bytes that start anywhere: read by the aligned 16 around, and staged as far into a word
   // as they start in one.
   bool shifted = false;
@@ -229,7 +229,7 @@ struct tile_job {
                                             unsigned t) const {
     constexpr unsigned at_once = 5;
     auto const* const from = reinterpret_cast<unsigned char const*>(address) + b.in;
-    unsigned const total = rows * chunks.divisor();
+    unsigned const total = tile_x * chunks.divisor();
 #if defined(__CUDA_ARCH__)
 #pragma unroll 1
 #endif
@@ -272,77 +272,129 @@ struct tile_job {
     }
   }
 
-  // Rows by accesses of `Bytes`; four are under way before the first is put down. (Eight narrow
-  // ones were no faster.)
   template <int Bytes>
   WARPWRIGHT_HOST_DEVICE void stage_by(tile_block const& b, unsigned char* memory,
                                        unsigned t) const {
-    constexpr unsigned at_once = 4;
-    auto const* const from = reinterpret_cast<unsigned char const*>(address) + b.in;
-    unsigned const row_bytes = layout.linear ? b.nx * layout.pitch : b.ny * layout.element_bytes;
-    unsigned const rows_here = layout.linear ? 1 : b.nx;
-    unsigned const total = rows * accesses.divisor();
+    if (layout.linear) {
+      stage_stretch<Bytes>(b, memory, t);
+    } else {
+      stage_rows<Bytes>(b, memory, t);
+    }
+  }
+
+  // Rows, by 2^row_lanes_shift threads along each: a thread goes down a column, so that the way to
+  // its next access is an addition. (Dividing for each made narrow accesses wait for instructions.)
+  template <int Bytes>
+  WARPWRIGHT_HOST_DEVICE void stage_rows(tile_block const& b, unsigned char* memory,
+                                         unsigned t) const {
+    unsigned const row_bytes = b.ny * layout.element_bytes;
+    unsigned const rows_step = tile_threads >> row_lanes_shift;
+    unsigned const first = t >> row_lanes_shift;
+    std::int64_t const in_step = in_x * rows_step;
+    auto const* const rows = reinterpret_cast<unsigned char const*>(address) + b.in +
+                             static_cast<std::int64_t>(first) * in_x;
+    unsigned column = (t & ((1U << row_lanes_shift) - 1U)) * Bytes;
 #if defined(__CUDA_ARCH__)
 #pragma unroll 1
 #endif
-    for (unsigned first = t; first < total; first += at_once * tile_threads) {
-      lanes<std::uint8_t, Bytes> held[at_once];
-      unsigned to[at_once];  // of a linear layout: bytes from its start
+    for (; column < row_bytes; column += static_cast<unsigned>(Bytes) << row_lanes_shift) {
+      auto const* from = rows + column;
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+      for (unsigned row = first; row < b.nx; row += accesses_at_once * rows_step) {
+        lanes<std::uint8_t, Bytes> held[accesses_at_once];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (unsigned u = 0; u < at_once; ++u) {
-        unsigned const number = first + u * tile_threads;
-        unsigned const row = accesses.quotient(number);
-        unsigned const column = (number - row * accesses.divisor()) * Bytes;
-        to[u] = nowhere;
-        if (row >= rows_here || column >= row_bytes) continue;
-        to[u] = layout.linear ? column : layout.row(row) + word_shift(b, row) + column;
-        auto const* const place = from + static_cast<std::int64_t>(row) * in_x + column;
-        if constexpr (Bytes == 1) {
-          held[u].only = *place;
-        } else {
-          held[u].load_wide(place);
+        for (unsigned u = 0; u < accesses_at_once; ++u) {
+          if (row + u * rows_step < b.nx) load_bytes(held[u], from);
+          from += in_step;
         }
-      }
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-      for (unsigned u = 0; u < at_once; ++u) {
-        if (to[u] != nowhere) put(held[u], memory, to[u]);
+        for (unsigned u = 0; u < accesses_at_once; ++u) {
+          unsigned const at = row + u * rows_step;
+          if (at >= b.nx) break;
+          unsigned char* to = memory + (layout.row(at) + column);
+          if constexpr (Bytes == 1) to += word_shift(b, at);
+          if constexpr (Bytes == 16) {
+            if (!blocks) {  // rows may start at any bank
+              put_words(held[u], to);
+              continue;
+            }
+          }
+          held[u].store_anywhere(to);
+        }
       }
     }
   }
-  static constexpr unsigned nowhere = ~0U;
 
-  // Shared rows may start at any bank: 16 bytes go as words where they do, and so that the gaps of
-  // a linear layout are told once for them.
+  // A linear panel, with the gaps of its layout.
   template <int Bytes>
-  WARPWRIGHT_HOST_DEVICE void put(lanes<std::uint8_t, Bytes> const& held, unsigned char* memory,
-                                  unsigned to) const {
-    unsigned const gaps = layout.linear ? layout.gap_every.quotient(to) : 0;
-    unsigned char* place = memory + to + gaps * layout.gap;
-    if constexpr (Bytes == 16) {
-      if (!blocks || layout.linear) {
-        unsigned behind = to - gaps * layout.gap_every.divisor();
+  WARPWRIGHT_HOST_DEVICE void stage_stretch(tile_block const& b, unsigned char* memory,
+                                            unsigned t) const {
+    auto const* const from = reinterpret_cast<unsigned char const*>(address) + b.in;
+    unsigned const bytes = b.nx * layout.pitch;
+    constexpr unsigned step = tile_threads * Bytes;
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+    for (unsigned first = t * Bytes; first < bytes; first += accesses_at_once * step) {
+      lanes<std::uint8_t, Bytes> held[accesses_at_once];
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-        for (unsigned k = 0; k < 4; ++k) {
-          lanes<std::uint8_t, 4> word;
-          word.words[0] = held.words[k];
-          word.store_anywhere(place);
-          place += 4;
-          behind += 4;
-          if (layout.linear && behind >= layout.gap_every.divisor()) {
-            place += layout.gap;
-            behind -= layout.gap_every.divisor();
-          }
+      for (unsigned u = 0; u < accesses_at_once; ++u) {
+        if (first + u * step < bytes) load_bytes(held[u], from + (first + u * step));
+      }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned u = 0; u < accesses_at_once; ++u) {
+        unsigned const at = first + u * step;
+        if (at >= bytes) break;
+        unsigned const gaps = layout.gap_every.quotient(at);
+        unsigned char* const to = memory + (at + gaps * layout.gap);
+        if constexpr (Bytes == 16) {
+          put_words(held[u], to, at - gaps * layout.gap_every.divisor());
+        } else {
+          held[u].store_anywhere(to);
         }
-        return;
       }
     }
-    held.store_anywhere(place);
+  }
+
+  static constexpr unsigned accesses_at_once = 4;  // (eight narrow ones were no faster)
+
+  template <int Bytes>
+  WARPWRIGHT_HOST_DEVICE static void load_bytes(lanes<std::uint8_t, Bytes>& held,
+                                                unsigned char const* from) {
+    if constexpr (Bytes == 1) {
+      held.only = *from;
+    } else {
+      held.load_wide(from);
+    }
+  }
+  // 16 bytes to any bank, and over the gaps of a linear layout.
+  // @param behind  bytes since the last gap
+  WARPWRIGHT_HOST_DEVICE void put_words(lanes<std::uint8_t, 16> const& held, unsigned char* to,
+                                        unsigned behind = 0) const {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (unsigned k = 0; k < 4; ++k) {
+      lanes<std::uint8_t, 4> word;
+      word.words[0] = held.words[k];
+      word.store_anywhere(to);
+      to += 4;
+      behind += 4;
+      if (layout.linear && behind >= layout.gap_every.divisor()) {
+        to += layout.gap;
+        behind -= layout.gap_every.divisor();
+      }
+    }
   }
 
   // Along x, a warp takes 32 vectors that lie side by side in x and y, so that no two lanes meet in

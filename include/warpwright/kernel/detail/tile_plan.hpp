@@ -81,13 +81,17 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
   job.in_x = of[0].stride * static_cast<std::int64_t>(bytes);
   job.layout.element_bytes = element_bytes;
 
-  // 128 bytes or more each way, and 16 KiB together; what one dimension lacks the other gets.
+  // 128 bytes or more each way, and 16 KiB together; what one dimension lacks the other gets. Where
+  // the output's rows suit no vectors, 16 and 32 bits get 128 elements along these: fewer sectors
+  // of memory are written by halves.
   std::uint64_t const cap = tile_bytes / bytes;
   std::uint64_t const edge = bytes == 1 ? 128 : 64;
+  bool const uneven = ex % vector != 0 && (bytes == 2 || bytes == 4);
+  std::uint64_t const edge_y = uneven ? cap / 128 : bytes == 2 ? 128 : edge;
   std::uint64_t const grain_y = 16 / bytes > vector ? 16 / bytes : vector;  // whole vectors
   bool const narrow = ex < edge;
   std::uint64_t const ty = narrow ? even_part(ey, cap / ex / grain_y * grain_y, grain_y)
-                                  : even_part(ey, bytes == 2 ? 2 * edge : edge, grain_y);
+                                  : even_part(ey, edge_y, grain_y);
   std::uint64_t tx = narrow ? ex : even_part(ex, cap / ty / vector * vector, vector);
 
   // In shared memory: as in the view where rows of a few odd bytes follow each other, else row by
@@ -125,6 +129,7 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
     if (tx > room) tx = room;
   }
   if (tx == 0) return job;
+  layout.group_mask = (1U << layout.group_shift) - 1U;
   job.tile_x = static_cast<unsigned>(tx);
   job.tile_y = static_cast<unsigned>(ty);
 
@@ -158,8 +163,12 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
                              : static_cast<std::uint64_t>(job.in_x) | ey * bytes | row_bytes;
   job.access = common_alignment(alignment);
   if (job.access == 8) job.access = 4;
-  job.rows = layout.linear ? 1 : job.tile_x;
-  job.accesses = small_divisor{(layout.linear ? job.tile_x * row_bytes : row_bytes) / job.access};
+  // Threads for a whole row (a warp for each is up to 6 % slower, as its parts are read apart); and
+  // where rows are few, so many that a thread has several under way.
+  while (job.row_lanes_shift < 8 && job.access << job.row_lanes_shift < row_bytes)
+    ++job.row_lanes_shift;
+  while (job.row_lanes_shift < 8 && tile_threads >> job.row_lanes_shift > tx / 4)
+    ++job.row_lanes_shift;
 
   // Writing: vectors along x; over the ends of short rows, where these follow each other; or
   // elements.
@@ -175,6 +184,7 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
 
   job.shifted = element_bytes == 1 && job.access < 16 && !layout.linear && !job.vectors;
   if (job.shifted) {
+    job.access = 1;  // at the view's ends
     job.chunks = small_divisor{(row_bytes + 30) / 16};
     job.low = address;
     job.high = address + 1;
