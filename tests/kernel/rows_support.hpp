@@ -109,7 +109,7 @@ double bound(function f, exact_row const& e, std::size_t c, double x) {
       computed = unit + 2 * half_ulp<R>() * y;
       break;
     case function::layer_norm:
-      computed = unit * (y + e.magnitude * e.rstd);
+      computed = unit * (y + std::fmax(e.magnitude, smallest_step<R>()) * e.rstd);
       break;
     case function::rms_norm:
       computed = unit * y;

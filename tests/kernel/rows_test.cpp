@@ -60,6 +60,75 @@ void check_shape(ww::stream& s, std::size_t rows, std::size_t cols, std::size_t 
   REQUIRE(dx.intact(s));
 }
 
+// What a norm makes of one row.
+template <class T>
+std::vector<T> norm_of(ww::stream& s, function f, std::vector<T> const& x, double eps) {
+  guarded<T> const dx{x, 0}, y{x.size(), 0};
+  auto const e = ew::in(dx.data(), x.size());
+  if (f == function::layer_norm) {
+    ew::run_rows(s, {1, x.size()}, ew::out(y.data(), x.size()) = ew::layer_norm(e, eps));
+  } else {
+    ew::run_rows(s, {1, x.size()}, ew::out(y.data(), x.size()) = ew::rms_norm(e, eps));
+  }
+  return y.fetch(s);
+}
+template <class T>
+std::vector<T> scaled(std::vector<double> const& values, long double by) {
+  std::vector<T> x;
+  for (double const v : values) x.push_back(static_cast<T>(v * by));
+  return x;
+}
+
+// The norms at the ends of the range that rows.hpp states, and beyond.
+// @param most  the sum of squares up to which the bounds hold
+// @param lost  numbers whose squares are 0
+template <class T>
+void check_range(long double most, long double lost) {
+  ww::stream s;
+  long double const least = std::numeric_limits<T>::min();
+  for (std::size_t const cols : {2U, 7U, 1000U, 4097U, 20011U, 60001U}) {
+    auto const unit = random_values<double>(cols, -1, 2, cols);
+    auto const width = static_cast<long double>(cols);
+    long double sum = 0, squares = 0;
+    for (double const v : unit) sum += v;
+    for (double const v : unit) squares += static_cast<long double>(v) * v;
+    for (function const f : {function::layer_norm, function::rms_norm}) {
+      long double const mean = f == function::layer_norm ? sum / width : 0;
+      long double const spread = squares / width - mean * mean;
+      auto const wrong = [&](std::vector<T> const& x, double eps) {
+        CHECK(std::isnormal(norm_of(s, f, x, eps)[0]));
+        return kernel_test::wrong_elements<T>(f, norm_of(s, f, x, eps), as_doubles(x), cols, eps);
+      };
+      CAPTURE(cols, static_cast<int>(f));
+      // Both ends, and far below where eps alone is large enough: down to subnormal numbers.
+      CHECK(wrong(scaled<T>(unit, std::sqrt(0.999L * most / squares)), 0.0) == 0);
+      CHECK(wrong(scaled<T>(unit, std::sqrt(0.999L * most / squares)), 1e-5) == 0);
+      CHECK(wrong(scaled<T>(unit, std::sqrt(1.001L * least / spread)), 0.0) == 0);
+      CHECK(wrong(scaled<T>(unit, lost), 1e-5) == 0);
+      for (long double const by : {1e6L, 1.0L, 1e-3L}) {
+        CHECK(wrong(scaled<T>(unit, by * least), static_cast<double>(least)) == 0);
+      }
+      CHECK(wrong(scaled<T>(unit, lost / 1e3L), static_cast<double>(least)) == 0);
+
+      // Past the upper end, and where no square is left.
+      std::size_t unlike = 0;
+      for (T const v : norm_of(s, f, scaled<T>(unit, std::sqrt(most) * 1e6L), 1e-5)) {
+        if (!(v == 0 || (f == function::layer_norm && std::isnan(v)))) ++unlike;
+      }
+      auto low = scaled<T>(unit, 0.49L * lost);
+      low[1] = 0;
+      auto const got = norm_of(s, f, low, 0.0);
+      for (std::size_t c = 0; c < cols; ++c) {
+        if (std::isfinite(got[c])) ++unlike;
+        if (f == function::layer_norm) continue;
+        if (std::isnan(got[c]) != (c == 1)) ++unlike;
+        if (c != 1 && std::signbit(got[c]) != std::signbit(low[c])) ++unlike;
+      }
+      CHECK(unlike == 0);
+    }
+  }
+}
+
 // Every length to 300, and those where another form begins.
 // @param held_here, held_there  the longest rows that a block of the host runtime and one of an
 // H100
@@ -146,6 +215,13 @@ TEST_CASE("a large mean takes no digits from the variance") {
       CHECK(std::fabs(as_double(rstd.fetch(s)[r]) - e.rstd) <= (unit + off * off) * e.rstd);
     }
   }
+}
+
+TEST_CASE("the norms keep their bounds up to the ends of their range: float") {
+  check_range<float>(3e38L, 2.6e-23L);
+}
+TEST_CASE("the norms keep their bounds up to the ends of their range: double") {
+  check_range<double>(1.7e308L, 1.5e-162L);
 }
 
 TEST_CASE("large values overflow neither exponentials nor sums") {

@@ -28,7 +28,19 @@
 // differ by the roundings of exp and log.
 //
 // Errors are stated in u = (cols / 2,000 + 16) * 2^-23, in double 2^-52, before the result is
-// rounded to the output's type.
+// rounded to the output's type. An error of up to 2^-126, in double 2^-1022, the smallest normal
+// number, is always possible.
+//
+// The norms' bounds hold where squares can be added:
+// - the sum of x^2 over the row is below 3e38, in double 1.7e308;
+// - the mean of x^2, or the variance, plus eps is at least 2^-126 = 1.2e-38, in double 2^-1022 =
+//   2.2e-308. It is for every row if eps alone is.
+// With |x| all alike and eps = 0 that is from 1.1e-19 to 1.7e19 / sqrt(cols), in double from
+// 1.5e-154 to 1.3e154 / sqrt(cols). A sum past 3.4e38, in double 1.8e308, is infinite: finite x
+// become 0 in rms_norm, as does rstd(), and may become 0 or NaN in layer_norm. Below the range
+// squares lose digits; those of numbers below 2.6e-23, in double 1.5e-162, are 0, and with eps = 0
+// a row of such becomes infinite, but NaN where x, or x - mean, is 0. Scale what is beyond the
+// range: the norms of k * x with k * k * eps are those of x with eps.
 #pragma once
 
 #include <warpwright/kernel/detail/matrix.hpp>
@@ -77,7 +89,9 @@ template <class A, class = detail::if_row_operand<A>>
 }
 /// (x - mean) / sqrt(variance + eps), the variance being the mean of (x - mean)^2; for the usual
 /// scale and shift: `layer_norm(x, eps) * row(gamma, cols) + row(beta, cols)`. The error is within
-/// u times |result| + mean of |x| / sqrt(variance + eps): what a large mean costs is digits of x.
+/// u times |result| + m / sqrt(variance + eps), m being the mean of |x|, but 2^-126 at least (in
+/// double 2^-1022): what a large mean costs is digits of x. That holds where squares can be added:
+/// the head of this file has the range, and what is beyond it.
 /// @param x    an expression of numbers
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
@@ -89,7 +103,8 @@ template <class A, class = detail::if_row_operand<A>>
       detail::layer_norm_kind{detail::checked_eps("layer_norm", eps, where)}, x);
 }
 /// x / sqrt(mean of x^2 + eps); for the usual scale: `rms_norm(x, eps) * row(gamma, cols)`. The
-/// relative error is within u.
+/// relative error is within u, where squares can be added: the head of this file has the range, and
+/// what is beyond it.
 /// @param x    an expression of numbers
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
