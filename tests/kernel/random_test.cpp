@@ -653,6 +653,19 @@ TEST_CASE("what cannot be drawn is refused") {
   }
   CHECK_THAT(refusal([&] { static_cast<void>(ew::bernoulli(rng, 1.5)); }),
              contains("random_test.cpp:"));
+  std::pair<double, char const*> const named[] = {{1.5, "is 1.5; it must"},
+                                                  {-0.1, "is -0.1; it must"},
+                                                  {1 + 1e-10, "is 1.0000000001; it must"},
+                                                  {1 + 0x1p-52, "is 1.0000000000000002; it must"},
+                                                  {-0x1p-1074, "is -4.94066e-324; it must"},
+                                                  {2e6, "is 2e+06; it must"},
+                                                  {HUGE_VAL, "is inf; it must"},
+                                                  {std::nan(""), "is nan; it must"}};
+  for (auto const& [p_given, words] : named) {
+    double const bad = p_given;
+    CHECK_THAT(refusal([&] { static_cast<void>(ew::dropout(ew::in(p, 4), bad, rng)); }),
+               contains(std::string{"ew::dropout: the probability "} + words));
+  }
   CHECK_THAT(refusal([&] { static_cast<void>(rng.subsequence(65536)); }),
              contains("no subsequence 65536"));
   std::uint64_t* const null = nullptr;

@@ -18,6 +18,9 @@
 #include <warpwright/kernel/detail/gaussian.hpp>
 #include <warpwright/kernel/expression.hpp>
 
+#include <cstdio>
+#include <cstdlib>
+
 WARPWRIGHT_BEGIN
 
 namespace ew {
@@ -105,12 +108,22 @@ class philox {
 
 namespace detail {
 
+// With as many digits as bring it back exactly: one a little more than 1 is not to read "1".
+inline text in_full(double p) {
+  char digits[40] = {};
+  for (int count = 6; count <= std::numeric_limits<double>::max_digits10; ++count) {
+    std::snprintf(digits, sizeof digits, "%.*g", count, p);
+    if (std::strtod(digits, nullptr) == p) break;
+  }
+  warpwright::detail::undo_locale(digits);
+  return text{digits};
+}
+
 inline below below_probability(char const* name, double p, source_location where) {
   if (!(p >= 0.0 && p <= 1.0)) {
-    text const value = p > 1.0 ? text{"1 and "} + (p - 1.0) : text{p};
-    warpwright::detail::throw_invalid_argument(
-        text{"ew::"} + name + ": the probability is " + value + "; it must be a number from 0 to 1",
-        where);
+    warpwright::detail::throw_invalid_argument(text{"ew::"} + name + ": the probability is " +
+                                                   in_full(p) + "; it must be a number from 0 to 1",
+                                               where);
   }
   return {static_cast<std::uint64_t>(p * 0x1p32 + 0.5)};
 }
