@@ -1,4 +1,4 @@
-// expect: the offset must be a std::uint64_t in device memory
+// expect: the offset must be an unsigned integer of 64 bits
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

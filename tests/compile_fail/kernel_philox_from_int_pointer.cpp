@@ -1,8 +1,8 @@
-// expect: no matching
+// expect: the offset must be an unsigned integer of 64 bits
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An offset in memory is a std::uint64_t.
+// An offset in memory has 64 bits.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/random.hpp>
 

@@ -628,6 +628,38 @@ TEST_CASE("an offset in memory is read when the kernel runs: graph replays draw 
   CHECK(here[2] == reference_bits(seed, 104, 0, 2));
 }
 
+namespace {
+
+template <class Offset>
+void check_offset_of_type() {
+  ww::stream s;
+  std::size_t const n = 65;
+  device_array<Offset> offset{std::vector<Offset>{7}};
+  device_array<std::uint32_t> out{n};
+  Offset const* const reader = offset.data();
+  ew::advance(s, offset.data(), 3);
+  ew::run(s, ew::out(out.data(), n) = ew::random_bits(ew::philox{seed, reader}));
+  auto const got = out.fetch(s);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) wrong += got[i] != reference_bits(seed, 10, 0, i);
+  CHECK(wrong == 0);
+  CHECK(offset.fetch(s)[0] == 10);
+  Offset here = 10;
+  std::uint32_t first = 0;
+  ew::evaluate_host(ew::out(&first, 1) = ew::random_bits(ew::philox{seed, &here}));
+  CHECK(first == reference_bits(seed, 10, 0, 0));
+  Offset* const null = nullptr;
+  CHECK_THAT(refusal([&] { ew::philox{seed, null}; }), contains("the offset is a null pointer"));
+  CHECK_THAT(refusal([&] { ew::philox{seed, null}; }), contains("random_test.cpp:"));
+}
+
+}  // namespace
+
+TEST_CASE("an offset in memory may be either unsigned type of 64 bits") {
+  check_offset_of_type<unsigned long>();
+  check_offset_of_type<unsigned long long>();
+}
+
 TEST_CASE("no number is a draw of the generator's, and none is converted on the way") {
   // compute_as widens arrays and numbers; a draw stays what it is.
   CHECK(std::is_same<decltype(ew::compute_as<double>(

@@ -5,7 +5,7 @@
 // offset, the subsequence and i alone. It depends neither on the GPU, the grid or the alignment of
 // the arrays, nor on which kernel draws it, and the host's is the same bit for bit.
 //
-//   ew::philox const rng{seed, steps};  // steps: a std::uint64_t on the device
+//   ew::philox const rng{seed, steps};  // steps: points to a std::uint64_t on the device
 //   ew::run(s, ew::out(y, n) = ew::dropout(ew::in(x, n), 0.1, rng));
 //   ew::run(s, ew::out(dx, n) = ew::dropout(ew::in(dy, n), 0.1, rng));  // backward: the same mask
 //   ew::advance(s, steps);  // in a graph, too: each replay draws anew
@@ -24,6 +24,15 @@
 WARPWRIGHT_BEGIN
 
 namespace ew {
+namespace detail {
+
+// What may be an offset in memory: std::uint64_t is one of the two, others hold the other.
+template <class T>
+inline constexpr bool is_offset = std::is_same<T, unsigned long long>::value ||
+                                  (std::is_same<T, unsigned long>::value &&
+                                   sizeof(unsigned long) == 8);
+
+}  // namespace detail
 
 /// A generator for expressions: Philox 4x32-10, copied freely.
 ///
@@ -60,6 +69,16 @@ class philox {
           where);
     }
     state_.in_memory = offset;
+  }
+  /// As above, for an offset of the other unsigned type of 64 bits: `unsigned long long*` where
+  /// std::uint64_t is unsigned long.
+  template <class Offset>
+  philox(std::uint64_t seed, Offset const* offset,
+         source_location where = source_location::current())
+      : philox{seed, reinterpret_cast<std::uint64_t const*>(offset), where} {
+    static_assert(detail::is_offset<Offset>,
+                  "warpwright::ew::philox: the offset must be an unsigned integer of 64 bits, as "
+                  "std::uint64_t, in device memory; of another type pass its value, a number");
   }
 
   /// The same seed and offset, another sequence.
@@ -193,8 +212,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class Offset>
 void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
              source_location where = source_location::current()) {
-  static_assert(std::is_same<Offset, std::uint64_t>::value,
-                "warpwright::ew::advance: the offset must be a std::uint64_t in device memory");
+  static_assert(detail::is_offset<Offset>,
+                "warpwright::ew::advance: the offset must be an unsigned integer of 64 bits, as "
+                "std::uint64_t, in device memory");
   if (offset == nullptr) {
     warpwright::detail::throw_invalid_argument(
         "ew::advance: the offset is a null pointer; pass the device memory given to ew::philox",

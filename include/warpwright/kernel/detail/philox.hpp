@@ -8,6 +8,8 @@
 
 #include <warpwright/kernel/detail/nodes.hpp>
 
+#include <cstring>
+
 WARPWRIGHT_BEGIN
 
 namespace ew {
@@ -60,7 +62,14 @@ struct philox_state {
   std::uint64_t subsequence = 0;             // shifted to its place
 
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t current_offset() const {
-    return in_memory != nullptr ? *in_memory : offset;
+    if (in_memory == nullptr) return offset;
+#if defined(__CUDA_ARCH__)
+    return *in_memory;
+#else
+    std::uint64_t current;  // by bytes: it may be declared as the other type of 64 bits
+    std::memcpy(&current, in_memory, sizeof current);
+    return current;
+#endif
   }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE four<std::uint32_t> block(std::uint64_t which,
                                                                  std::uint64_t at_offset) const {
