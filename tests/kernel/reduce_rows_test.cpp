@@ -170,6 +170,16 @@ TEST_CASE("rows that do not fit are refused") {
   CHECK_THAT(text({8, 9}, to(r.data())), contains("has 64 elements, but the reduction has 72"));
   CHECK_THAT(text({std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}, to(r.data())),
              contains("are more than 2^59"));
+  // Of a signed type a length is named as it was given.
+  int const negative = -1;
+  auto const of = [&](auto rows, auto cols) {
+    return refusal([&] { ew::reduce_rows(s, {rows, cols}, to(r.data())); });
+  };
+  CHECK_THAT(of(8, negative), contains("ew: the matrix has -1 columns; a length is 0 or more"));
+  CHECK_THAT(of(std::int64_t{-8}, std::size_t{8}), contains("ew: the matrix has -8 rows;"));
+  CHECK_THAT(of(8, negative), contains("reduce_rows_test.cpp:"));
+  CHECK_THAT(of(8, static_cast<signed char>(9)), contains("but the reduction has 72"));
+  CHECK(of(8, std::int64_t{8}) == "accepted");
   CHECK(text({0, 8}, ew::to(null) = ew::sum(ew::in(null, 0))) == "accepted");
   float on_host = 0;
   CHECK_THAT(refusal([&] {

@@ -368,6 +368,10 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
   CHECK_THAT(
       refusal([&] { ew::reduce(s, w, ~std::size_t{0}, ew::to(r.data()) = ew::sum(ew::index())); }),
       contains("the reduction has 18446744073709551615 elements, more than 2^59"));
+  int const negative = -1;
+  auto const given = refusal([&] { ew::reduce(s, w, negative, to(r.data())); });
+  CHECK_THAT(given, contains("ew: the reduction has -1 elements; a length is 0 or more"));
+  CHECK_THAT(given, contains("reduce_test.cpp:"));
   auto const small = ew::prepare_workspace(s, memory.data(), 2048);
   CHECK_THAT(refusal([&] { ew::reduce(s, small, 64, to(r.data())); }),
              contains("the workspace has 2048 bytes, but these reductions want "));

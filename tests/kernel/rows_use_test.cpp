@@ -282,6 +282,10 @@ TEST_CASE("functions of rows that do not fit are refused") {
              contains("operand 2 (row) has cols = 7"));
   CHECK_THAT(text({std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}, ew::out(y, 64) = norm),
              contains("are more than 2^59"));
+  CHECK_THAT(refusal([&] {
+               ew::run_rows(s, {-8, 8}, ew::out(y, 64) = norm);
+             }),
+             contains("ew: the matrix has -8 rows; a length is 0 or more"));
   std::uint64_t const long_row = (std::uint64_t{1} << 31U) + 1;
   CHECK_THAT(text({1, long_row}, ew::out(y, long_row) =
                                      ew::softmax(ew::in(static_cast<float const*>(y), long_row))),

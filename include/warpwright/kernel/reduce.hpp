@@ -10,6 +10,7 @@
 // (fused multiply-add).
 #pragma once
 
+#include <warpwright/kernel/detail/matrix.hpp>
 #include <warpwright/kernel/detail/reduce_pass.hpp>
 #include <warpwright/kernel/reductions.hpp>
 
@@ -23,6 +24,10 @@ struct elements {
   source_location where;
   elements(std::uint64_t n, source_location caller = source_location::current())
       : count{n}, where{caller} {}
+  /// @throws std::invalid_argument  for a negative number
+  template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
+  elements(Integer n, source_location caller = source_location::current())
+      : elements{detail::length_of("reduction", "elements", n, caller), caller} {}
 };
 
 /// What assigning a reduction to to() returns, and reduce() evaluates.

@@ -167,8 +167,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, up to 2^59 elements
 /// @param goals   `to(pointer) = reduction`, where the pointer is to `rows` elements
-/// @throws std::invalid_argument  for operands that do not fit, as run() does; for a null or odd
-///   result pointer, and for results that overlap each other or an array that is read
+/// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
+///   larger shape; for a null or odd result pointer, and for results that overlap each other or an
+///   array that is read
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.

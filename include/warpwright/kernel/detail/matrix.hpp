@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shape of what reduce_rows.hpp and rows.hpp work on.
+// The shape of what reduce_rows.hpp and rows.hpp work on, and how lengths are taken.
 #pragma once
 
 #include <warpwright/kernel/detail/plan.hpp>
@@ -9,8 +9,27 @@
 WARPWRIGHT_BEGIN
 
 namespace ew {
+namespace detail {
 
-/// The shape of a row-major matrix, and who asked: `{rows, cols}` converts to it.
+/// A number of elements, rows or columns from any integer.
+/// @throws std::invalid_argument  for a negative one, which is named as it was given
+template <class Integer>
+std::uint64_t length_of(char const* whole, char const* parts, Integer length,
+                        source_location where) {
+  if constexpr (std::is_signed<Integer>::value) {
+    if (length < 0) {
+      warpwright::detail::throw_invalid_argument(text{"ew: the "} + whole + " has " +
+                                                     static_cast<long long>(length) + " " + parts +
+                                                     "; a length is 0 or more, in elements",
+                                                 where);
+    }
+  }
+  return static_cast<std::uint64_t>(length);
+}
+
+}  // namespace detail
+
+/// The shape of a row-major matrix, and who asked: `{rows, cols}` of any integers converts to it.
 struct matrix_shape {
   std::uint64_t rows;
   std::uint64_t cols;
@@ -18,6 +37,13 @@ struct matrix_shape {
   matrix_shape(std::uint64_t row_count, std::uint64_t row_length,
                source_location caller = source_location::current())
       : rows{row_count}, cols{row_length}, where{caller} {}
+  /// @throws std::invalid_argument  for a negative number
+  template <
+      class Rows, class Cols,
+      class = std::enable_if_t<std::is_integral<Rows>::value && std::is_integral<Cols>::value>>
+  matrix_shape(Rows row_count, Cols row_length, source_location caller = source_location::current())
+      : matrix_shape{detail::length_of("matrix", "rows", row_count, caller),
+                     detail::length_of("matrix", "columns", row_length, caller), caller} {}
 };
 
 namespace detail {
