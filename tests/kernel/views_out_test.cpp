@@ -534,7 +534,11 @@ TEST_CASE("outputs that name an element twice are refused where out() is called"
              contains("ew::out: dimension 1 has 5 elements at a stride of 0: all of them are one"));
   CHECK_THAT(of({2, 5, 3}, {20, 2, 1}),
              contains("ew::out: dimension 1 has 5 elements at a stride of 2, no more than the 2 "
-                      "elements over which the dimensions of shorter strides reach"));
+                      "elements over which the dimensions of shorter strides reach; each stride of "
+                      "an output must be longer than that"));
+  // 0, 2, 4 and 3, 5, 7: refused though it names none twice.
+  CHECK_THAT(of({1, 2, 3}, {0, 3, 2}),
+             contains("dimension 1 has 2 elements at a stride of 3, no more than the 4 elements"));
   CHECK_THAT(of({2, 5, 3}, {-14, 3, 1}), contains("dimension 0 has 2 elements at a stride of -14"));
   CHECK_THAT(of({2, 3, 3}, {30, 3, -3}), contains("dimension 2 has 3 elements at a stride of -3"));
   CHECK(of({2, 5, 3}, {15, 3, 1}) == "accepted");

@@ -43,13 +43,13 @@ struct extent {
 namespace detail {
 
 [[noreturn]] WARPWRIGHT_COLD inline void refuse_view(text const& problem, source_location where,
-                                                     char const* function = "ew::view: ") {
+                                                     char const* function = "ew::array: ") {
   warpwright::detail::throw_invalid_argument(text{function} + problem, where);
 }
 
 // Refuses shapes that no array has; pointers and sizes are looked at with the output.
 inline void check_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
-                        source_location where, char const* function = "ew::view: ") {
+                        source_location where, char const* function = "ew::array: ") {
   for (int k = 0; k < rank; ++k) {
     if (shape[k] >= 0) continue;
     refuse_view(text{"dimension "} + k + " has " + shape[k] +
@@ -94,7 +94,7 @@ struct refused_target {
   }
 };
 
-// Refuses outputs that name an element twice.
+// Refuses outputs that name an element twice, or may.
 inline void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
                                source_location where) {
   repetition const found = find_repetition(shape, strides, rank);
@@ -106,8 +106,9 @@ inline void check_output_shape(std::int64_t const* shape, std::int64_t const* st
       strides[k] == 0
           ? name + ": all of them are one; an output must name every element once"
           : name + ", no more than the " + found.reach +
-                " elements over which the dimensions of shorter strides reach; an output must name "
-                "every element once",
+                " elements over which the dimensions of shorter strides reach; each stride of an "
+                "output must be longer than that, even where no element would be named twice: "
+                "write such an array in parts",
       where);
 }
 
@@ -276,7 +277,7 @@ template <class T, int Rank>
 template <class T, int Rank>
 [[nodiscard]] view_input<std::remove_const_t<T>, Rank> view(
     strided_array<T, Rank> const& a, source_location where = source_location::current()) {
-  detail::check_shape(a.shape_, a.strides_, Rank, where);
+  detail::check_shape(a.shape_, a.strides_, Rank, where, "ew::view: ");
   return {reinterpret_cast<detail::bits_of<std::remove_const_t<T>> const*>(a.data_),
           detail::make_axes<Rank>(a.shape_, a.strides_, Rank)};
 }
@@ -291,7 +292,13 @@ template <class T, int Rank>
 [[nodiscard]] view_input<T, Rank> view(T const* data, extent const (&shape)[Rank],
                                        extent const (&strides)[Rank],
                                        source_location where = source_location::current()) {
-  return view(array(data, shape, strides, where), where);
+  static_assert(Rank <= detail::most_dimensions,
+                "warpwright::ew::view: 1 to 6 dimensions; merge those that one stride walks");
+  static_assert(detail::is_element<T>(),
+                "warpwright::ew::view: the element must be trivially copyable");
+  detail::padded_shape const p{"ew::view: ", Rank, shape, strides, where};
+  return {reinterpret_cast<detail::bits_of<T> const*>(data),
+          detail::make_axes<Rank>(p.extents, p.strides, Rank)};
 }
 
 /// The same for a number of dimensions known only at run time.
