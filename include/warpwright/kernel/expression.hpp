@@ -67,6 +67,7 @@ template <class T>
 template <class T>
 [[nodiscard]] scalar<typename detail::number<T>::value, false> constant(T value) {
   static_assert(detail::is_scalar<T>, "warpwright::ew::constant: not a number");
+  detail::check_no_long_double<T>();
   scalar<typename detail::number<T>::value, false> result{};
   result.number = detail::number<T>::decode(detail::bit_copy<detail::bits_of<T>>(value));
   return result;
@@ -286,6 +287,7 @@ template <class Condition, class A, class B, class = detail::if_operands<Conditi
 /// both runtimes.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
+  detail::check_no_long_double<T>();
   static_assert(detail::is_number<T>, "warpwright::ew::cast: the type must be a number");
   return detail::make_call<detail::as_they_are>(detail::rounded_to<T>{}, a);
 }

@@ -24,8 +24,18 @@ template <class... T>
 using if_operands =
     std::enable_if_t<(is_expression<T> || ...) && ((is_expression<T> || is_scalar<T>)&&...)>;
 
+// if_operands lets a long double in, so that the compiler says this of it.
+template <class T>
+constexpr void check_no_long_double() {
+  static_assert(
+      !is_long_double<T>,
+      "warpwright::ew: GPUs have no long double; the numbers are float, double, integers, "
+      "bool, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2 and complex of float");
+}
+
 template <class T>
 constexpr bool is_element() {
+  check_no_long_double<T>();
   if constexpr (is_small_float<T>) {
     return true;
   } else {
@@ -324,6 +334,9 @@ template <class X>
 constexpr auto as_expression(X const& x) {
   if constexpr (is_expression<X>) {
     return x;
+  } else if constexpr (is_long_double<X>) {
+    check_no_long_double<X>();
+    return scalar<double, true>{};
   } else {
     using value = typename number<X>::value;
     scalar<value, true> wrapped{};

@@ -188,11 +188,13 @@ inline constexpr bool is_small_float =
     std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value || is_8_bit_float<T>;
 
 template <class T>
-inline constexpr bool is_number =
-    (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || is_small_float<T>;
-// What may stand in an expression as a scalar.
+inline constexpr bool is_long_double = std::is_same<T, long double>::value;
 template <class T>
-inline constexpr bool is_scalar = is_number<T> || looks_complex<T>;
+inline constexpr bool is_number =
+    (std::is_arithmetic<T>::value && !is_long_double<T>) || is_small_float<T>;
+// What may stand in an expression as a scalar; a long double, to be refused there in words.
+template <class T>
+inline constexpr bool is_scalar = is_number<T> || looks_complex<T> || is_long_double<T>;
 
 // Constants, as device code may read: std::numeric_limits has functions for the host.
 template <class T>
