@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Evaluates the assignment of an expression: one kernel, or a loop on the host.
+//
+// nvcc makes one fused multiply-add of a product and a sum (-fmad=true, its default), and rounds
+// once: where an expression both multiplies and adds, the host's last bits may be others. With
+// -fmad=false they are the same; docs/kernels.md says more, under "Precision".
 #pragma once
 
 #include <warpwright/core/launch.hpp>
