@@ -11,9 +11,10 @@
 // Element i of the output goes with the view's element at i's place in the view's shape, the last
 // dimension fastest. A view that turns out to be one array without gaps is moved as in() is. Where
 // its innermost runs suit, it is loaded by vectors, else element by element; where its memory runs
-// along another dimension than the output's, run() moves it by tiles through shared memory: the
-// first such view of an expression, of numbers of up to 8 bytes. reduce() and reduce_rows() take
-// views, too, without tiles.
+// along another dimension than the output's, run() moves it by tiles through shared memory, and
+// where that dimension is two to four channels side by side, by whole pixels: the first such view
+// of an expression, of numbers of up to 8 bytes. reduce() and reduce_rows() take views, too,
+// without either.
 //
 // A strided output is what out() is given in place of a pointer; its shape numbers the elements,
 // and in(), row() and index() go by that number. It is written by vectors where its innermost runs

@@ -132,6 +132,7 @@ struct tile_job {
   tile_batch batch[most_dimensions - 2];
   tile_layout layout;
   unsigned access = 0;           ///< bytes of one access to the view: 16, 4, 2 or 1
+  small_divisor accesses;        ///< of 16 bytes, in a row of a whole tile
   unsigned row_lanes_shift = 0;  ///< log2 of the threads along a row
   // Rows of bytes that start anywhere: read by the aligned 16 around, and staged as far into a word
   // as they start in one.
@@ -277,13 +278,54 @@ struct tile_job {
                                        unsigned t) const {
     if (layout.linear) {
       stage_stretch<Bytes>(b, memory, t);
+    } else if constexpr (Bytes == 16) {
+      stage_wide(b, memory, t);
     } else {
       stage_rows<Bytes>(b, memory, t);
     }
   }
 
-  // Rows, by 2^row_lanes_shift threads along each: a thread goes down a column, so that the way to
-  // its next access is an addition. (Dividing for each made narrow accesses wait for instructions.)
+  // Rows by 16 bytes, of which a thread has four or fewer: dividing deals them out evenly.
+  WARPWRIGHT_HOST_DEVICE void stage_wide(tile_block const& b, unsigned char* memory,
+                                         unsigned t) const {
+    auto const* const from = reinterpret_cast<unsigned char const*>(address) + b.in;
+    unsigned const row_bytes = b.ny * layout.element_bytes;
+    unsigned const total = tile_x * accesses.divisor();
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+    for (unsigned first = t; first < total; first += accesses_at_once * tile_threads) {
+      lanes<std::uint8_t, 16> held[accesses_at_once];
+      unsigned to[accesses_at_once];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned u = 0; u < accesses_at_once; ++u) {
+        unsigned const number = first + u * tile_threads;
+        unsigned const row = accesses.quotient(number);
+        unsigned const column = (number - row * accesses.divisor()) * 16;
+        to[u] = nowhere;
+        if (row >= b.nx || column >= row_bytes) continue;
+        to[u] = layout.row(row) + column;
+        held[u].load_wide(from + (static_cast<std::int64_t>(row) * in_x + column));
+      }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (unsigned u = 0; u < accesses_at_once; ++u) {
+        if (to[u] == nowhere) continue;
+        if (blocks) {
+          held[u].store_anywhere(memory + to[u]);
+        } else {  // rows may start at any bank
+          put_words(held[u], memory + to[u]);
+        }
+      }
+    }
+  }
+  static constexpr unsigned nowhere = ~0U;
+
+  // Rows by less, by 2^row_lanes_shift threads along each: a thread goes down a column, so that the
+  // way to its next access is an addition. (Dividing for each made it wait for instructions.)
   template <int Bytes>
   WARPWRIGHT_HOST_DEVICE void stage_rows(tile_block const& b, unsigned char* memory,
                                          unsigned t) const {
@@ -319,12 +361,6 @@ struct tile_job {
           if (at >= b.nx) break;
           unsigned char* to = memory + (layout.row(at) + column);
           if constexpr (Bytes == 1) to += word_shift(b, at);
-          if constexpr (Bytes == 16) {
-            if (!blocks) {  // rows may start at any bank
-              put_words(held[u], to);
-              continue;
-            }
-          }
           held[u].store_anywhere(to);
         }
       }

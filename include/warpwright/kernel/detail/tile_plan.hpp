@@ -163,6 +163,7 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
                              : static_cast<std::uint64_t>(job.in_x) | ey * bytes | row_bytes;
   job.access = common_alignment(alignment);
   if (job.access == 8) job.access = 4;
+  if (job.access == 16) job.accesses = small_divisor{row_bytes / 16};
   // Threads for a whole row (a warp for each is up to 6 % slower, as its parts are read apart); and
   // where rows are few, so many that a thread has several under way.
   while (job.row_lanes_shift < 8 && job.access << job.row_lanes_shift < row_bytes)
@@ -196,6 +197,9 @@ constexpr tile_job make_tile_job(axis const* of, int count, unsigned element_byt
 
   if (job.blocks) {
     job.lanes_shift = layout.linear || ty < 4 ? 5 : 3;
+    while (job.lanes_shift > 0 && job.tile_x / vector <= 1U << (job.lanes_shift - 1)) {
+      --job.lanes_shift;  // none idle beside a narrow tile
+    }
     unsigned const lanes_x = 1U << job.lanes_shift;
     unsigned const lanes_y = 32U >> job.lanes_shift;
     job.columns = small_divisor{(job.tile_x / vector + lanes_x - 1) / lanes_x};
