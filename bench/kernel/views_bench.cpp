@@ -6,7 +6,9 @@
 //
 //   transpose       8,192 x 8,192, f32, f16 and u8; odd: 8,190 x 8,190 (vectors do not fit)
 //   transpose_8191  8,191 x 8,191: rows start anywhere
+//   transpose_1000  1,000 x 30,000, f32, f16 and u8: rows of f16 suit vectors, not sectors
 //   nchw_to_nhwc    32 x 64 x 112 x 112, f32 and f16
+//   into_pixels_of_planes  four planes of 8,000,000 to pixels, f32
 //   planes          NHWC to NCHW, 64 pictures of 512 x 512 x 3, scaled and shifted, u8 to f16 and
 //                   f32, and f32; odd: of 511 x 513
 //   slice           every second column of 8,192 x 16,384, f32: reads what it skips
@@ -428,6 +430,11 @@ int const registered = [] {
   add<float, float>("transpose_8191_f32", square{side - 1});
   add<__half, __half>("transpose_8191_f16", square{side - 1});
   add<unsigned char, unsigned char>("transpose_8191_u8", square{side - 1});
+  channels_last const broad{1, 1000 / shrink, 30000};
+  add<float, float>("transpose_1000_f32", broad);
+  add<__half, __half>("transpose_1000_f16", broad);
+  add<unsigned char, unsigned char>("transpose_1000_u8", broad);
+  add<float, float>("into_pixels_of_planes_f32", channels_last{1, 4, 8000000 / shrink});
   std::size_t const pixels = std::size_t{112} * 112 / shrink;
   add<float, float>("nchw_to_nhwc_f32", channels_last{32, 64, pixels});
   add<__half, __half>("nchw_to_nhwc_f16", channels_last{32, 64, pixels});
