@@ -489,6 +489,37 @@ TEST_CASE("pixels: whole ones are read, by vectors where these fit") {
   CHECK(check_planes<__half, unsigned char>(2, 4096, 5, 5).threads == 0);  // tiles
 }
 
+TEST_CASE("pixels beside what does not follow them: the other view goes by tiles") {
+  std::size_t const n = std::size_t{3} * 8192;
+  auto const x = small_integers<float>(std::size_t{4} * 8192, 20, 5);
+  auto const z = small_integers<float>(n, 20, 6);
+  std::vector<float> y(n);
+  auto const a = ew::out(y.data(), n) =
+      ew::view(ew::array(x.data(), {8192, 4}).permuted({1, 0}).sliced(0, 0, 3)) +
+      ew::view(ew::array(z.data(), {256, 96}).permuted({1, 0}));
+  using fused = ew::detail::fused<std::decay_t<decltype(a)>>;
+  ew::detail::operand all[fused::operands];
+  fused::template describe<fused::vector>(all, warpwright::source_location::current(), a);
+  fused f{a};
+  ew::detail::tile_search const search = ew::detail::search_tiles(f, all);
+  CHECK((search.pixels.threads == 0 && search.job.tiles != 0 && search.at == 2));
+  REQUIRE(run_tile_grid(a));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    wrong += y[i] != x[i % 8192 * 4 + i / 8192] + z[i % 256 * 96 + i / 256] ? 1 : 0;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("views that follow need not have fewer than 2^31 elements, but offsets of 31 bits") {
+  ew::detail::axis const near[] = {ew::detail::axis{std::uint64_t{1} << 40U, 0},
+                                   ew::detail::axis{std::uint64_t{1} << 20U, -2047}};
+  CHECK(ew::detail::is_near(near, 2));
+  ew::detail::axis const far[] = {ew::detail::axis{std::uint64_t{1} << 20U, 1},
+                                  ew::detail::axis{std::uint64_t{1} << 20U, -2048}};
+  CHECK_FALSE(ew::detail::is_near(far, 2));
+}
+
 TEST_CASE("what is no transposition has no tiles") {
   auto const tiles = [](auto const& a) {
     return ew::detail::make_tile_job(a.of, a.count, 4, 4, 0x10000, 4).tiles;

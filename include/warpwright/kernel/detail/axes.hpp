@@ -99,7 +99,7 @@ struct axes {
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE element_place find(usual_place i) const {
     return find_as<std::uint32_t, std::int32_t>(static_cast<std::uint32_t>(i.index));
   }
-  // The offset of the element of these coordinates, where the axes are narrow.
+  // The offset of the element of these coordinates, where all offsets take 31 bits.
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::int32_t along(unsigned const* coordinates) const {
     std::uint32_t offset = 0;
 #if defined(__CUDA_ARCH__)

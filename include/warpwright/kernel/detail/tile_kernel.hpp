@@ -30,7 +30,6 @@ struct find_views {
     v.of = view.map.of;
     v.count = view.map.count;
     v.rank = Rank;
-    v.narrow = view.map.narrow;
     v.fits = view_input<T, Rank>::fits_tiles;
     v.address = reinterpret_cast<std::uintptr_t>(view.data);
     v.operand = at;

@@ -18,8 +18,7 @@ namespace detail {
 struct found_view {
   axis* of = nullptr;
   int count = 0;
-  int rank = 0;  ///< axes there is room for
-  bool narrow = false;
+  int rank = 0;                                ///< axes there is room for
   bool fits = false;                           ///< its type does
   std::uintptr_t address = 0;                  ///< of its first element
   int operand = 0;                             ///< its place among the operands
@@ -45,6 +44,16 @@ constexpr std::uint64_t suited(operand const* all, int count, unsigned vector) {
   return wide;
 }
 
+// Whether all offsets take 31 bits, as axes::along() reckons.
+constexpr bool is_near(axis const* of, int count) {
+  std::uint64_t reach = 0;
+  for (int k = 0; k < count; ++k) {
+    std::int64_t const stride = of[k].stride < 0 ? -of[k].stride : of[k].stride;
+    reach += (of[k].extent - 1) * static_cast<std::uint64_t>(stride);
+  }
+  return reach <= 0x7fffffffU;
+}
+
 // Finds for each view but `brought` whether its axes are those of the job, so that a kernel need
 // not divide; answers whether they all are.
 // @param usable  bit k: operand k can be loaded along them
@@ -52,10 +61,10 @@ inline bool find_followers(found_view* views, int count, found_view const& broug
                            tile_job const& job, std::uint64_t usable) {
   bool all = true;
   for (found_view* v = views; v != views + count; ++v) {
-    if (v == &brought) continue;
-    v->follows = v->fits && v->narrow && (usable >> static_cast<unsigned>(v->operand) & 1U) != 0 &&
+    v->follows = v != &brought && v->fits && is_near(v->of, v->count) &&
+                 (usable >> static_cast<unsigned>(v->operand) & 1U) != 0 &&
                  follow_axes(job, brought.of, v->of, v->count, v->rank, v->strides);
-    all = all && v->follows;
+    all = all && (v == &brought || v->follows);
   }
   return all;
 }
@@ -77,33 +86,31 @@ inline tile_search search_views(found_view* views, int count, operand const* all
                                 unsigned vector, std::uint64_t gapped, bool may_spread) {
   tile_search search{vector};
   if (gapped != 0 && (suited(all, operands, vector) & gapped) != gapped) search.vector = 1;
-  found_view* brought = views;
+  std::uint64_t const wide = suited(all, operands, search.vector);
+  std::uint64_t const any = ~std::uint64_t{0};
   tile_job& job = search.job;
+  pixel_job& pixels = search.pixels;
+  found_view* brought = views;
   for (; brought != views + count; ++brought) {
     if (!brought->fits) continue;
     job = make_tile_job(brought->of, brought->count, all[brought->operand].element_bytes,
                         all[0].element_bytes, brought->address, search.vector);
-    if (job.tiles != 0) break;
-  }
-  job.wide = ~std::uint64_t{0};
-  if (job.tiles == 0) return search;
-  search.at = brought->operand;
-  std::uint64_t const wide = suited(all, operands, search.vector);
-  pixel_job& pixels = search.pixels;
-  pixels = make_pixel_job(job, search.vector, may_spread);
-  std::uint64_t const any = ~std::uint64_t{0};
-  if (pixels.threads != 0 &&
-      find_followers(views, count, *brought, job, pixels.vectors ? wide : any)) {
-    *brought->way = tile_way::staged;
-    mark_followers(views, count, pixels.vectors || pixels.spread);
-    pixels.wide = pixels.vectors ? wide : any;
-    return search;
-  }
-  pixels.threads = 0;
-  if (job.pixels_only) {
+    job.wide = any;
+    if (job.tiles == 0) continue;
+    search.at = brought->operand;
+    pixels = make_pixel_job(job, search.vector, may_spread);
+    if (pixels.threads != 0 &&
+        find_followers(views, count, *brought, job, pixels.vectors ? wide : any)) {
+      *brought->way = tile_way::staged;
+      mark_followers(views, count, pixels.vectors || pixels.spread);
+      pixels.wide = pixels.vectors ? wide : any;
+      return search;
+    }
+    pixels.threads = 0;
+    if (!job.pixels_only) break;
     job.tiles = 0;
-    return search;
   }
+  if (job.tiles == 0) return search;
   *brought->way = tile_way::staged;
   if (job.vectors) job.wide = wide;
   if (job.blocks || !job.vectors) {
