@@ -463,9 +463,10 @@ exact ones before anything is timed. One launch at a time includes the launch's 
 of it below 2<sup>20</sup> elements.
 
 The strip below a plot shows each line as its share of the fastest at that size, peers of another run
-beside ours of that run; what is below the strip's lowest mark is cut off. Compare inside one plot only. *Against the best* is our speed over that
-of the fastest peer there, the copy and the read not among them, each peer beside ours of the same run: the programs
-time elementwise expressions, conversions and reductions in turns with their peers, as one path's median
+beside ours of that run; what is below the strip's lowest mark is cut off. Compare inside one plot only.
+*Against the best* is our speed over that of the fastest peer there, the copy and the read not among
+them, each peer beside ours of the same run: the programs time elementwise expressions, conversions and
+reductions in turns with their peers, as one path's median
 a minute later may be off by a tenth. How to run all of it again stands in
 [bench/results/README.md](../bench/results/README.md).
 """
