@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "warpwright_bench_commit.hpp"
+
 int main(int argc, char** argv) {
   namespace ww = warpwright;
   try {
