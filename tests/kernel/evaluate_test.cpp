@@ -359,7 +359,19 @@ TEST_CASE("operands that do not fit are refused by number, shape and remedy") {
   CHECK_THAT(text(ew::out(p, 64) = a + ew::row(p, 64)), contains("operand 2 (row)"));
   CHECK_THAT(text(ew::out(p, 64) = a + ew::col(p + 63, 32)), contains("operand 2 (col)"));
   CHECK_THAT(text(ew::out(p, 64) = a * ew::device_scalar(p + 5)), contains("overlap"));
-  CHECK_THAT(text(ew::out(p, ~std::size_t{0}) = 1), contains("more than 2^59"));
+  CHECK_THAT(text(ew::out(p, 64) = a * ew::device_scalar(p + 5)),
+             Catch::Matchers::EndsWith("; write to another array"));
+  std::size_t const large = (std::size_t{1} << 59U) + 1;
+  CHECK_THAT(text(ew::out(p, large) = 1),
+             contains("has 576460752303423489 elements; an array has 0 to 2^59"));
+  CHECK_THAT(
+      text(ew::out(p, -3) = 1),
+      contains("the output has 18446744073709551613 (-3 if signed) elements; an array has 0 to"
+               " 2^59"));
+  CHECK_THAT(text(ew::out(y, 64) = a + ew::in(p, -4)),
+             contains("has 18446744073709551612 (-4 if signed) elements"));
+  CHECK_THAT(text(ew::out(y, 64) = a + ew::row(p, -4)),
+             contains("(-4 if signed), which does not divide"));
   // Neighbours may touch.
   CHECK(refusal([&] { ew::run(s, ew::out(p + 64, 64) = a + ew::in(p + 128, 64)); }) == "accepted");
   s.synchronize();

@@ -703,6 +703,9 @@ TEST_CASE("what cannot be drawn is refused") {
   std::uint64_t* const null = nullptr;
   CHECK_THAT(refusal([&] { ew::philox{seed, null}; }), contains("the offset is a null pointer"));
   CHECK_THAT(refusal([&] { ew::advance(s, null); }), contains("ew::advance"));
+  auto* const askew = reinterpret_cast<std::uint64_t*>(std::uintptr_t{4100});
+  CHECK_THAT(refusal([&] { ew::advance(s, askew); }),
+             contains("ew::advance: the offset is at address 4100, not a multiple of its 8 bytes"));
   // Operands are counted over arrays alone, and an offset in memory is one.
   CHECK_THAT(refusal([&] { ew::run(s, ew::out(p, 8) = ew::uniform(rng) + ew::in(p + 8, 7)); }),
              contains("operand 1 (in) has 7 elements"));

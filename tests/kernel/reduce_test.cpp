@@ -367,7 +367,8 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
              contains("cols = 10, which does not divide the reduction's 64"));
   CHECK_THAT(
       refusal([&] { ew::reduce(s, w, ~std::size_t{0}, ew::to(r.data()) = ew::sum(ew::index())); }),
-      contains("the reduction has 18446744073709551615 elements, more than 2^59"));
+      contains("the reduction has 18446744073709551615 (-1 if signed) elements; an array has 0 to "
+               "2^59"));
   int const negative = -1;
   auto const given = refusal([&] { ew::reduce(s, w, negative, to(r.data())); });
   CHECK_THAT(given, contains("ew: the reduction has -1 elements; a length is 0 or more"));

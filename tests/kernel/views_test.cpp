@@ -9,6 +9,7 @@
 #include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/kernel/views.hpp>
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -353,6 +354,17 @@ TEST_CASE("a view without gaps is an array like any other, in place included") {
   auto* const q = reinterpret_cast<float*>(0x20000);
   CHECK(ew::plan(ew::out(q, 1000) = ew::view(ew::array(p, {10, 100}))).explain() ==
         ew::plan(ew::out(q, 1000) = ew::in(p, 1000)).explain());
+}
+
+TEST_CASE("arrays without elements may have any extents and strides beside") {
+  float x[4] = {};
+  std::int64_t const most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t const large = std::int64_t{1} << 40U;
+  CHECK(ew::array(x, {std::int64_t{0}, large, large}).extent_of(2) == large);
+  auto const none = ew::array(x, {4, 0}, {most, std::int64_t{1}});
+  CHECK(none.sliced(0, 2, 4).data() == x);
+  CHECK(none.sliced(0, 0, 4, 2).extent_of(0) == 2);
+  CHECK(none.reversed(0).data() == x);
 }
 
 TEST_CASE("views that do not fit are refused by number, value and remedy") {

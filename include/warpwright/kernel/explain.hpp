@@ -261,6 +261,10 @@ class kernel_plan {
     }
     if (launch_.deal.singly && (!is_output || a.run == 0)) return "as a strided output does";
     if (pixels_ != 0 && vector_elements_ == 1) {
+      if (pitch_ != channels_) {
+        return text{"of the pixels' "} + pitch_ + " channels it has " + channels_ +
+               ", and vectors would read the others, too";
+      }
       return "the pixels of a picture are no whole number of vectors, or start off a boundary";
     }
     if (tile_columns_ != 0 && vector_elements_ == 1 && !(is_output && a.run != 0)) {
@@ -303,6 +307,7 @@ class kernel_plan {
   unsigned tile_rows_ = 0;
   unsigned pixels_ = 0;
   unsigned channels_ = 0;
+  unsigned pitch_ = 0;
   std::uint64_t read_ = 0;
   std::uint64_t written_ = 0;
   int count_ = 0;
@@ -361,6 +366,7 @@ struct plan_filler {
       plan.tile_rows_ = tiles.rows;
       plan.pixels_ = tiles.pixels;
       plan.channels_ = tiles.channels;
+      plan.pitch_ = tiles.pitch;
       plan.vectors_per_thread_ = 1;
       if (!tiles.vectors) plan.vector_elements_ = 1;
     }

@@ -297,6 +297,7 @@ template <class T, class A, class = detail::if_operands<A>>
 /// `compute_as<double>(x * y)` multiplies float arrays in double; an inner compute_as wins.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr computed_as<T, A> compute_as(A const& a) {
+  detail::check_no_long_double<T>();
   static_assert(
       std::is_arithmetic<T>::value && !std::is_same<T, long double>::value,
       "warpwright::ew::compute_as: the type must be float, double or an integer; to round "

@@ -94,6 +94,7 @@ inline constexpr std::uint64_t infinite_magnitude<__nv_bfloat16> = 0x7f80U;
 /// @param a   an expression
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto saturate_cast(A const& a) {
+  detail::check_no_long_double<T>();
   static_assert(detail::is_number<T> && !std::is_same<T, bool>::value,
                 "warpwright::ew::saturate_cast: the type must be a number other than bool");
   return detail::make_call<detail::as_they_are>(detail::saturated_to<T>{}, a);

@@ -192,6 +192,7 @@ template <class A, class = detail::if_operands<A>>
 /// Source: S. Gupta et al., "Deep Learning with Limited Numerical Precision", ICML 2015.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] auto stochastic_round(A const& x, philox const& rng) {
+  detail::check_no_long_double<T>();
   static_assert(detail::is_small_float<T>,
                 "warpwright::ew::stochastic_round: the type must be __half, __nv_bfloat16, "
                 "__nv_fp8_e4m3 or __nv_fp8_e5m2");
@@ -205,7 +206,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param stream  the stream of the kernels that read the offset
 /// @param offset  the one given to philox
 /// @param by      what to add, modulo 2^64; 1 suffices between any two steps
-/// @throws std::invalid_argument  for a null pointer
+/// @throws std::invalid_argument  for a null pointer, and one that is no multiple of 8 bytes
 /// @throws cuda_error  when the launch fails
 /// **Stream:** one kernel of one thread, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal; each replay advances. **Cost:** one kernel launch.
@@ -218,6 +219,13 @@ void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
   if (offset == nullptr) {
     warpwright::detail::throw_invalid_argument(
         "ew::advance: the offset is a null pointer; pass the device memory given to ew::philox",
+        where);
+  }
+  if (reinterpret_cast<std::uintptr_t>(offset) % sizeof(Offset) != 0) {
+    warpwright::detail::throw_invalid_argument(
+        detail::text{"ew::advance: the offset is at address "} +
+            static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(offset)) +
+            ", not a multiple of its 8 bytes; pass the device memory given to ew::philox",
         where);
   }
   for_each_index(stream, 1, detail::advanced<Offset>{offset, by}, where);

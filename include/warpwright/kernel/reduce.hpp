@@ -25,9 +25,12 @@ struct elements {
   elements(std::uint64_t n, source_location caller = source_location::current())
       : count{n}, where{caller} {}
   /// @throws std::invalid_argument  for a negative number
-  template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
+  template <class Integer, class = std::enable_if_t<std::is_arithmetic<Integer>::value>>
   elements(Integer n, source_location caller = source_location::current())
-      : elements{detail::length_of("reduction", "elements", n, caller), caller} {}
+      : elements{detail::length_of("reduction", "elements", n, caller), caller} {
+    static_assert(std::is_integral<Integer>::value,
+                  "warpwright::ew::reduce: a number of elements is an integer");
+  }
 };
 
 /// What assigning a reduction to to() returns, and reduce() evaluates.

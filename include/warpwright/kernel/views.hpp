@@ -182,9 +182,10 @@ class strided_array {
     }
     strided_array result{*this};
     std::int64_t const length = end.value - begin.value;
-    if (length != 0) result.data_ += begin.value * strides_[d];
+    bool const empty = is_empty();
+    if (length != 0 && !empty) result.data_ += begin.value * strides_[d];
     result.shape_[d] = length / step.value + (length % step.value != 0 ? 1 : 0);
-    if (result.shape_[d] > 1) result.strides_[d] *= step.value;
+    if (result.shape_[d] > 1 && !empty) result.strides_[d] *= step.value;
     return result;
   }
   /// The same elements with one dimension from its last to its first.
@@ -194,7 +195,7 @@ class strided_array {
                                        source_location where = source_location::current()) const {
     int const d = checked(dimension, where);
     strided_array result{*this};
-    if (shape_[d] < 2) return result;
+    if (shape_[d] < 2 || is_empty()) return result;
     result.data_ += (shape_[d] - 1) * strides_[d];
     result.strides_[d] = -strides_[d];
     return result;
@@ -211,6 +212,13 @@ class strided_array {
   friend strided_output<std::remove_const_t<U>, R> out(strided_array<U, R> const&, source_location);
 
   strided_array() = default;
+  // No element is there, and neither extents nor strides need be such as can be multiplied.
+  [[nodiscard]] bool is_empty() const {
+    for (std::int64_t const extent : shape_) {
+      if (extent == 0) return true;
+    }
+    return false;
+  }
   static int checked(int dimension, source_location where) {
     if (dimension >= 0 && dimension < Rank) return dimension;
     detail::refuse_view(
@@ -225,14 +233,12 @@ class strided_array {
 
 /// An array with strides of its own: `array(x, {rows, cols}, {pitch, 1})`.
 /// @param data     the element of index 0 in every dimension; a pointer to const makes an array
-/// that
-///   is read only
+///   that is read only
 /// @param shape    elements along each of 1 to 6 dimensions
 /// @param strides  elements from one to the next along each: 0 repeats, a negative one runs
-/// backwards
+///   backwards
 /// @throws std::invalid_argument  for a negative extent, and for more than 2^59 elements or as wide
-/// a
-///   reach
+///   a reach
 template <class T, int Rank>
 [[nodiscard]] strided_array<T, Rank> array(T* data, extent const (&shape)[Rank],
                                            extent const (&strides)[Rank],
@@ -260,10 +266,10 @@ template <class T, int Rank>
   strided_array<T, Rank> result;
   for (int k = 0; k < Rank; ++k) result.shape_[k] = shape[k].value;
   detail::check_shape(result.shape_, result.strides_, Rank, where);  // before they are multiplied
-  std::int64_t step = 1;
+  std::uint64_t step = 1;  // modulo 2^64 where there are no elements
   for (int k = Rank - 1; k >= 0; --k) {
-    none[k] = step;
-    step *= shape[k].value == 0 ? 1 : shape[k].value;
+    none[k] = static_cast<std::int64_t>(step);
+    step *= shape[k].value == 0 ? 1 : static_cast<std::uint64_t>(shape[k].value);
   }
   return array(data, shape, none, where);
 }
@@ -287,7 +293,7 @@ template <class T, int Rank>
 /// @param data     the element of index 0 in every dimension
 /// @param shape    elements along each of 1 to 6 dimensions, as many together as the output has
 /// @param strides  elements from one to the next along each: 0 repeats, a negative one runs
-/// backwards
+///   backwards
 /// @throws std::invalid_argument  as array()
 template <class T, int Rank>
 [[nodiscard]] view_input<T, Rank> view(T const* data, extent const (&shape)[Rank],
@@ -389,9 +395,8 @@ void evaluate_host(strided_assignment<T, Rank, E> const& a,
 ///
 /// As run() of an assignment to a pointer.
 /// @param a  `out(array) = expression`, copied at the call; no elements launch nothing
-/// @throws std::invalid_argument  as run(); an operand overlaps where its stretch of memory does
-/// and
-///   the two do not lie side by side
+/// @throws std::invalid_argument  as run(); an operand overlaps where its stretch of memory does,
+///   and the two do not lie side by side
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.

@@ -91,6 +91,7 @@ struct tile_summary {
   unsigned threads = 0;
   unsigned pixels = 0;    ///< of a thread; 0: tiles
   unsigned channels = 0;  ///< of a pixel
+  unsigned pitch = 0;     ///< elements of the view from one pixel to the next
   unsigned columns = 0;   ///< elements of one along the output's innermost dimension
   unsigned rows = 0;      ///< ... along that of the view
   int view = 0;           ///< the place of the view among the operands
@@ -364,6 +365,22 @@ constexpr bool is_usually_right(operand const& o, operand const& out, std::uint6
          rest_of(o.count, vector) == 0 && aligned && lies_apart(o, out, out_end);
 }
 
+// How an operand may be the output, as a remedy.
+inline char const* way_in_place(operand const& o, operand const& out) {
+  if (o.kind == reach::single || o.kind == reach::row || o.kind == reach::column) return "";
+  if (out.kind == reach::view) {
+    return ", or exactly in place: view() and out() of the same strided array";
+  }
+  return o.shaped ? ", or exactly in place: in() with the output's own pointer"
+                  : ", or exactly in place: in() and out() with the same pointer and element size";
+}
+
+// A number of elements, which no array has from 2^63 on: it may have been a negative one.
+inline text as_given(std::uint64_t count) {
+  if (count >> 63U == 0) return count;
+  return text{count} + " (" + static_cast<long long>(count) + " if signed)";
+}
+
 /// Refuses operands that do not fit together.
 /// @param operands  the output first, then the arrays of the expression from left to right
 /// @param number    of the output, counted from 1; 0 where there is but one
@@ -388,18 +405,20 @@ inline void check_operands(operand_list const& operands, int count, source_locat
     }
     if (o.kind == reach::elements && o.count != n) {
       refuse(name(),
-             text{"has "} + o.count + " elements, but " + name_of(operands, 0, number) + " has " +
-                 n + "; give every in() as many as " + name_of(operands, 0, number) +
-                 ", or repeat a shorter array with row() or col()",
+             text{"has "} + as_given(o.count) + " elements, but " + name_of(operands, 0, number) +
+                 " has " + as_given(n) + "; give every in() as many as " +
+                 name_of(operands, 0, number) + ", or repeat a shorter array with row() or col()",
              where);
     }
     if (n == 0) continue;
     if (n > std::uint64_t{1} << 59U) {
-      refuse(name_of(operands, 0, number), text{"has "} + n + " elements, more than 2^59", where);
+      refuse(name_of(operands, 0, number),
+             text{"has "} + as_given(n) + " elements; an array has 0 to 2^59, counted in elements",
+             where);
     }
     if (repeats && (o.count == 0 || n % o.count != 0)) {
       refuse(name(),
-             text{"has cols = "} + o.count + ", which does not divide " +
+             text{"has cols = "} + as_given(o.count) + ", which does not divide " +
                  name_of(operands, 0, number) + "'s " + n +
                  " elements into whole rows; pass the length of one row",
              where);
@@ -416,14 +435,11 @@ inline void check_operands(operand_list const& operands, int count, source_locat
     }
     if (k == 0 || in_place(o, out)) continue;
     if (overlap(o, out, n)) {
-      refuse(
-          name(),
-          text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
-              name_of(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
-              where_it_starts(o, out) + "; write to another array, or exactly in place: " +
-              (out.kind == reach::view ? "view() and out() of the same strided array"
-                                       : "in() and out() with the same pointer and element size"),
-          where);
+      refuse(name(),
+             text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
+                 name_of(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
+                 where_it_starts(o, out) + "; write to another array" + way_in_place(o, out),
+             where);
     }
   }
 }

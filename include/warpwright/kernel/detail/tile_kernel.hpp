@@ -71,6 +71,7 @@ tile_summary summarize_tiles(fused<A...> f, operand const* all) {
     s.columns = s.rows = 0;
     s.pixels = pixels.vectors || pixels.spread ? search.vector : 1;
     s.channels = pixels.channels;
+    s.pitch = pixels.pitch;
     s.vectors = pixels.vectors;
     s.wide = pixels.wide;
   }
