@@ -365,12 +365,12 @@ TEST_CASE("operands that do not fit are refused by number, shape and remedy") {
   CHECK_THAT(text(ew::out(p, large) = 1),
              contains("has 576460752303423489 elements; an array has 0 to 2^59"));
   CHECK_THAT(
-      text(ew::out(p, -3) = 1),
+      text(ew::out(p, static_cast<std::size_t>(-3)) = 1),
       contains("the output has 18446744073709551613 (-3 if signed) elements; an array has 0 to"
                " 2^59"));
-  CHECK_THAT(text(ew::out(y, 64) = a + ew::in(p, -4)),
+  CHECK_THAT(text(ew::out(y, 64) = a + ew::in(p, static_cast<std::size_t>(-4))),
              contains("has 18446744073709551612 (-4 if signed) elements"));
-  CHECK_THAT(text(ew::out(y, 64) = a + ew::row(p, -4)),
+  CHECK_THAT(text(ew::out(y, 64) = a + ew::row(p, static_cast<std::size_t>(-4))),
              contains("(-4 if signed), which does not divide"));
   // Neighbours may touch.
   CHECK(refusal([&] { ew::run(s, ew::out(p + 64, 64) = a + ew::in(p + 128, 64)); }) == "accepted");
