@@ -56,6 +56,34 @@ WARPWRIGHT_HOST_DEVICE inline std::uint64_t quotient(axis const& by, std::uint64
   return (high + dividend) >> by.shift;
 }
 
+/// Divides numbers below 2^31; as fast_divisor.
+class small_divisor {
+ public:
+  constexpr small_divisor() = default;
+  constexpr explicit small_divisor(std::uint32_t divisor) {
+    axis a;
+    a.extent = divisor;
+    a = with_divisor(a, true);
+    divisor_ = divisor;
+    multiplier_ = static_cast<std::uint32_t>(a.multiplier);
+    shift_ = a.shift;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint32_t divisor() const { return divisor_; }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint32_t quotient(std::uint32_t dividend) const {
+#if defined(__CUDA_ARCH__)
+    std::uint32_t const high = __umulhi(multiplier_, dividend);
+#else
+    auto const high = static_cast<std::uint32_t>(std::uint64_t{multiplier_} * dividend >> 32U);
+#endif
+    return (high + dividend) >> shift_;
+  }
+
+ private:
+  std::uint32_t divisor_ = 1;
+  std::uint32_t multiplier_ = 1;
+  unsigned shift_ = 0;
+};
+
 /// An element of a view: where it lies from the view's first, and the elements from it on, itself
 /// included, that lie one stride of the innermost axis apart.
 struct element_place {

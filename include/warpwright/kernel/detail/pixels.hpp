@@ -36,24 +36,13 @@ struct pixel_job {
   /// @param from  receives its place, in bytes from the view's first element
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE tile_element first(unsigned number, unsigned v,
                                                           std::int64_t& from) const {
-    unsigned rest = across.quotient(number);
+    unsigned const rest = across.quotient(number);
     unsigned const column = number - rest * across.divisor();
     unsigned const lane = column % spread_step;
     unsigned const x = spread ? (column - lane) * v + lane : column * v;
     tile_element e{x, {x}};
     from = static_cast<std::int64_t>(std::uint64_t{x} * pitch_bytes);
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-    for (int k = 0; k < most_dimensions - 2; ++k) {
-      if (k >= batches) break;
-      unsigned const beyond = batch[k].extent.quotient(rest);
-      unsigned const coordinate = rest - beyond * batch[k].extent.divisor();
-      e.index += coordinate * batch[k].out_step;
-      from += static_cast<std::int64_t>(coordinate) * batch[k].in_step;
-      e.at[2 + k] = coordinate;
-      rest = beyond;
-    }
+    go_to_batch(batch, batches, rest, e.index, from, e.at);
     return e;
   }
 };

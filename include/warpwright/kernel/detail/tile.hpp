@@ -19,40 +19,30 @@ inline constexpr unsigned tile_bytes = 16384;  // of a panel: four accesses of 1
 inline constexpr unsigned tile_memory_bytes = 20480;  // the same and what keeps banks apart
 inline constexpr unsigned tile_rows_at_once = 4;  // of single elements, whose places are told once
 
-/// Divides numbers below 2^31; as fast_divisor.
-class small_divisor {
- public:
-  constexpr small_divisor() = default;
-  constexpr explicit small_divisor(std::uint32_t divisor) {
-    axis a;
-    a.extent = divisor;
-    a = with_divisor(a, true);
-    divisor_ = divisor;
-    multiplier_ = static_cast<std::uint32_t>(a.multiplier);
-    shift_ = a.shift;
-  }
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint32_t divisor() const { return divisor_; }
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint32_t quotient(std::uint32_t dividend) const {
-#if defined(__CUDA_ARCH__)
-    std::uint32_t const high = __umulhi(multiplier_, dividend);
-#else
-    auto const high = static_cast<std::uint32_t>(std::uint64_t{multiplier_} * dividend >> 32U);
-#endif
-    return (high + dividend) >> shift_;
-  }
-
- private:
-  std::uint32_t divisor_ = 1;
-  std::uint32_t multiplier_ = 1;
-  unsigned shift_ = 0;
-};
-
 /// A dimension that tiles do not cut.
 struct tile_batch {
   small_divisor extent;
   std::uint64_t out_step = 0;  ///< elements of the output
   std::int64_t in_step = 0;    ///< bytes of the view
 };
+
+/// Adds the way to the rest-th batch, and tells its coordinates behind those of x and y.
+WARPWRIGHT_HOST_DEVICE inline void go_to_batch(tile_batch const (&batch)[most_dimensions - 2],
+                                               int batches, unsigned rest, std::uint64_t& out,
+                                               std::int64_t& in, unsigned (&at)[most_dimensions]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int k = 0; k < most_dimensions - 2; ++k) {
+    if (k >= batches) break;
+    unsigned const beyond = batch[k].extent.quotient(rest);
+    unsigned const coordinate = rest - beyond * batch[k].extent.divisor();
+    out += coordinate * batch[k].out_step;
+    in += static_cast<std::int64_t>(coordinate) * batch[k].in_step;
+    at[2 + k] = coordinate;
+    rest = beyond;
+  }
+}
 
 /// Where one block works.
 struct tile_block {
@@ -150,7 +140,7 @@ struct tile_job {
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE tile_block block(unsigned number) const {
     unsigned const lines = tiles_nearer.quotient(number);
     unsigned const nearer = number - lines * tiles_nearer.divisor();
-    unsigned rest = tiles_further.quotient(lines);
+    unsigned const rest = tiles_further.quotient(lines);
     unsigned const further = lines - rest * tiles_further.divisor();
     std::uint64_t const x = std::uint64_t{along_x ? nearer : further} * tile_x;
     std::uint64_t const y = std::uint64_t{along_x ? further : nearer} * tile_y;
@@ -162,18 +152,7 @@ struct tile_job {
     b.ny = static_cast<unsigned>(extent_y - y < tile_y ? extent_y - y : tile_y);
     b.at[0] = static_cast<unsigned>(x);
     b.at[1] = static_cast<unsigned>(y);
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-    for (int k = 0; k < most_dimensions - 2; ++k) {
-      if (k >= batches) break;
-      unsigned const beyond = batch[k].extent.quotient(rest);
-      unsigned const coordinate = rest - beyond * batch[k].extent.divisor();
-      b.out += coordinate * batch[k].out_step;
-      b.in += static_cast<std::int64_t>(coordinate) * batch[k].in_step;
-      b.at[2 + k] = coordinate;
-      rest = beyond;
-    }
+    go_to_batch(batch, batches, rest, b.out, b.in, b.at);
     return b;
   }
 
