@@ -463,6 +463,33 @@ void add_odd(std::string const& name) {
   bench_support::turns<arrays>::register_all(all, name, sizes);
 }
 
+// Small launches back to back as a graph's, of which the host starts all at once.
+template <class Operation>
+void add_in_a_graph(std::string const& name) {
+  using arrays = rotating_arrays<float>;
+  auto const all =
+      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
+        return std::make_unique<arrays>(s, n, Operation::inputs);
+      });
+  auto const right = [](arrays const& a) { return verified<Operation>(a, 0); };
+  all->in_graphs();
+  all->add("warpwright_ew", warpwright_ew<Operation, float>{}, right);
+#if defined(__CUDACC__)
+  all->add("sixteen_bytes_a_thread", sixteen_bytes_a_thread<Operation>{}, right);
+  all->add("one_element_a_thread", one_element_a_thread<Operation>{}, right);
+#if EVALUATE_BENCH_HAS_CUB
+  all->add(bench_support::cccl_peer("cub_device_transform"), cub_device_transform<Operation>{},
+           right);
+#endif
+#endif
+  all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
+  std::vector<bench_support::turn_size> sizes;
+  for (std::int64_t n = 1024; n <= std::min(largest, std::int64_t{1} << 22U); n *= 4) {
+    sizes.push_back({n, 20, small_samples});
+  }
+  bench_support::turns<arrays>::register_all(all, name, sizes);
+}
+
 template <class T>
 void add_type(std::string const& type) {
   add_operation<triad, T>("triad_" + type);
@@ -479,6 +506,8 @@ int const registered = [] {
   bench_support::name_cccl_version();
 #endif
   add_type<float>("f32");
+  add_in_a_graph<triad>("triad_in_a_graph_f32");
+  add_in_a_graph<gelu>("gelu_in_a_graph_f32");
   add_type<__half>("f16");
   add_type<__nv_bfloat16>("bf16");
   return 0;

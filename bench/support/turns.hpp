@@ -9,6 +9,7 @@
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core.hpp>
+#include <warpwright/graph.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -58,6 +59,12 @@ class turns {
     return *this;
   }
 
+  /// The launches between two events are those of one graph, of several that take turns.
+  turns& in_graphs() {
+    graphs_ = true;
+    return *this;
+  }
+
   /// Registers `name`/<path>/<n>/<launches> of each size and path, those of one size side by side:
   /// the first of them that runs measures all.
   static void register_all(std::shared_ptr<turns> const& all, std::string const& name,
@@ -85,8 +92,24 @@ class turns {
     std::int64_t smallest = 0;
     bool failed = false;
     bool told = false;  // its samples are those of a repetition before this one
+    std::vector<warpwright::graph_exec> graphs;
     std::vector<double> microseconds;
   };
+
+  // As many graphs as it takes to go over all sets.
+  static void capture(warpwright::stream_ref s, path& of, Arrays const& a, std::size_t launches) {
+    of.graphs.clear();
+    std::size_t set = 0;
+    for (std::size_t first = 0; first < a.sets(); first += launches) {
+      of.graphs.emplace_back(warpwright::capture(
+          s, [&](warpwright::stream_ref captured) { of.launch(captured, a, launches, set); }));
+    }
+  }
+  void launch(warpwright::stream_ref s, path& of, Arrays const& a, std::size_t launches,
+              std::size_t& set) const {
+    if (!graphs_) return of.launch(s, a, launches, set);
+    of.graphs[set++ % of.graphs.size()].launch(s);
+  }
 
   void measure(turn_size const& size) {
     warpwright::stream s;
@@ -107,11 +130,14 @@ class turns {
     }
     auto const launches = static_cast<std::size_t>(size.launches);
     std::size_t set = 0;
+    if (graphs_) {
+      for (path* of : timed) capture(s, *of, *arrays, launches);
+    }
     // A GPU is up to 10 us a launch slower for some milliseconds after gigabytes were freed and
     // allocated, and after a rest.
     auto const began = std::chrono::steady_clock::now();
     do {
-      for (path* of : timed) of->launch(s, *arrays, launches, set);
+      for (path* of : timed) launch(s, *of, *arrays, launches, set);
       s.synchronize();
     } while (std::chrono::steady_clock::now() - began < std::chrono::milliseconds{30});
 
@@ -124,7 +150,7 @@ class turns {
         path& of = *timed[(k + static_cast<std::size_t>(round)) % timed.size()];
         for (int sample = -1; sample < samples; ++sample) {  // the first brings its code to caches
           start.record(s.get());
-          of.launch(s, *arrays, launches, set);
+          launch(s, of, *arrays, launches, set);
           stop.record(s.get());
           stop.synchronize();
           double const us = 1e3 * static_cast<double>(stop.milliseconds_since(start));
@@ -132,6 +158,7 @@ class turns {
         }
       }
     }
+    for (path* of : timed) of->graphs.clear();
   }
 
   void report(benchmark::State& state, turn_size const& size, path& of) {
@@ -157,6 +184,7 @@ class turns {
 
   make_function make_;
   std::vector<path> paths_;
+  bool graphs_ = false;
   std::int64_t measured_n_ = -1;
   std::int64_t measured_launches_ = -1;
   std::size_t sets_ = 0;
