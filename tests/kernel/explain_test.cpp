@@ -233,12 +233,12 @@ TEST_CASE("views: why they go as they do") {
         "49152 elements in one kernel: 16 blocks of 256 threads, 4 pixels of 3 channels a thread; "
         "reads 196608 bytes, writes 196608; outputs apart from what is read\noperand 1 (view) goes "
         "by pixels: its channels lie side by side, and each thread reads all of them");
-  CHECK_THAT(
-      ew::plan(ew::out(y, std::size_t{3} * 8192) =
-                   ew::view(ew::array(x, {8192, 4}).sliced(1, 0, 3).permuted({1, 0})))
-          .explain(),
-      test_support::contains("\noutput 1 goes element by element: of the pixels' 4 channels it "
-                             "has 3, and vectors would read the others, too"));
+  CHECK_THAT(ew::plan(ew::out(y, std::size_t{3} * 8192) =
+                          ew::view(ew::array(x, {8192, 4}).sliced(1, 0, 3).permuted({1, 0})))
+                 .explain(),
+             test_support::contains(
+                 "\noutput 1 goes element by element: of the 4 channels of a pixel the view "
+                 "has 3, and vectors would read the others, too"));
   CHECK(planes(8191).explain().find("\noutput 1 goes element by element: the pixels of a picture "
                                     "are no whole number of vectors") != std::string::npos);
   ew::kernel_plan const odd =

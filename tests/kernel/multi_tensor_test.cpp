@@ -517,6 +517,11 @@ TEST_CASE("unscaling finds what is not finite, wherever it is") {
   CHECK(found == 1);
   CHECK_THAT(refusal([&] { ew::unscale_each(s, list, nullptr, &found); }),
              contains("the scale is a null pointer") && contains("multi_tensor_test.cpp:"));
+  auto* const askew = reinterpret_cast<float*>(reinterpret_cast<char*>(&found) + 2);
+  CHECK_THAT(refusal([&] { ew::unscale_each(s, list, askew, &found); }),
+             contains("the scale is at address ") && contains("a float's 4 bytes"));
+  CHECK_THAT(refusal([&] { ew::unscale_each(s, list, &scale, askew); }),
+             contains("the flag is at address "));
   CHECK_THAT(refusal([&] { ew::unscale_each(s, list, &scale, nullptr); }),
              contains("the flag is a null pointer"));
 }

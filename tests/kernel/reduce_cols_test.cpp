@@ -252,12 +252,12 @@ TEST_CASE("columns that do not fit are refused") {
   CHECK_THAT(text({8, 8}, to(x.data() + 63)), contains("result 1 overlaps operand 1 (in)"));
   CHECK_THAT(text({8, 9}, to(r.data())), contains("has 64 elements, but the reduction has 72"));
   CHECK_THAT(text({std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}, to(r.data())),
-             contains("are more than 2^59"));
+             contains("are at most 2^59"));
   CHECK_THAT(refusal([&] {
                ew::reduce_cols(s, pool, {8, -1}, to(r.data()));
              }),
              contains("ew: the matrix has -1 columns; a length is 0 or more"));
-  CHECK_THAT(text({0, ~std::uint64_t{0}}, to(r.data())), contains("are more than 2^59"));
+  CHECK_THAT(text({0, ~std::uint64_t{0}}, to(r.data())), contains("are at most 2^59"));
   CHECK(text({8, 0}, ew::to(null) = ew::sum(ew::in(null, 0))) == "accepted");
   device_array<unsigned char> memory{4096};
   auto const small = ew::prepare_workspace(s, memory.data(), 4096);

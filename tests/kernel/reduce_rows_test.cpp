@@ -169,7 +169,7 @@ TEST_CASE("rows that do not fit are refused") {
   CHECK_THAT(text({8, 8}, to(x.data() + 63)), contains("result 1 overlaps operand 1 (in)"));
   CHECK_THAT(text({8, 9}, to(r.data())), contains("has 64 elements, but the reduction has 72"));
   CHECK_THAT(text({std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}, to(r.data())),
-             contains("are more than 2^59"));
+             contains("are at most 2^59"));
   // Of a signed type a length is named as it was given.
   int const negative = -1;
   auto const of = [&](auto rows, auto cols) {

@@ -384,6 +384,11 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
              contains("not a multiple of 16 bytes"));
   CHECK_THAT(refusal([&] { ew::prepare_workspace(s, memory.data(), 2047); }),
              contains("has 2047 bytes"));
+  auto const boundless = ew::prepare_workspace(s, memory.data(), ~std::size_t{0});
+  CHECK_THAT(refusal([&] {
+               ew::reduce(s, boundless, 64, to(reinterpret_cast<float*>(memory.data() + 64)));
+             }),
+             contains("result 1 goes into the workspace"));
   float here = 0;
   CHECK_THAT(refusal([&] { ew::reduce_host(64, ew::to(null) = ew::sum(e)); }),
              contains("result 1 goes to a null pointer"));

@@ -269,7 +269,7 @@ TEST_CASE("functions of rows that do not fit are refused") {
     return refusal([&] { ew::run_rows(s, shape, a...); });
   };
   CHECK_THAT(text({8, 9}, ew::out(y, 64) = norm),
-             contains("the output has 64 elements, but 8 rows of 9 are 72"));
+             contains("the output has 64 elements, but {rows, cols} = {8, 9} are 72"));
   CHECK_THAT(text({8, 9}, ew::out(y, 64) = norm), contains("rows_use_test.cpp:"));
   CHECK_THAT(text({8, 8}, ew::out(y, 64) = norm, ew::out(y + 64, 32) = norm),
              contains("output 2 has 32 elements, but output 1 has 64"));
@@ -281,7 +281,7 @@ TEST_CASE("functions of rows that do not fit are refused") {
   CHECK_THAT(text({8, 8}, ew::out(y, 64) = norm * ew::row(dm.data(), 7)),
              contains("operand 2 (row) has cols = 7"));
   CHECK_THAT(text({std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}, ew::out(y, 64) = norm),
-             contains("are more than 2^59"));
+             contains("are at most 2^59"));
   CHECK_THAT(refusal([&] {
                ew::run_rows(s, {-8, 8}, ew::out(y, 64) = norm);
              }),
@@ -292,7 +292,7 @@ TEST_CASE("functions of rows that do not fit are refused") {
              contains("the rows have 2147483649 elements, more than 2^31"));
   auto const stat = [&](auto const& a) { return text({8, 8}, ew::out(y, 64) = norm, a); };
   CHECK_THAT(stat(ew::out(dm.data(), 7) = norm.mean()),
-             contains("statistic 1 goes to 7 elements, but there are 8 rows"));
+             contains("statistic 1 goes to 7 elements, but rows = 8"));
   CHECK_THAT(stat(ew::out(null, 8) = norm.mean()), contains("statistic 1 goes to a null pointer"));
   CHECK_THAT(stat(ew::out(y + 60, 8) = norm.mean()),
              contains("statistic 1 overlaps an array of the matrix"));
@@ -314,7 +314,7 @@ TEST_CASE("functions of rows that do not fit are refused") {
   CHECK_THAT(refusal([&] {
                ew::run_rows_host({8, 9}, ew::out(y, 64) = norm);
              }),
-             contains("8 rows of 9 are 72"));
+             contains("{rows, cols} = {8, 9} are 72"));
   CHECK(text({8, 8}, ew::out(dx.data(), 64) = norm) == "accepted");
   s.synchronize();
 }

@@ -142,6 +142,8 @@ TEST_CASE("outputs that do not fit together are refused by number") {
   };
   CHECK(tied(y.data(), 16, z.data(), 16) == "not refused");
   CHECK(has(tied(y.data(), 16, z.data(), 8), "output 2 has 8 elements, but output 1 has 16"));
+  CHECK(has(tied(y.data(), 16, z.data(), ~std::size_t{2}),
+            "output 2 has 18446744073709551613 (-3 if signed) elements, but output 1 has 16"));
   CHECK(has(tied(y.data(), 16, y.data(), 16), "output 2 overlaps output 1"));
   CHECK(
       has(tied(y.data(), 16, y.data() + 15, 16), "output 2 overlaps output 1, starting 60 bytes"));

@@ -26,7 +26,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class>
+template <class...>
 inline constexpr bool always_false = false;
 
 #if WARPWRIGHT_HOST_RUNTIME

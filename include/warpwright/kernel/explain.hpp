@@ -262,7 +262,7 @@ class kernel_plan {
     if (launch_.deal.singly && (!is_output || a.run == 0)) return "as a strided output does";
     if (pixels_ != 0 && vector_elements_ == 1) {
       if (pitch_ != channels_) {
-        return text{"of the pixels' "} + pitch_ + " channels it has " + channels_ +
+        return text{"of the "} + pitch_ + " channels of a pixel the view has " + channels_ +
                ", and vectors would read the others, too";
       }
       return "the pixels of a picture are no whole number of vectors, or start off a boundary";

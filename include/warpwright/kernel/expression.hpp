@@ -322,6 +322,8 @@ template <class F, class... A, class = detail::if_operands<A...>>
       detail::is_map_of<F, A...>(),
       "warpwright::ew::map: the function cannot be called with one value of each operand; "
       "its operator() must be const, and 16-bit floats arrive as float");
+  static_assert(detail::has_value<F, A...>(),
+                "warpwright::ew::map: the function returns void; it returns the element's value");
   return detail::make_call<detail::as_they_are>(function, a...);
 }
 

@@ -146,6 +146,14 @@ unscaling<T> unscaling_by(float const* scale, float* found_inf, source_location 
   char const* const problem = "is a null pointer; pass device memory";
   if (scale == nullptr) refuse("the scale", problem, where);
   if (found_inf == nullptr) refuse("the flag", problem, where);
+  for (float const* const number : {scale, static_cast<float const*>(found_inf)}) {
+    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(number));
+    if (address % sizeof(float) == 0) continue;
+    refuse(number == scale ? "the scale" : "the flag",
+           text{"is at address "} + address +
+               ", not a multiple of a float's 4 bytes; pass a pointer to a float",
+           where);
+  }
   return {scale, found_inf, 0.0F};
 }
 

@@ -88,8 +88,8 @@ class philox {
                                    source_location where = source_location::current()) const {
     if (number > 0xffffU) {
       warpwright::detail::throw_invalid_argument(
-          warpwright::detail::text{"ew::philox: there is no subsequence "} + number +
-              "; the last is 65535, and offsets and seeds have 64 bits",
+          detail::text{"ew::philox: there is no subsequence "} + detail::as_given(number) +
+              "; they are 0 to 65535, and offsets and seeds have 64 bits",
           where);
     }
     philox other{*this};

@@ -187,15 +187,17 @@ inline void check_places(place const* places, int count, std::uint64_t workspace
     if (p.address == 0) refuse_place(k, "goes to a null pointer; pass device memory");
     if (p.address % p.alignment != 0) {
       refuse_place(k, text{"goes to address "} + p.address + ", not a multiple of its type's " +
-                          p.alignment + " bytes");
+                          p.alignment + " bytes; pass a pointer to whole elements of it");
     }
-    if (p.address < workspace + workspace_bytes && workspace < p.address + p.bytes) {
+    bool const behind = p.address >= workspace && p.address - workspace >= workspace_bytes;
+    if (!behind && workspace < p.address + p.bytes) {
       refuse_place(k, "goes into the workspace; pass other memory");
     }
     for (int other = 0; other < k; ++other) {
       place const& q = places[other];
       if (p.address < q.address + q.bytes && q.address < p.address + p.bytes) {
-        refuse_place(k, text{"goes where result "} + (other + 1) + " does");
+        refuse_place(k,
+                     text{"goes where result "} + (other + 1) + " does; give each its own memory");
       }
     }
   }
@@ -433,6 +435,13 @@ void reduce_host(elements n, reduction_goal<T, K, E> const&... goals) {
   detail::place const places[] = {detail::place_of(goals, 1)...};
   detail::check_places(places, sizeof...(goals), 0, 0, n.where);
   detail::run_reduction(detail::on_calling_thread{}, n, goals...);
+}
+/// Reductions without a place for their results; refused at compile time.
+template <class... K, class... E, class = std::enable_if_t<(sizeof...(K) > 0)>>
+void reduce_host(elements, reduction<K, E> const&...) {
+  static_assert(warpwright::detail::always_false<K...>,
+                "warpwright::ew::reduce_host: say where each result goes, as in to(&total) = "
+                "sum(x); reduce() returns results");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

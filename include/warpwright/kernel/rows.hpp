@@ -157,8 +157,8 @@ inline void check_row_notes(operand const* notes, int count, operand const* oper
     text const name = text{"statistic "} + (k + 1);
     if (o.count != shape.rows) {
       refuse(name,
-             text{"goes to "} + o.count + " elements, but there are " + shape.rows +
-                 " rows; give it an out() of one element a row",
+             text{"goes to "} + as_given(o.count) + " elements, but rows = " + shape.rows +
+                 "; give it an out() of one element a row",
              shape.where);
     }
     if (n == 0) continue;
@@ -168,7 +168,7 @@ inline void check_row_notes(operand const* notes, int count, operand const* oper
     if (o.address % o.natural_bytes != 0) {
       refuse(name,
              text{"goes to address "} + o.address + ", not a multiple of its type's " +
-                 o.natural_bytes + " bytes",
+                 o.natural_bytes + " bytes; pass a pointer to whole elements of this type",
              shape.where);
     }
     std::uint64_t const end = o.address + o.count * o.element_bytes;
@@ -181,7 +181,8 @@ inline void check_row_notes(operand const* notes, int count, operand const* oper
     for (int j = 0; j < k; ++j) {
       operand const& a = notes[j];
       if (o.address < a.address + a.count * a.element_bytes && a.address < end) {
-        refuse(name, text{"goes where statistic "} + (j + 1) + " does", shape.where);
+        refuse(name, text{"goes where statistic "} + (j + 1) + " does; give each its own memory",
+               shape.where);
       }
     }
   }
@@ -260,8 +261,8 @@ void run_row_function(How const& how, matrix_shape const& shape, std::index_sequ
   (row_part_of<nth_t<Index, A...>>::template describe<pass::vector>(next, *at<Index>(all)), ...);
   if (operands[0].count != n) {
     refuse(name_of(operands, 0, sizeof...(Index) > 1 ? 1 : 0),
-           text{"has "} + operands[0].count + " elements, but " + shape.rows + " rows of " +
-               shape.cols + " are " + n + "; give it an out() of rows * cols",
+           text{"has "} + as_given(operands[0].count) + " elements, but {rows, cols} = {" +
+               shape.rows + ", " + shape.cols + "} are " + n + "; give it an out() of rows * cols",
            shape.where);
   }
   if (n != 0 && shape.cols > most_cols) {
@@ -393,6 +394,20 @@ void run_rows_host(matrix_shape const& shape, assignment<T, E> const&... a) {
   detail::run_row_function(detail::row_function_on_calling_thread{}, shape,
                            detail::indices_where<!detail::is_row_note<assignment<T, E>>...>{},
                            detail::indices_where<detail::is_row_note<assignment<T, E>>...>{}, a...);
+}
+
+/// Several outputs are arguments, not a tie(); refused at compile time.
+template <class... A>
+void run_rows(stream_ref, matrix_shape const&, assignments<A...> const&) {
+  static_assert(warpwright::detail::always_false<A...>,
+                "warpwright::ew::run_rows: takes several outputs as arguments; leave out tie()");
+}
+/// As above.
+template <class... A>
+void run_rows_host(matrix_shape const&, assignments<A...> const&) {
+  static_assert(
+      warpwright::detail::always_false<A...>,
+      "warpwright::ew::run_rows_host: takes several outputs as arguments; leave out tie()");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -13,7 +13,7 @@
 // its innermost runs suit, it is loaded by vectors, else element by element; where its memory runs
 // along another dimension than the output's, run() moves it by tiles through shared memory, and
 // where that dimension is two to four channels side by side, by whole pixels: the first such view
-// of an expression, of numbers of up to 8 bytes. reduce() and reduce_rows() take views, too,
+// of an expression, of numbers of up to 8 bytes. Reductions and functions of rows take views, too,
 // without either.
 //
 // A strided output is what out() is given in place of a pointer; its shape numbers the elements,
@@ -57,11 +57,14 @@ inline void check_shape(std::int64_t const* shape, std::int64_t const* strides, 
                     " elements; an extent is 0 or more, and below 2^63",
                 where, function);
   }
-  if (measure_view(shape, strides, rank).too_large) {
-    refuse_view(
-        "the shape has more than 2^59 elements, or its strides reach over as many; pass "
-        "both in elements, not in bytes",
-        where, function);
+  reach_of_view const r = measure_view(shape, strides, rank);
+  if (r.too_large) {
+    text const dimension = text{"dimension "} + r.at_dimension + ", of " + shape[r.at_dimension];
+    text const problem = r.too_many ? dimension + ", makes more than 2^59 elements of the array"
+                                    : dimension + " at a stride of " + strides[r.at_dimension] +
+                                          ", makes the array reach over more than 2^59 elements";
+    refuse_view(text{problem} + "; pass shape and strides in elements, not in bytes", where,
+                function);
   }
 }
 
@@ -222,8 +225,7 @@ class strided_array {
   static int checked(int dimension, source_location where) {
     if (dimension >= 0 && dimension < Rank) return dimension;
     detail::refuse_view(
-        detail::text{"there is no dimension "} + dimension + "; they are 0 to " + (Rank - 1),
-        where);
+        detail::text{"there is no dimension "} + dimension + "; pass 0 to " + (Rank - 1), where);
   }
 
   T* data_ = nullptr;

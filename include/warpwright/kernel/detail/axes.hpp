@@ -176,6 +176,8 @@ struct reach_of_view {
   std::uint64_t elements = 1;  ///< the product of its extents
   std::uint64_t distinct = 1;  ///< the same without what repeats by a stride of 0
   bool too_large = false;      ///< more than 2^59 elements, or as far from end to end
+  bool too_many = false;       ///< the former
+  int at_dimension = 0;        ///< with which it became so
 };
 
 constexpr reach_of_view measure_view(std::int64_t const* shape, std::int64_t const* strides,
@@ -188,7 +190,7 @@ constexpr reach_of_view measure_view(std::int64_t const* shape, std::int64_t con
   wide elements = 1;
   wide distinct = 1;
   for (int k = 0; k < rank; ++k) {
-    if (shape[k] == 0) return {0, 0, 0, 0, false};
+    if (shape[k] == 0) return {0, 0, 0, 0, false, false, 0};
   }
   for (int k = 0; k < rank; ++k) {
     wide const way = (wide{shape[k]} - 1) * strides[k];
@@ -197,6 +199,8 @@ constexpr reach_of_view measure_view(std::int64_t const* shape, std::int64_t con
     if (strides[k] != 0) distinct *= shape[k];
     if (elements > most || highest - lowest >= most) {
       r.too_large = true;
+      r.too_many = elements > most;
+      r.at_dimension = k;
       return r;
     }
   }

@@ -55,8 +55,8 @@ inline std::uint64_t elements_in(matrix_shape const& shape) {
   if (shape.rows > most || shape.cols > most ||
       (shape.cols != 0 && shape.rows > most / shape.cols)) {
     warpwright::detail::throw_invalid_argument(
-        text{"ew: "} + shape.rows + " rows of " + shape.cols +
-            " elements are more than 2^59; pass lengths in elements",
+        text{"ew: {rows, cols} = {"} + shape.rows + ", " + shape.cols +
+            "}: rows, columns and elements are at most 2^59; pass lengths in elements",
         shape.where);
   }
   return shape.rows * shape.cols;

@@ -477,6 +477,19 @@ constexpr bool is_map_of() {
   }
 }
 
+// Whether such a call, where it can be told, has a value.
+template <class F, class... X>
+constexpr bool has_value() {
+  if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...)) {
+    return true;
+  } else if constexpr (is_callable<F, value_t<X>...>) {
+    using result = decltype(std::declval<F const&>()(std::declval<value_t<X>>()...));
+    return !std::is_void<result>::value;
+  } else {
+    return true;
+  }
+}
+
 template <class Types, class F, class... X>
 constexpr call<Types, F, expression_t<X>...> make_call(F const& function, X const&... x) {
   return {function, {{as_expression(x)}...}};

@@ -367,10 +367,10 @@ constexpr bool is_usually_right(operand const& o, operand const& out, std::uint6
 
 // How an operand may be the output, as a remedy.
 inline char const* way_in_place(operand const& o, operand const& out) {
-  if (o.kind == reach::single || o.kind == reach::row || o.kind == reach::column) return "";
-  if (out.kind == reach::view) {
+  if (out.kind == reach::view && (o.shaped || o.kind == reach::elements)) {
     return ", or exactly in place: view() and out() of the same strided array";
   }
+  if (o.kind != reach::elements) return "";
   return o.shaped ? ", or exactly in place: in() with the output's own pointer"
                   : ", or exactly in place: in() and out() with the same pointer and element size";
 }
@@ -425,7 +425,11 @@ inline void check_operands(operand_list const& operands, int count, source_locat
     }
     if (o.kind == reach::nothing) continue;
     if (o.address == 0) {
-      refuse(name(), text{"is a null pointer for "} + n + " elements; pass device memory", where);
+      bool const one = o.kind == reach::single || o.kind == reach::offset;
+      refuse(name(),
+             one ? text{"is a null pointer; pass device memory"}
+                 : text{"is a null pointer for "} + n + " elements; pass device memory",
+             where);
     }
     if (rest_of(o.address, o.natural_bytes) != 0) {
       refuse(name(),
@@ -475,8 +479,8 @@ WARPWRIGHT_NOINLINE inline void check_assignments(operand const* operands, int c
       auto const name = [k] { return text{"output "} + (k + 1); };
       if (part->count != other->count) {
         refuse(name(),
-               text{"has "} + part->count + " elements, but output " + (j + 1) + " has " +
-                   other->count + "; tie() takes outputs of one size",
+               text{"has "} + as_given(part->count) + " elements, but output " + (j + 1) + " has " +
+                   as_given(other->count) + "; tie() takes outputs of one size",
                where);
       }
       if (part->count != 0 && part->address != 0 && overlap(*part, *other, part->count)) {

@@ -143,7 +143,9 @@ inline void check_tensor(listed_array const* arrays, int count, std::uint64_t si
   if (size == 0) return;
   auto const name = [&](int k) { return text{"tensor "} + tensor + ", array " + (k + 1); };
   if (size > most_tensor_elements) {
-    refuse(text{"tensor "} + tensor, text{"has "} + size + " elements, more than 2^40", where);
+    refuse(text{"tensor "} + tensor,
+           text{"has "} + as_given(size) + " elements; a tensor has 0 to 2^40, counted in elements",
+           where);
   }
   for (int k = 0; k < count; ++k) {
     listed_array const& a = arrays[k];
