@@ -18,58 +18,15 @@
 
 #include "kernel/grid.hpp"
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 
 namespace ew = warpwright::ew;
 namespace ww = warpwright;
+using kernel_test::most_offset;
+using kernel_test::room;
 
 namespace {
-
-constexpr std::size_t most_offset = 16;
-constexpr unsigned char poison = 0xa5;
-
-// Memory that both runtimes' kernels and the host may touch, for up to `most` elements. An offset
-// counts the type's alignment: of structs and complex numbers that is less than an element.
-template <class T>
-class room {
- public:
-  explicit room(std::size_t most)
-      : bytes_{guard + most_offset * alignof(T) + most * sizeof(T) + guard} {
-    void* p = nullptr;
-    ww::check(cudaMallocManaged(&p, bytes_), "cudaMallocManaged");
-    data_ = static_cast<unsigned char*>(p);
-    REQUIRE(reinterpret_cast<std::uintptr_t>(data_) % 256 == 0);
-  }
-  room(room const&) = delete;
-  room& operator=(room const&) = delete;
-  ~room() { ww::detail::discard(cudaFree(data_)); }
-
-  /// @return the place `offset` past a boundary; all is poisoned
-  T* poisoned(std::size_t offset) const {
-    std::memset(data_, poison, bytes_);
-    return reinterpret_cast<T*>(data_ + guard + offset * alignof(T));
-  }
-  /// The same with these elements there.
-  T const* holding(std::vector<T> const& values, std::size_t offset) const {
-    T* const p = poisoned(offset);
-    std::memcpy(static_cast<void*>(p), values.data(), values.size() * sizeof(T));
-    return p;
-  }
-  /// Whether all but `count` elements at `offset` is poison still.
-  bool intact(std::size_t offset, std::size_t count) const {
-    std::size_t const begin = guard + offset * alignof(T);
-    std::size_t const end = begin + count * sizeof(T);
-    for (std::size_t k = 0; k < bytes_; ++k) {
-      if ((k < begin || k >= end) && data_[k] != poison) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr std::size_t guard = 256;
-  std::size_t bytes_;
-  unsigned char* data_ = nullptr;
-};
 
 template <class Member, std::size_t Count>
 struct of {

@@ -27,8 +27,8 @@ struct exact_row {
   std::vector<double> result;
   double mean = 0;
   double rstd = 0;
-  double log_sum_exp = 0;
-  double magnitude = 0;  // mean of |x|
+  double log_sum_exp = 0;  // of the exponential functions
+  double magnitude = 0;    // mean of |x|
   double most = 0;
 };
 
@@ -43,9 +43,10 @@ inline exact_row exactly(function f, double const* x, std::size_t cols, double e
     magnitude += std::fabs(x[c]) / n;
     most = std::fmax(most, x[c]);
   }
+  bool const exponential = f == function::softmax || f == function::log_softmax;
   std::vector<long double> weight(cols);
   for (std::size_t c = 0; c < cols; ++c) {
-    weight[c] = std::exp(static_cast<long double>(x[c]) - most);
+    weight[c] = exponential ? std::exp(static_cast<long double>(x[c]) - most) : 0;
     total += weight[c];
     long double const d = f == function::layer_norm ? x[c] - mean : x[c];
     squares += d * d / n;
