@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Views and strided outputs of every number of elements from 0 to 4,096: transpositions of every
+// number of columns for several of rows, steps of one dimension, and such as run backwards. Outputs
+// are poisoned, with guards on both sides, and what lies between their elements has to stay so. On
+// the host runtime, where run() is a loop, the kernel's own work is gone through as well.
+
+// g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#include <warpwright/kernel.hpp>
+#include <warpwright/kernel/views.hpp>
+
+#include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
+#include "kernel/tile_grid.hpp"
+#include "support/catch.hpp"
+
+namespace ew = warpwright::ew;
+namespace ww = warpwright;
+using kernel_test::as_double;
+using kernel_test::first_of;
+using kernel_test::most_size;
+using kernel_test::next_size;
+using kernel_test::number;
+using kernel_test::room;
+using kernel_test::some_offsets;
+
+namespace {
+
+enum way { by_run, by_kernel };
+
+// On a GPU run() is the kernel.
+#if WARPWRIGHT_HOST_RUNTIME
+constexpr way all_ways[] = {by_run, by_kernel};
+#else
+constexpr way all_ways[] = {by_run};
+#endif
+
+template <class A>
+A as_run_orders(A const& a) {
+  return a;
+}
+template <class T, int Rank, class E>
+auto as_run_orders(ew::strided_assignment<T, Rank, E> const& a) {
+  return a.in_memory_order();
+}
+
+// Answers whether it was seen to go by tiles or by pixels.
+template <class A>
+bool evaluate(ww::stream& s, A const& a, std::size_t n, way how) {
+  if (how == by_run) {
+    ew::run(s, a);
+    s.synchronize();
+  } else if (n != 0) {
+#if WARPWRIGHT_HOST_RUNTIME
+    auto const ordered = as_run_orders(a);
+    if (kernel_test::run_tile_grid(ordered)) return true;
+    kernel_test::run_grid(ordered);
+#endif
+  }
+  return false;
+}
+
+// What lies where in memory: n elements of a shape, each with a place within `reach`.
+struct places {
+  std::vector<std::size_t> of;
+  std::size_t reach = 0;
+  void add(std::size_t place) {
+    of.push_back(place);
+    if (reach <= place) reach = place + 1;
+  }
+};
+
+// An operand and an output in rooms of their own.
+template <class T>
+class pair_of_rooms {
+ public:
+  explicit pair_of_rooms(std::size_t most)
+      : values_{kernel_test::small_integers<T>(most, 99, seed)}, in_{most}, out_{most} {}
+
+  static constexpr std::uint64_t seed = 141;
+
+  /// Checks an assignment that adds 1.
+  /// @param make  the assignment to `to` from `from`, a T* and a T const*
+  template <class Make>
+  void check(places const& to, places const& from, Make make) {
+    some_offsets<2> const at{++calls_, random_};
+    std::vector<T> const operand = first_of(values_, from.reach);
+    std::vector<T> expected(to.reach, room<T>::untouched());
+    for (std::size_t i = 0; i < to.of.size(); ++i) {
+      expected[to.of[i]] = number<T>(as_double(operand[from.of[i]]) + 1);
+    }
+    CAPTURE(at.of[0], at.of[1]);
+    for (way const how : all_ways) {
+      T const* const x = in_.holding(operand, at.of[0]);
+      T* const y = out_.poisoned(at.of[1]);
+      tiled_ += evaluate(stream_, make(y, x), to.of.size(), how) ? 1 : 0;
+      CAPTURE(static_cast<int>(how));
+      REQUIRE(out_.holds(expected, at.of[1]));
+      REQUIRE(in_.holds(operand, at.of[0]));
+    }
+  }
+  [[nodiscard]] std::size_t tiled() const { return tiled_; }
+
+ private:
+  std::vector<T> values_;
+  room<T> in_, out_;
+  kernel_test::random_numbers random_{seed};
+  std::size_t calls_ = 0;
+  std::size_t tiled_ = 0;
+  ww::stream stream_;
+};
+
+// One dimension: every `step`-th element, from the first or from the last.
+struct line {
+  std::size_t step;
+  bool backwards;
+
+  [[nodiscard]] places placed(std::size_t n) const {
+    places p;
+    for (std::size_t i = 0; i < n; ++i) p.add((backwards ? n - 1 - i : i) * step);
+    return p;
+  }
+  template <class T>
+  auto array(T* data, std::size_t n) const {
+    std::size_t const reach = n == 0 ? 0 : (n - 1) * step + 1;
+    auto const forwards = ew::array(data, {reach}).sliced(0, 0, reach, step);
+    return backwards ? forwards.reversed(0) : forwards;
+  }
+};
+
+template <class T>
+void check_lines() {
+  std::size_t const longest = 3;
+  pair_of_rooms<T> rooms{longest * most_size};
+  INFO("seed " << rooms.seed);
+  line const plain{1, false}, second{2, false}, reversed{1, true}, third{longest, true};
+  for (std::size_t n = 0; n <= most_size; n = next_size(n)) {
+    for (line const from : {second, reversed, third}) {
+      CAPTURE(n, from.step, from.backwards);
+      rooms.check(plain.placed(n), from.placed(n),
+                  [&](T* y, T const* x) { return ew::out(y, n) = ew::view(from.array(x, n)) + 1; });
+    }
+    line const pairs[][2] = {{second, plain}, {reversed, plain}, {third, second}, {plain, third}};
+    for (auto const& [to, from] : pairs) {
+      CAPTURE(n, to.step, to.backwards, from.step, from.backwards);
+      rooms.check(to.placed(n), from.placed(n), [&, to = to, from = from](T* y, T const* x) {
+        return ew::out(to.array(y, n)) = ew::view(from.array(x, n)) + 1;
+      });
+    }
+  }
+}
+
+// Element i of rows by cols, each row `pitch` elements behind the one before.
+places matrix(std::size_t rows, std::size_t cols, std::size_t pitch) {
+  places p;
+  for (std::size_t i = 0; i < rows * cols; ++i) p.add(i / cols * pitch + i % cols);
+  return p;
+}
+// The same elements by columns.
+places transposed(std::size_t rows, std::size_t cols) {
+  places p;
+  for (std::size_t i = 0; i < rows * cols; ++i) p.add(i % rows * cols + i / rows);
+  return p;
+}
+
+template <class T>
+void check_matrices() {
+  std::size_t const most_rows = 128;
+  std::size_t const most_gap = 16;
+  pair_of_rooms<T> rooms_of{2 * most_size + most_rows * most_gap};
+  INFO("seed " << rooms_of.seed);
+  for (std::size_t const rows : {1U, 2U, 3U, 4U, 7U, 8U, 16U, 31U, 32U, 33U, 64U, 65U, 128U}) {
+    // Less than 4,096 bytes go by no tiles.
+    std::size_t const most = sizeof(T) == 1 && rows > 30 ? 2 * most_size : most_size;
+    for (std::size_t cols = 0; rows * cols <= most; cols = next_size(cols, 70)) {
+      std::size_t const n = rows * cols;
+      CAPTURE(rows, cols);
+      rooms_of.check(matrix(1, n, n), transposed(rows, cols), [&](T* y, T const* x) {
+        return ew::out(y, n) = ew::view(ew::array(x, {rows, cols}).permuted({1, 0})) + 1;
+      });
+      rooms_of.check(transposed(rows, cols), matrix(1, n, n), [&](T* y, T const* x) {
+        auto const to = ew::array(y, {rows, cols}).permuted({1, 0});
+        return ew::out(to) = ew::view(ew::array(x, {cols, rows})) + 1;
+      });
+      // With gaps behind the rows, of which one suits vectors.
+      std::size_t const pitch = rows % 2 == 0 ? cols + most_gap - cols % most_gap : cols + 3;
+      rooms_of.check(matrix(rows, cols, pitch), matrix(rows, cols, cols + 1),
+                     [&](T* y, T const* x) {
+                       auto const to = ew::array(y, {rows, pitch}).sliced(1, 0, cols);
+                       auto const from = ew::array(x, {rows, cols + 1}).sliced(1, 0, cols);
+                       return ew::out(to) = ew::view(from) + 1;
+                     });
+    }
+  }
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(rooms_of.tiled() > 200);
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("steps and reversals of every length from 0 to 4096") {
+  check_lines<float>();
+  check_lines<unsigned char>();
+}
+TEST_CASE("transpositions and pitches of every number of columns up to 4096 elements: float") {
+  check_matrices<float>();
+}
+TEST_CASE("transpositions and pitches of every number of columns up to 4096 elements: __half") {
+  check_matrices<__half>();
+}
+TEST_CASE("transpositions and pitches of every number of columns up to 4096 elements: bytes") {
+  check_matrices<unsigned char>();
+}
