@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Draws for every number of elements from 0 to 4,096: element i is the same to the last bit,
+// however many there are and wherever they lie. Outputs are poisoned, with guards on both sides. On
+// the host runtime, where run() is a loop, the kernel's own work is gone through as well, and on
+// both its vectors of 32 bytes.
+
+// g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#include <warpwright/kernel.hpp>
+#include <warpwright/kernel/random.hpp>
+
+#include "kernel/grid.hpp"
+#include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
+#include "support/catch.hpp"
+
+namespace ew = warpwright::ew;
+namespace ww = warpwright;
+using kernel_test::first_of;
+using kernel_test::most_size;
+using kernel_test::room;
+
+namespace {
+
+enum way { by_run, by_16, by_32 };
+
+// On a GPU run() is by 16.
+#if WARPWRIGHT_HOST_RUNTIME
+constexpr way all_ways[] = {by_run, by_16, by_32};
+#else
+constexpr way all_ways[] = {by_run, by_32};
+#endif
+
+template <class A>
+void evaluate(ww::stream& s, A const& a, std::size_t n, way how) {
+  if (how == by_run) {
+    ew::run(s, a);
+  } else if (n != 0) {
+#if WARPWRIGHT_HOST_RUNTIME
+    if (how == by_16) kernel_test::run_grid<16>(a);
+    if (how == by_32) kernel_test::run_grid<32>(a);
+#else
+    kernel_test::run_wide_kernel(s, a);
+#endif
+  }
+  s.synchronize();
+}
+
+struct uniform_of {
+  template <class X>
+  auto operator()(X const&, ew::philox const& rng) const {
+    return ew::uniform(rng);
+  }
+};
+struct normal_of {
+  template <class X>
+  auto operator()(X const&, ew::philox const& rng) const {
+    return ew::normal(rng);
+  }
+};
+struct dropout_of {
+  template <class X>
+  auto operator()(X const& x, ew::philox const& rng) const {
+    return ew::dropout(x, 0.3, rng);
+  }
+};
+
+template <class T, class Make>
+void check_sizes(Make make) {
+  std::uint64_t const seed = 151;
+  INFO("seed " << seed);
+  kernel_test::random_numbers random{seed};
+  ew::philox const rng = ew::philox{random.next(), random.next()}.subsequence(3);
+  std::vector<T> x = kernel_test::small_integers<T>(most_size, 99, random.next());
+  for (T& v : x) v = kernel_test::number<T>(kernel_test::as_double(v) + 1);  // none is 0
+  room<T> const in{most_size}, out{most_size};
+  ww::stream s;
+  T* const all = out.poisoned(0);
+  ew::run(s, ew::out(all, most_size) = make(ew::in(in.holding(x, 0), most_size), rng));
+  s.synchronize();
+  std::vector<T> const drawn(all, all + most_size);
+  for (std::size_t n = 0; n <= most_size; n = kernel_test::next_size(n)) {
+    kernel_test::some_offsets<2> const at{n, random};
+    std::vector<T> const operand = first_of(x, n);
+    T const* const from = in.holding(operand, at.of[0]);
+    for (way const how : all_ways) {
+      CAPTURE(n, at.of[0], at.of[1], static_cast<int>(how));
+      T* const to = out.poisoned(at.of[1]);
+      evaluate(s, ew::out(to, n) = make(ew::in(from, n), rng), n, how);
+      REQUIRE(out.holds(first_of(drawn, n), at.of[1]));
+      REQUIRE(in.holds(operand, at.of[0]));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every size from 0 to 4096: uniform numbers") {
+  check_sizes<float>(uniform_of{});
+  check_sizes<double>(uniform_of{});
+}
+TEST_CASE("every size from 0 to 4096: normal numbers") {
+  check_sizes<float>(normal_of{});
+  check_sizes<__half>(normal_of{});
+}
+TEST_CASE("every size from 0 to 4096: dropout") {
+  check_sizes<float>(dropout_of{});
+  check_sizes<__nv_bfloat16>(dropout_of{});
+}
