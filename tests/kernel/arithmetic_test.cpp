@@ -4,7 +4,10 @@
 // + - * / and comparisons of floating point, one operation each, to the last bit: subnormal
 // numbers, ties, overflow, infinities, NaN and signs of 0. double is held against the CPU's own,
 // everything narrower against double rounded once: of two floats that is the nearest float, as
-// double has more than twice the digits. 16-bit floats are computed as float and rounded again.
+// double has more than twice the digits. 16-bit and 8-bit floats are computed as float and rounded
+// again. Integers of 8 and 16 bits: as C++ promotes them, but that all overflow wraps.
+#include <cuda_fp8.h>
+
 #include <warpwright/kernel.hpp>
 
 #include <cfloat>
@@ -130,6 +133,44 @@ pairs<T> pairs_of_all_kinds(std::uint64_t seed) {
   return p;
 }
 
+// All pairs of what 8 bits can be.
+template <class T>
+pairs<T> all_pairs() {
+  pairs<T> p;
+  for (unsigned k = 0; k < 65536; ++k) {
+    unsigned char const bytes[] = {static_cast<unsigned char>(k / 256),
+                                   static_cast<unsigned char>(k % 256)};
+    T x, y;
+    std::memcpy(static_cast<void*>(&x), bytes, 1);
+    std::memcpy(static_cast<void*>(&y), bytes + 1, 1);
+    p.x.push_back(x), p.y.push_back(y);
+  }
+  return p;
+}
+
+// The ends of a 16-bit type, what lies beside them and beside powers of two, with one another and
+// with numbers of all lengths at random.
+template <class T>
+pairs<T> pairs_of_integers(std::uint64_t seed) {
+  std::vector<T> special;
+  for (int bit = 0; bit <= 16; ++bit) {
+    for (int beside = -1; beside <= 1; ++beside) {
+      special.push_back(static_cast<T>((1 << bit) + beside));
+      special.push_back(static_cast<T>(-(1 << bit) + beside));
+    }
+  }
+  random_numbers random{seed};
+  auto const any = [&] { return static_cast<T>(random.next() >> (48 + random.below(16))); };
+  pairs<T> p;
+  for (T const x : special) {
+    for (T const y : special) p.x.push_back(x), p.y.push_back(y);
+    for (int k = 0; k < 100; ++k) p.x.push_back(x), p.y.push_back(any());
+    for (int k = 0; k < 100; ++k) p.x.push_back(any()), p.y.push_back(x);
+  }
+  for (int k = 0; k < 50000; ++k) p.x.push_back(any()), p.y.push_back(any());
+  return p;
+}
+
 // Counts what is wrong, and says so of the first.
 class tally {
  public:
@@ -159,10 +200,7 @@ class tally {
 };
 
 template <class T>
-void check_type() {
-  std::uint64_t const seed = 91;
-  INFO("seed " << seed);
-  pairs<T> const p = pairs_of_all_kinds<T>(seed);
+void check_pairs(pairs<T> const& p) {
   std::size_t const n = p.x.size();
   std::size_t const stride = (n + 63) / 64 * 64;
   device_array<T> const dx{p.x}, dy{p.y}, results{7 * stride};
@@ -178,17 +216,25 @@ void check_type() {
                      flag(4) = (x == y), flag(5) = (x != y)));
   std::vector<T> const got = results.fetch(s);
   std::vector<unsigned char> const got_flags = flags.fetch(s);
+  // What is rounded to 8 bits is the float, not the exact result; number() knows that of 16 bits.
+  auto const computed = [](double exact) {
+    return sizeof(T) == 1 ? static_cast<double>(static_cast<float>(exact)) : exact;
+  };
+  // Infinity, which e5m2 has, is past the greatest number that is written.
+  auto const written = [](double value) { return as_double(number<T>(value)); };
   tally t;
   for (std::size_t k = 0; k < n; ++k) {
     double const a = as_double(p.x[k]);
     double const b = as_double(p.y[k]);
-    t.add("+", a, b, got[k], a + b);
-    t.add("-", a, b, got[stride + k], a - b);
-    t.add("*", a, b, got[2 * stride + k], a * b);
-    t.add("/", a, b, got[3 * stride + k], a / b);
+    double const least = a < b || std::isnan(a) ? a : b;
+    double const most = a > b || std::isnan(a) ? a : b;
+    t.add("+", a, b, got[k], computed(a + b));
+    t.add("-", a, b, got[stride + k], computed(a - b));
+    t.add("*", a, b, got[2 * stride + k], computed(a * b));
+    t.add("/", a, b, got[3 * stride + k], computed(a / b));
     t.add("negated, not", a, b, got[4 * stride + k], -a);
-    t.add_value("min", a, b, as_double(got[5 * stride + k]), a < b || std::isnan(a) ? a : b);
-    t.add_value("max", a, b, as_double(got[6 * stride + k]), a > b || std::isnan(a) ? a : b);
+    t.add_value("min", a, b, as_double(got[5 * stride + k]), written(least));
+    t.add_value("max", a, b, as_double(got[6 * stride + k]), written(most));
     bool const wanted[] = {(a < b), (a <= b), (a > b), (a >= b), (a == b), (a != b)};
     char const* const names[] = {"<", "<=", ">", ">=", "==", "!="};
     for (std::size_t j = 0; j < 6; ++j) {
@@ -198,12 +244,77 @@ void check_type() {
   CHECK(t.wrong() == 0);
 }
 
+template <class T>
+void check_type() {
+  std::uint64_t const seed = 91;
+  INFO("seed " << seed);
+  check_pairs(pairs_of_all_kinds<T>(seed));
+}
+
+// What is wrong with integers that C++ computes as int: every result as an int, and cut to T.
+template <class T>
+std::size_t wrong_integers(pairs<T> const& p) {
+  std::size_t const n = p.x.size();
+  std::size_t const stride = (n + 63) / 64 * 64;
+  device_array<T> const dx{p.x}, dy{p.y}, narrow{5 * stride};
+  device_array<int> const wide{6 * stride};
+  device_array<unsigned char> const flags{6 * stride};
+  auto const x = ew::in(dx.data(), n);
+  auto const y = ew::in(dy.data(), n);
+  auto const at = [&](std::size_t k) { return ew::out(wide.data() + k * stride, n); };
+  auto const cut = [&](std::size_t k) { return ew::out(narrow.data() + k * stride, n); };
+  auto const flag = [&](std::size_t k) { return ew::out(flags.data() + k * stride, n); };
+  ww::stream s;
+  ew::run(s, ew::tie(at(0) = x + y, at(1) = x - y, at(2) = x * y, at(3) = x / y, at(4) = x % y,
+                     at(5) = -x));
+  ew::run(s, ew::tie(cut(0) = x + y, cut(1) = x - y, cut(2) = x * y, cut(3) = x / y, cut(4) = -x));
+  ew::run(s, ew::tie(flag(0) = (x < y), flag(1) = (x <= y), flag(2) = (x > y), flag(3) = (x >= y),
+                     flag(4) = (x == y), flag(5) = (x != y)));
+  std::vector<int> const got = wide.fetch(s);
+  std::vector<T> const got_cut = narrow.fetch(s);
+  std::vector<unsigned char> const got_flags = flags.fetch(s);
+  std::size_t wrong = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    std::int64_t const a = p.x[k], b = p.y[k];
+    std::int64_t const quotient = b == 0 ? 0 : a / b;
+    std::int64_t const exact[] = {a + b, a - b, a * b, quotient, a - quotient * b, -a};
+    std::size_t const of_cut[] = {0, 1, 2, 3, 5};
+    bool const wanted[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
+    std::size_t unlike = 0;
+    for (std::size_t j = 0; j < 6; ++j) {
+      unlike += got[j * stride + k] != static_cast<int>(exact[j]);
+      unlike += got_flags[j * stride + k] != (wanted[j] ? 1 : 0);
+    }
+    for (std::size_t j = 0; j < 5; ++j) {
+      unlike += got_cut[j * stride + k] != static_cast<T>(exact[of_cut[j]]);
+    }
+    if (unlike != 0 && ++wrong <= 5) UNSCOPED_INFO(unlike << " results of " << a << ", " << b);
+  }
+  return wrong;
+}
+
 }  // namespace
 
 TEST_CASE("arithmetic and comparisons of double") { check_type<double>(); }
 TEST_CASE("arithmetic and comparisons of float") { check_type<float>(); }
 TEST_CASE("arithmetic and comparisons of __half") { check_type<__half>(); }
 TEST_CASE("arithmetic and comparisons of __nv_bfloat16") { check_type<__nv_bfloat16>(); }
+TEST_CASE("arithmetic and comparisons of all pairs of __nv_fp8_e4m3") {
+  check_pairs(all_pairs<__nv_fp8_e4m3>());
+}
+TEST_CASE("arithmetic and comparisons of all pairs of __nv_fp8_e5m2") {
+  check_pairs(all_pairs<__nv_fp8_e5m2>());
+}
+TEST_CASE("arithmetic and comparisons of all pairs of bytes") {
+  CHECK(wrong_integers(all_pairs<signed char>()) == 0);
+  CHECK(wrong_integers(all_pairs<unsigned char>()) == 0);
+}
+TEST_CASE("arithmetic and comparisons of integers of 16 bits") {
+  std::uint64_t const seed = 93;
+  INFO("seed " << seed);
+  CHECK(wrong_integers(pairs_of_integers<short>(seed)) == 0);
+  CHECK(wrong_integers(pairs_of_integers<unsigned short>(seed)) == 0);
+}
 
 TEST_CASE("two types meet as in C++, and a plain number as the float beside it") {
   std::uint64_t const seed = 95;
