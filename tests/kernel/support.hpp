@@ -51,6 +51,12 @@ double as_double(T value) {
   }
 }
 
+inline constexpr unsigned char poison = 0xa5;
+/// Whether all of `bytes`, at least one, are that: each is like the one before it.
+inline bool is_poison(unsigned char const* p, std::size_t bytes) {
+  return p[0] == poison && std::memcmp(p, p + 1, bytes - 1) == 0;
+}
+
 /// `size` elements of device memory that start `offset` elements past a 256-byte boundary, with
 /// poisoned guards on both sides.
 template <class T>
@@ -92,11 +98,8 @@ class guarded {
   /// Waits for `stream`, then tells whether both guards are as they were.
   bool intact(ww::stream_ref stream) const {
     std::vector<unsigned char> const all = fetch_bytes(stream);
-    for (std::size_t k = 0; k < bytes_; ++k) {
-      bool const inside = k >= before_ && k < before_ + size_ * sizeof(T);
-      if (!inside && all[k] != poison) return false;
-    }
-    return true;
+    std::size_t const end = before_ + size_ * sizeof(T);
+    return is_poison(all.data(), before_) && is_poison(all.data() + end, bytes_ - end);
   }
 
  private:
@@ -109,7 +112,6 @@ class guarded {
     return all;
   }
 
-  static constexpr unsigned char poison = 0xa5;
   std::size_t size_;
   std::size_t before_;
   std::size_t bytes_;

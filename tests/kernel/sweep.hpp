@@ -62,7 +62,7 @@ class room {
   bool intact(std::size_t offset, std::size_t count) const {
     std::size_t const begin = guard + offset * alignof(T);
     std::size_t const end = begin + count * sizeof(T);
-    return poisoned_from(data_, begin) && poisoned_from(data_ + end, bytes_ - end);
+    return is_poison(data_, begin) && is_poison(data_ + end, bytes_ - end);
   }
   /// Whether these elements are there, bit for bit, and all else is poison.
   bool holds(std::vector<T> const& values, std::size_t offset) const {
@@ -79,12 +79,6 @@ class room {
   }
 
  private:
-  // Each byte is like the one before it.
-  static bool poisoned_from(unsigned char const* p, std::size_t bytes) {
-    return p[0] == poison && std::memcmp(p, p + 1, bytes - 1) == 0;
-  }
-
-  static constexpr unsigned char poison = 0xa5;
   static constexpr std::size_t guard = 256;
   std::size_t bytes_;
   unsigned char* data_ = nullptr;
