@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce_rows() and reduce_cols() of every number of columns, and of rows, from 0 to 4,096. The
-// values are small integers, so that sums are exact and results are compared as such. Results are
-// poisoned, with guards on both sides.
+// reduce_rows() and reduce_cols() of every number of columns, and of rows, from 0 to 4,096; of
+// columns, every array of theirs at every offset from a boundary of 256 bytes. The values are small
+// integers, so that sums are exact and results are compared as such. Results are poisoned, with
+// guards on both sides.
 #include <warpwright/kernel/reduce_cols.hpp>
 #include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/memory/pool.hpp>
@@ -113,6 +114,64 @@ void check_sizes() {
   }
 }
 
+enum array : std::size_t { input, row_operand, col_operand, sums, most, least_at, arrays };
+
+// Columns of x + row - col with each array at every offset alone, the operands alike, the results
+// alike, and all alike.
+template <class X, class R, class C>
+void check_offsets(std::size_t rows, std::size_t cols) {
+  std::uint64_t const seed = 171;
+  INFO("seed " << seed);
+  std::size_t const n = rows * cols;
+  auto const x = kernel_test::small_integers<X>(n, 30, seed);
+  auto const r = kernel_test::small_integers<R>(cols, 9, seed + 1);
+  auto const c = kernel_test::small_integers<C>(rows, 9, seed + 2);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < n; ++i) {
+    values.push_back(as_double(x[i]) + as_double(r[i % cols]) - as_double(c[i / cols]));
+  }
+  expectation const e = expected_of<double>(values.data(), cols, 1, rows, cols);
+  room<X> const in_x{n};
+  room<R> const in_r{cols};
+  room<C> const in_c{rows};
+  room<double> const to_sums{cols}, to_most{cols};
+  room<std::uint64_t> const to_least_at{cols};
+  ww::stream s;
+  ww::memory_pool pool{ww::device_id{0}};
+  unsigned const operands = 7, results = 56;  // as bits
+  for (std::size_t offset = 0; offset < kernel_test::most_offset; ++offset) {
+    for (unsigned const which : {1U, 2U, 4U, 8U, 16U, 32U, operands, results, operands | results}) {
+      std::size_t at[arrays];
+      for (std::size_t k = 0; k < arrays; ++k) at[k] = (which >> k & 1U) != 0 ? offset : 0;
+      CAPTURE(rows, cols, offset, which);
+      auto const sum = ew::in(in_x.holding(x, at[input]), n) +
+                       ew::row(in_r.holding(r, at[row_operand]), cols) -
+                       ew::col(in_c.holding(c, at[col_operand]), cols);
+      ew::reduce_cols(s, pool, {rows, cols}, ew::to(to_sums.poisoned(at[sums])) = ew::sum(sum),
+                      ew::to(to_most.poisoned(at[most])) = ew::max(sum),
+                      ew::to(to_least_at.poisoned(at[least_at])) = ew::argmin(sum));
+      s.synchronize();
+      REQUIRE(to_sums.holds(e.sums, at[sums]));
+      REQUIRE(to_most.holds(e.most, at[most]));
+      REQUIRE(to_least_at.holds(e.least_at, at[least_at]));
+      REQUIRE((in_x.holds(x, at[input]) && in_r.holds(r, at[row_operand])));
+      REQUIRE(in_c.holds(c, at[col_operand]));
+    }
+  }
+}
+
+// Rows of whole vectors of all widths and of none, one column, and so many rows that they are
+// split.
+template <class X, class R, class C>
+void check_offsets() {
+  check_offsets<X, R, C>(7, 64);
+  check_offsets<X, R, C>(5, 33);
+  check_offsets<X, R, C>(100, 1);
+  check_offsets<X, R, C>(1, 100);
+  check_offsets<X, R, C>(2500, 8);
+  check_offsets<X, R, C>(3000, 3);
+}
+
 }  // namespace
 
 TEST_CASE("every number of rows and of columns from 0 to 4096: reduce_rows") {
@@ -122,4 +181,15 @@ TEST_CASE("every number of rows and of columns from 0 to 4096: reduce_rows") {
 TEST_CASE("every number of rows and of columns from 0 to 4096: reduce_cols") {
   check_sizes<along::cols, float>();
   check_sizes<along::cols, unsigned char>();
+}
+
+TEST_CASE("every offset of every array: columns of float") { check_offsets<float, float, float>(); }
+TEST_CASE("every offset of every array: columns of __half") {
+  check_offsets<__half, __half, __half>();
+}
+TEST_CASE("every offset of every array: columns of bytes") {
+  check_offsets<unsigned char, unsigned char, unsigned char>();
+}
+TEST_CASE("every offset of every array: columns of mixed types") {
+  check_offsets<__nv_bfloat16, float, short>();
 }
