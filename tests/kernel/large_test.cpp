@@ -4,9 +4,13 @@
 // Around 2^31 and past 2^32 elements, arrays past 4 GiB, and more rows than a grid has blocks for;
 // needs up to 13 GB of device memory and says so where there is less.
 #include <warpwright/kernel.hpp>
+#include <warpwright/kernel/global_norm.hpp>
+#include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/random.hpp>
+#include <warpwright/kernel/reduce_cols.hpp>
 #include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/kernel/rows.hpp>
+#include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>
 
 #include "kernel/support.hpp"
@@ -392,6 +396,96 @@ void check_row_function(std::size_t rows, std::size_t cols) {
   }
 }
 
+// Column sums, three of them followed by hand.
+void check_columns(std::size_t rows, std::size_t cols) {
+  std::size_t const n = rows * cols;
+  if (!has_room(n + 64 * cols, "a reduction of columns")) return;
+  ww::stream s;
+  device_array<unsigned char> x{n + 1};
+  device_array<std::uint64_t> sums{cols};
+  for (std::size_t offset : {0U, 1U}) {
+    ew::run(s, ew::out(x.data() + offset, n) = ew::index() % 251);
+    auto const goal = ew::to(sums.data()) = ew::sum(ew::in(x.data() + offset, n));
+    device_array<uint4> memory{ew::reduce_cols_workspace_bytes({rows, cols}, goal) / 16};
+    ew::reduce_cols(s, ew::prepare_workspace(s, memory.data(), memory.size() * 16), {rows, cols},
+                    goal);
+    auto const got = sums.fetch(s);
+    std::uint64_t total = 0;
+    for (std::uint64_t const sum : got) total += sum;
+    std::uint64_t const rest = n % 251;
+    CAPTURE(rows, cols, offset);
+    CHECK(total == n / 251 * (251 * 250 / 2) + rest * (rest - (rest != 0 ? 1 : 0)) / 2);
+    for (std::size_t c : {std::size_t{0}, cols / 2, cols - 1}) {
+      std::uint64_t expected = 0;
+      for (std::size_t r = 0; r < rows; ++r) expected += (r * cols + c) % 251;
+      CHECK(got[c] == expected);
+    }
+  }
+}
+
+struct add_seven {
+  WARPWRIGHT_HOST_DEVICE void operator()(unsigned char& y, unsigned char const& x) const {
+    y = static_cast<unsigned char>(x + 7);
+  }
+};
+struct count_wrong_sevens {
+  unsigned char const* y;
+  unsigned long long* wrong;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+#if defined(__CUDA_ARCH__)
+    if (y[i] != static_cast<unsigned char>(pattern(i) + 7)) atomicAdd(wrong, 1ULL);
+#else
+    static_cast<void>(i);
+#endif
+  }
+};
+
+// One tensor of n elements between two of a few.
+void check_list(std::size_t n) {
+  if (!has_room(2 * n, "a list of tensors")) return;
+  ww::stream s;
+  device_array<unsigned char> x{n + 1};
+  device_array<unsigned char> y{n + 1};
+  device_array<unsigned char> few{64};
+  for (std::size_t offset : {0U, 1U}) {
+    device_array<unsigned long long> wrong{std::vector<unsigned long long>{0}};
+    ew::run(s, ew::out(x.data() + offset, n) = ew::map(pattern_of{}, ew::index()));
+    ew::run(s, ew::out(y.data(), n + 1) = 165);
+    ew::run(s, ew::out(few.data(), 64) = ew::map(pattern_of{}, ew::index()));
+    ew::tensor_list<unsigned char, unsigned char const> list;
+    list.add(few.data() + 32, few.data(), 16);
+    list.add(y.data() + offset, x.data() + offset, n);
+    list.add(few.data() + 48, few.data(), 3);
+    ew::run_each(s, list, add_seven{});
+    ww::for_each_index(s, n, count_wrong_sevens{y.data() + offset, wrong.data()});
+    CAPTURE(n, offset);
+    CHECK(wrong.fetch(s)[0] == 0);
+    CHECK(few.fetch(s)[50] == static_cast<unsigned char>(pattern(2) + 7));
+  }
+}
+
+// Ones 2^22 elements apart, zeros between: norms are roots of their number.
+void check_norms(std::size_t n) {
+  if (!has_room(2 * n, "norms")) return;
+  ww::stream s;
+  device_array<__half> x{n};
+  device_array<float> norms{3};
+  device_array<unsigned char> memory{std::size_t{1} << 16U};
+  auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
+  ew::run(s, ew::out(x.data(), n) = ew::where(ew::index() % (1U << 22U) == 0, 1.0F, 0.0F));
+  ew::tensor_list<__half const> list;
+  list.add(x.data(), n);
+  list.add(x.data(), 16);
+  ew::norm_each(s, w, list, norms.data());
+  ew::global_norm(s, w, list, norms.data() + 2);
+  auto const got = norms.fetch(s);
+  auto const ones = static_cast<double>((n - 1) / (1U << 22U) + 1);
+  CAPTURE(n);
+  CHECK(got[0] == static_cast<float>(std::sqrt(ones)));
+  CHECK(got[1] == 1.0F);
+  CHECK(got[2] == static_cast<float>(std::sqrt(ones + 1)));
+}
+
 }  // namespace
 
 // Multiples of 4,099, the length of a row.
@@ -458,4 +552,14 @@ TEST_CASE("functions of rows of sizes past 2^32") {
   check_row_function(std::size_t{1} << 20U, 4099);
   check_row_function((std::size_t{1} << 32U) / 3 + 5, 3);
   check_row_function((std::size_t{1} << 32U) / 40000 + 5, 40000);
+}
+
+TEST_CASE("reductions of columns past 2^32") {
+  check_columns(std::size_t{1} << 20U, 4099);
+  check_columns((std::size_t{1} << 31U) + 11, 2);
+}
+
+TEST_CASE("lists of tensors past 2^32") {
+  check_list((std::size_t{1} << 32U) + 4103);
+  check_norms((std::size_t{1} << 32U) + 4103);
 }

@@ -288,17 +288,18 @@ struct fused {
   template <int V, std::size_t... Operand, std::size_t... Output>
   static bool are_usual(operand const (&all)[operands], std::index_sequence<Operand...>,
                         std::index_sequence<Output...>) {
-    bool const right = (is_usual<V, Output, Operand...>(all, all[arrays_before(Output)]) & ...);
-    return right && all[0].count - 1 < std::uint64_t{1} << 59U;
+    int const right = (is_usual<V, Output, Operand...>(all, all[arrays_before(Output)]) & ...);
+    return right != 0 && all[0].count - 1 < std::uint64_t{1} << 59U;
   }
-  // The operands beside one output, the other outputs among them.
+  // The operands beside one output, the other outputs among them: 1 or 0, without branches.
   template <int V, std::size_t Output, std::size_t... Operand>
-  static bool is_usual(operand const (&all)[operands], operand const& out) {
+  static int is_usual(operand const (&all)[operands], operand const& out) {
     constexpr int place = arrays_before(Output);
     std::uint64_t const end = out.address + out.count * out.element_bytes;
-    return ((!is_output(Operand) || place == static_cast<int>(Operand)
-                 ? is_usually_right(all[Operand], out, end, V)
-                 : all[Operand].count == out.count && lies_apart(all[Operand], out, end)) &
+    return (static_cast<int>(!is_output(Operand) || place == static_cast<int>(Operand)
+                                 ? is_usually_right(all[Operand], out, end, V)
+                                 : all[Operand].count == out.count &&
+                                       lies_apart(all[Operand], out, end)) &
             ...);
   }
   static constexpr bool is_output(std::size_t place) {

@@ -124,7 +124,7 @@ struct pixel_lanes {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-        for (int j = 0; j < part_words; ++j) held.words[k * part_words + j] = part.words[j];
+        for (unsigned j = 0; j < part_words; ++j) held.words[k * part_words + j] = part.words[j];
       }
     }
   }
@@ -150,7 +150,7 @@ struct pixel_lanes {
   }
 
  private:
-  static constexpr int part_words = V * static_cast<int>(sizeof(Bits)) / 4;
+  static constexpr unsigned part_words = V * sizeof(Bits) / 4;
 };
 
 }  // namespace detail
