@@ -64,9 +64,13 @@ struct of_columns {
       "carry less");
   static constexpr int vector =
       Pass::vector * sizeof(states) <= state_bytes_a_vector ? Pass::vector : 1;
-  // Blocks an SM that registers must suffice for: with light states four, as reduce() has.
-  static constexpr unsigned least_blocks =
-      vector * sizeof(states) <= state_bytes_a_vector / 4 ? reduce_blocks_a_sm : 2;
+  // Blocks an SM that registers must suffice for: with light states and few arrays four, as
+  // reduce() has. (Nine arrays, some of them row() and col(), took local memory even for two.)
+  static constexpr unsigned light_blocks =
+      vector * sizeof(states) <= state_bytes_a_vector / 4 && Pass::operands <= 4
+          ? reduce_blocks_a_sm
+          : 2;
+  static constexpr unsigned least_blocks = Pass::operands > 8 ? 1 : light_blocks;
   static constexpr int rows_a_turn = vector == 1 ? narrow_rows_a_turn : Pass::vectors;
 
   static constexpr cols_plan plan(std::uint64_t rows, std::uint64_t cols, bool wide) {
