@@ -221,10 +221,10 @@ TEST_CASE("mixed types") {
   check_types<__half, float, unsigned char, double>();
 }
 
-TEST_CASE("every size from 0 to 2100, in one launch or a few") {
+TEST_CASE("every size from 0 to 4096, in one launch or a few") {
   ww::stream s;
   for (std::size_t offset : {0U, 1U}) {
-    std::size_t const count = 2101;
+    std::size_t const count = 4097;
     device_array<unsigned char> memory{std::vector<unsigned char>(count * (count + 20) * 2, 7)};
     ew::tensor_list<unsigned char> list;
     std::vector<unsigned char> expected(memory.size(), 7);

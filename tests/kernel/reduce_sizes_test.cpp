@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce_rows() and reduce_cols() of every number of columns, and of rows, from 0 to 4,096; of
-// columns, every array of theirs at every offset from a boundary of 256 bytes. The values are small
+// reduce_rows() and reduce_cols() of every number of columns, and of rows, from 0 to 4,096, and
+// with every array of theirs at every offset from a boundary of 256 bytes. The values are small
 // integers, so that sums are exact and results are compared as such. Results are poisoned, with
 // guards on both sides.
 #include <warpwright/kernel/reduce_cols.hpp>
@@ -116,9 +116,9 @@ void check_sizes() {
 
 enum array : std::size_t { input, row_operand, col_operand, sums, most, least_at, arrays };
 
-// Columns of x + row - col with each array at every offset alone, the operands alike, the results
+// Lines of x + row - col with each array at every offset alone, the operands alike, the results
 // alike, and all alike.
-template <class X, class R, class C>
+template <along Along, class X, class R, class C>
 void check_offsets(std::size_t rows, std::size_t cols) {
   std::uint64_t const seed = 171;
   INFO("seed " << seed);
@@ -130,12 +130,15 @@ void check_offsets(std::size_t rows, std::size_t cols) {
   for (std::size_t i = 0; i < n; ++i) {
     values.push_back(as_double(x[i]) + as_double(r[i % cols]) - as_double(c[i / cols]));
   }
-  expectation const e = expected_of<double>(values.data(), cols, 1, rows, cols);
+  std::size_t const lines = Along == along::rows ? rows : cols;
+  expectation const e = Along == along::rows
+                            ? expected_of<double>(values.data(), rows, cols, cols, 1)
+                            : expected_of<double>(values.data(), cols, 1, rows, cols);
   room<X> const in_x{n};
   room<R> const in_r{cols};
   room<C> const in_c{rows};
-  room<double> const to_sums{cols}, to_most{cols};
-  room<std::uint64_t> const to_least_at{cols};
+  room<double> const to_sums{lines}, to_most{lines};
+  room<std::uint64_t> const to_least_at{lines};
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};
   unsigned const operands = 7, results = 56;  // as bits
@@ -147,9 +150,17 @@ void check_offsets(std::size_t rows, std::size_t cols) {
       auto const sum = ew::in(in_x.holding(x, at[input]), n) +
                        ew::row(in_r.holding(r, at[row_operand]), cols) -
                        ew::col(in_c.holding(c, at[col_operand]), cols);
-      ew::reduce_cols(s, pool, {rows, cols}, ew::to(to_sums.poisoned(at[sums])) = ew::sum(sum),
-                      ew::to(to_most.poisoned(at[most])) = ew::max(sum),
-                      ew::to(to_least_at.poisoned(at[least_at])) = ew::argmin(sum));
+      auto const a = ew::to(to_sums.poisoned(at[sums])) = ew::sum(sum);
+      auto const b = ew::to(to_most.poisoned(at[most])) = ew::max(sum);
+      auto const c_at = ew::to(to_least_at.poisoned(at[least_at])) = ew::argmin(sum);
+      if constexpr (Along == along::rows) {
+        // One by one: three times three arrays are too many for registers.
+        ew::reduce_rows(s, {rows, cols}, a);
+        ew::reduce_rows(s, {rows, cols}, b);
+        ew::reduce_rows(s, {rows, cols}, c_at);
+      } else {
+        ew::reduce_cols(s, pool, {rows, cols}, a, b, c_at);
+      }
       s.synchronize();
       REQUIRE(to_sums.holds(e.sums, at[sums]));
       REQUIRE(to_most.holds(e.most, at[most]));
@@ -162,14 +173,14 @@ void check_offsets(std::size_t rows, std::size_t cols) {
 
 // Rows of whole vectors of all widths and of none, one column, and so many rows that they are
 // split.
-template <class X, class R, class C>
+template <along Along, class X, class R, class C>
 void check_offsets() {
-  check_offsets<X, R, C>(7, 64);
-  check_offsets<X, R, C>(5, 33);
-  check_offsets<X, R, C>(100, 1);
-  check_offsets<X, R, C>(1, 100);
-  check_offsets<X, R, C>(2500, 8);
-  check_offsets<X, R, C>(3000, 3);
+  check_offsets<Along, X, R, C>(7, 64);
+  check_offsets<Along, X, R, C>(5, 33);
+  check_offsets<Along, X, R, C>(100, 1);
+  check_offsets<Along, X, R, C>(1, 100);
+  check_offsets<Along, X, R, C>(2500, 8);
+  check_offsets<Along, X, R, C>(3000, 3);
 }
 
 }  // namespace
@@ -183,13 +194,15 @@ TEST_CASE("every number of rows and of columns from 0 to 4096: reduce_cols") {
   check_sizes<along::cols, unsigned char>();
 }
 
-TEST_CASE("every offset of every array: columns of float") { check_offsets<float, float, float>(); }
-TEST_CASE("every offset of every array: columns of __half") {
-  check_offsets<__half, __half, __half>();
+TEST_CASE("every offset of every array: columns") {
+  check_offsets<along::cols, float, float, float>();
+  check_offsets<along::cols, __half, __half, __half>();
+  check_offsets<along::cols, unsigned char, unsigned char, unsigned char>();
+  check_offsets<along::cols, __nv_bfloat16, float, short>();
 }
-TEST_CASE("every offset of every array: columns of bytes") {
-  check_offsets<unsigned char, unsigned char, unsigned char>();
-}
-TEST_CASE("every offset of every array: columns of mixed types") {
-  check_offsets<__nv_bfloat16, float, short>();
+TEST_CASE("every offset of every array: rows") {
+  check_offsets<along::rows, float, float, float>();
+  check_offsets<along::rows, __half, __half, __half>();
+  check_offsets<along::rows, unsigned char, unsigned char, unsigned char>();
+  check_offsets<along::rows, __nv_bfloat16, float, short>();
 }

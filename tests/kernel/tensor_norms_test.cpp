@@ -234,10 +234,10 @@ TEST_CASE("norms of each tensor of random lists") {
   check_type<__nv_bfloat16>(0x1p-20);
 }
 
-TEST_CASE("each tensor's norm, for every size from 0 to 2048") {
+TEST_CASE("each tensor's norm, for every size from 0 to 4096") {
   ww::stream s;
   norms_bench bench{s};
-  std::size_t const most = 2048;
+  std::size_t const most = 4096;
   device_array<float> x{std::vector<float>(3 * most + 16, 2.0F)};
   std::vector<double> norm_of(most + 1);
   for (std::size_t n = 0; n <= most; ++n) norm_of[n] = std::sqrt(4.0 * static_cast<double>(n));
