@@ -306,8 +306,8 @@ template <class T, class A, class = detail::if_operands<A>>
 }
 
 /// A function of your own over any number of expressions: `function(a[i], b[i], ...)`.
-/// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE operator()` that depends on
-///   its arguments alone; elements of 16-bit and 8-bit floats arrive as float
+/// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE operator()` that returns a
+///   value and depends on its arguments alone; elements of 16-bit and 8-bit floats arrive as float
 /// @param function  copied into the kernel's arguments; lambdas need nvcc's --extended-lambda, and
 ///   below a reduction or a function of rows a `__device__` one must say what it returns, as in
 ///   `[] __device__(float a) -> float {…}` (CUDA 12.6 or newer), or be `__host__ __device__`

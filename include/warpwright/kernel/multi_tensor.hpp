@@ -295,7 +295,7 @@ void cast_each_host(tensor_list<write_only<To>, From const> const& list) {
 /// @param scale      one number in device memory, read when the kernel runs
 /// @param found_inf  one number in device memory, set to 1 for an infinity or NaN, and left as it
 ///   is otherwise: set it to 0 first
-/// @throws std::invalid_argument  for a null pointer
+/// @throws std::invalid_argument  for a null pointer, and one that is no multiple of 4 bytes
 /// @throws cuda_error             as run_each(), which it is in all else
 template <class T>
 void unscale_each(stream_ref stream, tensor_list<T> const& list, float const* scale,

@@ -216,8 +216,8 @@ struct one_pass_of<Alike, std::index_sequence<Index...>, goal<T, K, E>...> {
 
   // The state of what thread t of `threads` neighbouring ones, in block `block`, takes of the
   // elements from `begin` on. All loads of a turn are issued before the first is used. Whole turns
-  // of the grid give each block vectors that lie side by side (from 2^26 floats on 1 to 1.5 %
-  // faster than spread over the grid's, H100); what is left is dealt out evenly.
+  // of the grid give each block vectors that lie side by side (from 2^26 floats on some 1 % faster
+  // than spread over the grid's, H100); what is left is dealt out evenly.
   WARPWRIGHT_HOST_DEVICE states partial(schedule const& deal, std::uint64_t begin, unsigned block,
                                         unsigned blocks, unsigned t, unsigned threads) const {
     states sum = identities();
