@@ -78,11 +78,7 @@ class expression {
     return std::size_t{ew::detail::most_threads} * kernel::vector * kernel::vectors;
   }
 
-  // How it is evaluated: by run(), or by the kernel's own work with vectors of 16 or 32 bytes, on
-  // the host runtime thread by thread.
-  enum way { by_run, by_16, by_32 };
-
-  bool right(std::size_t n, offsets const& at, way how) const {
+  bool right(std::size_t n, offsets const& at, kernel_test::way how) const {
     std::size_t const before = guard + at.of[0] * sizeof(O);
     std::size_t const end = before + n * sizeof(O) + guard;
     std::memset(out_.bytes(), poison, end);
@@ -90,17 +86,7 @@ class expression {
     auto const a = assign(out, reinterpret_cast<X const*>(dx_.bytes()) + at.of[1],
                           reinterpret_cast<Y const*>(dy_.bytes()) + at.of[2],
                           reinterpret_cast<Z const*>(dz_.bytes()) + at.of[3], n);
-    if (how == by_run) {
-      ew::run(stream_, a);
-    } else if (n != 0) {
-#if WARPWRIGHT_HOST_RUNTIME
-      if (how == by_16) kernel_test::run_grid<16>(a);
-      if (how == by_32) kernel_test::run_grid<32>(a);
-#else
-      kernel_test::run_wide_kernel(stream_, a);
-#endif
-    }
-    stream_.synchronize();
+    kernel_test::evaluate(stream_, how, a);
     unsigned char const* const bytes = out_.bytes();
     for (std::size_t k = 0; k < before; ++k) {
       if (bytes[k] != poison) return false;
@@ -133,16 +119,6 @@ class expression {
   ww::stream stream_;
 };
 
-// On a GPU run() is by 16.
-template <class Expression>
-std::vector<typename Expression::way> all_ways() {
-#if WARPWRIGHT_HOST_RUNTIME
-  return {Expression::by_run, Expression::by_16, Expression::by_32};
-#else
-  return {Expression::by_run, Expression::by_32};
-#endif
-}
-
 // ThreadSanitizer is slow, and no race hides behind a size: it sees one of seven.
 #if defined(__SANITIZE_THREAD__)
 constexpr std::size_t step = 7;
@@ -163,7 +139,7 @@ void check_sizes() {
       for (std::size_t& o : at.of) o = random.below(most_offset);
     }
     if (n % 3 == 1) at = {{at.of[0], at.of[0], at.of[0], at.of[0]}};
-    for (auto const way : all_ways<expression<O, X, Y, Z>>()) {
+    for (auto const way : kernel_test::all_ways) {
       CAPTURE(n, at.of[0], at.of[1], at.of[2], at.of[3], static_cast<int>(way));
       REQUIRE(e.right(n, at, way));
     }
@@ -186,7 +162,7 @@ void check_offsets() {
       offsets at{};
       for (std::size_t k = 0; k < 4; ++k) at.of[k] = which == k || which == 4 ? offset : 0;
       for (std::size_t n : sizes) {
-        for (auto const way : all_ways<under_test>()) {
+        for (auto const way : kernel_test::all_ways) {
           CAPTURE(n, offset, which, static_cast<int>(way));
           REQUIRE(e.right(n, at, way));
         }

@@ -87,4 +87,33 @@ void run_wide_kernel(warpwright::stream_ref stream, A const&... a) {
 
 #endif
 
+// By run(), or by the kernel's own work with vectors of 16 or 32 bytes, on the host runtime thread
+// by thread. On a GPU run() is by 16.
+enum class way { by_run, by_16, by_32 };
+#if WARPWRIGHT_HOST_RUNTIME
+inline constexpr way all_ways[] = {way::by_run, way::by_16, way::by_32};
+#else
+inline constexpr way all_ways[] = {way::by_run, way::by_32};
+#endif
+
+// Evaluates one assignment, or several as one kernel, and waits.
+template <class... A>
+void evaluate(warpwright::stream const& stream, way how, A const&... a) {
+  if (how == way::by_run) {
+    if constexpr (sizeof...(A) == 1) {
+      ew::run(stream, a...);
+    } else {
+      ew::run(stream, ew::tie(a...));
+    }
+  } else if (((a.size != 0) && ...)) {
+#if WARPWRIGHT_HOST_RUNTIME
+    if (how == way::by_16) run_grid<16>(a...);
+    if (how == way::by_32) run_grid<32>(a...);
+#else
+    run_wide_kernel(stream, a...);
+#endif
+  }
+  stream.synchronize();
+}
+
 }  // namespace kernel_test

@@ -101,24 +101,12 @@ class matrix {
     }
   }
 
-  enum way { by_run, by_16, by_32 };  // as coverage_test.cpp has them
-
   // @param at  the offsets of the output and of the operands
-  bool right(std::size_t const (&at)[5], way how) const {
+  bool right(std::size_t const (&at)[5], kernel_test::way how) const {
     O* const out = out_.poisoned(at[0]);
     auto const a = assign(out, in_.holding(x_, at[1]), row_.holding(r_, at[2]),
                           col_.holding(c_, at[3]), single_.holding(d_, at[4]));
-    if (how == by_run) {
-      ew::run(stream_, a);
-    } else {
-#if WARPWRIGHT_HOST_RUNTIME
-      if (how == by_16) kernel_test::run_grid<16>(a);
-      if (how == by_32) kernel_test::run_grid<32>(a);
-#else
-      kernel_test::run_wide_kernel(stream_, a);
-#endif
-    }
-    stream_.synchronize();
+    kernel_test::evaluate(stream_, how, a);
     for (std::size_t i = 0; i < n_; ++i) {
       if (value_of(out[i]) != expected_[i]) return false;
     }
@@ -166,10 +154,7 @@ void check_offsets() {
       for (std::size_t which = 0; which <= 5; ++which) {  // each alone, then all alike
         std::size_t at[5];
         for (std::size_t k = 0; k < 5; ++k) at[k] = which == k || which == 5 ? offset : 0;
-        for (auto const way : {under_test::by_run, under_test::by_16, under_test::by_32}) {
-#if !WARPWRIGHT_HOST_RUNTIME
-          if (way == under_test::by_16) continue;  // on a GPU run() is by 16
-#endif
+        for (auto const way : kernel_test::all_ways) {
           CAPTURE(seed, shape[0], shape[1], offset, which, static_cast<int>(way));
           REQUIRE(m.right(at, way));
         }

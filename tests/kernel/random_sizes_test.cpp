@@ -28,30 +28,6 @@ using kernel_test::room;
 
 namespace {
 
-enum way { by_run, by_16, by_32 };
-
-// On a GPU run() is by 16.
-#if WARPWRIGHT_HOST_RUNTIME
-constexpr way all_ways[] = {by_run, by_16, by_32};
-#else
-constexpr way all_ways[] = {by_run, by_32};
-#endif
-
-template <class A>
-void evaluate(ww::stream& s, A const& a, std::size_t n, way how) {
-  if (how == by_run) {
-    ew::run(s, a);
-  } else if (n != 0) {
-#if WARPWRIGHT_HOST_RUNTIME
-    if (how == by_16) kernel_test::run_grid<16>(a);
-    if (how == by_32) kernel_test::run_grid<32>(a);
-#else
-    kernel_test::run_wide_kernel(s, a);
-#endif
-  }
-  s.synchronize();
-}
-
 struct uniform_of {
   template <class X>
   auto operator()(X const&, ew::philox const& rng) const {
@@ -89,10 +65,10 @@ void check_sizes(Make make) {
     kernel_test::some_offsets<2> const at{n, random};
     std::vector<T> const operand = first_of(x, n);
     T const* const from = in.holding(operand, at.of[0]);
-    for (way const how : all_ways) {
+    for (auto const how : kernel_test::all_ways) {
       CAPTURE(n, at.of[0], at.of[1], static_cast<int>(how));
       T* const to = out.poisoned(at.of[1]);
-      evaluate(s, ew::out(to, n) = make(ew::in(from, n), rng), n, how);
+      kernel_test::evaluate(s, how, ew::out(to, n) = make(ew::in(from, n), rng));
       REQUIRE(out.holds(first_of(drawn, n), at.of[1]));
       REQUIRE(in.holds(operand, at.of[0]));
     }

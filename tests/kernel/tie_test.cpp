@@ -67,30 +67,6 @@ void check_types() {
   }
 }
 
-enum way { by_run, by_16, by_32 };
-
-// As coverage_test.cpp has them: on a GPU run() is by 16.
-#if WARPWRIGHT_HOST_RUNTIME
-constexpr way all_ways[] = {by_run, by_16, by_32};
-#else
-constexpr way all_ways[] = {by_run, by_32};
-#endif
-
-template <class A, class B>
-void evaluate(ww::stream& s, A const& a, B const& b, way how) {
-  if (how == by_run) {
-    ew::run(s, ew::tie(a, b));
-  } else {
-#if WARPWRIGHT_HOST_RUNTIME
-    if (how == by_16) kernel_test::run_grid<16>(a, b);
-    if (how == by_32) kernel_test::run_grid<32>(a, b);
-#else
-    kernel_test::run_wide_kernel(s, a, b);
-#endif
-  }
-  s.synchronize();
-}
-
 // The same sum and difference with each of the four arrays at every offset alone, the outputs
 // alike, the operands alike, and all alike.
 template <class P, class Q, class X, class Y>
@@ -116,10 +92,11 @@ void check_offsets() {
         for (unsigned k = 0; k < 4; ++k) at[k] = (which >> k & 1U) != 0 ? offset : 0;
         X const* const from = rx.holding(x, at[2]);
         Y const* const beside = ry.holding(y, at[3]);
-        for (way const how : all_ways) {
+        for (auto const how : kernel_test::all_ways) {
           CAPTURE(n, offset, which, static_cast<int>(how));
-          evaluate(s, ew::out(p.poisoned(at[0]), n) = ew::in(from, n) + ew::in(beside, n),
-                   ew::out(q.poisoned(at[1]), n) = 100 + ew::in(from, n) - ew::in(beside, n), how);
+          kernel_test::evaluate(
+              s, how, ew::out(p.poisoned(at[0]), n) = ew::in(from, n) + ew::in(beside, n),
+              ew::out(q.poisoned(at[1]), n) = 100 + ew::in(from, n) - ew::in(beside, n));
           REQUIRE((p.holds(sum, at[0]) && q.holds(difference, at[1])));
           REQUIRE((rx.holds(x, at[2]) && ry.holds(y, at[3])));
         }
