@@ -51,9 +51,18 @@ if(WARPWRIGHT_SANITIZE)
   target_compile_options(
     warpwright_dev_flags INTERFACE "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
   # memory/detail/driver.hpp declares the driver's functions with int for CUresult: the same ABI,
-  # but another type to clang's -fsanitize=function, which -fsanitize=undefined includes.
-  target_compile_options(warpwright_dev_flags
-                         INTERFACE "$<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>")
+  # but another type to clang's -fsanitize=function, which -fsanitize=undefined includes; as it does
+  # float-cast-overflow, which stops in the CUDA Toolkit's own conversions to integers.
+  # clang's -Wconversion and -Wshadow find more than g++'s, which the tests are written for; and clang
+  # does not define g++'s macros, by which tests do less under a sanitizer.
+  set(macro __SANITIZE_ADDRESS__)
+  if(WARPWRIGHT_SANITIZE MATCHES "thread")
+    set(macro __SANITIZE_THREAD__)
+  endif()
+  target_compile_options(
+    warpwright_dev_flags
+    INTERFACE
+      "$<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function;-fno-sanitize=float-cast-overflow;-Wno-sign-conversion;-Wno-shadow;-D${macro}=1>")
 endif()
 # The sanitizers must see the host runtime too.
 target_link_libraries(warpwright_host_runtime PRIVATE $<BUILD_INTERFACE:warpwright_dev_flags>)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the batch size with the most items a second within a memory budget and a latency limit.
-// With an argument, writes the chart there (SVG).
+// Finds the batch size with the highest throughput within a memory budget and a latency limit.
+// With an argument, writes the chart to that file (SVG).
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
@@ -15,7 +15,7 @@ namespace ww = warpwright;
 
 constexpr std::size_t item_floats = 4096;
 
-// The model: every value of an item goes through a small polynomial.
+// The model: applies a small polynomial to every value of an item.
 struct model {
   float* data;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
@@ -29,7 +29,7 @@ struct model {
 class activations {
  public:
   ~activations() { static_cast<void>(cudaFree(data_)); }
-  // Grows to a batch; says how many bytes that takes.
+  // Grows to a batch; returns the bytes that it needs.
   std::size_t reserve(std::size_t batch) {
     std::size_t const bytes = batch * item_floats * sizeof(float);
     if (bytes > bytes_ && bytes <= budget) {

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of a network's layer, y = dropout(gelu(x + bias[column])), as one kernel, and its
-// gradient as another. Neither stores a mask: both draw the same numbers, and so does the host,
-// which compares every element. The same source runs on a GPU (nvcc) and on the host runtime (g++).
+// gradient as another. Neither stores a mask: both generate the same random numbers, as does the
+// host, which compares every element. The same source runs on a GPU (nvcc) and on the host runtime
+// (g++).
 #include <cuda_fp16.h>
 
 #include <warpwright/kernel.hpp>
@@ -25,7 +26,7 @@ constexpr std::size_t cols = 768;
 constexpr std::size_t n = rows * cols;
 constexpr double p = 0.1;
 
-// The derivative of gelu, a function of our own: Phi(v) + v phi(v).
+// The derivative of gelu, a custom function: Phi(v) + v phi(v).
 struct gelu_slope {
   WARPWRIGHT_HOST_DEVICE float operator()(float v) const {
     return 0.5F + 0.5F * erff(v * 0.70710678F) + v * 0.39894228F * expf(-0.5F * v * v);
@@ -55,7 +56,8 @@ int run() {
   ew::run(stream, ew::out(dy.data(), n) = ew::normal(rng.subsequence(2)));
   ew::run(stream, ew::out(bias.data(), cols) = ew::normal(rng.subsequence(3)));
 
-  auto const v = ew::in(x.data(), n) + ew::row(bias.data(), cols);  // half and float: in float
+  auto const v =
+      ew::in(x.data(), n) + ew::row(bias.data(), cols);  // half and float are computed in float
   ew::run(stream, ew::out(y.data(), n) = ew::dropout(ew::gelu(v), p, rng));
   ew::run(stream, ew::out(dx.data(), n) =
                       ew::dropout(ew::in(dy.data(), n), p, rng) * ew::map(gelu_slope{}, v));
@@ -68,7 +70,7 @@ int run() {
   std::vector<unsigned char> dropped(n);
   ew::evaluate_host(ew::out(dropped.data(), n) = ew::bernoulli(rng, p));
 
-  // Rounding to half is off by 2^-11 of the result, computing in float by less than 2^-17.
+  // The relative error is 2^-11 of rounding to half and less than 2^-17 of computing in float.
   std::size_t wrong = 0, kept = 0;
   auto const check = [&wrong](__half got, double expected) {
     double const error = std::fabs(static_cast<double>(__half2float(got)) - expected);

@@ -22,8 +22,8 @@ namespace ew = warpwright::ew;
 namespace {
 
 constexpr std::size_t n = 200001;
-constexpr float rate = 0.03F;        // a year, compounded continuously
-constexpr float volatility = 0.25F;  // a year
+constexpr float rate = 0.03F;        // per year, compounded continuously
+constexpr float volatility = 0.25F;  // per year
 
 float* to_device(std::vector<float> const& values) {
   void* p = nullptr;
@@ -64,7 +64,7 @@ int run() {
   float* const call = to_device(std::vector<float>(n));
   float* const put = to_device(std::vector<float>(n));
   ww::check(cudaDeviceSynchronize(),
-            "cudaDeviceSynchronize");  // our stream does not wait for copies
+            "cudaDeviceSynchronize");  // the stream is not ordered after the copies
 
   auto const s = ew::in(spot, n);
   auto const k = ew::in(strike, n);
@@ -82,9 +82,9 @@ int run() {
   std::vector<float> const puts = from_device(put);
   for (float* p : {spot, strike, years, call, put}) ww::check(cudaFree(p), "cudaFree");
 
-  // A price is the difference of two products, so its error is in proportion to their sum: in units
-  // of 2^-24 (S + K), half the distance of two floats there. Of the common error of d1 and d2 the
-  // prices have nothing, for S phi(d1) = K exp(-r T) phi(d2).
+  // A price is the difference of two products, so its error is proportional to their sum: in units
+  // of 2^-24 (S + K), half the spacing of floats of that size. The common error of d1 and d2
+  // cancels in the prices, as S phi(d1) = K exp(-r T) phi(d2).
   double worst_price = 0;
   double worst_parity = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -101,7 +101,7 @@ int run() {
     double const unit = 0x1p-24 * (S + K);
     auto const c = static_cast<double>(calls[i]);
     auto const p = static_cast<double>(puts[i]);
-    // Written so that a NaN counts as the worst.
+    // A comparison that is false for a NaN.
     auto const note = [unit](double& worst, double error) {
       if (!(std::fabs(error) <= worst * unit)) worst = std::fabs(error) / unit;
     };

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dropout in a training step that is captured once and replayed: forward and backward draw the same
-// mask without storing it, and every replay draws a new one. The same source runs on a GPU (nvcc)
-// and on the host runtime (g++).
+// Dropout in a training step that is captured once and replayed: forward and backward generate the
+// same mask without storing it, and every replay generates a new one. The same source runs on a GPU
+// (nvcc) and on the host runtime (g++).
 #include <warpwright/core.hpp>
 #include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>

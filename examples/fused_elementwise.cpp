@@ -19,7 +19,7 @@ namespace ew = warpwright::ew;
 
 namespace {
 
-// A function of your own: any trivially copyable struct with a call operator.
+// A custom function: any trivially copyable struct with a call operator.
 struct leaky {
   float slope;
   WARPWRIGHT_HOST_DEVICE float operator()(float v) const { return v < 0.0F ? slope * v : v; }
@@ -47,15 +47,15 @@ int run() {
   float* const bias = to_device(host_bias);
   float* const y = to_device(std::vector<float>(n));
   ww::check(cudaDeviceSynchronize(),
-            "cudaDeviceSynchronize");  // our stream does not wait for copies
+            "cudaDeviceSynchronize");  // the stream is not ordered after the copies
 
   ww::stream stream;
   auto const layer = ew::out(y, n) = ew::gelu(ew::in(x, n) * scale + ew::row(bias, cols));
   std::printf("%s\n", ew::describe(layer).c_str());
-  // What every GPU will run, and why, and how long that takes one that need not be here.
+  // The kernel that runs on any GPU, the reasons, and its time on a GPU that need not be installed.
   std::printf("%s\n", ew::plan(layer, ew::gpus::h100_sxm).explain().c_str());
   ew::run(stream, layer);
-  ew::run(stream, ew::out(y, n) = ew::map(leaky{0.5F}, ew::in(y, n)));  // exactly in place is fine
+  ew::run(stream, ew::out(y, n) = ew::map(leaky{0.5F}, ew::in(y, n)));  // in place is legal
   stream.synchronize();
 
   std::vector<float> result(n);

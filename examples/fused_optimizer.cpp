@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamW over all tensors of a network, in one kernel: gradients of 16 bits are unscaled, clipped by
-// their global norm, and a step that finds an infinity is skipped, all without the host. The steps
+// AdamW for all tensors of a network in one kernel: 16-bit gradients are unscaled, clipped by
+// their global norm, and a step with an infinity is skipped, all without the host. The steps
 // are captured once and replayed. Checked against fp64. The same source runs on a GPU (nvcc) and on
 // the host runtime (g++).
 #include <cuda_bf16.h>
@@ -29,7 +29,7 @@ constexpr double loss_scale = 1024;
 constexpr std::size_t sizes[] = {64 * 27, 64, 64, 1, 64 * 576, 64, 100 * 577, 100, 0, 1001};
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// What changes from step to step: in device memory, so that a replay sees it.
+// The values that change from step to step, in device memory, where a replay reads them.
 struct training_state {
   float step;
   float loss_scale;
@@ -56,7 +56,7 @@ struct adamw {
     float const norm = state->gradient_norm / state->loss_scale;
     if (!(norm < infinity)) return false;  // infinity or NaN: this step is skipped
     gradient_factor = (norm > with.most_norm ? with.most_norm / norm : 1.0F) / state->loss_scale;
-    // 1 - beta^step, without losing figures to the subtraction
+    // 1 - beta^step without cancellation
     step_size = with.rate / -::expm1f(state->step * ::log1pf(-with.first_weight));
     correction = 1.0F / -::expm1f(state->step * ::log1pf(-with.second_weight));
     return true;
@@ -70,7 +70,7 @@ struct adamw {
   }
 };
 
-// The same in fp64, with the loop that it replaces.
+// The reference in fp64: the loop that the kernel replaces.
 struct reference {
   std::vector<double> p, m, v;
   int steps = 0;
@@ -122,7 +122,7 @@ int run() {
   upload(stream, second.data(), std::vector<float>(n));
   upload(stream, state.data(), {training_state{0, static_cast<float>(loss_scale), 0}});
 
-  // Built once: the tensors lie behind each other, at whatever addresses that gives.
+  // Built once; the tensors are consecutive in memory, at any alignment.
   ew::tensor_list<float, ew::write_only<__nv_bfloat16>, float, float, __nv_bfloat16 const> tensors;
   ew::tensor_list<__nv_bfloat16 const> all_gradients;
   std::size_t at = 0;

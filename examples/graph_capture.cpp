@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop of many small kernels, captured once and replayed with one call a step. Notice: the body
-// is ordinary stream code, the first steps run it eagerly, and a changed pointer needs recapture().
+// A loop of many small kernels, captured once and replayed with one call per step. Note that the
+// body is ordinary stream code, that the first step runs it eagerly, and that a changed pointer
+// needs recapture().
 #include <warpwright/core.hpp>
 #include <warpwright/graph.hpp>
 
@@ -14,7 +15,7 @@ namespace ww = warpwright;
 
 namespace {
 
-// One explicit step of heat flow along a rod of n cells with cold ends.
+// One explicit step of heat conduction in a rod of n cells with cold ends.
 struct heat_step {
   float* next;
   float const* now;
@@ -62,14 +63,15 @@ int run() {
   stream.synchronize();
   ww::check(cudaFree(memory), "cudaFree");
 
-  // Heat spreads as a Gaussian of variance 0.5 a kernel, while it is far from the ends.
+  // The heat spreads as a Gaussian, whose variance grows by 0.5 per kernel, while it is far from
+  // the ends.
   double const variance = 0.5 * kernels_a_step * steps;
   double const expected = 1.0 / std::sqrt(2.0 * 3.14159265358979 * variance);
   auto const counts = step.statistics();
   std::printf("middle of the rod: %.6f, theory %.6f\n", static_cast<double>(middle), expected);
   std::printf(
       "%d steps of %zu kernels: %llu eager, %llu captured, %llu replayed with one call each\n",
-      steps, step.census().kernels, static_cast<unsigned long long>(counts.eager_runs),
+      steps, step.node_counts().kernels, static_cast<unsigned long long>(counts.eager_runs),
       static_cast<unsigned long long>(counts.captures),
       static_cast<unsigned long long>(counts.launches));
   return std::abs(static_cast<double>(middle) - expected) < 1e-4 ? 0 : 1;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch of pictures on its way into a network: bytes, the channels of a pixel side by side
-// (NHWC), become 16-bit planes (NCHW), each channel with its own mean and deviation. One kernel,
+// Prepares a batch of pictures for a network: bytes with interleaved channels
+// (NHWC) become 16-bit planes (NCHW), normalised by a mean and deviation per channel. One kernel,
 // which reads and writes memory along its rows on both sides. The same source runs on a GPU (nvcc)
 // and on the host runtime (g++).
 #include <cuda_fp16.h>
@@ -55,7 +55,7 @@ int run() {
   auto* const a = device_copy(scale);
   auto* const b = device_copy(shift);
 
-  auto const each = [](float const* per_channel) {  // repeated over pictures, rows and columns
+  auto const each = [](float const* per_channel) {  // broadcast over pictures, rows and columns
     return ew::view(per_channel, {pictures, channels, height, width}, {0, 1, 0, 0});
   };
   auto const picture = ew::array(x, {pictures, height, width, channels});
@@ -84,7 +84,8 @@ int run() {
                   static_cast<void*>(b)}) {
     ww::check(cudaFree(p), "cudaFree");
   }
-  return worst < 1e-3 ? 0 : 1;  // half a unit of 16 bits at 2.64, the largest, is 2^-10
+  return worst < 1e-3 ? 0
+                      : 1;  // half a unit in the last place of fp16 at 2.64, the maximum, is 2^-10
 }
 
 }  // namespace

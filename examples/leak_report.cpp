@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who still holds device memory? Adaptors over a pool count it per tag, and name the lines that did
-// not give theirs back. This program leaks one block on purpose.
+// Which code holds device memory? Adaptors over a pool count it per tag, and name the lines that
+// have not freed theirs. This program leaks one block on purpose.
 #include <warpwright/core/device.hpp>
 #include <warpwright/memory.hpp>
 #include <warpwright/memory/adaptors.hpp>
@@ -17,7 +17,7 @@ int main() {
   try {
     ww::stream stream;
     ww::memory_pool pool{ww::current_device()};
-    ww::limit_adaptor part{pool, std::size_t{64} << 20U};  // this part of the program gets 64 MiB
+    ww::limit_adaptor part{pool, std::size_t{64} << 20U};  // a limit of 64 MiB for this part
     ww::statistics_adaptor counted{part};
     auto weights = counted.tagged("weights");
     ww::tracking_adaptor tracked{weights};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pool in ten lines: a loop that needs scratch memory at each step takes memory from CUDA at
-// its start only. Below that: the figures, and what running out looks like.
+// The pool in ten lines: a loop that needs scratch memory in each step allocates memory from CUDA
+// at its start only. Below: the statistics, and an out-of-memory error.
 #include <warpwright/memory.hpp>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ void thousand_steps(ww::memory_pool& pool, ww::stream const& stream) {
   for (std::size_t step = 0; step < 1000; ++step) {
     ww::device_buffer<float> scratch{pool, stream, 1000 + 1000 * (step % 7)};
     ww::device_buffer<float> result{pool, stream, scratch.size()};
-    // Work given to `stream` uses both here; at the brace they go back, behind that work.
+    // Enqueue work that uses both here; the end of the scope frees them in stream order.
     ww::check(cudaMemsetAsync(scratch.data(), 0, scratch.size_bytes(), stream), "memset");
     ww::check(cudaMemcpyAsync(result.data(), scratch.data(), scratch.size_bytes(),
                               cudaMemcpyDeviceToDevice, stream),
@@ -24,7 +24,7 @@ void thousand_steps(ww::memory_pool& pool, ww::stream const& stream) {
 
 int main() {
   try {
-    ww::stream stream;  // above the pool: it must live as long
+    ww::stream stream;  // declared before the pool, which it must outlive
     ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_fraction(0.9)};
     thousand_steps(pool, stream);
     stream.synchronize();
@@ -34,7 +34,7 @@ int main() {
                 static_cast<unsigned long long>(s.allocations), 100.0 * s.hit_rate(),
                 static_cast<unsigned long long>(s.upstream_allocations));
 
-    // Running out is an ordinary exception that tells the figures, and the pool goes on.
+    // Out of memory is an exception with the figures; the pool remains usable.
     try {
       ww::device_buffer<float> const too_much{pool, stream, std::size_t{1} << 40U};
       std::puts("no device has that much memory");

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many blocks of a kernel fit on a multiprocessor, why not more, and what would help; no GPU is
-// needed. The figures of your kernel come from `nvcc --resource-usage`.
+// How many blocks of a kernel fit on a multiprocessor, what limits them, and which change helps; no
+// GPU is needed. The figures of your kernel come from `nvcc --resource-usage`.
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/occupancy.hpp>
 
@@ -10,10 +10,10 @@
 
 namespace ww = warpwright;
 
-// 256 threads a block, 40 registers a thread, 18 KiB of shared memory a block.
+// 256 threads per block, 40 registers per thread, 18 KiB of shared memory per block.
 constexpr auto kernel = ww::kernel_resources{}.threads(256).registers(40).shared_bytes(18 * 1024);
 
-// Whoever changes the kernel so that fewer than 6 blocks fit on an H100 hears it from the compiler.
+// A compile error if a change of the kernel lets fewer than 6 blocks fit on an H100.
 static_assert(ww::occupancy(ww::arch::sm_90, kernel).blocks_per_multiprocessor >= 6,
               "the kernel outgrew its budget");
 
@@ -23,7 +23,7 @@ int main() {
     std::printf("%s\n", ww::explain(ww::occupancy(name, kernel)).c_str());
   }
 
-  // Which block size suits a kernel that keeps 16 bytes of shared memory a thread?
+  // Which block size is best for a kernel with 16 bytes of shared memory per thread?
   auto const best =
       ww::suggest_block_size(ww::architecture_of(ww::arch::sm_90), kernel.registers(32),
                              [](int threads) { return static_cast<std::size_t>(threads) * 16; });

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The README's first example, up to the line below, and a program that calls it.
+// The README's example, up to the line below, and a program that calls it.
 #include <warpwright/warpwright.hpp>
 namespace ww = warpwright;
 namespace ew = warpwright::ew;
@@ -11,7 +11,7 @@ void hundred_steps(float* y, std::size_t n) {
   ww::memory_pool pool{ww::current_device()};
   ww::device_buffer<float> x{pool, stream, n};
   ew::run(stream, ew::out(x.data(), n) = 1.0F);
-  ww::graph_replay step;  // runs its body once as it is, then captures it, then replays one graph
+  ww::graph_replay step;  // runs its body once eagerly, then captures it, then replays the graph
   for (int i = 0; i < 100; ++i)
     step.run(stream, [&](ww::stream_ref s) {
       ew::run(s, ew::out(y, n) = ew::gelu(ew::in(x.data(), n) * 0.5F + 1.0F));

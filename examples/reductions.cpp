@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a gradient in one pass over it: its norm, its largest element and how many are not
-// finite; then the mean of each row of a matrix. The results are the same bits in every run.
+// Checks a gradient in one pass: its norm, its largest element and the number of elements that are
+// not finite; then the mean of each row of a matrix. The results are bitwise reproducible.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/reduce.hpp>
 #include <warpwright/kernel/reduce_rows.hpp>

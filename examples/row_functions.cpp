@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two kernels of a transformer: the residual sum, stored and normed for the next layer, and the
+// Two kernels of a transformer: the residual sum, stored and normalised for the next layer, and the
 // softmax of masked, scaled attention scores. Each reads and writes every matrix once.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/rows.hpp>

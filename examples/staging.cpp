@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ordinary (pageable) host memory to the device and back, near the link's speed.
+// Copies pageable host memory to the device and back, near the link's bandwidth.
 #include <warpwright/core/device.hpp>
 #include <warpwright/memory.hpp>
 
@@ -26,7 +26,7 @@ int main() {
     ww::device_buffer<std::uint32_t> on_device{pool, stream, numbers.size()};
 
     auto const start = clock::now();
-    // Returns when `numbers` has been read; the stream's next kernel finds the data.
+    // Returns when `numbers` has been read; later kernels of the stream see the data.
     staging.copy_to_device(stream, on_device.data(), numbers.data(), on_device.size_bytes());
     stream.synchronize();
     std::chrono::duration<double> const up = clock::now() - start;

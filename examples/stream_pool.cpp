@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight threads share four streams. Notice: a lease is exclusive, so that one thread's work never
-// lines up behind another's by accident; lease() waits when all are out.
+// Eight threads share four streams. A lease is exclusive, so that one thread's work is not
+// serialised with another's by accident; lease() waits if no stream is free.
 #include <warpwright/core.hpp>
 #include <warpwright/stream.hpp>
 

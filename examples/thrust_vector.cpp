@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Thrust and CUB with memory of a pool: vectors, and the temporary storage that every sort and
-// every reduction would otherwise take with cudaMalloc: after the first step CUDA is not asked for
-// memory again. For nvcc and a GPU.
+// Thrust and CUB with memory from a pool: vectors, and the temporary storage of sorts and
+// reductions, which otherwise is allocated by cudaMalloc: after the first step there is no CUDA
+// allocation. Needs nvcc and a GPU.
 #include <warpwright/interop/cub.hpp>
 #include <warpwright/interop/thrust.hpp>
 

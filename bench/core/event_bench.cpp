@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events beside the raw calls they wrap: the wrapper must cost nothing that shows.
+// Events compared with the CUDA calls that they wrap.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/event.hpp>

@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// for_each_index beside a kernel written by hand: host time of a launch, and bytes a second. Then
-// one kernel (2^16 f32, triad) by every way that there is to launch it, in turns: `launch`/way/n/1
-// is of one launch at a time, /20 of twenty back to back. `early` lets it start before the one
-// before it has ended, for which it waits itself.
+// for_each_index compared with a kernel written by hand: host time of a launch, and time on the
+// device of one launch at a time (bandwidth/<path>/<n>/1). Then one kernel (2^16 f32, triad) with
+// every method of launching it: launch/<method>/<n>/1 is one launch at a time, /20 twenty back to
+// back. `early` is a programmatic dependent launch: it starts before the previous kernel has ended,
+// and waits for that itself. Times on the device are of interleaved samples, over arrays of 256 MiB
+// or more together.
 #include <benchmark/benchmark.h>
 
+#include <warpwright/core/detail/driver_function.hpp>
 #include <warpwright/core/launch.hpp>
 
 #include <algorithm>
@@ -15,7 +18,8 @@
 #include <memory>
 #include <vector>
 
-#include "support/turns.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 namespace ww = warpwright;
@@ -27,6 +31,12 @@ struct scale {
   float const* in;
   float factor;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = factor * in[i]; }
+};
+
+struct fill {
+  float* out;
+  float value;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = value; }
 };
 
 struct arrays {
@@ -62,39 +72,12 @@ void host_time(benchmark::State& state, Launch&& launch) {
   s.synchronize();
 }
 
-template <class Launch>
-void device_time(benchmark::State& state, Launch&& launch) {
-  auto const n = static_cast<std::size_t>(state.range(0));
-  ww::stream s;
-  arrays a{n};
-  ww::timed_event start;
-  ww::timed_event stop;
-  launch(s, a, n);
-  s.synchronize();
-  for (auto _ : state) {
-    start.record(s.get());
-    launch(s, a, n);
-    stop.record(s.get());
-    stop.synchronize();
-    state.SetIterationTime(1e-3 * static_cast<double>(stop.milliseconds_since(start)));
-  }
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) *
-                          static_cast<std::int64_t>(2 * n * sizeof(float)));
-}
-
 void for_each_index_launch(benchmark::State& state) {
   host_time(state, [](ww::stream_ref s, arrays& a) {
     ww::for_each_index(s, 256, scale{a.out, a.in, 2.0F});
   });
 }
 BENCHMARK(for_each_index_launch);
-
-void for_each_index_bandwidth(benchmark::State& state) {
-  device_time(state, [](ww::stream_ref s, arrays& a, std::size_t n) {
-    ww::for_each_index(s, n, scale{a.out, a.in, 2.0F});
-  });
-}
-BENCHMARK(for_each_index_bandwidth)->RangeMultiplier(16)->Range(1 << 16, 1 << 28)->UseManualTime();
 
 #if defined(__CUDACC__)
 __global__ void scale_kernel(float* out, float const* in, float factor, std::size_t n) {
@@ -109,14 +92,60 @@ void raw_kernel_launch(benchmark::State& state) {
 }
 BENCHMARK(raw_kernel_launch);
 
-void raw_kernel_bandwidth(benchmark::State& state) {
-  device_time(state, [](ww::stream_ref s, arrays& a, std::size_t n) {
-    auto const blocks = static_cast<unsigned>((n + 255) / 256);
-    scale_kernel<<<blocks, 256, 0, s.get()>>>(a.out, a.in, 2.0F, n);
-  });
-}
-BENCHMARK(raw_kernel_bandwidth)->RangeMultiplier(16)->Range(1 << 16, 1 << 28)->UseManualTime();
+#endif
 
+// ---- Time on the device ----
+
+// Sets of an input and an output.
+using scaled_arrays = bench_support::rotating_pairs<float, float>;
+
+struct for_each_index_of_ours {
+  void operator()(ww::stream_ref s, scaled_arrays const& a, std::size_t set) const {
+    ww::for_each_index(s, a.n(), scale{a.out(set), a.in(set), 2.0F});
+  }
+};
+#if defined(__CUDACC__)
+struct raw_kernel {
+  void operator()(ww::stream_ref s, scaled_arrays const& a, std::size_t set) const {
+    auto const blocks = static_cast<unsigned>((a.n() + 255) / 256);
+    scale_kernel<<<blocks, 256, 0, s.get()>>>(a.out(set), a.in(set), 2.0F, a.n());
+  }
+};
+constexpr std::int64_t largest = std::int64_t{1} << 28U;
+constexpr int samples = 60;
+#else
+constexpr std::int64_t largest = std::int64_t{1} << 16U;  // shows that it works, never a speed
+constexpr int samples = 2;
+#endif
+
+// Compares set 0 with twice its input, 3, and erases it.
+bool is_doubled(scaled_arrays const& a) {
+  std::vector<float> const out = bench_support::fetch(a.out(0), a.n());
+  ww::check(cudaMemset(a.out(0), 0xff, a.n() * sizeof(float)), "cudaMemset");
+  return std::all_of(out.begin(), out.end(), [](float o) { return o == 6.0F; });
+}
+
+int const bandwidth_registered = [] {
+  using paths = bench_support::interleaved<scaled_arrays>;
+  auto const all = std::make_shared<paths>([](ww::stream_ref s, bench_support::shape const& of) {
+    auto const n = static_cast<std::size_t>(of[0]);
+    auto made = std::make_unique<scaled_arrays>(n);
+    for (std::size_t set = 0; set < made->sets(); ++set) {
+      ww::for_each_index(s, n, fill{made->in(set), 3.0F});
+    }
+    return made;
+  });
+  all->add("for_each_index", for_each_index_of_ours{}, is_doubled);
+#if defined(__CUDACC__)
+  all->add("raw_kernel", raw_kernel{}, is_doubled);
+#endif
+  std::vector<bench_support::sampled_size> sizes;
+  for (std::int64_t n = 1 << 16; n <= largest; n *= 16) sizes.push_back({{n}, 1, samples});
+  paths::register_all(all, "bandwidth", sizes);
+  return 0;
+}();
+
+#if defined(__CUDACC__)
 // As much as a fused expression of three arrays passes.
 struct triad_arguments {
   float* o;
@@ -127,10 +156,7 @@ struct triad_arguments {
   std::uint64_t unused[8];
 };
 
-template <bool Early>
-__global__ void __launch_bounds__(256) triad_kernel(triad_arguments const p) {
-  if constexpr (Early) ww::detail::await_predecessors();
-  unsigned const v = blockIdx.x * 256 + threadIdx.x;
+WARPWRIGHT_HOST_DEVICE inline void triad(triad_arguments const& p, unsigned v) {
   if (v >= p.vectors) return;
   float4 const x = reinterpret_cast<float4 const*>(p.x)[v];
   float4 const y = reinterpret_cast<float4 const*>(p.y)[v];
@@ -138,18 +164,30 @@ __global__ void __launch_bounds__(256) triad_kernel(triad_arguments const p) {
   reinterpret_cast<float4*>(p.o)[v] = o;
 }
 
+template <bool Early>
+__global__ void __launch_bounds__(256) triad_kernel(triad_arguments const p) {
+  if constexpr (Early) ww::detail::pdl_wait();
+  triad(p, blockIdx.x * 256 + threadIdx.x);
+}
+
+// The same as a kernel of the library.
+struct triad_block_kernel : ww::detail::kernel_base<256> {
+  triad_arguments p;
+  explicit triad_block_kernel(triad_arguments const& arguments) : p{arguments} {}
+  template <class Block>
+  WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
+    block.for_each_thread([&](unsigned t) { triad(p, block.index() * 256 + t); });
+  }
+};
+
 // Sets of three arrays, past L2.
 class triad_sets {
  public:
-  triad_sets(ww::stream_ref, std::size_t n) : n_{n} {
-    ww::check(cudaMalloc(&memory_, sets() * bytes()), "cudaMalloc");
-    ww::check(cudaMemset(memory_, 0x3f, sets() * bytes()), "cudaMemset");
+  triad_sets(ww::stream_ref, std::size_t n) : n_{n}, memory_{3 * n * sizeof(float), 0, {}} {
+    ww::check(cudaMemset(memory_.set(0), 0x3f, memory_.bytes()), "cudaMemset");
     ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
-  ~triad_sets() { ww::detail::discard(cudaFree(memory_)); }
-  triad_sets(triad_sets const&) = delete;
-  triad_sets& operator=(triad_sets const&) = delete;
-  std::size_t sets() const { return (std::size_t{256} << 20U) / bytes(); }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t bytes() const { return 3 * n_ * sizeof(float); }
   unsigned blocks() const { return static_cast<unsigned>(n_ / 4 / 256); }
   // Of set 0, whose outputs it wipes out.
@@ -161,13 +199,13 @@ class triad_sets {
     return std::all_of(out.begin(), out.end(), [&](float o) { return o == 2.5F * input; });
   }
   triad_arguments arguments(std::size_t set) const {
-    float* const p = static_cast<float*>(memory_) + set * 3 * n_;
+    auto* const p = reinterpret_cast<float*>(memory_.set(set));
     return {p + 2 * n_, p, p + n_, 1.5F, static_cast<unsigned>(n_ / 4), {}};
   }
 
  private:
   std::size_t n_;
-  void* memory_ = nullptr;
+  bench_support::rotating_buffers memory_;
 };
 
 // The ways. Each is made once, and called for every launch.
@@ -236,15 +274,16 @@ struct by_driver {
 
 struct by_warpwright {
   void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
-    ww::detail::launch_kernel<by_warpwright>(&triad_kernel<true>, dim3{a.blocks()}, dim3{256}, 0, s,
-                                             ww::source_location::current(), a.arguments(set));
+    ww::detail::launch_blocks(s, a.blocks(), 256, triad_block_kernel{a.arguments(set)}, "triad",
+                              ww::source_location::current());
   }
 };
 
-int const registered = [] {
-  using all_ways = bench_support::turns<triad_sets>;
-  auto const all = std::make_shared<all_ways>(
-      [](ww::stream_ref s, std::size_t n) { return std::make_unique<triad_sets>(s, n); });
+int const ways_registered = [] {
+  using all_ways = bench_support::interleaved<triad_sets>;
+  auto const all = std::make_shared<all_ways>([](ww::stream_ref s, bench_support::shape const& of) {
+    return std::make_unique<triad_sets>(s, static_cast<std::size_t>(of[0]));
+  });
   auto const right = [](triad_sets const& a) { return a.right(); };
   all->add("chevrons", by_chevrons{}, right)
       .add("runtime", by_runtime<false>{}, right)
@@ -253,7 +292,7 @@ int const registered = [] {
       .add("driver_function_early", by_driver<true, true>{}, right)
       .add("driver_kernel_early", by_driver<true, false>{}, right)
       .add("warpwright", by_warpwright{}, right);
-  all_ways::register_all(all, "launch", {{65536, 1, 300}, {65536, 20, 300}});
+  all_ways::register_all(all, "launch", {{{65536}, 1, 300}, {{65536}, 20, 300}});
   return 0;
 }();
 #endif

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams and their ids beside the raw calls.
+// Streams and their ids compared with the CUDA calls.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/stream.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A chain of small kernels: eager, replayed through graph_replay, replayed by raw calls; and what
-// capture, instantiation and update cost. The argument is the number of kernels.
+// A chain of small kernels: eager, replayed by graph_replay, replayed by CUDA calls; and the cost
+// of capture, instantiation and update. The argument is the number of kernels.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
@@ -41,7 +41,7 @@ class chain {
   float* data_ = nullptr;
 };
 
-// Whole time of one step, from the call until the device is done.
+// The time of one step, from the call until the device is done.
 void eager_step(benchmark::State& state) {
   ww::stream s;
   chain const body{state};
@@ -111,7 +111,8 @@ void update_in_place(benchmark::State& state) {
   ww::graph const captured = ww::capture(s, body);
   ww::graph_exec exec{captured};
   for (auto _ : state) {
-    if (exec.update(captured) != ww::graph_change::updated) state.SkipWithError("not in place");
+    if (exec.update(captured) != ww::graph_update_result::updated)
+      state.SkipWithError("not in place");
   }
 }
 

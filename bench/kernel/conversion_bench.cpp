@@ -7,7 +7,7 @@
 //   f32_to_fp8, f32_to_bf16    packed
 //
 // A name ends in /n/launches, as in evaluate_bench: time is that of `launches` launches between two
-// events, divided by their number. The paths of one conversion and size are timed in turns.
+// events, divided by their number. The samples of one conversion and size are interleaved.
 #include <benchmark/benchmark.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "support/rotating_pairs.hpp"
-#include "support/turns.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_transform.cuh>)
@@ -155,8 +155,9 @@ constexpr int samples = 2;
 template <class In, class Out>
 void add_pair(std::string const& name) {
   using arrays = rotating_pairs<In, Out>;
-  auto const all =
-      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
+  auto const all = std::make_shared<bench_support::interleaved<arrays>>(
+      [](ww::stream_ref s, bench_support::shape const& of) {
+        auto const n = static_cast<std::size_t>(of[0]);
         auto made = std::make_unique<arrays>(n);
         for (std::size_t set = 0; set < made->sets(); ++set) {
           ew::run(s, ew::out(made->in(set), n) = ew::map(scattered{set}, ew::index()) * 100.0F);
@@ -172,11 +173,11 @@ void add_pair(std::string const& name) {
 #endif
 #endif
   all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
-  std::vector<bench_support::turn_size> sizes;
+  std::vector<bench_support::sampled_size> sizes;
   for (std::int64_t n = smallest; n <= largest; n *= 4) {
-    sizes.push_back({n, n >= (std::int64_t{1} << 24U) ? 1 : 20, samples});
+    sizes.push_back({{n}, n >= (std::int64_t{1} << 24U) ? 1 : 20, samples});
   }
-  bench_support::turns<arrays>::register_all(all, name, sizes);
+  bench_support::interleaved<arrays>::register_all(all, name, sizes);
 }
 
 int const registered = [] {

@@ -12,8 +12,8 @@
 //   gelu_row_bias, gelu_column_bias  o = gelu(x / 2 + b), b by column or by row    2 arrays
 //
 // A name ends in /n/launches: time is that of `launches` launches between two events, divided by
-// their number (1: isolated, the launch's latency included; 20: back to back). The paths of one
-// operation, type and size are timed in turns. Launches go round `sets` sets of arrays, 256 MiB or
+// their number (1: isolated, the launch's latency included; 20: back to back). The samples of one
+// operation, type and size are interleaved. Launches go through `sets` sets of arrays, 256 MiB or
 // more together (at most 4,096 sets), so that none is found in L2. Counters: median, p10, p90 of a
 // launch in us, and GB/s of the median, every array counted once.
 #include <benchmark/benchmark.h>
@@ -31,7 +31,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/turns.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_transform.cuh>)
@@ -73,7 +74,7 @@ struct gelu {
   static constexpr int inputs = 3;
   template <class T>
   WARPWRIGHT_HOST_DEVICE T operator()(T x, T w, T b) const {
-    return from_float<T>(ew::detail::gaussian_weighted{}(to_float(x) * to_float(w) + to_float(b)));
+    return from_float<T>(ew::detail::gelu_function{}(to_float(x) * to_float(w) + to_float(b)));
   }
   static double exact(double x, double w, double b) {
     double const v = x * w + b;
@@ -109,48 +110,37 @@ template <class T>
 class rotating_arrays {
  public:
   rotating_arrays(ww::stream_ref stream, std::size_t n, int inputs)
-      : n_{n}, arrays_{static_cast<std::size_t>(inputs) + 1} {
-    pitch_ = (n * sizeof(T) + 255) / 256 * 256 + 256;
-    std::size_t const set_bytes = pitch_ * arrays_;
-    sets_ = std::max<std::size_t>(1, (std::size_t{256} << 20U) / set_bytes);
-    sets_ = std::min<std::size_t>(sets_, 4096);
-    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + zero_count() * sizeof(float)), "cudaMalloc");
+      : n_{n},
+        arrays_{static_cast<std::size_t>(inputs) + 1},
+        pitch_{bench_support::padded(n * sizeof(T)) + 256},
+        memory_{pitch_ * arrays_, zero_count() * sizeof(float), {}} {
     ew::run(stream, ew::out(zeros(), zero_count()) = 0.0F);
-    for (std::size_t k = 0; k < sets_ * arrays_; ++k) {
+    for (std::size_t k = 0; k < sets() * arrays_; ++k) {
       ew::run(stream, ew::out(array(k / arrays_, k % arrays_), n + 1) =
                           ew::map(scattered{k % arrays_ * 1000003}, ew::index()));
     }
     stream.synchronize();
   }
-  ~rotating_arrays() { ww::detail::discard(cudaFree(memory_)); }
-  rotating_arrays(rotating_arrays const&) = delete;
-  rotating_arrays& operator=(rotating_arrays const&) = delete;
 
   /// Array `which` of a set: the inputs from 0, then the output.
   T* array(std::size_t set, std::size_t which, std::size_t odd_arrays = 0) const {
-    auto* const base = static_cast<unsigned char*>(memory_);
-    return reinterpret_cast<T*>(base + (set * arrays_ + which) * pitch_) +
-           (which < odd_arrays ? 1 : 0);
+    return reinterpret_cast<T*>(memory_.set(set, which * pitch_)) + (which < odd_arrays ? 1 : 0);
   }
   T* out(std::size_t set, std::size_t odd_arrays = 0) const {
     return array(set, arrays_ - 1, odd_arrays);
   }
   static constexpr std::size_t row = 1024;
   std::size_t zero_count() const { return std::max(row, n_ / row); }  // of a row, or a column
-  float* zeros() const {
-    return reinterpret_cast<float*>(static_cast<unsigned char*>(memory_) +
-                                    pitch_ * arrays_ * sets_);
-  }
+  float* zeros() const { return reinterpret_cast<float*>(memory_.shared()); }
   std::size_t n() const { return n_; }
-  std::size_t sets() const { return sets_; }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t bytes() const { return n_ * arrays_ * sizeof(T); }
 
  private:
   std::size_t n_;
   std::size_t arrays_;
-  std::size_t pitch_ = 0;
-  std::size_t sets_ = 0;
-  void* memory_ = nullptr;
+  std::size_t pitch_;
+  bench_support::rotating_buffers memory_;
 };
 
 // Compares the first and the last 2^16 elements of set 0 with fp64, and wipes out what it compared.
@@ -391,24 +381,29 @@ constexpr int small_samples = 2;
 
 constexpr std::int64_t large = std::max<std::int64_t>(largest / 16, 1024);
 
-std::vector<bench_support::turn_size> sizes_from(std::int64_t smallest, int factor) {
-  std::vector<bench_support::turn_size> sizes;
+std::vector<bench_support::sampled_size> sizes_from(std::int64_t smallest, int factor) {
+  std::vector<bench_support::sampled_size> sizes;
   for (std::int64_t n = smallest; n <= largest; n *= factor) {
     int const count = n <= (std::int64_t{1} << 20U) ? small_samples : samples;
-    sizes.push_back({n, 1, count});
+    sizes.push_back({{n}, 1, count});
     // A launch from 2^24 elements up takes longer than its latency: isolated is enough.
-    if (n < (std::int64_t{1} << 24U)) sizes.push_back({n, 20, count});
+    if (n < (std::int64_t{1} << 24U)) sizes.push_back({{n}, 20, count});
   }
   return sizes;
+}
+
+template <class Arrays>
+auto shared_arrays(int inputs) {
+  return std::make_shared<bench_support::interleaved<Arrays>>(
+      [inputs](ww::stream_ref s, bench_support::shape const& of) {
+        return std::make_unique<Arrays>(s, static_cast<std::size_t>(of[0]), inputs);
+      });
 }
 
 template <class Operation, class T>
 void add_operation(std::string const& name, std::int64_t smallest = 1024) {
   using arrays = rotating_arrays<T>;
-  auto const all =
-      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
-        return std::make_unique<arrays>(s, n, Operation::inputs);
-      });
+  auto const all = shared_arrays<arrays>(Operation::inputs);
   auto const right = [](arrays const& a) { return verified<Operation>(a, 0); };
   all->add("warpwright_ew", warpwright_ew<Operation, T>{}, right);
   if constexpr (std::is_same<Operation, silu_twice>::value) {
@@ -438,17 +433,14 @@ void add_operation(std::string const& name, std::int64_t smallest = 1024) {
 #endif
   all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
   int const factor = std::is_same<Operation, triad>::value && sizeof(T) == 4 ? 2 : 4;
-  bench_support::turns<arrays>::register_all(all, name, sizes_from(smallest, factor));
+  bench_support::interleaved<arrays>::register_all(all, name, sizes_from(smallest, factor));
 }
 
 // Sizes that are no whole number of anything.
 template <class T>
 void add_odd(std::string const& name) {
   using arrays = rotating_arrays<T>;
-  auto const all =
-      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
-        return std::make_unique<arrays>(s, n, triad::inputs);
-      });
+  auto const all = shared_arrays<arrays>(triad::inputs);
   auto const right = [](arrays const& a) { return verified<triad>(a, 0); };
   all->add("warpwright_ew", warpwright_ew<triad, T>{}, right);
 #if defined(__CUDACC__)
@@ -458,19 +450,16 @@ void add_odd(std::string const& name) {
 #endif
 #endif
   all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
-  std::vector<bench_support::turn_size> sizes;
-  for (std::int64_t n = large; n <= largest; n *= 4) sizes.push_back({n - 1, 1, samples});
-  bench_support::turns<arrays>::register_all(all, name, sizes);
+  std::vector<bench_support::sampled_size> sizes;
+  for (std::int64_t n = large; n <= largest; n *= 4) sizes.push_back({{n - 1}, 1, samples});
+  bench_support::interleaved<arrays>::register_all(all, name, sizes);
 }
 
 // Small launches back to back as a graph's, of which the host starts all at once.
 template <class Operation>
 void add_in_a_graph(std::string const& name) {
   using arrays = rotating_arrays<float>;
-  auto const all =
-      std::make_shared<bench_support::turns<arrays>>([](ww::stream_ref s, std::size_t n) {
-        return std::make_unique<arrays>(s, n, Operation::inputs);
-      });
+  auto const all = shared_arrays<arrays>(Operation::inputs);
   auto const right = [](arrays const& a) { return verified<Operation>(a, 0); };
   all->in_graphs();
   all->add("warpwright_ew", warpwright_ew<Operation, float>{}, right);
@@ -483,11 +472,11 @@ void add_in_a_graph(std::string const& name) {
 #endif
 #endif
   all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](arrays const&) { return true; });
-  std::vector<bench_support::turn_size> sizes;
+  std::vector<bench_support::sampled_size> sizes;
   for (std::int64_t n = 1024; n <= std::min(largest, std::int64_t{1} << 22U); n *= 4) {
-    sizes.push_back({n, 20, small_samples});
+    sizes.push_back({{n}, 20, small_samples});
   }
-  bench_support::turns<arrays>::register_all(all, name, sizes);
+  bench_support::interleaved<arrays>::register_all(all, name, sizes);
 }
 
 template <class T>

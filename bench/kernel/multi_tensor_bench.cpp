@@ -13,8 +13,9 @@
 //
 // A name ends in /n/launches: n elements in all tensors together; time is that of `launches` steps
 // between two events, divided by their number (1: isolated, the launch's latency included). The
-// steps take turns over `sets` sets of tensors, 256 MiB or more together (at most 256 sets), so
-// that none is found in L2. Counters: median, p10, p90 of a step in us, and GB/s of the median.
+// steps go through `sets` sets of tensors, 256 MiB or more together (at most 256 sets), so that
+// none is found in L2; the samples of one function and size are interleaved. Counters: median, p10,
+// p90 of a step in us, and GB/s of the median.
 #include <benchmark/benchmark.h>
 #include <cuda_bf16.h>
 
@@ -22,15 +23,18 @@
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
+#include <warpwright/kernel/reduce.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "support/sample_launches.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 namespace ww = warpwright;
@@ -89,18 +93,15 @@ class rotating_tensors {
   static constexpr std::size_t arrays = 4;
 
   rotating_tensors(ww::stream_ref stream, std::size_t n, std::size_t moved_bytes)
-      : sizes_{sizes_of(n)}, n_{n}, moved_bytes_{moved_bytes} {
-    for (std::size_t size : sizes_) {
-      starts_.push_back(pitch_);
-      pitch_ += (size + 63) / 64 * 64;
-    }
-    std::size_t const set_bytes = pitch_ * arrays * sizeof(float);
-    sets_ = std::max<std::size_t>(1, (std::size_t{256} << 20U) / set_bytes);
-    sets_ = std::min<std::size_t>(sets_, 256);
-    std::size_t const bytes = set_bytes * sets_ + 256 + room_bytes + sizes_.size() * sizeof(double);
-    ww::check(cudaMalloc(&memory_, bytes), "cudaMalloc");
-    ww::check(cudaMemsetAsync(memory_, 0, bytes, stream.get()), "cudaMemsetAsync");
-    for (std::size_t set = 0; set < sets_; ++set) {
+      : sizes_{sizes_of(n)},
+        n_{n},
+        moved_bytes_{moved_bytes},
+        starts_{starts_of(sizes_)},
+        pitch_{starts_.back()},
+        memory_{pitch_ * arrays * sizeof(float), shared_bytes(), {1, 256}} {
+    ww::check(cudaMemsetAsync(memory_.set(0), 0, memory_.bytes() + shared_bytes(), stream.get()),
+              "cudaMemsetAsync");
+    for (std::size_t set = 0; set < sets(); ++set) {
       adam_.emplace_back();
       gradients_.emplace_back();
       casts_.emplace_back();
@@ -111,10 +112,7 @@ class rotating_tensors {
         gradients_.back().add(array(set, 3, k), sizes_[k]);
         casts_.back().add(copy, array(set, 3, k), sizes_[k]);
       }
-      for (std::size_t which : {0U, 3U}) {
-        ew::run(stream, ew::out(array(set, which, 0), pitch_) =
-                            ew::map(scattered{which * 1000003}, ew::index()));
-      }
+      reset(stream, set);
     }
     numbers const start{0.01F, 1.0F, 1.0F, 0.0F, 0.0};
     ww::check(cudaMemcpyAsync(state(), &start, sizeof start, cudaMemcpyHostToDevice, stream.get()),
@@ -122,39 +120,56 @@ class rotating_tensors {
     workspace_.push_back(ew::prepare_workspace(stream, room(), room_bytes));
     stream.synchronize();
   }
-  ~rotating_tensors() { ww::detail::discard(cudaFree(memory_)); }
-  rotating_tensors(rotating_tensors const&) = delete;
-  rotating_tensors& operator=(rotating_tensors const&) = delete;
+
+  /// Parameters and gradients of a set as at the start, moments 0.
+  void reset(ww::stream_ref stream, std::size_t set) const {
+    ww::check(cudaMemsetAsync(array(set, 1, 0), 0, 2 * pitch_ * sizeof(float), stream.get()),
+              "cudaMemsetAsync");
+    for (std::size_t which : {0U, 3U}) {
+      ew::run(stream, ew::out(array(set, which, 0), pitch_) =
+                          ew::map(scattered{which * 1000003}, ew::index()));
+    }
+  }
+  void erase_results(ww::stream_ref stream) const {
+    ww::check(cudaMemsetAsync(&state()->norm, 0xff, sizeof(double), stream.get()),
+              "cudaMemsetAsync");
+    ww::check(cudaMemsetAsync(norms(), 0xff, sizes_.size() * sizeof(double), stream.get()),
+              "cudaMemsetAsync");
+  }
 
   /// Parameters, first moments, second moments, gradients: 0 to 3.
   float* array(std::size_t set, std::size_t which, std::size_t tensor) const {
-    return static_cast<float*>(memory_) + (set * arrays + which) * pitch_ + starts_[tensor];
+    return reinterpret_cast<float*>(memory_.set(set)) + which * pitch_ + starts_[tensor];
   }
   std::vector<std::size_t> const& sizes() const { return sizes_; }
   auto const& adam_list(std::size_t set) const { return adam_[set]; }
   auto const& gradients(std::size_t set) const { return gradients_[set]; }
   auto const& casts(std::size_t set) const { return casts_[set]; }
-  numbers* state() const {
-    return reinterpret_cast<numbers*>(static_cast<float*>(memory_) + pitch_ * arrays * sets_);
-  }
+  numbers* state() const { return reinterpret_cast<numbers*>(memory_.shared()); }
   ew::reduction_workspace const& workspace() const { return workspace_[0]; }
   /// One for each tensor.
   double* norms() const { return reinterpret_cast<double*>(room() + room_bytes); }
   std::size_t n() const { return n_; }
   std::size_t pitch() const { return pitch_; }
-  std::size_t sets() const { return sets_; }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t bytes() const { return n_ * moved_bytes_; }
 
  private:
   static constexpr std::size_t room_bytes = std::size_t{1} << 18U;
-  unsigned char* room() const { return reinterpret_cast<unsigned char*>(state()) + 256; }
+  // Where each tensor starts in its array, and the array's end.
+  static std::vector<std::size_t> starts_of(std::vector<std::size_t> const& sizes) {
+    std::vector<std::size_t> starts{0};
+    for (std::size_t size : sizes) starts.push_back(starts.back() + (size + 63) / 64 * 64);
+    return starts;
+  }
+  unsigned char* room() const { return memory_.shared(256); }
+  std::size_t shared_bytes() const { return 256 + room_bytes + sizes_.size() * sizeof(double); }
   std::vector<std::size_t> sizes_;
-  std::vector<std::size_t> starts_;
   std::size_t n_;
   std::size_t moved_bytes_;
-  std::size_t pitch_ = 0;
-  std::size_t sets_ = 0;
-  void* memory_ = nullptr;
+  std::vector<std::size_t> starts_;
+  std::size_t pitch_;
+  bench_support::rotating_buffers memory_;
   std::deque<ew::tensor_list<float, float, float, float const>> adam_;
   std::deque<ew::tensor_list<float>> gradients_;
   std::deque<ew::tensor_list<ew::write_only<__nv_bfloat16>, float const>> casts_;
@@ -230,114 +245,70 @@ bool norms_are_right(rotating_tensors const& t) {
   }
   return true;
 }
-bool unchecked(rotating_tensors const&) { return true; }
-
-template <class Launch, class Right>
-void measure(benchmark::State& state, std::size_t moved_bytes, Launch launch, Right right) {
-  ww::stream s;
-  rotating_tensors t{s, static_cast<std::size_t>(state.range(0)), moved_bytes};
-  launch(s, t, 0);
-  s.synchronize();
-  if (!right(t)) {
-    state.SkipWithError("wrong results");
-    return;
-  }
-  for (std::size_t k = 0; k < 5; ++k) launch(s, t, k % t.sets());
-  s.synchronize();
-  bench_support::sample_launches(state, s, t, static_cast<std::size_t>(state.range(1)), launch);
-}
-
 // ---- Our path ----
 
-void warpwright_adam(benchmark::State& state) {
-  measure(
-      state, 28,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        ew::run_each(s, t.adam_list(set), adam{t.state(), 0, 0});
-      },
-      first_step_is_right);
-}
-void warpwright_norm(benchmark::State& state) {
-  measure(
-      state, 4,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        ew::global_norm(s, t.workspace(), t.gradients(set), &t.state()->norm);
-      },
-      norm_is_right);
-}
-void warpwright_norm_each(benchmark::State& state) {
-  measure(
-      state, 4,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        ew::norm_each(s, t.workspace(), t.gradients(set), t.norms());
-      },
-      norms_are_right<false>);
-}
-void warpwright_max_norm_each(benchmark::State& state) {
-  measure(
-      state, 4,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        ew::max_norm_each(s, t.workspace(), t.gradients(set), t.norms());
-      },
-      norms_are_right<true>);
-}
-void warpwright_unscale(benchmark::State& state) {
-  measure(
-      state, 8,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        ew::unscale_each(s, t.gradients(set), &t.state()->loss_scale, &t.state()->found_inf);
-      },
-      unscaled_is_right);
-}
-void warpwright_cast(benchmark::State& state) {
-  measure(
-      state, 6,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        ew::cast_each(s, t.casts(set));
-      },
-      cast_is_right);
-}
+struct warpwright_adam {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    ew::run_each(s, t.adam_list(set), adam{t.state(), 0, 0});
+  }
+};
+struct warpwright_norm {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    ew::global_norm(s, t.workspace(), t.gradients(set), &t.state()->norm);
+  }
+};
+struct warpwright_norm_each {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    ew::norm_each(s, t.workspace(), t.gradients(set), t.norms());
+  }
+};
+struct warpwright_max_norm_each {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    ew::max_norm_each(s, t.workspace(), t.gradients(set), t.norms());
+  }
+};
+struct warpwright_unscale {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    ew::unscale_each(s, t.gradients(set), &t.state()->loss_scale, &t.state()->found_inf);
+  }
+};
+struct warpwright_cast {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    ew::cast_each(s, t.casts(set));
+  }
+};
 
 // ---- Peers ----
 
-// A set's arrays lie side by side: 8 bytes an element are copied to the other 8, and again until
-// as many bytes are read and written together.
-template <std::size_t Moved>
-void copy_of_same_traffic(benchmark::State& state) {
-  measure(
-      state, Moved,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        auto* const from = reinterpret_cast<unsigned char*>(t.array(set, 0, 0));
-        std::size_t const room = t.pitch() * 8;
-        for (std::size_t left = t.bytes() / 2; left != 0;) {
-          std::size_t const moved = std::min(left, room);
-          ww::check(cudaMemcpyAsync(from + room, from, moved, cudaMemcpyDeviceToDevice, s.get()),
-                    "cudaMemcpyAsync");
-          left -= moved;
-        }
-      },
-      unchecked);
-}
-void reduce_of_one_array(benchmark::State& state) {
-  measure(
-      state, 4,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        auto const g = ew::in<float>(t.array(set, 3, 0), t.n());
-        ew::reduce(s, t.workspace(), t.n(), ew::to(&t.state()->norm) = ew::norm(g));
-      },
-      unchecked);
-}
-void one_reduce_a_tensor(benchmark::State& state) {
-  measure(
-      state, 4,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        for (std::size_t k = 0; k < t.sizes().size(); ++k) {
-          auto const g = ew::in<float>(t.array(set, 3, k), t.sizes()[k]);
-          ew::reduce(s, t.workspace(), t.sizes()[k], ew::to(t.norms() + k) = ew::norm(g));
-        }
-      },
-      norms_are_right<false>);
-}
+// A set's arrays are neighbours: 8 bytes an element are copied over the other 8, and again until as
+// many bytes are read and written together. Moments and gradients are the source, so that what the
+// other paths read stays finite, and the second moments stay positive.
+struct copy_of_same_traffic {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    auto* const to = reinterpret_cast<unsigned char*>(t.array(set, 0, 0));
+    std::size_t const room = t.pitch() * 8;
+    for (std::size_t left = t.bytes() / 2; left != 0;) {
+      std::size_t const moved = std::min(left, room);
+      ww::check(cudaMemcpyAsync(to, to + room, moved, cudaMemcpyDeviceToDevice, s.get()),
+                "cudaMemcpyAsync");
+      left -= moved;
+    }
+  }
+};
+struct reduce_of_one_array {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    auto const g = ew::in<float>(t.array(set, 3, 0), t.n());
+    ew::reduce(s, t.workspace(), t.n(), ew::to(&t.state()->norm) = ew::norm(g));
+  }
+};
+struct one_reduce_a_tensor {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    for (std::size_t k = 0; k < t.sizes().size(); ++k) {
+      auto const g = ew::in<float>(t.array(set, 3, k), t.sizes()[k]);
+      ew::reduce(s, t.workspace(), t.sizes()[k], ew::to(t.norms() + k) = ew::norm(g));
+    }
+  }
+};
 
 #if defined(__CUDACC__)
 
@@ -363,61 +334,98 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-void one_launch_a_tensor_adam(benchmark::State& state) {
-  measure(
-      state, 28,
-      [](ww::stream_ref s, rotating_tensors const& t, std::size_t set) {
-        for (std::size_t k = 0; k < t.sizes().size(); ++k) {
-          std::size_t const n = t.sizes()[k];
-          auto const blocks = static_cast<unsigned>((n / 4 + n % 4 + 255) / 256);
-          if (blocks == 0) continue;
-          adam_kernel<<<blocks, 256, 0, s.get()>>>(t.array(set, 0, k), t.array(set, 1, k),
-                                                   t.array(set, 2, k), t.array(set, 3, k), n,
-                                                   adam{t.state(), 0, 0});
-        }
-        ww::check(cudaGetLastError(), "kernel launch");
-      },
-      first_step_is_right);
-}
+struct one_launch_a_tensor_adam {
+  void operator()(ww::stream_ref s, rotating_tensors const& t, std::size_t set) const {
+    for (std::size_t k = 0; k < t.sizes().size(); ++k) {
+      std::size_t const n = t.sizes()[k];
+      auto const blocks = static_cast<unsigned>((n / 4 + n % 4 + 255) / 256);
+      if (blocks == 0) continue;
+      adam_kernel<<<blocks, 256, 0, s.get()>>>(t.array(set, 0, k), t.array(set, 1, k),
+                                               t.array(set, 2, k), t.array(set, 3, k), n,
+                                               adam{t.state(), 0, 0});
+    }
+    ww::check(cudaGetLastError(), "kernel launch");
+  }
+};
 
 constexpr std::int64_t smallest = 1000000;
 constexpr std::int64_t largest = 100000000;
-constexpr int iterations = 60;
+constexpr int samples = 60;
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::int64_t smallest = 50000;
 constexpr std::int64_t largest = 50000;
-constexpr int iterations = 2;
+constexpr int samples = 2;
 #endif
 
-void add(std::string const& name, void (*function)(benchmark::State&)) {
-  for (std::int64_t n = smallest; n <= largest; n *= 10) {
-    for (std::int64_t launches : {1, 20}) {
-      benchmark::RegisterBenchmark(name.c_str(), function)
-          ->Args({n, launches})
-          ->Iterations(iterations)
-          ->Repetitions(1)  // it reports the spread of its own samples
-          ->UseManualTime()
-          ->Unit(benchmark::kMicrosecond);
-    }
+// The paths of one function, which moves `moved_bytes` an element.
+class comparison {
+ public:
+  comparison(std::string name, std::size_t moved_bytes)
+      : name_{std::move(name)},
+        all_{std::make_shared<paths>(
+            [moved_bytes](ww::stream_ref s, bench_support::shape const& of) {
+              return std::make_unique<rotating_tensors>(s, static_cast<std::size_t>(of[0]),
+                                                        moved_bytes);
+            })} {}
+  template <class Launch>
+  comparison& add(char const* name, Launch launch, bool (*right)(rotating_tensors const&)) {
+    all_->add(name, launch, [right](rotating_tensors const& t) {
+      bool const passed = right(t);
+      ww::stream const s;
+      t.reset(s, 0);
+      t.erase_results(s);
+      s.synchronize();
+      return passed;
+    });
+    return *this;
   }
-}
+  template <class Launch>
+  comparison& add_unverified(char const* name, Launch launch) {
+    all_->add(name, launch, [](rotating_tensors const&) { return true; });
+    return *this;
+  }
+  void register_all() const {
+    std::vector<bench_support::sampled_size> sizes;
+    for (std::int64_t n = smallest; n <= largest; n *= 10) {
+      for (std::int64_t launches : {1, 20}) sizes.push_back({{n}, launches, samples});
+    }
+    paths::register_all(all_, name_, sizes);
+  }
+
+ private:
+  using paths = bench_support::interleaved<rotating_tensors>;
+  std::string name_;
+  std::shared_ptr<paths> all_;
+};
 
 int const registered = [] {
-  add("adam_f32/warpwright_ew", warpwright_adam);
+  comparison{"adam_f32", 28}
+      .add("warpwright_ew", warpwright_adam{}, first_step_is_right)
 #if defined(__CUDACC__)
-  add("adam_f32/one_launch_a_tensor", one_launch_a_tensor_adam);
+      .add("one_launch_a_tensor", one_launch_a_tensor_adam{}, first_step_is_right)
 #endif
-  add("adam_f32/copy_of_same_traffic", copy_of_same_traffic<28>);
-  add("norm_f32/warpwright_ew", warpwright_norm);
-  add("norm_f32/reduce_of_one_array", reduce_of_one_array);
-  add("norm_each_f32/warpwright_ew", warpwright_norm_each);
-  add("norm_each_f32/one_reduce_a_tensor", one_reduce_a_tensor);
-  add("max_norm_each_f32/warpwright_ew", warpwright_max_norm_each);
-  add("unscale_f32/warpwright_ew", warpwright_unscale);
-  add("unscale_f32/copy_of_same_traffic", copy_of_same_traffic<8>);
-  add("cast_f32_bf16/warpwright_ew", warpwright_cast);
-  add("cast_f32_bf16/copy_of_same_traffic", copy_of_same_traffic<6>);
+      .add_unverified("copy_of_same_traffic", copy_of_same_traffic{})
+      .register_all();
+  comparison{"norm_f32", 4}
+      .add("warpwright_ew", warpwright_norm{}, norm_is_right)
+      .add_unverified("reduce_of_one_array", reduce_of_one_array{})
+      .register_all();
+  comparison{"norm_each_f32", 4}
+      .add("warpwright_ew", warpwright_norm_each{}, norms_are_right<false>)
+      .add("one_reduce_a_tensor", one_reduce_a_tensor{}, norms_are_right<false>)
+      .register_all();
+  comparison{"max_norm_each_f32", 4}
+      .add("warpwright_ew", warpwright_max_norm_each{}, norms_are_right<true>)
+      .register_all();
+  comparison{"unscale_f32", 8}
+      .add("warpwright_ew", warpwright_unscale{}, unscaled_is_right)
+      .add_unverified("copy_of_same_traffic", copy_of_same_traffic{})
+      .register_all();
+  comparison{"cast_f32_bf16", 6}
+      .add("warpwright_ew", warpwright_cast{}, cast_is_right)
+      .add_unverified("copy_of_same_traffic", copy_of_same_traffic{})
+      .register_all();
   return 0;
 }();
 

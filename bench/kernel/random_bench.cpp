@@ -10,9 +10,10 @@
 //   quantised         o = x / 2, float to e4m3 and back
 //
 // A name ends in /n: time is that of 20 launches between two events, divided by 20. The launches
-// take turns over sets of arrays of 256 MiB or more together (at most 1,024 sets), so that none is
-// found in L2. Counters: median, p10, p90 of a launch in us, and GB/s of the median, every array
-// counted once. Before it is timed, a path's first set is compared with the host's.
+// go through sets of arrays of 256 MiB or more together (at most 1,024 sets), so that none is
+// found in L2; the samples of one operation and size are interleaved. Counters: median, p10, p90 of
+// a launch in us, and GB/s of the median, every array counted once. Before it is timed, a path's
+// first set is compared with the host's.
 #include <benchmark/benchmark.h>
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
@@ -23,11 +24,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "support/rotating_pairs.hpp"
-#include "support/sample_launches.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 #if defined(__CUDACC__)
@@ -44,7 +46,7 @@ namespace {
 constexpr std::uint64_t seed = 2026;
 constexpr std::uint64_t offset = 3;
 constexpr double drop = 0.1;
-constexpr std::size_t launches = 20;
+constexpr std::int64_t launches = 20;
 
 ew::philox generator() { return ew::philox{seed, offset}; }
 
@@ -92,7 +94,7 @@ struct halved {
   }
 };
 
-// The first 2^16 elements of set 0, bit for bit.
+// Compares the first 2^16 elements of set 0 bit by bit, and erases what it compared.
 template <class Operation, class In, class Out>
 bool verified(rotating_pairs<In, Out> const& a) {
   std::size_t const count = std::min<std::size_t>(a.n(), 65536);
@@ -101,37 +103,19 @@ bool verified(rotating_pairs<In, Out> const& a) {
   ew::evaluate_host(ew::out(expected.data(), count) =
                         Operation::template of<Out>(ew::in(x.data(), count)));
   std::vector<Out> const got = fetch(a.out(0), count);
+  ww::check(cudaMemset(static_cast<void*>(a.out(0)), 0xff, count * sizeof(Out)), "cudaMemset");
   return std::memcmp(static_cast<void const*>(got.data()),
                      static_cast<void const*>(expected.data()), count * sizeof(Out)) == 0;
 }
 
-template <class Operation, class In, class Out, class Launch>
-void measure(benchmark::State& state, Launch launch) {
-  auto const n = static_cast<std::size_t>(state.range(0));
-  ww::stream s;
-  rotating_pairs<In, Out> const a{n, Operation::reads};
-  for (std::size_t k = 0; Operation::reads && k < a.sets(); ++k) {
-    ew::run(s, ew::out(a.in(k), n) = ew::uniform(ew::philox{k}) * 4.0F - 2.0F);
-  }
-  for (std::size_t set = 0; set < std::min<std::size_t>(a.sets(), launches); ++set) {
-    launch(s, a, set);
-  }
-  s.synchronize();
-  if (!verified<Operation>(a)) {
-    state.SkipWithError("wrong results");
-    return;
-  }
-  bench_support::sample_launches(state, s, a, launches, launch);
-}
-
-template <class Operation, class In, class Out>
-void warpwright_ew(benchmark::State& state) {
-  measure<Operation, In, Out>(state, [](ww::stream_ref s, rotating_pairs<In, Out> const& a,
-                                        std::size_t set) {
+template <class Operation>
+struct warpwright_ew {
+  template <class In, class Out>
+  void operator()(ww::stream_ref s, rotating_pairs<In, Out> const& a, std::size_t set) const {
     ew::run(s, ew::out(a.out(set), a.n()) =
                    Operation::template of<Out>(ew::in(static_cast<In const*>(a.in(set)), a.n())));
-  });
-}
+  }
+};
 
 #if defined(__CUDACC__)
 
@@ -163,61 +147,75 @@ __global__ void __launch_bounds__(256)
 }
 unsigned blocks_of(std::size_t threads) { return static_cast<unsigned>((threads + 255) / 256); }
 
-void curand_uniform_four_a_thread(benchmark::State& state) {
-  measure<uniform, float, float>(
-      state, [](ww::stream_ref s, rotating_pairs<float, float> const& a, std::size_t set) {
-        curand_uniform_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
-            reinterpret_cast<float4*>(a.out(set)), a.n() / 4);
-      });
-}
-void curand_dropout_four_a_thread(benchmark::State& state) {
-  measure<dropout, float, float>(
-      state, [](ww::stream_ref s, rotating_pairs<float, float> const& a, std::size_t set) {
-        curand_dropout_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
-            reinterpret_cast<float4 const*>(a.in(set)), reinterpret_cast<float4*>(a.out(set)),
-            a.n() / 4, static_cast<std::uint32_t>(drop * 0x1p32 + 0.5),
-            static_cast<float>(1 / (1 - drop)));
-      });
-}
+struct curand_uniform {
+  void operator()(ww::stream_ref s, rotating_pairs<float, float> const& a, std::size_t set) const {
+    curand_uniform_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
+        reinterpret_cast<float4*>(a.out(set)), a.n() / 4);
+  }
+};
+struct curand_dropout {
+  void operator()(ww::stream_ref s, rotating_pairs<float, float> const& a, std::size_t set) const {
+    curand_dropout_kernel<<<blocks_of(a.n() / 4), 256, 0, s.get()>>>(
+        reinterpret_cast<float4 const*>(a.in(set)), reinterpret_cast<float4*>(a.out(set)),
+        a.n() / 4, static_cast<std::uint32_t>(drop * 0x1p32 + 0.5),
+        static_cast<float>(1 / (1 - drop)));
+  }
+};
 
 constexpr std::int64_t largest = std::int64_t{1} << 28U;
-constexpr int iterations = 60;
+constexpr int samples = 60;
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::int64_t largest = std::int64_t{1} << 12U;
-constexpr int iterations = 2;
+constexpr int samples = 2;
 #endif
 
-void add(char const* name, void (*function)(benchmark::State&)) {
-  for (std::int64_t n = 4096; n <= largest; n *= 16) {
-    benchmark::RegisterBenchmark(name, function)
-        ->Arg(n)
-        ->Iterations(iterations)
-        ->Repetitions(1)  // it reports the spread of its own samples
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
-  }
+template <class Operation, class In, class Out>
+auto operation() {
+  using pairs = rotating_pairs<In, Out>;
+  auto all = std::make_shared<bench_support::interleaved<pairs>>(
+      [](ww::stream_ref s, bench_support::shape const& of) {
+        auto const n = static_cast<std::size_t>(of[0]);
+        auto made = std::make_unique<pairs>(n, Operation::reads);
+        for (std::size_t k = 0; Operation::reads && k < made->sets(); ++k) {
+          ew::run(s, ew::out(made->in(k), n) = ew::uniform(ew::philox{k}) * 4.0F - 2.0F);
+        }
+        return made;
+      });
+  all->add("warpwright_ew", warpwright_ew<Operation>{}, verified<Operation, In, Out>);
+  return all;
+}
+
+template <class In, class Out>
+void add(char const* name,
+         std::shared_ptr<bench_support::interleaved<rotating_pairs<In, Out>>> const& all) {
+  std::vector<bench_support::sampled_size> sizes;
+  for (std::int64_t n = 4096; n <= largest; n *= 16)
+    sizes.push_back({{n}, launches, samples, false});
+  bench_support::interleaved<rotating_pairs<In, Out>>::register_all(all, name, sizes);
 }
 
 int const registered = [] {
   using bf16 = __nv_bfloat16;
   using e4m3 = __nv_fp8_e4m3;
-  add("uniform_f32/warpwright_ew", warpwright_ew<uniform, float, float>);
-  add("normal_f32/warpwright_ew", warpwright_ew<normal, float, float>);
-  add("normal_bf16/warpwright_ew", warpwright_ew<normal, bf16, bf16>);
-  add("dropout_f32/warpwright_ew", warpwright_ew<dropout, float, float>);
-  add("dropout_bf16/warpwright_ew", warpwright_ew<dropout, bf16, bf16>);
-  add("scale_f32/warpwright_ew", warpwright_ew<scale, float, float>);
-  add("scale_bf16/warpwright_ew", warpwright_ew<scale, bf16, bf16>);
-  add("rounded_f32_to_bf16/warpwright_ew", warpwright_ew<rounded, float, bf16>);
-  add("cast_f32_to_bf16/warpwright_ew", warpwright_ew<halved, float, bf16>);
-  add("quantised_f32_to_e4m3/warpwright_ew", warpwright_ew<halved, float, e4m3>);
-  add("quantised_e4m3_to_f32/warpwright_ew", warpwright_ew<halved, e4m3, float>);
-  add("quantised_e4m3_to_bf16/warpwright_ew", warpwright_ew<halved, e4m3, bf16>);
+  auto const uniform_f32 = operation<uniform, float, float>();
+  auto const dropout_f32 = operation<dropout, float, float>();
 #if defined(__CUDACC__)
-  add("uniform_f32/curand_four_a_thread", curand_uniform_four_a_thread);
-  add("dropout_f32/curand_four_a_thread", curand_dropout_four_a_thread);
+  uniform_f32->add("curand_four_a_thread", curand_uniform{}, verified<uniform, float, float>);
+  dropout_f32->add("curand_four_a_thread", curand_dropout{}, verified<dropout, float, float>);
 #endif
+  add("uniform_f32", uniform_f32);
+  add("normal_f32", operation<normal, float, float>());
+  add("normal_bf16", operation<normal, bf16, bf16>());
+  add("dropout_f32", dropout_f32);
+  add("dropout_bf16", operation<dropout, bf16, bf16>());
+  add("scale_f32", operation<scale, float, float>());
+  add("scale_bf16", operation<scale, bf16, bf16>());
+  add("rounded_f32_to_bf16", operation<rounded, float, bf16>());
+  add("cast_f32_to_bf16", operation<halved, float, bf16>());
+  add("quantised_f32_to_e4m3", operation<halved, float, e4m3>());
+  add("quantised_e4m3_to_f32", operation<halved, e4m3, float>());
+  add("quantised_e4m3_to_bf16", operation<halved, e4m3, bf16>());
   return 0;
 }();
 

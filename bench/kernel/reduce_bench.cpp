@@ -14,8 +14,8 @@
 //                                                        the peer three
 //
 // A name ends in /n/launches: time is that of `launches` reductions between two events, divided by
-// their number (1: isolated, the launch's latency included; 20: back to back). The paths of one
-// operation, type and size are timed in turns. Reductions go round `sets` sets of arrays, 256 MiB
+// their number (1: isolated, the launch's latency included; 20: back to back). The samples of one
+// operation, type and size are interleaved. Reductions go through `sets` sets of arrays, 256 MiB
 // or more together (at most 4,096 sets), so that none is found in L2. Counters: median, p10, p90 of
 // a reduction in us, and GB/s of the median, every array counted once.
 #include <benchmark/benchmark.h>
@@ -33,7 +33,8 @@
 #include <string>
 #include <vector>
 
-#include "support/turns.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 #if defined(__CUDACC__) && __has_include(<cub/device/device_reduce.cuh>)
@@ -78,13 +79,11 @@ template <class T>
 class rotating_arrays {
  public:
   rotating_arrays(ww::stream_ref stream, std::size_t n, std::size_t arrays)
-      : n_{n}, arrays_{arrays} {
-    pitch_ = (n * sizeof(T) + 255) / 256 * 256;
-    std::size_t const set_bytes = pitch_ * arrays_;
-    sets_ = std::max<std::size_t>(1, (std::size_t{256} << 20U) / set_bytes);
-    sets_ = std::min<std::size_t>(sets_, 4096);
-    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + 2 * room_bytes + 256), "cudaMalloc");
-    for (std::size_t k = 0; k < sets_ * arrays_; ++k) {
+      : n_{n},
+        arrays_{arrays},
+        pitch_{bench_support::padded(n * sizeof(T))},
+        memory_{pitch_ * arrays_, 2 * room_bytes + 256, {}} {
+    for (std::size_t k = 0; k < sets() * arrays_; ++k) {
       // The first set's arrays differ from the others', so that a stale result is found out.
       ew::run(stream, ew::out(writable(k / arrays_, k % arrays_), n) =
                           ew::map(scattered{k * 1000003}, ew::index()));
@@ -93,19 +92,14 @@ class rotating_arrays {
     workspace_.push_back(ew::prepare_workspace(stream, room(), room_bytes));
     stream.synchronize();
   }
-  ~rotating_arrays() { ww::detail::discard(cudaFree(memory_)); }
-  rotating_arrays(rotating_arrays const&) = delete;
-  rotating_arrays& operator=(rotating_arrays const&) = delete;
 
   T const* array(std::size_t set, std::size_t which) const { return writable(set, which); }
-  unsigned char* room() const {
-    return static_cast<unsigned char*>(memory_) + pitch_ * arrays_ * sets_;
-  }
+  unsigned char* room() const { return memory_.shared(); }
   unsigned char* room_of_peer() const { return room() + room_bytes; }
   results* out() const { return reinterpret_cast<results*>(room() + 2 * room_bytes); }
   ew::reduction_workspace const& workspace() const { return workspace_[0]; }
   std::size_t n() const { return n_; }
-  std::size_t sets() const { return sets_; }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t arrays() const { return arrays_; }
   std::size_t bytes() const { return n_ * arrays_ * sizeof(T); }
   static constexpr std::size_t room_bytes = std::size_t{1} << 20U;
@@ -113,14 +107,12 @@ class rotating_arrays {
 
  private:
   T* writable(std::size_t set, std::size_t which) const {
-    return reinterpret_cast<T*>(static_cast<unsigned char*>(memory_) +
-                                (set * arrays_ + which) * pitch_);
+    return reinterpret_cast<T*>(memory_.set(set, which * pitch_));
   }
   std::size_t n_;
   std::size_t arrays_;
-  std::size_t pitch_ = 0;
-  std::size_t sets_ = 0;
-  void* memory_ = nullptr;
+  std::size_t pitch_;
+  bench_support::rotating_buffers memory_;
   std::vector<ew::reduction_workspace> workspace_;
 };
 
@@ -347,40 +339,40 @@ constexpr int samples = 2;
 std::string const cub_peer = bench_support::cccl_peer("cub_device_reduce");
 #endif
 
-// What takes turns: paths over `read` arrays.
+// Paths over `read` arrays.
 template <class T>
-class contest {
+class comparison {
  public:
   using arrays = rotating_arrays<T>;
 
-  explicit contest(std::size_t read)
-      : all_{
-            std::make_shared<bench_support::turns<arrays>>([read](ww::stream_ref s, std::size_t n) {
-              return std::make_unique<arrays>(s, n, read);
+  explicit comparison(std::size_t read)
+      : all_{std::make_shared<bench_support::interleaved<arrays>>(
+            [read](ww::stream_ref s, bench_support::shape const& of) {
+              return std::make_unique<arrays>(s, static_cast<std::size_t>(of[0]), read);
             })} {}
   template <class Launch>
-  contest& add(std::string const& name, Launch launch,
-               bool (*right)(results const&, expected const&)) {
+  comparison& add(std::string const& name, Launch launch,
+                  bool (*right)(results const&, expected const&)) {
     all_->add(name, launch, [right](arrays const& a) { return verified(a, right); });
     return *this;
   }
   void register_as(std::string const& name) const {
-    std::vector<bench_support::turn_size> sizes;
+    std::vector<bench_support::sampled_size> sizes;
     for (std::int64_t n = smallest; n <= largest; n *= 4) {
-      sizes.push_back({n, 1, samples});
+      sizes.push_back({{n}, 1, samples});
       // A pass from 2^24 elements up takes longer than its latency: isolated is enough.
-      if (n < (std::int64_t{1} << 24U)) sizes.push_back({n, 20, samples});
+      if (n < (std::int64_t{1} << 24U)) sizes.push_back({{n}, 20, samples});
     }
-    bench_support::turns<arrays>::register_all(all_, name, sizes);
+    bench_support::interleaved<arrays>::register_all(all_, name, sizes);
   }
 
  private:
-  std::shared_ptr<bench_support::turns<arrays>> all_;
+  std::shared_ptr<bench_support::interleaved<arrays>> all_;
 };
 
 template <class T>
 void add_type(std::string const& type) {
-  contest<T>{1}
+  comparison<T>{1}
       .add("warpwright_ew", squares_of_ours{}, sum_is_right)
 #if REDUCE_BENCH_HAS_CUB
       .add(cub_peer, cub_squares{}, sum_is_right)
@@ -392,13 +384,13 @@ void add_type(std::string const& type) {
       .add("read_8_a_thread", read_of_the_array<8>{}, nothing_to_check)
 #endif
       .register_as("squares_" + type);
-  contest<T>{2}
+  comparison<T>{2}
       .add("warpwright_ew", dot_of_ours{}, sum_is_right)
 #if REDUCE_BENCH_HAS_CUB
       .add(cub_peer, cub_dot{}, sum_is_right)
 #endif
       .register_as("dot_" + type);
-  contest<T>{1}
+  comparison<T>{1}
       .add("warpwright_ew", health_of_ours{}, health_is_right)
 #if REDUCE_BENCH_HAS_CUB
       .add(cub_peer, cub_health{}, health_is_right)
@@ -413,7 +405,7 @@ int const registered = [] {
   add_type<float>("f32");
   add_type<__half>("f16");
   add_type<__nv_bfloat16>("bf16");
-  contest<float>{1}
+  comparison<float>{1}
       .add("warpwright_ew", argmax_of_ours{}, argmax_is_right)
 #if REDUCE_BENCH_HAS_CUB
       .add(cub_peer, cub_argmax{}, cub_argmax_is_right)

@@ -8,8 +8,8 @@
 //   whole_sum      ew::reduce of all elements: what reading the matrix takes
 //
 // A name ends in /rows/cols: time is that of 20 launches between two events, divided by 20. They
-// take turns over `sets` matrices, 256 MiB or more together. Counters: median, p10, p90 in us, and
-// GB/s of the median, the matrix counted once.
+// go through `sets` matrices, 256 MiB or more together; the samples of one shape are interleaved.
+// Counters: median, p10, p90 in us, and GB/s of the median, the matrix counted once.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core.hpp>
@@ -18,10 +18,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "support/sample_launches.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 namespace ww = warpwright;
@@ -36,25 +38,22 @@ template <class T>
 class rotating_matrices {
  public:
   rotating_matrices(ww::stream_ref stream, std::size_t rows, std::size_t cols)
-      : rows_{rows}, cols_{cols} {
-    pitch_ = (rows * cols * sizeof(T) + 255) / 256 * 256;
-    sets_ = std::min<std::size_t>(std::max<std::size_t>(1, (std::size_t{256} << 20U) / pitch_), 64);
-    room_bytes_ = (ew::reduce_cols_workspace_bytes(
-                       {rows, cols}, ew::to(static_cast<float*>(nullptr)) = ew::sum(
-                                         ew::in(static_cast<T const*>(nullptr), rows * cols))) +
-                   (std::size_t{1} << 20U)) /
-                  256 * 256;
-    ww::check(cudaMalloc(&memory_, pitch_ * sets_ + room_bytes_ + cols * sizeof(float)),
-              "cudaMalloc");
-    for (std::size_t k = 0; k < sets_; ++k) {
+      : rows_{rows},
+        cols_{cols},
+        room_bytes_{(ew::reduce_cols_workspace_bytes(
+                         {rows, cols}, ew::to(static_cast<float*>(nullptr)) = ew::sum(
+                                           ew::in(static_cast<T const*>(nullptr), rows * cols))) +
+                     (std::size_t{1} << 20U)) /
+                    256 * 256},
+        memory_{bench_support::padded(rows * cols * sizeof(T)),
+                room_bytes_ + cols * sizeof(float),
+                {1, 64}} {
+    for (std::size_t k = 0; k < sets(); ++k) {
       ew::run(stream, ew::out(writable(k), rows * cols) = ew::map(scattered{k}, ew::index()));
     }
     workspace_.push_back(ew::prepare_workspace(stream, room(), room_bytes_));
     stream.synchronize();
   }
-  ~rotating_matrices() { ww::detail::discard(cudaFree(memory_)); }
-  rotating_matrices(rotating_matrices const&) = delete;
-  rotating_matrices& operator=(rotating_matrices const&) = delete;
 
   T const* matrix(std::size_t set) const { return writable(set); }
   float* out() const { return reinterpret_cast<float*>(room() + room_bytes_); }
@@ -62,27 +61,25 @@ class rotating_matrices {
   std::size_t rows() const { return rows_; }
   std::size_t cols() const { return cols_; }
   std::size_t n() const { return rows_ * cols_; }
-  std::size_t sets() const { return sets_; }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t bytes() const { return n() * sizeof(T); }
 
  private:
-  unsigned char* room() const { return static_cast<unsigned char*>(memory_) + pitch_ * sets_; }
-  T* writable(std::size_t set) const {
-    return reinterpret_cast<T*>(static_cast<unsigned char*>(memory_) + set * pitch_);
-  }
+  unsigned char* room() const { return memory_.shared(); }
+  T* writable(std::size_t set) const { return reinterpret_cast<T*>(memory_.set(set)); }
   std::size_t rows_;
   std::size_t cols_;
-  std::size_t pitch_ = 0;
-  std::size_t sets_ = 0;
-  std::size_t room_bytes_ = 0;
-  void* memory_ = nullptr;
+  std::size_t room_bytes_;
+  bench_support::rotating_buffers memory_;
   std::vector<ew::reduction_workspace> workspace_;
 };
 
+// Compares all sums of set 0 with fp64, and erases them.
 template <class T>
 bool is_right(rotating_matrices<T> const& a) {
   std::vector<T> const x = fetch(a.matrix(0), a.n());
   std::vector<float> const got = fetch(a.out(), a.cols());
+  ww::check(cudaMemset(a.out(), 0xff, a.cols() * sizeof(float)), "cudaMemset");
   std::vector<double> sums(a.cols()), magnitudes(a.cols());
   for (std::size_t i = 0; i < a.n(); ++i) {
     double const v = static_cast<double>(to_float(x[i]));
@@ -97,37 +94,19 @@ bool is_right(rotating_matrices<T> const& a) {
   return true;
 }
 
-template <class T, class Launch>
-void measure(benchmark::State& state, Launch launch, bool check = true) {
-  ww::stream s;
-  rotating_matrices<T> a{s, static_cast<std::size_t>(state.range(0)),
-                         static_cast<std::size_t>(state.range(1))};
-  for (std::size_t k = std::min<std::size_t>(a.sets(), 20); k-- != 0;) launch(s, a, k);
-  s.synchronize();
-  if (check && !is_right(a)) {  // set 0 was the last
-    state.SkipWithError("wrong results");
-    return;
-  }
-  bench_support::sample_launches(state, s, a, 20, launch);
-}
-
-template <class T>
-void warpwright_cols(benchmark::State& state) {
-  measure<T>(state, [](ww::stream_ref s, rotating_matrices<T> const& a, std::size_t set) {
+struct warpwright_cols {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& a, std::size_t set) const {
     ew::reduce_cols(s, a.workspace(), {a.rows(), a.cols()},
                     ew::to(a.out()) = ew::sum(ew::in(a.matrix(set), a.n())));
-  });
-}
-template <class T>
-void whole_sum(benchmark::State& state) {
-  measure<T>(
-      state,
-      [](ww::stream_ref s, rotating_matrices<T> const& a, std::size_t set) {
-        ew::reduce(s, a.workspace(), a.n(),
-                   ew::to(a.out()) = ew::sum(ew::in(a.matrix(set), a.n())));
-      },
-      false);
-}
+  }
+};
+struct whole_sum {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& a, std::size_t set) const {
+    ew::reduce(s, a.workspace(), a.n(), ew::to(a.out()) = ew::sum(ew::in(a.matrix(set), a.n())));
+  }
+};
 
 #if defined(__CUDACC__)
 template <class T>
@@ -143,47 +122,41 @@ __global__ void column_strips(T const* x, float* out, std::size_t rows, std::siz
   }
   atomicAdd(out + c, sum);
 }
-template <class T>
-void hand_written(benchmark::State& state) {
-  measure<T>(state, [](ww::stream_ref s, rotating_matrices<T> const& a, std::size_t set) {
+struct hand_written {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& a, std::size_t set) const {
     ww::check(cudaMemsetAsync(a.out(), 0, a.cols() * sizeof(float), s.get()), "cudaMemsetAsync");
     dim3 const grid{static_cast<unsigned>((a.cols() + 31) / 32),
                     static_cast<unsigned>((a.rows() + 511) / 512)};
     column_strips<<<grid, dim3{32, 8}, 0, s.get()>>>(a.matrix(set), a.out(), a.rows(), a.cols());
     ww::check(cudaGetLastError(), "column_strips");
-  });
-}
-constexpr int iterations = 15;
+  }
+};
+constexpr std::int64_t shapes[][2] = {{65536, 1024}, {1048576, 64}, {4096, 16384},
+                                      {4194304, 16}, {65537, 1001}, {4096, 1024}};
+constexpr int samples = 15;
 #else
-constexpr int iterations = 2;  // shows that the program works, never a speed
+// The host runtime: shows that the program works, never a speed.
+constexpr std::int64_t shapes[][2] = {{600, 40}, {601, 41}};
+constexpr int samples = 2;
 #endif
 
-void add_shapes(std::string const& name, void (*function)(benchmark::State&)) {
-#if defined(__CUDACC__)
-  for (auto const& shape : {std::pair<std::int64_t, std::int64_t>{65536, 1024},
-                            {1048576, 64},
-                            {4096, 16384},
-                            {4194304, 16},
-                            {65537, 1001},
-                            {4096, 1024}}) {
-#else
-  for (auto const& shape : {std::pair<std::int64_t, std::int64_t>{600, 40}, {601, 41}}) {
-#endif
-    benchmark::RegisterBenchmark(name.c_str(), function)
-        ->Args({shape.first, shape.second})
-        ->Iterations(iterations)
-        ->Repetitions(1)  // it reports the spread of its own samples
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
-  }
-}
 template <class T>
 void add_type(std::string const& type) {
-  add_shapes("column_sums_" + type + "/warpwright_ew", warpwright_cols<T>);
+  using matrices = rotating_matrices<T>;
+  auto const all = std::make_shared<bench_support::interleaved<matrices>>(
+      [](ww::stream_ref s, bench_support::shape const& of) {
+        return std::make_unique<matrices>(s, static_cast<std::size_t>(of[0]),
+                                          static_cast<std::size_t>(of[1]));
+      });
+  all->add("warpwright_ew", warpwright_cols{}, is_right<T>);
 #if defined(__CUDACC__)
-  add_shapes("column_sums_" + type + "/hand_written", hand_written<T>);
+  all->add("hand_written", hand_written{}, is_right<T>);
 #endif
-  add_shapes("column_sums_" + type + "/whole_sum", whole_sum<T>);
+  all->add("whole_sum", whole_sum{}, [](matrices const&) { return true; });
+  std::vector<bench_support::sampled_size> sizes;
+  for (auto const& of : shapes) sizes.push_back({{of[0], of[1]}, 20, samples, false});
+  bench_support::interleaved<matrices>::register_all(all, "column_sums_" + type, sizes);
 }
 
 int const registered = [] {

@@ -9,9 +9,10 @@
 //   residual    the sum of two arrays, stored, and its RMS norm    2 arrays read, 2 written
 //   copy        cudaMemcpyAsync of a matrix                        1 array read, 1 written
 //
-// A name ends in /rows/cols. Matrices take turns, 256 MiB or more together, so that none is found
-// in L2. Counters: median, p10, p90 of a launch in us, and GB/s of the median, every matrix counted
-// once and scale and shift not at all.
+// A name ends in /rows/cols. Launches go through sets of matrices, 256 MiB or more together, so
+// that none is found in L2; time is that of 20 launches between two events, divided by 20. The
+// samples of one function and shape are interleaved. Counters: median, p10, p90 of a launch in us,
+// and GB/s of the median, every matrix counted once and scale and shift not at all.
 #include <benchmark/benchmark.h>
 #include <cuda_bf16.h>
 
@@ -21,10 +22,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "support/sample_launches.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 namespace ww = warpwright;
@@ -44,57 +47,48 @@ template <class T>
 class rotating_matrices {
  public:
   rotating_matrices(ww::stream_ref stream, std::size_t rows, std::size_t cols, std::size_t read)
-      : rows_{rows}, cols_{cols}, read_{read} {
-    pitch_ = (n() * sizeof(T) + 255) / 256 * 256;
-    std::size_t const set_bytes = 2 * read * pitch_;
-    sets_ = std::max<std::size_t>(2, (std::size_t{256} << 20U) / set_bytes);
-    sets_ = std::min<std::size_t>(sets_, 64);
-    ww::check(cudaMalloc(&memory_, set_bytes * sets_ + 2 * row_pitch()), "cudaMalloc");
-    for (std::size_t k = 0; k < 2 * read * sets_; ++k) {
-      ew::run(stream,
-              ew::out(at(k * pitch_), n()) = ew::map(scattered{k * 1000003}, ew::index()) * 4);
+      : rows_{rows},
+        cols_{cols},
+        read_{read},
+        pitch_{bench_support::padded(n() * sizeof(T))},
+        memory_{2 * read * pitch_, 2 * row_pitch(), {2, 64}} {
+    for (std::size_t k = 0; k < 2 * read * sets(); ++k) {
+      ew::run(stream, ew::out(matrix(k / (2 * read), k % (2 * read)), n()) =
+                          ew::map(scattered{k * 1000003}, ew::index()) * 4);
     }
     ew::run(stream, ew::out(scale(), cols) = ew::map(scattered{17}, ew::index()) + 2);
     ew::run(stream, ew::out(shift(), cols) = ew::map(scattered{19}, ew::index()));
     stream.synchronize();
   }
-  ~rotating_matrices() { ww::detail::discard(cudaFree(memory_)); }
-  rotating_matrices(rotating_matrices const&) = delete;
-  rotating_matrices& operator=(rotating_matrices const&) = delete;
 
-  T const* in(std::size_t set, std::size_t which) const {
-    return at((2 * read_ * set + which) * pitch_);
-  }
-  T* out(std::size_t set, std::size_t which) const {
-    return at((2 * read_ * set + read_ + which) * pitch_);
-  }
-  T* scale() const { return at(2 * read_ * sets_ * pitch_); }
-  T* shift() const { return at(2 * read_ * sets_ * pitch_ + row_pitch()); }
+  T const* in(std::size_t set, std::size_t which) const { return matrix(set, which); }
+  T* out(std::size_t set, std::size_t which) const { return matrix(set, read_ + which); }
+  T* scale() const { return reinterpret_cast<T*>(memory_.shared()); }
+  T* shift() const { return reinterpret_cast<T*>(memory_.shared(row_pitch())); }
   std::size_t rows() const { return rows_; }
   std::size_t cols() const { return cols_; }
   std::size_t n() const { return rows_ * cols_; }
   std::size_t read() const { return read_; }
-  std::size_t sets() const { return sets_; }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t bytes() const { return 2 * read_ * n() * sizeof(T); }
 
  private:
-  std::size_t row_pitch() const { return (cols_ * sizeof(T) + 255) / 256 * 256; }
-  T* at(std::size_t bytes) const {
-    return reinterpret_cast<T*>(static_cast<unsigned char*>(memory_) + bytes);
+  std::size_t row_pitch() const { return bench_support::padded(cols_ * sizeof(T)); }
+  T* matrix(std::size_t set, std::size_t which) const {
+    return reinterpret_cast<T*>(memory_.set(set, which * pitch_));
   }
   std::size_t rows_;
   std::size_t cols_;
   std::size_t read_;
-  std::size_t pitch_ = 0;
-  std::size_t sets_ = 0;
-  void* memory_ = nullptr;
+  std::size_t pitch_;
+  bench_support::rotating_buffers memory_;
 };
 
 enum class function { copy, softmax, layer_norm, rms_norm };
 
 // Whether the first, a middle and the last row of set 0 are what fp64 says.
 template <class T>
-bool is_right(rotating_matrices<T> const& m, function f) {
+bool rows_are_right(rotating_matrices<T> const& m, function f) {
   std::size_t const cols = m.cols();
   auto const scale = fetch(m.scale(), cols);
   auto const shift = fetch(m.shift(), cols);
@@ -134,72 +128,59 @@ bool is_right(rotating_matrices<T> const& m, function f) {
   return true;
 }
 
-template <class T, class Launch>
-void measure(benchmark::State& state, function f, std::size_t read, Launch launch) {
-  ww::stream s;
-  rotating_matrices<T> m{s, static_cast<std::size_t>(state.range(0)),
-                         static_cast<std::size_t>(state.range(1)), read};
-  for (std::size_t k = std::min<std::size_t>(m.sets(), 20); k-- != 0;) launch(s, m, k);
-  s.synchronize();
-  if (!is_right(m, f)) {
-    state.SkipWithError("wrong results");
-    return;
+// The same, and erases the outputs of set 0.
+template <class T>
+bool is_right(rotating_matrices<T> const& m, function f) {
+  bool const right = rows_are_right(m, f);
+  for (std::size_t k = 0; k < m.read(); ++k) {
+    ww::check(cudaMemset(static_cast<void*>(m.out(0, k)), 0xff, m.n() * sizeof(T)), "cudaMemset");
   }
-  bench_support::sample_launches(state, s, m, 20, launch);
+  return right;
 }
 
-template <class T>
-void copied(benchmark::State& state) {
-  measure<T>(state, function::copy, 1,
-             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
-               ww::check(cudaMemcpyAsync(static_cast<void*>(m.out(set, 0)), m.in(set, 0),
-                                         m.n() * sizeof(T), cudaMemcpyDeviceToDevice, s.get()),
-                         "cudaMemcpyAsync");
-             });
-}
+struct copied {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) const {
+    ww::check(cudaMemcpyAsync(static_cast<void*>(m.out(set, 0)), m.in(set, 0), m.n() * sizeof(T),
+                              cudaMemcpyDeviceToDevice, s.get()),
+              "cudaMemcpyAsync");
+  }
+};
 
 // ---- Our path ----
 
-template <class T>
-void warpwright_softmax(benchmark::State& state) {
-  measure<T>(state, function::softmax, 1,
-             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
-               ew::run_rows(
-                   s, {m.rows(), m.cols()},
-                   ew::out(m.out(set, 0), m.n()) = ew::softmax(ew::in(m.in(set, 0), m.n())));
-             });
-}
-template <class T>
-void warpwright_layer_norm(benchmark::State& state) {
-  measure<T>(state, function::layer_norm, 1,
-             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
-               ew::run_rows(s, {m.rows(), m.cols()},
-                            ew::out(m.out(set, 0), m.n()) =
-                                ew::layer_norm(ew::in(m.in(set, 0), m.n()), eps) *
-                                    ew::row(m.scale(), m.cols()) +
-                                ew::row(m.shift(), m.cols()));
-             });
-}
-template <class T>
-void warpwright_rms_norm(benchmark::State& state) {
-  measure<T>(state, function::rms_norm, 1,
-             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
-               ew::run_rows(
-                   s, {m.rows(), m.cols()},
-                   ew::out(m.out(set, 0), m.n()) = ew::rms_norm(ew::in(m.in(set, 0), m.n()), eps) *
-                                                   ew::row(m.scale(), m.cols()));
-             });
-}
-template <class T>
-void warpwright_residual(benchmark::State& state) {
-  measure<T>(state, function::rms_norm, 2,
-             [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
-               auto const norm =
-                   ew::rms_norm(ew::in(m.in(set, 0), m.n()) + ew::in(m.in(set, 1), m.n()), eps);
-               ew::run_rows(s, {m.rows(), m.cols()}, ew::out(m.out(set, 0), m.n()) = norm.input(),
-                            ew::out(m.out(set, 1), m.n()) = norm * ew::row(m.scale(), m.cols()));
-             });
-}
+struct warpwright_softmax {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) const {
+    ew::run_rows(s, {m.rows(), m.cols()},
+                 ew::out(m.out(set, 0), m.n()) = ew::softmax(ew::in(m.in(set, 0), m.n())));
+  }
+};
+struct warpwright_layer_norm {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) const {
+    ew::run_rows(s, {m.rows(), m.cols()},
+                 ew::out(m.out(set, 0), m.n()) = ew::layer_norm(ew::in(m.in(set, 0), m.n()), eps) *
+                                                     ew::row(m.scale(), m.cols()) +
+                                                 ew::row(m.shift(), m.cols()));
+  }
+};
+struct warpwright_rms_norm {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) const {
+    ew::run_rows(s, {m.rows(), m.cols()},
+                 ew::out(m.out(set, 0), m.n()) =
+                     ew::rms_norm(ew::in(m.in(set, 0), m.n()), eps) * ew::row(m.scale(), m.cols()));
+  }
+};
+struct warpwright_residual {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) const {
+    auto const norm = ew::rms_norm(ew::in(m.in(set, 0), m.n()) + ew::in(m.in(set, 1), m.n()), eps);
+    ew::run_rows(s, {m.rows(), m.cols()}, ew::out(m.out(set, 0), m.n()) = norm.input(),
+                 ew::out(m.out(set, 1), m.n()) = norm * ew::row(m.scale(), m.cols()));
+  }
+};
 
 // ---- The peer ----
 
@@ -258,48 +239,69 @@ __global__ void __launch_bounds__(plain_threads)
     y[c] = from_float<T>(v);
   }
 }
-template <class T, function F>
-void plain(benchmark::State& state) {
-  measure<T>(state, F, 1, [](ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) {
+template <function F>
+struct plain {
+  template <class T>
+  void operator()(ww::stream_ref s, rotating_matrices<T> const& m, std::size_t set) const {
     plain_kernel<T, F><<<static_cast<unsigned>(m.rows()), plain_threads, 0, s.get()>>>(
         m.out(set, 0), m.in(set, 0), m.scale(), m.shift(), m.cols());
     ww::check(cudaGetLastError(), "plain_kernel");
-  });
-}
+  }
+};
 
 constexpr std::int64_t shapes[][2] = {{4096, 4096},  {16384, 1024}, {1024, 32768},
                                       {4096, 8192},  {1024, 50257}, {131072, 128},
                                       {2048, 16384}, {512, 65536},  {256, 131072}};
-constexpr int iterations = 60;
+constexpr int samples = 60;
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::int64_t shapes[][2] = {{16, 64}, {4, 1000}};
-constexpr int iterations = 2;
+constexpr int samples = 2;
 #endif
 
-void add_shapes(std::string const& name, void (*function)(benchmark::State&)) {
-  for (auto const& shape : shapes) {
-    benchmark::RegisterBenchmark(name.c_str(), function)
-        ->Args({shape[0], shape[1]})
-        ->Iterations(iterations)
-        ->Repetitions(1)  // it reports the spread of its own samples
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
-  }
+template <class T>
+using paths = bench_support::interleaved<rotating_matrices<T>>;
+
+template <class T>
+std::shared_ptr<paths<T>> over(std::size_t read) {
+  return std::make_shared<paths<T>>([read](ww::stream_ref s, bench_support::shape const& of) {
+    return std::make_unique<rotating_matrices<T>>(s, static_cast<std::size_t>(of[0]),
+                                                  static_cast<std::size_t>(of[1]), read);
+  });
+}
+template <class T, class Launch>
+void add_path(paths<T>& all, char const* name, function f, Launch launch) {
+  all.add(name, launch, [f](rotating_matrices<T> const& m) { return is_right(m, f); });
+}
+template <class T>
+void add_shapes(std::string const& name, std::shared_ptr<paths<T>> const& all) {
+  std::vector<bench_support::sampled_size> sizes;
+  for (auto const& of : shapes) sizes.push_back({{of[0], of[1]}, 20, samples, false});
+  paths<T>::register_all(all, name, sizes);
 }
 
 template <class T>
 void add_type(std::string const& type) {
-  add_shapes("copy_" + type + "/cuda_memcpy", copied<T>);
-  add_shapes("softmax_" + type + "/warpwright_ew", warpwright_softmax<T>);
-  add_shapes("layer_norm_" + type + "/warpwright_ew", warpwright_layer_norm<T>);
-  add_shapes("rms_norm_" + type + "/warpwright_ew", warpwright_rms_norm<T>);
-  add_shapes("residual_" + type + "/warpwright_ew", warpwright_residual<T>);
+  auto const copy = over<T>(1);
+  auto const softmax = over<T>(1);
+  auto const layer_norm = over<T>(1);
+  auto const rms_norm = over<T>(1);
+  auto const residual = over<T>(2);
+  add_path(*copy, "cuda_memcpy", function::copy, copied{});
+  add_path(*softmax, "warpwright_ew", function::softmax, warpwright_softmax{});
+  add_path(*layer_norm, "warpwright_ew", function::layer_norm, warpwright_layer_norm{});
+  add_path(*rms_norm, "warpwright_ew", function::rms_norm, warpwright_rms_norm{});
+  add_path(*residual, "warpwright_ew", function::rms_norm, warpwright_residual{});
 #if defined(__CUDACC__)
-  add_shapes("softmax_" + type + "/plain_kernel", plain<T, function::softmax>);
-  add_shapes("layer_norm_" + type + "/plain_kernel", plain<T, function::layer_norm>);
-  add_shapes("rms_norm_" + type + "/plain_kernel", plain<T, function::rms_norm>);
+  add_path(*softmax, "plain_kernel", function::softmax, plain<function::softmax>{});
+  add_path(*layer_norm, "plain_kernel", function::layer_norm, plain<function::layer_norm>{});
+  add_path(*rms_norm, "plain_kernel", function::rms_norm, plain<function::rms_norm>{});
 #endif
+  add_shapes("copy_" + type, copy);
+  add_shapes("softmax_" + type, softmax);
+  add_shapes("layer_norm_" + type, layer_norm);
+  add_shapes("rms_norm_" + type, rms_norm);
+  add_shapes("residual_" + type, residual);
 }
 
 int const registered = [] {

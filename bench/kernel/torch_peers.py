@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's ways of what the kernel benchmarks measure, eager and by torch.compile, as one more peer.
 
-    python3 bench/kernel/torch_peers.py --out bench/results/<date>-<device>/kernel_torch_peers.json
+    python3 bench/kernel/torch_peers.py --out build/kernel_torch_peers.json
+    python3 bench/support/compact_results.py build/kernel_torch_peers.json    # into bench/results
 
 Writes JSON in the shape of Google Benchmark's, under the names of evaluate_bench (triad, gelu,
 rotation), random_bench (dropout) and reduce_bench (squares), and measures as they do: between two

@@ -19,9 +19,10 @@
 //
 // The peer by hand is the usual tile of 32 x 33 elements, one element a thread and access; for
 // planes it is one pixel a thread, and for u8 to f16 a tuned one of eight beside it. Isolated
-// launches; time is that between two events. The paths take turns over `sets` sets of arrays, 256
-// MiB or more together, so that none is found in L2. Counters: median, p10, p90 of a launch in us,
-// and GB/s of the median, every element read and written counted once.
+// launches; time is that between two events. Launches go through `sets` sets of arrays, 256 MiB or
+// more together, so that none is found in L2; the samples of one case are interleaved. Counters:
+// median, p10, p90 of a launch in us, and GB/s of the median, every element read and written
+// counted once.
 #include <benchmark/benchmark.h>
 #include <cuda_fp16.h>
 
@@ -31,10 +32,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "support/sample_launches.hpp"
+#include "support/interleaved.hpp"
+#include "support/rotating_buffers.hpp"
 #include "support/values.hpp"
 
 namespace ww = warpwright;
@@ -47,11 +50,11 @@ namespace {
 
 #if defined(__CUDACC__)
 constexpr std::size_t shrink = 1;
-constexpr int iterations = 60;
+constexpr int samples = 60;
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::size_t shrink = 64;
-constexpr int iterations = 2;
+constexpr int samples = 2;
 #endif
 
 constexpr float scales[] = {0.5F, 0.25F, 0.125F};
@@ -124,72 +127,57 @@ struct counted {  // bytes that differ from element to element; exact in every t
 template <class X, class O, class Shape>
 class rotating_pairs {
  public:
-  rotating_pairs(ww::stream_ref stream, Shape const& shape) : shape_{shape} {
-    in_bytes_ = (shape.in_size() * sizeof(X) + 255) / 256 * 256;
-    out_bytes_ = (shape.out_size() * sizeof(O) + 255) / 256 * 256;
-    sets_ = std::max<std::size_t>(2, (std::size_t{256} << 20U) / shrink / (in_bytes_ + out_bytes_));
-    ww::check(cudaMalloc(&memory_, (in_bytes_ + out_bytes_) * sets_), "cudaMalloc");
-    ww::check(cudaMalloc(reinterpret_cast<void**>(&numbers_), sizeof scales + sizeof shifts),
-              "cudaMalloc");
-    ww::check(cudaMemcpy(numbers_, scales, sizeof scales, cudaMemcpyHostToDevice), "cudaMemcpy");
-    ww::check(cudaMemcpy(numbers_ + 3, shifts, sizeof shifts, cudaMemcpyHostToDevice),
-              "cudaMemcpy");
+  rotating_pairs(ww::stream_ref stream, Shape const& shape)
+      : shape_{shape},
+        in_bytes_{bench_support::padded(shape.in_size() * sizeof(X))},
+        memory_{in_bytes_ + bench_support::padded(shape.out_size() * sizeof(O)),
+                sizeof scales + sizeof shifts,
+                {2, most_sets, (std::size_t{256} << 20U) / shrink}} {
+    for (auto const* from : {scales, shifts}) {
+      ww::check(cudaMemcpy(memory_.shared(from == scales ? 0 : sizeof scales), from, sizeof scales,
+                           cudaMemcpyHostToDevice),
+                "cudaMemcpy");
+    }
     ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    for (std::size_t k = 0; k < sets_; ++k) {
+    for (std::size_t k = 0; k < sets(); ++k) {
       ew::run(stream, ew::out(in(k), shape.in_size()) = ew::map(counted{}, ew::index()));
-      ew::run(stream, ew::out(out(k), shape.out_size()) = 77.0F);
+      fill(stream, k);
     }
     stream.synchronize();
   }
-  ~rotating_pairs() {
-    ww::detail::discard(cudaFree(memory_));
-    ww::detail::discard(cudaFree(numbers_));
-  }
-  rotating_pairs(rotating_pairs const&) = delete;
-  rotating_pairs& operator=(rotating_pairs const&) = delete;
 
-  X* in(std::size_t set) const { return reinterpret_cast<X*>(start(set)); }
-  O* out(std::size_t set) const { return reinterpret_cast<O*>(start(set) + in_bytes_); }
-  float const* scale() const { return numbers_; }
-  float const* shift() const { return numbers_ + 3; }
+  /// What an output's elements are before a launch.
+  void fill(ww::stream_ref stream, std::size_t set) const {
+    ew::run(stream, ew::out(out(set), shape_.out_size()) = 77.0F);
+  }
+  X* in(std::size_t set) const { return reinterpret_cast<X*>(memory_.set(set)); }
+  O* out(std::size_t set) const { return reinterpret_cast<O*>(memory_.set(set, in_bytes_)); }
+  float const* scale() const { return reinterpret_cast<float const*>(memory_.shared()); }
+  float const* shift() const { return scale() + 3; }
   Shape const& shape() const { return shape_; }
-  std::size_t sets() const { return sets_; }
+  std::size_t sets() const { return memory_.sets(); }
   std::size_t bytes() const { return moved_elements(shape_) * (sizeof(X) + sizeof(O)); }
 
  private:
-  unsigned char* start(std::size_t set) const {
-    return static_cast<unsigned char*>(memory_) + set * (in_bytes_ + out_bytes_);
-  }
+  static constexpr std::size_t most_sets = std::size_t{1} << 20U;  // no limit
   Shape shape_;
-  std::size_t in_bytes_ = 0;
-  std::size_t out_bytes_ = 0;
-  std::size_t sets_ = 0;
-  void* memory_ = nullptr;
-  float* numbers_ = nullptr;
+  std::size_t in_bytes_;
+  bench_support::rotating_buffers memory_;
 };
 
+// Compares the output of set 0 with the elements of its input, and fills it again.
 template <class X, class O, class Shape>
 bool verified(rotating_pairs<X, O, Shape> const& a) {
   std::vector<X> const x = fetch(a.in(0), a.shape().in_size());
   std::vector<O> const got = fetch(a.out(0), a.shape().out_size());
+  ww::stream const s;
+  a.fill(s, 0);
+  s.synchronize();
   for (std::size_t i = 0; i < got.size(); ++i) {
     double const expected = a.shape().value(static_cast<double>(to_float(x[a.shape().from(i)])), i);
     if (static_cast<double>(to_float(got[i])) != expected) return false;
   }
   return true;
-}
-
-template <class X, class O, class Shape, class Launch>
-void measure(benchmark::State& state, Shape const& shape, Launch launch, bool check = true) {
-  ww::stream s;
-  rotating_pairs<X, O, Shape> const a{s, shape};
-  for (std::size_t set = 0; set < std::min<std::size_t>(a.sets(), 20); ++set) launch(s, a, set);
-  s.synchronize();
-  if (check && !verified(a)) {
-    state.SkipWithError("wrong results");
-    return;
-  }
-  bench_support::sample_launches(state, s, a, 1, launch);
 }
 
 // ---- Our path ----
@@ -397,27 +385,28 @@ struct eight_pixels_by_hand {
 
 #endif
 
-template <class X, class O, class Shape, class Path>
-void add_path(std::string const& name, Shape const& shape, Path path, bool check = true) {
-  benchmark::RegisterBenchmark(
-      name.c_str(),
-      [shape, path, check](benchmark::State& state) { measure<X, O>(state, shape, path, check); })
-      ->Arg(static_cast<std::int64_t>(moved_elements(shape)))
-      ->Iterations(iterations)
-      ->Repetitions(1)  // it reports the spread of its own samples
-      ->UseManualTime()
-      ->Unit(benchmark::kMicrosecond);
-}
 template <class X, class O, class Shape>
 void add(std::string const& name, Shape const& shape) {
-  add_path<X, O>(name + "/warpwright_ew", shape, warpwright_ew{});
+  using pairs = rotating_pairs<X, O, Shape>;
+  auto const all = std::make_shared<bench_support::interleaved<pairs>>(
+      [shape](ww::stream_ref s, bench_support::shape const&) {
+        return std::make_unique<pairs>(s, shape);
+      });
+  auto const right = [](pairs const& a) { return verified(a); };
+  all->add("warpwright_ew", warpwright_ew{}, right);
 #if defined(__CUDACC__)
-  add_path<X, O>(name + "/by_hand", shape, by_hand{});
+  all->add("by_hand", by_hand{}, right);
   if constexpr (std::is_same<Shape, into_rows>::value) {
-    if (shape.cols > 3) add_path<X, O>(name + "/memcpy_2d", shape, memcpy_2d{});
+    if (shape.cols > 3) all->add("memcpy_2d", memcpy_2d{}, right);
+  }
+  if constexpr (std::is_same<pairs, rotating_pairs<unsigned char, __half, channels_first>>::value) {
+    if (shape.pixels % 8 == 0) all->add("eight_pixels", eight_pixels_by_hand{}, right);
   }
 #endif
-  add_path<X, O>(name + "/copy_of_same_traffic", shape, copy_of_same_traffic{}, false);
+  // Last, since it overwrites inputs, too.
+  all->add("copy_of_same_traffic", copy_of_same_traffic{}, [](pairs const&) { return true; });
+  bench_support::interleaved<pairs>::register_all(
+      all, name, {{{static_cast<std::int64_t>(moved_elements(shape))}, 1, samples, false}});
 }
 
 int const registered = [] {
@@ -440,9 +429,6 @@ int const registered = [] {
   add<__half, __half>("nchw_to_nhwc_f16", channels_last{32, 64, pixels});
   channels_first const even{64, 3, std::size_t{512} * 512 / shrink};
   add<unsigned char, __half>("planes_u8_f16", even);
-#if defined(__CUDACC__)
-  add_path<unsigned char, __half>("planes_u8_f16/eight_pixels", even, eight_pixels_by_hand{});
-#endif
   add<unsigned char, float>("planes_u8_f32", even);
   add<float, float>("planes_f32", even);
   channels_first const uneven{64, 3, std::size_t{511} * 513 / shrink};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's cost of each adaptor: a pair of calls to the pool alone, beside the same pair through
-// the adaptor. pass_through is an adaptor that does nothing: what the interface itself costs.
+// The host time of each adaptor: a pair of calls to the pool alone, and the same pair through the
+// adaptor. pass_through is an adaptor that does nothing and measures the interface itself.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/adaptors.hpp>
@@ -32,10 +32,11 @@ class pass_through : public ww::detail::memory_adaptor<pass_through<Upstream>, U
   using base = ww::detail::memory_adaptor<pass_through, Upstream>;
   friend class ww::detail::memory_interface<pass_through>;
   template <bool Throws>
-  void* take(ww::detail::memory_request const& request) {
+  void* do_allocate(ww::detail::memory_request const& request) {
     return ww::detail::allocate_from<Throws>(this->upstream(), request);
   }
-  void give(ww::stream_ref stream, void* pointer, std::size_t size, ww::source_location where) {
+  void do_deallocate(ww::stream_ref stream, void* pointer, std::size_t size,
+                     ww::source_location where) {
     this->upstream().deallocate(stream, pointer, size, where);
   }
 };
@@ -147,7 +148,7 @@ void pool_guard_without_poison(benchmark::State& state) {
 }
 BENCHMARK(pool_guard_without_poison)->UseRealTime();
 
-// What stands behind a fallback.
+// The second upstream of a fallback.
 void managed_alone(benchmark::State& state) {
   ww::managed_memory_resource managed{device};
   pairs(state, managed);
@@ -204,7 +205,7 @@ void shared_pool_tracking(benchmark::State& state) {
 }
 BENCHMARK(shared_pool_tracking)->Threads(4)->Threads(16)->UseRealTime();
 
-// The report over so many outstanding blocks.
+// The report for a number of outstanding blocks.
 void tracking_report(benchmark::State& state) {
   ww::stream const own;
   ww::stream_ref const s = own;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's cost of taking and giving back page-locked memory.
+// The host time of allocating and freeing page-locked memory.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/pinned.hpp>
@@ -39,7 +39,7 @@ BENCHMARK(pinned_pool_pair)
     ->Threads(16)
     ->UseRealTime();
 
-// With the event that keeps a block in flight from being handed out.
+// With the event that prevents the reuse of a block in flight.
 void pinned_pool_pair_on_stream(benchmark::State& state) {
   ww::stream const own;
   ww::stream_ref const s = own;

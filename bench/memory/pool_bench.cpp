@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's cost of taking and giving back device memory: our pool beside cudaMallocAsync (with
-// its release threshold at the maximum, so that it keeps its memory too) and cudaMalloc.
+// The host time of allocating and freeing device memory: the pool, cudaMallocAsync (with the
+// maximum release threshold, so that it also keeps its memory) and cudaMalloc.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/pool.hpp>
@@ -26,7 +26,7 @@ std::size_t bytes_of(benchmark::State const& state) {
   return static_cast<std::size_t>(state.range(0));
 }
 
-// The driver's default pool, told to keep what it has for the scope.
+// Sets the default memory pool's release threshold to the maximum for the scope.
 class keeping_default_pool {
  public:
   keeping_default_pool() {
@@ -79,7 +79,7 @@ void memory_pool_pair(benchmark::State& state) {
 }
 BENCHMARK(memory_pool_pair)->Apply(sizes_and_threads);
 
-// Through a cache made by hand, one a thread.
+// Through one memory_cache a thread.
 void memory_cache_pair(benchmark::State& state) {
   std::size_t const bytes = bytes_of(state);
   if (state.thread_index() == 0) {
@@ -104,7 +104,7 @@ void memory_cache_pair(benchmark::State& state) {
 }
 BENCHMARK(memory_cache_pair)->Apply(sizes_and_threads);
 
-// Each pair timed by itself, clock included: the spread that a mean hides.
+// Each pair timed separately, clock included: shows the spread that a mean hides.
 template <class Allocate, class Free>
 void time_each(benchmark::State& state, Allocate const& allocate, Free const& free) {
   using clock = std::chrono::steady_clock;
@@ -186,7 +186,7 @@ void memory_pool_pair_checked(benchmark::State& state) {
 }
 BENCHMARK(memory_pool_pair_checked)->Arg(mib);
 
-// So many blocks of 4 KiB at once; the time is that of all.
+// A number of blocks of 4 KiB at once; the time is that of all.
 void memory_pool_batch(benchmark::State& state) {
   ww::memory_pool pool{device};
   ww::stream const own;
@@ -232,7 +232,7 @@ void cuda_malloc_pair(benchmark::State& state) {
 BENCHMARK(cuda_malloc_pair)->Arg(256)->Arg(mib)->Arg(64 * mib)->UseRealTime();
 BENCHMARK(cuda_malloc_pair)->Arg(mib)->Threads(4)->Threads(16)->UseRealTime();
 
-// A pair of 1 KiB while so many holes of mixed sizes are there.
+// A pair of 1 KiB in a pool with a number of free blocks of mixed sizes.
 struct block {
   void* pointer;
   std::size_t bytes;
@@ -267,7 +267,7 @@ void memory_pool_pair_among_holes(benchmark::State& state) {
 }
 BENCHMARK(memory_pool_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
 
-// The same without caches: every call searches the books.
+// The same without caches: every call searches the heap.
 void memory_pool_books_pair_among_holes(benchmark::State& state) {
   ww::stream const own;
   ww::stream_ref const s = own;
@@ -290,14 +290,14 @@ void cuda_malloc_async_pair_among_holes(benchmark::State& state) {
           return p;
         },
         [&](block const& b) { ww::check(cudaFreeAsync(b.pointer, s.get()), "cudaFreeAsync"); });
-  } catch (ww::cuda_error const& e) {  // the host runtime has not as much memory
+  } catch (ww::cuda_error const& e) {  // the host runtime has less memory
     state.SkipWithError(e.what());
   }
   s.synchronize();
 }
 BENCHMARK(cuda_malloc_async_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
 
-// Every block comes from the other stream, so many at a time: one event record and one wait for
+// Every block comes from the other stream, a number at a time: one event record and one wait for
 // all of them.
 void memory_pool_adopt(benchmark::State& state) {
   ww::stream const first;

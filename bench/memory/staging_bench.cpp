@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies between pageable memory and the device: staging with so many threads, the plain cudaMemcpy
-// that it replaces, and the link's own limit (cudaMemcpyAsync of page-locked memory).
+// Copies between pageable memory and the device: staging with a number of threads, the cudaMemcpy
+// that it replaces, and the link's limit (cudaMemcpyAsync of page-locked memory).
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/staging.hpp>
@@ -19,7 +19,7 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-// Pageable memory that is there (touched), and device memory, for one benchmark.
+// Resident (touched) pageable memory, and device memory, for one benchmark.
 class fixture {
  public:
   explicit fixture(std::size_t bytes) : host(bytes, 1) {

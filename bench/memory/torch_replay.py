@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
-"""Replays allocation traces on PyTorch's caching allocator, for the figures of warpwright_replay's peer:
+"""Replays allocation traces on PyTorch's caching allocator, a peer of warpwright_replay's allocators:
 
     python3 bench/memory/torch_replay.py trace.csv.gz...
 
-Reads our CSV, plain or gzip, and prints a line a trace and configuration (the default, and expandable
-segments) in the form of warpwright_replay; ns_per_op is left out, for Python would be most of it, and so
-is cuda_calls_per_op, which PyTorch does not count. A block is freed on the stream it was allocated on, as
-PyTorch does whatever stream frees it. As in warpwright_replay, the device is waited for every 64 operations.
-Each configuration has a process of its own, for PyTorch reads it once. Exit status 77 where there is no
-PyTorch or no GPU.
+Reads warpwright's CSV, plain or gzip, and prints a line a trace and configuration (the default, and
+expandable segments) in the format of warpwright_replay, without ns_per_op, which Python would dominate,
+and without cuda_calls_per_op, which PyTorch does not count. A block is freed on the stream it was
+allocated on, as PyTorch does for any freeing stream. As in warpwright_replay, the host waits for the device
+every 64 operations. Each configuration runs in its own process, because PyTorch reads it once. Exit status
+77 without PyTorch or a GPU.
 """
 import csv
 import gzip

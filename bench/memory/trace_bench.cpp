@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What recording costs: a pair of calls of the pool as it is, and through a trace_recorder.
+// The cost of recording: a pair of calls of the pool, and the same pair through a trace_recorder.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/pool.hpp>
@@ -21,7 +21,7 @@ template <class Resource>
 void pairs(benchmark::State& state, std::unique_ptr<Resource> const& resource) {
   ww::stream const own;
   ww::stream_ref const s = own;
-  for (auto _ : state) {  // thread 0 has made the resource when the loop begins
+  for (auto _ : state) {  // thread 0 has created the resource when the loop begins
     void* const p = resource->allocate(s, 4096);
     benchmark::DoNotOptimize(p);
     resource->deallocate(s, p, 4096);

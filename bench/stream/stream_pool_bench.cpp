@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leasing a stream beside making one, alone and under contention.
+// Leasing a stream compared with creating one, by one thread and under contention.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/stream/stream_pool.hpp>

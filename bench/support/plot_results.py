@@ -4,28 +4,28 @@
 """Makes docs/measured.md and its plots, docs/measured/*.svg, from bench/results.
 
     python3 bench/support/plot_results.py            # or ./run plots: write them
-    python3 bench/support/plot_results.py --check    # fail where they are not what it would write
+    python3 bench/support/plot_results.py --check    # fail if a file differs from what it would write
 
-Reads every <date>-<device>/kernel_<program>.json and kernel_<program>-<label>.json, as Google Benchmark
-writes them, but for the host runtime's. A benchmark is called <operation>_<type>/<peer>/<n>/<launches>;
-launches may be missing, and so may n; further sizes may stand before it (rows, columns). Of each operation and
-type the newest run counts that has at least half as many sizes as the fullest one; peers that only
-other programs of the same folder have are added to it. Needs nothing but Python 3.
+Reads every <device>/kernel_*.csv of bench/results, as compact_results.py writes them, except those of the
+host runtime. A benchmark is called <operation>_<type>/<peer>/<n>/<launches>; launches may be missing, and
+so may n; further sizes may stand before it (rows, columns). Where several programs measured an operation
+(the same with another CCCL, PyTorch), the one with the shortest name that has our path is shown, and the
+others add the peers that it lacks. Needs nothing but Python 3.
 """
 import argparse
-import datetime
 import html
-import json
 import math
 import os
 import re
 import statistics
 import sys
 
+import compact_results
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = "warpwright"
 COPY = "copy_of_same_traffic"
-REFERENCES = (COPY, "read_4_a_thread", "read_8_a_thread")  # what does not do the work
+REFERENCES = (COPY, "read_4_a_thread", "read_8_a_thread", "whole_sum")  # these do not do the work
 LAUNCHES = (1, 20)  # a last number that is one of these says how many launches were timed together
 
 # What a peer is called, its colour on white and on black, dashes, marker. One that is not here gets
@@ -59,6 +59,7 @@ PEERS = {
     "eight_pixels": ("by hand, eight pixels a thread", "#15803d", "#4ade80", "", "square"),
     "read_4_a_thread": ("a read, 64 bytes a thread", "#57606a", "#b1bac4", "2 3", "none"),
     "read_8_a_thread": ("a read, 128 bytes a thread", "#24292f", "#e6edf3", "2 3", "none"),
+    "whole_sum": ("a read: the sum of all elements", "#24292f", "#e6edf3", "2 3", "none"),
     COPY: ("copy of the same traffic", "#24292f", "#e6edf3", "2 3", "none"),
 }
 SPARE = (("#9d174d", "#f9a8d4"), ("#3f6212", "#bef264"), ("#78350f", "#fcd34d"),
@@ -106,8 +107,8 @@ OPERATIONS = {
 TYPES = ("f64", "f32", "f16", "bf16")  # these come first, in this order
 TYPE = r"(?:f64|f32|f16|bf16|e4m3|e5m2|bool|c32|[iu](?:8|16|32|64))"
 NAME = re.compile(rf"^(.+?)_({TYPE}(?:_to_{TYPE})?)$")
-FILE = re.compile(r"^(kernel_\w+?)(?:-(\w+))?\.json$")
-FOLDER = re.compile(r"^(\d{4}-\d{2}-\d{2})-(.+)$")
+FILE = re.compile(r"^(kernel_\w+)\.csv$")
+HOST_RUNTIME = "host-runtime"  # the folder whose results say nothing of a GPU
 
 
 # --- Reading ------------------------------------------------------------------------------------
@@ -116,51 +117,25 @@ FOLDER = re.compile(r"^(\d{4}-\d{2}-\d{2})-(.+)$")
 class Run:
     """One file: where it came from, and {(operation, type): {launches: {peer: {shape: (GB/s, us)}}}}."""
 
-    def __init__(self, folder, file, program, label, data):
-        context = data["context"]
-        command = context.get("command", context.get("executable", "unknown"))
-        driver = context.get("driver") or next(iter(re.findall(r"\b\d{3}\.\d+\.\d+\b", command)), "")
-        self.folder, self.file, self.program, self.label = folder, file, program, label
-        self.device = context.get("device", FOLDER.match(folder).group(2))
-        self.slug = FOLDER.match(folder).group(2)
-        self.date = utc(context.get("date", folder[:10]))
-        self.driver = driver or "not recorded"
+    def __init__(self, slug, file, context, rows):
+        self.slug, self.file, self.program = slug, file, FILE.match(file).group(1)
+        self.device = context.get("device", slug)
+        self.date = context.get("date", "not recorded")
+        self.driver = context.get("driver", "not recorded")
         self.cuda = cuda_version(context.get("runtime_cuda_version", ""))
         self.commit = context.get("warpwright_commit", "not recorded")
-        self.command = command
         self.versions = {k[8:]: v for k, v in sorted(context.items()) if k.startswith("version_")}
         self.operations = {}
         self.failed = []
-        samples = {}
-        for b in data["benchmarks"]:
-            if b.get("run_type") == "aggregate":
+        for row in rows:
+            if not row["median"]:
+                self.failed.append((row["name"], row["counters"]))
                 continue
-            if b.get("error_occurred"):
-                self.failed.append((b["name"], b.get("error_message", "failed")))
-                continue
-            where, point = parse_name(b["name"]), speed(b)
+            where, point = parse_name(row["name"]), speed(row)
             if where and point:
-                samples.setdefault(where, []).append(point)
-        for (operation, type_, peer, shape, launches), points in samples.items():
-            gbs = statistics.median(p[0] for p in points)
-            us = statistics.median(p[1] for p in points)
-            modes = self.operations.setdefault((operation, type_), {})
-            modes.setdefault(launches, {}).setdefault(peer, {})[shape] = (gbs, us)
-
-    def sizes(self, key):
-        return max(sum(len(m.get(peer, {})) for m in self.operations[key].values())
-                   for peer in peers_of(self.operations[key]))
-
-
-def utc(date):
-    """A date of Google Benchmark as YYYY-MM-DD HH:MM, in UTC."""
-    try:
-        when = datetime.datetime.fromisoformat(date)
-    except ValueError:
-        return date
-    if when.tzinfo:
-        when = when.astimezone(datetime.timezone.utc)
-    return when.strftime("%Y-%m-%d %H:%M")
+                operation, type_, peer, shape, launches = where
+                modes = self.operations.setdefault((operation, type_), {})
+                modes.setdefault(launches, {}).setdefault(peer, {})[shape] = point
 
 
 def cuda_version(number):
@@ -177,34 +152,29 @@ def parse_name(name):
         if value.isdigit() and key not in ("iterations", "repeats", "threads", "min_time"):
             numbers.append(int(value))
     launches = numbers.pop() if len(numbers) > 1 and numbers[-1] in LAUNCHES else None
-    if len(parts) < 3:
-        return None
     typed = NAME.match(parts[0])
+    if len(parts) < (2 if typed else 3):
+        return None
     operation, type_ = typed.groups() if typed else (parts[0], "")
     return operation, type_.replace("_to_", " to "), parts[1], tuple(numbers), launches
 
 
-def speed(b):
+def speed(row):
     """(GB/s, us of a launch) of one benchmark, or None where it counts no bytes."""
-    unit = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[b.get("time_unit", "ns")]
-    us = b.get("median_us", b["real_time"] * unit)
-    gbs = b.get("GB/s", b.get("bytes_per_second", 0) * 1e-9)
-    return (gbs, us) if gbs > 0 else None
+    us = float(row["median"]) * {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[row["unit"]]
+    return (float(row["rate"]), us) if row["rate_unit"] == "GB/s" else None
 
 
 def read_runs(results):
     runs = []
-    for folder in sorted(os.listdir(results)):
-        if not FOLDER.match(folder) or folder.endswith("-host-runtime"):
+    for slug in sorted(os.listdir(results)):
+        folder = os.path.join(results, slug)
+        if slug == HOST_RUNTIME or not os.path.isdir(folder):
             continue
-        for file in sorted(os.listdir(os.path.join(results, folder))):
-            named = FILE.match(file)
-            if not named:
-                continue
-            with open(os.path.join(results, folder, file), encoding="utf-8") as f:
-                data = json.load(f)
-            if not data.get("context", {}).get("runtime", "cuda").startswith("host"):
-                runs.append(Run(folder, file, *named.groups(), data))
+        for file in filter(FILE.match, sorted(os.listdir(folder))):
+            context, rows = compact_results.read(os.path.join(folder, file))
+            if not context.get("runtime", "cuda").startswith("host"):
+                runs.append(Run(slug, file, context, rows))
     return runs
 
 
@@ -243,15 +213,11 @@ class Chosen:
         def has_ours(run):
             return any(is_ours(peer) for peer in peers_of(run.operations[key]))
 
-        first = [r for r in runs if has_ours(r)] or runs
-        program = min((r.program for r in first), key=lambda p: (len(p), p))
-        main = newest([r for r in first if r.program == program], key)
+        main, *others = sorted(runs, key=lambda r: (not has_ours(r), len(r.program), r.program))
         self.key, self.runs, self.ours_beside = key, [main], {}
         self.modes = {m: dict(peers) for m, peers in main.operations[key].items()}
         taken = set(peers_of(self.modes))
-        others = [r for r in runs if r.folder == main.folder and r.program != program]
-        for other in sorted({r.program for r in others}):
-            run = newest([r for r in others if r.program == other], key)
+        for run in others:
             new = [p for p in peers_of(run.operations[key]) if p not in taken]
             if new:
                 self.runs.append(run)
@@ -263,11 +229,6 @@ class Chosen:
                             self.modes.setdefault(mode, {})[peer] = peers[peer]
                             if ours:
                                 self.ours_beside[mode, peer] = ours
-
-
-def newest(runs, key):
-    enough = max(r.sizes(key) for r in runs) / 2
-    return max((r for r in runs if r.sizes(key) >= enough), key=lambda r: (r.date, r.folder, r.file))
 
 
 # --- Plots --------------------------------------------------------------------------------------
@@ -456,103 +417,122 @@ def panel(title, of, beside, looks, cls, place, top, step):
 
 HEAD = """# Measured results
 
-<!-- Made by ./run plots from bench/results; what is written here by hand is lost. -->
+<!-- Made by ./run plots from bench/results; a change by hand is lost. -->
 
-What the fused kernels and their peers reached, as the programs in [bench/kernel](../bench/kernel)
-measured it: GB/s of the median launch, every array that a launch reads or writes counted once, against
-the number of elements. Arrays take turns so that none is found in L2, and results are compared with
-exact ones before anything is timed. One launch at a time includes the launch's latency, which is most
-of it below 2<sup>20</sup> elements.
+Fused kernels and their peers as the programs in [bench/kernel](../bench/kernel) measured them. Speed is
+GB/s of the median launch; every array that a launch reads or writes counts once. Launches go through sets
+of arrays larger than L2 together, and a result is compared with an exact one before it is timed. One
+launch at a time includes the launch's latency, which is most of its time below 2<sup>20</sup> elements.
 
-The strip below a plot shows each line as its share of the fastest at that size, peers of another run
-beside ours of that run; what is below the strip's lowest mark is cut off. Compare inside one plot only.
-*Against the best* is our speed over that of the fastest peer there, the copy and the read not among
-them, each peer beside ours of the same run: the programs time elementwise expressions, conversions and
-reductions in turns with their peers, as one path's median
-a minute later may be off by a tenth. How to run all of it again stands in
-[bench/results/README.md](../bench/results/README.md).
+Every size and peer, with the spread of the samples, stands in the linked files of
+[bench/results](../bench/results/README.md), with the command, the clocks and the commit of the run.
+The samples of all peers of one size are interleaved unless that page names the program as an exception.
+"""
+
+TABLE = """*Against the best peer* is our speed over that of the fastest peer at the same size; a copy or a read of
+the same traffic is no peer. A peer that another program measured is compared with our path in that
+program. Sizes: the number of elements, or rows x columns.
 """
 
 
 def shape_text(shape):
     if not shape:
-        return ""
+        return "one size"
     n = shape[0]
     if len(shape) == 1:
         return f"2<sup>{n.bit_length() - 1}</sup>" if n & (n - 1) == 0 else f"{n:,}"
     return " x ".join(f"{k:,}" for k in shape)
 
 
-def cell(point):
-    if not point:
-        return ""
-    gbs, us = point
-    return f"{gbs:,.{0 if gbs >= 100 else 1}f} ({us:,.{0 if us >= 1000 else 1 if us >= 100 else 2}f} us)"
+def gbs_text(gbs):
+    return f"{gbs:,.{0 if gbs >= 100 else 1}f}"
 
 
-def table(of, looks, beside):
-    """`beside`: {peer: our points in the run that the peer is from}, where that is another run."""
-    peers = sorted(of, key=order_of)
-    ours = next((p for p in peers if is_main(p)), next((p for p in peers if is_ours(p)), None))
-    rivals = [p for p in peers if not is_ours(p) and p not in REFERENCES]
-    against = ours is not None and bool(rivals)
-    rows = ["| n | " + " | ".join(looks.of[p][0] for p in peers) + (" | against the best |" if against else " |"),
-            "|---:" * (len(peers) + 1 + against) + "|"]
-    for shape in sorted({s for points in of.values() for s in points}, key=lambda s: (elements(s), s)):
-        cells = [cell(of[p].get(shape)) for p in peers]
-        if against:
-            shares = [beside.get(p, of[ours])[shape][0] / of[p][shape][0] for p in rivals
-                      if shape in of[p] and shape in beside.get(p, of[ours])]
-            cells.append(f"{100 * min(shares):.1f} %" if shares else "")
-        rows.append(f"| {shape_text(shape)} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+def us_text(us):
+    return f"{us:,.{0 if us >= 1000 else 1 if us >= 100 else 2}f}"
+
+
+def boundaries(of, looks, beside):
+    """The cells of one line of the table: least and largest size, and the bounds of the comparison with the
+    best peer. `beside`: {peer: our points in the run that the peer is from}, where that is another run."""
+    ours = next((p for p in sorted(of, key=order_of) if is_ours(p)), sorted(of, key=order_of)[0])
+    sizes = sorted(of[ours], key=lambda s: (elements(s), s))
+    least, largest = sizes[0], sizes[-1]
+    cells = [shape_text(least) if len(sizes) == 1 else f"{shape_text(least)} to {shape_text(largest)}",
+             us_text(of[ours][least][1]), gbs_text(of[ours][largest][0])]
+    reference = next((of[p][largest][0] for p in REFERENCES if largest in of.get(p, {})), None)
+    cells.append(f"{100 * of[ours][largest][0] / reference:.1f} %" if reference else "")
+
+    shares = []  # (ours over the best peer, size, the peer) of each size
+    for shape in sizes:
+        there = [(beside.get(p, of[ours])[shape][0] / of[p][shape][0], shape, p)
+                 for p in of if not is_ours(p) and p not in REFERENCES
+                 and shape in of[p] and shape in beside.get(p, of[ours])]
+        if there:
+            shares.append(min(there, key=lambda share: share[0]))
+    if not shares or not is_ours(ours):
+        return cells + ["", "", ""]
+    low, high = (pick(shares, key=lambda share: share[0]) for pick in (min, max))
+    if len(shares) == 1:
+        return cells + [f"{100 * low[0]:.1f} %: {looks.of[low[2]][0]}", "", ""]
+    return cells + [f"{100 * low[0]:.1f} % at {shape_text(low[1])}: {looks.of[low[2]][0]}",
+                    f"{100 * statistics.median(share[0] for share in shares):.1f} %", f"{100 * high[0]:.1f} %"]
 
 
 def source(number, run, path):
     versions = "".join(f", {name} {version}" for name, version in run.versions.items())
     failed = "".join(f"\n   Not shown, as it failed: `{name}` ({why})." for name, why in run.failed)
-    return (f"{number}. [`{run.file}`]({path}/{run.folder}/{run.file}): {run.date} UTC, driver {run.driver}, "
-            f"CUDA {run.cuda}{versions}, commit `{run.commit}`  \n   `{run.command}`{failed}")
+    return (f"{number}. [`{run.file}`]({path}/{run.slug}/{run.file}): {run.date} UTC, driver {run.driver}, "
+            f"CUDA {run.cuda}{versions}, commit `{run.commit}`{failed}")
 
 
 def make(results, page):
     """{path: text} of the page and its plots."""
     runs = read_runs(results)
     if not runs:
-        sys.exit(f"plot_results: no kernel_*.json of a GPU under {results}")
+        sys.exit(f"plot_results: no kernel_*.csv of a GPU under {results}")
     looks = Looks({p for r in runs for modes in r.operations.values() for p in peers_of(modes)})
     folder = os.path.splitext(page)[0]
     to_results = os.path.relpath(results, os.path.dirname(page)).replace(os.sep, "/")
     text, files = [HEAD], {}
-    for slug in sorted({r.slug for r in runs}):
+    for slug in sorted({r.slug for r in runs if r.operations}):
         of_device = [r for r in runs if r.slug == slug]
         chosen = {}
         for key in sorted({k for r in of_device for k in r.operations}, key=order_of_key):
             chosen[key] = Chosen([r for r in of_device if key in r.operations], key)
-        used = sorted({r for c in chosen.values() for r in c.runs}, key=lambda r: (r.folder, r.file))
+        used = sorted({r for c in chosen.values() for r in c.runs}, key=lambda r: r.file)
         number = {run: k + 1 for k, run in enumerate(used)}
-        text.append(f"## {used[0].device}\n")
-        text.append("\n".join(source(number[r], r, to_results) for r in used) + "\n")
+        rows, plots = [], []
         for operation in dict.fromkeys(key[0] for key in chosen):
             parts = [c for key, c in chosen.items() if key[0] == operation]
             panels = [(panel_title(c.key[1], mode), c.modes[mode],
                        {peer: ours for (of, peer), ours in c.ours_beside.items() if of == mode})
                       for c in parts for mode in sorted(c.modes, key=lambda m: m or 0)]
             drawn = [p for p in panels if axis(p[1])]
-            from_files = sorted({number[r] for c in parts for r in c.runs})
-            text.append(f"### {operation}\n")
+            label = f"[{operation}](#{operation})" if drawn else operation
+            rows += ["| " + " | ".join([label, title] + boundaries(of, looks, beside)) + " |"
+                     for title, of, beside in panels]
+            from_files = " and ".join(map(str, sorted({number[r] for c in parts for r in c.runs})))
             caption = OPERATIONS.get(operation, "")
-            text.append((caption + ". " if caption else "") + "Measured in run "
-                        + " and ".join(map(str, from_files)) + ".\n")
             if drawn:
                 name = f"{slug}-{operation}.svg".replace("_", "-")
                 files[os.path.join(folder, name)] = svg_of(operation, drawn, looks)
-                text.append(f"![{operation}: GB/s against the number of elements, one line a peer]"
-                            f"({os.path.basename(folder)}/{name})\n")
-            text.append("<details><summary>The figures: GB/s (microseconds of a launch)</summary>\n")
-            for title, of, beside in panels:
-                text.append((f"{title}:\n\n" if title else "") + table(of, looks, beside) + "\n")
-            text.append("</details>\n")
+                plots.append(f"### {operation}\n\n{caption + '. ' if caption else ''}File {from_files}.\n\n"
+                             f"![{operation}: GB/s against the number of elements, one line a peer]"
+                             f"({os.path.basename(folder)}/{name})\n")
+        alone = [f"- {operation}: {OPERATIONS[operation]}" for operation in dict.fromkeys(key[0] for key in chosen)
+                 if operation in OPERATIONS and f"### {operation}\n" not in "\n".join(plots)]
+        text.append(f"## {used[0].device}\n\n" + "\n".join(source(number[r], r, to_results) for r in used) + "\n")
+        text.append(TABLE)
+        text.append("| operation | measured | sizes | us at the least | GB/s at the largest | of a copy (or read) there "
+                    "| against the best peer, least | median | most |\n|---|---|---|---:|---:|---:|---|---:|---:|\n"
+                    + "\n".join(rows) + "\n")
+        if alone:
+            text.append("Measured at one size or a few shapes, and not drawn:\n\n" + "\n".join(alone) + "\n")
+        if plots:
+            text.append("The strip below a plot shows each line as its share of the fastest at that size; what is "
+                        "below the\nstrip's lowest mark is cut off. Compare inside one plot only.\n")
+        text += plots
     files[page] = "\n".join(text)
     return files
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a whole tune costs beside the usual loop over powers of two, in calls of the workload and in
-// time on a simulated clock, and how near each comes to the best throughput.
+// The cost of a tune compared with a loop over powers of two, in calls of the workload and in
+// time of a simulated clock, and the throughput that each finds.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/tune/batch_tuner.hpp>
@@ -47,7 +47,7 @@ void tune(benchmark::State& state) {
 }
 BENCHMARK(tune);
 
-// The peer: every power of two, fifty calls each, the fastest wins, which is the largest.
+// The peer: fifty calls at every power of two; the fastest size is chosen, which is the largest.
 void powers_of_two(benchmark::State& state) {
   ww::stream const s;
   std::size_t chosen = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measuring beside the same loop over events written by hand: what the statistics cost.
+// measure() compared with the same loop over events written by hand: the cost of the statistics.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
@@ -69,7 +69,7 @@ void raw_fifty(benchmark::State& state) {
   ww::check(cudaEventCreate(&end), "cudaEventCreate");
   for (auto _ : state) {
     float total = 0.0F;
-    for (std::size_t i = 0; i < samples + 1; ++i) {  // one to warm up
+    for (std::size_t i = 0; i < samples + 1; ++i) {  // one for the warm-up
       float milliseconds = 0.0F;
       cudaEventRecord(begin, s.get());
       ww::for_each_index(s, 256, nothing{});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The solver beside the toolkit's own header and the runtime's query.
+// The calculator compared with the toolkit's cuda_occupancy.h and the runtime's query.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/tune/explain.hpp>
@@ -13,7 +13,7 @@ namespace ww = warpwright;
 
 namespace {
 
-// The thread count changes, so that nothing is folded when it is compiled.
+// The thread count changes, so that the compiler does not evaluate it.
 int next_threads(int threads) { return threads == 1024 ? 32 : threads + 32; }
 
 void occupancy(benchmark::State& state) {

@@ -42,7 +42,7 @@ namespace detail {
   throw data_error{path + ':' + std::to_string(line) + ": " + text};
 }
 
-// One field, for a message: control characters masked, and cut where it is long.
+// A field for an error message: control characters masked, long fields cut off.
 inline std::string quoted(std::string_view field) {
   constexpr std::size_t longest = 20;
   std::string text{'"'};
@@ -93,7 +93,7 @@ inline void parse_line(std::string const& path, std::size_t line, std::string_vi
 
 /// Reads and checks a file of 1,797 lines of 64 pixels (0 to 16) and a label (0 to 9).
 /// @param path  a CSV file without a header; lines may end in CR LF
-/// @throws data_error  naming the file, and the line where there is one
+/// @throws data_error  naming the file, and the line if there is one
 inline dataset read_dataset(std::string const& path) {
   errno = 0;
   std::ifstream file{path, std::ios::binary};
@@ -125,7 +125,7 @@ inline dataset read_dataset(std::string const& path) {
   return data;
 }
 
-/// A small random generator (SplitMix64, Steele et al., OOPSLA 2014): the same numbers for a seed
+/// A random number generator (SplitMix64, Steele et al., OOPSLA 2014): the same numbers for a seed
 /// on every platform, unlike the distributions of <random>.
 class random {
  public:
@@ -136,10 +136,10 @@ class random {
     z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31U);
   }
-  /// @return a number of 0 to below 1
+  /// @return a number in [0, 1)
   float uniform() noexcept { return static_cast<float>(next() >> 40U) * 0x1p-24F; }
 
-  /// Puts the elements into a random order (Fisher-Yates).
+  /// Shuffles the elements (Fisher-Yates).
   template <class T>
   void shuffle(std::vector<T>& values) noexcept {
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[next() % i]);
@@ -149,13 +149,13 @@ class random {
   std::uint64_t state_;
 };
 
-/// Which images are for training and which, a fifth, for the test; indices into the dataset.
+/// The indices of the images for training, and of the fifth that is held out for the test.
 struct split {
   std::vector<std::int32_t> training;
   std::vector<std::int32_t> test;
 };
 
-/// Draws a split.
+/// Makes a random split.
 inline split split_fifth(std::size_t images, random& draw) {
   std::vector<std::int32_t> order(images);
   std::iota(order.begin(), order.end(), 0);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products: cuBLAS on a GPU, a plain blocked loop through the launch seam without one.
+// Matrix products: cuBLAS on a GPU, a blocked loop in a kernel of the host runtime without one.
 #pragma once
 
 #include <warpwright/core/launch.hpp>
@@ -23,8 +23,8 @@ namespace ww = warpwright;
 /// A row-major matrix of floats in device memory, as a factor of a product.
 struct factor {
   float const* data;
-  std::uint64_t columns;    ///< of the matrix as it lies in memory
-  bool transposed = false;  ///< multiply with its transpose
+  std::uint64_t columns;    ///< of the matrix in memory
+  bool transposed = false;  ///< multiply by the transpose
 };
 
 #if defined(__CUDACC__)
@@ -57,14 +57,14 @@ inline int to_int(std::uint64_t size) {
 
 }  // namespace detail
 
-/// Multiplies matrices, on one stream: cuBLAS's workspace is the stream's, and so is this.
+/// Multiplies matrices on one stream, to which cuBLAS's workspace belongs.
 class multiplier {
  public:
-  /// The workspace comes from the pool, so that a capture finds it allocated.
+  /// The workspace is allocated from the pool beforehand, as a capture must not allocate.
   multiplier(ww::memory_pool& pool, ww::stream_ref stream)
       : stream_{stream}, workspace_{pool, stream, workspace_bytes} {
     detail::check_cublas(cublasSetStream(handle_.get(), stream.get()), "cublasSetStream");
-    // After the stream: setting a stream takes the workspace back to cuBLAS's own.
+    // After cublasSetStream, which resets the workspace to cuBLAS's own.
     detail::check_cublas(cublasSetWorkspace(handle_.get(), workspace_.data(), workspace_bytes),
                          "cublasSetWorkspace");
   }
@@ -84,21 +84,21 @@ class multiplier {
         "cublasSgemm");
   }
 
-  /// @return the stream of all its work
+  /// @return the stream of the work
   [[nodiscard]] ww::stream_ref stream() const noexcept { return stream_; }
 
  private:
   static constexpr std::size_t workspace_bytes = std::size_t{4} << 20U;
   ww::stream_ref stream_;
   ww::device_buffer<std::byte> workspace_;
-  detail::cublas_handle handle_;  // after the workspace: destroyed, and thereby idle, before it
+  detail::cublas_handle handle_;  // destroyed before the workspace, which synchronises
 };
 
 #else
 
 namespace detail {
 
-// Four rows of the product: each row of the second factor is read once for all four.
+// Four rows of the product: each row of the second factor is read once for all four rows.
 struct multiply_rows {
   static constexpr std::uint64_t tile_rows = 4;
 
@@ -134,8 +134,8 @@ struct multiply_rows {
   }
 
  private:
-  // One row of the product gains four terms, sixteen columns at a time: loops of a fixed length
-  // are what compilers vectorise at -O2 already.
+  // Adds four terms to a row of the product, sixteen columns at a time: loops of a fixed length
+  // are vectorised at -O2.
   static void add_four(float* __restrict__ row, std::uint64_t columns,
                        float const* __restrict__ left, std::uint64_t left_column,
                        float const* __restrict__ right, std::uint64_t right_row) {
@@ -194,7 +194,7 @@ class multiplier {
     ww::for_each_index(stream_, tiles, body);
   }
 
-  /// @return the stream of all its work
+  /// @return the stream of the work
   [[nodiscard]] ww::stream_ref stream() const noexcept { return stream_; }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpwright's main job: trains a classifier on handwritten digits, finds its best inference batch,
-// captures the hot loop in a graph, streams images through it, and shows what each part brought.
+// The main example: trains a classifier on handwritten digits, finds its best inference batch,
+// captures the hot loop in a graph, streams images through it, and reports the gain of each part.
 #include "dataset.hpp"
 #include "gemm.hpp"
 #include "network.hpp"
@@ -51,7 +51,7 @@ ww::device_buffer<T> upload(digits::resources& shared, ww::stream_ref stream,
   return buffer;
 }
 
-// Fills a batch with images, over and over.
+// Fills a batch with images, repeating them as needed.
 void fill_batch(ww::stream_ref stream, on_device const& device, float* images, std::size_t batch) {
   ew::run(stream,
           ew::out(images, batch * digits::image_pixels) = ew::map(
@@ -59,12 +59,12 @@ void fill_batch(ww::stream_ref stream, on_device const& device, float* images, s
 }
 
 void train(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
-           digits::options const& asked, std::vector<std::int32_t> training, digits::random& draw,
+           digits::options const& options, std::vector<std::int32_t> training, digits::random& draw,
            run_summary& run) {
   ww::stream_ref const stream = multiply.stream();
   std::size_t const steps = training.size() / digits::trainer::batch;
   std::size_t const used = steps * digits::trainer::batch;
-  auto const epochs = static_cast<std::size_t>(asked.epochs);
+  auto const epochs = static_cast<std::size_t>(options.epochs);
   std::vector<std::int32_t> order;
   order.reserve(epochs * used);
   for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
@@ -80,44 +80,43 @@ void train(digits::resources& shared, digits::multiplier& multiply, on_device co
     double const done = static_cast<double>(step + 1) / static_cast<double>(epochs * steps);
     auto const rate = static_cast<float>(0.01 * 0.5 * (1.0 + std::cos(pi * done)));
     trainer.step(device.pixels.data(), device.labels.data(),
-                 samples.data() + step * digits::trainer::batch, rate, asked.seed);
+                 samples.data() + step * digits::trainer::batch, rate, options.seed);
     if ((step + 1) % steps == 0) stream.synchronize();
   }
   std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin;
-  run.epochs = asked.epochs;
+  run.epochs = options.epochs;
   run.training_s = elapsed.count();
 }
 
-// The network's answer for each image.
+// The network's classification of each image.
 std::vector<std::int32_t> classify_all(digits::resources& shared, digits::multiplier& multiply,
                                        on_device const& device) {
   std::size_t const count = device.labels.size();
   digits::inference infer{shared.memory, multiply, count};
   fill_batch(multiply.stream(), device, infer.images(), count);
   infer.run(device.parameters.data(), count);
-  std::vector<std::int32_t> answers(count);
-  shared.staging.copy_to_host(multiply.stream(), answers.data(), infer.labels(),
+  std::vector<std::int32_t> predictions(count);
+  shared.staging.copy_to_host(multiply.stream(), predictions.data(), infer.labels(),
                               count * sizeof(std::int32_t));
-  return answers;
+  return predictions;
 }
 
-double share_right(std::vector<std::int32_t> const& answers,
-                   std::vector<std::int32_t> const& labels,
-                   std::vector<std::int32_t> const& which) {
-  std::size_t right = 0;
+double accuracy(std::vector<std::int32_t> const& predictions,
+                std::vector<std::int32_t> const& labels, std::vector<std::int32_t> const& which) {
+  std::size_t correct = 0;
   for (std::int32_t const i : which) {
     auto const at = static_cast<std::size_t>(i);
-    right += answers[at] == labels[at] ? 1U : 0U;
+    correct += predictions[at] == labels[at] ? 1U : 0U;
   }
-  return static_cast<double>(right) / static_cast<double>(which.size());
+  return static_cast<double>(correct) / static_cast<double>(which.size());
 }
 
-// Finds the batch: run.batches and run.choice. @return the chosen size
+// Tunes the batch size and sets run.batches and run.choice. @return the chosen size
 std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
-                 digits::options const& asked, run_summary& run) {
+                 digits::options const& options, run_summary& run) {
   std::unique_ptr<digits::inference> infer;
   std::size_t const live_before = shared.memory.statistics().live_bytes;
-  // Makes room for a batch of this size, and says how much that was.
+  // Allocates for a batch of this size, and returns the bytes.
   auto const prepare = [&](std::size_t batch) -> std::size_t {
     infer.reset();
     infer = std::make_unique<digits::inference>(shared.memory, multiply, batch);
@@ -127,19 +126,20 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
   auto const workload = [&](std::size_t batch, ww::stream_ref) {
     infer->run(device.parameters.data(), batch);
   };
-  ww::batch_tuner tuner;
-  tuner.range(1, asked.tune_max)
-      .memory_budget(asked.memory_budget_bytes)
-      .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3))
-      .stop_after_flat(0);
-  if (asked.quick) {
-    tuner
-        .sampling(
-            ww::measure_options{}.sample_seconds(0.0).min_samples(3).max_samples(3).max_seconds(
-                0.002))
-        .latency_calls(3)
-        .resolution(1.0)
-        .max_seconds(2.0);
+  ww::batch_tuner tuner = ww::batch_tuner{}
+                              .range(1, options.tune_max)
+                              .memory_budget(options.memory_budget_bytes)
+                              .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3))
+                              .stop_after_flat(0);
+  if (options.quick) {
+    tuner =
+        tuner
+            .sampling(
+                ww::measure_options{}.sample_seconds(0.0).min_samples(3).max_samples(3).max_seconds(
+                    0.002))
+            .latency_calls(3)
+            .resolution(1.0)
+            .max_seconds(2.0);
   }
   ww::tune_result const result = tuner.tune(multiply.stream(), workload, prepare);
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
@@ -157,32 +157,36 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
     if (!row.measured) row.verdict += ", not run";
     run.batches.push_back(row);
   }
-  run.choice = result.why;
+  run.choice = result.explanation;
   return result.chosen().batch;
 }
 
-// Times one batch alone, call by call and as a graph, and checks that both give the same answers.
+// Measures a single batch, eagerly and as a graph, and checks that both give the same results.
 digits::graph_timing compare_graph(digits::resources& shared, digits::multiplier& multiply,
                                    on_device const& device, std::size_t batch, bool quick) {
   ww::stream_ref const stream = multiply.stream();
   digits::inference infer{shared.memory, multiply, batch};
   fill_batch(stream, device, infer.images(), batch);
   float const* const parameters = device.parameters.data();
-  auto const answers = [&] {
+  auto const predictions = [&] {
     std::vector<std::int32_t> labels(batch);
     shared.staging.copy_to_host(stream, labels.data(), infer.labels(),
                                 batch * sizeof(std::int32_t));
     return labels;
   };
-  // One call a sample: latency, not throughput.
-  ww::measure_options options = ww::measure_options{}.sample_seconds(0.0).warmup_calls(5);
-  options.min_samples(quick ? 3 : 51).max_samples(quick ? 3 : 401).max_seconds(quick ? 0.01 : 0.5);
+  // One call per sample, to measure latency and not throughput.
+  ww::measure_options const options = ww::measure_options{}
+                                          .sample_seconds(0.0)
+                                          .warmup_calls(5)
+                                          .min_samples(quick ? 3 : 51)
+                                          .max_samples(quick ? 3 : 401)
+                                          .max_seconds(quick ? 0.01 : 0.5);
 
   digits::graph_timing timing;
   timing.batch = batch;
   auto const eager = [&] { infer.run(parameters, batch); };
   timing.eager_ms = 1e3 * ww::measure(stream, eager, options).summary.median_seconds;
-  std::vector<std::int32_t> const expected = answers();
+  std::vector<std::int32_t> const expected = predictions();
 
   ew::run(stream, ew::out(infer.labels(), batch) = -1);
   ww::graph_replay replay;
@@ -190,9 +194,10 @@ digits::graph_timing compare_graph(digits::resources& shared, digits::multiplier
     replay.run(stream, [&](ww::capture_scope&) { infer.run(parameters, batch); });
   };
   timing.graph_ms = 1e3 * ww::measure(stream, replayed, options).summary.median_seconds;
-  timing.nodes = replay.census().total();
-  if (answers() != expected) {
-    throw std::runtime_error{"the captured graph answers differently from the calls it captured"};
+  timing.nodes = replay.node_counts().total();
+  if (predictions() != expected) {
+    throw std::runtime_error{
+        "the captured graph returns other results than the calls that it captured"};
   }
   return timing;
 }
@@ -233,7 +238,7 @@ void print_device(ww::device_info const& device) {
   }
 }
 
-void run_demo(digits::options const& asked, digits::dataset const& data) {
+void run_demo(digits::options const& options, digits::dataset const& data) {
   if (ww::device_count() == 0) throw std::runtime_error{"no CUDA device is visible"};
   ww::device_info const info = ww::get_device_info(ww::current_device());
   print_device(info);
@@ -241,13 +246,13 @@ void run_demo(digits::options const& asked, digits::dataset const& data) {
   run_summary run;
   run.runtime = runtime_name;
   run.device = info.name;
-  run.seed = asked.seed;
-  run.report_path = asked.report;
-  run.memory_budget_bytes = asked.memory_budget_bytes;
+  run.seed = options.seed;
+  run.report_path = options.report;
+  run.memory_budget_bytes = options.memory_budget_bytes;
   run.latency_limit_ms =
-      asked.latency_limit_ms > 0.0 ? asked.latency_limit_ms : default_latency_limit_ms;
+      options.latency_limit_ms > 0.0 ? options.latency_limit_ms : default_latency_limit_ms;
 
-  digits::random draw{asked.seed};
+  digits::random draw{options.seed};
   digits::split const parts = digits::split_fifth(data.labels.size(), draw);
   digits::resources shared{info.id};
   {
@@ -256,42 +261,42 @@ void run_demo(digits::options const& asked, digits::dataset const& data) {
     on_device const device{upload(shared, lease, digits::initial_parameters(draw)),
                            upload(shared, lease, data.pixels), upload(shared, lease, data.labels)};
 
-    train(shared, multiply, device, asked, parts.training, draw, run);
-    std::vector<std::int32_t> const answers = classify_all(shared, multiply, device);
-    run.accuracy = share_right(answers, data.labels, parts.test);
+    train(shared, multiply, device, options, parts.training, draw, run);
+    std::vector<std::int32_t> const predictions = classify_all(shared, multiply, device);
+    run.accuracy = accuracy(predictions, data.labels, parts.test);
     run.tested = parts.test.size();
     std::printf(
         "training %d epochs over %zu images in %.2f s, seed %llu\n"
         "accuracy %.4f on %zu held-out images\n",
         run.epochs, parts.training.size(), run.training_s,
         static_cast<unsigned long long>(run.seed), run.accuracy, run.tested);
-    if (run.accuracy < asked.accuracy_floor) {
+    if (run.accuracy < options.accuracy_floor) {
       throw std::runtime_error{
           digits::text::format("accuracy %.4f is below the floor of %.4f (--accuracy-floor)",
-                               run.accuracy, asked.accuracy_floor)};
+                               run.accuracy, options.accuracy_floor)};
     }
 
     std::printf("\ntuning the inference batch, at most %s of memory and a p99 of %s ms\n",
                 digits::text::bytes(static_cast<double>(run.memory_budget_bytes)).c_str(),
                 digits::text::milliseconds(run.latency_limit_ms).c_str());
-    std::size_t const batch = tune(shared, multiply, device, asked, run);
+    std::size_t const batch = tune(shared, multiply, device, options, run);
     print_batches(run);
 
-    run.graph = compare_graph(shared, multiply, device, batch, asked.quick);
-    run.graph_of_one = compare_graph(shared, multiply, device, 1, asked.quick);
+    run.graph = compare_graph(shared, multiply, device, batch, options.quick);
+    run.graph_of_one = compare_graph(shared, multiply, device, 1, options.quick);
     print_graph(run.graph);
     print_graph(run.graph_of_one);
 
-    // Forty batches, so that the ends of the pipeline do not show, and all images twenty times.
+    // Forty batches, to make the ends of the pipeline negligible, and all images twenty times.
     std::size_t const twenty_times = (20 * data.labels.size() + batch - 1) / batch;
-    std::size_t const batches = asked.quick ? 24 : (std::max)(std::size_t{40}, twenty_times);
+    std::size_t const batches = options.quick ? 24 : (std::max)(std::size_t{40}, twenty_times);
     digits::serving_result const served =
-        digits::serve(shared, device.parameters.data(), batch, batches, data, answers);
-    // Another batch size may round otherwise, and tip an image that lies between two digits.
+        digits::serve(shared, device.parameters.data(), batch, batches, data, predictions);
+    // Another batch size may round differently, and change the result of an ambiguous image.
     if (served.wrong * 1000 > served.images) {
       throw std::runtime_error{std::to_string(served.wrong) + " of " +
                                std::to_string(served.images) +
-                               " streamed images were answered differently"};
+                               " streamed images were classified differently"};
     }
     run.streamed_images = served.images;
     run.streamed_images_per_s = static_cast<double>(served.images) / served.seconds;
@@ -325,12 +330,12 @@ int fail(int code, char const* text) {
 
 int main(int argc, char** argv) {
   try {
-    digits::options const asked = digits::parse_options(argc, argv);
-    if (asked.help) {
+    digits::options const options = digits::parse_options(argc, argv);
+    if (options.help) {
       std::printf("%s", digits::usage);
       return 0;
     }
-    run_demo(asked, digits::read_dataset(asked.data));
+    run_demo(options, digits::read_dataset(options.data));
     return 0;
   } catch (digits::usage_error const& error) {
     return fail(2, error.what());

@@ -3,7 +3,7 @@
 //
 // A 64-256-10 perceptron with a GELU hidden layer: inference, and training with softmax
 // cross-entropy and AdamW (Loshchilov and Hutter, ICLR 2019). Everything but the matrix products,
-// the batch's gathering and the sums over rows and columns is a fused expression.
+// the gathering of a batch and the sums over rows and columns is a fused expression.
 #pragma once
 
 #include "dataset.hpp"
@@ -22,7 +22,7 @@ namespace ew = warpwright::ew;
 
 inline constexpr std::size_t hidden_units = 256;
 
-// All parameters lie in one array, so that one kernel updates them.
+// All parameters are in one array, so that one kernel updates them.
 inline constexpr std::size_t w1_at = 0;
 inline constexpr std::size_t b1_at = w1_at + image_pixels * hidden_units;
 inline constexpr std::size_t w2_at = b1_at + hidden_units;
@@ -46,7 +46,7 @@ inline std::vector<float> initial_parameters(random& draw) {
 
 namespace detail {
 
-// Log of the sum of the exponentials of a row, and the place of its largest element.
+// Logarithm of the sum of exponentials of a row, and the index of its largest element.
 struct reduce_row {
   float const* logits;  // rows x class_count, without the bias
   float const* bias;
@@ -83,16 +83,16 @@ struct sum_column {
   }
 };
 
-// A small random number for one purpose of one sample: a hash, so that no state is shared.
+// A random number from a hash of its purpose and sample, so that there is no shared state.
 WARPWRIGHT_HOST_DEVICE inline float jitter(std::uint64_t key) {
   key = (key ^ (key >> 30U)) * 0xbf58476d1ce4e5b9ULL;
   key = (key ^ (key >> 27U)) * 0x94d049bb133111ebULL;
   key ^= key >> 31U;
-  return static_cast<float>(key >> 40U) * 0x1p-23F - 1.0F;  // -1 to below 1
+  return static_cast<float>(key >> 40U) * 0x1p-23F - 1.0F;  // in [-1, 1)
 }
 
-// One pixel of one sample of the batch: the image slightly moved, turned and resized, by bilinear
-// interpolation, so that no image is ever seen twice the same.
+// One pixel of one sample of the batch: data augmentation by a small random shift, rotation and
+// scale, with bilinear interpolation.
 struct pick_pixel {
   float const* pixels;          // of all images
   std::int32_t const* samples;  // of this batch
@@ -100,8 +100,8 @@ struct pick_pixel {
   float* batch;
 
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
-    constexpr float shift = 0.5F;  // pixels
-    constexpr float turn = 0.1F;   // radians
+    constexpr float shift = 0.5F;     // pixels
+    constexpr float rotation = 0.1F;  // radians
     constexpr float resize = 0.05F;
     constexpr int side = image_side;
     constexpr float centre = 0.5F * (side - 1);
@@ -109,7 +109,7 @@ struct pick_pixel {
     int const pixel = static_cast<int>(i % image_pixels);
     std::uint64_t const own = (key + sample) * 4U;
     float const scale = 1.0F + resize * jitter(own);
-    float const sine = turn * jitter(own + 1U);  // the angle is small
+    float const sine = rotation * jitter(own + 1U);  // the angle is small
     float const cosine = 1.0F - 0.5F * sine * sine;
     float const x = static_cast<float>(pixel % side) - centre;
     float const y = static_cast<float>(pixel / side) - centre;
@@ -132,7 +132,7 @@ struct pick_pixel {
   }
 };
 
-// What the softmax should answer: nearly 1 for the label, the rest spread evenly (label smoothing,
+// The target of the softmax: nearly 1 for the label, the rest distributed evenly (label smoothing,
 // Szegedy et al., CVPR 2016).
 struct pick_target {
   std::int32_t const* labels;   // of all images
@@ -149,7 +149,7 @@ struct pick_target {
 
 }  // namespace detail
 
-/// The images of a batch of any size: all images in order, over and over.
+/// The images of a batch of any size: all images in order, repeated.
 struct repeat_images {
   float const* pixels;
   std::uint64_t size;
@@ -172,7 +172,7 @@ class inference {
         probabilities_{pool, multiply.stream(), largest_batch * class_count},
         labels_{pool, multiply.stream(), largest_batch} {}
 
-  /// Classifies the first `batch` of images(): labels() and probabilities() are the answer.
+  /// Classifies the first `batch` of images() into labels() and probabilities().
   /// @param parameters  parameter_count numbers in device memory
   void run(float const* parameters, std::size_t batch) {
     ww::stream_ref const stream = multiply_->stream();
@@ -194,7 +194,7 @@ class inference {
                                 ew::col(log_sum_.data(), class_count)));
   }
 
-  /// @return where to put images: largest_batch x image_pixels
+  /// @return the input buffer: largest_batch x image_pixels
   [[nodiscard]] float* images() noexcept { return images_.data(); }
   /// @return the most likely digit of each image
   [[nodiscard]] std::int32_t* labels() const noexcept { return labels_.data(); }
@@ -240,7 +240,7 @@ class trainer {
   /// @param labels   of all images, in device memory
   /// @param samples  `batch` indices of images, in device memory
   /// @param rate     learning rate
-  /// @param seed     of the images' small random changes
+  /// @param seed     of the data augmentation
   void step(float const* pixels, std::int32_t const* labels, std::int32_t const* samples,
             float rate, std::uint64_t seed) {
     ww::stream_ref const stream = multiply_->stream();
@@ -271,7 +271,7 @@ class trainer {
     ww::for_each_index(
         stream, batch,
         detail::reduce_row{logits_.data(), parameters_ + b2_at, log_sum_.data(), labels_.data()});
-    // The gradient of softmax and cross-entropy together: what it answers less what it should.
+    // The gradient of softmax and cross-entropy together: prediction minus target.
     ew::run(stream, ew::out(logits_.data(), output_size) =
                         (ew::exp(ew::in(logits_.data(), output_size) +
                                  ew::row(parameters_ + b2_at, class_count) -

@@ -15,12 +15,12 @@
 
 namespace digits {
 
-/// A command line that cannot be followed.
+/// An invalid command line.
 struct usage_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What the command line asks for.
+/// The options of the command line.
 struct options {
   bool help = false;
   bool quick = false;
@@ -123,11 +123,11 @@ inline double fraction(std::string const& flag, std::string const& text) {
 
 }  // namespace detail
 
-/// Reads the command line.
+/// Parses the command line.
 /// @throws usage_error  naming the flag and the value
 inline options parse_options(int argc, char const* const* argv) {
   options parsed;
-  // What --quick shortens, unless it is said elsewhere on the line.
+  // The defaults of --quick, which other options override.
   bool epochs_said = false;
   bool tune_said = false;
   bool floor_said = false;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run as one self-contained HTML page: no scripts, no fonts, no other files.
+// The report of a run as one self-contained HTML page: no scripts, fonts or other files.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +17,20 @@
 
 namespace digits {
 
-/// One line of the batch table.
+/// One row of the batch table.
 struct batch_row {
   std::size_t batch = 0;
-  bool measured = false;  ///< false: never run, the reason is in `verdict`
+  bool measured = false;  ///< false: not run, `verdict` has the reason
   bool within = false;    ///< under the memory budget and the latency limit
   bool chosen = false;
-  double items_per_s = 0.0;  ///< images a second
+  double items_per_s = 0.0;  ///< images per second
   double median_ms = 0.0;    ///< latency of one batch
   double p99_ms = 0.0;
   std::size_t memory_bytes = 0;
   std::string verdict;
 };
 
-/// One batch alone, submitted call by call and as a captured graph.
+/// A single batch, run eagerly and as a captured graph.
 struct graph_timing {
   std::size_t batch = 0;
   double eager_ms = 0.0;  ///< median
@@ -41,7 +41,7 @@ struct graph_timing {
   [[nodiscard]] double speedup() const { return graph_ms > 0.0 ? eager_ms / graph_ms : 0.0; }
 };
 
-/// Everything a run has to say.
+/// The results of a run.
 struct run_summary {
   std::string runtime;  ///< "host" or "cuda"
   std::string device;
@@ -53,7 +53,7 @@ struct run_summary {
   std::size_t memory_budget_bytes = 0;
   double latency_limit_ms = 0.0;
   std::vector<batch_row> batches;
-  std::string choice;          ///< why the chosen batch was chosen
+  std::string choice;          ///< explanation of the choice
   graph_timing graph;          ///< at the chosen batch
   graph_timing graph_of_one;   ///< at a batch of one image
   double pool_hit_rate = 0.0;  ///< 0 to 1
@@ -64,7 +64,7 @@ struct run_summary {
   double staging_bytes_per_s = 0.0;
   std::string report_path;
 
-  /// @return the chosen row; null when no batch is within the limits
+  /// @return the chosen row, or null if no batch is within the limits
   [[nodiscard]] batch_row const* chosen() const {
     for (batch_row const& row : batches) {
       if (row.chosen) return &row;
@@ -106,7 +106,7 @@ inline std::string milliseconds(double value) {
   return format(value >= 100.0 ? "%.1f" : value >= 1.0 ? "%.3f" : "%.4f", value);
 }
 
-/// For HTML text and attributes.
+/// Escapes HTML text and attributes.
 inline std::string escaped(std::string const& raw) {
   std::string out;
   for (char const c : raw) {
@@ -148,7 +148,7 @@ class log_axis {
   double low_, span_, from_, to_;
 };
 
-// The 1-2-5 steps from at most `low` to at least `high`; decades alone where those would be many.
+// The 1-2-5 steps from at most `low` to at least `high`; only decades if those are too many.
 inline std::vector<double> log_ticks(double low, double high) {
   bool const fine = high / low < 2e3;
   std::vector<double> ticks;
@@ -176,7 +176,7 @@ struct series {
   double (*value)(batch_row const&);
 };
 
-// One chart over the batch size, both axes logarithmic; `limit` 0 draws none.
+// One chart over the batch size with two logarithmic axes; a `limit` of 0 is not drawn.
 inline std::string chart(run_summary const& run, std::string const& title, char const* unit,
                          std::vector<series> const& lines, double limit,
                          std::string const& limit_text) {
@@ -222,7 +222,7 @@ inline std::string chart(run_summary const& run, std::string const& title, char 
   double labelled_to = 0.0;
   for (batch_row const& row : run.batches) {
     double const at = x(static_cast<double>(row.batch));
-    // Sizes between the doublings are drawn, but have no room for a number.
+    // Sizes between the doublings are drawn without a label, for lack of space.
     if ((row.batch & (row.batch - 1)) != 0 || at < labelled_to) continue;
     labelled_to = at + 34.0;
     if (!row.measured) {
@@ -247,9 +247,9 @@ inline std::string chart(run_summary const& run, std::string const& title, char 
   if (limit > 0.0) {
     svg += text::format("<line class=\"limit\" x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\"/>", left,
                         right, y(limit), y(limit));
-    // Above the line, or below it where the title is too near.
-    double const beside = y(limit) < top + 16.0 ? y(limit) + 15.0 : y(limit) - 6.0;
-    svg += text::format("<text class=\"over\" x=\"%g\" y=\"%.1f\">", left + 8.0, beside) +
+    // Above the line, or below it if the title is too close.
+    double const label_y = y(limit) < top + 16.0 ? y(limit) + 15.0 : y(limit) - 6.0;
+    svg += text::format("<text class=\"over\" x=\"%g\" y=\"%.1f\">", left + 8.0, label_y) +
            text::escaped(limit_text) + "</text>\n";
   }
   double last_label = 1e300;
@@ -262,14 +262,15 @@ inline std::string chart(run_summary const& run, std::string const& title, char 
     svg += "<polyline class=\"" + std::string{line.css} + "\" points=\"" + points + "\"/>\n";
     for (batch_row const& row : rows) {
       double const value = line.value(row);
-      svg += text::format("<circle class=\"%s%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"><title>",
-                          line.css, row.within ? "" : " refused", x(static_cast<double>(row.batch)),
-                          y((std::max)(value, 1e-9)), row.chosen ? 6.0 : 4.0);
+      svg +=
+          text::format("<circle class=\"%s%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"><title>", line.css,
+                       row.within ? "" : " rejected", x(static_cast<double>(row.batch)),
+                       y((std::max)(value, 1e-9)), row.chosen ? 6.0 : 4.0);
       svg += text::format("batch %zu: ", row.batch) +
              (value >= 1000.0 ? text::grouped(value) : text::milliseconds(value)) + " " + unit +
              "</title></circle>\n";
     }
-    if (lines.size() == 1) continue;  // the title says it
+    if (lines.size() == 1) continue;  // the title names it
     double at = y((std::max)(line.value(rows.back()), 1e-9)) + 4.0;
     if (std::fabs(at - last_label) < 14.0) at = last_label + (at < last_label ? -14.0 : 14.0);
     last_label = at;
@@ -303,7 +304,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: 5px 10px; text-align: right; border-bottom: 1px solid #e6e9ef; }
 th { font-weight: 600; } thead th { border-bottom: 2px solid #c5ccd8; }
 td.why, th.why { text-align: left; } tr.chosen td { background: #e4f3ec; font-weight: 600; }
-tr.refused td { color: #6b7383; } .facts th { text-align: left; width: 34%; }
+tr.rejected td { color: #6b7383; } .facts th { text-align: left; width: 34%; }
 .facts td { text-align: left; } .wide { overflow-x: auto; }
 svg { display: block; width: 100%; height: auto; margin: 12px 0; font: 12px system-ui, sans-serif; }
 .title { font-size: 14px; font-weight: 600; fill: #1d2433; } .label { fill: #5b6475; }
@@ -314,13 +315,13 @@ svg { display: block; width: 100%; height: auto; margin: 12px 0; font: 12px syst
 polyline { fill: none; stroke-width: 2; } .name { font-weight: 600; }
 polyline.a { stroke: #1f5fbf; } circle.a, text.a { fill: #1f5fbf; }
 polyline.b { stroke: #8a4fb5; } circle.b, text.b { fill: #8a4fb5; }
-circle.a.refused { fill: #fff; stroke: #1f5fbf; stroke-width: 2; }
-circle.b.refused { fill: #fff; stroke: #8a4fb5; stroke-width: 2; }
+circle.a.rejected { fill: #fff; stroke: #1f5fbf; stroke-width: 2; }
+circle.b.rejected { fill: #fff; stroke: #8a4fb5; stroke-width: 2; }
 )css";
 
 }  // namespace detail
 
-/// The page.
+/// Formats the page.
 inline std::string report_html(run_summary const& run) {
   bool const host = run.runtime == "host";
   batch_row const* const best = run.chosen();
@@ -362,7 +363,7 @@ inline std::string report_html(run_summary const& run) {
       "<th scope=\"col\">p99 ms</th><th scope=\"col\">memory</th>"
       "<th scope=\"col\" class=\"why\">verdict</th></tr></thead>\n<tbody>\n";
   for (batch_row const& row : run.batches) {
-    page += row.chosen ? "<tr class=\"chosen\">" : row.within ? "<tr>" : "<tr class=\"refused\">";
+    page += row.chosen ? "<tr class=\"chosen\">" : row.within ? "<tr>" : "<tr class=\"rejected\">";
     page += "<td>" + text::grouped(static_cast<double>(row.batch)) + "</td><td>" +
             (row.measured ? text::grouped(row.items_per_s) : "–") + "</td><td>" +
             (row.measured ? text::milliseconds(row.median_ms) : "–") + "</td><td>" +
@@ -415,7 +416,7 @@ inline void write_report(run_summary const& run) {
   }
 }
 
-/// The last line of the output, for programs.
+/// Formats the last line of the output, which is machine-readable.
 inline std::string result_line(run_summary const& run) {
   batch_row const* const best = run.chosen();
   return "RESULT runtime=" + run.runtime + " device=\"" + run.device + '"' +

@@ -13,8 +13,8 @@ namespace ww = warpwright;
 
 namespace {
 
-// PyTorch's functions have no place for a pointer of ours, so this library has the one allocator
-// itself. It is never destroyed: tensors may outlive everything, and the process's end frees it.
+// PyTorch's functions have no parameter for a context pointer, so this library has a global
+// allocator object. It is not destroyed: tensors may outlive it, and the process's end frees it.
 ww::torch_allocator& allocator() {
   static ww::torch_allocator* const instance = new ww::torch_allocator{};
   return *instance;
@@ -24,13 +24,13 @@ ww::torch_allocator& allocator() {
 
 #define WARPWRIGHT_TORCH_API extern "C" __attribute__((visibility("default")))
 
-// Throws when memory cannot be had: PyTorch makes a RuntimeError of it, a nullptr would crash it.
+// Throws when out of memory: PyTorch converts that to a RuntimeError, but would crash on a nullptr.
 WARPWRIGHT_TORCH_API void* warpwright_torch_alloc(std::size_t bytes, int device,
                                                   cudaStream_t stream) {
   return allocator().allocate(bytes, device, stream);
 }
 
-// Called by destructors, so errors can only be told: the block stays live in the pool.
+// Called by destructors, so errors are only printed: the block stays live in the pool.
 WARPWRIGHT_TORCH_API void warpwright_torch_free(void* pointer, std::size_t bytes, int device,
                                                 cudaStream_t stream) {
   try {
@@ -56,7 +56,7 @@ WARPWRIGHT_TORCH_API void warpwright_torch_memory_fraction(double fraction, int 
   allocator().memory_fraction(fraction, device);
 }
 
-// PyTorch has no statistics for an allocator that is not its own: ask here, with ctypes.
+// PyTorch has no statistics for a pluggable allocator: call this with ctypes.
 WARPWRIGHT_TORCH_API unsigned long long warpwright_torch_live_bytes(int device) {
   return allocator().pool(device).statistics().live_bytes;
 }

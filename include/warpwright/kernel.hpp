@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expressions and their evaluation. Views, reductions, random numbers, functions of rows, lists of
-// tensors and plans have headers of their own in kernel/, as they cost more than most files use.
+// tensors and plans are in separate headers in kernel/, as most files do not need their compile
+// time.
 #pragma once
 
 #include <warpwright/kernel/complex.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Occupancy, measuring and the batch-size tuner.
+// Occupancy, measurement and the batch-size tuner.
 #pragma once
 
 #include <warpwright/tune/arch.hpp>

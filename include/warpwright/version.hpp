@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The one source of the version: CMake parses these three lines.
+/// The only definition of the version: CMake parses these three lines.
 #define WARPWRIGHT_VERSION_MAJOR 0
 #define WARPWRIGHT_VERSION_MINOR 1
 #define WARPWRIGHT_VERSION_PATCH 0

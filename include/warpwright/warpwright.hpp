@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The umbrella headers of all modules that need nothing but CUDA. Those of memory/ and kernel/
-// leave out what few files need (adaptors and plans; views, reductions, random numbers, functions
-// of rows, plan()): that has headers of its own. A file that uses one part compiles faster with
-// that part's header alone.
+// The umbrella headers of all modules that depend on CUDA only. Those of memory/ and kernel/ do not
+// include the less common parts (adaptors and plans; views, reductions, random numbers, functions
+// of rows, plan()). Include only the headers of the parts that a file uses: that compiles faster.
 #pragma once
 
 #include <warpwright/core.hpp>

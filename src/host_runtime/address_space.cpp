@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where device memory lives: one inaccessible address range a device, out of which allocations are
-// mapped. Fresh addresses are handed out first and freed ones last, so that a stale pointer faults.
+// Device memory: each device reserves one inaccessible address range, in which allocations are
+// mapped. Freed addresses are reused last, so that an access through a stale pointer faults.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,13 +19,13 @@ namespace warpwright::host {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr int fresh_byte = 0xff;  // NaN as float, half and bfloat16, -1 as an integer
+constexpr int fill_byte = 0xff;  // NaN as float, half and bfloat16, -1 as an integer
 constexpr std::size_t small_fill = std::size_t{1} << 20;
 constexpr std::size_t pattern_bytes = std::size_t{32} << 20;
-constexpr std::size_t guarded_allocations = 12000;  // the kernel allows 65,530 mappings a process
+constexpr std::size_t guarded_allocations = 12000;  // Linux allows 65,530 mappings per process
 
-int device_key = -1;    // memory protection key of all device memory
-int pattern_file = -2;  // -2: not tried yet, -1: none
+int protection_key = -1;  // of all device memory
+int pattern_file = -2;    // -2: not created yet, -1: unavailable
 std::size_t live_mappings = 0;
 
 void* anonymous(void* at, std::size_t bytes, int protection) {
@@ -33,11 +33,11 @@ void* anonymous(void* at, std::size_t bytes, int protection) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0), -1, 0);
 }
 
-// A file full of the pattern, mapped privately as often as needed: memory looks filled, but only
-// the pages that a program writes cost memory.
+// A file filled with the pattern, mapped copy-on-write: new memory reads as filled, but only the
+// pages that a program writes take physical memory.
 int pattern() {
   if (pattern_file != -2) return pattern_file;
-  pattern_file = memfd_create("warpwright-fresh-memory", MFD_CLOEXEC);
+  pattern_file = memfd_create("warpwright-fill-pattern", MFD_CLOEXEC);
   if (pattern_file < 0) return pattern_file = -1;
   void* view = MAP_FAILED;
   if (ftruncate(pattern_file, static_cast<off_t>(pattern_bytes)) == 0) {
@@ -47,12 +47,12 @@ int pattern() {
     close(pattern_file);
     return pattern_file = -1;
   }
-  std::memset(view, fresh_byte, pattern_bytes);
+  std::memset(view, fill_byte, pattern_bytes);
   munmap(view, pattern_bytes);
   return pattern_file;
 }
 
-bool map_fresh(void* at, std::size_t bytes) {
+bool map_filled(void* at, std::size_t bytes) {
   if (bytes > small_fill && pattern() >= 0) {
     for (std::size_t offset = 0; offset < bytes; offset += pattern_bytes) {
       if (mmap(static_cast<char*>(at) + offset, (std::min)(pattern_bytes, bytes - offset),
@@ -64,7 +64,7 @@ bool map_fresh(void* at, std::size_t bytes) {
     return true;
   }
   if (anonymous(at, bytes, PROT_READ | PROT_WRITE) == MAP_FAILED) return false;
-  std::memset(at, fresh_byte, bytes);
+  std::memset(at, fill_byte, bytes);
   return true;
 }
 
@@ -77,19 +77,20 @@ unsigned read_rights() noexcept {
 void write_rights(unsigned rights) noexcept {
   __asm__ volatile("wrpkru" : : "a"(rights), "c"(0), "d"(0) : "memory");
 }
-unsigned key_bits() noexcept { return 3U << (2 * static_cast<unsigned>(device_key)); }
+unsigned key_bits() noexcept { return 3U << (2 * static_cast<unsigned>(protection_key)); }
 #endif
 
 }  // namespace
 
-bool keys_in_use() noexcept { return device_key > 0; }
+bool keys_in_use() noexcept { return protection_key > 0; }
 
 device_access::device_access(bool allowed) noexcept : before_(0) {
 #if defined(__x86_64__)
-  if (device_key > 0) {
+  if (protection_key > 0) {
     before_ = read_rights();
-    unsigned const wanted = allowed ? before_ & ~key_bits() : before_ | (1U << (2 * device_key));
-    if (wanted != before_) write_rights(wanted);
+    unsigned const rights =
+        allowed ? before_ & ~key_bits() : before_ | (1U << (2 * protection_key));
+    if (rights != before_) write_rights(rights);
   }
 #else
   (void)allowed;
@@ -98,7 +99,7 @@ device_access::device_access(bool allowed) noexcept : before_(0) {
 
 device_access::~device_access() {
 #if defined(__x86_64__)
-  if (device_key > 0 && read_rights() != before_) write_rights(before_);
+  if (protection_key > 0 && read_rights() != before_) write_rights(before_);
 #endif
 }
 
@@ -106,12 +107,13 @@ std::size_t device_pages(std::size_t bytes) noexcept { return (bytes + page - 1)
 
 void make_address_range(device_state& device) {
 #if defined(__x86_64__)
-  if (device_key == -1) {
-    device_key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    if (device_key <= 0) device_key = 0;
+  if (protection_key == -1) {
+    protection_key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    if (protection_key <= 0) protection_key = 0;
   }
 #endif
-  // Several times the memory, so that addresses are reused late; less where the process is limited.
+  // Several times the device's memory, so that addresses are reused late; less if the process is
+  // not allowed that much.
   std::size_t bytes = std::size_t{64} << 30;
   while (bytes < 4 * device.memory_bytes && bytes < (std::size_t{512} << 30)) bytes *= 2;
   void* at = MAP_FAILED;
@@ -127,7 +129,7 @@ void make_address_range(device_state& device) {
 
 void drop_address_range(device_state& device) {
   if (device.range.bytes > 0) {
-    fence(device.range.base, device.range.fresh, device.range.fresh);
+    set_accessible_bytes(device.range.base, device.range.unused_offset, device.range.unused_offset);
     munmap(reinterpret_cast<void*>(device.range.base), device.range.bytes);
   }
   device.range = {};
@@ -137,72 +139,73 @@ std::uintptr_t map_device_pages(device_state& device, std::size_t bytes,
                                 std::size_t& mapped_bytes) {
   address_range& range = device.range;
   std::size_t const size = device_pages(bytes);
-  std::size_t const taken = size + page;  // a page between neighbours
+  std::size_t const padded = size + page;  // with a guard page
   std::uintptr_t base = 0;
-  if (taken <= range.bytes - range.fresh) {
-    base = range.base + range.fresh;
-    range.fresh += taken;
+  if (padded <= range.bytes - range.unused_offset) {
+    base = range.base + range.unused_offset;
+    range.unused_offset += padded;
   } else {
-    for (auto it = range.holes.begin(); it != range.holes.end(); ++it) {
-      if (it->second < taken) continue;
+    for (auto it = range.free_ranges.begin(); it != range.free_ranges.end(); ++it) {
+      if (it->second < padded) continue;
       base = it->first;
-      std::size_t const rest = it->second - taken;
-      range.holes.erase(it);
-      if (rest > 0) range.holes.emplace(base + taken, rest);
+      std::size_t const rest = it->second - padded;
+      range.free_ranges.erase(it);
+      if (rest > 0) range.free_ranges.emplace(base + padded, rest);
       break;
     }
   }
   if (base == 0) return 0;
   mapped_bytes = size;
   ++live_mappings;
-  // The page between stays inaccessible until the kernel's limit of mappings comes near: then it is
-  // mapped as well, and neighbours become one mapping.
-  std::size_t const accessible = live_mappings > guarded_allocations ? taken : size;
+  // The guard page is inaccessible, unless the process is near Linux's limit of mappings: then it
+  // is mapped as well, which merges neighbouring mappings.
+  std::size_t const accessible = live_mappings > guarded_allocations ? padded : size;
   void* const at = reinterpret_cast<void*>(base);
-  bool mapped = map_fresh(at, accessible);
+  bool mapped = map_filled(at, accessible);
 #if defined(__x86_64__)
-  if (mapped && device_key > 0) {
-    mapped = pkey_mprotect(at, accessible, PROT_READ | PROT_WRITE, device_key) == 0;
+  if (mapped && protection_key > 0) {
+    mapped = pkey_mprotect(at, accessible, PROT_READ | PROT_WRITE, protection_key) == 0;
   }
 #endif
   if (!mapped) {
     unmap_device_pages(device, base, size);
     return 0;
   }
-  fence(base, bytes, size);
+  set_accessible_bytes(base, bytes, size);
   return base;
 }
 
 void unmap_device_pages(device_state& device, std::uintptr_t base, std::size_t mapped_bytes) {
   std::size_t bytes = mapped_bytes + page;
   anonymous(reinterpret_cast<void*>(base), bytes, PROT_NONE);
-  fence(base, 0, mapped_bytes);
+  set_accessible_bytes(base, 0, mapped_bytes);
   --live_mappings;
-  auto& holes = device.range.holes;
-  auto next = holes.lower_bound(base);
-  if (next != holes.end() && next->first == base + bytes) {
+  auto& free_ranges = device.range.free_ranges;
+  auto next = free_ranges.lower_bound(base);
+  if (next != free_ranges.end() && next->first == base + bytes) {
     bytes += next->second;
-    next = holes.erase(next);
+    next = free_ranges.erase(next);
   }
-  if (next != holes.begin()) {
+  if (next != free_ranges.begin()) {
     auto const before = std::prev(next);
     if (before->first + before->second == base) {
       before->second += bytes;
       return;
     }
   }
-  holes.emplace(base, bytes);
+  free_ranges.emplace(base, bytes);
 }
 
 bool protect_device_pages(std::uintptr_t base, std::size_t bytes, int protection) noexcept {
   void* const at = reinterpret_cast<void*>(base);
 #if defined(__x86_64__)
-  if (device_key > 0) return pkey_mprotect(at, bytes, protection, device_key) == 0;
+  if (protection_key > 0) return pkey_mprotect(at, bytes, protection, protection_key) == 0;
 #endif
   return mprotect(at, bytes, protection) == 0;
 }
 
-void fence(std::uintptr_t base, std::size_t bytes, std::size_t mapped_bytes) noexcept {
+void set_accessible_bytes(std::uintptr_t base, std::size_t bytes,
+                          std::size_t mapped_bytes) noexcept {
 #if WARPWRIGHT_HOST_ASAN
   char* const at = reinterpret_cast<char*>(base);
   __asan_unpoison_memory_region(at, bytes);

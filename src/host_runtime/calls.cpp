@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every API call comes through enter(): it is counted, the fault plan has its say, and a poisoned
-// device answers.
+// Every API call starts with enter(): it counts the call, injects the fault plan's faults, and
+// returns the sticky error of a poisoned device.
 #include "calls.hpp"
 
 #include <algorithm>
@@ -18,14 +18,14 @@
 namespace warpwright::host {
 namespace {
 
-std::mutex plan_mutex;  // guards the plans; never held together with user code
-std::atomic<call_site*> sites_newest{nullptr};  // every function called so far, newest first
+std::mutex plan_mutex;  // protects the plans; never locked while user code runs
+std::atomic<call_site*> newest_site{nullptr};  // list of the functions called so far, newest first
 std::atomic<std::uint64_t> all_calls{0};
 
 struct installed_rule {
   testing::fault_rule rule;
   std::uint64_t calls = 0;
-  std::uint64_t state = 0;  // of the random draws
+  std::uint64_t state = 0;  // of the random number generator
 };
 
 struct installed_plan {
@@ -36,8 +36,8 @@ struct installed_plan {
 
 std::atomic<installed_plan*> top_plan{nullptr};
 
-// splitmix64 (Steele, Lea, Flood, 2014): the same calls are hit on every machine.
-double draw(std::uint64_t& state) {
+// splitmix64 (Steele, Lea, Flood, 2014): the same calls match on every machine.
+double next_uniform(std::uint64_t& state) {
   state += 0x9e3779b97f4a7c15ULL;
   std::uint64_t z = state;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -49,7 +49,7 @@ installed_plan* install(testing::fault_plan const& plan) {
   auto* installed = new installed_plan;
   for (testing::fault_rule const& rule : plan.rules())
     installed->rules.push_back({rule, 0, rule.seed});
-  race_blind blind;
+  tsan_ignore_scope tsan_ignore;
   std::lock_guard<std::mutex> lock(plan_mutex);
   installed->below = top_plan.load(std::memory_order_relaxed);
   top_plan.store(installed, std::memory_order_relaxed);
@@ -57,27 +57,27 @@ installed_plan* install(testing::fault_plan const& plan) {
 }
 
 void list_site(call_site& site) {
-  race_blind blind;
+  tsan_ignore_scope tsan_ignore;
   std::lock_guard<std::mutex> lock(plan_mutex);
   if (site.listed.load(std::memory_order_relaxed)) return;
   // The same function may have two sites (a name and an alias of it); they are merged by name.
-  site.next = sites_newest.load(std::memory_order_relaxed);
-  sites_newest.store(&site, std::memory_order_relaxed);
+  site.next = newest_site.load(std::memory_order_relaxed);
+  newest_site.store(&site, std::memory_order_relaxed);
   site.listed.store(true, std::memory_order_relaxed);
 }
 
-// What the plan in effect does to this call.
-struct verdict {
-  bool stop = false;
+// The effect of the installed plan on a call.
+struct injected_fault {
+  bool fail = false;
   bool poison = false;
   cudaError_t code = cudaSuccess;
   std::chrono::microseconds delay{0};
 };
 
-verdict consult(char const* name) {
-  race_blind blind;
+injected_fault match_rules(char const* name) {
+  tsan_ignore_scope tsan_ignore;
   std::lock_guard<std::mutex> lock(plan_mutex);
-  verdict result;
+  injected_fault result;
   installed_plan* plan = top_plan.load(std::memory_order_relaxed);
   if (plan == nullptr) return result;
   bool hit = false;
@@ -86,12 +86,12 @@ verdict consult(char const* name) {
     if (rule.call != "*" && rule.call != name) continue;
     std::uint64_t const call = ++entry.calls;
     if (call < rule.first || call > rule.last) continue;
-    if (rule.probability < 1.0 && draw(entry.state) >= rule.probability) continue;
+    if (rule.probability < 1.0 && next_uniform(entry.state) >= rule.probability) continue;
     if (rule.effect == testing::fault_effect::delay) {
       result.delay += rule.duration;
       hit = true;
-    } else if (!result.stop) {
-      result.stop = true;
+    } else if (!result.fail) {
+      result.fail = true;
       result.poison = rule.effect == testing::fault_effect::poison;
       result.code = rule.code;
       hit = true;
@@ -119,7 +119,7 @@ cudaError_t enter(call_site& site, needs what) {
     case phase::forked:
       return cudaErrorInitializationError;
   }
-  // Host functions and callbacks run in a stream's order and may not call the runtime.
+  // Host functions and callbacks must not call the runtime (CUDA runtime API, cudaLaunchHostFunc).
   if (this_thread.inside_callback) return cudaErrorNotPermitted;
   runtime& rt = the_runtime();
   refresh_thread(rt);
@@ -127,16 +127,16 @@ cudaError_t enter(call_site& site, needs what) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
   if (!site.listed.load(std::memory_order_relaxed)) list_site(site);
   if (top_plan.load(std::memory_order_relaxed) != nullptr) {
-    verdict const fate = consult(site.name);
-    if (fate.delay.count() > 0) std::this_thread::sleep_for(fate.delay);
-    if (fate.stop) {
-      if (fate.poison) {
+    injected_fault const fault = match_rules(site.name);
+    if (fault.delay.count() > 0) std::this_thread::sleep_for(fault.delay);
+    if (fault.fail) {
+      if (fault.poison) {
         auto const device = static_cast<std::size_t>(this_thread.device);
         if (device < rt.devices.size()) {
-          rt.devices[device]->sticky.store(fate.code, std::memory_order_relaxed);
+          rt.devices[device]->sticky.store(fault.code, std::memory_order_relaxed);
         }
       }
-      return fate.code;
+      return fault.code;
     }
   }
   if (what == needs::nothing) return cudaSuccess;
@@ -145,10 +145,10 @@ cudaError_t enter(call_site& site, needs what) {
 }
 
 std::vector<testing::call_record> list_calls() {
-  race_blind blind;
+  tsan_ignore_scope tsan_ignore;
   std::lock_guard<std::mutex> lock(plan_mutex);
   std::vector<testing::call_record> list;
-  for (call_site* site = sites_newest.load(std::memory_order_relaxed); site != nullptr;
+  for (call_site* site = newest_site.load(std::memory_order_relaxed); site != nullptr;
        site = site->next) {
     std::uint64_t const count = site->count.load(std::memory_order_relaxed);
     if (count > 0) list.push_back({site->name, count});
@@ -157,22 +157,22 @@ std::vector<testing::call_record> list_calls() {
   return list;
 }
 
-void zero_calls() {
-  race_blind blind;
+void reset_calls() {
+  tsan_ignore_scope tsan_ignore;
   std::lock_guard<std::mutex> lock(plan_mutex);
-  // Unlisted as well, so that the order of first calls starts anew.
-  for (call_site* site = sites_newest.load(std::memory_order_relaxed); site != nullptr;) {
+  // Also removes the sites from the list, so that it will be in the order of the next first calls.
+  for (call_site* site = newest_site.load(std::memory_order_relaxed); site != nullptr;) {
     call_site* const next = site->next;
     site->count.store(0, std::memory_order_relaxed);
     site->next = nullptr;
     site->listed.store(false, std::memory_order_relaxed);
     site = next;
   }
-  sites_newest.store(nullptr, std::memory_order_relaxed);
+  newest_site.store(nullptr, std::memory_order_relaxed);
   all_calls.store(0, std::memory_order_relaxed);
 }
 
-void install_forever(testing::fault_plan const& plan) { install(plan); }
+void install_permanently(testing::fault_plan const& plan) { install(plan); }
 
 }  // namespace warpwright::host
 
@@ -180,26 +180,33 @@ WARPWRIGHT_BEGIN
 namespace testing {
 namespace {
 
-[[noreturn]] void refuse(std::string const& text) {
+[[noreturn]] void fail_with(std::string const& text) {
   throw std::invalid_argument("warpwright::testing::fault_plan: " + text);
 }
 
 void check_call(std::string const& call) {
   if (call.empty())
-    refuse("the name of the call is empty; name a runtime function, or \"*\" for any");
+    fail_with(
+        "the name of the call is empty; pass the name of a runtime function, or \"*\" for any");
 }
 
 void check_nth(std::uint64_t nth) {
-  if (nth == 0) refuse("call number 0; calls are counted from 1");
+  if (nth == 0) fail_with("call number 0; calls are counted from 1");
 }
 
 void check_code(cudaError_t code) {
-  if (code == cudaSuccess) refuse("cudaSuccess is no fault; give an error code");
+  if (code == cudaSuccess) fail_with("cudaSuccess is not a fault; pass an error code");
+}
+
+void check_delay(std::chrono::microseconds duration) {
+  if (duration.count() < 0) {
+    fail_with("a delay of " + std::to_string(duration.count()) + " us; it must not be negative");
+  }
 }
 
 constexpr std::uint64_t no_end = ~std::uint64_t{0};
 
-// Every code there is lies below the start of the API failure base.
+// All error codes are below 1000.
 cudaError_t read_code(std::string const& text, std::string const& rule) {
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
     int const number = text.size() <= 4 ? std::atoi(text.c_str()) : 0;
@@ -210,24 +217,24 @@ cudaError_t read_code(std::string const& text, std::string const& rule) {
     auto const code = static_cast<cudaError_t>(number);
     if (text == cudaGetErrorName(code)) return code;
   }
-  refuse("rule \"" + rule + "\": \"" + text + "\" is not an error code's name or number");
+  fail_with("rule \"" + rule + "\": \"" + text + "\" is not an error code's name or number");
 }
 
 std::uint64_t read_number(std::string const& text, std::string const& rule) {
   if (text.empty() || text.size() > 18 ||
       text.find_first_not_of("0123456789") != std::string::npos) {
-    refuse("rule \"" + rule + "\": \"" + text + "\" is not a number");
+    fail_with("rule \"" + rule + "\": \"" + text + "\" is not a number");
   }
   return std::strtoull(text.c_str(), nullptr, 10);
 }
 
-void parse_rule(fault_plan& plan, std::string const& rule) {
+fault_plan parse_rule(fault_plan const& plan, std::string const& rule) {
   std::size_t const first = rule.find(':');
   std::size_t const second = first == std::string::npos ? first : rule.find(':', first + 1);
   if (second == std::string::npos) {
-    refuse("rule \"" + rule +
-           "\" does not read call:n:code, call:n+:code, call:p0.01@seed:code, "
-           "call:n:poison=code or call:*:delay=microseconds");
+    fail_with("rule \"" + rule +
+              "\" is malformed; the forms are call:n:code, call:n+:code, call:p0.01@seed:code, "
+              "call:n:poison=code or call:*:delay=microseconds");
   }
   std::string const call = rule.substr(0, first);
   std::string const which = rule.substr(first + 1, second - first - 1);
@@ -235,42 +242,36 @@ void parse_rule(fault_plan& plan, std::string const& rule) {
   if (effect.rfind("delay=", 0) == 0) {
     auto const duration =
         std::chrono::microseconds(static_cast<std::int64_t>(read_number(effect.substr(6), rule)));
-    if (which == "*") {
-      plan.delay(call, duration);
-    } else {
-      plan.delay(call, read_number(which, rule), duration);
-    }
-    return;
+    return which == "*" ? plan.delay(call, duration)
+                        : plan.delay(call, read_number(which, rule), duration);
   }
   if (effect.rfind("poison=", 0) == 0) {
-    plan.poison(call, read_number(which, rule), read_code(effect.substr(7), rule));
-    return;
+    return plan.poison(call, read_number(which, rule), read_code(effect.substr(7), rule));
   }
   cudaError_t const code = read_code(effect, rule);
-  if (which == "*") {
-    plan.fail_from(call, 1, code);
-  } else if (!which.empty() && which[0] == 'p') {
+  if (which == "*") return plan.fail_from(call, 1, code);
+  if (!which.empty() && which[0] == 'p') {
     std::size_t const at = which.find('@');
-    std::string const chance = which.substr(1, at == std::string::npos ? at : at - 1);
-    std::istringstream number(chance);
+    std::string const probability_text = which.substr(1, at == std::string::npos ? at : at - 1);
+    std::istringstream number(probability_text);
     number.imbue(std::locale::classic());
     double probability = 0.0;
     if (!(number >> probability) || number.peek() != std::istringstream::traits_type::eof())
-      refuse("rule \"" + rule + "\": \"" + chance + "\" is no chance");
+      fail_with("rule \"" + rule + "\": \"" + probability_text + "\" is not a probability");
     std::uint64_t const seed =
         at == std::string::npos ? 0 : read_number(which.substr(at + 1), rule);
-    plan.fail_randomly(call, probability, code, seed);
-  } else if (!which.empty() && which.back() == '+') {
-    plan.fail_from(call, read_number(which.substr(0, which.size() - 1), rule), code);
-  } else {
-    plan.fail(call, read_number(which, rule), code);
+    return plan.fail_randomly(call, probability, code, seed);
   }
+  if (!which.empty() && which.back() == '+') {
+    return plan.fail_from(call, read_number(which.substr(0, which.size() - 1), rule), code);
+  }
+  return plan.fail(call, read_number(which, rule), code);
 }
 
-// What the members refuse does not know the rule's text yet.
-void parse_named(fault_plan& plan, std::string const& rule) {
+// Adds the rule's text to errors of fault_plan's member functions.
+fault_plan parse_named(fault_plan const& plan, std::string const& rule) {
   try {
-    parse_rule(plan, rule);
+    return parse_rule(plan, rule);
   } catch (std::invalid_argument const& error) {
     std::string const text = error.what();
     if (text.find("rule \"" + rule + "\"") != std::string::npos) throw;
@@ -280,56 +281,55 @@ void parse_named(fault_plan& plan, std::string const& rule) {
 
 }  // namespace
 
-fault_plan& fault_plan::fail(std::string call, std::uint64_t nth, cudaError_t code) {
+fault_plan fault_plan::with(fault_rule rule) const {
+  fault_plan copy = *this;
+  copy.rules_.push_back(std::move(rule));
+  return copy;
+}
+
+fault_plan fault_plan::fail(std::string call, std::uint64_t nth, cudaError_t code) const {
   check_call(call);
   check_nth(nth);
   check_code(code);
-  rules_.push_back({std::move(call), fault_effect::fail, code, nth, nth, 1.0, 0, {}});
-  return *this;
+  return with({std::move(call), fault_effect::fail, code, nth, nth, 1.0, 0, {}});
 }
 
-fault_plan& fault_plan::fail_from(std::string call, std::uint64_t nth, cudaError_t code) {
+fault_plan fault_plan::fail_from(std::string call, std::uint64_t nth, cudaError_t code) const {
   check_call(call);
   check_nth(nth);
   check_code(code);
-  rules_.push_back({std::move(call), fault_effect::fail, code, nth, no_end, 1.0, 0, {}});
-  return *this;
+  return with({std::move(call), fault_effect::fail, code, nth, no_end, 1.0, 0, {}});
 }
 
-fault_plan& fault_plan::fail_randomly(std::string call, double probability, cudaError_t code,
-                                      std::uint64_t seed) {
+fault_plan fault_plan::fail_randomly(std::string call, double probability, cudaError_t code,
+                                     std::uint64_t seed) const {
   check_call(call);
   check_code(code);
   if (!(probability >= 0.0 && probability <= 1.0)) {
-    refuse("probability " + std::to_string(probability) + " is outside [0, 1]");
+    fail_with("probability " + std::to_string(probability) + " is outside [0, 1]");
   }
-  rules_.push_back({std::move(call), fault_effect::fail, code, 1, no_end, probability, seed, {}});
-  return *this;
+  return with({std::move(call), fault_effect::fail, code, 1, no_end, probability, seed, {}});
 }
 
-fault_plan& fault_plan::poison(std::string call, std::uint64_t nth, cudaError_t code) {
+fault_plan fault_plan::poison(std::string call, std::uint64_t nth, cudaError_t code) const {
   check_call(call);
   check_nth(nth);
   check_code(code);
-  rules_.push_back({std::move(call), fault_effect::poison, code, nth, nth, 1.0, 0, {}});
-  return *this;
+  return with({std::move(call), fault_effect::poison, code, nth, nth, 1.0, 0, {}});
 }
 
-fault_plan& fault_plan::delay(std::string call, std::chrono::microseconds duration) {
+fault_plan fault_plan::delay(std::string call, std::chrono::microseconds duration) const {
   check_call(call);
-  if (duration.count() < 0) refuse("a delay of " + std::to_string(duration.count()) + " us");
-  rules_.push_back(
-      {std::move(call), fault_effect::delay, cudaSuccess, 1, no_end, 1.0, 0, duration});
-  return *this;
+  check_delay(duration);
+  return with({std::move(call), fault_effect::delay, cudaSuccess, 1, no_end, 1.0, 0, duration});
 }
 
-fault_plan& fault_plan::delay(std::string call, std::uint64_t nth,
-                              std::chrono::microseconds duration) {
+fault_plan fault_plan::delay(std::string call, std::uint64_t nth,
+                             std::chrono::microseconds duration) const {
+  check_call(call);
   check_nth(nth);
-  delay(std::move(call), duration);
-  rules_.back().first = nth;
-  rules_.back().last = nth;
-  return *this;
+  check_delay(duration);
+  return with({std::move(call), fault_effect::delay, cudaSuccess, nth, nth, 1.0, 0, duration});
 }
 
 fault_plan fault_plan::parse(std::string const& text) {
@@ -338,7 +338,7 @@ fault_plan fault_plan::parse(std::string const& text) {
   while (begin <= text.size()) {
     std::size_t end = text.find_first_of(",;", begin);
     if (end == std::string::npos) end = text.size();
-    if (end > begin) parse_named(plan, text.substr(begin, end - begin));
+    if (end > begin) plan = parse_named(plan, text.substr(begin, end - begin));
     begin = end + 1;
   }
   return plan;
@@ -347,13 +347,13 @@ fault_plan fault_plan::parse(std::string const& text) {
 scoped_fault_plan::scoped_fault_plan(fault_plan const& plan) : installed_(host::install(plan)) {}
 
 scoped_fault_plan::~scoped_fault_plan() {
-  auto* mine = static_cast<host::installed_plan*>(installed_);
-  host::race_blind blind;
+  auto* plan = static_cast<host::installed_plan*>(installed_);
+  host::tsan_ignore_scope tsan_ignore;
   {
     std::lock_guard<std::mutex> lock(host::plan_mutex);
-    host::top_plan.store(mine->below, std::memory_order_relaxed);
+    host::top_plan.store(plan->below, std::memory_order_relaxed);
   }
-  delete mine;
+  delete plan;
 }
 
 std::uint64_t scoped_fault_plan::hits() const noexcept {
@@ -371,7 +371,7 @@ std::uint64_t total_calls() { return host::all_calls.load(std::memory_order_rela
 
 std::vector<call_record> calls() { return host::list_calls(); }
 
-void reset_call_counts() { host::zero_calls(); }
+void reset_call_counts() { host::reset_calls(); }
 
 }  // namespace testing
 WARPWRIGHT_END

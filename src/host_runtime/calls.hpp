@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call counts and fault plans, as the runtime's own parts see them.
+// Call counts and fault plans, for the runtime's other files.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 namespace warpwright::host {
 
 std::vector<testing::call_record> list_calls();
-void zero_calls();
-/// The plan of the environment: below every scoped one, never removed.
-void install_forever(testing::fault_plan const& plan);
-/// Adds what the driver's virtual memory calls left behind.
+void reset_calls();
+/// Installs the plan of the environment variable, below all scoped plans, for the whole process.
+void install_permanently(testing::fault_plan const& plan);
+/// Adds the leaks of virtual memory management.
 void describe_vmm_leaks(std::vector<std::string>& lines);
 
 }  // namespace warpwright::host

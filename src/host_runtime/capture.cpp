@@ -29,8 +29,8 @@ void enter_capture(std::shared_ptr<capture_session> const& session,
   session->members.push_back(stream);
 }
 
-// Takes all streams out of the capture.
-void leave_capture(runtime& rt, std::shared_ptr<capture_session> const& session) {
+// Ends the capture: no stream takes part in it any more.
+void end_capture(runtime& rt, std::shared_ptr<capture_session> const& session) {
   session->state = capture_session::status::ended;
   for (auto const& stream : session->members) {
     stream->capture.reset();
@@ -44,7 +44,7 @@ void leave_capture(runtime& rt, std::shared_ptr<capture_session> const& session)
                     rt.captures.end());
 }
 
-// Whether everything the other streams captured last is reached from the origin stream.
+// Whether the origin stream depends on the last captured nodes of all other streams.
 bool all_joined(capture_session const& session) {
   for (auto const& node : session.graph->nodes) node->index = 0;
   std::vector<graph_node const*> open(session.origin->capture_tail.begin(),
@@ -64,13 +64,13 @@ bool all_joined(capture_session const& session) {
   return true;
 }
 
-cudaError_t begin_capture(runtime& rt, null_stream null_means, cudaStream_t handle,
+cudaError_t begin_capture(runtime& rt, null_stream default_stream, cudaStream_t handle,
                           cudaStreamCaptureMode mode, std::shared_ptr<graph_state> into,
                           std::vector<graph_node*> const& depends_on) {
   if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed) {
     return cudaErrorInvalidValue;
   }
-  auto const stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, default_stream);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->kind == stream_state::family::legacy) return cudaErrorStreamCaptureUnsupported;
   if (stream->capture != nullptr) return cudaErrorIllegalState;
@@ -110,19 +110,19 @@ bool plain_edges(cudaGraphEdgeData const* data, std::size_t count) {
 
 cudaStreamCaptureStatus status_of(stream_state const& stream) {
   if (stream.capture == nullptr) return cudaStreamCaptureStatusNone;
-  return stream.capture->state == capture_session::status::broken
+  return stream.capture->state == capture_session::status::invalidated
              ? cudaStreamCaptureStatusInvalidated
              : cudaStreamCaptureStatusActive;
 }
 
 }  // namespace
 
-void break_capture(capture_session& session) noexcept {
-  session.state = capture_session::status::broken;
+void invalidate_capture(capture_session& session) noexcept {
+  session.state = capture_session::status::invalidated;
 }
 
-cudaError_t capture_usable(stream_state& stream) {
-  return stream.capture->state == capture_session::status::broken
+cudaError_t check_capture_valid(stream_state& stream) {
+  return stream.capture->state == capture_session::status::invalidated
              ? cudaErrorStreamCaptureInvalidated
              : cudaSuccess;
 }
@@ -130,11 +130,11 @@ cudaError_t capture_usable(stream_state& stream) {
 void abandon_capture(runtime& rt, std::shared_ptr<stream_state> const& stream) {
   std::shared_ptr<capture_session> const session = stream->capture;
   if (session->origin == stream) {
-    leave_capture(rt, session);
+    end_capture(rt, session);
     if (!session->graph_was_given) drop_graph(rt, *session->graph);
     return;
   }
-  break_capture(*session);
+  invalidate_capture(*session);
   auto& members = session->members;
   members.erase(std::remove(members.begin(), members.end(), stream), members.end());
   stream->capture.reset();
@@ -147,13 +147,13 @@ cudaError_t forbid_unsafe(runtime& rt) {
   }
   bool forbidden = false;
   for (auto const& session : rt.captures) {
-    bool const mine = pthread_equal(session->thread, pthread_self()) != 0 &&
-                      session->mode != cudaStreamCaptureModeRelaxed;
-    bool const anyones = this_thread.capture_mode == cudaStreamCaptureModeGlobal &&
-                         session->mode == cudaStreamCaptureModeGlobal;
-    if (!mine && !anyones) continue;
+    bool const by_this_thread = pthread_equal(session->thread, pthread_self()) != 0 &&
+                                session->mode != cudaStreamCaptureModeRelaxed;
+    bool const by_any_thread = this_thread.capture_mode == cudaStreamCaptureModeGlobal &&
+                               session->mode == cudaStreamCaptureModeGlobal;
+    if (!by_this_thread && !by_any_thread) continue;
     forbidden = true;
-    break_capture(*session);
+    invalidate_capture(*session);
   }
   return forbidden ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
@@ -164,20 +164,20 @@ cudaError_t forbid_device_wait(runtime& rt, device_state const& device) {
     for (auto const& member : session->members) {
       if (member->device != &device) continue;
       forbidden = true;
-      break_capture(*session);
+      invalidate_capture(*session);
     }
   }
   return forbidden ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool breaks) {
+cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool invalidates) {
   if (rt.captures.empty() || stream.kind != stream_state::family::legacy) return cudaSuccess;
   bool forbidden = false;
   for (auto const& session : rt.captures) {
     for (auto const& member : session->members) {
       if (member->device != stream.device || !member->blocking()) continue;
       forbidden = true;
-      if (breaks) break_capture(*session);
+      if (invalidates) invalidate_capture(*session);
     }
   }
   return forbidden ? cudaErrorStreamCaptureImplicit : cudaSuccess;
@@ -185,7 +185,7 @@ cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool breaks
 
 cudaError_t capture_node(runtime& rt, stream_state& stream, cudaGraphNodeType type,
                          std::shared_ptr<work const> what, graph_node** made) {
-  if (cudaError_t const code = capture_usable(stream)) return code;
+  if (cudaError_t const code = check_capture_valid(stream)) return code;
   graph_node* node =
       add_node(rt, *stream.capture->graph, type, std::move(what), stream.capture_tail);
   stream.capture_tail.assign(1, node);
@@ -204,7 +204,7 @@ cudaError_t submit(runtime& rt, stream_state& stream, cudaGraphNodeType type,
 
 cudaError_t capture_record(runtime& rt, stream_state& stream, cudaEvent_t handle,
                            std::shared_ptr<event_state> const& event, bool external) {
-  if (cudaError_t const code = capture_usable(stream)) return code;
+  if (cudaError_t const code = check_capture_valid(stream)) return code;
   if (external) {
     graph_node* node = nullptr;
     cudaError_t const code = capture_node(rt, stream, cudaGraphNodeTypeEventRecord, nullptr, &node);
@@ -223,7 +223,7 @@ cudaError_t capture_wait(runtime& rt, std::shared_ptr<stream_state> const& strea
                          cudaEvent_t handle, std::shared_ptr<event_state> const& event,
                          bool external) {
   if (stream->capture != nullptr) {
-    if (cudaError_t const code = capture_usable(*stream)) return code;
+    if (cudaError_t const code = check_capture_valid(*stream)) return code;
   }
   if (external) {
     if (stream->capture == nullptr) return cudaErrorInvalidValue;
@@ -235,36 +235,36 @@ cudaError_t capture_wait(runtime& rt, std::shared_ptr<stream_state> const& strea
     return cudaSuccess;
   }
   if (!event->captured) {
-    break_capture(*stream->capture);
+    invalidate_capture(*stream->capture);
     return cudaErrorStreamCaptureIsolation;
   }
   std::shared_ptr<capture_session> const session = event->capture.lock();
-  // An event of a capture that broke or ended stands for nothing until it is recorded again.
+  // An event recorded in an invalidated or ended capture is unusable until it is recorded again.
   if (session == nullptr || session->state != capture_session::status::active) {
     return cudaErrorInvalidValue;
   }
   if (stream->capture == nullptr) {
     if (stream->kind == stream_state::family::legacy) {
-      break_capture(*session);
+      invalidate_capture(*session);
       return cudaErrorStreamCaptureImplicit;
     }
     enter_capture(session, stream);
   } else if (stream->capture != session) {
-    break_capture(*session);
-    break_capture(*stream->capture);
+    invalidate_capture(*session);
+    invalidate_capture(*stream->capture);
     return cudaErrorStreamCaptureMerge;
   }
   add_to_tail(stream->capture_tail, event->capture_nodes);
   return cudaSuccess;
 }
 
-cudaError_t refuse_captured(event_state& event) {
+cudaError_t check_not_captured(event_state& event) {
   if (!event.captured) return cudaSuccess;
   auto const session = event.capture.lock();
   if (session == nullptr || session->state != capture_session::status::active) {
     return cudaErrorInvalidValue;
   }
-  break_capture(*session);
+  invalidate_capture(*session);
   return cudaErrorCapturedEvent;
 }
 
@@ -274,16 +274,16 @@ using namespace warpwright::host;
 
 namespace {
 
-cudaError_t stream_begin_capture(null_stream null_means, cudaStream_t stream,
+cudaError_t stream_begin_capture(null_stream default_stream, cudaStream_t stream,
                                  cudaStreamCaptureMode mode) {
   static call_site site{"cudaStreamBeginCapture"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    return begin_capture(rt, null_means, stream, mode, nullptr, {});
+    return begin_capture(rt, default_stream, stream, mode, nullptr, {});
   });
 }
 
-cudaError_t stream_begin_capture_to_graph(null_stream null_means, cudaStream_t stream,
+cudaError_t stream_begin_capture_to_graph(null_stream default_stream, cudaStream_t stream,
                                           cudaGraph_t graph_handle,
                                           cudaGraphNode_t const* dependencies,
                                           cudaGraphEdgeData const* edges, size_t count,
@@ -296,34 +296,35 @@ cudaError_t stream_begin_capture_to_graph(null_stream null_means, cudaStream_t s
     std::vector<graph_node*> nodes;
     if (cudaError_t const code = find_nodes(rt, *graph, dependencies, count, nodes)) return code;
     if (!plain_edges(edges, count)) return cudaErrorNotSupported;
-    return begin_capture(rt, null_means, stream, mode, graph, nodes);
+    return begin_capture(rt, default_stream, stream, mode, graph, nodes);
   });
 }
 
-cudaError_t stream_end_capture(null_stream null_means, cudaStream_t handle, cudaGraph_t* graph) {
+cudaError_t stream_end_capture(null_stream default_stream, cudaStream_t handle,
+                               cudaGraph_t* graph) {
   static call_site site{"cudaStreamEndCapture"};
   return api(site, needs::device, [&](runtime& rt) {
     if (graph == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     *graph = nullptr;
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     std::shared_ptr<capture_session> const session = stream->capture;
     if (session == nullptr) return cudaErrorIllegalState;
     if (session->origin != stream) {
-      break_capture(*session);
+      invalidate_capture(*session);
       return cudaErrorStreamCaptureUnmatched;
     }
     cudaError_t code = cudaSuccess;
     if (session->mode != cudaStreamCaptureModeRelaxed &&
         pthread_equal(session->thread, pthread_self()) == 0) {
-      code = cudaErrorStreamCaptureWrongThread;  // and the capture is over, as on a GPU
-    } else if (session->state == capture_session::status::broken) {
+      code = cudaErrorStreamCaptureWrongThread;  // and the capture ends, as on a GPU
+    } else if (session->state == capture_session::status::invalidated) {
       code = cudaErrorStreamCaptureInvalidated;
     } else if (!all_joined(*session)) {
       code = cudaErrorStreamCaptureUnjoined;
     }
-    leave_capture(rt, session);
+    end_capture(rt, session);
     if (code == cudaSuccess) {
       session->graph->owned_by_user = true;
       *graph = session->graph->handle;
@@ -334,13 +335,13 @@ cudaError_t stream_end_capture(null_stream null_means, cudaStream_t handle, cuda
   });
 }
 
-cudaError_t stream_is_capturing(null_stream null_means, cudaStream_t handle,
+cudaError_t stream_is_capturing(null_stream default_stream, cudaStream_t handle,
                                 cudaStreamCaptureStatus* status) {
   static call_site site{"cudaStreamIsCapturing"};
   return api(site, needs::device, [&](runtime& rt) {
     if (status == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (cudaError_t const code = forbid_implicit(rt, *stream, false)) return code;
     *status = status_of(*stream);
@@ -348,7 +349,7 @@ cudaError_t stream_is_capturing(null_stream null_means, cudaStream_t handle,
   });
 }
 
-cudaError_t stream_get_capture_info(null_stream null_means, cudaStream_t handle,
+cudaError_t stream_get_capture_info(null_stream default_stream, cudaStream_t handle,
                                     cudaStreamCaptureStatus* status, unsigned long long* id,
                                     cudaGraph_t* graph, cudaGraphNode_t const** dependencies,
                                     cudaGraphEdgeData const** edges, size_t* count) {
@@ -358,7 +359,7 @@ cudaError_t stream_get_capture_info(null_stream null_means, cudaStream_t handle,
       return cudaErrorInvalidValue;
     }
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (cudaError_t const code = forbid_implicit(rt, *stream, false)) return code;
     *status = status_of(*stream);
@@ -377,7 +378,7 @@ cudaError_t stream_get_capture_info(null_stream null_means, cudaStream_t handle,
   });
 }
 
-cudaError_t stream_update_capture_dependencies(null_stream null_means, cudaStream_t handle,
+cudaError_t stream_update_capture_dependencies(null_stream default_stream, cudaStream_t handle,
                                                cudaGraphNode_t* dependencies,
                                                cudaGraphEdgeData const* edges, size_t count,
                                                unsigned flags) {
@@ -385,10 +386,10 @@ cudaError_t stream_update_capture_dependencies(null_stream null_means, cudaStrea
   return api(site, needs::device, [&](runtime& rt) {
     if (flags > cudaStreamSetCaptureDependencies) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture == nullptr) return cudaErrorIllegalState;
-    if (cudaError_t const code = capture_usable(*stream)) return code;
+    if (cudaError_t const code = check_capture_valid(*stream)) return code;
     std::vector<graph_node*> nodes;
     if (cudaError_t const code =
             find_nodes(rt, *stream->capture->graph, dependencies, count, nodes)) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills of every kind, with CUDA's rules on what the host waits for (CUDA Runtime API,
+// All copies and fills, with CUDA's rules for when the host waits (CUDA Runtime API,
 // "API synchronization behavior").
 #include "copy.hpp"
 
@@ -10,16 +10,16 @@
 namespace warpwright::host {
 namespace {
 
-constexpr std::size_t staged_at_once =
-    64 * 1024;  // pageable sources up to this are taken at the call
+// A pageable source of up to this size is copied during the call.
+constexpr std::size_t max_staged_bytes = 64 * 1024;
 
-struct place {
+struct pointer_location {
   allocation const* entry = nullptr;
-  bool device_side = false;  // a kernel may use it: device, managed, pinned, registered
-  bool host_side = false;    // host code may use it
+  bool device_side = false;  // accessible to kernels: device, managed, pinned, registered
+  bool host_side = false;    // accessible to host code
 };
 
-// Bytes from the first to the last one touched.
+// Number of bytes from the first to the last one accessed.
 bool span_of(std::size_t width, std::size_t height, std::size_t depth, std::size_t pitch,
              std::size_t slice, std::size_t& span) {
   std::size_t rows = 0, planes = 0;
@@ -29,7 +29,7 @@ bool span_of(std::size_t width, std::size_t height, std::size_t depth, std::size
          !__builtin_add_overflow(span, planes, &span);
 }
 
-cudaError_t locate(runtime& rt, void const* pointer, std::size_t span, place& where) {
+cudaError_t locate(runtime& rt, void const* pointer, std::size_t span, pointer_location& where) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   allocation const* entry = find_allocation(rt, pointer);
   if (entry == nullptr) {
@@ -40,7 +40,7 @@ cudaError_t locate(runtime& rt, void const* pointer, std::size_t span, place& wh
   if (entry->free_queued || !entry->accessible) return cudaErrorInvalidValue;
   std::uintptr_t const begin = reinterpret_cast<std::uintptr_t>(pointer);
   std::uintptr_t reached = entry->base + entry->bytes;
-  // Mappings of virtual memory management that touch each other are one piece.
+  // Adjacent mappings of virtual memory management count as one allocation.
   for (allocation const* next = entry;
        reached - begin < span && next->kind == allocation::family::vmm;) {
     next = find_allocation(rt, reinterpret_cast<void const*>(reached));
@@ -56,20 +56,20 @@ bool pageable(runtime const& rt, std::byte const* pointer) {
   return find_allocation(const_cast<runtime&>(rt), pointer) == nullptr;
 }
 
-// The program's own access to its buffer, seen as such by ThreadSanitizer.
+// Accesses the program's buffer visibly to ThreadSanitizer.
 void copy_unlocked(runtime_lock& lock, copy_shape const& shape) {
   lock.native().unlock();
-  end_blind();
+  end_tsan_ignore();
   run_copy(shape);
-  begin_blind();
+  begin_tsan_ignore();
   lock.native().lock();
 }
 
-// What a GPU does with pageable memory: the call returns when the source has been read, and its
-// last part may still be on the way to the device.
+// A copy from pageable memory, as CUDA does it: the call returns when the source has been read,
+// while the last part may still be in transfer.
 cudaError_t copy_staged_tail(runtime& rt, runtime_lock& lock, stream_state& stream,
                              copy_shape shape) {
-  std::size_t const tail = (std::min)(shape.width, staged_at_once);
+  std::size_t const tail = (std::min)(shape.width, max_staged_bytes);
   copy_shape head = shape;
   head.width -= tail;
   if (head.width > 0) {
@@ -91,10 +91,10 @@ cudaError_t copy_staged_tail(runtime& rt, runtime_lock& lock, stream_state& stre
 
 enum class call_style { synchronous, asynchronous };
 
-cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStream_t handle,
+cudaError_t copy(runtime& rt, copy_shape shape, null_stream default_stream, cudaStream_t handle,
                  call_style style) {
   runtime_lock lock(rt.mutex);
-  auto const stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, default_stream);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0) {
     return shape.kind > cudaMemcpyDefault ? cudaErrorInvalidMemcpyDirection : cudaSuccess;
@@ -104,7 +104,7 @@ cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStre
   bool const host_waits = shape.kind != cudaMemcpyDeviceToDevice;
   if (style == call_style::synchronous) {
     if (stream->capture != nullptr) {
-      break_capture(*stream->capture);
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     if (cudaError_t const code = forbid_unsafe(rt)) return code;
@@ -127,7 +127,7 @@ cudaError_t copy(runtime& rt, copy_shape shape, null_stream null_means, cudaStre
     return cudaSuccess;
   }
   std::size_t const bytes = shape.width * shape.height * shape.depth;
-  if (from_pageable && shape.kind == cudaMemcpyHostToDevice && bytes <= staged_at_once) {
+  if (from_pageable && shape.kind == cudaMemcpyHostToDevice && bytes <= max_staged_bytes) {
     std::unique_ptr<std::byte[]> staged(new std::byte[bytes]);
     copy_shape in = shape;
     in.to = staged.get();
@@ -165,10 +165,10 @@ cudaError_t plane(void* to, std::size_t to_pitch, void const* from, std::size_t 
   return cudaSuccess;
 }
 
-cudaError_t fill(runtime& rt, fill_shape const& shape, null_stream null_means, cudaStream_t handle,
-                 call_style style) {
+cudaError_t fill(runtime& rt, fill_shape const& shape, null_stream default_stream,
+                 cudaStream_t handle, call_style style) {
   runtime_lock lock(rt.mutex);
-  auto const stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, default_stream);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (shape.width == 0 || shape.height == 0) return cudaSuccess;
   if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
@@ -196,7 +196,7 @@ fill_shape rows(void* to, std::size_t pitch, int value, std::size_t width, std::
   return shape;
 }
 
-// The part of a pitched object that a copy names lies within it.
+// Whether the region of a copy lies within the pitched object.
 cudaError_t check_part(cudaPitchedPtr const& whole, cudaPos const& from, cudaExtent const& part) {
   if (whole.ptr == nullptr) return cudaErrorInvalidValue;
   bool const rows_matter = part.height > 1 || part.depth > 1 || from.y > 0 || from.z > 0;
@@ -221,7 +221,7 @@ cudaError_t check_copy(runtime& rt, copy_shape& shape) {
                from_span)) {
     return cudaErrorInvalidValue;
   }
-  place to, from;
+  pointer_location to, from;
   if (cudaError_t const code = locate(rt, shape.to, to_span, to)) return code;
   if (cudaError_t const code = locate(rt, shape.from, from_span, from)) return code;
   bool const device_to =
@@ -249,7 +249,7 @@ cudaError_t check_fill(runtime& rt, fill_shape const& shape) {
   }
   if (shape.height > 1 && shape.pitch < row) return cudaErrorInvalidValue;
   if (!span_of(row, shape.height, 1, shape.pitch, 0, span)) return cudaErrorInvalidValue;
-  place to;
+  pointer_location to;
   if (cudaError_t const code = locate(rt, shape.to, span, to)) return code;
   return to.device_side ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -290,34 +290,34 @@ using namespace warpwright::host;
 
 namespace {
 
-cudaError_t copy_1d(null_stream null_means, void* to, void const* from, size_t bytes,
+cudaError_t copy_1d(null_stream default_stream, void* to, void const* from, size_t bytes,
                     cudaMemcpyKind kind) {
   static call_site site{"cudaMemcpy"};
   return api(site, needs::device, [&](runtime& rt) {
-    return copy(rt, line(to, from, bytes, kind), null_means, nullptr, call_style::synchronous);
+    return copy(rt, line(to, from, bytes, kind), default_stream, nullptr, call_style::synchronous);
   });
 }
 
-cudaError_t copy_1d_async(null_stream null_means, void* to, void const* from, size_t bytes,
+cudaError_t copy_1d_async(null_stream default_stream, void* to, void const* from, size_t bytes,
                           cudaMemcpyKind kind, cudaStream_t stream) {
   static call_site site{"cudaMemcpyAsync"};
   return api(site, needs::device, [&](runtime& rt) {
-    return copy(rt, line(to, from, bytes, kind), null_means, stream, call_style::asynchronous);
+    return copy(rt, line(to, from, bytes, kind), default_stream, stream, call_style::asynchronous);
   });
 }
 
-cudaError_t copy_2d(null_stream null_means, void* to, size_t to_pitch, void const* from,
+cudaError_t copy_2d(null_stream default_stream, void* to, size_t to_pitch, void const* from,
                     size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
   static call_site site{"cudaMemcpy2D"};
   return api(site, needs::device, [&](runtime& rt) {
     copy_shape shape;
     cudaError_t const code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
     if (code != cudaSuccess) return code;
-    return copy(rt, shape, null_means, nullptr, call_style::synchronous);
+    return copy(rt, shape, default_stream, nullptr, call_style::synchronous);
   });
 }
 
-cudaError_t copy_2d_async(null_stream null_means, void* to, size_t to_pitch, void const* from,
+cudaError_t copy_2d_async(null_stream default_stream, void* to, size_t to_pitch, void const* from,
                           size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
                           cudaStream_t stream) {
   static call_site site{"cudaMemcpy2DAsync"};
@@ -325,28 +325,28 @@ cudaError_t copy_2d_async(null_stream null_means, void* to, size_t to_pitch, voi
     copy_shape shape;
     cudaError_t const code = plane(to, to_pitch, from, from_pitch, width, height, kind, shape);
     if (code != cudaSuccess) return code;
-    return copy(rt, shape, null_means, stream, call_style::asynchronous);
+    return copy(rt, shape, default_stream, stream, call_style::asynchronous);
   });
 }
 
-cudaError_t copy_3d(null_stream null_means, cudaMemcpy3DParms const* parameters) {
+cudaError_t copy_3d(null_stream default_stream, cudaMemcpy3DParms const* parameters) {
   static call_site site{"cudaMemcpy3D"};
   return api(site, needs::device, [&](runtime& rt) {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     copy_shape shape;
     if (cudaError_t const code = shape_of(*parameters, shape)) return code;
-    return copy(rt, shape, null_means, nullptr, call_style::synchronous);
+    return copy(rt, shape, default_stream, nullptr, call_style::synchronous);
   });
 }
 
-cudaError_t copy_3d_async(null_stream null_means, cudaMemcpy3DParms const* parameters,
+cudaError_t copy_3d_async(null_stream default_stream, cudaMemcpy3DParms const* parameters,
                           cudaStream_t stream) {
   static call_site site{"cudaMemcpy3DAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     if (parameters == nullptr) return cudaErrorInvalidValue;
     copy_shape shape;
     if (cudaError_t const code = shape_of(*parameters, shape)) return code;
-    return copy(rt, shape, null_means, stream, call_style::asynchronous);
+    return copy(rt, shape, default_stream, stream, call_style::asynchronous);
   });
 }
 
@@ -360,35 +360,37 @@ cudaError_t peer_copy(runtime& rt, void* to, int to_device, void const* from, in
               style);
 }
 
-cudaError_t fill_1d(null_stream null_means, void* to, int value, size_t bytes) {
+cudaError_t fill_1d(null_stream default_stream, void* to, int value, size_t bytes) {
   static call_site site{"cudaMemset"};
   return api(site, needs::device, [&](runtime& rt) {
-    return fill(rt, rows(to, bytes, value, bytes, 1), null_means, nullptr, call_style::synchronous);
-  });
-}
-
-cudaError_t fill_1d_async(null_stream null_means, void* to, int value, size_t bytes,
-                          cudaStream_t stream) {
-  static call_site site{"cudaMemsetAsync"};
-  return api(site, needs::device, [&](runtime& rt) {
-    return fill(rt, rows(to, bytes, value, bytes, 1), null_means, stream, call_style::asynchronous);
-  });
-}
-
-cudaError_t fill_2d(null_stream null_means, void* to, size_t pitch, int value, size_t width,
-                    size_t height) {
-  static call_site site{"cudaMemset2D"};
-  return api(site, needs::device, [&](runtime& rt) {
-    return fill(rt, rows(to, pitch, value, width, height), null_means, nullptr,
+    return fill(rt, rows(to, bytes, value, bytes, 1), default_stream, nullptr,
                 call_style::synchronous);
   });
 }
 
-cudaError_t fill_2d_async(null_stream null_means, void* to, size_t pitch, int value, size_t width,
-                          size_t height, cudaStream_t stream) {
+cudaError_t fill_1d_async(null_stream default_stream, void* to, int value, size_t bytes,
+                          cudaStream_t stream) {
+  static call_site site{"cudaMemsetAsync"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return fill(rt, rows(to, bytes, value, bytes, 1), default_stream, stream,
+                call_style::asynchronous);
+  });
+}
+
+cudaError_t fill_2d(null_stream default_stream, void* to, size_t pitch, int value, size_t width,
+                    size_t height) {
+  static call_site site{"cudaMemset2D"};
+  return api(site, needs::device, [&](runtime& rt) {
+    return fill(rt, rows(to, pitch, value, width, height), default_stream, nullptr,
+                call_style::synchronous);
+  });
+}
+
+cudaError_t fill_2d_async(null_stream default_stream, void* to, size_t pitch, int value,
+                          size_t width, size_t height, cudaStream_t stream) {
   static call_site site{"cudaMemset2DAsync"};
   return api(site, needs::device, [&](runtime& rt) {
-    return fill(rt, rows(to, pitch, value, width, height), null_means, stream,
+    return fill(rt, rows(to, pitch, value, width, height), default_stream, stream,
                 call_style::asynchronous);
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may be copied from where to where; shared by calls, captures and graph nodes.
+// Checks of copies and fills, shared by calls, captures and graph nodes.
 #pragma once
 
 #include "runtime.hpp"
@@ -9,10 +9,10 @@
 
 namespace warpwright::host {
 
-/// Checks a copy against what the runtime knows of both pointers, and fills in kind and devices.
+/// Checks a copy against the allocations of both pointers, and sets its kind and devices.
 cudaError_t check_copy(runtime& rt, copy_shape& shape);
 cudaError_t check_fill(runtime& rt, fill_shape const& shape);
-/// The shape of the parameters that graph nodes carry; arrays are not implemented.
+/// Converts the parameters of graph nodes; CUDA arrays are not implemented.
 cudaError_t shape_of(cudaMemcpy3DParms const& parameters, copy_shape& shape);
 cudaError_t shape_of(cudaMemsetParams const& parameters, fill_shape& shape);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, their properties and limits, and access between them.
+// Devices: properties, limits, peer access.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -351,7 +351,7 @@ void make_devices(runtime& rt) {
                       {cudaLimitDevRuntimePendingLaunchCount, 2048},
                       {cudaLimitMaxL2FetchGranularity, 64},
                       {cudaLimitPersistingL2CacheSize, 0}};
-    // From 9.0 on kernels cannot wait for the kernels that they launch.
+    // From 9.0 kernels cannot synchronise with kernels that they launch.
     if (device->profile.compute_capability_major < 9) {
       device->limits[cudaLimitDevRuntimeSyncDepth] = 2;
     }
@@ -452,7 +452,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int ord
     if (rt.devices.empty()) return cudaErrorNoDevice;
     device_state const* device = device_at(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
-    constexpr int needed = 13;  // "0000:01:00.0" and its end
+    constexpr int needed = 13;  // "0000:01:00.0" and the terminator
     if (text == nullptr || length < needed) return cudaErrorInvalidValue;
     std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0",
                   static_cast<unsigned>(device->properties.pciBusID));
@@ -511,12 +511,12 @@ WARPWRIGHT_API cudaError_t cudaDeviceReset() {
     device_state& device = current_device(rt);
     if (cudaError_t const code = forbid_device_wait(rt, device)) return code;
     if (device.sticky.load(std::memory_order_relaxed) != 0) {
-      // The process has lost the device for good.
+      // A sticky error cannot be cleared.
       device.sticky.store(cudaErrorDevicesUnavailable, std::memory_order_relaxed);
       return cudaSuccess;
     }
     wait_for_device(rt, lock, device);
-    forget_device_objects(rt, device);
+    destroy_device_objects(rt, device);
     return cudaSuccess;
   });
 }

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Error codes: the last one of each thread, and their texts.
+// The last error of each thread, and the texts of error codes.
 #include "runtime.hpp"
 
 using namespace warpwright::host;
 
-// Both read the thread's own record and nothing else: a poisoned device shows in the next call that
-// needs it, not here.
+// Both return the thread's last error only: the next call that uses a device returns its sticky
+// error.
 WARPWRIGHT_API cudaError_t cudaGetLastError() {
   static call_site site{"cudaGetLastError"};
   if (cudaError_t const stopped = enter(site, needs::nothing)) return stopped;

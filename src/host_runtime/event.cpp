@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: marks in streams, with the time they were reached.
+// Events: sync points in streams, with the time at which they were reached.
 #include "event.hpp"
 
 #include "graph.hpp"
@@ -13,7 +13,7 @@ namespace {
 cudaError_t create_event(runtime& rt, cudaEvent_t* handle, unsigned flags) {
   constexpr unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
   if (handle == nullptr || (flags & ~known) != 0) return cudaErrorInvalidValue;
-  if ((flags & cudaEventInterprocess) != 0) return cudaErrorInvalidValue;  // no IPC here
+  if ((flags & cudaEventInterprocess) != 0) return cudaErrorInvalidValue;  // IPC is not implemented
   runtime_lock lock(rt.mutex);
   auto event = std::make_shared<event_state>();
   event->flags = flags;
@@ -31,12 +31,12 @@ void record_in_stream(runtime& rt, event_state& event, stream_state& stream) {
   event.capture_nodes.clear();
 }
 
-cudaError_t record_event(runtime& rt, null_stream null_means, cudaEvent_t event_handle,
+cudaError_t record_event(runtime& rt, null_stream default_stream, cudaEvent_t event_handle,
                          cudaStream_t stream_handle, unsigned flags) {
   if ((flags & ~unsigned{cudaEventRecordExternal}) != 0) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
   auto const event = rt.events.find(event_handle);
-  auto const stream = find_stream(rt, stream_handle, null_means);
+  auto const stream = find_stream(rt, stream_handle, default_stream);
   if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
@@ -48,12 +48,12 @@ cudaError_t record_event(runtime& rt, null_stream null_means, cudaEvent_t event_
   return cudaSuccess;
 }
 
-cudaError_t wait_event(runtime& rt, null_stream null_means, cudaStream_t stream_handle,
+cudaError_t wait_event(runtime& rt, null_stream default_stream, cudaStream_t stream_handle,
                        cudaEvent_t event_handle, unsigned flags) {
   if ((flags & ~unsigned{cudaEventWaitExternal}) != 0) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
   auto const event = rt.events.find(event_handle);
-  auto const stream = find_stream(rt, stream_handle, null_means);
+  auto const stream = find_stream(rt, stream_handle, default_stream);
   if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
   if (stream->capture != nullptr || event->captured) {
@@ -87,29 +87,30 @@ WARPWRIGHT_API cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   });
 }
 
-static cudaError_t event_record(null_stream null_means, cudaEvent_t event, cudaStream_t stream) {
+static cudaError_t event_record(null_stream default_stream, cudaEvent_t event,
+                                cudaStream_t stream) {
   static call_site site{"cudaEventRecord"};
   return api(site, needs::device,
-             [&](runtime& rt) { return record_event(rt, null_means, event, stream, 0); });
+             [&](runtime& rt) { return record_event(rt, default_stream, event, stream, 0); });
 }
 WARPWRIGHT_STREAM_API(cudaEventRecord, _ptsz, event_record,
                       (cudaEvent_t event, cudaStream_t stream), (event, stream))
 
-static cudaError_t event_record_with_flags(null_stream null_means, cudaEvent_t event,
+static cudaError_t event_record_with_flags(null_stream default_stream, cudaEvent_t event,
                                            cudaStream_t stream, unsigned flags) {
   static call_site site{"cudaEventRecordWithFlags"};
   return api(site, needs::device,
-             [&](runtime& rt) { return record_event(rt, null_means, event, stream, flags); });
+             [&](runtime& rt) { return record_event(rt, default_stream, event, stream, flags); });
 }
 WARPWRIGHT_STREAM_API(cudaEventRecordWithFlags, _ptsz, event_record_with_flags,
                       (cudaEvent_t event, cudaStream_t stream, unsigned flags),
                       (event, stream, flags))
 
-static cudaError_t stream_wait_event(null_stream null_means, cudaStream_t stream, cudaEvent_t event,
-                                     unsigned flags) {
+static cudaError_t stream_wait_event(null_stream default_stream, cudaStream_t stream,
+                                     cudaEvent_t event, unsigned flags) {
   static call_site site{"cudaStreamWaitEvent"};
   return api(site, needs::device,
-             [&](runtime& rt) { return wait_event(rt, null_means, stream, event, flags); });
+             [&](runtime& rt) { return wait_event(rt, default_stream, stream, event, flags); });
 }
 WARPWRIGHT_STREAM_API(cudaStreamWaitEvent, _ptsz, stream_wait_event,
                       (cudaStream_t stream, cudaEvent_t event, unsigned flags),
@@ -121,7 +122,7 @@ WARPWRIGHT_API cudaError_t cudaEventQuery(cudaEvent_t handle) {
     runtime_lock lock(rt.mutex);
     auto const event = rt.events.find(handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (cudaError_t const code = refuse_captured(*event)) return code;
+    if (cudaError_t const code = check_not_captured(*event)) return code;
     if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (event->record == nullptr) return cudaSuccess;
     if (!event->record->done.load(std::memory_order_relaxed)) return cudaErrorNotReady;
@@ -136,9 +137,9 @@ WARPWRIGHT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     runtime_lock lock(rt.mutex);
     auto const event = rt.events.find(handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (cudaError_t const code = refuse_captured(*event)) return code;
+    if (cudaError_t const code = check_not_captured(*event)) return code;
     if (cudaError_t const code = forbid_unsafe(rt)) return code;
-    if (event->record != nullptr) wait_for(rt, lock, std::shared_ptr<milestone>(event->record));
+    if (event->record != nullptr) wait_for(rt, lock, std::shared_ptr<sync_point>(event->record));
     trim_pools_after_sync(rt);
     return sticky_error(rt);
   });
@@ -153,8 +154,8 @@ WARPWRIGHT_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t
     auto const start = rt.events.find(start_handle);
     auto const end = rt.events.find(end_handle);
     if (start == nullptr || end == nullptr) return cudaErrorInvalidResourceHandle;
-    if (cudaError_t const code = refuse_captured(*start)) return code;
-    if (cudaError_t const code = refuse_captured(*end)) return code;
+    if (cudaError_t const code = check_not_captured(*start)) return code;
+    if (cudaError_t const code = check_not_captured(*end)) return code;
     if (((start->flags | end->flags) & cudaEventDisableTiming) != 0 || start->record == nullptr ||
         end->record == nullptr || start->device != end->device) {
       return cudaErrorInvalidResourceHandle;

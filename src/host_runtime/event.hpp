@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events, where graphs and captures meet them.
+// Events, as used by streams, graphs and captures.
 #pragma once
 
 #include "runtime.hpp"
@@ -13,12 +13,12 @@ void record_in_stream(runtime& rt, event_state& event, stream_state& stream);
 /// cudaEventRecord on a capturing stream.
 cudaError_t capture_record(runtime& rt, stream_state& stream, cudaEvent_t handle,
                            std::shared_ptr<event_state> const& event, bool external);
-/// cudaStreamWaitEvent where the stream captures, or the event was last recorded in a capture.
+/// cudaStreamWaitEvent if the stream is capturing, or the last record of the event was captured.
 cudaError_t capture_wait(runtime& rt, std::shared_ptr<stream_state> const& stream,
                          cudaEvent_t handle, std::shared_ptr<event_state> const& event,
                          bool external);
-/// For an event whose last record was captured: cudaErrorCapturedEvent while that capture is good,
-/// which breaks it, and cudaErrorInvalidValue afterwards.
-cudaError_t refuse_captured(event_state& event);
+/// Checks that the last record of an event was not captured. Else returns cudaErrorCapturedEvent
+/// and invalidates the capture, or cudaErrorInvalidValue if it is not active any more.
+cudaError_t check_not_captured(event_state& event);
 
 }  // namespace warpwright::host

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs: building them by hand, asking about them, copying them.
+// Graphs: construction, queries, copies.
 #include "graph.hpp"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ cudaError_t open_node(runtime& rt, cudaGraphNode_t const* made, cudaGraph_t grap
   return cudaSuccess;
 }
 
-// Adds a node with what `describe` says about it: describe(rt, node's work) -> error.
+// Adds a node, whose work describe(rt, work) -> error creates.
 template <class Describe>
 cudaError_t add(call_site& site, cudaGraphNode_t* made, cudaGraph_t graph_handle,
                 cudaGraphNode_t const* dependencies, std::size_t count, cudaGraphNodeType type,
@@ -76,12 +76,12 @@ cudaError_t add(call_site& site, cudaGraphNode_t* made, cudaGraph_t graph_handle
   });
 }
 
-// Reads something off a node of one type.
+// Queries a node of one type.
 template <class Read>
-cudaError_t read(call_site& site, cudaGraphNode_t handle, cudaGraphNodeType type, bool has_place,
+cudaError_t read(call_site& site, cudaGraphNode_t handle, cudaGraphNodeType type, bool has_output,
                  Read&& read_node) {
   return api(site, needs::device, [&](runtime& rt) {
-    if (!has_place) return cudaErrorInvalidValue;
+    if (!has_output) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     auto const node = rt.nodes.find(handle);
     if (node == nullptr || node->type != type) return cudaErrorInvalidValue;
@@ -101,7 +101,7 @@ std::shared_ptr<graph_state> clone(runtime& rt, graph_state const& original) {
     twin->event_handle = node->event_handle;
     twin->cloned_from = node->handle;
   }
-  // Indices were overwritten where a child graph holds the same nodes; set them again.
+  // Sets the indices again: a child graph that holds the same nodes has overwritten them.
   for (std::size_t i = 0; i < original.nodes.size(); ++i) original.nodes[i]->index = i;
   for (std::size_t i = 0; i < original.nodes.size(); ++i) {
     for (graph_node const* from : original.nodes[i]->depends_on) {
@@ -111,9 +111,9 @@ std::shared_ptr<graph_state> clone(runtime& rt, graph_state const& original) {
   return copy;
 }
 
-// Answers CUDA's "array or its size" queries.
+// Implements CUDA's queries that return an array or, for a null array, its size.
 template <class Get>
-void hand_out(std::size_t available, std::size_t* count, bool has_array, Get&& get) {
+void copy_to_array(std::size_t available, std::size_t* count, bool has_array, Get&& get) {
   if (!has_array) {
     *count = available;
     return;
@@ -151,16 +151,16 @@ char const* type_name(cudaGraphNodeType type) {
   }
 }
 
-cudaError_t list_neighbours(call_site& site, cudaGraphNode_t handle, cudaGraphNode_t* nodes,
-                            cudaGraphEdgeData* edges, std::size_t* count,
-                            node_list graph_node::*which) {
+cudaError_t list_adjacent_nodes(call_site& site, cudaGraphNode_t handle, cudaGraphNode_t* nodes,
+                                cudaGraphEdgeData* edges, std::size_t* count,
+                                node_list graph_node::*which) {
   return api(site, needs::device, [&](runtime& rt) {
     if (count == nullptr || (nodes == nullptr && edges != nullptr)) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     auto const node = rt.nodes.find(handle);
     if (node == nullptr) return cudaErrorInvalidValue;
     node_list const& list = (*node).*which;
-    hand_out(list.size(), count, nodes != nullptr, [&](std::size_t i, bool there) {
+    copy_to_array(list.size(), count, nodes != nullptr, [&](std::size_t i, bool there) {
       nodes[i] = there ? list[i]->handle : nullptr;
       if (edges != nullptr) edges[i] = {};
     });
@@ -496,7 +496,7 @@ WARPWRIGHT_API cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
   return read(site, node, cudaGraphNodeTypeKernel, parameters != nullptr,
               [parameters](graph_node const& n) {
                 auto const& kernel = static_cast<kernel_work const&>(*n.what);
-                constexpr unsigned threads = 256;  // as if every block had this many
+                constexpr unsigned threads = 256;  // threads per block that the parameters report
                 *parameters = {};
                 parameters->func = const_cast<void*>(kernel.function());
                 parameters->blockDim = dim3(threads, 1, 1);
@@ -576,7 +576,7 @@ WARPWRIGHT_API cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t
     runtime_lock lock(rt.mutex);
     auto const graph = rt.graphs.find(handle);
     if (count == nullptr || graph == nullptr) return cudaErrorInvalidValue;
-    hand_out(graph->nodes.size(), count, nodes != nullptr, [&](std::size_t i, bool there) {
+    copy_to_array(graph->nodes.size(), count, nodes != nullptr, [&](std::size_t i, bool there) {
       nodes[i] = there ? graph->nodes[i]->handle : nullptr;
     });
     return cudaSuccess;
@@ -594,8 +594,8 @@ WARPWRIGHT_API cudaError_t cudaGraphGetRootNodes(cudaGraph_t handle, cudaGraphNo
     for (auto const& node : graph->nodes) {
       if (node->depends_on.empty()) roots.push_back(node->handle);
     }
-    hand_out(roots.size(), count, nodes != nullptr,
-             [&](std::size_t i, bool there) { nodes[i] = there ? roots[i] : nullptr; });
+    copy_to_array(roots.size(), count, nodes != nullptr,
+                  [&](std::size_t i, bool there) { nodes[i] = there ? roots[i] : nullptr; });
     return cudaSuccess;
   });
 }
@@ -616,7 +616,7 @@ WARPWRIGHT_API cudaError_t cudaGraphGetEdges(cudaGraph_t handle, cudaGraphNode_t
       for (graph_node const* before : node->depends_on)
         list.emplace_back(before->handle, node->handle);
     }
-    hand_out(list.size(), count, from != nullptr, [&](std::size_t i, bool there) {
+    copy_to_array(list.size(), count, from != nullptr, [&](std::size_t i, bool there) {
       from[i] = there ? list[i].first : nullptr;
       to[i] = there ? list[i].second : nullptr;
       if (edges != nullptr) edges[i] = {};
@@ -629,14 +629,14 @@ WARPWRIGHT_API cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node,
                                                         cudaGraphNode_t* dependencies,
                                                         cudaGraphEdgeData* edges, size_t* count) {
   static call_site site{"cudaGraphNodeGetDependencies"};
-  return list_neighbours(site, node, dependencies, edges, count, &graph_node::depends_on);
+  return list_adjacent_nodes(site, node, dependencies, edges, count, &graph_node::depends_on);
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node,
                                                           cudaGraphNode_t* dependents,
                                                           cudaGraphEdgeData* edges, size_t* count) {
   static call_site site{"cudaGraphNodeGetDependentNodes"};
-  return list_neighbours(site, node, dependents, edges, count, &graph_node::dependents);
+  return list_adjacent_nodes(site, node, dependents, edges, count, &graph_node::dependents);
 }
 
 WARPWRIGHT_API cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, cudaGraphNode_t const* from,

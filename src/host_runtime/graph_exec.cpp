@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executable graphs. A launch is one operation of its stream that runs the nodes one after another,
-// in an order that their dependencies allow.
+// Executable graphs. A launch is one operation of its stream, which runs the nodes one after
+// another in topological order.
 #include <algorithm>
 
 #include "copy.hpp"
@@ -11,7 +11,7 @@
 
 namespace warpwright::host {
 
-/// What a launch does, flattened: child graphs are in line.
+/// The steps of a launch, those of child graphs included.
 struct launch_plan {
   struct step {
     enum class action { run, record, allocate, free } what = action::run;
@@ -28,11 +28,11 @@ namespace {
 class launch_work final : public work {
  public:
   launch_work(runtime& rt, std::shared_ptr<launch_plan const> plan,
-              std::vector<std::shared_ptr<milestone>> marks,
+              std::vector<std::shared_ptr<sync_point>> marks,
               std::shared_ptr<user_references const> objects)
       : rt_(rt), plan_(std::move(plan)), marks_(std::move(marks)), objects_(std::move(objects)) {}
 
-  // Under the lock. A launch that was dropped leaves no event waiting.
+  // Needs the lock. Completes the events of a launch that was dropped, so that waits for them end.
   ~launch_work() override {
     for (auto const& mark : marks_) {
       if (!mark->done.load(std::memory_order_relaxed)) finish(rt_, *mark);
@@ -48,17 +48,17 @@ class launch_work final : public work {
           step.job->run();
           break;
         case launch_plan::step::action::record: {
-          milestone& mark = *marks_[next_mark++];
+          sync_point& mark = *marks_[next_mark++];
           release(&mark.token);
           runtime_lock lock(rt_.mutex);
           finish(rt_, mark);
           break;
         }
         case launch_plan::step::action::allocate:
-          fence(step.memory->base, step.memory->bytes, step.memory->mapped_bytes);
+          set_accessible_bytes(step.memory->base, step.memory->bytes, step.memory->mapped_bytes);
           break;
         case launch_plan::step::action::free:
-          fence(step.memory->base, 0, step.memory->mapped_bytes);
+          set_accessible_bytes(step.memory->base, 0, step.memory->mapped_bytes);
           break;
       }
     }
@@ -67,22 +67,22 @@ class launch_work final : public work {
  private:
   runtime& rt_;
   std::shared_ptr<launch_plan const> plan_;
-  std::vector<std::shared_ptr<milestone>> marks_;
+  std::vector<std::shared_ptr<sync_point>> marks_;
   std::shared_ptr<user_references const> objects_;
 };
 
-// An order that respects the dependencies, by creation where they leave a choice. False: a cycle.
+// Computes a topological order, by creation among independent nodes. Returns false for a cycle.
 bool order_nodes(std::vector<exec_node> const& nodes, std::vector<std::size_t>& order) {
-  std::vector<std::size_t> missing(nodes.size());
+  std::vector<std::size_t> unresolved(nodes.size());
   std::vector<std::vector<std::size_t>> dependents(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    missing[i] = nodes[i].depends_on.size();
+    unresolved[i] = nodes[i].depends_on.size();
     for (std::size_t const from : nodes[i].depends_on) dependents[from].push_back(i);
   }
   std::vector<std::size_t> ready;  // a heap, smallest index on top
   auto const later = [](std::size_t a, std::size_t b) { return a > b; };
   for (std::size_t i = nodes.size(); i-- > 0;) {
-    if (missing[i] == 0) ready.push_back(i);
+    if (unresolved[i] == 0) ready.push_back(i);
   }
   std::make_heap(ready.begin(), ready.end(), later);
   while (!ready.empty()) {
@@ -91,7 +91,7 @@ bool order_nodes(std::vector<exec_node> const& nodes, std::vector<std::size_t>& 
     ready.pop_back();
     order.push_back(node);
     for (std::size_t const next : dependents[node]) {
-      if (--missing[next] == 0) {
+      if (--unresolved[next] == 0) {
         ready.push_back(next);
         std::push_heap(ready.begin(), ready.end(), later);
       }
@@ -178,7 +178,7 @@ void collect(graph_state const& graph, user_references& all) {
   }
 }
 
-// The user objects of a graph and its child graphs, for an executable copy; null: none.
+// Collects the user objects of a graph and its child graphs for an executable graph; null: none.
 std::shared_ptr<user_references const> references_of(graph_state const& graph) {
   auto all = std::make_shared<user_references>();
   collect(graph, *all);
@@ -218,7 +218,8 @@ cudaError_t charge_memory(runtime& rt, launch_plan const& plan) {
   return cudaSuccess;
 }
 
-// The host's view of what a launch allocates and frees; all of it is checked before any is done.
+// Updates the host's state for a launch's allocations and frees, after all of them have been
+// checked.
 cudaError_t account_memory(runtime& rt, exec_state const& exec, launch_plan const& plan) {
   bool const auto_free = (exec.flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
   auto const allocated_here = [&plan](std::shared_ptr<graph_memory> const& memory) {
@@ -255,21 +256,21 @@ cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
   if (exec == nullptr) return cudaErrorInvalidValue;
   if (cudaError_t const code = forbid_implicit(rt, stream)) return code;
   if (stream.capture != nullptr) {
-    break_capture(*stream.capture);
+    invalidate_capture(*stream.capture);
     return cudaErrorStreamCaptureUnsupported;
   }
   std::shared_ptr<const launch_plan> const plan = plan_of(*exec);
   if (cudaError_t const code = account_memory(rt, *exec, *plan)) return code;
-  std::vector<std::shared_ptr<milestone>> waits;
-  // Launches of one executable graph never overlap.
+  std::vector<std::shared_ptr<sync_point>> waits;
+  // Launches of one executable graph do not overlap.
   if (exec->last_launch != nullptr) waits.push_back(exec->last_launch);
   for (auto const& event : plan->awaited) {
     if (event->record != nullptr) waits.push_back(event->record);
   }
-  std::vector<std::shared_ptr<milestone>> marks;
+  std::vector<std::shared_ptr<sync_point>> marks;
   for (auto const& event : plan->recorded) {
-    auto mark = std::make_shared<milestone>();
-    mark->lane = stream.lane;
+    auto mark = std::make_shared<sync_point>();
+    mark->channel = stream.channel;
     event->record = mark;
     event->captured = false;
     event->capture.reset();
@@ -315,7 +316,7 @@ difference compare_work(exec_node const& old_node, graph_node const& node) {
   return {};
 }
 
-// Nodes are paired by the order they were made in.
+// Compares nodes pairwise in creation order.
 difference compare(std::vector<exec_node> const& nodes, graph_state const& graph) {
   if (nodes.size() != graph.nodes.size()) {
     return {cudaGraphExecUpdateErrorTopologyChanged, nullptr, nullptr};
@@ -350,13 +351,13 @@ difference compare(std::vector<exec_node> const& nodes, graph_state const& graph
   return {};
 }
 
-void take_over(std::vector<exec_node>& nodes, graph_state const& graph) {
+void copy_parameters(std::vector<exec_node>& nodes, graph_state const& graph) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     graph_node const& node = *graph.nodes[i];
     nodes[i].what = node.what;
     nodes[i].event = node.event;
     nodes[i].event_handle = node.event_handle;
-    if (node.child != nullptr) take_over(nodes[i].child, *node.child);
+    if (node.child != nullptr) copy_parameters(nodes[i].child, *node.child);
   }
 }
 
@@ -384,15 +385,16 @@ cudaError_t change_node(call_site& site, cudaGraphExec_t handle, cudaGraphNode_t
   });
 }
 
-// Puts new work into a node if an update to it would be allowed.
+// Replaces the work of a node if an update to it is allowed.
 cudaError_t replace_work(exec_node& node, cudaGraphNodeType type,
                          std::shared_ptr<work const> what) {
   if (node.type != type) return cudaErrorInvalidValue;
-  graph_node wanted;
-  wanted.type = type;
-  wanted.what = std::move(what);
-  if (compare_work(node, wanted).result != cudaGraphExecUpdateSuccess) return cudaErrorInvalidValue;
-  node.what = std::move(wanted.what);
+  graph_node replacement;
+  replacement.type = type;
+  replacement.what = std::move(what);
+  if (compare_work(node, replacement).result != cudaGraphExecUpdateSuccess)
+    return cudaErrorInvalidValue;
+  node.what = std::move(replacement.what);
   return cudaSuccess;
 }
 
@@ -421,7 +423,7 @@ WARPWRIGHT_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, 
 
 namespace {
 
-cudaError_t instantiate_with_params(null_stream null_means, cudaGraphExec_t* exec,
+cudaError_t instantiate_with_params(null_stream default_stream, cudaGraphExec_t* exec,
                                     cudaGraph_t graph, cudaGraphInstantiateParams* parameters) {
   static call_site site{"cudaGraphInstantiateWithParams"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -429,7 +431,7 @@ cudaError_t instantiate_with_params(null_stream null_means, cudaGraphExec_t* exe
     runtime_lock lock(rt.mutex);
     parameters->errNode_out = nullptr;
     if ((parameters->flags & cudaGraphInstantiateFlagUpload) != 0 &&
-        find_stream(rt, parameters->uploadStream, null_means) == nullptr) {
+        find_stream(rt, parameters->uploadStream, default_stream) == nullptr) {
       parameters->result_out = cudaGraphInstantiateError;
       return cudaErrorInvalidResourceHandle;
     }
@@ -437,28 +439,28 @@ cudaError_t instantiate_with_params(null_stream null_means, cudaGraphExec_t* exe
   });
 }
 
-cudaError_t graph_launch(null_stream null_means, cudaGraphExec_t exec, cudaStream_t handle) {
+cudaError_t graph_launch(null_stream default_stream, cudaGraphExec_t exec, cudaStream_t handle) {
   static call_site site{"cudaGraphLaunch"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     return launch(rt, exec, *stream);
   });
 }
 
-cudaError_t graph_upload(null_stream null_means, cudaGraphExec_t handle,
+cudaError_t graph_upload(null_stream default_stream, cudaGraphExec_t handle,
                          cudaStream_t stream_handle) {
   static call_site site{"cudaGraphUpload"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
     auto const exec = rt.execs.find(handle);
-    auto const stream = find_stream(rt, stream_handle, null_means);
+    auto const stream = find_stream(rt, stream_handle, default_stream);
     if (exec == nullptr) return cudaErrorInvalidValue;
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
     if (stream->capture != nullptr) {
-      break_capture(*stream->capture);
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     if (cudaError_t const code = charge_memory(rt, *plan_of(*exec))) return code;
@@ -482,7 +484,7 @@ WARPWRIGHT_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
   static call_site site{"cudaGraphExecDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    // Launches in flight keep what they need.
+    // Launches in flight hold references to the state that they use.
     std::shared_ptr<exec_state> const exec = rt.execs.remove(handle);
     return exec != nullptr ? cudaSuccess : cudaErrorInvalidValue;
   });
@@ -514,7 +516,7 @@ WARPWRIGHT_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph
     *info = {d.result, d.node, d.from};
     if (d.result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
     auto objects = references_of(*graph);
-    take_over(exec->nodes, *graph);
+    copy_parameters(exec->nodes, *graph);
     exec->objects = std::move(objects);
     exec->plan.reset();
     return cudaSuccess;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that graphs allocate: it has its address from the moment the node is made, counts against
-// the device from the first launch, and stays the graphs' until it is trimmed.
+// Memory allocated by graphs: its address is reserved when the node is created, it counts against
+// the device's memory from the first launch, and it belongs to the graphs until it is trimmed.
 #include <algorithm>
 
 #include "graph.hpp"
@@ -20,7 +20,7 @@ graph_memory::~graph_memory() {
 
 bool graph_memory::charge(runtime& rt) {
   if (charged) return true;
-  if (!take_device_memory(rt, *device, mapped_bytes)) return false;
+  if (!charge_device_memory(rt, *device, mapped_bytes)) return false;
   charged = true;
   device->graph_reserved += mapped_bytes;
   device->graph_reserved_high = (std::max)(device->graph_reserved_high, device->graph_reserved);
@@ -31,7 +31,7 @@ void graph_memory::uncharge() {
   if (!charged) return;
   charged = false;
   device->graph_reserved -= mapped_bytes;
-  give_device_memory(*device, mapped_bytes);
+  uncharge_device_memory(*device, mapped_bytes);
 }
 
 std::shared_ptr<graph_memory> make_graph_memory(runtime& rt, device_state& device,
@@ -45,7 +45,7 @@ std::shared_ptr<graph_memory> make_graph_memory(runtime& rt, device_state& devic
   memory->base = base;
   memory->bytes = bytes;
   memory->mapped_bytes = mapped;
-  fence(base, 0, mapped);  // no launch has allocated it yet
+  set_accessible_bytes(base, 0, mapped);  // inaccessible until a launch allocates it
   rt.graph_memories.emplace(base, memory);
   allocation entry;
   entry.kind = allocation::family::graph;
@@ -93,7 +93,7 @@ void trim_graph_memory(runtime& rt, device_state& device) {
 
 cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* pool,
                                std::size_t bytes, void** pointer) {
-  if (cudaError_t const code = capture_usable(stream)) return code;
+  if (cudaError_t const code = check_capture_valid(stream)) return code;
   if (bytes == 0) {
     *pointer = nullptr;
     return cudaSuccess;
@@ -116,7 +116,7 @@ cudaError_t capture_allocation(runtime& rt, stream_state& stream, pool_state* po
 }
 
 cudaError_t capture_free(runtime& rt, stream_state& stream, void* pointer) {
-  if (cudaError_t const code = capture_usable(stream)) return code;
+  if (cudaError_t const code = check_capture_valid(stream)) return code;
   std::shared_ptr<graph_memory> memory = find_graph_memory(rt, pointer);
   if (memory == nullptr) return cudaErrorInvalidValue;
   for (auto const& node : stream.capture->graph->nodes) {
@@ -164,19 +164,19 @@ WARPWRIGHT_API cudaError_t cudaDeviceGetGraphMemAttribute(int ordinal,
   static call_site site{"cudaDeviceGetGraphMemAttribute"};
   return with_device(site, ordinal, [&](runtime&, device_state& device) {
     if (value == nullptr) return cudaErrorInvalidValue;
-    auto* const place = static_cast<std::uint64_t*>(value);
+    auto* const attribute = static_cast<std::uint64_t*>(value);
     switch (which) {
       case cudaGraphMemAttrUsedMemCurrent:
-        *place = device.graph_used;
+        *attribute = device.graph_used;
         return cudaSuccess;
       case cudaGraphMemAttrUsedMemHigh:
-        *place = device.graph_used_high;
+        *attribute = device.graph_used_high;
         return cudaSuccess;
       case cudaGraphMemAttrReservedMemCurrent:
-        *place = device.graph_reserved;
+        *attribute = device.graph_reserved;
         return cudaSuccess;
       case cudaGraphMemAttrReservedMemHigh:
-        *place = device.graph_reserved_high;
+        *attribute = device.graph_reserved_high;
         return cudaSuccess;
       default:
         return cudaErrorInvalidValue;
@@ -190,7 +190,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetGraphMemAttribute(int ordinal,
   static call_site site{"cudaDeviceSetGraphMemAttribute"};
   return with_device(site, ordinal, [&](runtime&, device_state& device) {
     if (value == nullptr || *static_cast<std::uint64_t const*>(value) != 0) {
-      return cudaErrorInvalidValue;  // high watermarks can only be reset
+      return cudaErrorInvalidValue;  // a high watermark can only be set to zero
     }
     switch (which) {
       case cudaGraphMemAttrUsedMemHigh:

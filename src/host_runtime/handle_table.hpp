@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles that are never reused and never dereferenced, so that a destroyed, foreign or invented
-// handle is answered with an error for as long as the process lives.
+// Handles that are neither reused nor dereferenced, so that a call with a destroyed or invalid
+// handle always returns an error.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace warpwright::host {
 template <class Handle, class Object>
 class handle_table {
  public:
-  /// `family` makes handles of different kinds differ, so that an event is never taken for a
-  /// stream.
+  /// @param family  makes handles of different types distinct, so that a stream is not valid as an
+  /// event
   explicit handle_table(std::uint64_t family) : next_((family << 40) + 0x100) {}
 
   Handle add(std::shared_ptr<Object> object) {
@@ -41,11 +41,11 @@ class handle_table {
   }
 
   template <class Visit>
-  void each(Visit&& visit) const {
+  void for_each(Visit&& visit) const {
     for (auto const& entry : objects_) visit(reinterpret_cast<Handle>(entry.first), entry.second);
   }
 
-  /// Removes every object that `matches` says so of.
+  /// Removes all objects for which `matches` returns true.
   template <class Matches>
   void remove_if(Matches&& matches) {
     for (auto it = objects_.begin(); it != objects_.end();) {
@@ -55,7 +55,7 @@ class handle_table {
 
   std::size_t size() const noexcept { return objects_.size(); }
 
-  /// Moves every object out; handle values are not reused afterwards either.
+  /// Removes and returns all objects; handle values are not reused afterwards either.
   std::vector<std::shared_ptr<Object>> take_all() {
     std::vector<std::shared_ptr<Object>> all;
     all.reserve(objects_.size());

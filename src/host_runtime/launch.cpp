@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seam of core/: a kernel is a host function over an index space.
+// Kernel launches: a kernel is a host function over an index space.
 #include "runtime.hpp"
 #include "work.hpp"
 
@@ -16,7 +16,7 @@ WARPWRIGHT_API cudaError_t warpwrightHostLaunchKernel(warpwright_host_kernel con
     if (kernel->arguments_bytes > 0 && kernel->arguments == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     auto const stream = find_stream(rt, handle, null_stream::legacy);
-    // A kernel runs on the current device; a stream of another one is no place for it.
+    // The stream must belong to the current device.
     if (stream == nullptr || stream->device != &current_device(rt)) {
       return cudaErrorInvalidResourceHandle;
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device, managed and pinned memory, and what the runtime knows about a pointer.
+// Device, managed and pinned memory, and pointer attributes.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -14,10 +14,10 @@ namespace warpwright::host {
 namespace {
 
 constexpr std::size_t accounting_unit = 512;
-constexpr int fresh_byte = 0xff;
+constexpr int fill_byte = 0xff;
 constexpr std::size_t host_page = 4096;
 
-std::size_t accounted(std::size_t bytes) {
+std::size_t charged_bytes(std::size_t bytes) {
   return (bytes + accounting_unit - 1) / accounting_unit * accounting_unit;
 }
 
@@ -30,14 +30,14 @@ cudaError_t allocate_device(runtime& rt, void** pointer, std::size_t bytes) {
     return cudaSuccess;
   }
   device_state& device = current_device(rt);
-  if (bytes > device.memory_bytes || !take_device_memory(rt, device, accounted(bytes))) {
+  if (bytes > device.memory_bytes || !charge_device_memory(rt, device, charged_bytes(bytes))) {
     return cudaErrorMemoryAllocation;
   }
   allocation entry;
   entry.kind = allocation::family::device;
   entry.base = map_device_pages(device, bytes, entry.mapped_bytes);
   if (entry.base == 0) {
-    give_device_memory(device, accounted(bytes));
+    uncharge_device_memory(device, charged_bytes(bytes));
     return cudaErrorMemoryAllocation;
   }
   entry.bytes = bytes;
@@ -51,7 +51,7 @@ void* allocate_host_pages(std::size_t bytes) {
   void* memory = nullptr;
   if (bytes > (std::size_t{1} << 46)) return nullptr;
   if (posix_memalign(&memory, host_page, bytes) != 0) return nullptr;
-  std::memset(memory, fresh_byte, bytes);
+  std::memset(memory, fill_byte, bytes);
   return memory;
 }
 
@@ -78,7 +78,7 @@ cudaError_t allocate_pinned(runtime& rt, void** pointer, std::size_t bytes, unsi
   return cudaSuccess;
 }
 
-// Frees of all kinds wait for the device, as CUDA's do.
+// All frees synchronise with the device, as in CUDA.
 cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
   runtime_lock lock(rt.mutex);
   if (cudaError_t const code = forbid_unsafe(rt)) return code;
@@ -103,7 +103,7 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
   if (!freeable()) return cudaErrorInvalidValue;
   std::uint64_t const id = it->second.id;
   wait_for_device(rt, lock, *it->second.device);
-  // The lock was let go: another thread may have freed it meanwhile.
+  // The wait released the lock: another thread may have freed the pointer.
   it = rt.allocations.find(base);
   if (!freeable() || it->second.id != id) return cudaErrorInvalidValue;
   allocation entry = it->second;
@@ -112,14 +112,14 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
       release_to_pool(rt, it->second);
       return sticky_error(rt);
     case allocation::family::graph: {
-      fence(entry.base, 0, entry.mapped_bytes);
+      set_accessible_bytes(entry.base, 0, entry.mapped_bytes);
       auto const memory = end_graph_memory(rt, entry.base);
       return sticky_error(rt);
     }
     case allocation::family::device:
       rt.allocations.erase(it);
       unmap_device_pages(*entry.device, entry.base, entry.mapped_bytes);
-      give_device_memory(*entry.device, accounted(entry.bytes));
+      uncharge_device_memory(*entry.device, charged_bytes(entry.bytes));
       return sticky_error(rt);
     default:
       rt.allocations.erase(it);
@@ -133,7 +133,7 @@ cudaMemoryType type_of(allocation const& entry) {
   return entry.on_host() ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
 }
 
-// Where managed memory may be asked to be.
+// Checks a location for managed memory.
 cudaError_t check_location(runtime const& rt, cudaMemLocation location) {
   switch (location.type) {
     case cudaMemLocationTypeDevice:
@@ -149,7 +149,7 @@ cudaError_t check_location(runtime const& rt, cudaMemLocation location) {
   }
 }
 
-// Who may be said to access managed memory: a NUMA node is no processor.
+// Checks a processor that accesses managed memory; a NUMA node is not a processor.
 cudaError_t check_accessor(runtime const& rt, cudaMemLocation location) {
   bool const numa = location.type == cudaMemLocationTypeHostNuma ||
                     location.type == cudaMemLocationTypeHostNumaCurrent;
@@ -179,11 +179,11 @@ bool is_device_address(runtime const& rt, void const* pointer) noexcept {
   return false;
 }
 
-bool take_device_memory(runtime& rt, device_state& device, std::size_t bytes) {
+bool charge_device_memory(runtime& rt, device_state& device, std::size_t bytes) {
   if (bytes > device.memory_bytes) return false;
   if (device.memory_bytes - device.used_bytes < bytes) {
-    // As the driver does: what pools hold idle is given up before an allocation fails.
-    rt.pools.each([&](cudaMemPool_t, auto const& pool) {
+    // As the driver does, trims idle memory of the pools before an allocation fails.
+    rt.pools.for_each([&](cudaMemPool_t, auto const& pool) {
       if (pool->device == &device) trim_pool(rt, *pool, 0);
     });
     trim_graph_memory(rt, device);
@@ -193,7 +193,7 @@ bool take_device_memory(runtime& rt, device_state& device, std::size_t bytes) {
   return true;
 }
 
-void give_device_memory(device_state& device, std::size_t bytes) { device.used_bytes -= bytes; }
+void uncharge_device_memory(device_state& device, std::size_t bytes) { device.used_bytes -= bytes; }
 
 void free_device_allocations(runtime& rt, device_state& device) {
   for (auto it = rt.allocations.begin(); it != rt.allocations.end();) {
@@ -212,7 +212,7 @@ void free_device_allocations(runtime& rt, device_state& device) {
     rt.allocations.erase(entry.base);
     if (entry.kind == allocation::family::device) {
       unmap_device_pages(device, entry.base, entry.mapped_bytes);
-      give_device_memory(device, accounted(entry.bytes));
+      uncharge_device_memory(device, charged_bytes(entry.bytes));
     } else if (entry.kind != allocation::family::registered) {
       std::free(reinterpret_cast<void*>(entry.base));
     }
@@ -227,7 +227,7 @@ void free_everything(runtime& rt) {
         std::free(reinterpret_cast<void*>(base));
         break;
       default:
-        break;  // lives in an address range, or is the user's own
+        break;  // part of an address range, or owned by the program
     }
   }
   rt.allocations.clear();
@@ -399,14 +399,14 @@ WARPWRIGHT_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attri
   });
 }
 
-static cudaError_t prefetch(null_stream null_means, void const* pointer, size_t bytes,
+static cudaError_t prefetch(null_stream default_stream, void const* pointer, size_t bytes,
                             cudaMemLocation location, unsigned flags, cudaStream_t handle) {
   static call_site site{"cudaMemPrefetchAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     if (flags != 0 || bytes == 0) return cudaErrorInvalidValue;
     if (cudaError_t const code = check_location(rt, location)) return code;
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     allocation const* entry = find_allocation(rt, pointer);
     if (entry == nullptr || entry->kind != allocation::family::managed ||
@@ -414,7 +414,7 @@ static cudaError_t prefetch(null_stream null_means, void const* pointer, size_t 
       return cudaErrorInvalidValue;
     }
     if (stream->capture != nullptr) {
-      break_capture(*stream->capture);
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime is made of. All of it is guarded by the runtime's lock, but for what says
+// The runtime's objects. The runtime's lock protects all members, except where a comment says
 // otherwise.
 #pragma once
 
@@ -27,32 +27,32 @@ struct graph_node;
 struct graph_state;
 struct pool_state;
 
-/// A point in a stream's work that others may wait for.
-struct milestone {
-  std::atomic<bool> done{false};  // written under the lock, read anywhere as a hint
-  unsigned lane = 0;              // which of the runtime's condition variables tells of it
-  std::int64_t finished_ns = 0;   // steady clock, or counted
-  char token = 0;                 // for acquire/release
+/// A point in a stream's work that streams and host threads wait for.
+struct sync_point {
+  std::atomic<bool> done{false};  // written under the lock, read without it as a hint
+  unsigned channel = 0;           // index of the condition variable in runtime::channel_done
+  std::int64_t finished_ns = 0;   // steady clock or simulated time
+  char token = 0;                 // for acquire() and release()
 };
 
-/// What an operation or a graph node does. Immutable once made: graphs, their executable copies and
-/// queued operations share it.
+/// The work of an operation or a graph node. Immutable: graphs, executable graphs and queued
+/// operations share it.
 class work {
  public:
   virtual ~work() = default;
   virtual void run() const = 0;
-  /// Book-keeping that others wait for is done even where a device takes no work any more.
+  /// Whether the work runs even on a poisoned device, since other threads wait for its bookkeeping.
   virtual bool runs_when_poisoned() const noexcept { return false; }
 };
 
 /// One entry of a stream's queue.
-struct operation : milestone {
-  std::shared_ptr<work const> what;  // null: a marker
-  std::vector<std::shared_ptr<milestone>> waits;
-  char enqueued = 0;  // token: the host released it, the worker acquires it
+struct operation : sync_point {
+  std::shared_ptr<work const> what;  // null: an empty operation
+  std::vector<std::shared_ptr<sync_point>> waits;
+  char enqueued = 0;  // token: released by the host, acquired by the worker
 };
 
-/// An in-order queue and the worker thread that runs it, started by the first operation.
+/// An in-order queue, with a worker thread that the first operation starts.
 struct stream_state {
   enum class family { created, legacy, per_thread };
 
@@ -61,20 +61,20 @@ struct stream_state {
   family kind = family::created;
   unsigned flags = cudaStreamDefault;
   int priority = 0;
-  unsigned lane = 0;
-  std::int64_t counted_ns = 0;  // with counted_time: how far its work has come
+  unsigned channel = 0;
+  std::int64_t simulated_ns = 0;  // with simulated_time: the time of the last completed operation
 
   std::deque<std::shared_ptr<operation>> queue;
-  std::shared_ptr<operation> last;  // newest operation, done or not
-  std::condition_variable work_came;
+  std::shared_ptr<operation> last;  // the newest operation, done or not
+  std::condition_variable work_available;
   bool worker_started = false;
-  bool worker_sleeps = false;
-  std::atomic<bool> has_work{false};  // hint for the worker's short spin
-  bool closing = false;               // the worker leaves when the queue is empty
+  bool worker_sleeping = false;
+  std::atomic<bool> has_work{false};  // a hint for the worker's spin loop
+  bool closing = false;               // the worker exits when the queue is empty
 
-  std::shared_ptr<capture_session> capture;           // while the stream takes part in one
-  std::vector<graph_node*> capture_tail;              // what the next captured node depends on
-  std::vector<cudaGraphNode_t> capture_tail_handles;  // what cudaStreamGetCaptureInfo handed out
+  std::shared_ptr<capture_session> capture;           // null: not capturing
+  std::vector<graph_node*> capture_tail;              // dependencies of the next captured node
+  std::vector<cudaGraphNode_t> capture_tail_handles;  // storage for cudaStreamGetCaptureInfo
   std::vector<cudaGraphEdgeData> capture_tail_edges;
 
   bool blocking() const noexcept {
@@ -85,28 +85,28 @@ struct stream_state {
 struct event_state {
   unsigned flags = 0;
   device_state* device = nullptr;
-  std::shared_ptr<milestone> record;       // null: never recorded
-  bool captured = false;                   // last recorded inside a capture
-  std::weak_ptr<capture_session> capture;  // that capture, while it lasts
+  std::shared_ptr<sync_point> record;      // null: never recorded
+  bool captured = false;                   // the last record was captured
+  std::weak_ptr<capture_session> capture;  // that capture, if it still exists
   std::vector<graph_node*> capture_nodes;
 };
 
-/// Anything that a pointer can point into and the runtime knows about.
+/// A registered memory range: an allocation, mapping or host registration.
 struct allocation {
   enum class family { device, pool, graph, managed, pinned, registered, vmm };
 
   family kind = family::device;
   std::uintptr_t base = 0;
-  std::size_t bytes = 0;         // what the user asked for
-  std::size_t mapped_bytes = 0;  // whole pages behind it
+  std::size_t bytes = 0;         // requested size
+  std::size_t mapped_bytes = 0;  // size in whole pages
   device_state* device = nullptr;
   unsigned flags = 0;  // cudaHostAlloc*, cudaHostRegister*, cudaMemAttach*
   std::shared_ptr<pool_state> pool;
-  bool free_queued = false;  // cudaFreeAsync was called, the stream has not come to it
+  bool free_queued = false;  // cudaFreeAsync was called, the stream has not reached it
   std::uint64_t free_stream = 0;
-  std::shared_ptr<milestone> free_reached;  // by that stream
-  bool accessible = true;                   // of mapped memory: after cuMemSetAccess
-  bool graph_live = true;                   // of graph memory: between its allocation and its free
+  std::shared_ptr<sync_point> free_reached;  // of that stream
+  bool accessible = true;                    // mapped memory: cuMemSetAccess was called
+  bool graph_live = true;                    // graph memory: between its allocation and its free
   std::uint64_t id = 0;
 
   bool on_device() const noexcept {
@@ -121,7 +121,7 @@ struct pool_state {
   bool is_default = false;
   bool destroyed = false;
   cudaMemPool_t handle = nullptr;
-  std::size_t max_bytes = 0;  // 0: no limit of its own
+  std::size_t max_bytes = 0;  // 0: no limit
   std::uint64_t release_threshold = 0;
   int reuse_follow_event_dependencies = 1;
   int reuse_opportunistic = 1;
@@ -130,15 +130,15 @@ struct pool_state {
   std::uint64_t used = 0, used_high = 0;
   std::multimap<std::size_t, std::uintptr_t> idle;  // mapped bytes -> base
   std::map<int, cudaMemAccessFlags> access;         // of other devices
-  char token = 0;                                   // orders a block's last use before its next
+  char token = 0;  // orders the last use of a block before the next
 };
 
-/// The address range that a device's memory is handed out of.
+/// The address range of a device's memory.
 struct address_range {
   std::uintptr_t base = 0;
   std::size_t bytes = 0;
-  std::size_t fresh = 0;                        // offset of the part never handed out
-  std::map<std::uintptr_t, std::size_t> holes;  // given back, by address
+  std::size_t unused_offset = 0;                      // offset of the part not used yet
+  std::map<std::uintptr_t, std::size_t> free_ranges;  // by address
 };
 
 struct device_state {
@@ -148,11 +148,12 @@ struct device_state {
   std::size_t memory_bytes = 0;
   std::size_t used_bytes = 0;
   address_range range;
-  std::atomic<int> sticky{0};  // cudaError_t; 0: healthy
+  std::atomic<int> sticky{0};  // cudaError_t; cudaSuccess: none
   std::shared_ptr<stream_state> legacy;
-  std::vector<std::shared_ptr<stream_state>> streams;  // all but legacy, until drained
-  char drained = 0;           // token: released by streams that are gone, for device-wide waits
-  char drained_blocking = 0;  // token: the same of blocking streams, for the legacy stream
+  std::vector<std::shared_ptr<stream_state>>
+      streams;                // all but legacy; closed streams until they are drained
+  char drained = 0;           // token: released by destroyed streams, for device-wide waits
+  char drained_blocking = 0;  // token: the same for blocking streams, for the legacy stream
   std::shared_ptr<pool_state> default_pool;
   std::shared_ptr<pool_state> current_pool;
   std::vector<bool> peers;            // [other]: cudaDeviceEnablePeerAccess was called here

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernel attributes and occupancy, the latter by the toolkit's own cuda_occupancy.h.
+// Kernel attributes, and occupancy calculated by the toolkit's cuda_occupancy.h.
 #include <cstdint>
 #include <cstdlib>
 
@@ -19,7 +19,7 @@
 
 namespace warpwright::host {
 
-// A plain elementwise kernel's figures.
+// The attributes of a plain elementwise kernel.
 cudaFuncAttributes default_function_attributes(runtime const& rt) {
   cudaFuncAttributes attributes = {};
   attributes.maxThreadsPerBlock = 1024;

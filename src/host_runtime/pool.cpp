@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream-ordered allocation. An allocation takes its address at the call; a free gives it back when
-// the stream comes to it. What is freed stays with the pool until a synchronisation trims it to the
-// release threshold.
+// Stream-ordered allocation. An allocation has its address when the call returns; a free takes
+// effect when the stream reaches it. Freed memory stays in the pool until a synchronisation trims
+// the pool to its release threshold.
 #include <algorithm>
 #include <chrono>
 
@@ -13,57 +13,57 @@
 namespace warpwright::host {
 namespace {
 
-// A block fits a request when it wastes less than an eighth, so that a big block is not lost on a
+// A block fits a request if it wastes less than 1/8 of the request: a large block must not serve a
 // small request.
-bool fits(std::size_t block, std::size_t wanted) {
-  return block >= wanted && block - wanted <= wanted / 8 + 4096;
+bool fits(std::size_t block, std::size_t needed) {
+  return block >= needed && block - needed <= needed / 8 + 4096;
 }
 
-void raise(std::uint64_t& high, std::uint64_t now) { high = (std::max)(high, now); }
+void update_peak(std::uint64_t& high, std::uint64_t now) { high = (std::max)(high, now); }
 
-void give_pool_block(pool_state& pool, std::uintptr_t base, std::size_t bytes) {
+void release_pool_block(pool_state& pool, std::uintptr_t base, std::size_t bytes) {
   unmap_device_pages(*pool.device, base, bytes);
-  give_device_memory(*pool.device, bytes);
+  uncharge_device_memory(*pool.device, bytes);
   pool.reserved -= bytes;
 }
 
-// Fills `entry` with memory out of the pool's idle blocks or of the device.
-bool take_from_pool(runtime& rt, pool_state& pool, std::size_t bytes, allocation& entry) {
-  std::size_t const wanted = device_pages(bytes);
+// Allocates memory for `entry` from the pool's idle blocks or from the device.
+bool allocate_from_pool(runtime& rt, pool_state& pool, std::size_t bytes, allocation& entry) {
+  std::size_t const needed = device_pages(bytes);
   if (pool.reuse_opportunistic != 0) {
-    auto const it = pool.idle.lower_bound(wanted);
-    if (it != pool.idle.end() && fits(it->first, wanted)) {
+    auto const it = pool.idle.lower_bound(needed);
+    if (it != pool.idle.end() && fits(it->first, needed)) {
       entry.mapped_bytes = it->first;
       entry.base = it->second;
       pool.idle.erase(it);
       acquire(&pool.token);
-      fence(entry.base, bytes, entry.mapped_bytes);
+      set_accessible_bytes(entry.base, bytes, entry.mapped_bytes);
       return true;
     }
   }
-  if (pool.max_bytes != 0 && pool.reserved + wanted > pool.max_bytes) {
+  if (pool.max_bytes != 0 && pool.reserved + needed > pool.max_bytes) {
     trim_pool(rt, pool, 0);
-    if (pool.reserved + wanted > pool.max_bytes) return false;
+    if (pool.reserved + needed > pool.max_bytes) return false;
   }
-  if (!take_device_memory(rt, *pool.device, wanted)) return false;
+  if (!charge_device_memory(rt, *pool.device, needed)) return false;
   entry.base = map_device_pages(*pool.device, bytes, entry.mapped_bytes);
   if (entry.base == 0) {
-    give_device_memory(*pool.device, wanted);
+    uncharge_device_memory(*pool.device, needed);
     return false;
   }
-  pool.reserved += wanted;
-  raise(pool.reserved_high, pool.reserved);
+  pool.reserved += needed;
+  update_peak(pool.reserved_high, pool.reserved);
   return true;
 }
 
-// Memory whose free is queued: free to what comes after it in the same stream, and to another
-// stream that waits for it there.
-bool take_queued_free(runtime& rt, pool_state const& pool, stream_state& stream, std::size_t bytes,
-                      allocation& entry) {
-  std::size_t const wanted = device_pages(bytes);
+// Reuses memory whose free is queued: later work in the same stream may use it, and so may another
+// stream that waits for the free.
+bool reuse_queued_free(runtime& rt, pool_state const& pool, stream_state& stream, std::size_t bytes,
+                       allocation& entry) {
+  std::size_t const needed = device_pages(bytes);
   allocation const* best = nullptr;
   for (auto& [base, old] : rt.allocations) {
-    if (!old.free_queued || old.pool.get() != &pool || old.mapped_bytes < wanted) continue;
+    if (!old.free_queued || old.pool.get() != &pool || old.mapped_bytes < needed) continue;
     bool const same = old.free_stream == stream.id;
     if (!same && pool.reuse_internal_dependencies == 0) continue;
     best = &old;
@@ -73,17 +73,17 @@ bool take_queued_free(runtime& rt, pool_state const& pool, stream_state& stream,
   entry.base = best->base;
   entry.mapped_bytes = best->mapped_bytes;
   entry.pool = best->pool;
-  // Work before the free may still use the old length.
-  fence(entry.base, (std::max)(best->bytes, bytes), best->mapped_bytes);
+  // Work enqueued before the free may still use the old size.
+  set_accessible_bytes(entry.base, (std::max)(best->bytes, bytes), best->mapped_bytes);
   if (best->free_stream != stream.id) enqueue(rt, stream, nullptr, {best->free_reached});
   return true;
 }
 
 cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_state* pool,
-                           null_stream null_means, cudaStream_t handle) {
+                           null_stream default_stream, cudaStream_t handle) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   runtime_lock lock(rt.mutex);
-  auto const stream = find_stream(rt, handle, null_means);
+  auto const stream = find_stream(rt, handle, default_stream);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
   if (pool == nullptr) pool = stream->device->current_pool.get();
@@ -98,21 +98,22 @@ cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_
   entry.bytes = bytes;
   entry.device = pool->device;
   entry.pool = rt.pools.find(pool->handle);
-  auto const patience = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!take_from_pool(rt, *pool, bytes, entry)) {
-    if (take_queued_free(rt, *pool, *stream, bytes, entry)) break;
-    // Several frees together may be enough once they are reached; one may wait for this thread.
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!allocate_from_pool(rt, *pool, bytes, entry)) {
+    if (reuse_queued_free(rt, *pool, *stream, bytes, entry)) break;
+    // Several queued frees together may suffice; the wait has a deadline, as one may depend on work
+    // that this thread has not enqueued yet.
     std::size_t const before = rt.queued_frees;
     while (rt.queued_frees != 0 && rt.queued_frees == before) {
-      if (rt.worker_left.wait_until(lock.native(), patience) == std::cv_status::timeout) break;
+      if (rt.worker_exited.wait_until(lock.native(), deadline) == std::cv_status::timeout) break;
     }
     if (rt.queued_frees == before) return cudaErrorMemoryAllocation;
   }
   pool->used += bytes;
-  raise(pool->used_high, pool->used);
+  update_peak(pool->used_high, pool->used);
   *pointer = reinterpret_cast<void*>(entry.base);
   add_allocation(rt, std::move(entry));
-  // The allocation is work in the stream: whoever uses the memory elsewhere has to order it.
+  // An operation of the stream: other streams must be ordered after it to use the memory.
   enqueue(rt, *stream, nullptr);
   return cudaSuccess;
 }
@@ -124,9 +125,9 @@ class free_work final : public work {
   void run() const override {
     runtime_lock lock(rt_.mutex);
     --rt_.queued_frees;
-    rt_.worker_left.notify_all();
+    rt_.worker_exited.notify_all();
     auto const it = rt_.allocations.find(base_);
-    // Taken over by a later allocation in the same stream: nothing is left to free.
+    // A later allocation in the same stream has reused the memory: there is nothing to free.
     if (it == rt_.allocations.end() || it->second.id != id_) return;
     release_to_pool(rt_, it->second);
   }
@@ -140,17 +141,17 @@ class free_work final : public work {
 class free_graph_work final : public work {
  public:
   explicit free_graph_work(std::shared_ptr<graph_memory> memory) : memory_(std::move(memory)) {}
-  void run() const override { fence(memory_->base, 0, memory_->mapped_bytes); }
+  void run() const override { set_accessible_bytes(memory_->base, 0, memory_->mapped_bytes); }
 
  private:
-  std::shared_ptr<graph_memory> memory_;  // the last hold on it where the graph is gone
+  std::shared_ptr<graph_memory> memory_;  // the last reference if the graph has been destroyed
 };
 
-cudaError_t free_async(null_stream null_means, void* pointer, cudaStream_t handle) {
+cudaError_t free_async(null_stream default_stream, void* pointer, cudaStream_t handle) {
   static call_site site{"cudaFreeAsync"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (pointer == nullptr) return cudaErrorInvalidValue;
     if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
@@ -175,15 +176,15 @@ cudaError_t free_async(null_stream null_means, void* pointer, cudaStream_t handl
   });
 }
 
-cudaError_t malloc_async(null_stream null_means, void** pointer, std::size_t bytes,
+cudaError_t malloc_async(null_stream default_stream, void** pointer, std::size_t bytes,
                          cudaStream_t handle) {
   static call_site site{"cudaMallocAsync"};
   return api(site, needs::device, [&](runtime& rt) {
-    return allocate_async(rt, pointer, bytes, nullptr, null_means, handle);
+    return allocate_async(rt, pointer, bytes, nullptr, default_stream, handle);
   });
 }
 
-cudaError_t malloc_from_pool(null_stream null_means, void** pointer, std::size_t bytes,
+cudaError_t malloc_from_pool(null_stream default_stream, void** pointer, std::size_t bytes,
                              cudaMemPool_t pool_handle, cudaStream_t handle) {
   static call_site site{"cudaMallocFromPoolAsync"};
   return api(site, needs::device, [&](runtime& rt) {
@@ -193,7 +194,7 @@ cudaError_t malloc_from_pool(null_stream null_means, void** pointer, std::size_t
       pool = rt.pools.find(pool_handle);
     }
     if (pool == nullptr) return cudaErrorInvalidValue;
-    return allocate_async(rt, pointer, bytes, pool.get(), null_means, handle);
+    return allocate_async(rt, pointer, bytes, pool.get(), default_stream, handle);
   });
 }
 
@@ -250,9 +251,9 @@ void release_to_pool(runtime& rt, allocation& entry) {
   if (!entry.free_queued) pool->used -= entry.bytes;
   release(&pool->token);
   rt.allocations.erase(base);
-  fence(base, 0, mapped);
+  set_accessible_bytes(base, 0, mapped);
   if (pool->destroyed) {
-    give_pool_block(*pool, base, mapped);
+    release_pool_block(*pool, base, mapped);
   } else {
     pool->idle.emplace(mapped, base);
   }
@@ -264,12 +265,12 @@ void trim_pool(runtime&, pool_state& pool, std::uint64_t keep_bytes) {
     std::size_t const bytes = largest->first;
     std::uintptr_t const base = largest->second;
     pool.idle.erase(largest);
-    give_pool_block(pool, base, bytes);
+    release_pool_block(pool, base, bytes);
   }
 }
 
 void trim_pools_after_sync(runtime& rt) {
-  rt.pools.each([&rt](cudaMemPool_t, std::shared_ptr<pool_state> const& pool) {
+  rt.pools.for_each([&rt](cudaMemPool_t, std::shared_ptr<pool_state> const& pool) {
     if (!pool->idle.empty() && pool->reserved > pool->release_threshold) {
       trim_pool(rt, *pool, pool->release_threshold);
     }
@@ -333,7 +334,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle,
         properties->allocType != cudaMemAllocationTypePinned) {
       return cudaErrorInvalidValue;
     }
-    // Host pools and handles for other processes have no use without a device.
+    // Host pools and handles for other processes are not implemented.
     if (properties->location.type != cudaMemLocationTypeDevice ||
         properties->handleTypes != cudaMemHandleTypeNone) {
       return cudaErrorNotSupported;
@@ -357,7 +358,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr || pool->is_default) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, 0);
-    pool->destroyed = true;  // what is still in use goes back to the device at its free
+    pool->destroyed = true;  // live allocations return to the device when they are freed
     for (auto const& device : rt.devices) {
       if (device->current_pool == pool) device->current_pool = device->default_pool;
     }
@@ -385,8 +386,8 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
     runtime_lock lock(rt.mutex);
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
-    if (int* const place = option(*pool, which)) {
-      *place = *static_cast<int const*>(value);
+    if (int* const attribute = option(*pool, which)) {
+      *attribute = *static_cast<int const*>(value);
       return cudaSuccess;
     }
     std::uint64_t const number = *static_cast<std::uint64_t const*>(value);
@@ -416,8 +417,8 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMem
     runtime_lock lock(rt.mutex);
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
-    if (int const* place = option(*pool, which)) {
-      *static_cast<int*>(value) = *place;
+    if (int const* attribute = option(*pool, which)) {
+      *static_cast<int*>(value) = *attribute;
     } else if (std::uint64_t const* number = statistic(*pool, which)) {
       *static_cast<std::uint64_t*>(value) = *number;
     } else {

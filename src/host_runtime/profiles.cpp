@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Published properties of GPUs: NVIDIA's data sheets and architecture papers for counts, clocks and
-// caches, the compute capability table of the CUDA Programming Guide for what an SM holds.
+// Published properties of GPUs. Sources: NVIDIA's data sheets and architecture papers (counts,
+// clocks, caches), the compute capability table of the CUDA Programming Guide (limits of an SM).
 #include <strings.h>
 
 #include <stdexcept>
@@ -70,7 +70,8 @@ device_profile device_profile::named(std::string const& name) {
   }
   std::string known;
   for (row const& r : table) known += std::string(known.empty() ? "" : ", ") + r.name;
-  throw std::invalid_argument("no device profile is named \"" + name + "\"; there are " + known);
+  throw std::invalid_argument("no device profile is named \"" + name + "\"; the profiles are " +
+                              known);
 }
 
 std::vector<std::string> device_profile::names() {

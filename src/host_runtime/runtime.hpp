@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runtime object and the way into every API function.
+// The runtime object, and the functions that API calls share.
 #pragma once
 
 #include "handle_table.hpp"
@@ -23,14 +23,14 @@ struct exec_state;
 struct graph_memory;
 struct user_object;
 
-/// Life of the process, readable without the lock.
+/// The state of the process, readable without the lock.
 enum class phase : int { running, unloading, forked };
 extern std::atomic<phase> current_phase;
 
 struct runtime {
   std::mutex mutex;
   testing::host_runtime_options options;
-  std::atomic<std::uint64_t> generation{1};  // reset_host_runtime() adds one
+  std::atomic<std::uint64_t> generation{1};  // incremented by reset_host_runtime()
   std::vector<std::unique_ptr<device_state>> devices;
 
   handle_table<cudaStream_t, stream_state> streams{1};
@@ -45,34 +45,34 @@ struct runtime {
   std::uint64_t next_allocation = 1;
   std::map<std::uintptr_t, std::weak_ptr<graph_memory>> graph_memories;
   std::map<std::uintptr_t, std::shared_ptr<graph_memory>> live_graph_memory;
-  std::uint64_t next_stream = 3;  // 1 and 2 are the default streams'
+  std::uint64_t next_stream = 3;  // 1 and 2: the default streams
   std::uint64_t next_capture = 1;
   std::vector<std::shared_ptr<capture_session>> captures;
   std::size_t queued_frees = 0;
   std::uint64_t operations_run = 0;
   std::size_t workers = 0;
-  bool dropping = false;  // reset or exit: queued work is not run any more
+  bool dropping = false;  // reset or exit: queued work is discarded
 
   std::map<void const*, cudaFuncAttributes> functions;
   std::map<void const*, std::string> function_names;
 
-  // One condition variable for many streams: a milestone names its lane.
-  static constexpr unsigned lanes = 64;
-  std::array<std::condition_variable, lanes> lane_done;
-  std::array<int, lanes> lane_waiting{};
-  std::condition_variable worker_left;
-  char workers_token = 0;  // what workers did before they left
+  // Each condition variable serves many streams; sync_point::channel is the index.
+  static constexpr unsigned wait_channels = 64;
+  std::array<std::condition_variable, wait_channels> channel_done;
+  std::array<int, wait_channels> channel_waiters{};
+  std::condition_variable worker_exited;
+  char workers_token = 0;  // token: released by workers when they exit
 
-  std::shared_ptr<user_object> due;  // user objects whose callback is to be made, oldest first
-  user_object* due_last = nullptr;
-  bool destroyer_runs = false;        // the thread that makes these callbacks; counts as a worker
-  std::size_t user_objects_left = 0;  // made, and the callback has not returned
+  std::shared_ptr<user_object> pending_destructors;  // a queue of user objects, oldest first
+  user_object* last_pending_destructor = nullptr;
+  bool destructor_thread_runs = false;  // the thread that calls them; counts as a worker
+  std::size_t user_objects_left = 0;    // created, and the destructor has not returned
 };
 
-/// The one runtime of the process, made at the first call, never destroyed.
+/// Returns the runtime of the process, created by the first call and never destroyed.
 runtime& the_runtime();
 
-/// What a thread has of its own; trivial, so that it outlives every destructor of the thread.
+/// State of a thread. Trivially destructible, so that it can be used in destructors at thread exit.
 struct thread_state {
   cudaError_t last_error;
   int device;
@@ -82,10 +82,10 @@ struct thread_state {
 };
 extern thread_local thread_state this_thread;
 
-/// Fits this thread's state to the runtime after a reset.
+/// Resets this thread's state after a reset of the runtime.
 void refresh_thread(runtime& rt);
 
-/// One API function's counter. Constant-initialised; lives as long as the process.
+/// The call counter of an API function, with static storage duration and constant initialisation.
 struct call_site {
   char const* name;
   std::atomic<std::uint64_t> count{0};
@@ -97,16 +97,16 @@ struct call_site {
 
 enum class needs { device, nothing };
 
-/// Counts a call, applies the fault plan, answers what must stop it before its body runs.
+/// Counts a call and applies the fault plan. Returns an error if the call must not run.
 cudaError_t enter(call_site& site, needs what);
 
-/// "Not ready" is an answer, no error: CUDA does not record it.
-inline cudaError_t remember(cudaError_t code) noexcept {
+/// Sets the thread's last error. As in CUDA, cudaErrorNotReady is not recorded.
+inline cudaError_t record_error(cudaError_t code) noexcept {
   if (code != cudaSuccess && code != cudaErrorNotReady) this_thread.last_error = code;
   return code;
 }
 
-/// Sticky error of the calling thread's device, or cudaSuccess.
+/// Returns the sticky error of the calling thread's device, or cudaSuccess.
 cudaError_t sticky_error(runtime& rt) noexcept;
 
 /// Runs the body of an API function.
@@ -115,16 +115,17 @@ cudaError_t api(call_site& site, needs what, Body&& body) noexcept {
   try {
     cudaError_t code = enter(site, what);
     if (code == cudaSuccess) code = body(the_runtime());
-    return remember(code);
+    return record_error(code);
   } catch (std::bad_alloc const&) {
-    return remember(cudaErrorMemoryAllocation);
+    return record_error(cudaErrorMemoryAllocation);
   }
 }
 
-/// What a null stream means to the function called: `name` or its `_ptsz`/`_ptds` twin.
+/// The stream that a null handle stands for: legacy in `name`, per-thread in its `_ptsz` or `_ptds`
+/// variant.
 enum class null_stream { legacy, per_thread };
 
-// Defines an API function and its per-thread-default-stream twin over one implementation.
+// Defines an API function and its per-thread-default-stream variant with one implementation.
 #define WARPWRIGHT_UNPACK(...) __VA_ARGS__
 #define WARPWRIGHT_STREAM_API(name, suffix, implementation, parameters, arguments)               \
   WARPWRIGHT_API cudaError_t name parameters {                                                   \
@@ -141,35 +142,35 @@ device_state& current_device(runtime& rt);
 cudaError_t device_attribute(device_state const& device, cudaDeviceAttr which, int& value);
 void make_devices(runtime& rt);
 /// Destroys the streams, events, pools and memory of one device.
-void forget_device_objects(runtime& rt, device_state& device);
+void destroy_device_objects(runtime& rt, device_state& device);
 
 // ---- streams (stream.cpp)
-/// The stream that a handle means here; null when there is none. Default streams are made on
-/// demand.
-std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle, null_stream null_means);
+/// Returns the stream of a handle, or null. Creates per-thread default streams on demand.
+std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle,
+                                          null_stream default_stream);
 std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
                                           stream_state::family kind, unsigned flags, int priority);
 void close_stream(runtime& rt, std::shared_ptr<stream_state> const& stream);
 
-/// Appends work to a stream, with the order that the default stream's rules ask for. The stream
-/// does not capture.
+/// Appends work to a stream that is not capturing, with the dependencies that the rules of the
+/// legacy default stream require.
 std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
                                    std::shared_ptr<work const> what,
-                                   std::vector<std::shared_ptr<milestone>> waits = {});
-/// Blocks until `point` is done. Lets go of the lock meanwhile.
-void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<milestone> const& point);
-/// Blocks until all work given to a device before this call is done.
+                                   std::vector<std::shared_ptr<sync_point>> waits = {});
+/// Blocks until `point` is done; releases the lock while it waits.
+void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<sync_point> const& point);
+/// Blocks until all work enqueued on a device before this call is done.
 void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device);
-/// Marks a point done and wakes who waits for it.
-void finish(runtime& rt, milestone& point);
-/// Starts a detached thread that takes no signals. False when there can be none.
+/// Marks a sync point as done and wakes the threads that wait for it.
+void finish(runtime& rt, sync_point& point);
+/// Starts a detached thread with all signals blocked. Returns false if that fails.
 bool start_thread(void* (*main)(void*), void* argument) noexcept;
-/// Newest unfinished work of the stream, null when there is none.
-std::shared_ptr<milestone> pending(stream_state const& stream);
+/// Returns the newest operation of the stream that is not done, or null.
+std::shared_ptr<sync_point> pending(stream_state const& stream);
 std::int64_t now_ns() noexcept;
 
 // ---- memory (address_space.cpp, memory.cpp, pool.cpp)
-/// Lets this thread touch device memory for a scope.
+/// Allows or forbids this thread to access device memory for a scope.
 class device_access {
  public:
   explicit device_access(bool allowed = true) noexcept;
@@ -184,27 +185,29 @@ bool keys_in_use() noexcept;
 
 void make_address_range(device_state& device);
 void drop_address_range(device_state& device);
-/// Pages for `bytes` of device memory with the fresh pattern; 0 when the range is used up. Counts
-/// nothing.
+/// Maps pages for `bytes` of device memory, filled with the pattern; 0 if the range is exhausted.
+/// Does not charge the device.
 std::uintptr_t map_device_pages(device_state& device, std::size_t bytes, std::size_t& mapped_bytes);
 void unmap_device_pages(device_state& device, std::uintptr_t base, std::size_t mapped_bytes);
-/// With ASan, what is beyond `bytes` becomes unusable, what is before usable.
-void fence(std::uintptr_t base, std::size_t bytes, std::size_t mapped_bytes) noexcept;
+/// With ASan, makes the first `bytes` of the mapping accessible and the rest inaccessible.
+void set_accessible_bytes(std::uintptr_t base, std::size_t bytes,
+                          std::size_t mapped_bytes) noexcept;
 std::size_t device_pages(std::size_t bytes) noexcept;
-/// mprotect() for device memory that lives outside of the device's range.
+/// mprotect() for device memory outside of the device's address range.
 bool protect_device_pages(std::uintptr_t base, std::size_t bytes, int protection) noexcept;
 
 allocation* find_allocation(runtime& rt, void const* pointer);
 allocation& add_allocation(runtime& rt, allocation entry);
-/// Takes bytes of the device, giving up what pools hold idle if that is needed.
-bool take_device_memory(runtime& rt, device_state& device, std::size_t bytes);
-void give_device_memory(device_state& device, std::size_t bytes);
+/// Charges bytes to a device's memory, and trims idle pool memory if needed. Returns false if it
+/// does not fit.
+bool charge_device_memory(runtime& rt, device_state& device, std::size_t bytes);
+void uncharge_device_memory(device_state& device, std::size_t bytes);
 void trim_pool(runtime& rt, pool_state& pool, std::uint64_t keep_bytes);
-/// What pools do when a host thread synchronises.
+/// Trims pools to their release thresholds, as CUDA does when a host thread synchronises.
 void trim_pools_after_sync(runtime& rt);
-/// Ends a pool allocation: its memory goes back to the pool.
+/// Ends a pool allocation and returns its memory to the pool.
 void release_to_pool(runtime& rt, allocation& entry);
-/// Whether an address belongs to some device's range, allocated or not.
+/// Whether an address is in the address range of a device, allocated or not.
 bool is_device_address(runtime const& rt, void const* pointer) noexcept;
 void make_default_pool(runtime& rt, device_state& device);
 
@@ -212,40 +215,42 @@ void make_default_pool(runtime& rt, device_state& device);
 void trim_graph_memory(runtime& rt, device_state& device);
 
 // ---- user objects (user_object.cpp)
-/// Blocks until the callbacks that are due have returned. Lets go of the lock meanwhile.
-void wait_for_destroyer(runtime& rt, runtime_lock& lock);
-void forget_user_objects(runtime& rt);
+/// Blocks until the pending destructors have returned; releases the lock while it waits.
+void wait_for_destructors(runtime& rt, runtime_lock& lock);
+void destroy_user_objects(runtime& rt);
 
 // ---- virtual memory management (vmm.cpp)
-void forget_vmm(runtime& rt);
+void destroy_vmm_objects(runtime& rt);
 
 // ---- kernels (occupancy.cpp)
 cudaFuncAttributes default_function_attributes(runtime const& rt);
 
 // ---- capture (capture.cpp)
-/// cudaSuccess, or why a call that may synchronise implicitly is forbidden now. Breaks the captures
-/// that forbid it, as CUDA does.
+/// Returns an error if an active capture forbids calls that may synchronise implicitly. Invalidates
+/// such captures, as CUDA does.
 cudaError_t forbid_unsafe(runtime& rt);
-/// cudaSuccess, or cudaErrorStreamCaptureImplicit when `stream` is the legacy stream and a blocking
-/// stream of its device captures.
-cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool breaks = true);
-void break_capture(capture_session& session) noexcept;
-/// cudaErrorStreamCaptureUnsupported when any stream of the device captures, in whatever mode: for
-/// calls that wait for the whole device. Breaks those captures.
+/// Returns cudaErrorStreamCaptureImplicit if `stream` is the legacy stream and a blocking stream of
+/// its device is capturing.
+cudaError_t forbid_implicit(runtime& rt, stream_state const& stream, bool invalidates = true);
+void invalidate_capture(capture_session& session) noexcept;
+/// For calls that synchronise with the whole device: returns cudaErrorStreamCaptureUnsupported if
+/// any stream of the device is capturing, in any mode, and invalidates those captures.
 cudaError_t forbid_device_wait(runtime& rt, device_state const& device);
 
-/// Gives work to a stream, which runs it or records it. `done` receives the operation, or null when
-/// it was recorded.
+/// Enqueues work on a stream, or captures it. `done` receives the operation, or null if it was
+/// captured.
 cudaError_t submit(runtime& rt, stream_state& stream, cudaGraphNodeType type,
                    std::shared_ptr<work const> what, std::shared_ptr<operation>* done = nullptr);
 
 // ---- leaks, exit (state.cpp)
 std::vector<std::string> describe_leaks(runtime& rt);
-void free_device_allocations(runtime& rt,
-                             device_state& device);  // all but mapped and graphs' (memory.cpp)
-void free_everything(runtime& rt);                   // host memory (memory.cpp)
-void forget_everything(runtime& rt);                 // all objects, after drain_for_reset()
+void free_device_allocations(
+    runtime& rt,
+    device_state& device);             // except mappings and graph memory (memory.cpp)
+void free_everything(runtime& rt);     // host memory (memory.cpp)
+void destroy_everything(runtime& rt);  // all objects, after drain_for_reset()
 void drain_for_reset(runtime& rt, runtime_lock& lock);
-[[noreturn]] void refuse_environment(char const* variable, char const* value, char const* expected);
+[[noreturn]] void exit_on_invalid_variable(char const* variable, char const* value,
+                                           char const* expected);
 
 }  // namespace warpwright::host

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Birth, reset and end of the runtime.
+// Initialisation, reset and shutdown of the runtime.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 bool report_leaks = false;
 char const* calls_path = nullptr;
 constexpr int leak_exit_status = 23;
-constexpr auto exit_patience = std::chrono::seconds(2);
+constexpr auto exit_timeout = std::chrono::seconds(2);
 
 bool read_size(char const* text, std::size_t& value) {
   char* end = nullptr;
@@ -44,13 +44,14 @@ void read_environment(runtime& rt) {
     try {
       rt.options.profile = testing::device_profile::named(profile);
     } catch (std::invalid_argument const& error) {
-      refuse_environment("WARPWRIGHT_HOST_PROFILE", profile, error.what());
+      exit_on_invalid_variable("WARPWRIGHT_HOST_PROFILE", profile, error.what());
     }
   }
   std::size_t number = 0;
   if (char const* count = std::getenv("WARPWRIGHT_HOST_DEVICES")) {
     if (!read_size(count, number) || number > 16) {
-      refuse_environment("WARPWRIGHT_HOST_DEVICES", count, "a number of devices from 0 to 16");
+      exit_on_invalid_variable("WARPWRIGHT_HOST_DEVICES", count,
+                               "a number of devices from 0 to 16");
     }
     rt.options.device_count = static_cast<int>(number);
   }
@@ -58,23 +59,23 @@ void read_environment(runtime& rt) {
     if (std::strcmp(bytes, "profile") == 0) {
       rt.options.memory_bytes = 0;
     } else if (!read_size(bytes, number) || number == 0) {
-      refuse_environment("WARPWRIGHT_HOST_MEMORY_BYTES", bytes,
-                         "a number of bytes, or \"profile\" for the board's own memory");
+      exit_on_invalid_variable("WARPWRIGHT_HOST_MEMORY_BYTES", bytes,
+                               "a number of bytes, or \"profile\" for the real board's memory");
     } else {
       rt.options.memory_bytes = number;
     }
   }
   if (char const* time = std::getenv("WARPWRIGHT_HOST_TIME")) {
-    if (std::strcmp(time, "counted") != 0 && std::strcmp(time, "real") != 0) {
-      refuse_environment("WARPWRIGHT_HOST_TIME", time, "\"counted\" or \"real\"");
+    if (std::strcmp(time, "simulated") != 0 && std::strcmp(time, "real") != 0) {
+      exit_on_invalid_variable("WARPWRIGHT_HOST_TIME", time, "\"simulated\" or \"real\"");
     }
-    rt.options.counted_time = std::strcmp(time, "counted") == 0;
+    rt.options.simulated_time = std::strcmp(time, "simulated") == 0;
   }
   if (char const* plan = std::getenv("WARPWRIGHT_HOST_FAULT")) {
     try {
-      install_forever(testing::fault_plan::parse(plan));
+      install_permanently(testing::fault_plan::parse(plan));
     } catch (std::invalid_argument const& error) {
-      refuse_environment("WARPWRIGHT_HOST_FAULT", plan, error.what());
+      exit_on_invalid_variable("WARPWRIGHT_HOST_FAULT", plan, error.what());
     }
   }
   char const* leaks = std::getenv("WARPWRIGHT_HOST_LEAKS");
@@ -95,9 +96,9 @@ void write_calls() {
   std::fclose(file);
 }
 
-// Runs once, at the end of the process or when the library is unloaded: from then on every call
-// answers cudaErrorCudartUnloading. Workers get a bounded time to leave their current operation, so
-// that they do not run into memory that is being torn down.
+// Runs once, at process exit or when the library is unloaded: all later calls return
+// cudaErrorCudartUnloading. Waits for a limited time until the workers have finished their current
+// operation, so that they do not access memory that is being destroyed.
 void unload() {
   phase expected = phase::running;
   if (!current_phase.compare_exchange_strong(expected, phase::unloading)) return;
@@ -106,29 +107,29 @@ void unload() {
   {
     runtime_lock lock(rt.mutex);
     if (report_leaks) {
-      // Frees that are queued still count as frees, and callbacks may free: give them the same
-      // bounded time.
-      auto const limit = std::chrono::system_clock::now() + exit_patience;
-      while ((rt.queued_frees > 0 || rt.destroyer_runs) && !this_thread.inside_callback &&
-             rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
+      // Queued frees are not leaks, and pending destructors may free: waits for both, for a limited
+      // time.
+      auto const deadline = std::chrono::system_clock::now() + exit_timeout;
+      while ((rt.queued_frees > 0 || rt.destructor_thread_runs) && !this_thread.inside_callback &&
+             rt.worker_exited.wait_until(lock.native(), deadline) != std::cv_status::timeout) {
       }
       leaks = describe_leaks(rt);
     }
     rt.dropping = true;
     for (auto const& device : rt.devices) {
-      device->legacy->work_came.notify_all();
-      for (auto const& stream : device->streams) stream->work_came.notify_all();
+      device->legacy->work_available.notify_all();
+      for (auto const& stream : device->streams) stream->work_available.notify_all();
     }
-    for (std::condition_variable& lane : rt.lane_done) lane.notify_all();
-    auto const limit = std::chrono::system_clock::now() + exit_patience;
+    for (std::condition_variable& channel : rt.channel_done) channel.notify_all();
+    auto const deadline = std::chrono::system_clock::now() + exit_timeout;
     while (rt.workers > 0 && !this_thread.inside_callback &&
-           rt.worker_left.wait_until(lock.native(), limit) != std::cv_status::timeout) {
+           rt.worker_exited.wait_until(lock.native(), deadline) != std::cv_status::timeout) {
     }
     acquire(&rt.workers_token);
   }
   if (calls_path != nullptr) write_calls();
   if (!leaks.empty()) {
-    std::fprintf(stderr, "warpwright host runtime: things not freed or destroyed: %zu\n",
+    std::fprintf(stderr, "warpwright host runtime: objects not freed or destroyed: %zu\n",
                  leaks.size());
     for (std::string const& leak : leaks) std::fprintf(stderr, "  %s\n", leak.c_str());
     std::fflush(nullptr);
@@ -139,7 +140,7 @@ void unload() {
 void in_child_after_fork() { current_phase.store(phase::forked); }
 
 runtime* create() {
-  race_blind blind;
+  tsan_ignore_scope tsan_ignore;
   auto* rt = new runtime;
   read_environment(*rt);
   make_devices(*rt);
@@ -155,10 +156,10 @@ runtime& the_runtime() {
   return *rt;
 }
 
-void refuse_environment(char const* variable, char const* value, char const* expected) {
+void exit_on_invalid_variable(char const* variable, char const* value, char const* expected) {
   std::fprintf(stderr, "warpwright host runtime: %s=%s: %s\n", variable, value, expected);
   std::fflush(nullptr);
-  end_all_blind();
+  end_all_tsan_ignore();
   _exit(2);
 }
 
@@ -207,17 +208,17 @@ std::vector<std::string> describe_leaks(runtime& rt) {
     std::snprintf(line, sizeof line, "%s %p", kind, value);
     lines.emplace_back(line);
   };
-  rt.streams.each([&](cudaStream_t h, auto const&) { handle("stream", h); });
-  rt.events.each([&](cudaEvent_t h, auto const&) { handle("event", h); });
-  rt.graphs.each([&](cudaGraph_t h, auto const& graph) {
+  rt.streams.for_each([&](cudaStream_t h, auto const&) { handle("stream", h); });
+  rt.events.for_each([&](cudaEvent_t h, auto const&) { handle("event", h); });
+  rt.graphs.for_each([&](cudaGraph_t h, auto const& graph) {
     if (graph->owned_by_user) handle("graph", h);
   });
-  rt.execs.each([&](cudaGraphExec_t h, auto const&) { handle("graph exec", h); });
-  rt.pools.each([&](cudaMemPool_t h, auto const& pool) {
+  rt.execs.for_each([&](cudaGraphExec_t h, auto const&) { handle("graph exec", h); });
+  rt.pools.for_each([&](cudaMemPool_t h, auto const& pool) {
     if (!pool->is_default) handle("memory pool", h);
   });
-  rt.user_objects.each([&](cudaUserObject_t h, auto const& object) {
-    if (object->of_program > 0) handle("user object", h);
+  rt.user_objects.for_each([&](cudaUserObject_t h, auto const& object) {
+    if (object->program_references > 0) handle("user object", h);
   });
   describe_vmm_leaks(lines);
   return lines;
@@ -227,20 +228,20 @@ void drain_for_reset(runtime& rt, runtime_lock& lock) {
   rt.dropping = true;
   for (auto const& device : rt.devices) {
     device->legacy->closing = true;
-    device->legacy->work_came.notify_all();
+    device->legacy->work_available.notify_all();
     for (auto const& stream : device->streams) {
       stream->closing = true;
-      stream->work_came.notify_all();
+      stream->work_available.notify_all();
     }
   }
-  for (std::condition_variable& lane : rt.lane_done) lane.notify_all();
-  while (rt.workers > 0) rt.worker_left.wait(lock.native());
+  for (std::condition_variable& channel : rt.channel_done) channel.notify_all();
+  while (rt.workers > 0) rt.worker_exited.wait(lock.native());
   acquire(&rt.workers_token);
   rt.dropping = false;
 }
 
-void forget_device_objects(runtime& rt, device_state& device) {
-  rt.streams.each([&](cudaStream_t, auto const& stream) {
+void destroy_device_objects(runtime& rt, device_state& device) {
+  rt.streams.for_each([&](cudaStream_t, auto const& stream) {
     if (stream->device == &device) close_stream(rt, stream);
   });
   rt.streams.remove_if([&](auto const& stream) { return stream->device == &device; });
@@ -260,8 +261,8 @@ void forget_device_objects(runtime& rt, device_state& device) {
   device.peers.assign(device.peers.size(), false);
 }
 
-void forget_everything(runtime& rt) {
-  // Streams and sessions hold each other.
+void destroy_everything(runtime& rt) {
+  // Break the reference cycles between streams and captures.
   for (auto const& capture : rt.captures) {
     capture->members.clear();
     capture->origin.reset();
@@ -274,9 +275,9 @@ void forget_everything(runtime& rt) {
   rt.events.take_all();
   rt.streams.take_all();
   rt.pools.take_all();
-  forget_user_objects(rt);
+  destroy_user_objects(rt);
   free_everything(rt);
-  forget_vmm(rt);
+  destroy_vmm_objects(rt);
   for (auto const& device : rt.devices) drop_address_range(*device);
   rt.devices.clear();
   rt.functions.clear();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams: in-order queues, each with a worker thread of its own, and the default streams' rules.
+// Streams: in-order queues with a worker thread each, and the rules of the default streams.
 #include <pthread.h>
 #include <signal.h>
 
@@ -14,17 +14,17 @@
 namespace warpwright::host {
 namespace {
 
-constexpr int worker_spins = 200;  // a few microseconds before a worker sleeps
-constexpr int host_spins = 400;    // the same for a host thread that synchronises
-constexpr std::int64_t counted_step_ns = 1000;
+constexpr int worker_spins = 200;  // a few microseconds, before a worker blocks
+constexpr int host_spins = 400;    // the same, before a synchronising host thread blocks
+constexpr std::int64_t simulated_step_ns = 1000;
 
-void relax() noexcept {
+void pause_processor() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
 
-void forget_stream(stream_state& stream) {
+void remove_stream(stream_state& stream) {
   auto& all = stream.device->streams;
   all.erase(std::remove_if(all.begin(), all.end(),
                            [&stream](auto const& entry) { return entry.get() == &stream; }),
@@ -52,17 +52,17 @@ class worker {
  private:
   bool stopping() const { return rt_.dropping; }
 
-  // The next operation with everything it waits for done; null when the worker is to leave.
+  // Waits for the next operation and its dependencies; null when the worker must exit.
   std::shared_ptr<operation> next() {
     for (int spin = 0; spin < worker_spins; ++spin) {
       if (stream_.has_work.load(std::memory_order_relaxed)) break;
-      relax();
+      pause_processor();
     }
     runtime_lock lock(rt_.mutex);
     while (stream_.queue.empty() && !stream_.closing && !stopping()) {
-      stream_.worker_sleeps = true;
-      stream_.work_came.wait(lock.native());
-      stream_.worker_sleeps = false;
+      stream_.worker_sleeping = true;
+      stream_.work_available.wait(lock.native());
+      stream_.worker_sleeping = false;
     }
     if (stopping()) drop_queue();
     if (stream_.queue.empty()) {
@@ -70,19 +70,19 @@ class worker {
       if (stream_.closing) {
         release(&stream_.device->drained);
         if (stream_.blocking()) release(&stream_.device->drained_blocking);
-        forget_stream(stream_);
+        remove_stream(stream_);
       }
       release(&rt_.workers_token);
       --rt_.workers;
-      rt_.worker_left.notify_all();
+      rt_.worker_exited.notify_all();
       return nullptr;
     }
     std::shared_ptr<operation> op = stream_.queue.front();
     for (auto const& point : op->waits) {
       while (!point->done.load(std::memory_order_relaxed) && !stopping()) {
-        ++rt_.lane_waiting[point->lane];
-        rt_.lane_done[point->lane].wait(lock.native());
-        --rt_.lane_waiting[point->lane];
+        ++rt_.channel_waiters[point->channel];
+        rt_.channel_done[point->channel].wait(lock.native());
+        --rt_.channel_waiters[point->channel];
       }
     }
     drop_ = stopping() || stream_.device->sticky.load(std::memory_order_relaxed) != 0;
@@ -100,11 +100,11 @@ class worker {
     runtime_lock lock(rt_.mutex);
     stream_.queue.pop_front();
     stream_.has_work.store(!stream_.queue.empty(), std::memory_order_relaxed);
-    if (rt_.options.counted_time) {
+    if (rt_.options.simulated_time) {
       for (auto const& point : op->waits) {
-        stream_.counted_ns = (std::max)(stream_.counted_ns, point->finished_ns);
+        stream_.simulated_ns = (std::max)(stream_.simulated_ns, point->finished_ns);
       }
-      op->finished_ns = stream_.counted_ns += counted_step_ns;
+      op->finished_ns = stream_.simulated_ns += simulated_step_ns;
     }
     op->waits.clear();
     op->what.reset();
@@ -113,7 +113,7 @@ class worker {
     op.reset();
   }
 
-  // At the end of everything: what is queued counts as done, so that nobody waits for it.
+  // At reset or exit: marks queued operations as done, so that waits for them end.
   void drop_queue() {
     for (auto const& op : stream_.queue) {
       op->waits.clear();
@@ -132,7 +132,7 @@ void* worker_main(void* raw) {
   runtime* rt = nullptr;
   std::shared_ptr<stream_state> stream;
   {
-    race_blind const blind;
+    tsan_ignore_scope const tsan_ignore;
     auto* argument = static_cast<worker_argument*>(raw);
     rt = argument->rt;
     stream = std::move(argument->stream);
@@ -141,7 +141,7 @@ void* worker_main(void* raw) {
   pthread_setname_np(pthread_self(), "ww-stream");
   device_access const allowed;
   worker(*rt, *stream).loop();
-  race_blind const last_reference;
+  tsan_ignore_scope const last_reference;
   stream.reset();
   return nullptr;
 }
@@ -156,7 +156,7 @@ void start_worker(runtime& rt, std::shared_ptr<stream_state> const& stream) {
   ++rt.workers;
 }
 
-// A thread's own default streams, one a device; they close when the thread ends.
+// A thread's per-thread default streams, one per device, closed when the thread ends.
 struct thread_streams {
   std::uint64_t generation = 0;
   std::map<device_state*, std::shared_ptr<stream_state>> by_device;
@@ -173,13 +173,13 @@ struct thread_streams {
 };
 
 std::shared_ptr<stream_state> per_thread_stream(runtime& rt) {
-  thread_local thread_streams mine;
-  if (mine.generation != rt.generation) {
-    mine.by_device.clear();
-    mine.generation = rt.generation;
+  thread_local thread_streams streams;
+  if (streams.generation != rt.generation) {
+    streams.by_device.clear();
+    streams.generation = rt.generation;
   }
   device_state& device = current_device(rt);
-  auto& stream = mine.by_device[&device];
+  auto& stream = streams.by_device[&device];
   if (stream == nullptr) {
     stream = make_stream(rt, device, stream_state::family::per_thread, cudaStreamDefault, 0);
   }
@@ -204,7 +204,7 @@ bool start_thread(void* (*main)(void*), void* argument) noexcept {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The program's signal handlers run on the program's threads.
+  // Blocks all signals: the program's signal handlers must run on the program's threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -222,9 +222,9 @@ std::int64_t now_ns() noexcept {
 }
 
 std::shared_ptr<stream_state> find_stream(runtime& rt, cudaStream_t handle,
-                                          null_stream null_means) {
+                                          null_stream default_stream) {
   if (handle == nullptr) {
-    handle = null_means == null_stream::legacy ? cudaStreamLegacy : cudaStreamPerThread;
+    handle = default_stream == null_stream::legacy ? cudaStreamLegacy : cudaStreamPerThread;
   }
   if (handle == cudaStreamLegacy) return current_device(rt).legacy;
   if (handle == cudaStreamPerThread) return per_thread_stream(rt);
@@ -239,7 +239,7 @@ std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
   stream->kind = kind;
   stream->flags = flags;
   stream->priority = priority;
-  stream->lane = static_cast<unsigned>(stream->id % runtime::lanes);
+  stream->channel = static_cast<unsigned>(stream->id % runtime::wait_channels);
   if (kind != stream_state::family::legacy) device.streams.push_back(stream);
   return stream;
 }
@@ -247,20 +247,20 @@ std::shared_ptr<stream_state> make_stream(runtime& rt, device_state& device,
 void close_stream(runtime&, std::shared_ptr<stream_state> const& stream) {
   stream->closing = true;
   if (stream->worker_started) {
-    stream->work_came.notify_one();
+    stream->work_available.notify_one();
   } else {
-    forget_stream(*stream);
+    remove_stream(*stream);
   }
 }
 
-std::shared_ptr<milestone> pending(stream_state const& stream) {
+std::shared_ptr<sync_point> pending(stream_state const& stream) {
   if (stream.last == nullptr || stream.last->done.load(std::memory_order_relaxed)) return nullptr;
   return stream.last;
 }
 
-// What work ordered after `stream` waits for. ThreadSanitizer is told of the order also where there
-// is nothing left to wait for.
-static std::shared_ptr<milestone> to_order_after(stream_state const& stream) {
+// The sync point for work ordered after `stream`. With ThreadSanitizer it is returned even if
+// already done, so that the order is visible to it.
+static std::shared_ptr<sync_point> order_point(stream_state const& stream) {
 #if WARPWRIGHT_HOST_TSAN
   return stream.last;
 #else
@@ -270,19 +270,19 @@ static std::shared_ptr<milestone> to_order_after(stream_state const& stream) {
 
 std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
                                    std::shared_ptr<work const> what,
-                                   std::vector<std::shared_ptr<milestone>> waits) {
+                                   std::vector<std::shared_ptr<sync_point>> waits) {
   auto op = std::make_shared<operation>();
-  op->lane = stream.lane;
+  op->channel = stream.channel;
   op->what = std::move(what);
   op->waits = std::move(waits);
   if (stream.kind == stream_state::family::legacy) {
     acquire(&stream.device->drained_blocking);
     for (auto const& other : stream.device->streams) {
       if (!other->blocking()) continue;
-      if (auto point = to_order_after(*other)) op->waits.push_back(std::move(point));
+      if (auto point = order_point(*other)) op->waits.push_back(std::move(point));
     }
   } else if (stream.blocking()) {
-    if (auto point = to_order_after(*stream.device->legacy)) op->waits.push_back(std::move(point));
+    if (auto point = order_point(*stream.device->legacy)) op->waits.push_back(std::move(point));
   }
   if (!stream.worker_started) {
     std::shared_ptr<stream_state> self;
@@ -299,34 +299,34 @@ std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
   stream.queue.push_back(op);
   stream.last = op;
   stream.has_work.store(true, std::memory_order_relaxed);
-  if (stream.worker_sleeps) stream.work_came.notify_one();
+  if (stream.worker_sleeping) stream.work_available.notify_one();
   return op;
 }
 
-void finish(runtime& rt, milestone& point) {
-  if (!rt.options.counted_time) point.finished_ns = now_ns();
+void finish(runtime& rt, sync_point& point) {
+  if (!rt.options.simulated_time) point.finished_ns = now_ns();
   point.done.store(true, std::memory_order_relaxed);
-  if (rt.lane_waiting[point.lane] > 0) rt.lane_done[point.lane].notify_all();
+  if (rt.channel_waiters[point.channel] > 0) rt.channel_done[point.channel].notify_all();
 }
 
-void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<milestone> const& point) {
+void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<sync_point> const& point) {
   if (!point->done.load(std::memory_order_relaxed)) {
     lock.native().unlock();
     for (int spin = 0; spin < host_spins && !point->done.load(std::memory_order_relaxed); ++spin) {
-      relax();
+      pause_processor();
     }
     lock.native().lock();
     while (!point->done.load(std::memory_order_relaxed)) {
-      ++rt.lane_waiting[point->lane];
-      rt.lane_done[point->lane].wait(lock.native());
-      --rt.lane_waiting[point->lane];
+      ++rt.channel_waiters[point->channel];
+      rt.channel_done[point->channel].wait(lock.native());
+      --rt.channel_waiters[point->channel];
     }
   }
   acquire(&point->token);
 }
 
 void wait_for_device(runtime& rt, runtime_lock& lock, device_state& device) {
-  std::vector<std::shared_ptr<milestone>> points;
+  std::vector<std::shared_ptr<sync_point>> points;
   if (device.legacy->last != nullptr) points.push_back(device.legacy->last);
   for (auto const& stream : device.streams) {
     if (stream->last != nullptr) points.push_back(stream->last);
@@ -369,21 +369,21 @@ WARPWRIGHT_API cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   });
 }
 
-static cudaError_t stream_synchronize(null_stream null_means, cudaStream_t handle) {
+static cudaError_t stream_synchronize(null_stream default_stream, cudaStream_t handle) {
   static call_site site{"cudaStreamSynchronize"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
-      break_capture(*stream->capture);
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
     if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (stream->kind == stream_state::family::legacy) {
-      // The legacy stream is done when the blocking streams it would wait for are.
-      std::vector<std::shared_ptr<milestone>> points;
+      // The legacy stream is synchronised when all blocking streams are.
+      std::vector<std::shared_ptr<sync_point>> points;
       if (stream->last != nullptr) points.push_back(stream->last);
       for (auto const& other : stream->device->streams) {
         if (other->blocking() && other->last != nullptr) points.push_back(other->last);
@@ -391,7 +391,7 @@ static cudaError_t stream_synchronize(null_stream null_means, cudaStream_t handl
       for (auto const& point : points) wait_for(rt, lock, point);
       acquire(&stream->device->drained_blocking);
     } else if (stream->last != nullptr) {
-      wait_for(rt, lock, std::shared_ptr<milestone>(stream->last));
+      wait_for(rt, lock, std::shared_ptr<sync_point>(stream->last));
     }
     trim_pools_after_sync(rt);
     return sticky_error(rt);
@@ -400,14 +400,14 @@ static cudaError_t stream_synchronize(null_stream null_means, cudaStream_t handl
 WARPWRIGHT_STREAM_API(cudaStreamSynchronize, _ptsz, stream_synchronize, (cudaStream_t stream),
                       (stream))
 
-static cudaError_t stream_query(null_stream null_means, cudaStream_t handle) {
+static cudaError_t stream_query(null_stream default_stream, cudaStream_t handle) {
   static call_site site{"cudaStreamQuery"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
-      break_capture(*stream->capture);
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
@@ -426,47 +426,48 @@ WARPWRIGHT_STREAM_API(cudaStreamQuery, _ptsz, stream_query, (cudaStream_t stream
 
 namespace {
 
-// What asking about a capturing stream does; not all questions are allowed there.
-enum class while_capturing { answers, refuses_broken, breaks };
+// Whether a query of a capturing stream is legal.
+enum class capture_rule { allowed, needs_valid_capture, invalidates };
 
-// The calls that only read something off a stream.
+// Queries of a stream's properties.
 template <class Read>
-cudaError_t read_stream(call_site& site, null_stream null_means, cudaStream_t handle,
-                        bool has_place, while_capturing manner, Read&& read) {
+cudaError_t read_stream(call_site& site, null_stream default_stream, cudaStream_t handle,
+                        bool has_output, capture_rule rule, Read&& read) {
   return api(site, needs::device, [&](runtime& rt) {
-    if (!has_place) return cudaErrorInvalidValue;
+    if (!has_output) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (stream->capture != nullptr && manner == while_capturing::breaks) {
-      break_capture(*stream->capture);
+    if (stream->capture != nullptr && rule == capture_rule::invalidates) {
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (stream->capture != nullptr && manner == while_capturing::refuses_broken) {
-      if (cudaError_t const code = capture_usable(*stream)) return code;
+    if (stream->capture != nullptr && rule == capture_rule::needs_valid_capture) {
+      if (cudaError_t const code = check_capture_valid(*stream)) return code;
     }
     read(*stream);
     return cudaSuccess;
   });
 }
 
-cudaError_t get_flags(null_stream null_means, cudaStream_t handle, unsigned* flags) {
+cudaError_t get_flags(null_stream default_stream, cudaStream_t handle, unsigned* flags) {
   static call_site site{"cudaStreamGetFlags"};
-  return read_stream(site, null_means, handle, flags != nullptr, while_capturing::breaks,
+  return read_stream(site, default_stream, handle, flags != nullptr, capture_rule::invalidates,
                      [flags](stream_state const& stream) { *flags = stream.flags; });
 }
 
-cudaError_t get_priority(null_stream null_means, cudaStream_t handle, int* priority) {
+cudaError_t get_priority(null_stream default_stream, cudaStream_t handle, int* priority) {
   static call_site site{"cudaStreamGetPriority"};
-  return read_stream(site, null_means, handle, priority != nullptr, while_capturing::refuses_broken,
+  return read_stream(site, default_stream, handle, priority != nullptr,
+                     capture_rule::needs_valid_capture,
                      [priority](stream_state const& stream) { *priority = stream.priority; });
 }
 
-cudaError_t get_id(null_stream null_means, cudaStream_t handle, unsigned long long* id) {
+cudaError_t get_id(null_stream default_stream, cudaStream_t handle, unsigned long long* id) {
   static call_site site{"cudaStreamGetId"};
-  return read_stream(site, null_means, handle, id != nullptr, while_capturing::breaks,
+  return read_stream(site, default_stream, handle, id != nullptr, capture_rule::invalidates,
                      [id](stream_state const& stream) {
-                       // Default streams exist once a device: their ids differ by device.
+                       // Each device has a legacy stream: the ids differ by device.
                        *id =
                            stream.kind == stream_state::family::legacy
                                ? (static_cast<unsigned long long>(stream.device->ordinal) << 48) + 1
@@ -474,9 +475,9 @@ cudaError_t get_id(null_stream null_means, cudaStream_t handle, unsigned long lo
                      });
 }
 
-cudaError_t get_device(null_stream null_means, cudaStream_t handle, int* device) {
+cudaError_t get_device(null_stream default_stream, cudaStream_t handle, int* device) {
   static call_site site{"cudaStreamGetDevice"};
-  return read_stream(site, null_means, handle, device != nullptr, while_capturing::answers,
+  return read_stream(site, default_stream, handle, device != nullptr, capture_rule::allowed,
                      [device](stream_state const& stream) { *device = stream.device->ordinal; });
 }
 
@@ -500,16 +501,16 @@ class callback_work final : public work {
   device_state const& device_;
 };
 
-cudaError_t add_callback(null_stream null_means, cudaStream_t handle, cudaStreamCallback_t function,
-                         void* data, unsigned flags) {
+cudaError_t add_callback(null_stream default_stream, cudaStream_t handle,
+                         cudaStreamCallback_t function, void* data, unsigned flags) {
   static call_site site{"cudaStreamAddCallback"};
   return api(site, needs::device, [&](runtime& rt) {
     if (function == nullptr || flags != 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
-      break_capture(*stream->capture);
+      invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
     return submit(rt, *stream, cudaGraphNodeTypeHost,
@@ -517,13 +518,13 @@ cudaError_t add_callback(null_stream null_means, cudaStream_t handle, cudaStream
   });
 }
 
-cudaError_t launch_host_function(null_stream null_means, cudaStream_t handle, cudaHostFn_t function,
-                                 void* data) {
+cudaError_t launch_host_function(null_stream default_stream, cudaStream_t handle,
+                                 cudaHostFn_t function, void* data) {
   static call_site site{"cudaLaunchHostFunc"};
   return api(site, needs::device, [&](runtime& rt) {
     if (function == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
-    auto const stream = find_stream(rt, handle, null_means);
+    auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     return submit(rt, *stream, cudaGraphNodeTypeHost, std::make_shared<host_work>(function, data));
   });

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one lock of the runtime, and what it tells ThreadSanitizer. The lock orders the runtime's own
-// data, but it must not order the user's: a CUDA program with a missing event wait is wrong even
-// when our lock happened to serialise it. So ThreadSanitizer is told to ignore the lock, and gets
-// exactly the edges that CUDA promises (enqueue to run, completion to synchronise) by release() and
-// acquire().
+// The runtime's lock, and its annotations for ThreadSanitizer. The lock protects the runtime's
+// data, but it must not order the program's accesses: a missing event wait is a race even if the
+// lock happens to serialise the accesses. ThreadSanitizer therefore ignores the lock; release() and
+// acquire() add the happens-before edges that CUDA guarantees (enqueue to execution, completion to
+// synchronisation).
 #pragma once
 
 #include <condition_variable>
@@ -49,49 +49,49 @@ void __tsan_release(void* address);
 namespace warpwright::host {
 
 #if WARPWRIGHT_HOST_TSAN
-inline thread_local int blind_depth = 0;
+inline thread_local int tsan_ignore_depth = 0;
 
-inline void begin_blind() noexcept {
+inline void begin_tsan_ignore() noexcept {
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
   AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
-  ++blind_depth;
+  ++tsan_ignore_depth;
 }
-inline void end_blind() noexcept {
-  --blind_depth;
+inline void end_tsan_ignore() noexcept {
+  --tsan_ignore_depth;
   AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
   AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 }
 #else
-inline void begin_blind() noexcept {}
-inline void end_blind() noexcept {}
+inline void begin_tsan_ignore() noexcept {}
+inline void end_tsan_ignore() noexcept {}
 #endif
 
-/// Before an exit from inside of a race_blind.
-inline void end_all_blind() noexcept {
+/// Call this before an exit within a tsan_ignore_scope.
+inline void end_all_tsan_ignore() noexcept {
 #if WARPWRIGHT_HOST_TSAN
-  while (blind_depth > 0) end_blind();
+  while (tsan_ignore_depth > 0) end_tsan_ignore();
 #endif
 }
 
-/// While one lives, ThreadSanitizer neither checks this thread's accesses nor learns order from
-/// them.
-class race_blind {
+/// For its lifetime, ThreadSanitizer neither checks this thread's accesses nor derives
+/// happens-before edges from its synchronisation.
+class tsan_ignore_scope {
  public:
-  race_blind() noexcept { begin_blind(); }
-  ~race_blind() { end_blind(); }
-  race_blind(race_blind const&) = delete;
-  race_blind& operator=(race_blind const&) = delete;
+  tsan_ignore_scope() noexcept { begin_tsan_ignore(); }
+  ~tsan_ignore_scope() { end_tsan_ignore(); }
+  tsan_ignore_scope(tsan_ignore_scope const&) = delete;
+  tsan_ignore_scope& operator=(tsan_ignore_scope const&) = delete;
 };
 
-/// "Whatever this thread did so far is visible to who acquires `token` later." Counts inside of
-/// race_blind as well.
+/// Adds a happens-before edge from this point to a later acquire() of the same token, also within a
+/// tsan_ignore_scope.
 inline void release(void* token) noexcept {
 #if WARPWRIGHT_HOST_TSAN
-  for (int i = 0; i < blind_depth; ++i) AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  for (int i = 0; i < tsan_ignore_depth; ++i) AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
   __tsan_release(token);
-  for (int i = 0; i < blind_depth; ++i) AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+  for (int i = 0; i < tsan_ignore_depth; ++i) AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
 #else
   (void)token;
 #endif
@@ -99,22 +99,23 @@ inline void release(void* token) noexcept {
 
 inline void acquire(void* token) noexcept {
 #if WARPWRIGHT_HOST_TSAN
-  for (int i = 0; i < blind_depth; ++i) AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  for (int i = 0; i < tsan_ignore_depth; ++i) AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
   __tsan_acquire(token);
-  for (int i = 0; i < blind_depth; ++i) AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+  for (int i = 0; i < tsan_ignore_depth; ++i) AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
 #else
   (void)token;
 #endif
 }
 
-/// Holds the runtime's mutex for a scope. unlocked() runs user code in between.
+/// Holds the runtime's mutex for a scope.
 class runtime_lock {
  public:
   explicit runtime_lock(std::mutex& mutex) : lock_(mutex) {}
   std::unique_lock<std::mutex>& native() noexcept { return lock_; }
 
  private:
-  race_blind blind_;  // first in, last out: covers the lock's own synchronisation
+  tsan_ignore_scope
+      tsan_ignore_;  // constructed first, destroyed last: covers the lock's synchronisation
   std::unique_lock<std::mutex> lock_;
 };
 

@@ -11,24 +11,28 @@
 WARPWRIGHT_BEGIN
 namespace testing {
 
-host_runtime_options& host_runtime_options::with_profile(std::string const& name) {
-  profile = device_profile::named(name);
-  return *this;
+host_runtime_options host_runtime_options::with_profile(std::string const& name) const {
+  host_runtime_options copy = *this;
+  copy.profile = device_profile::named(name);
+  return copy;
 }
 
-host_runtime_options& host_runtime_options::with_devices(int count) {
-  device_count = count;
-  return *this;
+host_runtime_options host_runtime_options::with_devices(int count) const {
+  host_runtime_options copy = *this;
+  copy.device_count = count;
+  return copy;
 }
 
-host_runtime_options& host_runtime_options::with_memory_bytes(std::size_t bytes) {
-  memory_bytes = bytes;
-  return *this;
+host_runtime_options host_runtime_options::with_memory_bytes(std::size_t bytes) const {
+  host_runtime_options copy = *this;
+  copy.memory_bytes = bytes;
+  return copy;
 }
 
-host_runtime_options& host_runtime_options::with_counted_time(bool on) {
-  counted_time = on;
-  return *this;
+host_runtime_options host_runtime_options::with_simulated_time(bool on) const {
+  host_runtime_options copy = *this;
+  copy.simulated_time = on;
+  return copy;
 }
 
 void reset_host_runtime(host_runtime_options const& options) {
@@ -46,13 +50,13 @@ void reset_host_runtime(host_runtime_options const& options) {
   {
     host::runtime_lock lock(rt.mutex);
     host::drain_for_reset(rt, lock);
-    host::forget_everything(rt);
-    host::wait_for_destroyer(rt, lock);
+    host::destroy_everything(rt);
+    host::wait_for_destructors(rt, lock);
     rt.options = options;
     host::make_devices(rt);
   }
   host::refresh_thread(rt);
-  host::zero_calls();
+  host::reset_calls();
 }
 
 host_runtime_stats stats() {
@@ -66,9 +70,11 @@ host_runtime_stats stats() {
   }
   result.streams = rt.streams.size();
   result.events = rt.events.size();
-  rt.graphs.each([&](cudaGraph_t, auto const& graph) { result.graphs += graph->owned_by_user; });
+  rt.graphs.for_each(
+      [&](cudaGraph_t, auto const& graph) { result.graphs += graph->owned_by_user; });
   result.graph_execs = rt.execs.size();
-  rt.pools.each([&](cudaMemPool_t, auto const& pool) { result.memory_pools += !pool->is_default; });
+  rt.pools.for_each(
+      [&](cudaMemPool_t, auto const& pool) { result.memory_pools += !pool->is_default; });
   result.user_objects = rt.user_objects_left;
   result.operations_run = rt.operations_run;
   return result;
@@ -77,8 +83,8 @@ host_runtime_stats stats() {
 std::vector<std::string> leak_report() {
   host::runtime& rt = host::the_runtime();
   host::runtime_lock lock(rt.mutex);
-  while (rt.queued_frees > 0) rt.worker_left.wait(lock.native());
-  host::wait_for_destroyer(rt, lock);
+  while (rt.queued_frees > 0) rt.worker_exited.wait(lock.native());
+  host::wait_for_destructors(rt, lock);
   return host::describe_leaks(rt);
 }
 

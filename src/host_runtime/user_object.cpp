@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// User objects (CUDA Programming Guide, "CUDA User Objects"): the program and graphs refer to them;
-// when the last reference goes, a thread of the runtime calls the program's destructor.
+// User objects (CUDA Programming Guide, "CUDA User Objects"): the program and graphs hold
+// references; when the last one is released, a thread of the runtime calls the destructor.
 #include <pthread.h>
 
 #include <climits>
@@ -13,21 +13,21 @@
 namespace warpwright::host {
 namespace {
 
-// At the end of the process no new callback is made.
-bool ending(runtime const& rt) noexcept {
+// Whether the process is exiting: no further destructor is called then.
+bool exiting(runtime const& rt) noexcept {
   return rt.dropping && current_phase.load(std::memory_order_relaxed) != phase::running;
 }
 
-std::shared_ptr<user_object> take_due(runtime& rt) noexcept {
-  std::shared_ptr<user_object> object = std::move(rt.due);
-  rt.due = object != nullptr ? std::move(object->next) : nullptr;
-  if (rt.due == nullptr) rt.due_last = nullptr;
+std::shared_ptr<user_object> pop_pending_destructor(runtime& rt) noexcept {
+  std::shared_ptr<user_object> object = std::move(rt.pending_destructors);
+  rt.pending_destructors = object != nullptr ? std::move(object->next) : nullptr;
+  if (rt.pending_destructors == nullptr) rt.last_pending_destructor = nullptr;
   return object;
 }
 
-// Lives while callbacks are due.
-void* destroyer_main(void*) {
-  pthread_setname_np(pthread_self(), "ww-destroyer");
+// The thread that calls pending destructors; it exits when there are none.
+void* destructor_main(void*) {
+  pthread_setname_np(pthread_self(), "ww-destructors");
   device_access const none(false);
   this_thread.inside_callback = true;
   runtime& rt = the_runtime();
@@ -35,12 +35,12 @@ void* destroyer_main(void*) {
     std::shared_ptr<user_object> object;
     {
       runtime_lock lock(rt.mutex);
-      if (!ending(rt)) object = take_due(rt);
+      if (!exiting(rt)) object = pop_pending_destructor(rt);
       if (object == nullptr) {
-        rt.destroyer_runs = false;
+        rt.destructor_thread_runs = false;
         release(&rt.workers_token);
         --rt.workers;
-        rt.worker_left.notify_all();
+        rt.worker_exited.notify_all();
         return nullptr;
       }
     }
@@ -52,37 +52,38 @@ void* destroyer_main(void*) {
   }
 }
 
-// The last reference may have gone. Allocates nothing, so that destructors may call it.
+// Queues the destructor if there is no reference. Does not allocate, so that C++ destructors may
+// call it.
 void destroy_if_unused(runtime& rt, std::shared_ptr<user_object> const& object) noexcept {
-  if (object->of_program > 0 || object->of_graphs > 0) return;
+  if (object->program_references > 0 || object->graph_references > 0) return;
   rt.user_objects.remove(object->handle);
-  if (rt.due_last != nullptr) {
-    rt.due_last->next = object;
+  if (rt.last_pending_destructor != nullptr) {
+    rt.last_pending_destructor->next = object;
   } else {
-    rt.due = object;
+    rt.pending_destructors = object;
   }
-  rt.due_last = object.get();
-  if (rt.destroyer_runs || ending(rt)) return;
-  // Without a thread the callback waits for the next object that is destroyed.
-  if (!start_thread(destroyer_main, nullptr)) return;
-  rt.destroyer_runs = true;
+  rt.last_pending_destructor = object.get();
+  if (rt.destructor_thread_runs || exiting(rt)) return;
+  // If no thread can be started, the destructor is called with the next object's.
+  if (!start_thread(destructor_main, nullptr)) return;
+  rt.destructor_thread_runs = true;
   ++rt.workers;
 }
 
-void give_back(runtime& rt, std::shared_ptr<user_object> const& object, std::uint64_t& owned,
-               std::uint64_t count) noexcept {
+void release_references(runtime& rt, std::shared_ptr<user_object> const& object,
+                        std::uint64_t& owned, std::uint64_t count) noexcept {
   release(&object->token);
   owned -= count;
   destroy_if_unused(rt, object);
 }
 
-bool countable(unsigned count) noexcept { return count > 0 && count <= unsigned{INT_MAX}; }
+bool is_valid_count(unsigned count) noexcept { return count > 0 && count <= unsigned{INT_MAX}; }
 
 }  // namespace
 
 void user_references::add(std::shared_ptr<user_object> const& object, std::uint64_t count) {
   counts_[object] += count;
-  object->of_graphs += count;
+  object->graph_references += count;
 }
 
 void user_references::add(user_references const& others) {
@@ -94,14 +95,15 @@ bool user_references::remove(std::shared_ptr<user_object> const& object, std::ui
   if (it == counts_.end() || it->second < count) return false;
   it->second -= count;
   if (it->second == 0) counts_.erase(it);
-  give_back(the_runtime(), object, object->of_graphs, count);
+  release_references(the_runtime(), object, object->graph_references, count);
   return true;
 }
 
 void user_references::clear() noexcept {
   if (counts_.empty()) return;
   runtime& rt = the_runtime();
-  for (auto const& [object, count] : counts_) give_back(rt, object, object->of_graphs, count);
+  for (auto const& [object, count] : counts_)
+    release_references(rt, object, object->graph_references, count);
   counts_.clear();
 }
 
@@ -109,15 +111,15 @@ void user_references::release_to_destructors() const noexcept {
   for (auto const& [object, count] : counts_) release(&object->token);
 }
 
-void wait_for_destroyer(runtime& rt, runtime_lock& lock) {
-  while (rt.destroyer_runs) rt.worker_left.wait(lock.native());
+void wait_for_destructors(runtime& rt, runtime_lock& lock) {
+  while (rt.destructor_thread_runs) rt.worker_exited.wait(lock.native());
   acquire(&rt.workers_token);
 }
 
-void forget_user_objects(runtime& rt) {
+void destroy_user_objects(runtime& rt) {
   for (auto const& object : rt.user_objects.take_all()) {
-    // What is left belongs to the program.
-    object->of_program = 0;
+    // Only references of the program are left.
+    object->program_references = 0;
     --rt.user_objects_left;
   }
 }
@@ -131,7 +133,7 @@ WARPWRIGHT_API cudaError_t cudaUserObjectCreate(cudaUserObject_t* handle, void* 
                                                 unsigned flags) {
   static call_site site{"cudaUserObjectCreate"};
   return api(site, needs::device, [&](runtime& rt) {
-    if (handle == nullptr || destroy == nullptr || !countable(count) ||
+    if (handle == nullptr || destroy == nullptr || !is_valid_count(count) ||
         flags != cudaUserObjectNoDestructorSync) {
       return cudaErrorInvalidValue;
     }
@@ -139,7 +141,7 @@ WARPWRIGHT_API cudaError_t cudaUserObjectCreate(cudaUserObject_t* handle, void* 
     auto object = std::make_shared<user_object>();
     object->destroy = destroy;
     object->data = data;
-    object->of_program = count;
+    object->program_references = count;
     object->handle = rt.user_objects.add(object);
     ++rt.user_objects_left;
     *handle = object->handle;
@@ -152,8 +154,8 @@ WARPWRIGHT_API cudaError_t cudaUserObjectRetain(cudaUserObject_t handle, unsigne
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
     auto const object = rt.user_objects.find(handle);
-    if (object == nullptr || !countable(count)) return cudaErrorInvalidValue;
-    object->of_program += count;
+    if (object == nullptr || !is_valid_count(count)) return cudaErrorInvalidValue;
+    object->program_references += count;
     return cudaSuccess;
   });
 }
@@ -163,10 +165,10 @@ WARPWRIGHT_API cudaError_t cudaUserObjectRelease(cudaUserObject_t handle, unsign
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
     auto const object = rt.user_objects.find(handle);
-    if (object == nullptr || !countable(count) || object->of_program < count) {
+    if (object == nullptr || !is_valid_count(count) || object->program_references < count) {
       return cudaErrorInvalidValue;
     }
-    give_back(rt, object, object->of_program, count);
+    release_references(rt, object, object->program_references, count);
     return cudaSuccess;
   });
 }
@@ -180,12 +182,12 @@ WARPWRIGHT_API cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph_handle,
     auto const graph = rt.graphs.find(graph_handle);
     auto const object = rt.user_objects.find(handle);
     bool const move = flags == cudaGraphUserObjectMove;
-    if (graph == nullptr || object == nullptr || !countable(count) || (flags != 0 && !move) ||
-        (move && object->of_program < count)) {
+    if (graph == nullptr || object == nullptr || !is_valid_count(count) || (flags != 0 && !move) ||
+        (move && object->program_references < count)) {
       return cudaErrorInvalidValue;
     }
     graph->objects.add(object, count);
-    if (move) give_back(rt, object, object->of_program, count);
+    if (move) release_references(rt, object, object->program_references, count);
     return cudaSuccess;
   });
 }
@@ -197,7 +199,7 @@ WARPWRIGHT_API cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph_handle,
     runtime_lock lock(rt.mutex);
     auto const graph = rt.graphs.find(graph_handle);
     auto const object = rt.user_objects.find(handle);
-    if (graph == nullptr || object == nullptr || !countable(count) ||
+    if (graph == nullptr || object == nullptr || !is_valid_count(count) ||
         !graph->objects.remove(object, count)) {
       return cudaErrorInvalidValue;
     }

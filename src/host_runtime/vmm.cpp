@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Driver functions, found by name through the runtime: virtual memory management and the little
-// around it. Physical memory is a range of one file a device, so that a handle mapped at a second
-// address shows the same bytes there.
+// Driver functions, looked up by name through the runtime: virtual memory management, contexts,
+// streams and events. Physical memory is a range of a file per device, so that a handle mapped at
+// two addresses has the same contents at both.
 #include <cuda.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -20,8 +20,9 @@ namespace warpwright::host {
 namespace {
 
 constexpr std::size_t granularity = std::size_t{2} << 20;
-constexpr std::size_t filled_bytes = std::size_t{32} << 20;  // of a handle's fresh memory
-constexpr int fresh_byte = 0xff;
+constexpr std::size_t filled_bytes = std::size_t{32}
+                                     << 20;  // of a new handle's memory; the rest reads as zeros
+constexpr int fill_byte = 0xff;
 constexpr std::uint64_t context_family = std::uint64_t{7} << 40;
 
 struct physical {
@@ -53,7 +54,7 @@ struct vmm_state {
   CUmemGenericAllocationHandle next = 0x1000;  // never reused
 };
 
-// Guarded by the runtime's lock, never destroyed.
+// Protected by the runtime's lock, never destroyed.
 vmm_state& vmm() {
   static vmm_state* const state = new vmm_state;
   return *state;
@@ -61,7 +62,8 @@ vmm_state& vmm() {
 
 CUresult as_driver(cudaError_t code) { return static_cast<CUresult>(code); }
 
-// Driver functions are counted and fail like the runtime's, but leave the last error alone.
+// Driver functions are counted and fault-injected like the runtime's, but do not set the last
+// error.
 template <class Body>
 CUresult driver(call_site& site, Body&& body) noexcept {
   try {
@@ -92,8 +94,8 @@ CUresult check_properties(runtime& rt, CUmemAllocationProp const* properties) {
                                                                      : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// A range of the device's file; ranges are not reused, their pages are given back.
-bool take_file_range(device_state& device, std::size_t bytes, std::size_t& offset) {
+// Allocates a range of the device's file. Ranges are not reused; their pages are freed.
+bool allocate_file_range(device_state& device, std::size_t bytes, std::size_t& offset) {
   device_file& file = vmm().files[&device];
   if (file.descriptor < 0) {
     file.descriptor = memfd_create("warpwright-device-memory", MFD_CLOEXEC);
@@ -104,7 +106,7 @@ bool take_file_range(device_state& device, std::size_t bytes, std::size_t& offse
   file.end += bytes;
   static auto const* const pattern = [] {
     auto* block = new std::array<unsigned char, 256 * 1024>;
-    block->fill(static_cast<unsigned char>(fresh_byte));
+    block->fill(static_cast<unsigned char>(fill_byte));
     return block;
   }();
   for (std::size_t done = 0; done < (std::min)(bytes, filled_bytes); done += pattern->size()) {
@@ -116,14 +118,14 @@ bool take_file_range(device_state& device, std::size_t bytes, std::size_t& offse
   return true;
 }
 
-void drop_unused(CUmemGenericAllocationHandle handle) {
+void release_if_unused(CUmemGenericAllocationHandle handle) {
   auto const it = vmm().handles.find(handle);
   if (it == vmm().handles.end() || it->second.handles > 0 || it->second.mappings > 0) return;
   physical const& memory = it->second;
   int const descriptor = vmm().files[memory.device].descriptor;
   fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
             static_cast<off_t>(memory.offset), static_cast<off_t>(memory.bytes));
-  give_device_memory(*memory.device, memory.bytes);
+  uncharge_device_memory(*memory.device, memory.bytes);
   vmm().handles.erase(it);
 }
 
@@ -132,7 +134,7 @@ void make_inaccessible(std::uintptr_t base, std::size_t bytes) {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// Calls `visit` for each mapping when [base, base + bytes) is made of whole mappings.
+// Calls `visit` for each mapping in [base, base + bytes) if that consists of whole mappings.
 template <class Visit>
 bool each_whole_mapping(std::uintptr_t base, std::size_t bytes, Visit&& visit) {
   auto& mappings = vmm().mappings;
@@ -155,7 +157,7 @@ bool each_whole_mapping(std::uintptr_t base, std::size_t bytes, Visit&& visit) {
 // ---- the functions
 
 CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignment,
-                             CUdeviceptr wanted, unsigned long long flags) {
+                             CUdeviceptr requested, unsigned long long flags) {
   static call_site site{"cuMemAddressReserve"};
   return driver(site, [&](runtime&) {
     if (pointer == nullptr || bytes == 0 || !aligned(bytes) || flags != 0 ||
@@ -164,19 +166,19 @@ CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignmen
     }
     std::size_t const step = (std::max)(alignment, granularity);
     int const kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    if (wanted != 0 && wanted % step == 0) {
-      void* const at = mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
+    if (requested != 0 && requested % step == 0) {
+      void* const at = mmap(reinterpret_cast<void*>(requested), bytes, PROT_NONE,
                             kind | MAP_FIXED_NOREPLACE, -1, 0);
-      if (at == reinterpret_cast<void*>(wanted)) {
-        vmm().reservations.emplace(wanted, bytes);
-        *pointer = wanted;
+      if (at == reinterpret_cast<void*>(requested)) {
+        vmm().reservations.emplace(requested, bytes);
+        *pointer = requested;
         return CUDA_SUCCESS;
       }
       if (at != MAP_FAILED) munmap(at, bytes);
     }
     void* const raw = mmap(nullptr, bytes + step, PROT_NONE, kind, -1, 0);
     if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    // Cut the aligned part out of the larger piece.
+    // Keep the aligned part of the larger reservation.
     auto const start = reinterpret_cast<std::uintptr_t>(raw);
     std::uintptr_t const base = (start + step - 1) / step * step;
     if (base > start) munmap(raw, base - start);
@@ -215,9 +217,9 @@ CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes,
     memory.device = device_at(rt, properties->location.id);
     memory.bytes = bytes;
     memory.properties = *properties;
-    if (!take_device_memory(rt, *memory.device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!take_file_range(*memory.device, bytes, memory.offset)) {
-      give_device_memory(*memory.device, bytes);
+    if (!charge_device_memory(rt, *memory.device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!allocate_file_range(*memory.device, bytes, memory.offset)) {
+      uncharge_device_memory(*memory.device, bytes);
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *handle = vmm().next++;
@@ -232,7 +234,7 @@ CUresult mem_release(CUmemGenericAllocationHandle handle) {
     auto const it = vmm().handles.find(handle);
     if (it == vmm().handles.end() || it->second.handles == 0) return CUDA_ERROR_INVALID_VALUE;
     --it->second.handles;
-    drop_unused(handle);
+    release_if_unused(handle);
     return CUDA_SUCCESS;
   });
 }
@@ -307,7 +309,7 @@ CUresult mem_unmap(CUdeviceptr pointer, size_t bytes) {
       rt.allocations.erase(it->first);
       vmm().mappings.erase(it);
       --vmm().handles.at(handle).mappings;
-      drop_unused(handle);
+      release_if_unused(handle);
     });
     return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
@@ -324,7 +326,7 @@ CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, CUmemAccessDesc const
     }
     bool done = true;
     bool const whole = each_whole_mapping(pointer, bytes, [&](auto it) {
-      // All devices are this CPU: the owner's access is what counts.
+      // All devices are the same CPU: only the owner's access matters.
       for (std::size_t i = 0; i < count; ++i) {
         if (list[i].location.id == rt.allocations.at(it->first).device->ordinal) {
           it->second.access = list[i].flags;
@@ -427,7 +429,7 @@ CUresult device_get_attribute(int* value, CUdevice_attribute which, CUdevice ord
       *value = 0;
       return CUDA_SUCCESS;
     }
-    // The two enumerations agree in everything the runtime knows.
+    // The two enumerations have the same values.
     return as_driver(
         device_attribute(*device, static_cast<cudaDeviceAttr>(static_cast<int>(which)), *value));
   });
@@ -462,7 +464,8 @@ CUresult stream_get_context(CUstream handle, CUcontext* context) {
   });
 }
 
-// The driver's twins of runtime calls; they count, and fail on demand, under the runtime's names.
+// Driver functions equivalent to runtime calls, counted and fault-injected under the runtime's
+// names.
 CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
   return as_driver(
       cudaStreamIsCapturing(stream, reinterpret_cast<cudaStreamCaptureStatus*>(status)));
@@ -597,7 +600,7 @@ cudaError_t look_up(char const* name, void** function, unsigned long long flags,
 
 }  // namespace
 
-void forget_vmm(runtime&) {
+void destroy_vmm_objects(runtime&) {
   vmm_state& state = vmm();
   for (auto const& [base, bytes] : state.reservations) {
     munmap(reinterpret_cast<void*>(base), bytes);
@@ -616,7 +619,7 @@ void describe_vmm_leaks(std::vector<std::string>& lines) {
     lines.emplace_back(line);
   }
   for (auto const& [handle, memory] : vmm().handles) {
-    if (memory.handles == 0) continue;  // its mapping is listed already
+    if (memory.handles == 0) continue;  // reported as a mapping
     std::snprintf(line, sizeof line, "cuMemCreate: %zu bytes, handle %#llx", memory.bytes, handle);
     lines.emplace_back(line);
   }
@@ -634,7 +637,7 @@ cudaError_t get_entry_point_by_version(null_stream, char const* name, void** fun
   static call_site site{"cudaGetDriverEntryPointByVersion"};
   return api(site, needs::nothing, [&](runtime&) {
     cudaError_t const code = look_up(name, function, flags, status);
-    constexpr unsigned oldest = 10020;  // virtual memory management's first release
+    constexpr unsigned oldest = 10020;  // the first version with virtual memory management
     if (code == cudaSuccess && *function != nullptr &&
         (version < oldest || version > CUDART_VERSION)) {
       *function = nullptr;

@@ -11,11 +11,12 @@
 namespace warpwright::host {
 namespace {
 
-constexpr std::size_t least_alignment = alignof(std::max_align_t);
+constexpr std::size_t default_alignment = alignof(std::max_align_t);
 
 std::align_val_t argument_alignment(warpwright_host_kernel const& kernel) {
-  return std::align_val_t{kernel.arguments_alignment > least_alignment ? kernel.arguments_alignment
-                                                                       : least_alignment};
+  return std::align_val_t{kernel.arguments_alignment > default_alignment
+                              ? kernel.arguments_alignment
+                              : default_alignment};
 }
 
 }  // namespace

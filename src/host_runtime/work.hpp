@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of work that streams and graphs are made of.
+// The kinds of work in streams and graphs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@
 
 namespace warpwright::host {
 
-/// A kernel with its arguments as they were at the launch.
+/// A kernel with a copy of its arguments.
 class kernel_work final : public work {
  public:
   explicit kernel_work(warpwright_host_kernel const& kernel);
@@ -43,7 +43,7 @@ struct copy_shape {
   std::size_t width = 0, height = 1, depth = 1;
   std::size_t to_pitch = 0, from_pitch = 0;
   std::size_t to_slice = 0, from_slice = 0;
-  cudaMemcpyKind kind = cudaMemcpyDefault;  // as found, never cudaMemcpyDefault after checks
+  cudaMemcpyKind kind = cudaMemcpyDefault;  // not cudaMemcpyDefault once check_copy() has succeeded
   int to_device = -1, from_device = -1;     // -1: host
 };
 
@@ -58,14 +58,14 @@ class copy_work final : public work {
 
  private:
   copy_shape shape_;
-  std::unique_ptr<std::byte[]> staged_;  // the pageable source's bytes, taken at the call
+  std::unique_ptr<std::byte[]> staged_;  // a copy of the pageable source
 };
 
 struct fill_shape {
   std::byte* to = nullptr;
   unsigned value = 0;
   unsigned element_bytes = 1;  // 1, 2 or 4
-  std::size_t width = 0;       // elements a row
+  std::size_t width = 0;       // elements per row
   std::size_t height = 1;
   std::size_t pitch = 0;  // bytes
 };
@@ -80,7 +80,7 @@ class fill_work final : public work {
   fill_shape shape_;
 };
 
-/// A user's host function: runs without access to device memory and may not call the runtime.
+/// A host function of the program: runs without access to device memory, must not call the runtime.
 class host_work final : public work {
  public:
   host_work(cudaHostFn_t function, void* data) : function_(function), data_(data) {}

@@ -3,7 +3,6 @@
 """bench/support/plot_results.py, on results made up here."""
 import contextlib
 import io
-import json
 import os
 import shutil
 import sys
@@ -13,14 +12,15 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench", "support"))
+import compact_results  # noqa: E402
 import plot_results  # noqa: E402
 
-FOLDER = "2026-01-02-some-gpu"
+FOLDER = "some-gpu"
 
 
 def line(name, gbs, us=1.0, **more):
     return {"name": f"{name}/iterations:60/repeats:1/manual_time", "run_type": "iteration", "real_time": us,
-            "time_unit": "us", "median_us": us, "GB/s": gbs, **more}
+            "iterations": 60, "time_unit": "us", "median_us": us, "p10_us": us, "p90_us": us, "GB/s": gbs, **more}
 
 
 def run_of(lines, date="2026-01-02T03:04:05+01:00", **context):
@@ -44,8 +44,8 @@ class Results(unittest.TestCase):
     def write(self, file, data, folder=FOLDER):
         path = os.path.join(self.results, folder)
         os.makedirs(path, exist_ok=True)
-        with open(os.path.join(path, file), "w", encoding="utf-8") as f:
-            json.dump(data, f)
+        with open(os.path.join(path, file.replace(".json", ".csv")), "w", encoding="utf-8") as f:
+            f.write(compact_results.compact(data))
 
     def make(self):
         return plot_results.make(self.results, self.page)
@@ -68,8 +68,9 @@ class Results(unittest.TestCase):
         self.assertIn("cub::DeviceTransform of the toolkit", svg)
         text = files[self.page]
         for part in ("## Some GPU", "2026-01-02 02:04 UTC", "driver 580.1.2", "CUDA 13.0", "commit `abc1234`",
-                     "`the command`", "(measured/some-gpu-triad.svg)", "f32, one launch at a time",
-                     "| 2<sup>10</sup> | 110 (1.00 us) | 90.0 (1.00 us) | 122.2 % |"):
+                     "(measured/some-gpu-triad.svg)",
+                     "| [triad](#triad) | f32, one launch at a time | 2<sup>10</sup> to 2<sup>16</sup> | 1.00 | 116 |  "
+                     "| 120.8 % at 2<sup>16</sup>: cub::DeviceTransform of the toolkit | 121.5 % | 122.2 % |"):
             self.assertIn(part, text)
 
     def test_same_input_same_output(self):
@@ -88,20 +89,6 @@ class Results(unittest.TestCase):
         self.assertEqual(parse("transpose_u8/ew/iterations:60"), ("transpose", "u8", "ew", (), None))
         self.assertIsNone(parse("something/ew"))
 
-    def test_a_part_run_again_does_not_replace_a_whole(self):
-        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
-        self.write("kernel_a_bench-def5678.json",
-                   run_of(sizes("triad_f32/warpwright_ew", 500, (10,)), "2026-01-02T09:00:00+00:00"))
-        self.assertIn("110 (", self.text())
-        self.assertNotIn("510 (", self.text())
-
-    def test_the_newest_whole_run_counts(self):
-        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
-        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 500), "2026-01-03T00:00:00+00:00"),
-                   "2026-01-03-some-gpu")
-        self.assertIn("510 (", self.text())
-        self.assertNotIn("110 (", self.text())
-
     def test_other_programs_add_peers_and_replace_none(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
                                                  + sizes("triad_f32/cub_device_transform", 80)))
@@ -109,12 +96,15 @@ class Results(unittest.TestCase):
                                                       + sizes("triad_f32/cub_device_transform_cccl", 200),
                                                       version_CCCL="3.4.2"))
         self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_eager", 50)))
-        self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_compile", 50)), "2026-01-01-some-gpu")
-        text = self.text()
-        for part in ("110 (", "90.0 (", "210 (", "60.0 (", ", CCCL 3.4.2", "Measured in run 1 and 2 and 3"):
+        self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_compile", 50)), "another-gpu")
+        files = self.make()
+        text = files[self.page].split("## Some GPU")[2]
+        for part in ("| 116 |", ", CCCL 3.4.2", "File 1 and 2 and 3"):
             self.assertIn(part, text)
-        self.assertNotIn("11.0 (", text)
-        self.assertNotIn("torch.compile", text)  # of another day
+        svg = files[os.path.join(self.root, "docs", "measured", "some-gpu-triad.svg")]
+        for peer in ("cub::DeviceTransform of the toolkit", "cub::DeviceTransform of newer CCCL", "PyTorch, eager"):
+            self.assertIn(peer, svg)
+        self.assertNotIn("torch.compile", svg)  # of another device
 
     def test_a_peer_of_another_program_is_compared_with_our_path_there(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
@@ -122,7 +112,7 @@ class Results(unittest.TestCase):
         self.write("kernel_a_bench_cccl.json", run_of(sizes("triad_f32/warpwright_ew", 70)
                                                       + sizes("triad_f32/cub_device_transform_cccl", 90)))
         # 80 of 100 there, 110 of 90 here: in its own run the newer one is the fastest.
-        self.assertIn("| 2<sup>10</sup> | 110 (1.00 us) | 90.0 (1.00 us) | 100 (1.00 us) | 80.0 % |", self.text())
+        self.assertIn("| 80.0 % at 2<sup>10</sup>: cub::DeviceTransform of newer CCCL |", self.text())
 
     def test_the_strip_has_a_peer_of_another_run_beside_ours_of_that_run(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)
@@ -139,7 +129,7 @@ class Results(unittest.TestCase):
         self.assertTrue(all(float(y) > float(min(heights[0])) for peer in heights[1:] for y in peer))
 
     def test_the_host_runtime_and_failures_are_left_out(self):
-        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 900)), "2026-01-02-host-runtime")
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 900)), "host-runtime")
         self.write("kernel_b_bench.json", run_of(sizes("dot_f32/warpwright_ew", 900), runtime="host (no GPU)"))
         with self.assertRaises(SystemExit):
             self.make()
@@ -153,7 +143,7 @@ class Results(unittest.TestCase):
         lines = [line("triad_f32/warpwright_ew/1024/1", gbs) for gbs in (100, 300, 200)]
         lines.append(line("triad_f32/warpwright_ew/1024/1", 999, run_type="aggregate"))
         self.write("kernel_a_bench.json", run_of(lines))
-        self.assertIn("| 2<sup>10</sup> | 200 (", self.text())
+        self.assertIn("| 2<sup>10</sup> | 1.00 | 200 |", self.text())
 
     def test_one_size_alone_has_no_plot(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100, (10,))))
@@ -162,7 +152,9 @@ class Results(unittest.TestCase):
     def test_one_size_that_is_not_named_has_a_table(self):
         self.write("kernel_a_bench.json", run_of([line("transpose_f32/warpwright_ew", 90),
                                                   line("transpose_f32/by_hand", 60)]))
-        self.assertIn("|  | 90.0 (1.00 us) | 60.0 (1.00 us) | 150.0 % |", self.text())
+        text = self.text()
+        self.assertIn("| transpose | f32 | one size | 1.00 | 90.0 |  | 150.0 %: by hand |  |  |", text)
+        self.assertIn("- transpose: 8,192 x 8,192, transposed", text)
 
     def test_rows_stand_over_their_length(self):
         def shapes(*of):

@@ -7,6 +7,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "bench", "kernel"), os.path.join(ROOT, "bench", "support")]
+import compact_results  # noqa: E402
 import plot_results  # noqa: E402
 import torch_peers  # noqa: E402
 
@@ -44,7 +45,8 @@ class TorchPeers(unittest.TestCase):
         self.assertEqual(got["median_us"], 31.0)
         self.assertEqual((got["p10_us"], got["p90_us"]), (7.0, 55.0))
         self.assertAlmostEqual(got["GB/s"], 4 * 2 * 1024 / 31.0 * 1e-3)
-        self.assertEqual(plot_results.speed(got), (got["GB/s"], 31.0))
+        row = compact_results.row_of(got["name"], [got])
+        self.assertEqual(plot_results.speed(row), (float(f"{got['GB/s']:.5g}"), 31.0))
         got = torch_peers.entry(OF["dropout"], "f32", "torch_eager", 4096, 20, samples, 7)
         self.assertEqual(plot_results.parse_name(got["name"]), ("dropout", "f32", "torch_eager", (4096,), None))
         for peer in ("torch_eager", "torch_compile"):

@@ -12,8 +12,9 @@
 # an eighth of the difference. The limit is 0.2 s where an empty file takes 0.63 s, a ratio of 0.32.
 #
 # A shared machine changes its speed from second to second: a single ratio is off by 20 % at times, both
-# ways. So the two files are compiled in turns, and the median of the turns' ratios counts: one turn where
-# the header is far below its limit, three where it is near, eleven where it is over. What is over its limit
+# ways. So a header is first compared with the last compilation of the empty file, which is repeated after
+# every eighth header. Where it is not below 0.8 of its limit, both files are compiled alternately, and the
+# median of the ratios counts: of three rounds, or of eleven if it is over the limit. What is over its limit
 # is marked; what is 10 % over it is measured once more at the end, and fails if it still is.
 #
 # Not measured: detail/ (no interface), testing/ (never in a product) and interop/ (brings a peer's
@@ -54,13 +55,18 @@ measure() {
 # median FILE: of the numbers in it, a line each; of an even count the lower of the two.
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
-# turn NAME COMMAND...: compiles the file alone and with what is measured, and notes the ratio of the two
-# and their difference; $ratio and $added are the medians so far. NAME is a header, or "expressions".
-turn() {
+# round NAME COMMAND...: compiles the file alone, unless its last time is still to be used, and with what
+# is measured, and appends the ratio of the two and their difference to the samples; $ratio and $added are
+# the medians so far. NAME is a header, or "expressions".
+uses=0
+round() {
   measured=$1
   shift
-  measure '#include <cuda_runtime.h>' "$@"
-  alone=$seconds
+  if [ "$uses" -eq 0 ]; then
+    measure '#include <cuda_runtime.h>' "$@"
+    alone=$seconds uses=1
+  fi
+  uses=$((uses - 1))
   if [ "$measured" = expressions ]; then
     measure "#include \"$root/tests/compile_cost/expressions.cpp\"" "$@"
     without=$seconds parts=8
@@ -95,14 +101,19 @@ limit_for() {
   esac
 }
 
-# judge NAME COMMAND...: as many turns as it takes, and a line of the table.
+# judge NAME COMMAND...: as many rounds as it takes, and a line of the table.
 judge() {
   limit_for "$1"
   rm -f "$work/ratios" "$work/added"
-  turn "$@"
-  if over 0.9; then turn "$@" && turn "$@"; fi
+  shared=$((shared + 1))
+  if [ $((shared % 8)) -eq 1 ]; then uses=0; else uses=1; fi
+  round "$@"
+  if over 0.8; then
+    rm -f "$work/ratios" "$work/added"
+    for _ in 1 2 3; do round "$@"; done
+  fi
   for _ in 1 2 3 4; do
-    if over 1; then turn "$@" && turn "$@"; fi
+    if over 1; then round "$@" && round "$@"; fi
   done
   note=''
   if over 1; then note="  over the limit of $limit"; fi
@@ -115,6 +126,7 @@ printf '%s: a header may cost %s times <cuda_runtime.h>, tune.hpp and the memory
 printf '%6s %8s  %s\n' ratio seconds header
 
 cd "$root/include"
+shared=0  # headers judged so far
 all=$(find warpwright -name '*.hpp' ! -path '*/detail/*' ! -path '*/testing/*' \
   ! -path '*/interop/*' ! -name testing.hpp | sort)
 if [ "$compiler" = nvcc ]; then all="$all expressions"; fi

@@ -1,4 +1,4 @@
-// expect: warpwright::ew: global_norm() and norm_each() want elements of floating point
+// expect: warpwright::ew: a norm is of tensors with elements of floating point
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

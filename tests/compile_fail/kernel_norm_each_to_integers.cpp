@@ -1,4 +1,4 @@
-// expect: warpwright::ew::norm_each: the norms are float or double
+// expect: warpwright::ew: a norm is stored as float or double
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

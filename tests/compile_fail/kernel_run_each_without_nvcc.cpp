@@ -1,4 +1,4 @@
-// expect: warpwright::ew::run_each needs a kernel: compile this file with nvcc
+// expect: warpwright: this call needs a kernel: compile this file with nvcc
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

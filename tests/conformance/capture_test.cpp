@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream capture: what it records, and every call that breaks it.
+// Stream capture: the nodes that it creates, and the calls that invalidate it.
 #include "conformance.hpp"
 
 using namespace conformance;
@@ -33,7 +33,7 @@ std::size_t edge_count(cudaGraph_t graph) {
 void ends_broken(cudaStream_t s) {
   CHECK(status_of(s) == cudaStreamCaptureStatusInvalidated);
   cudaGraph_t graph = reinterpret_cast<cudaGraph_t>(1);
-  ANSWERS(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
+  RETURNS(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
   CHECK(graph == nullptr);
   CHECK(status_of(s) == cudaStreamCaptureStatusNone);
 }
@@ -138,15 +138,15 @@ TEST_CASE("an empty capture is an empty graph") {
   SUCCEEDS(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("where a capture may begin and end") {
+TEST_CASE("the streams and threads on which a capture may begin and end") {
   stream const s, other;
   cudaGraph_t graph = nullptr;
-  ANSWERS(cudaStreamBeginCapture(cudaStreamLegacy, thread_local_mode),
+  RETURNS(cudaStreamBeginCapture(cudaStreamLegacy, thread_local_mode),
           cudaErrorStreamCaptureUnsupported);
-  ANSWERS(cudaStreamEndCapture(s, &graph), cudaErrorIllegalState);
+  RETURNS(cudaStreamEndCapture(s, &graph), cudaErrorIllegalState);
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
-  ANSWERS(cudaStreamBeginCapture(s, thread_local_mode), cudaErrorIllegalState);
-  ANSWERS(cudaStreamEndCapture(other, &graph), cudaErrorIllegalState);
+  RETURNS(cudaStreamBeginCapture(s, thread_local_mode), cudaErrorIllegalState);
+  RETURNS(cudaStreamEndCapture(other, &graph), cudaErrorIllegalState);
   SUCCEEDS(cudaStreamEndCapture(s, &graph));
   SUCCEEDS(cudaGraphDestroy(graph));
 }
@@ -161,39 +161,39 @@ TEST_CASE("the per-thread stream can be captured") {
   SUCCEEDS(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("asking a capturing stream") {
+TEST_CASE("queries of a capturing stream") {
   stream const s;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   unsigned long long id = 0;
   unsigned flags = 0;
   int priority = 0;
   SECTION("for its id breaks the capture") {
-    ANSWERS(cudaStreamGetId(s, &id), cudaErrorStreamCaptureUnsupported);
-    ANSWERS(cudaStreamGetPriority(s, &priority), cudaErrorStreamCaptureInvalidated);
-    ANSWERS(cudaStreamBeginCapture(s, thread_local_mode), cudaErrorIllegalState);
-    ANSWERS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaStreamGetId(s, &id), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaStreamGetPriority(s, &priority), cudaErrorStreamCaptureInvalidated);
+    RETURNS(cudaStreamBeginCapture(s, thread_local_mode), cudaErrorIllegalState);
+    RETURNS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
   }
   SECTION("for its flags breaks the capture") {
-    ANSWERS(cudaStreamGetFlags(s, &flags), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaStreamGetFlags(s, &flags), cudaErrorStreamCaptureUnsupported);
   }
   SECTION("whether it is done breaks the capture") {
-    ANSWERS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
   }
   SECTION("to synchronise breaks the capture") {
-    ANSWERS(cudaStreamSynchronize(s), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaStreamSynchronize(s), cudaErrorStreamCaptureUnsupported);
   }
   ends_broken(s);
 }
 
-TEST_CASE("work on a stream whose capture is broken is refused") {
+TEST_CASE("work on a stream whose capture is invalidated fails") {
   stream const s;
   device_memory<int> const memory(16);
   event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
-  ANSWERS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
-  ANSWERS(cudaMemsetAsync(memory.data(), 0, 4, s), cudaErrorStreamCaptureInvalidated);
-  ANSWERS(cudaLaunchHostFunc(s, nothing, nullptr), cudaErrorStreamCaptureInvalidated);
-  ANSWERS(cudaEventRecord(e, s), cudaErrorStreamCaptureInvalidated);
+  RETURNS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
+  RETURNS(cudaMemsetAsync(memory.data(), 0, 4, s), cudaErrorStreamCaptureInvalidated);
+  RETURNS(cudaLaunchHostFunc(s, nothing, nullptr), cudaErrorStreamCaptureInvalidated);
+  RETURNS(cudaEventRecord(e, s), cudaErrorStreamCaptureInvalidated);
   ends_broken(s);
 }
 
@@ -203,27 +203,27 @@ TEST_CASE("calls that may synchronise are forbidden to a capturing thread") {
   device_memory<char> const memory(16);
   event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, GENERATE(global_mode, thread_local_mode)));
-  SECTION("cudaMalloc") { ANSWERS(cudaMalloc(&p, 16), cudaErrorStreamCaptureUnsupported); }
-  SECTION("cudaMallocHost") { ANSWERS(cudaMallocHost(&p, 16), cudaErrorStreamCaptureUnsupported); }
-  SECTION("cudaFree") { ANSWERS(cudaFree(memory.data()), cudaErrorStreamCaptureUnsupported); }
+  SECTION("cudaMalloc") { RETURNS(cudaMalloc(&p, 16), cudaErrorStreamCaptureUnsupported); }
+  SECTION("cudaMallocHost") { RETURNS(cudaMallocHost(&p, 16), cudaErrorStreamCaptureUnsupported); }
+  SECTION("cudaFree") { RETURNS(cudaFree(memory.data()), cudaErrorStreamCaptureUnsupported); }
   SECTION("cudaDeviceSynchronize") {
-    ANSWERS(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
   }
-  SECTION("cudaEventQuery") { ANSWERS(cudaEventQuery(e), cudaErrorStreamCaptureUnsupported); }
+  SECTION("cudaEventQuery") { RETURNS(cudaEventQuery(e), cudaErrorStreamCaptureUnsupported); }
   SECTION("cudaEventSynchronize") {
-    ANSWERS(cudaEventSynchronize(e), cudaErrorStreamCaptureUnsupported);
+    RETURNS(cudaEventSynchronize(e), cudaErrorStreamCaptureUnsupported);
   }
   ends_broken(s);
 }
 
-TEST_CASE("a relaxed capture forbids less") {
+TEST_CASE("a relaxed capture allows more calls") {
   stream const s;
   void* p = nullptr;
   SUCCEEDS(cudaStreamBeginCapture(s, relaxed_mode));
   SUCCEEDS(cudaMalloc(&p, 16));
   SUCCEEDS(cudaFree(p));
   CHECK(status_of(s) == cudaStreamCaptureStatusActive);
-  ANSWERS(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+  RETURNS(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
   ends_broken(s);
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("a capture ends in the thread that began it") {
     SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
     CHECK(end_elsewhere() == cudaErrorStreamCaptureWrongThread);
     CHECK(status_of(s) == cudaStreamCaptureStatusNone);
-    ANSWERS(cudaStreamEndCapture(s, &graph), cudaErrorIllegalState);
+    RETURNS(cudaStreamEndCapture(s, &graph), cudaErrorIllegalState);
   }
   SECTION("but for a relaxed one") {
     SUCCEEDS(cudaStreamBeginCapture(s, relaxed_mode));
@@ -296,13 +296,13 @@ TEST_CASE("the legacy stream cannot be used while a blocking stream captures") {
   SUCCEEDS(cudaStreamBeginCapture(blocking, thread_local_mode));
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   SECTION("asking it does no harm") {
-    ANSWERS(cudaStreamIsCapturing(cudaStreamLegacy, &status), cudaErrorStreamCaptureImplicit);
+    RETURNS(cudaStreamIsCapturing(cudaStreamLegacy, &status), cudaErrorStreamCaptureImplicit);
     cudaGraph_t graph = nullptr;
     SUCCEEDS(cudaStreamEndCapture(blocking, &graph));
     SUCCEEDS(cudaGraphDestroy(graph));
   }
   SECTION("work on it breaks the capture") {
-    ANSWERS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy), cudaErrorStreamCaptureImplicit);
+    RETURNS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy), cudaErrorStreamCaptureImplicit);
     ends_broken(blocking);
   }
 }
@@ -319,24 +319,24 @@ TEST_CASE("the legacy stream can be used while a non-blocking stream captures") 
   SUCCEEDS(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("an event recorded in a capture stands for its nodes only") {
+TEST_CASE("an event recorded in a capture is valid in that capture only") {
   stream const s, other;
   event const e;
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   SUCCEEDS(cudaEventRecord(e, s));
   SECTION("asking it breaks the capture, and leaves the event useless") {
-    ANSWERS(cudaEventQuery(e), cudaErrorCapturedEvent);
-    ANSWERS(cudaEventSynchronize(e), cudaErrorInvalidValue);
-    ANSWERS(cudaStreamWaitEvent(other, e, 0), cudaErrorInvalidValue);
+    RETURNS(cudaEventQuery(e), cudaErrorCapturedEvent);
+    RETURNS(cudaEventSynchronize(e), cudaErrorInvalidValue);
+    RETURNS(cudaStreamWaitEvent(other, e, 0), cudaErrorInvalidValue);
     CHECK(status_of(other) == cudaStreamCaptureStatusNone);
     ends_broken(s);
-    ANSWERS(cudaEventQuery(e), cudaErrorInvalidValue);
+    RETURNS(cudaEventQuery(e), cudaErrorInvalidValue);
   }
   SECTION("synchronising it breaks the capture") {
-    ANSWERS(cudaEventSynchronize(e), cudaErrorCapturedEvent);
+    RETURNS(cudaEventSynchronize(e), cudaErrorCapturedEvent);
     ends_broken(s);
   }
-  // Recorded outside again, it is an event like any other.
+  // Recorded again outside of the capture, it is an ordinary event.
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(s, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone) {
     cudaGraph_t graph = nullptr;
@@ -353,22 +353,22 @@ TEST_CASE("a capture cannot depend on work outside of it") {
   SUCCEEDS(cudaEventRecord(e, outside));
   SUCCEEDS(cudaStreamSynchronize(outside));
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
-  ANSWERS(cudaStreamWaitEvent(s, e, 0), cudaErrorStreamCaptureIsolation);
+  RETURNS(cudaStreamWaitEvent(s, e, 0), cudaErrorStreamCaptureIsolation);
   ends_broken(s);
 }
 
-TEST_CASE("two captures cannot become one") {
+TEST_CASE("two captures cannot be merged") {
   stream const a, b;
   event const e;
   SUCCEEDS(cudaStreamBeginCapture(a, thread_local_mode));
   SUCCEEDS(cudaStreamBeginCapture(b, thread_local_mode));
   SUCCEEDS(cudaEventRecord(e, a));
-  ANSWERS(cudaStreamWaitEvent(b, e, 0), cudaErrorStreamCaptureMerge);
+  RETURNS(cudaStreamWaitEvent(b, e, 0), cudaErrorStreamCaptureMerge);
   ends_broken(a);
   ends_broken(b);
 }
 
-TEST_CASE("what forks must join") {
+TEST_CASE("forked streams must be joined") {
   stream const a, b;
   event const e;
   device_memory<int> const memory(16);
@@ -379,11 +379,11 @@ TEST_CASE("what forks must join") {
   SUCCEEDS(cudaMemsetAsync(memory.data() + 8, 0, 4, b));
   cudaGraph_t graph = nullptr;
   SECTION("or the capture is lost") {
-    ANSWERS(cudaStreamEndCapture(a, &graph), cudaErrorStreamCaptureUnjoined);
+    RETURNS(cudaStreamEndCapture(a, &graph), cudaErrorStreamCaptureUnjoined);
     CHECK(graph == nullptr);
   }
   SECTION("and ends where it began") {
-    ANSWERS(cudaStreamEndCapture(b, &graph), cudaErrorStreamCaptureUnmatched);
+    RETURNS(cudaStreamEndCapture(b, &graph), cudaErrorStreamCaptureUnmatched);
     CHECK(graph == nullptr);
     ends_broken(a);
   }
@@ -391,7 +391,7 @@ TEST_CASE("what forks must join") {
   CHECK(status_of(b) == cudaStreamCaptureStatusNone);
 }
 
-TEST_CASE("what is known of a capture") {
+TEST_CASE("cudaStreamGetCaptureInfo") {
   stream const s;
   device_memory<int> const memory(16);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -411,7 +411,7 @@ TEST_CASE("what is known of a capture") {
   CHECK(id != 0);
   CHECK(id == id_again);
   REQUIRE(count == 1);
-  // A node of one's own, put in line.
+  // A node that the program adds between the captured ones.
   cudaGraphNode_t mine = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&mine, graph, tail, count));
   SUCCEEDS(
@@ -422,10 +422,10 @@ TEST_CASE("what is known of a capture") {
   CHECK(node_count(ended) == 3);
   CHECK(edge_count(ended) == 2);
   SUCCEEDS(cudaGraphDestroy(ended));
-  ANSWERS(cudaStreamUpdateCaptureDependencies(s, &mine, nullptr, 0, 0), cudaErrorIllegalState);
+  RETURNS(cudaStreamUpdateCaptureDependencies(s, &mine, nullptr, 0, 0), cudaErrorIllegalState);
 }
 
-TEST_CASE("each capture has an id of its own") {
+TEST_CASE("each capture has a unique id") {
   stream const s, t;
   auto const begin = [](cudaStream_t on) {
     SUCCEEDS(cudaStreamBeginCapture(on, relaxed_mode));
@@ -449,7 +449,7 @@ TEST_CASE("each capture has an id of its own") {
   CHECK(first != later);
   CHECK(beside != later);
   end(t);
-  // A stream that joins takes part in the capture that it joins.
+  // A stream that joins has the id of the capture that it joins.
   event const e;
   SUCCEEDS(cudaEventRecord(e, s));
   SUCCEEDS(cudaStreamWaitEvent(t, e, 0));
@@ -463,7 +463,7 @@ TEST_CASE("each capture has an id of its own") {
   end(s);
 }
 
-TEST_CASE("a capture into a graph that is there already") {
+TEST_CASE("a capture into an existing graph") {
   stream const s;
   device_memory<int> const memory(16);
   cudaGraph_t graph = nullptr, ended = nullptr;
@@ -484,7 +484,7 @@ TEST_CASE("a capturing stream may be destroyed") {
   REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
   SUCCEEDS(cudaStreamBeginCapture(s, thread_local_mode));
   SUCCEEDS(cudaStreamDestroy(s));
-  // The thread is free again.
+  // The thread does not capture any more.
   void* p = nullptr;
   SUCCEEDS(cudaMalloc(&p, 16));
   SUCCEEDS(cudaFree(p));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the conformance tests share. They call the CUDA runtime API and nothing of the library but
-// its launch seam, so that one source asks the host runtime and a GPU the same questions.
+// Shared code of the conformance tests. They call only the CUDA runtime API and the library's
+// for_each_index, so that the same source runs on the host runtime and on a GPU.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,9 +20,9 @@ namespace conformance {
 
 namespace ww = warpwright;
 
-/// Checks what a call answered, and that the last error is what CUDA makes of it: recorded once,
-/// peeked without effect, cleared by reading; "not ready" is not recorded.
-inline void check_answer(cudaError_t answered, cudaError_t expected, char const* call, int line) {
+/// Checks a call's return value and the last error: recorded once,
+/// not changed by cudaPeekAtLastError, cleared by cudaGetLastError; "not ready" is not recorded.
+inline void check_status(cudaError_t answered, cudaError_t expected, char const* call, int line) {
   INFO("line " << line << ": " << call);
   CHECK(std::string(cudaGetErrorName(answered)) == cudaGetErrorName(expected));
   cudaError_t const recorded = expected == cudaErrorNotReady ? cudaSuccess : expected;
@@ -31,19 +31,19 @@ inline void check_answer(cudaError_t answered, cudaError_t expected, char const*
   CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == "cudaSuccess");
 }
 
-#define ANSWERS(call, expected) ::conformance::check_answer((call), (expected), #call, __LINE__)
-#define SUCCEEDS(call) ANSWERS(call, cudaSuccess)
+#define RETURNS(call, expected) ::conformance::check_status((call), (expected), #call, __LINE__)
+#define SUCCEEDS(call) RETURNS(call, cudaSuccess)
 
-/// Checks that a call failed, where CUDA's documentation does not say with which error.
-inline void check_refused(cudaError_t answered, char const* call, int line) {
+/// Checks that a call failed, if CUDA's documentation does not specify the error.
+inline void check_failure(cudaError_t answered, char const* call, int line) {
   INFO("line " << line << ": " << call);
   CHECK(std::string(cudaGetErrorName(answered)) != "cudaSuccess");
   CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == cudaGetErrorName(answered));
 }
 
-#define REFUSED(call) ::conformance::check_refused((call), #call, __LINE__)
+#define FAILS(call) ::conformance::check_failure((call), #call, __LINE__)
 
-/// Holds a stream up until it is opened.
+/// Blocks a stream until it is opened.
 class gate {
  public:
   gate() = default;
@@ -61,8 +61,8 @@ class gate {
   std::atomic<bool> open_{false};
 };
 
-/// Streams, events, graphs and memory that are given back whatever the test does. The order of
-/// members in a test matters: a gate goes first, so that it is opened last.
+/// Streams, events, graphs and memory that are released even if the test fails. The order of
+/// members in a test matters: a gate must be declared first, so that it is opened last.
 class stream {
  public:
   explicit stream(unsigned flags = cudaStreamNonBlocking) {
@@ -232,7 +232,7 @@ inline cudaMemsetParams words(void* to, unsigned value, std::size_t count) {
   return p;
 }
 
-/// `rows` rows of `pitch` bytes, all of them used.
+/// A buffer of `rows` rows of `pitch` bytes.
 inline cudaPitchedPtr pitched(void* data, std::size_t pitch, std::size_t rows) {
   cudaPitchedPtr p = {};
   p.ptr = data;
@@ -242,14 +242,14 @@ inline cudaPitchedPtr pitched(void* data, std::size_t pitch, std::size_t rows) {
   return p;
 }
 
-/// The address by which the runtime knows the kernel of launch(); the host runtime knows it from
-/// its first launch on.
+/// The address of the kernel of launch(); the host runtime registers it at
+/// its first launch.
 template <class F>
 void const* kernel_of() {
 #if WARPWRIGHT_HOST_RUNTIME
-  return &ww::detail::host_kernel<ww::detail::index_loop<F>>::identity;
+  return &ww::detail::host_kernel<ww::detail::index_kernel<F>>::identity;
 #else
-  return reinterpret_cast<void const*>(&ww::detail::index_kernel<F>);
+  return ww::detail::kernel_address<ww::detail::index_kernel<F>>();
 #endif
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills of two and three dimensions: what arrives, what stays as it was, what is
-// refused.
+// Copies and fills of two and three dimensions: their results, the bytes around them, and
+// invalid arguments.
 #include <algorithm>
 
 #include "conformance.hpp"
@@ -19,7 +19,7 @@ bytes counted(std::size_t count) {
   return values;
 }
 
-// A box of bytes in rows of `pitch` bytes and planes of `rows` rows.
+// A 3-D array of bytes in rows of `pitch` bytes and planes of `rows` rows.
 struct box {
   std::size_t pitch, rows, planes;
   std::size_t size() const { return pitch * rows * planes; }
@@ -57,7 +57,7 @@ bytes with_part(bytes into, bytes const& from) {
 
 }  // namespace
 
-TEST_CASE("pitched memory has room for every row") {
+TEST_CASE("pitched memory holds every row") {
   constexpr std::size_t width = 100, height = 7;
   unsigned char* p = nullptr;
   std::size_t pitch = 0;
@@ -71,17 +71,17 @@ TEST_CASE("pitched memory has room for every row") {
   SUCCEEDS(cudaMemcpy2D(p, pitch, values.data(), width, width, height, cudaMemcpyHostToDevice));
   SUCCEEDS(cudaMemcpy2D(back.data(), width, p, pitch, width, height, cudaMemcpyDeviceToHost));
   CHECK(back == values);
-  SUCCEEDS(cudaMemset(p, 0, pitch * height));  // the padding is the program's too
+  SUCCEEDS(cudaMemset(p, 0, pitch * height));  // the padding may be written as well
   SUCCEEDS(cudaFree(p));
   constexpr std::size_t mebi = std::size_t{1} << 20;
-  ANSWERS(cudaMallocPitch(reinterpret_cast<void**>(&p), &pitch, mebi, mebi),
+  RETURNS(cudaMallocPitch(reinterpret_cast<void**>(&p), &pitch, mebi, mebi),
           cudaErrorMemoryAllocation);
-  ANSWERS(cudaMallocPitch(nullptr, &pitch, width, height), cudaErrorInvalidValue);
-  ANSWERS(cudaMallocPitch(reinterpret_cast<void**>(&p), nullptr, width, height),
+  RETURNS(cudaMallocPitch(nullptr, &pitch, width, height), cudaErrorInvalidValue);
+  RETURNS(cudaMallocPitch(reinterpret_cast<void**>(&p), nullptr, width, height),
           cudaErrorInvalidValue);
 }
 
-TEST_CASE("rows are copied up, across and down, and nothing beside them") {
+TEST_CASE("2-D copies to, on and from the device change only their rows") {
   constexpr std::size_t width = 11, height = 6;
   constexpr std::size_t host_pitch = 13, a_pitch = 32, b_pitch = 48, back_pitch = 17;
   bytes const values = counted(host_pitch * height);
@@ -107,7 +107,7 @@ TEST_CASE("rows are copied up, across and down, and nothing beside them") {
   CHECK(back == in_back);
 }
 
-TEST_CASE("rows are copied in a stream's order") {
+TEST_CASE("2-D copies are stream-ordered") {
   gate closed;
   stream const s;
   constexpr std::size_t width = 10, height = 4, pitch = 16;
@@ -122,7 +122,7 @@ TEST_CASE("rows are copied in a stream's order") {
                              cudaMemcpyHostToDevice, s));
   SUCCEEDS(cudaMemcpy2DAsync(back.data(), pitch, device.data(), pitch, pitch, height,
                              cudaMemcpyDeviceToHost, s));
-  ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(s), cudaErrorNotReady);
   CHECK(back.data()[0] == 0);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));
@@ -130,7 +130,7 @@ TEST_CASE("rows are copied in a stream's order") {
   CHECK(back.data()[3 * pitch + 10] == 1);
 }
 
-TEST_CASE("a pageable source of rows may be reused when the call returns") {
+TEST_CASE("the pageable source of a 2-D copy may be reused when the call returns") {
   stream const s;
   constexpr std::size_t width = 10, height = 4, pitch = 16;
   bytes values(pitch * height, 3);
@@ -146,28 +146,28 @@ TEST_CASE("a pageable source of rows may be reused when the call returns") {
   CHECK(back[3 * pitch + 10] == 1);
 }
 
-TEST_CASE("wrong copies of rows") {
+TEST_CASE("invalid 2-D copies") {
   stream const s;
   device_memory<unsigned char> const device(256);
   bytes host(256);
-  ANSWERS(cudaMemcpy2D(device.data(), 16, host.data(), 8, 16, 4, cudaMemcpyHostToDevice),
+  RETURNS(cudaMemcpy2D(device.data(), 16, host.data(), 8, 16, 4, cudaMemcpyHostToDevice),
           cudaErrorInvalidPitchValue);
-  ANSWERS(cudaMemcpy2DAsync(device.data(), 8, host.data(), 16, 16, 4, cudaMemcpyHostToDevice, s),
+  RETURNS(cudaMemcpy2DAsync(device.data(), 8, host.data(), 16, 16, 4, cudaMemcpyHostToDevice, s),
           cudaErrorInvalidPitchValue);
-  ANSWERS(cudaMemcpy2DAsync(device.data(), 16, host.data(), 8, 16, 4, cudaMemcpyHostToDevice, s),
+  RETURNS(cudaMemcpy2DAsync(device.data(), 16, host.data(), 8, 16, 4, cudaMemcpyHostToDevice, s),
           cudaErrorInvalidPitchValue);
   constexpr int no_kind = 7;  // the largest value that the enumeration can hold
-  ANSWERS(
+  RETURNS(
       cudaMemcpy2D(device.data(), 16, host.data(), 16, 16, 4, static_cast<cudaMemcpyKind>(no_kind)),
       cudaErrorInvalidMemcpyDirection);
-  ANSWERS(cudaMemcpy2DAsync(device.data(), 16, host.data(), 16, 16, 4,
+  RETURNS(cudaMemcpy2DAsync(device.data(), 16, host.data(), 16, 16, 4,
                             static_cast<cudaMemcpyKind>(no_kind), s),
           cudaErrorInvalidMemcpyDirection);
-  ANSWERS(cudaMemcpy2D(nullptr, 16, host.data(), 16, 16, 4, cudaMemcpyHostToDevice),
+  RETURNS(cudaMemcpy2D(nullptr, 16, host.data(), 16, 16, 4, cudaMemcpyHostToDevice),
           cudaErrorInvalidValue);
 }
 
-TEST_CASE("a box is copied up, across and down, and nothing beside it") {
+TEST_CASE("3-D copies to, on and from the device change only their box") {
   bytes values = counted(source.size());
   device_memory<unsigned char> const up(target.size()), from(source.size()), across(target.size());
   SUCCEEDS(cudaMemset(up.data(), 0xaa, up.bytes()));
@@ -187,7 +187,7 @@ TEST_CASE("a box is copied up, across and down, and nothing beside it") {
   }
 }
 
-TEST_CASE("a box is copied in a stream's order") {
+TEST_CASE("3-D copies are stream-ordered") {
   gate closed;
   stream const s;
   bytes const values = counted(source.size());
@@ -199,14 +199,14 @@ TEST_CASE("a box is copied in a stream's order") {
   SUCCEEDS(closed.block(s));
   cudaMemcpy3DParms p = part(device.data(), pinned.data(), cudaMemcpyHostToDevice);
   SUCCEEDS(cudaMemcpy3DAsync(&p, s));
-  p = {};  // the parameters are taken at the call
-  ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
+  p = {};  // the call copies the parameters
+  RETURNS(cudaStreamQuery(s), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));
   CHECK(device.fetch() == with_part(bytes(target.size(), 0xaa), values));
 }
 
-TEST_CASE("wrong copies of boxes") {
+TEST_CASE("invalid 3-D copies") {
   stream const s;
   bytes values = counted(source.size());
   device_memory<unsigned char> const device(target.size());
@@ -214,36 +214,37 @@ TEST_CASE("wrong copies of boxes") {
   cudaMemcpy3DParms p = good;
   SECTION("rows that are wider than the pitch") {
     p.dstPtr.pitch = 8;
-    REFUSED(cudaMemcpy3D(&p));
-    REFUSED(cudaMemcpy3DAsync(&p, s));
+    FAILS(cudaMemcpy3D(&p));
+    FAILS(cudaMemcpy3DAsync(&p, s));
   }
   SECTION("a part that passes the end of a row") {
     p.srcPos.x = 12;
-    REFUSED(cudaMemcpy3D(&p));
+    FAILS(cudaMemcpy3D(&p));
   }
   SECTION("a part that passes the last row of a plane") {
     p.srcPos.y = 4;
-    REFUSED(cudaMemcpy3D(&p));
+    FAILS(cudaMemcpy3D(&p));
   }
   SECTION("no source") {
     p.srcPtr.ptr = nullptr;
-    REFUSED(cudaMemcpy3D(&p));
+    FAILS(cudaMemcpy3D(&p));
   }
   SECTION("no kind") {
     constexpr int no_kind = 7;  // the largest value that the enumeration can hold
     p.kind = static_cast<cudaMemcpyKind>(no_kind);
-    ANSWERS(cudaMemcpy3D(&p), cudaErrorInvalidMemcpyDirection);
-    ANSWERS(cudaMemcpy3DAsync(&p, s), cudaErrorInvalidMemcpyDirection);
+    RETURNS(cudaMemcpy3D(&p), cudaErrorInvalidMemcpyDirection);
+    RETURNS(cudaMemcpy3DAsync(&p, s), cudaErrorInvalidMemcpyDirection);
   }
 }
 
-TEST_CASE("rows are filled, and nothing beside them") {
+TEST_CASE("2-D fills change only their rows") {
   constexpr std::size_t width = 9, height = 5, pitch = 24;
   stream const s;
   device_memory<unsigned char> const device(pitch * height);
   bytes expected(pitch * height, 0x11);
   SUCCEEDS(cudaMemset(device.data(), 0x11, device.bytes()));
-  SUCCEEDS(cudaMemset2D(device.data() + 3, pitch, 0x122, width, height));  // the low byte counts
+  SUCCEEDS(
+      cudaMemset2D(device.data() + 3, pitch, 0x122, width, height));  // only the low byte is used
   SUCCEEDS(cudaDeviceSynchronize());
   SUCCEEDS(cudaMemset2DAsync(device.data() + 15, pitch, 0x33, 2, height, s));
   SUCCEEDS(cudaStreamSynchronize(s));
@@ -254,12 +255,12 @@ TEST_CASE("rows are filled, and nothing beside them") {
   CHECK(device.fetch() == expected);
 }
 
-TEST_CASE("wrong fills of rows") {
+TEST_CASE("invalid 2-D fills") {
   stream const s;
   device_memory<unsigned char> const device(256);
-  ANSWERS(cudaMemset2D(device.data(), 8, 0, 16, 4), cudaErrorInvalidValue);
-  ANSWERS(cudaMemset2DAsync(device.data(), 8, 0, 16, 4, s), cudaErrorInvalidValue);
-  ANSWERS(cudaMemset2D(nullptr, 16, 0, 16, 4), cudaErrorInvalidValue);
+  RETURNS(cudaMemset2D(device.data(), 8, 0, 16, 4), cudaErrorInvalidValue);
+  RETURNS(cudaMemset2DAsync(device.data(), 8, 0, 16, 4, s), cudaErrorInvalidValue);
+  RETURNS(cudaMemset2D(nullptr, 16, 0, 16, 4), cudaErrorInvalidValue);
   bytes pageable(64);
-  ANSWERS(cudaMemset2D(pageable.data(), 16, 0, 16, 4), cudaErrorInvalidValue);
+  RETURNS(cudaMemset2D(pageable.data(), 16, 0, 16, 4), cudaErrorInvalidValue);
 }

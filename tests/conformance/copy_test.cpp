@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills of every kind: what arrives, who waits, what is refused.
+// Copies and fills of all kinds: results, synchronisation, invalid arguments.
 #include "conformance.hpp"
 
 using namespace conformance;
 
-TEST_CASE("bytes go up, across and down") {
+TEST_CASE("copies to, on and from the device") {
   std::vector<int> values(1000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i * 7);
   device_memory<int> const a(1000), b(1000);
@@ -15,7 +15,7 @@ TEST_CASE("bytes go up, across and down") {
   CHECK(b.fetch() == values);
 }
 
-TEST_CASE("cudaMemcpyDefault finds the kind by the pointers") {
+TEST_CASE("cudaMemcpyDefault infers the kind from the pointers") {
   std::vector<int> values(100, 5), back(100, 0);
   device_memory<int> const a(100), b(100);
   SUCCEEDS(cudaMemcpy(a.data(), values.data(), a.bytes(), cudaMemcpyDefault));
@@ -27,36 +27,36 @@ TEST_CASE("cudaMemcpyDefault finds the kind by the pointers") {
   CHECK(back == values);
 }
 
-TEST_CASE("copies in the wrong direction are refused") {
+TEST_CASE("copies in the wrong direction fail") {
   device_memory<char> const device(4096);
   std::vector<char> host(4096);
-  ANSWERS(cudaMemcpy(device.data(), host.data(), 4096, cudaMemcpyDeviceToHost),
+  RETURNS(cudaMemcpy(device.data(), host.data(), 4096, cudaMemcpyDeviceToHost),
           cudaErrorInvalidValue);
-  ANSWERS(cudaMemcpy(host.data(), device.data(), 4096, cudaMemcpyHostToDevice),
+  RETURNS(cudaMemcpy(host.data(), device.data(), 4096, cudaMemcpyHostToDevice),
           cudaErrorInvalidValue);
-  ANSWERS(cudaMemcpy(host.data(), device.data(), 4096, cudaMemcpyDeviceToDevice),
+  RETURNS(cudaMemcpy(host.data(), device.data(), 4096, cudaMemcpyDeviceToDevice),
           cudaErrorInvalidValue);
   constexpr int no_kind = 7;  // the largest value that the enumeration can hold
-  ANSWERS(cudaMemcpy(host.data(), device.data(), 4096, static_cast<cudaMemcpyKind>(no_kind)),
+  RETURNS(cudaMemcpy(host.data(), device.data(), 4096, static_cast<cudaMemcpyKind>(no_kind)),
           cudaErrorInvalidMemcpyDirection);
 }
 
-TEST_CASE("copies beyond an allocation are refused") {
+TEST_CASE("copies beyond an allocation fail") {
   device_memory<char> const device(4096);
   std::vector<char> host(8192000);
-  ANSWERS(cudaMemcpy(device.data(), host.data(), host.size(), cudaMemcpyHostToDevice),
+  RETURNS(cudaMemcpy(device.data(), host.data(), host.size(), cudaMemcpyHostToDevice),
           cudaErrorInvalidValue);
-  ANSWERS(cudaMemcpy(nullptr, host.data(), 16, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+  RETURNS(cudaMemcpy(nullptr, host.data(), 16, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
 }
 
-TEST_CASE("no bytes are no error") {
+TEST_CASE("copies of zero bytes succeed") {
   device_memory<char> const device(16);
   char host = 0;
   SUCCEEDS(cudaMemcpy(device.data(), &host, 0, cudaMemcpyHostToDevice));
   SUCCEEDS(cudaMemset(device.data(), 0, 0));
 }
 
-TEST_CASE("a copy down waits for the work before it on its stream") {
+TEST_CASE("a copy to the host waits for earlier work on its stream") {
   stream const s;
   device_memory<float> const y(4096);
   pinned_memory<float> const pinned(4096);
@@ -94,7 +94,7 @@ TEST_CASE("a copy from pinned memory does not wait") {
   SUCCEEDS(closed.block(s));
   SUCCEEDS(
       cudaMemcpyAsync(device.data(), pinned.data(), device.bytes(), cudaMemcpyHostToDevice, s));
-  ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(s), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));
 }
@@ -110,7 +110,7 @@ TEST_CASE("copies of two dimensions") {
   std::vector<unsigned char> const back = device.fetch();
   CHECK(back[3 * 32 + 9] == host[3 * pitch + 9]);
   CHECK(back[3 * 32 + 10] == 0xee);
-  ANSWERS(cudaMemcpy2D(device.data(), 5, host.data(), pitch, width, height, cudaMemcpyHostToDevice),
+  RETURNS(cudaMemcpy2D(device.data(), 5, host.data(), pitch, width, height, cudaMemcpyHostToDevice),
           cudaErrorInvalidPitchValue);
 }
 
@@ -130,6 +130,6 @@ TEST_CASE("fills") {
   CHECK(back[1024 + 3 * 64 + 7] == 0x33);
   CHECK(back[1024 + 3 * 64 + 8] == 0x11);
   std::vector<char> pageable(16);
-  ANSWERS(cudaMemset(pageable.data(), 0, 16), cudaErrorInvalidValue);
-  ANSWERS(cudaMemset(device.data(), 0, std::size_t{1} << 40), cudaErrorInvalidValue);
+  RETURNS(cudaMemset(pageable.data(), 0, 16), cudaErrorInvalidValue);
+  RETURNS(cudaMemset(device.data(), 0, std::size_t{1} << 40), cudaErrorInvalidValue);
 }

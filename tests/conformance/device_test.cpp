@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices: count, selection, properties and attributes that must agree with each other.
+// Devices: count, selection, properties and attributes.
 #include <cstring>
 
 #include "conformance.hpp"
@@ -29,13 +29,13 @@ TEST_CASE("devices are counted and selected") {
   SUCCEEDS(cudaGetDevice(&device));
   CHECK(device == count - 1);
   SUCCEEDS(cudaSetDevice(0));
-  ANSWERS(cudaSetDevice(count), cudaErrorInvalidDevice);
-  ANSWERS(cudaSetDevice(-1), cudaErrorInvalidDevice);
+  RETURNS(cudaSetDevice(count), cudaErrorInvalidDevice);
+  RETURNS(cudaSetDevice(-1), cudaErrorInvalidDevice);
   SUCCEEDS(cudaGetDevice(&device));
   CHECK(device == 0);
 }
 
-TEST_CASE("the current device is a thread's own") {
+TEST_CASE("each thread has its own current device") {
   int count = 0;
   REQUIRE(cudaGetDeviceCount(&count) == cudaSuccess);
   if (count < 2) return;
@@ -46,15 +46,15 @@ TEST_CASE("the current device is a thread's own") {
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 
-TEST_CASE("wrong arguments to device queries") {
+TEST_CASE("invalid arguments of device queries") {
   cudaDeviceProp properties = {};
   int value = 0;
-  ANSWERS(cudaGetDeviceProperties(&properties, 1 << 20), cudaErrorInvalidDevice);
-  ANSWERS(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 1 << 20), cudaErrorInvalidDevice);
+  RETURNS(cudaGetDeviceProperties(&properties, 1 << 20), cudaErrorInvalidDevice);
+  RETURNS(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 1 << 20), cudaErrorInvalidDevice);
   constexpr int no_attribute = 255;  // the largest value that the enumeration can hold
-  ANSWERS(cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(no_attribute), 0),
+  RETURNS(cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(no_attribute), 0),
           cudaErrorInvalidValue);
-  ANSWERS(cudaDeviceGetAttribute(nullptr, cudaDevAttrWarpSize, 0), cudaErrorInvalidValue);
+  RETURNS(cudaDeviceGetAttribute(nullptr, cudaDevAttrWarpSize, 0), cudaErrorInvalidValue);
 }
 
 TEST_CASE("properties and attributes agree") {
@@ -88,10 +88,10 @@ TEST_CASE("the PCI address leads back to the device") {
   int device = -1;
   SUCCEEDS(cudaDeviceGetByPCIBusId(&device, address));
   CHECK(device == 0);
-  ANSWERS(cudaDeviceGetPCIBusId(address, sizeof address, 1 << 20), cudaErrorInvalidDevice);
+  RETURNS(cudaDeviceGetPCIBusId(address, sizeof address, 1 << 20), cudaErrorInvalidDevice);
 }
 
-TEST_CASE("memory information moves with allocations") {
+TEST_CASE("free memory changes with allocations") {
   std::size_t free_before = 0, total = 0, free_during = 0;
   SUCCEEDS(cudaMemGetInfo(&free_before, &total));
   CHECK(free_before <= total);
@@ -129,7 +129,7 @@ TEST_CASE("a device can be initialised without being selected") {
   SUCCEEDS(cudaInitDevice(count - 1, 0, 0));
   SUCCEEDS(cudaGetDevice(&device));
   CHECK(device == 0);
-  ANSWERS(cudaInitDevice(count, 0, 0), cudaErrorInvalidDevice);
+  RETURNS(cudaInitDevice(count, 0, 0), cudaErrorInvalidDevice);
 }
 
 TEST_CASE("flags of a device are set and read") {
@@ -140,13 +140,14 @@ TEST_CASE("flags of a device are set and read") {
   SUCCEEDS(cudaInitDevice(0, cudaDeviceScheduleYield, cudaInitDeviceFlagsAreValid));
   SUCCEEDS(cudaGetDeviceFlags(&flags));
   CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleYield);
-  SUCCEEDS(cudaInitDevice(0, cudaDeviceScheduleBlockingSync, 0));  // not said to be valid
+  SUCCEEDS(
+      cudaInitDevice(0, cudaDeviceScheduleBlockingSync, 0));  // the flags are not declared valid
   SUCCEEDS(cudaGetDeviceFlags(&flags));
   CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleYield);
   SUCCEEDS(cudaSetDeviceFlags(cudaDeviceScheduleAuto));
   SUCCEEDS(cudaGetDeviceFlags(&flags));
   CHECK((flags & cudaDeviceScheduleMask) == cudaDeviceScheduleAuto);
-  ANSWERS(cudaSetDeviceFlags(0x10000), cudaErrorInvalidValue);
+  RETURNS(cudaSetDeviceFlags(0x10000), cudaErrorInvalidValue);
 }
 
 TEST_CASE("limits of a device are set and read") {
@@ -157,8 +158,8 @@ TEST_CASE("limits of a device are set and read") {
   SUCCEEDS(cudaDeviceGetLimit(&value, cudaLimitStackSize));
   CHECK(value >= before + 1024);  // a device may round it up
   SUCCEEDS(cudaDeviceSetLimit(cudaLimitStackSize, before));
-  if (attribute(cudaDevAttrComputeCapabilityMajor) >= 9) {  // where kernels do not wait for kernels
-    ANSWERS(cudaDeviceGetLimit(&value, cudaLimitDevRuntimeSyncDepth), cudaErrorUnsupportedLimit);
-    ANSWERS(cudaDeviceSetLimit(cudaLimitDevRuntimeSyncDepth, 2), cudaErrorUnsupportedLimit);
+  if (attribute(cudaDevAttrComputeCapabilityMajor) >= 9) {  // no device-side synchronisation
+    RETURNS(cudaDeviceGetLimit(&value, cudaLimitDevRuntimeSyncDepth), cudaErrorUnsupportedLimit);
+    RETURNS(cudaDeviceSetLimit(cudaLimitDevRuntimeSyncDepth, 2), cudaErrorUnsupportedLimit);
   }
 }

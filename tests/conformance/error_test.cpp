@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last error: one a thread, recorded by failures, cleared by reading.
+// The last error: one per thread, set by failures, cleared by cudaGetLastError.
 #include "conformance.hpp"
 
 using namespace conformance;
@@ -17,7 +17,7 @@ TEST_CASE("an error is recorded until it is read") {
   SUCCEEDS(cudaFree(p));
 }
 
-TEST_CASE("the newest error is the one that is kept") {
+TEST_CASE("a newer error replaces the last error") {
   CHECK(cudaMalloc(nullptr, 16) == cudaErrorInvalidValue);
   CHECK(cudaSetDevice(1 << 20) == cudaErrorInvalidDevice);
   CHECK(cudaGetLastError() == cudaErrorInvalidDevice);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: what they mark, who waits for them, what time they tell.
+// Events: completion, waits and elapsed time.
 #include <chrono>
 
 #include "conformance.hpp"
@@ -22,7 +22,7 @@ TEST_CASE("an event is done when the work before it is") {
   stream const s;
   SUCCEEDS(closed.block(s));
   SUCCEEDS(cudaEventRecord(e, s));
-  ANSWERS(cudaEventQuery(e), cudaErrorNotReady);
+  RETURNS(cudaEventQuery(e), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaEventSynchronize(e));
   SUCCEEDS(cudaEventQuery(e));
@@ -38,12 +38,12 @@ TEST_CASE("a stream waits for an event, and for its state at the call") {
   // A later record does not change what b waits for.
   stream const c;
   SUCCEEDS(cudaEventRecord(e, c));
-  ANSWERS(cudaStreamQuery(b), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(b), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(b));
 }
 
-TEST_CASE("data passes from stream to stream through an event") {
+TEST_CASE("an event orders accesses of two streams to the same data") {
   event const e;
   stream const a, b;
   device_memory<float> const x(1 << 16), y(1 << 16);
@@ -63,22 +63,22 @@ TEST_CASE("elapsed time") {
   stream const s;
   float ms = -1.0F;
   SECTION("of events that were not recorded") {
-    ANSWERS(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
+    RETURNS(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
     SUCCEEDS(cudaEventRecord(start, s));
     SUCCEEDS(cudaStreamSynchronize(s));
-    ANSWERS(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
+    RETURNS(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
   }
   SECTION("of an event without timing") {
     SUCCEEDS(cudaEventRecord(untimed, s));
     SUCCEEDS(cudaStreamSynchronize(s));
-    ANSWERS(cudaEventElapsedTime(&ms, untimed, untimed), cudaErrorInvalidResourceHandle);
+    RETURNS(cudaEventElapsedTime(&ms, untimed, untimed), cudaErrorInvalidResourceHandle);
   }
   SECTION("before the end") {
     gate closed;
     SUCCEEDS(cudaEventRecord(start, s));
     SUCCEEDS(closed.block(s));
     SUCCEEDS(cudaEventRecord(end, s));
-    ANSWERS(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);
+    RETURNS(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);
     closed.open();
     SUCCEEDS(cudaStreamSynchronize(s));
   }
@@ -95,18 +95,18 @@ TEST_CASE("elapsed time") {
     CHECK(ms <= -9.5F);
   }
   SECTION("no place for it") {
-    ANSWERS(cudaEventElapsedTime(nullptr, start, end), cudaErrorInvalidValue);
+    RETURNS(cudaEventElapsedTime(nullptr, start, end), cudaErrorInvalidValue);
   }
 }
 
-TEST_CASE("flags that events do not have") {
+TEST_CASE("invalid event flags") {
   cudaEvent_t e = nullptr;
-  ANSWERS(cudaEventCreateWithFlags(&e, 0x100), cudaErrorInvalidValue);
-  ANSWERS(cudaEventCreate(nullptr), cudaErrorInvalidValue);
+  RETURNS(cudaEventCreateWithFlags(&e, 0x100), cudaErrorInvalidValue);
+  RETURNS(cudaEventCreate(nullptr), cudaErrorInvalidValue);
   event const ok;
   stream const s;
-  ANSWERS(cudaEventRecordWithFlags(ok, s, 0x100), cudaErrorInvalidValue);
-  ANSWERS(cudaStreamWaitEvent(s, ok, 0x100), cudaErrorInvalidValue);
+  RETURNS(cudaEventRecordWithFlags(ok, s, 0x100), cudaErrorInvalidValue);
+  RETURNS(cudaStreamWaitEvent(s, ok, 0x100), cudaErrorInvalidValue);
 }
 
 TEST_CASE("an event may be destroyed while a stream waits for it") {
@@ -118,7 +118,7 @@ TEST_CASE("an event may be destroyed while a stream waits for it") {
   SUCCEEDS(cudaEventRecord(e, a));
   SUCCEEDS(cudaStreamWaitEvent(b, e, 0));
   SUCCEEDS(cudaEventDestroy(e));
-  ANSWERS(cudaStreamQuery(b), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(b), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(b));
 }

@@ -3,7 +3,7 @@
 #
 # cmake -D NM=… -D LIBRARY=… -D SOURCES=… -P exercised.cmake
 #
-# Every function of CUDA's that the host runtime has is called by some conformance test.
+# Checks that the conformance tests call every CUDA function that the host runtime implements.
 cmake_minimum_required(VERSION 3.21)
 
 execute_process(

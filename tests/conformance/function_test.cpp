@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known about a kernel, what may be set, and how many of its blocks fit.
+// Kernel attributes and occupancy.
 #include "conformance.hpp"
 
 using namespace conformance;
 
 namespace {
 
-// The address of a kernel that was launched once.
+// The address of a kernel that has been launched.
 void const* known_kernel() {
   stream const s;
   device_memory<float> const y(16);
@@ -50,16 +50,16 @@ TEST_CASE("a kernel's attributes are those of its device") {
   CHECK(attributes.binaryVersion / 10 == p.major);
   CHECK(attributes.maxDynamicSharedSizeBytes == static_cast<int>(p.sharedMemPerBlock));
   CHECK(attributes.preferredShmemCarveout == cudaSharedmemCarveoutDefault);
-  ANSWERS(cudaFuncGetAttributes(&attributes, nullptr), cudaErrorInvalidDeviceFunction);
+  RETURNS(cudaFuncGetAttributes(&attributes, nullptr), cudaErrorInvalidDeviceFunction);
 }
 
-TEST_CASE("dynamic shared memory is opted into up to the device's limit") {
+TEST_CASE("the limit of dynamic shared memory can be raised to the device's opt-in limit") {
   void const* const kernel = known_kernel();
   int const limit = static_cast<int>(properties().sharedMemPerBlockOptin);
   int const before = attributes_of(kernel).maxDynamicSharedSizeBytes;
   SUCCEEDS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limit));
   CHECK(attributes_of(kernel).maxDynamicSharedSizeBytes == limit);
-  ANSWERS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limit + 1),
+  RETURNS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limit + 1),
           cudaErrorInvalidValue);
   CHECK(attributes_of(kernel).maxDynamicSharedSizeBytes == limit);
   SUCCEEDS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, before));
@@ -70,17 +70,17 @@ TEST_CASE("a preferred carve-out is kept") {
   void const* const kernel = known_kernel();
   SUCCEEDS(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 50));
   CHECK(attributes_of(kernel).preferredShmemCarveout == 50);
-  ANSWERS(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 101),
+  RETURNS(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 101),
           cudaErrorInvalidValue);
   SUCCEEDS(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                 cudaSharedmemCarveoutDefault));
   CHECK(attributes_of(kernel).preferredShmemCarveout == cudaSharedmemCarveoutDefault);
 }
 
-TEST_CASE("wrong attributes and functions") {
+TEST_CASE("invalid attributes and functions") {
   void const* const kernel = known_kernel();
-  ANSWERS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMax, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaFuncSetAttribute(nullptr, cudaFuncAttributePreferredSharedMemoryCarveout, 50),
+  RETURNS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMax, 0), cudaErrorInvalidValue);
+  RETURNS(cudaFuncSetAttribute(nullptr, cudaFuncAttributePreferredSharedMemoryCarveout, 50),
           cudaErrorInvalidDeviceFunction);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("as many blocks are active as a multiprocessor holds") {
                                                                     cudaOccupancyDefault));
     CHECK(same == blocks);
   }
-  // 48 KiB a block: shared memory is what binds.
+  // 48 KiB per block: shared memory is the limiter.
   int const few = active_blocks(kernel, 32, p.sharedMemPerBlock);
   CHECK(few >= 1);
   CHECK(static_cast<std::size_t>(few) * p.sharedMemPerBlock <= p.sharedMemPerMultiprocessor);
@@ -115,16 +115,16 @@ TEST_CASE("the more blocks, the less shared memory is left for each") {
   CHECK(4 * for_four <= p.sharedMemPerMultiprocessor);
 }
 
-TEST_CASE("wrong questions about occupancy") {
+TEST_CASE("invalid arguments of occupancy queries") {
   void const* const kernel = known_kernel();
   int blocks = 0;
-  ANSWERS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 0, 0),
+  RETURNS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 0, 0),
           cudaErrorInvalidValue);
-  ANSWERS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(nullptr, kernel, 128, 0),
+  RETURNS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(nullptr, kernel, 128, 0),
           cudaErrorInvalidValue);
-  ANSWERS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nullptr, 128, 0),
+  RETURNS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nullptr, 128, 0),
           cudaErrorInvalidDeviceFunction);
   constexpr unsigned no_flag = 0x80;
-  ANSWERS(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, kernel, 128, 0, no_flag),
+  RETURNS(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, kernel, 128, 0, no_flag),
           cudaErrorInvalidValue);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that graphs allocate and free.
+// Memory allocation and free nodes.
 #include "conformance.hpp"
 
 using namespace conformance;
@@ -63,7 +63,7 @@ TEST_CASE("allocations and frees of a capture become nodes") {
   SUCCEEDS(cudaGraphDestroy(c.graph));
 }
 
-TEST_CASE("memory that a graph leaves behind is freed by the program") {
+TEST_CASE("the program frees memory that a graph has allocated and not freed") {
   captured_allocation const c = capture_allocation(nullptr);
   stream const s;
   cudaGraphExec_t exec = nullptr;
@@ -74,19 +74,19 @@ TEST_CASE("memory that a graph leaves behind is freed by the program") {
   SUCCEEDS(cudaStreamSynchronize(s));
   CHECK(host[1023] == 8.0F);
   CHECK(graph_memory(cudaGraphMemAttrUsedMemCurrent) >= 4096);
-  ANSWERS(cudaGraphLaunch(exec, s), cudaErrorInvalidValue);  // it is not freed yet
+  RETURNS(cudaGraphLaunch(exec, s), cudaErrorInvalidValue);  // it is not freed yet
   SUCCEEDS(cudaFreeAsync(c.memory, s));
   SUCCEEDS(cudaGraphLaunch(exec, s));
   SUCCEEDS(cudaStreamSynchronize(s));
   SUCCEEDS(cudaFree(c.memory));
-  SUCCEEDS(cudaGraphExecDestroy(exec));  // what is associated with it counts as used until then
+  SUCCEEDS(cudaGraphExecDestroy(exec));  // its memory counts as used until then
   SUCCEEDS(cudaGraphDestroy(c.graph));
   SUCCEEDS(cudaDeviceGraphMemTrim(0));
   CHECK(graph_memory(cudaGraphMemAttrUsedMemCurrent) == 0);
   CHECK(graph_memory(cudaGraphMemAttrReservedMemCurrent) == 0);
 }
 
-TEST_CASE("a graph may free by itself before each launch") {
+TEST_CASE("cudaGraphInstantiateFlagAutoFreeOnLaunch frees before each launch") {
   captured_allocation const c = capture_allocation(nullptr);
   stream const s;
   cudaGraphExec_t exec = nullptr;
@@ -120,7 +120,7 @@ TEST_CASE("memory of a stream cannot be freed in a capture") {
   SUCCEEDS(cudaMallocAsync(&p, 4096, s));
   SUCCEEDS(cudaStreamSynchronize(s));
   SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
-  ANSWERS(cudaFreeAsync(p, s), cudaErrorInvalidValue);
+  RETURNS(cudaFreeAsync(p, s), cudaErrorInvalidValue);
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(s, &graph);
   cudaGetLastError();
@@ -128,7 +128,7 @@ TEST_CASE("memory of a stream cannot be freed in a capture") {
   SUCCEEDS(cudaFree(p));
 }
 
-TEST_CASE("the high marks of graph memory are reset") {
+TEST_CASE("the high watermarks of graph memory are reset") {
   captured_allocation const c = capture_allocation(nullptr);
   stream const s;
   cudaGraphExec_t exec = nullptr;
@@ -147,7 +147,7 @@ TEST_CASE("the high marks of graph memory are reset") {
   SUCCEEDS(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrReservedMemHigh, &zero));
   CHECK(graph_memory(cudaGraphMemAttrUsedMemHigh) == 0);
   CHECK(graph_memory(cudaGraphMemAttrReservedMemHigh) == 0);
-  REFUSED(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &zero));
-  ANSWERS(cudaDeviceSetGraphMemAttribute(1 << 20, cudaGraphMemAttrUsedMemHigh, &zero),
+  FAILS(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &zero));
+  RETURNS(cudaDeviceSetGraphMemAttribute(1 << 20, cudaGraphMemAttrUsedMemHigh, &zero),
           cudaErrorInvalidDevice);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes of every kind added by hand, executable graphs changed node by node, uploads.
+// Explicitly added nodes of all types, updates of single nodes, uploads.
 #include "conformance.hpp"
 
 using namespace conformance;
@@ -26,7 +26,7 @@ void CUDART_CB count(void* raw) { static_cast<std::atomic<int>*>(raw)->fetch_add
 
 }  // namespace
 
-TEST_CASE("a copy of rows as a node") {
+TEST_CASE("a 2-D copy node") {
   constexpr std::size_t width = 8, height = 3, pitch = 16;
   graph const g;
   device_memory<unsigned char> const device(pitch * height);
@@ -55,8 +55,8 @@ TEST_CASE("a copy of rows as a node") {
   CHECK(values[2 * pitch + width - 1] == 3 * width - 1);
   CHECK(values[2 * pitch + width] == 0xee);
   cudaGraphNode_t made = nullptr;
-  ANSWERS(cudaGraphAddMemcpyNode(nullptr, g, nullptr, 0, &p), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddMemcpyNode(&made, nullptr, nullptr, 0, &p), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddMemcpyNode(nullptr, g, nullptr, 0, &p), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddMemcpyNode(&made, nullptr, nullptr, 0, &p), cudaErrorInvalidValue);
 }
 
 TEST_CASE("one graph records an event that another waits for") {
@@ -80,8 +80,8 @@ TEST_CASE("one graph records an event that another waits for") {
   SUCCEEDS(closed.block(a));
   SUCCEEDS(cudaGraphLaunch(write, a));
   SUCCEEDS(cudaGraphLaunch(read, b));
-  ANSWERS(cudaEventQuery(ready), cudaErrorNotReady);
-  ANSWERS(cudaStreamQuery(b), cudaErrorNotReady);
+  RETURNS(cudaEventQuery(ready), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(b), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(b));
   CHECK(host.data()[15] == 8);
@@ -89,7 +89,7 @@ TEST_CASE("one graph records an event that another waits for") {
   SUCCEEDS(cudaStreamSynchronize(a));
 }
 
-TEST_CASE("event nodes tell their event") {
+TEST_CASE("queries of event nodes") {
   event const e;
   graph const g;
   cudaGraphNode_t record = nullptr, wait = nullptr, made = nullptr;
@@ -100,12 +100,12 @@ TEST_CASE("event nodes tell their event") {
   SUCCEEDS(cudaGraphEventWaitNodeGetEvent(wait, &awaited));
   CHECK(recorded == e);
   CHECK(awaited == e);
-  ANSWERS(cudaGraphEventRecordNodeGetEvent(wait, &recorded), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphEventWaitNodeGetEvent(record, &awaited), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddEventRecordNode(nullptr, g, nullptr, 0, e), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddEventWaitNode(&made, nullptr, nullptr, 0, e), cudaErrorInvalidValue);
-  REFUSED(cudaGraphAddEventRecordNode(&made, g, nullptr, 0, nullptr));
-  REFUSED(cudaGraphAddEventWaitNode(&made, g, nullptr, 0, nullptr));
+  RETURNS(cudaGraphEventRecordNodeGetEvent(wait, &recorded), cudaErrorInvalidValue);
+  RETURNS(cudaGraphEventWaitNodeGetEvent(record, &awaited), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddEventRecordNode(nullptr, g, nullptr, 0, e), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddEventWaitNode(&made, nullptr, nullptr, 0, e), cudaErrorInvalidValue);
+  FAILS(cudaGraphAddEventRecordNode(&made, g, nullptr, 0, nullptr));
+  FAILS(cudaGraphAddEventWaitNode(&made, g, nullptr, 0, nullptr));
 }
 
 TEST_CASE("memory is allocated, used and freed by nodes") {
@@ -139,23 +139,23 @@ TEST_CASE("memory is allocated, used and freed by nodes") {
     CHECK(host.data()[1023] == 4);
   }
   cudaGraphNode_t made = nullptr;
-  ANSWERS(cudaGraphAddMemFreeNode(&made, g, &release, 1, wanted.dptr), cudaErrorInvalidValue);
-  // Such a graph stays as it is, and is the only one.
+  RETURNS(cudaGraphAddMemFreeNode(&made, g, &release, 1, wanted.dptr), cudaErrorInvalidValue);
+  // Such a graph cannot be changed or cloned.
   cudaGraph_t twin = nullptr;
-  REFUSED(cudaGraphDestroyNode(release));
-  REFUSED(cudaGraphRemoveDependencies(g, &copy, &release, nullptr, 1));
-  REFUSED(cudaGraphClone(&twin, g));
+  FAILS(cudaGraphDestroyNode(release));
+  FAILS(cudaGraphRemoveDependencies(g, &copy, &release, nullptr, 1));
+  FAILS(cudaGraphClone(&twin, g));
   SUCCEEDS(cudaDeviceGraphMemTrim(0));
 }
 
-TEST_CASE("only what a node allocated can a node free") {
+TEST_CASE("a node can only free memory allocated by a node") {
   graph const g;
   device_memory<char> const device(64);
   int on_stack = 0;
   cudaGraphNode_t made = nullptr;
-  ANSWERS(cudaGraphAddMemFreeNode(&made, g, nullptr, 0, device.data()), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddMemFreeNode(&made, g, nullptr, 0, &on_stack), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddMemFreeNode(&made, g, nullptr, 0, nullptr), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddMemFreeNode(&made, g, nullptr, 0, device.data()), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddMemFreeNode(&made, g, nullptr, 0, &on_stack), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddMemFreeNode(&made, g, nullptr, 0, nullptr), cudaErrorInvalidValue);
 }
 
 TEST_CASE("a copy and a call of an executable graph can be changed") {
@@ -180,20 +180,20 @@ TEST_CASE("a copy and a call of an executable graph can be changed") {
   CHECK(host.data()[15] == 0x02020202);
   CHECK(before.load() == 0);
   CHECK(after.load() == 1);
-  // The graph itself is as it was.
+  // The source graph is unchanged.
   cudaHostNodeParams kept = {};
   SUCCEEDS(cudaGraphHostNodeGetParams(call, &kept));
   CHECK(kept.userData == &before);
   executable(g).run();
   CHECK(host.data()[15] == 0x01010101);
   CHECK(before.load() == 1);
-  ANSWERS(cudaGraphExecHostNodeSetParams(e, copy, &called), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphExecMemcpyNodeSetParams1D(e, call, host.data(), first.data(), 64,
+  RETURNS(cudaGraphExecHostNodeSetParams(e, copy, &called), cudaErrorInvalidValue);
+  RETURNS(cudaGraphExecMemcpyNodeSetParams1D(e, call, host.data(), first.data(), 64,
                                              cudaMemcpyDeviceToHost),
           cudaErrorInvalidValue);
 }
 
-TEST_CASE("an executable graph tells its flags, but for the upload") {
+TEST_CASE("queries of an executable graph's flags do not return the upload flag") {
   stream const s;
   graph const g;
   cudaGraphNode_t node = nullptr;
@@ -203,7 +203,7 @@ TEST_CASE("an executable graph tells its flags, but for the upload") {
     executable const plain(g);
     SUCCEEDS(cudaGraphExecGetFlags(plain, &flags));
     CHECK(flags == 0);
-    ANSWERS(cudaGraphExecGetFlags(nullptr, &flags), cudaErrorInvalidValue);
+    RETURNS(cudaGraphExecGetFlags(nullptr, &flags), cudaErrorInvalidValue);
   }
   cudaGraphInstantiateParams parameters = {};
   parameters.flags = cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUpload;
@@ -237,5 +237,5 @@ TEST_CASE("an upload runs nothing, and the launch after it does") {
   SUCCEEDS(cudaStreamSynchronize(s));
   CHECK(calls.load() == 1);
   CHECK(memory.fetch()[15] == 2);
-  ANSWERS(cudaGraphUpload(nullptr, s), cudaErrorInvalidValue);
+  RETURNS(cudaGraphUpload(nullptr, s), cudaErrorInvalidValue);
 }

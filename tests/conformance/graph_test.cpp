@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs made by hand, their structure, their launches.
+// Explicitly constructed graphs: structure and launches.
 #include <cstdio>
 
 #include "conformance.hpp"
@@ -23,7 +23,7 @@ void CUDART_CB count(void* raw) { static_cast<std::atomic<int>*>(raw)->fetch_add
 
 }  // namespace
 
-TEST_CASE("a graph by hand runs in the order of its edges") {
+TEST_CASE("a graph runs in the order of its edges") {
   graph const g;
   device_memory<unsigned> const memory(256);
   pinned_memory<unsigned> const host(256);
@@ -40,7 +40,7 @@ TEST_CASE("a graph by hand runs in the order of its edges") {
   CHECK(host.data()[255] == 5);
 }
 
-TEST_CASE("a graph's structure can be read") {
+TEST_CASE("queries of a graph's structure") {
   graph const g;
   cudaGraphNode_t a = nullptr, b = nullptr, c = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
@@ -71,18 +71,19 @@ TEST_CASE("a graph's structure can be read") {
   CHECK(n == 0);
 }
 
-TEST_CASE("wrong edges and nodes") {
+TEST_CASE("invalid edges and nodes") {
   graph const g, other;
   cudaGraphNode_t a = nullptr, b = nullptr, foreign = nullptr;
   SUCCEEDS(cudaGraphAddEmptyNode(&a, g, nullptr, 0));
   SUCCEEDS(cudaGraphAddEmptyNode(&b, g, &a, 1));
   SUCCEEDS(cudaGraphAddEmptyNode(&foreign, other, nullptr, 0));
   cudaGraphNode_t made = nullptr;
-  ANSWERS(cudaGraphAddEmptyNode(&made, g, &foreign, 1), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddDependencies(g, &a, &b, nullptr, 1), cudaErrorInvalidValue);  // there already
-  ANSWERS(cudaGraphAddEmptyNode(nullptr, g, nullptr, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphAddEmptyNode(&made, nullptr, nullptr, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphCreate(nullptr, 0), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddEmptyNode(&made, g, &foreign, 1), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddDependencies(g, &a, &b, nullptr, 1),
+          cudaErrorInvalidValue);  // exists already
+  RETURNS(cudaGraphAddEmptyNode(nullptr, g, nullptr, 0), cudaErrorInvalidValue);
+  RETURNS(cudaGraphAddEmptyNode(&made, nullptr, nullptr, 0), cudaErrorInvalidValue);
+  RETURNS(cudaGraphCreate(nullptr, 0), cudaErrorInvalidValue);
 }
 
 TEST_CASE("a graph with a cycle cannot be instantiated") {
@@ -92,13 +93,13 @@ TEST_CASE("a graph with a cycle cannot be instantiated") {
   SUCCEEDS(cudaGraphAddEmptyNode(&b, g, &a, 1));
   SUCCEEDS(cudaGraphAddDependencies(g, &b, &a, nullptr, 1));
   cudaGraphExec_t exec = nullptr;
-  ANSWERS(cudaGraphInstantiate(&exec, g, 0), cudaErrorInvalidValue);
+  RETURNS(cudaGraphInstantiate(&exec, g, 0), cudaErrorInvalidValue);
   cudaGraphInstantiateParams parameters = {};
-  ANSWERS(cudaGraphInstantiateWithParams(&exec, g, &parameters), cudaErrorInvalidValue);
+  RETURNS(cudaGraphInstantiateWithParams(&exec, g, &parameters), cudaErrorInvalidValue);
   CHECK(parameters.result_out == cudaGraphInstantiateInvalidStructure);
 }
 
-TEST_CASE("a clone is a graph of its own") {
+TEST_CASE("a clone is independent of its source") {
   device_memory<unsigned> const memory(16);
   cudaGraph_t g = nullptr, twin = nullptr;
   SUCCEEDS(cudaGraphCreate(&g, 0));
@@ -139,7 +140,7 @@ TEST_CASE("a child graph runs inside its parent") {
   CHECK(values[15] == 3);
 }
 
-TEST_CASE("parameters of nodes come back") {
+TEST_CASE("queries of node parameters") {
   graph const g;
   device_memory<unsigned> const memory(16);
   pinned_memory<unsigned> const host(16);
@@ -163,10 +164,10 @@ TEST_CASE("parameters of nodes come back") {
   cudaHostNodeParams call_back = {};
   SUCCEEDS(cudaGraphHostNodeGetParams(call, &call_back));
   CHECK(call_back.userData == &calls);
-  ANSWERS(cudaGraphMemsetNodeGetParams(copy, &set_back), cudaErrorInvalidValue);
+  RETURNS(cudaGraphMemsetNodeGetParams(copy, &set_back), cudaErrorInvalidValue);
 }
 
-TEST_CASE("a kernel node tells its function") {
+TEST_CASE("queries of kernel nodes") {
   stream const s;
   device_memory<float> const y(16), z(16);
   SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));

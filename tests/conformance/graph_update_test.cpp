@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updating an executable graph with another graph: what is taken over, what is refused and why.
+// Updates of an executable graph by another graph: results, and reasons of failures.
 #include "conformance.hpp"
 
 using namespace conformance;
 
 namespace {
 
-// Captures what `record` puts into a stream.
+// Captures the work that `record` enqueues on a stream.
 template <class Record>
 cudaGraph_t captured(Record const& record) {
   stream const s;
@@ -19,7 +19,7 @@ cudaGraph_t captured(Record const& record) {
   return graph;
 }
 
-// Takes the graph that it is made from.
+// Owns the graph that it is made from.
 class exec : public executable {
  public:
   explicit exec(cudaGraph_t graph) : executable{graph} {
@@ -27,17 +27,17 @@ class exec : public executable {
   }
 };
 
-// Tries an update and gives the graph back.
+// Tries an update, then destroys the graph.
 cudaGraphExecUpdateResultInfo update(exec const& target, cudaGraph_t graph, cudaError_t expected) {
   cudaGraphExecUpdateResultInfo info = {};
-  ANSWERS(cudaGraphExecUpdate(target, graph, &info), expected);
+  RETURNS(cudaGraphExecUpdate(target, graph, &info), expected);
   REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
   return info;
 }
 
 }  // namespace
 
-TEST_CASE("new parameters are taken over") {
+TEST_CASE("an update replaces parameters") {
   device_memory<float> const x(256), y(256);
   exec const e(captured([&](cudaStream_t s) {
     launch(s, 256, fill_with{x.data(), 1.0F});
@@ -70,7 +70,7 @@ TEST_CASE("a kernel may become another kernel") {
   CHECK(y.fetch()[0] == 3.0F);
 }
 
-TEST_CASE("a different number of nodes is refused") {
+TEST_CASE("an update with a different number of nodes fails") {
   device_memory<float> const x(256);
   exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   auto const info = update(e, captured([&](cudaStream_t s) {
@@ -80,11 +80,11 @@ TEST_CASE("a different number of nodes is refused") {
                            cudaErrorGraphExecUpdateFailure);
   CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
   CHECK(info.errorNode == nullptr);
-  e.run();  // as it was
+  e.run();  // unchanged
   CHECK(x.fetch()[0] == 1.0F);
 }
 
-TEST_CASE("different edges are refused") {
+TEST_CASE("an update with different edges fails") {
   device_memory<float> const x(256);
   auto const make = [&](bool chained) {
     cudaGraph_t graph = nullptr;
@@ -107,7 +107,7 @@ TEST_CASE("different edges are refused") {
   update(e, make(true), cudaSuccess);
 }
 
-TEST_CASE("a node of another type is refused") {
+TEST_CASE("an update with a node of another type fails") {
   device_memory<float> const x(256);
   exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   cudaGraph_t graph = captured(
@@ -120,7 +120,7 @@ TEST_CASE("a node of another type is refused") {
   CHECK(info.errorNode == node);
 }
 
-TEST_CASE("a copy in another direction is refused") {
+TEST_CASE("an update with a copy in another direction fails") {
   device_memory<float> const x(256);
   pinned_memory<float> const host(256);
   exec const e(captured([&](cudaStream_t s) {
@@ -134,7 +134,7 @@ TEST_CASE("a copy in another direction is refused") {
   CHECK(info.result == cudaGraphExecUpdateErrorParametersChanged);
 }
 
-TEST_CASE("an update does not reach launches that are queued") {
+TEST_CASE("an update does not affect queued launches") {
   gate closed;
   stream const s;
   device_memory<float> const x(256);
@@ -152,9 +152,9 @@ TEST_CASE("an update does not reach launches that are queued") {
   CHECK(x.fetch()[0] == 2.0F);
 }
 
-TEST_CASE("no place for the answer") {
+TEST_CASE("an update without a result pointer fails") {
   device_memory<float> const x(256);
   exec const e(captured([&](cudaStream_t s) { launch(s, 256, fill_with{x.data(), 1.0F}); }));
   cudaGraphExecUpdateResultInfo info = {};
-  ANSWERS(cudaGraphExecUpdate(e, nullptr, &info), cudaErrorInvalidValue);
+  RETURNS(cudaGraphExecUpdate(e, nullptr, &info), cudaErrorInvalidValue);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Advice on managed memory, and its prefetches: neither changes what is in it.
+// Advice for managed memory, and prefetches: neither changes the contents.
 #include "conformance.hpp"
 
 using namespace conformance;
@@ -42,7 +42,7 @@ cudaMemLocation at_host() {
   return where;
 }
 
-// Only where both sides may use managed memory at once can it be advised on and prefetched.
+// Advice and prefetches need concurrent managed access.
 bool supported() {
   int concurrent = 0;
   REQUIRE(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, 0) ==
@@ -52,7 +52,7 @@ bool supported() {
 
 }  // namespace
 
-TEST_CASE("a prefetch moves memory there and back, and changes nothing in it") {
+TEST_CASE("prefetches to the device and back do not change the contents") {
   if (!supported()) return;
   stream const s;
   managed_memory const m;
@@ -65,22 +65,22 @@ TEST_CASE("a prefetch moves memory there and back, and changes nothing in it") {
   CHECK(m.data()[count - 1] == 2.0F + static_cast<float>(count - 1));
 }
 
-TEST_CASE("wrong prefetches") {
+TEST_CASE("invalid prefetches") {
   if (!supported()) return;
   int devices = 0;
   REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
   stream const s;
   managed_memory const m;
   device_memory<float> const device(count);
-  ANSWERS(cudaMemPrefetchAsync(m.data(), m.bytes(), at_device(devices), 0, s),
+  RETURNS(cudaMemPrefetchAsync(m.data(), m.bytes(), at_device(devices), 0, s),
           cudaErrorInvalidDevice);
-  ANSWERS(cudaMemPrefetchAsync(m.data(), m.bytes(), at_device(0), 1, s), cudaErrorInvalidValue);
-  ANSWERS(cudaMemPrefetchAsync(device.data(), device.bytes(), at_device(0), 0, s),
+  RETURNS(cudaMemPrefetchAsync(m.data(), m.bytes(), at_device(0), 1, s), cudaErrorInvalidValue);
+  RETURNS(cudaMemPrefetchAsync(device.data(), device.bytes(), at_device(0), 0, s),
           cudaErrorInvalidValue);
-  REFUSED(cudaMemPrefetchAsync(m.data(), m.bytes(), cudaMemLocation{}, 0, s));  // to nowhere
+  FAILS(cudaMemPrefetchAsync(m.data(), m.bytes(), cudaMemLocation{}, 0, s));  // no location
 }
 
-TEST_CASE("advice changes nothing in the memory") {
+TEST_CASE("advice does not change the contents") {
   if (!supported()) return;
   stream const s;
   managed_memory const m;
@@ -97,7 +97,7 @@ TEST_CASE("advice changes nothing in the memory") {
   CHECK(m.data()[10] == 13.0F);
 }
 
-TEST_CASE("wrong advice") {
+TEST_CASE("invalid advice") {
   if (!supported()) return;
   int devices = 0;
   REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
@@ -105,15 +105,15 @@ TEST_CASE("wrong advice") {
   device_memory<float> const device(count);
   for (cudaMemoryAdvise const advice :
        {cudaMemAdviseSetPreferredLocation, cudaMemAdviseSetAccessedBy}) {
-    ANSWERS(cudaMemAdvise(m.data(), m.bytes(), advice, at_device(devices)), cudaErrorInvalidValue);
+    RETURNS(cudaMemAdvise(m.data(), m.bytes(), advice, at_device(devices)), cudaErrorInvalidValue);
   }
-  REFUSED(cudaMemAdvise(m.data(), m.bytes(), cudaMemAdviseSetAccessedBy, cudaMemLocation{}));
-  cudaMemLocation node = {};  // no processor
+  FAILS(cudaMemAdvise(m.data(), m.bytes(), cudaMemAdviseSetAccessedBy, cudaMemLocation{}));
+  cudaMemLocation node = {};  // not a processor
   node.type = cudaMemLocationTypeHostNumaCurrent;
-  REFUSED(cudaMemAdvise(m.data(), m.bytes(), cudaMemAdviseSetAccessedBy, node));
-  ANSWERS(cudaMemAdvise(device.data(), device.bytes(), cudaMemAdviseSetReadMostly, at_device(0)),
+  FAILS(cudaMemAdvise(m.data(), m.bytes(), cudaMemAdviseSetAccessedBy, node));
+  RETURNS(cudaMemAdvise(device.data(), device.bytes(), cudaMemAdviseSetReadMostly, at_device(0)),
           cudaErrorInvalidValue);
   constexpr int no_advice = 7;  // the largest value that the enumeration can hold
-  ANSWERS(cudaMemAdvise(m.data(), m.bytes(), static_cast<cudaMemoryAdvise>(no_advice), at_host()),
+  RETURNS(cudaMemAdvise(m.data(), m.bytes(), static_cast<cudaMemoryAdvise>(no_advice), at_host()),
           cudaErrorInvalidValue);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation and freeing, and what is known about a pointer.
+// Allocation, free and pointer attributes.
 #include <cstdlib>
 
 #include "conformance.hpp"
@@ -21,34 +21,34 @@ TEST_CASE("zero bytes and null pointers") {
   CHECK(p == nullptr);
   SUCCEEDS(cudaFree(nullptr));
   SUCCEEDS(cudaFreeHost(nullptr));
-  ANSWERS(cudaMalloc(nullptr, 16), cudaErrorInvalidValue);
+  RETURNS(cudaMalloc(nullptr, 16), cudaErrorInvalidValue);
 }
 
-TEST_CASE("more memory than there is") {
+TEST_CASE("allocations beyond the device's memory fail") {
   void* p = nullptr;
-  ANSWERS(cudaMalloc(&p, std::size_t{1} << 60), cudaErrorMemoryAllocation);
+  RETURNS(cudaMalloc(&p, std::size_t{1} << 60), cudaErrorMemoryAllocation);
   std::size_t free_bytes = 0, total = 0;
   SUCCEEDS(cudaMemGetInfo(&free_bytes, &total));
-  ANSWERS(cudaMalloc(&p, total + 1), cudaErrorMemoryAllocation);
+  RETURNS(cudaMalloc(&p, total + 1), cudaErrorMemoryAllocation);
 }
 
-TEST_CASE("what cannot be freed") {
+TEST_CASE("invalid frees") {
   void* p = nullptr;
   SUCCEEDS(cudaMalloc(&p, 1 << 20));
-  ANSWERS(cudaFree(static_cast<char*>(p) + 512), cudaErrorInvalidValue);
-  ANSWERS(cudaFreeHost(p), cudaErrorInvalidValue);
+  RETURNS(cudaFree(static_cast<char*>(p) + 512), cudaErrorInvalidValue);
+  RETURNS(cudaFreeHost(p), cudaErrorInvalidValue);
   SUCCEEDS(cudaFree(p));
-  ANSWERS(cudaFree(p), cudaErrorInvalidValue);
+  RETURNS(cudaFree(p), cudaErrorInvalidValue);
   int on_stack = 0;
-  ANSWERS(cudaFree(&on_stack), cudaErrorInvalidValue);
-  ANSWERS(cudaFreeHost(&on_stack), cudaErrorInvalidValue);
+  RETURNS(cudaFree(&on_stack), cudaErrorInvalidValue);
+  RETURNS(cudaFreeHost(&on_stack), cudaErrorInvalidValue);
 }
 
 TEST_CASE("pinned memory") {
   void* p = nullptr;
   SUCCEEDS(cudaMallocHost(&p, 4096));
   static_cast<char*>(p)[4095] = 1;
-  ANSWERS(cudaFree(p), cudaErrorInvalidValue);
+  RETURNS(cudaFree(p), cudaErrorInvalidValue);
   SUCCEEDS(cudaFreeHost(p));
   SUCCEEDS(cudaHostAlloc(&p, 4096, cudaHostAllocPortable));
   unsigned flags = 0;
@@ -58,17 +58,17 @@ TEST_CASE("pinned memory") {
   SUCCEEDS(cudaHostGetDevicePointer(&device_pointer, p, 0));
   CHECK(device_pointer == p);  // unified addressing
   SUCCEEDS(cudaFreeHost(p));
-  ANSWERS(cudaHostAlloc(&p, 4096, 0x80), cudaErrorInvalidValue);
-  ANSWERS(cudaMallocHost(nullptr, 16), cudaErrorInvalidValue);
+  RETURNS(cudaHostAlloc(&p, 4096, 0x80), cudaErrorInvalidValue);
+  RETURNS(cudaMallocHost(nullptr, 16), cudaErrorInvalidValue);
 }
 
 TEST_CASE("host memory is registered once") {
   constexpr std::size_t bytes = 1 << 16;
   void* p = std::aligned_alloc(4096, bytes);
   REQUIRE(p != nullptr);
-  ANSWERS(cudaHostUnregister(p), cudaErrorHostMemoryNotRegistered);
+  RETURNS(cudaHostUnregister(p), cudaErrorHostMemoryNotRegistered);
   SUCCEEDS(cudaHostRegister(p, bytes, cudaHostRegisterDefault));
-  ANSWERS(cudaHostRegister(p, bytes, cudaHostRegisterDefault),
+  RETURNS(cudaHostRegister(p, bytes, cudaHostRegisterDefault),
           cudaErrorHostMemoryAlreadyRegistered);
   cudaPointerAttributes attributes = {};
   SUCCEEDS(cudaPointerGetAttributes(&attributes, p));
@@ -76,12 +76,12 @@ TEST_CASE("host memory is registered once") {
   SUCCEEDS(cudaHostUnregister(p));
   SUCCEEDS(cudaPointerGetAttributes(&attributes, p));
   CHECK(attributes.type == cudaMemoryTypeUnregistered);
-  ANSWERS(cudaHostRegister(p, 0, cudaHostRegisterDefault), cudaErrorInvalidValue);
-  ANSWERS(cudaHostRegister(nullptr, bytes, cudaHostRegisterDefault), cudaErrorInvalidValue);
+  RETURNS(cudaHostRegister(p, 0, cudaHostRegisterDefault), cudaErrorInvalidValue);
+  RETURNS(cudaHostRegister(nullptr, bytes, cudaHostRegisterDefault), cudaErrorInvalidValue);
   std::free(p);
 }
 
-TEST_CASE("attributes of pointers of every kind") {
+TEST_CASE("attributes of pointers of all kinds") {
   cudaPointerAttributes attributes = {};
   SECTION("device memory, also inside") {
     device_memory<char> const memory(4096);
@@ -105,12 +105,12 @@ TEST_CASE("attributes of pointers of every kind") {
     CHECK(attributes.device == cudaInvalidDeviceId);
     CHECK(attributes.devicePointer == nullptr);
   }
-  SECTION("no place for the answer") {
-    ANSWERS(cudaPointerGetAttributes(nullptr, &attributes), cudaErrorInvalidValue);
+  SECTION("an update without a result pointer fails") {
+    RETURNS(cudaPointerGetAttributes(nullptr, &attributes), cudaErrorInvalidValue);
   }
 }
 
-TEST_CASE("managed memory is for both sides") {
+TEST_CASE("managed memory is accessible to host and device") {
   int supported = 0;
   REQUIRE(cudaDeviceGetAttribute(&supported, cudaDevAttrManagedMemory, 0) == cudaSuccess);
   if (supported == 0) return;
@@ -128,5 +128,5 @@ TEST_CASE("managed memory is for both sides") {
   SUCCEEDS(cudaFree(p));
   SUCCEEDS(cudaMallocManaged(reinterpret_cast<void**>(&p), 0, cudaMemAttachGlobal));
   CHECK(p == nullptr);
-  ANSWERS(cudaMallocManaged(reinterpret_cast<void**>(&p), 64, 0), cudaErrorInvalidValue);
+  RETURNS(cudaMallocManaged(reinterpret_cast<void**>(&p), 64, 0), cudaErrorInvalidValue);
 }

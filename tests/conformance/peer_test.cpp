@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device and another: who may reach whose memory, and copies between them. What needs two
-// devices is left out where there is one.
+// Peer access and peer copies. Tests that need two
+// devices are skipped if there is one.
 #include "conformance.hpp"
 
 using namespace conformance;
@@ -22,7 +22,7 @@ bool linked() {
   return can == 1;
 }
 
-// Memory of device 1, seen from a thread that stays on device 0.
+// Memory of device 1, used by a thread whose current device is 0.
 class far_memory {
  public:
   explicit far_memory(std::size_t count) {
@@ -45,21 +45,21 @@ class far_memory {
 
 }  // namespace
 
-TEST_CASE("a device is no peer of itself") {
+TEST_CASE("a device is not a peer of itself") {
   int can = 9;
   SUCCEEDS(cudaDeviceCanAccessPeer(&can, 0, 0));
   CHECK(can == 0);
-  ANSWERS(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessUnsupported);
-  REFUSED(cudaDeviceDisablePeerAccess(0));
+  RETURNS(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessUnsupported);
+  FAILS(cudaDeviceDisablePeerAccess(0));
 }
 
-TEST_CASE("a device that is not there is no peer") {
+TEST_CASE("a nonexistent device is not a peer") {
   int const count = devices();
   int can = 9;
-  ANSWERS(cudaDeviceCanAccessPeer(&can, 0, count), cudaErrorInvalidDevice);
-  ANSWERS(cudaDeviceCanAccessPeer(&can, -1, 0), cudaErrorInvalidDevice);
-  ANSWERS(cudaDeviceEnablePeerAccess(count, 0), cudaErrorInvalidDevice);
-  ANSWERS(cudaDeviceDisablePeerAccess(count), cudaErrorInvalidDevice);
+  RETURNS(cudaDeviceCanAccessPeer(&can, 0, count), cudaErrorInvalidDevice);
+  RETURNS(cudaDeviceCanAccessPeer(&can, -1, 0), cudaErrorInvalidDevice);
+  RETURNS(cudaDeviceEnablePeerAccess(count, 0), cudaErrorInvalidDevice);
+  RETURNS(cudaDeviceDisablePeerAccess(count), cudaErrorInvalidDevice);
 }
 
 TEST_CASE("peer copies within one device") {
@@ -78,7 +78,7 @@ TEST_CASE("peer copies within one device") {
   CHECK(back[500] == 0);
 }
 
-TEST_CASE("a peer copy keeps its place in the stream") {
+TEST_CASE("a peer copy is stream-ordered") {
   // No gate: the call may wait on the host for earlier work.
   stream const s;
   device_memory<float> const a(256), b(256);
@@ -89,13 +89,13 @@ TEST_CASE("a peer copy keeps its place in the stream") {
   CHECK(b.fetch()[255] == 6.0F);
 }
 
-TEST_CASE("peer copies to and from a device that is not there") {
+TEST_CASE("peer copies to and from a nonexistent device fail") {
   stream const s;
   int const count = devices();
   device_memory<char> const a(64), b(64);
-  ANSWERS(cudaMemcpyPeer(b.data(), count, a.data(), 0, 64), cudaErrorInvalidDevice);
-  ANSWERS(cudaMemcpyPeer(b.data(), 0, a.data(), -1, 64), cudaErrorInvalidDevice);
-  ANSWERS(cudaMemcpyPeerAsync(b.data(), 0, a.data(), count, 64, s), cudaErrorInvalidDevice);
+  RETURNS(cudaMemcpyPeer(b.data(), count, a.data(), 0, 64), cudaErrorInvalidDevice);
+  RETURNS(cudaMemcpyPeer(b.data(), 0, a.data(), -1, 64), cudaErrorInvalidDevice);
+  RETURNS(cudaMemcpyPeerAsync(b.data(), 0, a.data(), count, 64, s), cudaErrorInvalidDevice);
 }
 
 TEST_CASE("peer copies between two devices") {
@@ -110,16 +110,16 @@ TEST_CASE("peer copies between two devices") {
   CHECK(back.fetch()[255] == 2.0F);
 }
 
-TEST_CASE("access to a peer is given once, one way, and taken back") {
+TEST_CASE("peer access is enabled once, in one direction, and disabled") {
   if (!linked()) return;
   stream const s;
   far_memory const far(256);
-  ANSWERS(cudaDeviceEnablePeerAccess(1, 1), cudaErrorInvalidValue);  // no flags yet
-  ANSWERS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+  RETURNS(cudaDeviceEnablePeerAccess(1, 1), cudaErrorInvalidValue);  // flags must be 0
+  RETURNS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
   SUCCEEDS(cudaDeviceEnablePeerAccess(1, 0));
-  ANSWERS(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+  RETURNS(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
   REQUIRE(cudaSetDevice(1) == cudaSuccess);
-  ANSWERS(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
+  RETURNS(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
   launch(s, 256, fill_with{far.data(), 5.0F});  // a kernel of device 0
   std::vector<float> host(256);
@@ -127,10 +127,10 @@ TEST_CASE("access to a peer is given once, one way, and taken back") {
   SUCCEEDS(cudaStreamSynchronize(s));
   CHECK(host[255] == 5.0F);
   SUCCEEDS(cudaDeviceDisablePeerAccess(1));
-  ANSWERS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+  RETURNS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
 }
 
-TEST_CASE("a pool is open to its own device, and to others when told") {
+TEST_CASE("a pool is accessible to its own device, and to others after cudaMemPoolSetAccess") {
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
@@ -148,10 +148,10 @@ TEST_CASE("a pool is open to its own device, and to others when told") {
   SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));
   CHECK(flags == cudaMemAccessFlagsProtReadWrite);
   access.flags = cudaMemAccessFlagsProtNone;
-  REFUSED(cudaMemPoolSetAccess(pool, &access, 1));  // its own device
+  FAILS(cudaMemPoolSetAccess(pool, &access, 1));  // its own device
   access.flags = cudaMemAccessFlagsProtReadWrite;
   access.location.id = devices();
-  REFUSED(cudaMemPoolSetAccess(pool, &access, 1));
+  FAILS(cudaMemPoolSetAccess(pool, &access, 1));
   if (linked()) {
     where.id = access.location.id = 1;
     SUCCEEDS(cudaMemPoolGetAccess(&flags, pool, &where));

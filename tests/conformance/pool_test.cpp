@@ -56,20 +56,20 @@ TEST_CASE("memory is allocated and freed in a stream") {
   SUCCEEDS(cudaStreamSynchronize(s));
 }
 
-TEST_CASE("both frees take stream-ordered memory") {
+TEST_CASE("cudaFree and cudaFreeAsync free stream-ordered memory") {
   stream const s;
   void* p = nullptr;
   SUCCEEDS(cudaMallocAsync(&p, megabyte, s));
   SUCCEEDS(cudaStreamSynchronize(s));
   SUCCEEDS(cudaFree(p));
-  ANSWERS(cudaFree(p), cudaErrorInvalidValue);
+  RETURNS(cudaFree(p), cudaErrorInvalidValue);
   int on_stack = 0;
-  ANSWERS(cudaFreeAsync(&on_stack, s), cudaErrorInvalidValue);
-  ANSWERS(cudaMallocAsync(nullptr, 16, s), cudaErrorInvalidValue);
-  ANSWERS(cudaMallocAsync(&p, std::size_t{1} << 60, s), cudaErrorMemoryAllocation);
+  RETURNS(cudaFreeAsync(&on_stack, s), cudaErrorInvalidValue);
+  RETURNS(cudaMallocAsync(nullptr, 16, s), cudaErrorInvalidValue);
+  RETURNS(cudaMallocAsync(&p, std::size_t{1} << 60, s), cudaErrorMemoryAllocation);
 }
 
-TEST_CASE("a stream's frees serve its own allocations without waiting") {
+TEST_CASE("an allocation reuses memory freed in the same stream without waiting") {
   gate closed;
   stream const s;
   std::size_t free_bytes = 0, total = 0;
@@ -79,13 +79,13 @@ TEST_CASE("a stream's frees serve its own allocations without waiting") {
   SUCCEEDS(closed.block(s));
   SUCCEEDS(cudaMallocAsync(&a, most, s));
   SUCCEEDS(cudaFreeAsync(a, s));
-  SUCCEEDS(cudaMallocAsync(&b, most, s));  // both at once would not fit
+  SUCCEEDS(cudaMallocAsync(&b, most, s));  // both together would not fit
   SUCCEEDS(cudaFreeAsync(b, s));
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));
 }
 
-TEST_CASE("pools count what they hold") {
+TEST_CASE("pool statistics") {
   stream const s;
   pool const mine;
   std::uint64_t keep_all = ~std::uint64_t{0};
@@ -106,12 +106,12 @@ TEST_CASE("pools count what they hold") {
   std::uint64_t zero = 0, one = 1;
   SUCCEEDS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemHigh, &zero));
   CHECK(mine.attribute(cudaMemPoolAttrUsedMemHigh) == 0);
-  ANSWERS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemHigh, &one), cudaErrorInvalidValue);
-  ANSWERS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemCurrent, &zero),
+  RETURNS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemHigh, &one), cudaErrorInvalidValue);
+  RETURNS(cudaMemPoolSetAttribute(mine, cudaMemPoolAttrUsedMemCurrent, &zero),
           cudaErrorInvalidValue);
 }
 
-TEST_CASE("without a threshold a synchronisation gives memory back") {
+TEST_CASE("without a release threshold a synchronisation releases memory") {
   stream const s;
   pool const mine;
   void* p = nullptr;
@@ -134,7 +134,7 @@ TEST_CASE("the default and the current pool of a device") {
   }
   SUCCEEDS(cudaDeviceGetMemPool(&current, 0));
   CHECK(current == first);
-  ANSWERS(cudaMemPoolDestroy(first), cudaErrorInvalidValue);
-  ANSWERS(cudaDeviceGetDefaultMemPool(&first, 1 << 20), cudaErrorInvalidDevice);
-  ANSWERS(cudaMemPoolCreate(&first, nullptr), cudaErrorInvalidValue);
+  RETURNS(cudaMemPoolDestroy(first), cudaErrorInvalidValue);
+  RETURNS(cudaDeviceGetDefaultMemPool(&first, 1 << 20), cudaErrorInvalidDevice);
+  RETURNS(cudaMemPoolCreate(&first, nullptr), cudaErrorInvalidValue);
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sticky errors: after a kernel died, every call that needs the device says so, for good. The
-// kernel dies in a process of its own: this program, started again with a hidden test.
+// Sticky errors: after a kernel has failed, all calls that need the device return its error. The
+// kernel fails in a process of its own: this program, started again with a hidden test.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ using namespace conformance;
 
 namespace {
 
-// What __trap() leaves behind.
+// The error of __trap().
 constexpr cudaError_t trapped = cudaErrorLaunchFailure;
 
 #if defined(__CUDACC__)
@@ -44,23 +44,23 @@ TEST_CASE("a sticky error stays", "[.sticky]") {
   REQUIRE(cudaEventCreate(&e) == cudaSuccess);
   REQUIRE(cudaMalloc(&p, 16) == cudaSuccess);
   kill_the_device();
-  ANSWERS(cudaDeviceSynchronize(), trapped);
-  ANSWERS(cudaDeviceSynchronize(), trapped);
-  // Reading the last error takes it; the next call brings it back.
+  RETURNS(cudaDeviceSynchronize(), trapped);
+  RETURNS(cudaDeviceSynchronize(), trapped);
+  // cudaGetLastError clears the error; the next call returns it again.
   void* none = nullptr;
   cudaStream_t no_stream = nullptr;
   cudaEvent_t no_event = nullptr;
-  ANSWERS(cudaMalloc(&none, 16), trapped);
-  ANSWERS(cudaFree(nullptr), trapped);
-  ANSWERS(cudaMallocHost(&none, 16), trapped);
-  ANSWERS(cudaMemset(p, 0, 16), trapped);
-  ANSWERS(cudaStreamCreate(&no_stream), trapped);
-  ANSWERS(cudaStreamQuery(s), trapped);
-  ANSWERS(cudaStreamSynchronize(s), trapped);
-  ANSWERS(cudaEventCreate(&no_event), trapped);
+  RETURNS(cudaMalloc(&none, 16), trapped);
+  RETURNS(cudaFree(nullptr), trapped);
+  RETURNS(cudaMallocHost(&none, 16), trapped);
+  RETURNS(cudaMemset(p, 0, 16), trapped);
+  RETURNS(cudaStreamCreate(&no_stream), trapped);
+  RETURNS(cudaStreamQuery(s), trapped);
+  RETURNS(cudaStreamSynchronize(s), trapped);
+  RETURNS(cudaEventCreate(&no_event), trapped);
   std::size_t free_bytes = 0, total = 0;
-  ANSWERS(cudaMemGetInfo(&free_bytes, &total), trapped);
-  // What does not need the device still answers.
+  RETURNS(cudaMemGetInfo(&free_bytes, &total), trapped);
+  // Calls that do not need the device still succeed.
   int value = 0;
   cudaDeviceProp properties = {};
   SUCCEEDS(cudaGetDeviceCount(&value));
@@ -69,16 +69,16 @@ TEST_CASE("a sticky error stays", "[.sticky]") {
   SUCCEEDS(cudaGetDeviceProperties(&properties, 0));
   SUCCEEDS(cudaDeviceGetAttribute(&value, cudaDevAttrClockRate, 0));
   SUCCEEDS(cudaDriverGetVersion(&value));
-  // Another thread meets it as well.
+  // Calls of another thread return it as well.
   cudaError_t elsewhere = cudaSuccess;
   std::thread([&elsewhere] { elsewhere = cudaDeviceSynchronize(); }).join();
   CHECK(elsewhere == trapped);
-  // A reset does not bring the device back to this process.
+  // cudaDeviceReset does not clear it.
   SUCCEEDS(cudaDeviceReset());
-  ANSWERS(cudaMalloc(&none, 16), cudaErrorDevicesUnavailable);
+  RETURNS(cudaMalloc(&none, 16), cudaErrorDevicesUnavailable);
 }
 
-TEST_CASE("a dead kernel poisons its process") {
+TEST_CASE("a failed kernel is a sticky error of its process") {
   char path[4096] = {};
   auto const length = readlink("/proc/self/exe", path, sizeof path - 1);
   REQUIRE(length > 0);

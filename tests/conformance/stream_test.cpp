@@ -25,7 +25,7 @@ void CUDART_CB set_mark(void* raw) {
 
 }  // namespace
 
-TEST_CASE("streams have the flags and priorities they were made with") {
+TEST_CASE("streams report the flags and priority of their creation") {
   cudaStream_t s = nullptr;
   unsigned flags = 99;
   int priority = 99;
@@ -43,11 +43,11 @@ TEST_CASE("streams have the flags and priorities they were made with") {
   SUCCEEDS(cudaStreamGetPriority(s, &priority));
   CHECK(priority == 0);
   SUCCEEDS(cudaStreamDestroy(s));
-  ANSWERS(cudaStreamCreateWithFlags(&s, 0x100), cudaErrorInvalidValue);
-  ANSWERS(cudaStreamCreate(nullptr), cudaErrorInvalidValue);
+  RETURNS(cudaStreamCreateWithFlags(&s, 0x100), cudaErrorInvalidValue);
+  RETURNS(cudaStreamCreate(nullptr), cudaErrorInvalidValue);
 }
 
-TEST_CASE("streams have ids of their own") {
+TEST_CASE("streams have unique ids") {
   stream const a, b;
   unsigned long long id_a = 0, id_b = 0, legacy = 0, legacy_again = 0, mine = 0, others = 0;
   SUCCEEDS(cudaStreamGetId(a, &id_a));
@@ -65,7 +65,7 @@ TEST_CASE("streams have ids of their own") {
   CHECK(device == 0);
 }
 
-TEST_CASE("a stream runs its work in order, and says when it is done") {
+TEST_CASE("a stream runs its work in order, and queries return when it is done") {
   gate closed;
   stream const s;
   trace t;
@@ -74,7 +74,7 @@ TEST_CASE("a stream runs its work in order, and says when it is done") {
   SUCCEEDS(cudaLaunchHostFunc(s, set_mark, &first));
   SUCCEEDS(cudaLaunchHostFunc(s, set_mark, &second));
   SUCCEEDS(cudaLaunchHostFunc(s, set_mark, &third));
-  ANSWERS(cudaStreamQuery(s), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(s), cudaErrorNotReady);
   CHECK(t.next.load() == 0);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(s));
@@ -84,7 +84,7 @@ TEST_CASE("a stream runs its work in order, and says when it is done") {
   CHECK(t.order[2] == 3);
 }
 
-TEST_CASE("work of a destroyed stream is still done") {
+TEST_CASE("work of a destroyed stream still runs") {
   cudaStream_t s = nullptr;
   trace t;
   mark m{&t, 1};
@@ -102,12 +102,12 @@ TEST_CASE("the legacy stream waits for blocking streams and they for it") {
   SECTION("legacy after blocking") {
     SUCCEEDS(closed.block(blocking));
     SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy));
-    ANSWERS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
+    RETURNS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
   }
   SECTION("blocking after legacy") {
     SUCCEEDS(closed.block(cudaStreamLegacy));
     SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, blocking));
-    ANSWERS(cudaStreamQuery(blocking), cudaErrorNotReady);
+    RETURNS(cudaStreamQuery(blocking), cudaErrorNotReady);
   }
   closed.open();
   SUCCEEDS(cudaDeviceSynchronize());
@@ -123,13 +123,13 @@ TEST_CASE("non-blocking streams and the legacy stream do not wait for each other
     SUCCEEDS(closed.block(free_stream));
     SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy));
     SUCCEEDS(cudaStreamSynchronize(cudaStreamLegacy));
-    ANSWERS(cudaStreamQuery(free_stream), cudaErrorNotReady);
+    RETURNS(cudaStreamQuery(free_stream), cudaErrorNotReady);
   }
   SECTION("non-blocking past legacy") {
     SUCCEEDS(closed.block(cudaStreamLegacy));
     SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, free_stream));
     SUCCEEDS(cudaStreamSynchronize(free_stream));
-    ANSWERS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
+    RETURNS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
   }
   closed.open();
   SUCCEEDS(cudaDeviceSynchronize());
@@ -140,12 +140,12 @@ TEST_CASE("the per-thread stream waits with the legacy stream") {
   device_memory<int> const memory(16);
   SUCCEEDS(closed.block(cudaStreamLegacy));
   SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamPerThread));
-  ANSWERS(cudaStreamQuery(cudaStreamPerThread), cudaErrorNotReady);
+  RETURNS(cudaStreamQuery(cudaStreamPerThread), cudaErrorNotReady);
   closed.open();
   SUCCEEDS(cudaStreamSynchronize(cudaStreamPerThread));
 }
 
-TEST_CASE("what a null stream means depends on how the file is compiled") {
+TEST_CASE("the default stream depends on how the file is compiled") {
   unsigned long long null_id = 0, legacy = 0, mine = 0;
   SUCCEEDS(cudaStreamGetId(nullptr, &null_id));
   SUCCEEDS(cudaStreamGetId(cudaStreamLegacy, &legacy));
@@ -169,10 +169,10 @@ TEST_CASE("a host function may not call the runtime") {
       &code));
   SUCCEEDS(cudaStreamSynchronize(s));
   CHECK(code.load() == static_cast<int>(cudaErrorNotPermitted));
-  ANSWERS(cudaLaunchHostFunc(s, nullptr, nullptr), cudaErrorInvalidValue);
+  RETURNS(cudaLaunchHostFunc(s, nullptr, nullptr), cudaErrorInvalidValue);
 }
 
-TEST_CASE("a stream callback is told how the stream fares") {
+TEST_CASE("a stream callback receives the stream's status") {
   stream const s;
   std::atomic<int> code{-1};
   SUCCEEDS(cudaStreamAddCallback(

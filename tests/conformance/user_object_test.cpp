@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// User objects: who refers to them, and when their destructor is called. It is called some time
-// later, by a thread of CUDA's, so tests wait for it with a deadline, and show that an object lives
+// User objects: references, and the call of the destructor. CUDA calls it asynchronously,
+// on a thread of its own, so tests wait for it with a deadline, and check that an object exists
 // by using it.
 #include <chrono>
 #include <climits>
@@ -36,7 +36,7 @@ class witness {
 
   int destroyed() const { return destroyed_.load(); }
 
-  // Whether the destructor was called exactly so often, after a while.
+  // Whether the destructor has been called `count` times, after some time.
   bool comes_to(int count) const {
     auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (destroyed() < count && std::chrono::steady_clock::now() < deadline) {
@@ -45,7 +45,7 @@ class witness {
     return stays_at(count);
   }
 
-  // Whether it is so, and stays so for as long as a destructor usually takes.
+  // Whether that holds, and still holds after the time that a destructor usually takes.
   bool stays_at(int count) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return destroyed() == count;
@@ -105,47 +105,47 @@ TEST_CASE("the last reference of the program destroys the object") {
   CHECK(w.comes_to(1));
 }
 
-TEST_CASE("wrong arguments for user objects") {
+TEST_CASE("invalid arguments of user object calls") {
   witness w;
   cudaUserObject_t object = nullptr;
-  ANSWERS(cudaUserObjectCreate(nullptr, &w, nothing, 1, no_sync), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectCreate(&object, &w, nullptr, 1, no_sync), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectCreate(&object, &w, nothing, 1, 0), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectCreate(nullptr, &w, nothing, 1, no_sync), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectCreate(&object, &w, nullptr, 1, no_sync), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectCreate(&object, &w, nothing, 1, 0), cudaErrorInvalidValue);
   object = w.make();
-  ANSWERS(cudaUserObjectRetain(object, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectRetain(object, unsigned{INT_MAX} + 1), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectRelease(object, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectRelease(object, unsigned{INT_MAX} + 1), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRetain(object, 0), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRetain(object, unsigned{INT_MAX} + 1), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRelease(object, 0), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRelease(object, unsigned{INT_MAX} + 1), cudaErrorInvalidValue);
   graph const g;
-  ANSWERS(cudaGraphRetainUserObject(nullptr, object, 1, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphRetainUserObject(g, object, 0, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphRetainUserObject(g, object, 1, 2), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphReleaseUserObject(g, object, 0), cudaErrorInvalidValue);
-  // None of these had an effect.
+  RETURNS(cudaGraphRetainUserObject(nullptr, object, 1, 0), cudaErrorInvalidValue);
+  RETURNS(cudaGraphRetainUserObject(g, object, 0, 0), cudaErrorInvalidValue);
+  RETURNS(cudaGraphRetainUserObject(g, object, 1, 2), cudaErrorInvalidValue);
+  RETURNS(cudaGraphReleaseUserObject(g, object, 0), cudaErrorInvalidValue);
+  // None of these calls had an effect.
   CHECK(w.stays_at(0));
   SUCCEEDS(cudaUserObjectRelease(object, 1));
   CHECK(w.comes_to(1));
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("where CUDA leaves the behaviour undefined, an error") {
+TEST_CASE("errors for behaviour that is undefined in CUDA") {
   witness w;
   cudaUserObject_t const object = w.make();
   cudaUserObject_t none = nullptr;
   graph const g;
-  ANSWERS(cudaUserObjectCreate(&none, &w, nothing, 0, no_sync), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectRelease(object, 2), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphReleaseUserObject(g, object, 1), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphRetainUserObject(g, object, 2, move), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectCreate(&none, &w, nothing, 0, no_sync), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRelease(object, 2), cudaErrorInvalidValue);
+  RETURNS(cudaGraphReleaseUserObject(g, object, 1), cudaErrorInvalidValue);
+  RETURNS(cudaGraphRetainUserObject(g, object, 2, move), cudaErrorInvalidValue);
   SUCCEEDS(cudaGraphRetainUserObject(g, object, 1, move));
-  ANSWERS(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphReleaseUserObject(g, object, 2), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
+  RETURNS(cudaGraphReleaseUserObject(g, object, 2), cudaErrorInvalidValue);
   SUCCEEDS(cudaGraphReleaseUserObject(g, object, 1));
   CHECK(w.comes_to(1));
-  ANSWERS(cudaUserObjectRetain(object, 1), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
-  ANSWERS(cudaGraphRetainUserObject(g, object, 1, 0), cudaErrorInvalidValue);
-  ANSWERS(cudaUserObjectRetain(nullptr, 1), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRetain(object, 1), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRelease(object, 1), cudaErrorInvalidValue);
+  RETURNS(cudaGraphRetainUserObject(g, object, 1, 0), cudaErrorInvalidValue);
+  RETURNS(cudaUserObjectRetain(nullptr, 1), cudaErrorInvalidValue);
 }
 #endif
 
@@ -167,7 +167,7 @@ TEST_CASE("references of a graph are added to the program's") {
   SUCCEEDS(cudaUserObjectRelease(object, 1));
   SUCCEEDS(cudaGraphReleaseUserObject(g, object, 1));
   CHECK(w.stays_at(0));
-  // While a graph refers to it, the program may as well again.
+  // While a graph holds a reference, the program can retain the object again.
   SUCCEEDS(cudaUserObjectRetain(object, 1));
   SUCCEEDS(cudaGraphReleaseUserObject(g, object, 1));
   CHECK(w.stays_at(0));
@@ -177,7 +177,7 @@ TEST_CASE("references of a graph are added to the program's") {
   CHECK(w.stays_at(1));
 }
 
-TEST_CASE("a clone has references of its own, as many") {
+TEST_CASE("a clone holds as many references as its source") {
   witness w;
   cudaUserObject_t const object = w.make(2);
   cudaGraph_t const g = new_graph();
@@ -194,7 +194,7 @@ TEST_CASE("a clone has references of its own, as many") {
   CHECK(w.stays_at(1));
 }
 
-TEST_CASE("an executable graph has references of its own") {
+TEST_CASE("an executable graph holds its own references") {
   witness w;
   cudaUserObject_t const object = w.make();
   cudaGraph_t const g = new_graph_of(nothing, nullptr);
@@ -211,7 +211,7 @@ TEST_CASE("an executable graph has references of its own") {
   CHECK(w.comes_to(1));
 }
 
-TEST_CASE("what a graph is given after an instantiation is not the executable's") {
+TEST_CASE("references added to a graph after an instantiation do not affect the executable graph") {
   witness w;
   cudaUserObject_t const object = w.make();
   cudaGraph_t const g = new_graph_of(nothing, nullptr);
@@ -222,7 +222,7 @@ TEST_CASE("what a graph is given after an instantiation is not the executable's"
   SUCCEEDS(cudaGraphExecDestroy(exec));
 }
 
-TEST_CASE("references of child graphs go with the child") {
+TEST_CASE("references of a child graph are copied with the child") {
   witness w;
   cudaUserObject_t const object = w.make();
   cudaGraph_t const child = new_graph_of(nothing, nullptr);
@@ -253,7 +253,7 @@ TEST_CASE(
   cudaError_t const launched = cudaGraphLaunch(exec, s);
   cudaError_t const destroyed = cudaGraphExecDestroy(exec);
   bool const kept = w.stays_at(0);
-  open.store(true);  // before any check may leave
+  open.store(true);  // before a failed check can return
   SUCCEEDS(launched);
   SUCCEEDS(destroyed);
   CHECK(kept);
@@ -280,7 +280,7 @@ TEST_CASE("an update replaces the references") {
   CHECK(old_one.destroyed() == 1);
 }
 
-TEST_CASE("an update that is refused leaves the references") {
+TEST_CASE("a failed update does not change the references") {
   witness old_one, new_one;
   cudaGraph_t const before = new_graph_of(nothing, nullptr);
   SUCCEEDS(cudaGraphRetainUserObject(before, old_one.make(), 1, move));
@@ -289,7 +289,7 @@ TEST_CASE("an update that is refused leaves the references") {
   cudaGraph_t const after = new_graph();
   SUCCEEDS(cudaGraphRetainUserObject(after, new_one.make(), 1, move));
   cudaGraphExecUpdateResultInfo info = {};
-  ANSWERS(cudaGraphExecUpdate(exec, after, &info), cudaErrorGraphExecUpdateFailure);
+  RETURNS(cudaGraphExecUpdate(exec, after, &info), cudaErrorGraphExecUpdateFailure);
   SUCCEEDS(cudaGraphDestroy(after));
   CHECK(new_one.comes_to(1));
   CHECK(old_one.stays_at(0));
@@ -297,7 +297,7 @@ TEST_CASE("an update that is refused leaves the references") {
   CHECK(old_one.comes_to(1));
 }
 
-TEST_CASE("what an update replaces lives until launches before it are done") {
+TEST_CASE("objects replaced by an update exist until earlier launches are done") {
   std::atomic<bool> open{false};
   witness old_one, new_one;
   cudaGraph_t const before = new_graph_of(wait_until_open, &open);
@@ -325,7 +325,7 @@ TEST_CASE("what an update replaces lives until launches before it are done") {
   CHECK(new_one.comes_to(1));
 }
 
-TEST_CASE("objects are given to a graph while it is captured") {
+TEST_CASE("objects are added to a graph during its capture") {
   witness w;
   stream const s;
   device_memory<int> const memory(16);
@@ -344,18 +344,18 @@ TEST_CASE("objects are given to a graph while it is captured") {
   CHECK(w.comes_to(1));
 }
 
-TEST_CASE("a capture that breaks gives its objects back") {
+TEST_CASE("an invalidated capture releases its objects") {
   witness w;
   stream const s;
   SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
   SUCCEEDS(cudaGraphRetainUserObject(graph_of_capture(s), w.make(), 1, move));
-  ANSWERS(cudaStreamSynchronize(s), cudaErrorStreamCaptureUnsupported);
+  RETURNS(cudaStreamSynchronize(s), cudaErrorStreamCaptureUnsupported);
   cudaGraph_t g = nullptr;
-  ANSWERS(cudaStreamEndCapture(s, &g), cudaErrorStreamCaptureInvalidated);
+  RETURNS(cudaStreamEndCapture(s, &g), cudaErrorStreamCaptureInvalidated);
   CHECK(w.comes_to(1));
 }
 
-TEST_CASE("a capture whose stream is destroyed gives its objects back") {
+TEST_CASE("a capture whose stream is destroyed releases its objects") {
   witness w;
   cudaStream_t s = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
@@ -365,7 +365,7 @@ TEST_CASE("a capture whose stream is destroyed gives its objects back") {
   CHECK(w.comes_to(1));
 }
 
-TEST_CASE("a destructor sees what was done before the references went") {
+TEST_CASE("a destructor is ordered after the releases of references") {
   struct record {
     int from_program = 0;
     std::atomic<int> seen{-1};
@@ -376,7 +376,7 @@ TEST_CASE("a destructor sees what was done before the references went") {
   } r;
   cudaUserObject_t object = nullptr;
   SUCCEEDS(cudaUserObjectCreate(&object, &r, &record::destroy, 1, no_sync));
-  r.from_program = 7;  // no other order than the reference's
+  r.from_program = 7;  // ordered only by the release
   SUCCEEDS(cudaUserObjectRelease(object, 1));
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (r.seen.load() < 0 && std::chrono::steady_clock::now() < deadline) {
@@ -385,7 +385,7 @@ TEST_CASE("a destructor sees what was done before the references went") {
   CHECK(r.seen.load() == 7);
 }
 
-TEST_CASE("many threads share objects through graphs of their own") {
+TEST_CASE("threads share objects through their own graphs") {
   constexpr int threads = 4, rounds = 50;
   witness w;
   cudaUserObject_t const shared = w.make();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual memory management, through the driver's functions as the runtime finds them.
+// Virtual memory management, with driver functions looked up through the runtime.
 #include <cuda.h>
 
 #include "conformance.hpp"
@@ -55,7 +55,7 @@ void* as_pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address);
 }  // namespace
 
 TEST_CASE("driver functions are found by name") {
-  REQUIRE(cudaFree(nullptr) == cudaSuccess);  // the device is in use from here on
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);  // initialises the device
   void* function = reinterpret_cast<void*>(1);
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSuccess;
   SUCCEEDS(cudaGetDriverEntryPointByVersion("cuNoSuchFunction", &function, 12000, cudaEnableDefault,
@@ -72,7 +72,7 @@ TEST_CASE("driver functions are found by name") {
   CHECK(context != nullptr);
 }
 
-TEST_CASE("the current context tells the current device") {
+TEST_CASE("the current context belongs to the current device") {
   auto* const current = entry<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent");
   auto* const device_of = entry<decltype(::cuCtxGetDevice)>("cuCtxGetDevice");
   auto* const of_stream = entry<CUresult(CUstream, CUcontext*)>("cuStreamGetCtx");
@@ -101,7 +101,7 @@ TEST_CASE("the current context tells the current device") {
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 
-TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its contents") {
+TEST_CASE("physical memory is mapped, used, and mapped at another address with its contents") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   driver const d;
   CUmemAllocationProp const properties = on_device_0();
@@ -119,7 +119,7 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
   REQUIRE(d.map(base + step, step, 0, second, 0) == CUDA_SUCCESS);
   REQUIRE(d.set_access(base, 2 * step, &access, 1) == CUDA_SUCCESS);
 
-  // One piece of memory over both handles.
+  // One access across both mappings.
   stream const s;
   float* const data = static_cast<float*>(as_pointer(base));
   std::size_t const floats = 2 * step / sizeof(float);
@@ -133,7 +133,7 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
   SUCCEEDS(cudaPointerGetAttributes(&attributes, data + 1));
   CHECK(attributes.type == cudaMemoryTypeDevice);
 
-  // The first handle moves behind the second.
+  // Maps the first handle after the second.
   REQUIRE(d.unmap(base, step) == CUDA_SUCCESS);
   REQUIRE(d.map(base + 2 * step, step, 0, first, 0) == CUDA_SUCCESS);
   REQUIRE(d.set_access(base + 2 * step, step, &access, 1) == CUDA_SUCCESS);
@@ -142,7 +142,7 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
   CHECK(host[1] == 1.0F);
   CHECK(host[100] == 100.0F);
 
-  // Released while mapped: it lives until it is unmapped.
+  // Released while mapped: it exists until it is unmapped.
   CHECK(d.release(first) == CUDA_SUCCESS);
   SUCCEEDS(cudaMemcpy(host.data(), moved, 64, cudaMemcpyDeviceToHost));
   CHECK(d.unmap(base + step, 2 * step) == CUDA_SUCCESS);
@@ -150,7 +150,7 @@ TEST_CASE("physical memory is mapped, used, and mapped elsewhere with its conten
   CHECK(d.unreserve(base, 4 * step) == CUDA_SUCCESS);
 }
 
-TEST_CASE("parts of one reservation are mapped and unmapped while others are at work") {
+TEST_CASE("parts of one reservation are mapped and unmapped while others are in use") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   driver const d;
   CUmemAllocationProp const properties = on_device_0();
@@ -162,7 +162,7 @@ TEST_CASE("parts of one reservation are mapped and unmapped while others are at 
   CUdeviceptr base = 0;
   REQUIRE(d.reserve(&base, workers * step, 0, 0, 0) == CUDA_SUCCESS);
   std::atomic<int> wrong{0};
-  // Each worker has a part of its own, next to the others', and maps it anew in every round.
+  // Each worker maps its own part again in every round.
   auto const work = [&](std::size_t part) {
     CUdeviceptr const at = base + part * step;
     cudaStream_t s = nullptr;
@@ -193,7 +193,7 @@ TEST_CASE("parts of one reservation are mapped and unmapped while others are at 
   CHECK(d.unreserve(base, workers * step) == CUDA_SUCCESS);
 }
 
-TEST_CASE("wrong uses of virtual memory") {
+TEST_CASE("invalid uses of virtual memory") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   driver const d;
   CUmemAllocationProp properties = on_device_0();
@@ -207,12 +207,12 @@ TEST_CASE("wrong uses of virtual memory") {
   REQUIRE(d.reserve(&base, 2 * step, 0, 0, 0) == CUDA_SUCCESS);
   REQUIRE(d.create(&handle, step, &properties, 0) == CUDA_SUCCESS);
   REQUIRE(d.map(base, step, 0, handle, 0) == CUDA_SUCCESS);
-  CHECK(d.map(base, step, 0, handle, 0) != CUDA_SUCCESS);  // taken
+  CHECK(d.map(base, step, 0, handle, 0) != CUDA_SUCCESS);  // occupied
   CHECK(d.unreserve(base, 2 * step) != CUDA_SUCCESS);      // still mapped
   CHECK(d.unmap(base, step) == CUDA_SUCCESS);
   CHECK(d.release(handle) == CUDA_SUCCESS);
   CHECK(d.unreserve(base, 2 * step) == CUDA_SUCCESS);
-  CHECK(cudaGetLastError() == cudaSuccess);  // the driver's errors are not the runtime's
+  CHECK(cudaGetLastError() == cudaSuccess);  // driver errors do not set the runtime's last error
 }
 
 TEST_CASE("virtual memory counts against the device") {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A user's program: the same file on the host runtime (.cpp) and under nvcc (as CUDA).
+// A user's program: the same file for the host runtime (.cpp) and for nvcc (CUDA).
 #include <warpwright/warpwright.hpp>
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# One user's project, from nothing: configure, build, run, then look at what it got from us.
+# Configures, builds and runs one user project, then checks what warpwright has added to it.
 cmake_minimum_required(VERSION 3.21)
 
 file(REMOVE_RECURSE "${BUILD}")
@@ -24,7 +24,7 @@ elseif(WAY STREQUAL "fetch_content")
   run(${configure} "-DFETCHCONTENT_SOURCE_DIR_WARPWRIGHT=${SOURCE}" -DFETCHCONTENT_FULLY_DISCONNECTED=ON)
 else()
   run("${CMAKE_COMMAND}" --install "${WARPWRIGHT_BUILD}" --prefix "${BUILD}/prefix")
-  # What is installed does not know where it came from.
+  # Installed files must not contain paths of the source or build tree.
   file(GLOB_RECURSE installed "${BUILD}/prefix/*.cmake")
   foreach(file IN LISTS installed)
     file(READ "${file}" text)
@@ -34,7 +34,7 @@ else()
     endif()
   endforeach()
   run(${configure} "-DCMAKE_PREFIX_PATH=${BUILD}/prefix" "-DVERSION=${VERSION}")
-  # Before 1.0 another minor version is another interface, and a newer one is not there.
+  # Before 1.0 another minor version is incompatible, and so is a newer one.
   foreach(refused IN ITEMS 0.0 0.99 1.0)
     execute_process(
       COMMAND ${configure} -B "${BUILD}/refused" "-DCMAKE_PREFIX_PATH=${BUILD}/prefix"
@@ -54,7 +54,7 @@ if(NOT output MATCHES "warpwright ${VERSION}: 1000 values right")
   message(FATAL_ERROR "the program printed: ${output}")
 endif()
 
-# A user who vendors us runs and installs no more than was there before.
+# A subproject adds no tests and no install rules.
 run(ctest --test-dir "${BUILD}/build" -N)
 if(NOT output MATCHES "Total Tests: 0")
   message(FATAL_ERROR "our tests are in the user's project:\n${output}")

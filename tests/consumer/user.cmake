@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the three users have in common: their targets, and what they insist on.
+# The targets and checks that the three projects share.
 function(insist)
   cmake_language(EVAL CODE "
     if(NOT (${ARGN}))
@@ -9,7 +9,7 @@ function(insist)
     endif()")
 endfunction()
 
-# Nothing was switched on, set or added behind the user's back.
+# warpwright must not have enabled, set or added anything else.
 get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
 insist(NOT CUDA IN_LIST languages)
 insist(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
@@ -32,7 +32,7 @@ add_executable(app "${CMAKE_CURRENT_LIST_DIR}/app.cpp")
 target_link_libraries(app PRIVATE warpwright::warpwright warpwright::host_runtime)
 install(TARGETS app)
 
-# With nvcc the same file is a GPU's program, of the user's own architecture.
+# With nvcc the same file is a GPU program, for the user's architecture.
 include(CheckLanguage)
 check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)

@@ -14,7 +14,7 @@
 
 namespace ww = warpwright;
 
-TEST_CASE("device information agrees with the runtime's own answers") {
+TEST_CASE("device information equals the runtime's queries") {
   ww::device_info const info = ww::get_device_info(ww::current_device());
   cudaDeviceProp properties{};
   REQUIRE(cudaGetDeviceProperties(&properties, info.id.value()) == cudaSuccess);
@@ -41,7 +41,7 @@ TEST_CASE("bandwidth follows from the memory clock and the bus width") {
   CHECK(expected < 20e12);
 }
 
-TEST_CASE("identifiers have their usual form") {
+TEST_CASE("identifiers have the documented form") {
   ww::device_info const info = ww::get_device_info(ww::device_id{0});
   CAPTURE(info.uuid, info.pci_address);
   REQUIRE(info.uuid.size() == 40);
@@ -61,7 +61,7 @@ TEST_CASE("list_devices lists every device in order") {
   }
 }
 
-TEST_CASE("a device that does not exist is refused by number") {
+TEST_CASE("a device that does not exist is an error that names its number") {
   int const count = ww::device_count();
   for (int const ordinal : {-1, count, count + 100}) {
     CAPTURE(ordinal);
@@ -73,7 +73,7 @@ TEST_CASE("a device that does not exist is refused by number") {
   }
 }
 
-TEST_CASE("scoped_device restores what was current, also by exception") {
+TEST_CASE("scoped_device restores the current device, also after an exception") {
   ww::device_id const before = ww::current_device();
   ww::device_id const last{ww::device_count() - 1};
   {
@@ -97,7 +97,7 @@ TEST_CASE("device_id compares by ordinal") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("no device at all is a count of zero and not an error") {
+TEST_CASE("without a device the count is zero and there is no error") {
   namespace wt = ww::testing;
   wt::reset_host_runtime(wt::host_runtime_options{}.with_devices(0));
   CHECK(ww::device_count() == 0);
@@ -110,7 +110,7 @@ TEST_CASE("no device at all is a count of zero and not an error") {
 TEST_CASE("a driver that is too old is an error, not a machine without devices") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
-  // The host runtime has a driver's version, so this is one that is too old.
+  // The host runtime has a driver version, so this simulates one that is too old.
   wt::scoped_fault_plan const plan{
       wt::fault_plan{}.fail("cudaGetDeviceCount", 1, cudaErrorInsufficientDriver)};
   CHECK_THROWS_WITH(ww::device_count(), contains("cudaErrorInsufficientDriver"));
@@ -147,7 +147,7 @@ TEST_CASE("every failing query of a device reaches the caller, and the current d
       CAPTURE(call.name, nth);
       {
         wt::scoped_fault_plan const plan{wt::fault_plan{}.fail(call.name, nth, cudaErrorUnknown)};
-        // The scope's return to the first device may fail unseen: a destructor cannot report.
+        // The restore of the first device may fail: a destructor cannot report it.
         bool const restoring = call.name == "cudaSetDevice" && nth == 2;
         if (restoring) {
           CHECK_NOTHROW(ww::get_device_info(ww::device_id{1}));

@@ -17,7 +17,7 @@ namespace ww = warpwright;
 
 namespace {
 
-// A CUDA call that fails without harm and leaves a last error behind.
+// A CUDA call that fails without side effects and sets the last error.
 cudaError_t fail_harmlessly() { return cudaSetDevice(-7); }
 
 }  // namespace
@@ -59,7 +59,7 @@ TEST_CASE("advice is part of the text") {
   CHECK(std::string{error.what()}.find("; do it otherwise") != std::string::npos);
 }
 
-TEST_CASE("out_of_memory is a bad_alloc that tells every figure") {
+TEST_CASE("out_of_memory is a bad_alloc whose text has every figure") {
   ww::memory_report report;
   report.requested_bytes = 1001;
   report.live_bytes = 2002;
@@ -87,7 +87,7 @@ TEST_CASE("out_of_memory is a bad_alloc that tells every figure") {
   CHECK(ww::out_of_memory{report}.report().requested_bytes == 1001);
 }
 
-TEST_CASE("a long path never costs out_of_memory its figures") {
+TEST_CASE("a long path does not displace the figures of out_of_memory") {
   std::string const path = std::string(2000, 'x') + "/end.cpp";
   ww::memory_report report;
   for (std::size_t* figure : {&report.requested_bytes, &report.live_bytes, &report.reserved_bytes,
@@ -103,7 +103,7 @@ TEST_CASE("a long path never costs out_of_memory its figures") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("an error's text holds numbers of every kind, and is cut off at its size") {
+TEST_CASE("an error's text holds numbers of all types, and is cut off at its capacity") {
   using ww::detail::text;
   text const all = text{"a"} + -1 + " " + 2U + " " + -3L + " " + 4UL + " " + -5LL + " " + 6ULL +
                    " " + 0.5 + " " + static_cast<void const*>(nullptr) + " " + text{"f.cu", 7};
@@ -123,7 +123,7 @@ TEST_CASE("an error's text holds numbers of every kind, and is cut off at its si
   CHECK(kept == expected.substr(0, kept.size()));
 }
 
-TEST_CASE("a number keeps its point in any locale") {
+TEST_CASE("numbers have a decimal point in every locale") {
   auto const undone = [](char const* printed) {
     char number[32];
     std::snprintf(number, sizeof number, "%s", printed);
@@ -139,7 +139,7 @@ TEST_CASE("a number keeps its point in any locale") {
   CHECK(undone("3.5e+10") == "3.5e+10");
 }
 
-TEST_CASE("a sticky error says that the process has lost the device") {
+TEST_CASE("a sticky error says that the process cannot use the device any more") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   {

@@ -46,7 +46,7 @@ TEST_CASE("an event that was never recorded is done") {
   e.synchronize();
 }
 
-TEST_CASE("an event follows the work in front of it, and only that") {
+TEST_CASE("an event is done after the work before it, and not later work") {
   ww::stream s;
   ww::event before;
   ww::event after;
@@ -98,7 +98,7 @@ TEST_CASE("the time of unfinished or unrecorded work is an error, not a number")
   s.synchronize();
 }
 
-TEST_CASE("moving an event moves its mark") {
+TEST_CASE("moving an event keeps its record") {
   ww::stream s;
   ww::event a;
   a.record(s.get());
@@ -112,7 +112,7 @@ TEST_CASE("moving an event moves its mark") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("failing event calls reach the caller by name and leave nothing behind") {
+TEST_CASE("failing event calls throw, name the call and leak nothing") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   ww::stream s;

@@ -43,7 +43,7 @@ TEST_CASE("a null handle is the default stream by name") {
   CHECK(ww::stream_ref::per_thread().get() == cudaStreamPerThread);
 }
 
-TEST_CASE("streams have ids of their own, also through a raw handle") {
+TEST_CASE("streams have unique ids, also through a raw handle") {
   ww::stream a;
   ww::stream b;
   CHECK(a.id() != b.id());
@@ -52,7 +52,7 @@ TEST_CASE("streams have ids of their own, also through a raw handle") {
   CHECK(ww::stream_ref{a.get()}.resolved().id() == a.id());
 }
 
-TEST_CASE("an id is never used again, though a handle may be") {
+TEST_CASE("an id is not reused, though a handle may be") {
   std::set<std::uint64_t> ids;
   for (int i = 0; i < 100; ++i) {
     ww::stream s;
@@ -60,7 +60,7 @@ TEST_CASE("an id is never used again, though a handle may be") {
   }
 }
 
-TEST_CASE("a stream that carries its id asks CUDA nothing") {
+TEST_CASE("id() makes no CUDA call if the reference has its id") {
   ww::stream s;
   ww::stream_ref const kept = s;
   ww::stream_ref const resolved = ww::stream_ref{s.get()}.resolved();
@@ -74,7 +74,7 @@ TEST_CASE("a stream that carries its id asks CUDA nothing") {
 #endif
 }
 
-TEST_CASE("a stream is non-blocking and of the priority asked for") {
+TEST_CASE("a stream is non-blocking and has the requested priority") {
   ww::stream_priority_range const range = ww::get_stream_priority_range();
   REQUIRE(range.greatest <= range.least);
   for (int priority = range.greatest; priority <= range.least; ++priority) {
@@ -88,14 +88,14 @@ TEST_CASE("a stream is non-blocking and of the priority asked for") {
   }
 }
 
-TEST_CASE("a priority out of range is refused, not clamped") {
+TEST_CASE("a priority out of range throws and is not clamped") {
   ww::stream_priority_range const range = ww::get_stream_priority_range();
   CHECK_THROWS_AS(ww::stream(ww::current_device(), range.greatest - 1), std::invalid_argument);
   CHECK_THROWS_WITH(ww::stream(ww::current_device(), range.least + 1),
                     contains("stream priority " + std::to_string(range.least + 1)));
 }
 
-TEST_CASE("a stream on a device that does not exist is refused") {
+TEST_CASE("a stream on a device that does not exist throws") {
   CHECK_THROWS_AS(ww::stream{ww::device_id{ww::device_count()}}, ww::cuda_error);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
@@ -126,7 +126,7 @@ TEST_CASE("done and synchronize follow the work") {
   CHECK(s.done());
 }
 
-TEST_CASE("a stream that waits for another runs behind it") {
+TEST_CASE("a stream that waits for another is ordered after it") {
   ww::stream first;
   ww::stream second;
   std::atomic<bool> release{false};
@@ -147,7 +147,7 @@ TEST_CASE("a stream that waits for another runs behind it") {
   first.synchronize();
 }
 
-TEST_CASE("is_capturing tells, and a query of a capturing stream is an error that names it") {
+TEST_CASE("is_capturing, and the error of a query of a capturing stream") {
   ww::stream s;
   CHECK_FALSE(s.is_capturing());
   REQUIRE(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -161,7 +161,7 @@ TEST_CASE("is_capturing tells, and a query of a capturing stream is an error tha
   s.synchronize();
 }
 
-TEST_CASE("many threads make, use and destroy streams at once") {
+TEST_CASE("many threads create, use and destroy streams concurrently") {
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -183,7 +183,7 @@ TEST_CASE("many threads make, use and destroy streams at once") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("a stream whose making fails half way leaves nothing behind") {
+TEST_CASE("a stream whose creation fails midway leaks nothing") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   for (char const* call : {"cudaGetDevice", "cudaDeviceGetStreamPriorityRange",
@@ -197,7 +197,7 @@ TEST_CASE("a stream whose making fails half way leaves nothing behind") {
   }
 }
 
-TEST_CASE("failing stream calls reach the caller by name") {
+TEST_CASE("failing stream calls throw and name the call") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   ww::stream s;

@@ -24,7 +24,7 @@ std::string file_of(std::size_t lines) {
   return content;
 }
 
-// The text of the error, empty when there is none.
+// The error's text, or an empty string.
 std::string error_of(std::string const& path) {
   try {
     static_cast<void>(digits::read_dataset(path));
@@ -46,13 +46,13 @@ std::string error_of_line_3(std::string const& line) {
 
 }  // namespace
 
-TEST_CASE("the digits that come with the example are whole") {
+TEST_CASE("the example's data file is complete") {
   digits::dataset const data = digits::read_dataset(DIGITS_DATA);
   REQUIRE(data.labels.size() == 1797);
   REQUIRE(data.pixels.size() == 1797 * 64);
   CHECK(*std::min_element(data.pixels.begin(), data.pixels.end()) == 0.0F);
   CHECK(*std::max_element(data.pixels.begin(), data.pixels.end()) == 1.0F);
-  // The counts that the data set's description at UCI gives for its test set.
+  // The counts in UCI's description of the data set, for its test set.
   std::vector<std::ptrdiff_t> counts;
   for (std::int32_t digit = 0; digit < 10; ++digit) {
     counts.push_back(std::count(data.labels.begin(), data.labels.end(), digit));
@@ -62,7 +62,7 @@ TEST_CASE("the digits that come with the example are whole") {
   CHECK(data.pixels[2] == 5.0F / 16.0F);  // the first line begins 0,0,5,13
 }
 
-TEST_CASE("a well-formed file is read, whichever way its lines end") {
+TEST_CASE("a well-formed file is read, with both kinds of line ends") {
   test_support::scratch_directory scratch;
   std::string content = file_of(digits::image_count);
   SECTION("newline at the end") {}
@@ -78,7 +78,7 @@ TEST_CASE("a well-formed file is read, whichever way its lines end") {
   CHECK(data.pixels[64 * 16] == 1.0F);
 }
 
-TEST_CASE("a file that cannot be read is named") {
+TEST_CASE("the error names a file that cannot be read") {
   test_support::scratch_directory scratch;
   std::string const missing = scratch.file("nothing.csv");
   CHECK(error_of(missing) == missing + ": cannot be opened: No such file or directory");
@@ -86,7 +86,7 @@ TEST_CASE("a file that cannot be read is named") {
   CHECK(error_of(directory).rfind(directory + ": cannot be read: ", 0) == 0);
 }
 
-TEST_CASE("a short or long file is named with the line") {
+TEST_CASE("the error of a short or long file names file and line") {
   test_support::scratch_directory scratch;
   std::string const empty = scratch.write("empty.csv", "");
   CHECK(error_of(empty) == empty + ":1: the file ends after 0 of 1,797 images");
@@ -98,7 +98,7 @@ TEST_CASE("a short or long file is named with the line") {
   CHECK(error_of(cut).rfind(cut + ":2: expected 65 columns", 0) == 0);
 }
 
-TEST_CASE("a malformed line is named with what is wrong") {
+TEST_CASE("the error of a malformed line names the problem") {
   std::string const good = line_of(1, 1);
   CHECK(error_of_line_3("\n") == "expected 65 columns (64 pixels and a label), found 1");
   CHECK(error_of_line_3("1," + good) == "expected 65 columns (64 pixels and a label), found 66");
@@ -117,7 +117,7 @@ TEST_CASE("a malformed line is named with what is wrong") {
         "column 1: expected a pixel of 0 to 16, found \"xxxxxxxxxxxxxxxxxxxx...\"");
 }
 
-TEST_CASE("a split holds out a fifth, by its seed") {
+TEST_CASE("a split holds out a fifth and depends on its seed") {
   digits::random first{7};
   digits::split const a = digits::split_fifth(1797, first);
   CHECK(a.test.size() == 359);
@@ -134,7 +134,7 @@ TEST_CASE("a split holds out a fifth, by its seed") {
   CHECK(digits::split_fifth(1797, other).test != a.test);
 }
 
-TEST_CASE("random numbers are spread evenly over 0 to 1") {
+TEST_CASE("random numbers are uniform in [0, 1)") {
   digits::random draw{1};
   double sum = 0.0;
   for (int i = 0; i < 10000; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every runtime call of the digits program fails once, in turn: each time the program must end by
-// itself, with a clear error or having coped, and leave nothing behind.
+// Every runtime call of the digits program fails once, one after another: each time the program
+// must end with a clear error or with the complete result, and without leaks.
 #include "digits/result_line.hpp"
 #include "digits/support_process.hpp"
 #include "support/catch.hpp"
@@ -41,10 +41,10 @@ std::vector<std::string> quick_run(scratch_directory& scratch) {
   return {DIGITS_PROGRAM, "--quick", "--tune-max", "16", "--report", scratch.file("report.html")};
 }
 
-// With counted time, what the tuner does hangs on nothing but the calls before: each run makes the
+// With simulated time the tuner's decisions depend on the earlier calls only: each run makes the
 // same calls up to the one that fails.
 std::vector<std::string> environment(std::string const& calls_file) {
-  return {"WARPWRIGHT_HOST_TIME=counted", "WARPWRIGHT_HOST_LEAKS=1",
+  return {"WARPWRIGHT_HOST_TIME=simulated", "WARPWRIGHT_HOST_LEAKS=1",
           "WARPWRIGHT_HOST_CALLS=" + calls_file};
 }
 
@@ -56,7 +56,7 @@ std::vector<called> parse_calls(std::string const& text) {
   return calls;
 }
 
-// Which calls of one function to fail: each, but under a sanitizer, where a run takes seconds, the
+// The calls of one function to fail: all, but with a sanitizer, where a run takes seconds, the
 // first and the last.
 std::set<std::uint64_t> which_calls(std::uint64_t count) {
   if (sanitized) return {1, count};
@@ -69,8 +69,8 @@ bool takes_memory(std::string const& name) {
   return name.find("Malloc") != std::string::npos || name.find("HostAlloc") != std::string::npos;
 }
 
-// Such a call that fails leaves its object behind, whatever the caller does: that one and no other.
-// A mapping that stays keeps its memory and its addresses.
+// A failure of such a call leaks its object, whatever the caller does, but no other object.
+// A mapping that is leaked keeps its memory and its addresses.
 long left_behind(std::string const& name) {
   if (name == "cuMemUnmap") return 3;
   bool const gives_back = name.find("Free") != std::string::npos ||
@@ -78,12 +78,12 @@ long left_behind(std::string const& name) {
   return gives_back ? 1 : 0;
 }
 
-// How often the pool asks whether a stream has passed an event depends on how fast the machine is.
+// The number of the pool's event queries depends on the speed of the machine.
 bool is_polled(std::string const& name) { return name == "cudaEventQuery"; }
 
-// The number in the runtime's "things not freed or destroyed: N"; 0 without that line.
+// The number in the runtime's "objects not freed or destroyed: N"; 0 without that line.
 long leaks(std::string const& error) {
-  std::string const line = "things not freed or destroyed: ";
+  std::string const line = "objects not freed or destroyed: ";
   std::size_t const at = error.find(line);
   return at == std::string::npos ? 0 : std::strtol(error.c_str() + at + line.size(), nullptr, 10);
 }
@@ -108,7 +108,7 @@ struct trial {
   }
 };
 
-// @return whether the program came to its usual end
+// @return whether the program ended with status 0
 bool judge(trial const& tried, outcome const& end) {
   INFO("WARPWRIGHT_HOST_FAULT=" << tried.fault() << '\n' << end.text());
   CHECK_FALSE(end.timed_out);
@@ -121,7 +121,7 @@ bool judge(trial const& tried, outcome const& end) {
     CHECK(end.error.rfind("error: ", 0) == 0);
     CHECK(end.out.find("RESULT") == std::string::npos);
   } else if (end.exit_code == 0) {
-    // It coped: then nothing of the run may be missing.
+    // It handled the failure: the output must be complete.
     test_support::result_fields fields;
     CHECK(test_support::parse_result(test_support::last_line(end.out), fields) == "");
     return true;
@@ -141,8 +141,8 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
   scratch_directory scratch;
   std::string const calls_file = scratch.file("calls");
   std::vector<std::string> const command = quick_run(scratch);
-  // The calls that every run makes: on a busy machine the program's streams may lag, and the pool
-  // then takes another way, of more calls of one function and fewer of another.
+  // The calls that every run makes: on a busy machine the program's streams may be late, and the
+  // pool then makes more calls of one function and fewer of another.
   std::vector<called> calls;
   for (int run = 0; run < 3; ++run) {
     outcome const whole =
@@ -168,7 +168,7 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
       trials.push_back({each.name, n, code, left_behind(each.name), false});
     }
   }
-  // An error that stays, as an illegal access leaves it. Nothing can be given back after it.
+  // A sticky error, as after an illegal access. Nothing can be freed after it.
   for (auto const& [function, call] : {std::pair<char const*, std::uint64_t>{"cudaLaunchKernel", 1},
                                        {"cudaLaunchKernel", 300},
                                        {"cudaGraphLaunch", 1},
@@ -216,6 +216,6 @@ TEST_CASE("every runtime call fails once, and the program ends each time") {
   }
   INFO("of " << count << ": " << coped << " coped with");
   CHECK(not_reached == "");  // in six runs
-  // Most calls matter: if the program coped with nearly all, the faults were not injected.
+  // Most failures must end the program, else the faults were not injected.
   CHECK(coped < count / 2);
 }

@@ -24,7 +24,7 @@ struct shape {
   std::uint64_t rows, columns, inner;
 };
 
-// The product in double; factors as they lie in memory, transposed or not.
+// The product in double, of factors that may be transposed.
 std::vector<double> reference(shape s, std::vector<float> const& a, bool a_transposed,
                               std::vector<float> const& b, bool b_transposed) {
   std::vector<double> product(s.rows * s.columns, 0.0);
@@ -45,7 +45,7 @@ double largest_difference(std::vector<float> const& found, std::vector<double> c
   double largest = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     double const difference = std::fabs(static_cast<double>(found[i]) - expected[i]);
-    if (!(difference <= largest)) largest = difference;  // a NaN counts
+    if (!(difference <= largest)) largest = difference;  // also for a NaN
   }
   return largest;
 }
@@ -54,7 +54,7 @@ double gelu(double x) { return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0))); }
 
 }  // namespace
 
-TEST_CASE("products are right for every shape that training and inference use, and odd ones") {
+TEST_CASE("products are correct for the shapes of training and inference, and odd ones") {
   shape const shapes[] = {{1, 256, 64},  {3, 256, 64},  {64, 256, 64}, {64, 10, 256}, {256, 10, 64},
                           {64, 256, 10}, {64, 256, 64}, {5, 17, 7},    {1, 1, 1},     {6, 33, 130}};
   ww::stream const stream;
@@ -133,8 +133,8 @@ TEST_CASE("inference is the network's formula, softmax included") {
   }
 }
 
-TEST_CASE("training learns what can be learnt from clean images") {
-  // Ten patterns, each a bright block of its own.
+TEST_CASE("training learns noise-free patterns") {
+  // Ten patterns, each a bright block at another position.
   constexpr std::size_t count = 640;
   std::vector<float> pixels(count * digits::image_pixels, 0.0F);
   std::vector<std::int32_t> labels(count);
@@ -176,9 +176,9 @@ TEST_CASE("training learns what can be learnt from clean images") {
             "cudaMemcpyAsync");
   infer.run(parameters.data(), 10);
   stream.synchronize();
-  std::vector<std::int32_t> answers(10);
-  ww::check(
-      cudaMemcpy(answers.data(), infer.labels(), 10 * sizeof(std::int32_t), cudaMemcpyDeviceToHost),
-      "cudaMemcpy");
-  CHECK(answers == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  std::vector<std::int32_t> predictions(10);
+  ww::check(cudaMemcpy(predictions.data(), infer.labels(), 10 * sizeof(std::int32_t),
+                       cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
+  CHECK(predictions == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
 }

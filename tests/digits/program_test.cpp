@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The digits program as its user meets it: exit codes, error texts, the RESULT line, the report.
+// The digits program: exit codes, error texts, the RESULT line, the report.
 #include "digits/result_line.hpp"
 #include "digits/support_process.hpp"
 #include "digits/well_formed.hpp"
@@ -24,8 +24,9 @@ outcome run_digits(scratch_directory& scratch, std::vector<std::string> argument
 
 std::string good_data() { return test_support::read_file(DIGITS_DATA); }
 
-// Runs with a data file that is no good: exit 2, and one line that names it.
-void refused(scratch_directory& scratch, std::string const& path, std::string const& expected) {
+// Runs with an invalid data file: exit code 2, and one line that names it.
+void check_rejected(scratch_directory& scratch, std::string const& path,
+                    std::string const& expected) {
   outcome const end = run_digits(scratch, {"--data", path, "--report", scratch.file("r.html")});
   INFO(end.text());
   CHECK(end.exit_code == 2);
@@ -35,31 +36,32 @@ void refused(scratch_directory& scratch, std::string const& path, std::string co
 
 }  // namespace
 
-TEST_CASE("a data file that is no good ends in exit code 2 and its name and line") {
+TEST_CASE("an invalid data file is exit code 2, with its name and line") {
   scratch_directory scratch;
   std::string const whole = good_data();
   REQUIRE(whole.size() > 100000);
 
-  refused(scratch, scratch.file("missing.csv"), ": cannot be opened: No such file or directory");
+  check_rejected(scratch, scratch.file("missing.csv"),
+                 ": cannot be opened: No such file or directory");
 
   std::size_t const tenth_line = [&] {
     std::size_t at = 0;
     for (int i = 0; i < 9; ++i) at = whole.find('\n', at) + 1;
     return at;
   }();
-  refused(scratch, scratch.write("short.csv", whole.substr(0, tenth_line)),
-          ":10: the file ends after 9 of 1,797 images");
+  check_rejected(scratch, scratch.write("short.csv", whole.substr(0, tenth_line)),
+                 ":10: the file ends after 9 of 1,797 images");
 
   std::string bad = whole;
   bad[tenth_line] = 'x';
-  refused(scratch, scratch.write("bad.csv", bad),
-          ":10: column 1: expected a pixel of 0 to 16, found \"x\"");
+  check_rejected(scratch, scratch.write("bad.csv", bad),
+                 ":10: column 1: expected a pixel of 0 to 16, found \"x\"");
 
-  refused(scratch, scratch.write("long.csv", whole + whole),
-          ":1798: expected 1,797 lines, but here is one more");
+  check_rejected(scratch, scratch.write("long.csv", whole + whole),
+                 ":1798: expected 1,797 lines, but here is one more");
 }
 
-TEST_CASE("a command line that cannot be followed ends in exit code 2") {
+TEST_CASE("an invalid command line is exit code 2") {
   struct wrong {
     std::vector<std::string> arguments;
     std::string expected;
@@ -88,7 +90,7 @@ TEST_CASE("a command line that cannot be followed ends in exit code 2") {
   }
 }
 
-TEST_CASE("--help says what there is and runs nothing") {
+TEST_CASE("--help lists the options and runs nothing") {
   scratch_directory scratch;
   outcome const end = run_digits(scratch, {"--help"});
   INFO(end.text());
@@ -144,7 +146,7 @@ TEST_CASE("a whole training reaches the accuracy, the same for the same seed") {
 #endif
 }
 
-TEST_CASE("what a run cannot do ends in exit code 1 and one clear line") {
+TEST_CASE("a run that fails is exit code 1 and one clear line") {
   scratch_directory scratch;
   std::string const report = scratch.file("report.html");
   struct failing {
@@ -170,7 +172,7 @@ TEST_CASE("what a run cannot do ends in exit code 1 and one clear line") {
   }
 }
 
-TEST_CASE("the limits show in the table") {
+TEST_CASE("the table shows the limits") {
   scratch_directory scratch;
   outcome const end = run_digits(
       scratch, {"--quick", "--report", scratch.file("report.html"), "--memory-budget", "40KiB"});
@@ -179,11 +181,11 @@ TEST_CASE("the limits show in the table") {
   CHECK(end.out.find("over budget") != std::string::npos);
   test_support::result_fields fields;
   REQUIRE(test_support::parse_result(test_support::last_line(end.out), fields) == "");
-  CHECK(fields.batch < 31);  // 1,324 bytes an image
+  CHECK(fields.batch < 31);  // 1,324 bytes per image
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("a machine without a device, and one with too little memory, are told so") {
+TEST_CASE("the errors without a device, and with too little memory") {
   scratch_directory scratch;
   std::vector<std::string> const arguments = {"--quick", "--report", scratch.file("report.html")};
   outcome const none = run_digits(scratch, arguments, {"WARPWRIGHT_HOST_DEVICES=0"});

@@ -50,7 +50,7 @@ std::size_t count_of(std::string const& text, std::string const& part) {
 
 }  // namespace
 
-TEST_CASE("the report is one well-formed page that needs nothing else") {
+TEST_CASE("the report is one well-formed, self-contained page") {
   std::string const page = digits::report_html(some_run());
   CHECK(test_support::malformed(page) == "");
   for (char const* const outside :
@@ -64,8 +64,8 @@ TEST_CASE("the report draws throughput and latency with the choice marked") {
   std::string const page = digits::report_html(some_run());
   CHECK(count_of(page, "<svg") == 2);
   CHECK(count_of(page, "<polyline") == 3);     // throughput, median, p99
-  CHECK(count_of(page, "<circle") == 3 * 13);  // one point a size that ran
-  CHECK(count_of(page, "refused\"") ==
+  CHECK(count_of(page, "<circle") == 3 * 13);  // one point per size that ran
+  CHECK(count_of(page, "rejected\"") ==
         3 * 1 + 2);  // 4096 in the charts, 4096 and 8192 in the table
   CHECK(count_of(page, "class=\"choice\"") == 2);
   CHECK(count_of(page, "chosen: 1024") == 2);
@@ -77,7 +77,7 @@ TEST_CASE("the report draws throughput and latency with the choice marked") {
   CHECK(page.find("inf ") == std::string::npos);
 }
 
-TEST_CASE("a GPU's report does not speak of the host runtime") {
+TEST_CASE("a GPU's report does not mention the host runtime") {
   digits::run_summary run = some_run();
   run.runtime = "cuda";
   run.device = "NVIDIA H100 80GB HBM3";
@@ -86,7 +86,7 @@ TEST_CASE("a GPU's report does not speak of the host runtime") {
   CHECK(page.find("host runtime") == std::string::npos);
 }
 
-TEST_CASE("the report stands what a run can throw at it") {
+TEST_CASE("the report of extreme results is well-formed") {
   digits::run_summary run = some_run();
   SECTION("names with markup") { run.device = "<b>\"A\" & B</b>"; }
   SECTION("nothing measured") {
@@ -104,14 +104,14 @@ TEST_CASE("the report stands what a run can throw at it") {
   CHECK(page.find("<b>\"A\"") == std::string::npos);
 }
 
-TEST_CASE("a report that cannot be written is named") {
+TEST_CASE("the error names a report that cannot be written") {
   digits::run_summary run = some_run();
   run.report_path = "/nonexistent-directory/report.html";
   REQUIRE_THROWS_WITH(digits::write_report(run),
                       contains("/nonexistent-directory/report.html: the report cannot be written"));
 }
 
-TEST_CASE("a report is written where it was asked for") {
+TEST_CASE("a report is written to the given path") {
   test_support::scratch_directory scratch;
   digits::run_summary run = some_run();
   run.report_path = scratch.file("page.html");
@@ -127,7 +127,7 @@ TEST_CASE("the RESULT line has exactly its fields") {
   CHECK(test_support::parse_result(digits::result_line(some_run()), fields) == "");
 }
 
-TEST_CASE("the test's own checks can fail") {
+TEST_CASE("the checks of these tests can fail") {
   CHECK(test_support::malformed("<a><b></a></b>") != "");
   CHECK(test_support::malformed("<a>") != "");
   CHECK(test_support::malformed("<a x=1></a>") != "");
@@ -136,7 +136,7 @@ TEST_CASE("the test's own checks can fail") {
   CHECK(test_support::parse_result("RESULT runtime=host", fields) != "");
 }
 
-TEST_CASE("numbers read well") {
+TEST_CASE("numbers are formatted with units and separators") {
   CHECK(digits::text::grouped(0) == "0");
   CHECK(digits::text::grouped(999) == "999");
   CHECK(digits::text::grouped(1000) == "1,000");

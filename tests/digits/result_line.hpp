@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the last line of the demo's output, and takes nothing but what is specified.
+// Parses the last line of the demo's output strictly.
 #pragma once
 
 #include <cstdio>
@@ -20,7 +20,7 @@ struct result_fields {
   std::string report;
 };
 
-/// @return what is wrong with the line, empty when nothing is
+/// @return the error in the line, or an empty string
 inline std::string parse_result(std::string const& line, result_fields& fields) {
   char runtime[16] = {};
   char device[128] = {};

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a program with a time limit and keeps what it says.
+// Runs a program with a time limit and captures its output.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 namespace test_support {
 
-/// A directory that is gone at the end of the test.
+/// A temporary directory, removed by the destructor.
 class scratch_directory {
  public:
   scratch_directory() {
@@ -61,13 +61,13 @@ inline std::string read_file(std::string const& path) {
 /// How a program ended.
 struct outcome {
   bool timed_out = false;
-  int signal = 0;  ///< that ended it; 0: it exited
+  int signal = 0;  ///< the signal that ended it; 0: it exited
   int exit_code = -1;
   double seconds = 0.0;
   std::string out;
   std::string error;
 
-  /// For INFO: all of it.
+  /// All output, for INFO.
   [[nodiscard]] std::string text() const {
     return (timed_out     ? std::string{"timed out"}
             : signal != 0 ? "signal " + std::to_string(signal)
@@ -76,7 +76,7 @@ struct outcome {
   }
 };
 
-/// Runs programs side by side, and collects them one by one.
+/// Runs programs concurrently, and waits for them one by one.
 class process {
  public:
   /// @param name         for the files of its output, one at a time of each name
@@ -113,7 +113,7 @@ class process {
     }
   }
 
-  /// Waits for its end, and ends it when `limit_seconds` after its start have passed.
+  /// Waits for its end, and kills it `limit_seconds` after its start.
   outcome wait(double limit_seconds) {
     outcome end;
     int status = 0;

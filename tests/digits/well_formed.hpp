@@ -9,7 +9,7 @@
 
 namespace test_support {
 
-/// @return what is wrong with the page, empty when nothing is
+/// @return the error in the page, or an empty string
 inline std::string malformed(std::string const& page) {
   std::vector<std::string> open;
   std::size_t at = 0;
@@ -50,7 +50,7 @@ inline std::string malformed(std::string const& page) {
     }
     if (closed) continue;
     open.push_back(name);
-    if (name == "style") {  // its text is not markup
+    if (name == "style") {  // its contents are not markup
       at = page.find("</style>", at);
       if (at == std::string::npos) return "<style> is not closed";
     }

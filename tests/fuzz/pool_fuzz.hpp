@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes as a program that uses a memory_pool, on the host runtime, against a model: no two live
-// blocks overlap, what work wrote into a block is there until the block is freed, every figure is
-// right, a failing CUDA call loses nothing, and in the end everything comes back. Whatever is not
-// so ends the process.
+// Interprets bytes as a program that uses a memory_pool on the host runtime, and checks it against
+// a model: live blocks do not overlap, a block keeps what work wrote into it until it is freed, all
+// counters are right, a failing CUDA call loses nothing, and all memory is returned in the end. A
+// violation aborts the process.
 //
-// What work has finished decides what a pool may reuse. So that bytes mean the same in every run,
-// streams are either idle or held back by a gate when the pool is called; one bit of the input lets
-// them run freely instead.
+// What a pool may reuse depends on the work that has completed. So that an input means the same in
+// every run, streams are either idle or blocked by a gate when the pool is called; one bit of the
+// input disables that.
 #pragma once
 
 #include <warpwright/core/event.hpp>
@@ -40,69 +40,12 @@ namespace testing = ww::testing;
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t device_bytes = 64 * mib;
-constexpr std::size_t growth_step = 2 * mib;  // no pool takes memory in larger steps than it must
-constexpr std::size_t edge_bytes = 64;        // of each block: stamped and checked at both ends
+constexpr std::size_t growth_step = 2 * mib;  // the largest step by which a pool must grow
+constexpr std::size_t edge_bytes = 64;        // of each block: written and checked at both ends
 
-// ---- what pools of different ages have
+// ---- building blocks
 
-template <class Pool>
-auto retire(Pool& pool, ww::stream_ref stream, int) -> decltype(pool.retire(stream)) {
-  pool.retire(stream);
-}
-template <class Pool>
-void retire(Pool& pool, ww::stream_ref stream, long) {
-  pool.release_stream(stream);
-}
-
-// True when there are batches.
-template <class Pool>
-auto allocate_batch(Pool& pool, ww::stream_ref stream, std::vector<std::size_t> const& bytes,
-                    std::vector<void*>& pointers, int)
-    -> decltype(pool.allocate_batch(stream, bytes.data(), pointers.data(), bytes.size()), true) {
-  pool.allocate_batch(stream, bytes.data(), pointers.data(), bytes.size());
-  return true;
-}
-template <class Pool>
-bool allocate_batch(Pool&, ww::stream_ref, std::vector<std::size_t> const&, std::vector<void*>&,
-                    long) {
-  return false;
-}
-template <class Pool>
-auto deallocate_batch(Pool& pool, ww::stream_ref stream, std::vector<void*> const& pointers,
-                      std::vector<std::size_t> const& bytes, int)
-    -> decltype(pool.deallocate_batch(stream, pointers.data(), bytes.data(), bytes.size()), true) {
-  pool.deallocate_batch(stream, pointers.data(), bytes.data(), bytes.size());
-  return true;
-}
-template <class Pool>
-bool deallocate_batch(Pool&, ww::stream_ref, std::vector<void*> const&,
-                      std::vector<std::size_t> const&, long) {
-  return false;
-}
-
-// Where memory comes from, and how much each stream's cache keeps.
-template <class Options, class Source>
-void set_source(Options& options, Options& (Options::*set)(Source) noexcept, unsigned which) {
-  (options.*set)(static_cast<Source>(which));
-}
-template <class Options>
-auto choose_source(Options& options, unsigned which, int)
-    -> decltype(static_cast<void>(&Options::source)) {
-  set_source(options, &Options::source, which % 4);
-}
-template <class Options>
-void choose_source(Options&, unsigned, long) {}
-template <class Options>
-auto choose_cache(Options& options, std::size_t bytes, int)
-    -> decltype(static_cast<void>(options.cache_bytes(bytes))) {
-  options.cache_bytes(bytes);
-}
-template <class Options>
-void choose_cache(Options&, std::size_t, long) {}
-
-// ---- the parts
-
-/// Takes the input apart; after its end there are zeros.
+/// Reads the input; zeros after its end.
 class reader {
  public:
   reader(std::uint8_t const* data, std::size_t bytes) : at_{data}, left_{bytes} {}
@@ -113,7 +56,7 @@ class reader {
     return *at_++;
   }
   unsigned below(unsigned limit) { return byte() % limit; }
-  /// A power of two, and up to as much again.
+  /// A power of two, plus up to as much again.
   std::size_t size(unsigned powers) {
     std::size_t const power = std::size_t{1} << below(powers);
     return power + (byte() * power >> 8U);
@@ -130,8 +73,8 @@ inline std::int64_t now_us() {
       .count();
 }
 
-/// Holds a stream back until it is opened, or until the host has waited for so long that it must be
-/// waiting for this.
+/// Blocks a stream until it is opened, or until the host has waited so long that it must be waiting
+/// for this gate.
 class gate {
  public:
   explicit gate(std::atomic<std::int64_t> const& host_waits_since) : since_{host_waits_since} {}
@@ -140,11 +83,11 @@ class gate {
   static void CUDART_CB wait(void* self) { static_cast<gate*>(self)->wait_here(); }
 
  private:
-  static constexpr std::int64_t patience_us = 3000;
+  static constexpr std::int64_t maximum_wait_us = 3000;
   void wait_here() {
     while (closed()) {
       std::int64_t const since = since_.load();
-      if (since != 0 && now_us() - since > patience_us) open();
+      if (since != 0 && now_us() - since > maximum_wait_us) open();
       std::this_thread::sleep_for(std::chrono::microseconds{20});
     }
   }
@@ -152,15 +95,15 @@ class gate {
   std::atomic<bool> open_{false};
 };
 
-/// A stream, and whether its work can be expected to finish.
-struct lane {
-  std::unique_ptr<ww::stream> owned;         // null: the thread's own default stream
+/// A stream, and whether its work can complete.
+struct stream_state {
+  std::unique_ptr<ww::stream> owned;         // null: the per-thread default stream
   std::vector<std::shared_ptr<gate>> gates;  // in the order of the stream
-  bool depends_on_held = false;
+  bool depends_on_gate = false;
 
-  bool held() const { return !gates.empty() && gates.back()->closed(); }
+  bool gated() const { return !gates.empty() && gates.back()->closed(); }
   cudaStream_t handle() const { return owned != nullptr ? owned->get() : cudaStreamPerThread; }
-  /// `raw`: without the stream's id, as from another library.
+  /// `raw`: without the stream's id, as a handle from another library.
   ww::stream_ref ref(bool raw = false) const {
     return raw || owned == nullptr ? ww::stream_ref{handle()} : owned->ref();
   }
@@ -169,11 +112,11 @@ struct lane {
 struct block {
   unsigned char* at = nullptr;
   std::size_t bytes = 0;
-  std::size_t lane = 0;
+  std::size_t stream = 0;
   unsigned char tag = 0;
 };
 
-struct stamp {
+struct write_tag {
   block what;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
     std::size_t const n = what.bytes < edge_bytes ? what.bytes : edge_bytes;
@@ -200,9 +143,9 @@ struct fault {
   testing::fault_plan plan;
 };
 
-/// What a finding says before it ends the process.
+/// Printed before a finding aborts the process.
 struct finding {
-  std::string context;  // for instance how to get the input again
+  std::string context;  // for example how to reproduce the input
   std::uint8_t const* data = nullptr;
   std::size_t bytes = 0;
 };
@@ -231,8 +174,8 @@ class session {
     if (make_pool()) {
       while (!in_.empty()) {
         step();
-        settle();
-        check_figures();
+        wait_for_runnable();
+        check_counters();
       }
       finish();
     }
@@ -240,15 +183,15 @@ class session {
 
  private:
   enum class outcome { done, no_memory, failed };
-  static constexpr unsigned lane_count = 4;
-  static constexpr unsigned own_lane = 2;  // the thread's own default stream
+  static constexpr unsigned stream_count = 4;
+  static constexpr unsigned per_thread_index = 2;  // the per-thread default stream
 
   // ---- set-up and end
 
   bool make_pool() {
-    for (std::size_t i = 0; i < lane_count; ++i) {
-      lanes_.emplace_back();
-      if (i != own_lane) lanes_.back().owned = std::make_unique<ww::stream>();
+    for (std::size_t i = 0; i < stream_count; ++i) {
+      streams_.emplace_back();
+      if (i != per_thread_index) streams_.back().owned = std::make_unique<ww::stream>();
     }
     std::size_t const limits[] = {2 * mib, 4 * mib, 8 * mib, 16 * mib, unlimited};
     std::size_t const growths[] = {256 * kib, 2 * mib, 8 * mib};
@@ -257,20 +200,21 @@ class session {
     runs_freely_ = (flags & 0xc1U) == 1U;
     checked_ = (flags & 2U) != 0;
     ww::memory_pool_options options;
-    options.checked(checked_);
-    if ((flags & 4U) != 0) options.order(ww::reuse_order::wait_before_grow);
-    if ((flags & 8U) != 0) options.on_exhausted(&session::on_exhausted, this);
-    if ((flags & 16U) != 0) options.initial_bytes(mib);
+    options = options.checked(checked_);
+    if ((flags & 4U) != 0) options = options.order(ww::reuse_order::wait_before_grow);
+    if ((flags & 8U) != 0) options = options.on_exhausted(&session::on_exhausted, this);
+    if ((flags & 16U) != 0) options = options.initial_bytes(mib);
     if ((flags & 32U) != 0) arm();
-    // Few streams and sizes make blocks change hands often.
-    lanes_in_use_ = 2 + in_.below(lane_count - 1);
+    // Few streams and sizes make blocks move between streams often.
+    streams_in_use_ = 2 + in_.below(stream_count - 1);
     sizes_ = in_.below(4);
-    options.maximum_bytes(limits[in_.below(5)]);
-    if (unsigned const which = in_.below(4); which != 0) options.growth_bytes(growths[which - 1]);
-    choose_source(options, in_.byte(), 0);
+    options = options.maximum_bytes(limits[in_.below(5)]);
     if (unsigned const which = in_.below(4); which != 0)
-      choose_cache(options, caches[which - 1], 0);
-    outcome const made = ask("memory_pool", [&] {
+      options = options.growth_bytes(growths[which - 1]);
+    options = options.source(static_cast<ww::memory_source>(in_.byte() % 4));
+    if (unsigned const which = in_.below(4); which != 0)
+      options = options.cache_bytes(caches[which - 1]);
+    outcome const made = call_pool("memory_pool", [&] {
       pool_ = std::make_unique<ww::memory_pool>(ww::device_id{0}, options);
     });
     if (made == outcome::no_memory && !faulted_) fail("no memory for initial_bytes");
@@ -280,13 +224,13 @@ class session {
   void finish() {
     fault_.reset();
     open_gates();
-    while (!live_.empty()) deallocate(live_.size() - 1, live_.back().lane, false);
+    while (!live_.empty()) deallocate(live_.size() - 1, live_.back().stream, false);
     open_gates();
     ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    check_figures();
+    check_counters();
     std::uint64_t const reserved = pool_->statistics().reserved_bytes;
     std::size_t freed = 0;
-    ask("trim", [&] { freed = pool_->trim(); });
+    call_pool("trim", [&] { freed = pool_->trim(); });
     if (freed != reserved) fail("trim() of a pool without live blocks does not free everything");
     if (pool_->statistics().reserved_bytes != 0) fail("reserved_bytes after the last trim()");
     pool_.reset();
@@ -305,19 +249,19 @@ class session {
       case 4:
       case 5:
       case 6:
-        if (!live_.empty()) deallocate(in_.below(count()), any_lane(), raw());
+        if (!live_.empty()) deallocate(in_.below(count()), any_stream(), raw());
         return;
       case 7:
-        if (!live_.empty()) deallocate_at_home(in_.below(count()));
+        if (!live_.empty()) deallocate_on_own_stream(in_.below(count()));
         return;
       case 8:
-        return hold(any_lane());
+        return block_stream(any_stream());
       case 9:
-        return (in_.byte() & 3U) == 0 ? open_gates() : open_one_gate(any_lane());
+        return (in_.byte() & 3U) == 0 ? open_gates() : open_one_gate(any_stream());
       case 10:
         return trim();
       case 11:
-        return retire_stream(any_lane());
+        return retire_stream(any_stream());
       case 12:
         return arm();
       case 13:
@@ -330,7 +274,7 @@ class session {
   }
 
   void allocate() {
-    std::size_t const on = any_lane();
+    std::size_t const on = any_stream();
     std::size_t const bytes = any_size();
     unsigned const choice = in_.byte();
     std::size_t const alignment = (choice & 3U) != 0
@@ -339,84 +283,82 @@ class session {
     bool const may_throw = (choice & 1U) != 0;
     bool const was_empty = live_.empty();
     void* p = nullptr;
-    outcome const answer = ask_on(on, "allocate", [&] {
-      ww::stream_ref const stream = lanes_[on].ref(raw());
+    outcome const result = call_pool_on(on, "allocate", [&] {
+      ww::stream_ref const stream = streams_[on].ref(raw());
       p = may_throw ? pool_->allocate(stream, bytes, alignment)
                     : pool_->try_allocate(stream, bytes, alignment);
     });
-    if (answer == outcome::done && (p != nullptr || bytes == 0)) {
+    if (result == outcome::done && (p != nullptr || bytes == 0)) {
       if (p != nullptr && bytes == 0) fail("memory for 0 bytes");
-      if (p != nullptr) take(p, bytes, alignment, on);
+      if (p != nullptr) add_live(p, bytes, alignment, on);
       return;
     }
-    if (answer == outcome::done && may_throw) fail("allocate() answers nullptr");
+    if (result == outcome::done && may_throw) fail("allocate() returns nullptr");
     if (was_empty && !faulted_ && fits(bytes, alignment)) {
-      fail("a pool without live blocks refuses what fits into its limit");
+      fail("a pool without live blocks rejects a request that fits into its limit");
     }
   }
 
-  void deallocate_at_home(std::size_t i) { deallocate(i, live_[i].lane, false); }
+  void deallocate_on_own_stream(std::size_t i) { deallocate(i, live_[i].stream, false); }
 
   void deallocate(std::size_t i, std::size_t on, bool without_id) {
     block const b = live_[i];
     check_contents(b);
-    order(on, b.lane);
-    outcome const answer = ask_on(
-        on, "deallocate", [&] { pool_->deallocate(lanes_[on].ref(without_id), b.at, b.bytes); });
-    if (answer == outcome::done) forget(i);
-    if (answer == outcome::no_memory) fail("deallocate() is out of memory");
+    order(on, b.stream);
+    outcome const result = call_pool_on(
+        on, "deallocate", [&] { pool_->deallocate(streams_[on].ref(without_id), b.at, b.bytes); });
+    if (result == outcome::done) remove_live(i);
+    if (result == outcome::no_memory) fail("deallocate() is out of memory");
   }
 
   void allocate_several() {
-    std::size_t const on = any_lane();
+    std::size_t const on = any_stream();
     std::vector<std::size_t> bytes(1 + in_.below(6));
     for (std::size_t& n : bytes) n = any_size();
     std::vector<void*> pointers(bytes.size(), nullptr);
-    bool there = false;
-    outcome const answer = ask_on(on, "allocate_batch", [&] {
-      there = allocate_batch(*pool_, lanes_[on].ref(raw()), bytes, pointers, 0);
+    outcome const result = call_pool_on(on, "allocate_batch", [&] {
+      pool_->allocate_batch(streams_[on].ref(raw()), bytes.data(), pointers.data(), bytes.size());
     });
-    if (answer != outcome::done) {
-      // Those before the one that failed are freed again; it is the pool's to count them or not.
+    if (result != outcome::done) {
+      // The blocks before the failed one are freed again; the pool may count them or not.
       ww::pool_statistics const s = pool_->statistics();
       equal("a failed batch's deallocations", s.deallocations - deallocations_,
             s.allocations - allocations_);
       allocations_ = s.allocations;
       deallocations_ = s.deallocations;
     }
-    if (answer != outcome::done || !there) return;
+    if (result != outcome::done) return;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-      if ((pointers[i] == nullptr) != (bytes[i] == 0)) fail("a batch with a hole");
+      if ((pointers[i] == nullptr) != (bytes[i] == 0)) fail("a batch without one of its blocks");
       if (pointers[i] != nullptr)
-        take(pointers[i], bytes[i], ww::memory_pool::block_alignment_bytes, on);
+        add_live(pointers[i], bytes[i], ww::memory_pool::block_alignment_bytes, on);
     }
   }
 
   void deallocate_several() {
-    std::size_t const on = any_lane();
+    std::size_t const on = any_stream();
     std::size_t const many = 1 + in_.below(6);
     std::vector<void*> pointers;
     std::vector<std::size_t> bytes;
     for (std::size_t i = live_.size(); i-- > 0 && pointers.size() < many;) {
       check_contents(live_[i]);
-      order(on, live_[i].lane);
+      order(on, live_[i].stream);
       pointers.push_back(live_[i].at);
       bytes.push_back(live_[i].bytes);
     }
     if (pointers.empty()) return;
-    bool there = true;
-    outcome const answer = ask_on(on, "deallocate_batch", [&] {
-      there = deallocate_batch(*pool_, lanes_[on].ref(raw()), pointers, bytes, 0);
+    outcome const result = call_pool_on(on, "deallocate_batch", [&] {
+      pool_->deallocate_batch(streams_[on].ref(raw()), pointers.data(), bytes.data(),
+                              pointers.size());
     });
-    if (answer == outcome::no_memory) fail("deallocate_batch() is out of memory");
-    if (!there) return;
-    // A failing call leaves what comes behind it in the batch.
+    if (result == outcome::no_memory) fail("deallocate_batch() is out of memory");
+    // A failing call leaves the later blocks of the batch live.
     std::uint64_t const left = pool_->statistics().live_blocks;
-    if (answer == outcome::done && left + pointers.size() != live_.size()) {
+    if (result == outcome::done && left + pointers.size() != live_.size()) {
       fail("deallocate_batch() leaves something");
     }
     for (std::size_t i = 0; i < pointers.size() && live_.size() > left; ++i) {
-      forget(live_.size() - 1);
+      remove_live(live_.size() - 1);
     }
   }
 
@@ -424,29 +366,29 @@ class session {
     std::uint64_t const before = pool_->statistics().reserved_bytes;
     std::size_t const keep = in_.byte() * (64 * kib);
     std::size_t freed = 0;
-    outcome const answer = ask("trim", [&] { freed = pool_->trim(keep); });
+    outcome const result = call_pool("trim", [&] { freed = pool_->trim(keep); });
     std::uint64_t const after = pool_->statistics().reserved_bytes;
-    if (answer != outcome::done) return;
-    if (after + freed != before) fail("trim() answers another number than it freed");
-    if (after < keep && freed != 0) fail("trim() leaves less than it was told to");
+    if (result != outcome::done) return;
+    if (after + freed != before) fail("trim() returns another number than it freed");
+    if (after < keep && freed != 0) fail("trim() leaves less than bytes_to_keep");
   }
 
   void retire_stream(std::size_t which) {
-    if (which == own_lane) return;
-    std::size_t const heir = (which + 1) % lanes_in_use_;
+    if (which == per_thread_index) return;
+    std::size_t const successor = (which + 1) % streams_in_use_;
     for (block& b : live_) {
-      if (b.lane != which) continue;
-      order(heir, which);
-      b.lane = heir;
+      if (b.stream != which) continue;
+      order(successor, which);
+      b.stream = successor;
     }
-    outcome const answer = ask("retire", [&] { retire(*pool_, lanes_[which].ref(raw()), 0); });
-    if (answer == outcome::no_memory) fail("retire() is out of memory");
-    if (answer != outcome::done) return;
-    lanes_[which] = {};
-    lanes_[which].owned = std::make_unique<ww::stream>();
+    outcome const result = call_pool("retire", [&] { pool_->retire(streams_[which].ref(raw())); });
+    if (result == outcome::no_memory) fail("retire() is out of memory");
+    if (result != outcome::done) return;
+    streams_[which] = {};
+    streams_[which].owned = std::make_unique<ww::stream>();
   }
 
-  // A CUDA call of the pool's is going to fail.
+  // Makes a CUDA call of the pool fail.
   void arm() {
     static constexpr char const* calls[] = {"cudaMalloc",
                                             "cudaFree",
@@ -480,53 +422,55 @@ class session {
     f.code = codes[how % 3];
     unsigned const nth = (how & 4U) != 0 ? 1 : 1 + (how >> 3U) % 8;
     if ((how & 128U) != 0) {
-      f.plan.fail_from(f.call, nth, f.code);
+      f.plan = f.plan.fail_from(f.call, nth, f.code);
     } else {
-      f.plan.fail(f.call, nth, f.code);
+      f.plan = f.plan.fail(f.call, nth, f.code);
     }
     fault_ = f;
   }
 
   void misuse() {
-    std::size_t const on = any_lane();
+    std::size_t const on = any_stream();
     static int foreign = 0;
     switch (in_.below(6)) {
       case 0:
-        return refused("alignment 3", [&] { return pool_->try_allocate(lanes_[on].ref(), 1, 3); });
+        return expect_invalid_argument(
+            "alignment 3", [&] { return pool_->try_allocate(streams_[on].ref(), 1, 3); });
       case 1:
-        return refused("a huge alignment", [&] {
-          return pool_->allocate(lanes_[on].ref(), 1,
+        return expect_invalid_argument("a huge alignment", [&] {
+          return pool_->allocate(streams_[on].ref(), 1,
                                  2 * std::size_t{ww::memory_pool::maximum_alignment_bytes});
         });
       case 2: {
         void* p = nullptr;
-        ask_on(on, "try_allocate",
-               [&] { p = pool_->try_allocate(lanes_[on].ref(), ~std::size_t{0}); });
-        if (p != nullptr) fail("all the memory that there could be");
+        call_pool_on(on, "try_allocate",
+                     [&] { p = pool_->try_allocate(streams_[on].ref(), ~std::size_t{0}); });
+        if (p != nullptr) fail("an allocation of all addressable memory succeeds");
         return;
       }
       case 3:
         if (!checked_) return;
-        return refused("a foreign pointer",
-                       [&] { pool_->deallocate(lanes_[on].ref(), &foreign, sizeof foreign); });
+        return expect_invalid_argument("a foreign pointer", [&] {
+          pool_->deallocate(streams_[on].ref(), &foreign, sizeof foreign);
+        });
       case 4:
         if (!checked_ || last_freed_.at == nullptr || ranges_.count(start(last_freed_)) != 0)
           return;
-        return refused("a block freed twice", [&] {
-          pool_->deallocate(lanes_[on].ref(), last_freed_.at, last_freed_.bytes);
+        return expect_invalid_argument("a block freed twice", [&] {
+          pool_->deallocate(streams_[on].ref(), last_freed_.at, last_freed_.bytes);
         });
       default:
         if (!checked_ || live_.empty()) return;
-        return refused("wrong bytes", [&] {
-          pool_->deallocate(lanes_[on].ref(), live_.front().at, live_.front().bytes + 1);
+        return expect_invalid_argument("wrong bytes", [&] {
+          pool_->deallocate(streams_[on].ref(), live_.front().at, live_.front().bytes + 1);
         });
     }
   }
 
   // ---- streams
 
-  void hold(std::size_t which) {
-    lane& l = lanes_[which];
+  void block_stream(std::size_t which) {
+    stream_state& l = streams_[which];
     if (l.gates.size() >= 8) return;
     l.gates.push_back(std::make_shared<gate>(host_waits_since_));
     gates_.push_back(l.gates.back());
@@ -534,43 +478,44 @@ class session {
               "cudaLaunchHostFunc");
   }
 
-  /// Lets a stream go on to its next gate.
+  /// Lets a stream run to its next gate.
   void open_one_gate(std::size_t which) {
-    for (auto const& g : lanes_[which].gates) {
+    for (auto const& g : streams_[which].gates) {
       if (!g->closed()) continue;
-      let_run();
+      wait_for_progress();
       g->open();
-      return let_run();
+      return wait_for_progress();
     }
   }
 
   void open_gates() {
     for (auto const& g : gates_) g->open();
-    for (lane& l : lanes_) {
+    for (stream_state& l : streams_) {
       l.gates.clear();
-      l.depends_on_held = false;
+      l.depends_on_gate = false;
     }
   }
 
-  bool something_is_held() const {
+  bool any_gate_closed() const {
     for (auto const& g : gates_) {
       if (g->closed()) return true;
     }
     return false;
   }
 
-  /// Orders one stream behind another, as a user does who frees on another stream.
+  /// Orders one stream behind another, as a user must before freeing on another stream.
   void order(std::size_t later, std::size_t earlier) {
     if (later == earlier) return;
-    marker_.record(lanes_[earlier].handle());
-    ww::check(cudaStreamWaitEvent(lanes_[later].handle(), marker_.get(), 0), "cudaStreamWaitEvent");
-    if (lanes_[earlier].held() || lanes_[earlier].depends_on_held) {
-      lanes_[later].depends_on_held = true;
+    marker_.record(streams_[earlier].handle());
+    ww::check(cudaStreamWaitEvent(streams_[later].handle(), marker_.get(), 0),
+              "cudaStreamWaitEvent");
+    if (streams_[earlier].gated() || streams_[earlier].depends_on_gate) {
+      streams_[later].depends_on_gate = true;
     }
   }
 
-  /// Waits until nothing seems to run any more: what depends on gates cannot be waited for.
-  static void let_run() {
+  /// Waits until the host runtime makes no progress: work behind gates cannot be waited for.
+  static void wait_for_progress() {
     std::uint64_t before = 0;
     std::uint64_t done = testing::stats().operations_run;
     do {
@@ -580,13 +525,13 @@ class session {
     } while (done != before);
   }
 
-  /// Waits until everything has run that can.
-  void settle() {
+  /// Waits until all work that can run has completed.
+  void wait_for_runnable() {
     if (runs_freely_) return;
-    if (!something_is_held()) open_gates();
+    if (!any_gate_closed()) open_gates();
     host_waits_since_.store(now_us());
-    for (lane const& l : lanes_) {
-      if (!l.held() && !l.depends_on_held) l.ref().synchronize();
+    for (stream_state const& l : streams_) {
+      if (!l.gated() && !l.depends_on_gate) l.ref().synchronize();
     }
     host_waits_since_.store(0);
   }
@@ -596,7 +541,7 @@ class session {
   static std::uintptr_t start(block const& b) { return reinterpret_cast<std::uintptr_t>(b.at); }
   static std::uint64_t granules(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-  void take(void* pointer, std::size_t bytes, std::size_t alignment, std::size_t on) {
+  void add_live(void* pointer, std::size_t bytes, std::size_t alignment, std::size_t on) {
     block const b{static_cast<unsigned char*>(pointer), bytes, on, next_tag_++};
     if (start(b) % alignment != 0 || start(b) % ww::memory_pool::block_alignment_bytes != 0) {
       fail("an address that is not aligned");
@@ -611,10 +556,10 @@ class session {
     live_.push_back(b);
     live_bytes_ += granules(bytes);
     ++allocations_;
-    ww::for_each_index(lanes_[on].ref(), 1, stamp{b});
+    ww::for_each_index(streams_[on].ref(), 1, write_tag{b});
   }
 
-  void forget(std::size_t i) {
+  void remove_live(std::size_t i) {
     last_freed_ = live_[i];
     ranges_.erase(start(live_[i]));
     live_bytes_ -= granules(live_[i].bytes);
@@ -623,7 +568,7 @@ class session {
   }
 
   void check_contents(block const& b) {
-    ww::for_each_index(lanes_[b.lane].ref(), 1, verify{b, &wrong_});
+    ww::for_each_index(streams_[b.stream].ref(), 1, verify{b, &wrong_});
   }
 
   bool fits(std::size_t bytes, std::size_t alignment) const {
@@ -632,8 +577,8 @@ class session {
     return (bytes + room + growth_step - 1) / growth_step * growth_step <= most;
   }
 
-  void check_figures() {
-    if (wrong_.load() != 0) fail("work found other bytes in its block than it wrote");
+  void check_counters() {
+    if (wrong_.load() != 0) fail("work found other bytes in its block than were written");
     ww::pool_statistics const s = pool_->statistics();
     equal("live_blocks", s.live_blocks, live_.size());
     equal("live_bytes", s.live_bytes, live_bytes_);
@@ -650,66 +595,66 @@ class session {
 
   // ---- calling the pool
 
-  /// Calls the pool. A fault that was armed stays so until it is met.
+  /// Calls the pool. An armed fault stays armed until a call hits it.
   template <class Call>
-  outcome ask(char const* what, Call&& call) {
+  outcome call_pool(char const* what, Call&& call) {
     std::optional<testing::scoped_fault_plan> plan;
     if (fault_) plan.emplace(fault_->plan);
     auto const hit = [&] { return plan && plan->hits() > 0; };
-    outcome answer = outcome::done;
+    outcome result = outcome::done;
     host_waits_since_.store(now_us());
     try {
       call();
     } catch (ww::cuda_error const& e) {
       if (!hit() || e.code() != fault_->code) fail(std::string{what} + " throws: " + e.what());
-      answer = outcome::failed;
+      result = outcome::failed;
     } catch (ww::out_of_memory const&) {
-      answer = outcome::no_memory;
+      result = outcome::no_memory;
     } catch (std::exception const& e) {
-      // A stream that cannot be asked may be taken for a capturing one.
+      // When the query fails, a stream may be treated as capturing.
       if (!hit()) fail(std::string{what} + " throws: " + e.what());
-      answer = outcome::failed;
+      result = outcome::failed;
     }
     host_waits_since_.store(0);
     faulted_ = hit();
     if (faulted_) fault_.reset();
     plan.reset();
     static_cast<void>(cudaGetLastError());
-    return answer;
+    return result;
   }
 
-  /// The same for a call that may order a stream behind others.
+  /// As call_pool(), for a call that may make a stream wait for others.
   template <class Call>
-  outcome ask_on(std::size_t on, char const* what, Call&& call) {
+  outcome call_pool_on(std::size_t on, char const* what, Call&& call) {
     std::uint64_t const before = pool_->statistics().stream_waits;
-    outcome const answer = ask(what, call);
-    if (pool_->statistics().stream_waits != before && something_is_held()) {
-      lanes_[on].depends_on_held = true;
+    outcome const result = call_pool(what, call);
+    if (pool_->statistics().stream_waits != before && any_gate_closed()) {
+      streams_[on].depends_on_gate = true;
     }
-    return answer;
+    return result;
   }
 
   template <class Call>
-  void refused(char const* what, Call&& call) {
+  void expect_invalid_argument(char const* what, Call&& call) {
     try {
       static_cast<void>(call());
     } catch (std::invalid_argument const&) {
       return;
     } catch (std::exception const& e) {
-      fail(std::string{what} + " is refused with: " + e.what());
+      fail(std::string{what} + " is expect_invalid_argument with: " + e.what());
     }
-    fail(std::string{what} + " is not refused");
+    fail(std::string{what} + " throws nothing");
   }
 
-  // Gives up the oldest block; the fault of the call that is short of memory does not count here.
+  // Frees the oldest block. The fault of the call that is short of memory is suspended.
   static bool on_exhausted(void* self, ww::memory_report const&) {
     auto& s = *static_cast<session*>(self);
     if (s.live_.empty()) return false;
     testing::scoped_fault_plan const undisturbed{testing::fault_plan{}};
     block const b = s.live_.front();
     s.check_contents(b);
-    s.pool_->deallocate(s.lanes_[b.lane].ref(), b.at, b.bytes);
-    s.forget(0);
+    s.pool_->deallocate(s.streams_[b.stream].ref(), b.at, b.bytes);
+    s.remove_live(0);
     return true;
   }
 
@@ -718,7 +663,7 @@ class session {
   unsigned count() const {
     return static_cast<unsigned>((std::min)(live_.size(), std::size_t{256}));
   }
-  std::size_t any_lane() { return in_.below(lanes_in_use_); }
+  std::size_t any_stream() { return in_.below(streams_in_use_); }
   bool raw() { return (in_.byte() & 7U) == 7U; }
   std::size_t any_size() {
     switch (sizes_) {
@@ -748,18 +693,18 @@ class session {
 
   reader in_;
   std::atomic<std::int64_t> host_waits_since_{0};  // 0: the host does not wait
-  std::vector<std::shared_ptr<gate>> gates_;       // outlive the streams
-  std::vector<lane> lanes_;
+  std::vector<std::shared_ptr<gate>> gates_;       // must outlive the streams
+  std::vector<stream_state> streams_;
   ww::event marker_;
   std::unique_ptr<ww::memory_pool> pool_;
   std::optional<fault> fault_;
-  bool faulted_ = false;  // the last call met its fault
+  bool faulted_ = false;  // the last call hit its fault
   bool checked_ = false;
   bool runs_freely_ = false;
-  unsigned lanes_in_use_ = lane_count;
+  unsigned streams_in_use_ = stream_count;
   unsigned sizes_ = 0;
   std::vector<block> live_;
-  std::map<std::uintptr_t, std::size_t> ranges_;  // the same by address
+  std::map<std::uintptr_t, std::size_t> ranges_;  // live_ by address
   block last_freed_;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t allocations_ = 0, deallocations_ = 0;
@@ -767,14 +712,14 @@ class session {
   std::atomic<unsigned> wrong_{0};
 };
 
-/// Runs one input; ends the process when something is not as it should be.
+/// Runs one input; aborts the process on a violation.
 inline void run(std::uint8_t const* data, std::size_t bytes) {
   testing::reset_host_runtime(testing::host_runtime_options{}.with_memory_bytes(device_bytes));
   current().data = data;
   current().bytes = bytes;
   session(data, bytes).run();
   std::vector<std::string> const leaks = testing::leak_report();
-  if (!leaks.empty()) fail("left behind: " + leaks.front());
+  if (!leaks.empty()) fail("leaked: " + leaks.front());
 }
 
 }  // namespace pool_fuzz

@@ -69,7 +69,7 @@ std::exception_ptr thrown_by(F&& f) {
 
 }  // namespace
 
-TEST_CASE("a capture runs nothing; a replay runs it all") {
+TEST_CASE("a capture does not run the work; a replay does") {
   ww::stream s;
   device_array<int> x{std::vector<int>(100, 0)};
   ww::graph const captured = ww::capture(s, [&](ww::stream_ref c) {
@@ -81,7 +81,7 @@ TEST_CASE("a capture runs nothing; a replay runs it all") {
   CHECK(x.fetch(s)[0] == 5);
 }
 
-TEST_CASE("what the body throws passes through, and the stream is as before") {
+TEST_CASE("exceptions of the body propagate, and the stream is usable") {
   ww::stream s;
   device_array<int> x{std::vector<int>(100, 0)};
   CHECK_THROWS_WITH(ww::capture(s,
@@ -92,16 +92,16 @@ TEST_CASE("what the body throws passes through, and the stream is as before") {
                     "body");
   CHECK(stream_is_clean(s));
   CHECK(x.fetch(s)[0] == 0);
-  // And once more, to see that nothing of the first capture is in the way.
+  // Capture again: nothing of the first capture is left.
   CHECK(ww::capture(s,
                     [&](ww::stream_ref c) {
                       ww::for_each_index(c, 100, add{x.data(), 1});
                     })
-            .census()
+            .node_counts()
             .kernels == 1);
 }
 
-TEST_CASE("what the body throws passes through even when the capture was broken before") {
+TEST_CASE("exceptions of the body propagate even if the capture was invalidated before") {
   ww::stream s;
   CHECK_THROWS_WITH(ww::capture(s,
                                 [&](ww::stream_ref c) {
@@ -112,7 +112,7 @@ TEST_CASE("what the body throws passes through even when the capture was broken 
   CHECK(stream_is_clean(s));
 }
 
-TEST_CASE("an illegal call that the body ignored is reported at the end, with what to look for") {
+TEST_CASE("an illegal call that the body ignored is reported at the end, with a remedy") {
   ww::stream s;
   std::exception_ptr const thrown = thrown_by([&] {
     static_cast<void>(
@@ -120,11 +120,12 @@ TEST_CASE("an illegal call that the body ignored is reported at the end, with wh
   });
   REQUIRE(thrown);
   CHECK(code_of(thrown) == cudaErrorStreamCaptureInvalidated);
-  CHECK_THROWS_WITH(std::rethrow_exception(thrown), contains("an earlier call broke the capture"));
+  CHECK_THROWS_WITH(std::rethrow_exception(thrown),
+                    contains("an earlier call invalidated the capture"));
   CHECK(stream_is_clean(s));
 }
 
-TEST_CASE("an illegal call that the body checks is reported by its own name") {
+TEST_CASE("an illegal call that the body checks is reported with its name") {
   ww::stream s;
   std::exception_ptr const thrown = thrown_by(
       [&] { static_cast<void>(ww::capture(s, [&](ww::stream_ref c) { c.synchronize(); })); });
@@ -134,7 +135,7 @@ TEST_CASE("an illegal call that the body checks is reported by its own name") {
   CHECK(stream_is_clean(s));
 }
 
-TEST_CASE("cudaMalloc breaks a thread-local capture, and is let through by a relaxed one") {
+TEST_CASE("cudaMalloc invalidates a thread-local capture, and is legal in a relaxed one") {
   ww::stream s;
   auto const body = [](ww::stream_ref) {
     void* p = nullptr;
@@ -143,7 +144,7 @@ TEST_CASE("cudaMalloc breaks a thread-local capture, and is let through by a rel
   };
   CHECK_THROWS_AS(ww::capture(s, body), ww::cuda_error);
   CHECK(stream_is_clean(s));
-  // cudaFree may synchronise, which no mode allows the device to do under a capture: only malloc.
+  // Not cudaFree: it may synchronise, which is illegal during a capture of any mode.
   ww::graph const captured = ww::capture(
       s,
       [](ww::stream_ref) {
@@ -153,11 +154,11 @@ TEST_CASE("cudaMalloc breaks a thread-local capture, and is let through by a rel
         static_cast<void>(cudaGetLastError());
       },
       ww::capture_mode::relaxed);
-  CHECK(captured.census().total() == 0);
+  CHECK(captured.node_counts().total() == 0);
   CHECK(stream_is_clean(s));
 }
 
-TEST_CASE("another thread's cudaMalloc leaves a thread-local capture whole") {
+TEST_CASE("another thread's cudaMalloc does not invalidate a thread-local capture") {
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};
   ww::graph const captured = ww::capture(s, [&](ww::stream_ref c) {
@@ -168,10 +169,10 @@ TEST_CASE("another thread's cudaMalloc leaves a thread-local capture whole") {
     other.join();
     ww::for_each_index(c, 10, add{x.data(), 1});
   });
-  CHECK(captured.census().kernels == 1);
+  CHECK(captured.node_counts().kernels == 1);
 }
 
-TEST_CASE("the legacy default stream and a stream that is capturing are refused in words") {
+TEST_CASE("the legacy default stream and a capturing stream throw with a remedy") {
   CHECK_THROWS_WITH(ww::capture(ww::stream_ref::legacy_default(), [](ww::stream_ref) {}),
                     contains("the legacy default stream cannot be captured"));
   ww::stream s;
@@ -192,7 +193,7 @@ TEST_CASE("the per-thread default stream can be captured") {
   CHECK(x.fetch(s)[9] == 2);
 }
 
-TEST_CASE("forked streams run beside the first and are joined by the end") {
+TEST_CASE("forked streams run concurrently and end() joins them") {
   ww::stream s;
   ww::stream left;
   ww::stream right;
@@ -213,8 +214,8 @@ TEST_CASE("forked streams run beside the first and are joined by the end") {
       ww::for_each_index(scope, 100, sum_of{c.data(), a.data(), b.data()});
     }
   });
-  CHECK(captured.census().kernels == (explicit_join ? 4 : 3));
-  CHECK(captured.census().total() == (explicit_join ? 4 : 3));
+  CHECK(captured.node_counts().kernels == (explicit_join ? 4 : 3));
+  CHECK(captured.node_counts().total() == (explicit_join ? 4 : 3));
   CHECK_FALSE(left.is_capturing());
   CHECK_FALSE(right.is_capturing());
   ww::graph_exec exec{captured};
@@ -224,11 +225,12 @@ TEST_CASE("forked streams run beside the first and are joined by the end") {
   CHECK(c.fetch(s)[99] == (explicit_join ? 31 : 0));
 }
 
-TEST_CASE("joining what was not forked is refused, and forks are let go when the body throws") {
+TEST_CASE(
+    "joining a stream that was not forked throws, and forks are discarded when the body throws") {
   ww::stream s;
   ww::stream other;
   CHECK_THROWS_WITH(ww::capture(s, [&](ww::capture_scope& scope) { scope.join(other); }),
-                    contains("never forked"));
+                    contains("was not forked"));
   CHECK(stream_is_clean(s));
   device_array<int> x{std::vector<int>(10, 0)};
   CHECK_THROWS_AS(ww::capture(s,
@@ -243,7 +245,7 @@ TEST_CASE("joining what was not forked is refused, and forks are let go when the
   CHECK(x.fetch(s)[0] == 0);
 }
 
-TEST_CASE("a stream forked by hand and never joined is reported with the remedy") {
+TEST_CASE("a stream forked without fork() and not joined is reported with a remedy") {
   ww::stream s;
   ww::stream other;
   device_array<int> x{std::vector<int>(10, 0)};
@@ -260,7 +262,7 @@ TEST_CASE("a stream forked by hand and never joined is reported with the remedy"
   CHECK(stream_is_clean(other));
 }
 
-TEST_CASE("a replay warms up, captures once, and then calls the body no more") {
+TEST_CASE("a replay warms up, captures once, and then does not call the body") {
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};
   ww::graph_replay step{2};
@@ -280,7 +282,7 @@ TEST_CASE("a replay warms up, captures once, and then calls the body no more") {
   CHECK(counts.instantiations == 1);
   CHECK(counts.updates == 0);
   CHECK(counts.launches == 8);
-  CHECK(step.census().kernels == 1);
+  CHECK(step.node_counts().kernels == 1);
 }
 
 TEST_CASE("a body with forks runs the same while warming up") {
@@ -300,14 +302,14 @@ TEST_CASE("a body with forks runs the same while warming up") {
   CHECK(step.statistics().eager_runs == 1);
 }
 
-TEST_CASE("a warm-up wants the same of its stream as the capture") {
+TEST_CASE("a warm-up has the same requirements of its stream as a capture") {
   ww::graph_replay step;
   CHECK_THROWS_WITH(step.run(ww::stream_ref::legacy_default(), [](ww::stream_ref) {}),
                     contains("the legacy default stream cannot be captured"));
   CHECK(step.statistics().eager_runs == 0);
 }
 
-TEST_CASE("a warm-up that throws leaves its forks in order behind the first stream") {
+TEST_CASE("a warm-up that throws joins its forks") {
   ww::stream s;
   ww::stream side;
   std::atomic<bool> release{false};
@@ -330,20 +332,20 @@ TEST_CASE("a warm-up that throws leaves its forks in order behind the first stre
   side.synchronize();
 }
 
-TEST_CASE("an ended scope ends nothing more") {
+TEST_CASE("end() of an ended capture throws") {
   ww::stream s;
   ww::capture_scope* ended = nullptr;
   alignas(ww::capture_scope) unsigned char room[sizeof(ww::capture_scope)];
   ended = new (room) ww::capture_scope{s};
   static_cast<void>(ended->end());
-  CHECK_THROWS_WITH(static_cast<void>(ended->end()), contains("no capture is under way"));
+  CHECK_THROWS_WITH(static_cast<void>(ended->end()), contains("no capture is active"));
   ww::capture_scope other{s};
   ended->~capture_scope();
   CHECK(s.is_capturing());
-  CHECK(other.end().census().total() == 0);
+  CHECK(other.end().node_counts().total() == 0);
 }
 
-TEST_CASE("recapture updates in place, or builds anew when the shape changes") {
+TEST_CASE("recapture updates in place, or instantiates again if the topology changes") {
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};
   ww::graph_replay step{0};
@@ -352,20 +354,20 @@ TEST_CASE("recapture updates in place, or builds anew when the shape changes") {
       for (int i = 0; i < kernels; ++i) ww::for_each_index(c, 10, add{x.data(), amount});
     };
   };
-  CHECK(step.recapture(s, body(1, 1)) == ww::graph_change::reinstantiated);
+  CHECK(step.recapture(s, body(1, 1)) == ww::graph_update_result::reinstantiated);
   step.launch(s);
-  CHECK(step.recapture(s, body(1, 10)) == ww::graph_change::updated);
+  CHECK(step.recapture(s, body(1, 10)) == ww::graph_update_result::updated);
   step.launch(s);
-  CHECK(step.recapture(s, body(3, 100)) == ww::graph_change::reinstantiated);
+  CHECK(step.recapture(s, body(3, 100)) == ww::graph_update_result::reinstantiated);
   step.launch(s);
   CHECK(x.fetch(s)[0] == 311);
   CHECK(step.statistics().captures == 3);
   CHECK(step.statistics().updates == 1);
   CHECK(step.statistics().instantiations == 2);
-  CHECK(step.census().kernels == 3);
+  CHECK(step.node_counts().kernels == 3);
 }
 
-TEST_CASE("a failed recapture leaves the old graph to replay") {
+TEST_CASE("after a failed recapture the old graph is replayed") {
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};
   ww::graph_replay step{0};
@@ -375,7 +377,7 @@ TEST_CASE("a failed recapture leaves the old graph to replay") {
   CHECK(x.fetch(s)[0] == 2);
 }
 
-TEST_CASE("a launch before any capture is refused in words, and reset forgets") {
+TEST_CASE("a launch before any capture throws, and so after reset()") {
   ww::stream s;
   ww::graph_replay step{0};
   CHECK_THROWS_WITH(step.launch(s), contains("nothing has been captured"));
@@ -388,7 +390,7 @@ TEST_CASE("a launch before any capture is refused in words, and reset forgets") 
   CHECK(calls == 2);
 }
 
-TEST_CASE("threads capture at once, each its own stream") {
+TEST_CASE("threads capture concurrently, each on its own stream") {
   constexpr int thread_count = 8;
   std::vector<std::unique_ptr<device_array<int>>> arrays;
   for (int t = 0; t < thread_count; ++t) {
@@ -422,7 +424,7 @@ TEST_CASE("threads capture at once, each its own stream") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("a recapture whose census fails leaves the old graph to replay") {
+TEST_CASE("after a recapture whose node query fails the old graph is replayed") {
   namespace wt = ww::testing;
   ww::stream s;
   device_array<int> x{std::vector<int>(10, 0)};
@@ -456,7 +458,7 @@ TEST_CASE("one replay is one CUDA call") {
   CHECK(x.fetch(s)[0] == 220);
 }
 
-TEST_CASE("whichever call of a captured step fails, the stream is clean and nothing leaks") {
+TEST_CASE("if any call of a captured step fails, the stream is not capturing and nothing leaks") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   auto const once = [] {
@@ -480,7 +482,7 @@ TEST_CASE("whichever call of a captured step fails, the stream is clean and noth
   std::vector<wt::call_record> const calls = wt::calls();
   int failed_as_expected = 0;
   for (wt::call_record const& call : calls) {
-    // Last-error reads have no failure of their own, destructors' calls have nobody to tell.
+    // cudaGetLastError cannot fail, and errors in destructors are not reported.
     if (call.name == "cudaGetLastError" || call.name == "cudaPeekAtLastError") continue;
     bool const of_destructor =
         call.name.find("Destroy") != std::string::npos || call.name == "cudaFree";
@@ -498,7 +500,8 @@ TEST_CASE("whichever call of a captured step fails, the stream is clean and noth
       } else {
         CHECK(thrown);
         ++failed_as_expected;
-        // An injected failure of EndCapture itself leaves CUDA's capture open; nothing can end it.
+        // An injected failure of cudaStreamEndCapture leaves the stream capturing; no call can end
+        // that.
         if (call.name != "cudaStreamEndCapture") CHECK(wt::leak_report().empty());
       }
       wt::reset_host_runtime();

@@ -40,7 +40,7 @@ void wait_for_flag(void* flag) {
 
 }  // namespace
 
-TEST_CASE("the census counts each kind of node") {
+TEST_CASE("node_counts() counts each kind of node") {
   ww::stream s;
   device_array<int> x{std::vector<int>(64, 0)};
   std::vector<int> host(64);
@@ -55,29 +55,29 @@ TEST_CASE("the census counts each kind of node") {
     ww::check(cudaMallocAsync(&p, 1024, c), "cudaMallocAsync");
     ww::check(cudaFreeAsync(p, c), "cudaFreeAsync");
   });
-  ww::graph_census const census = captured.census();
-  CHECK(census.kernels == 2);
-  CHECK(census.fills == 1);
-  CHECK(census.copies == 1);
-  CHECK(census.host_calls == 1);
-  CHECK(census.allocations == 1);
-  CHECK(census.deallocations == 1);
-  CHECK(census.events == 0);
-  CHECK(census.children == 0);
-  CHECK(census.other == 0);
-  CHECK(census.total() == 7);
+  ww::graph_node_counts const counts = captured.node_counts();
+  CHECK(counts.kernels == 2);
+  CHECK(counts.fills == 1);
+  CHECK(counts.copies == 1);
+  CHECK(counts.host_calls == 1);
+  CHECK(counts.allocations == 1);
+  CHECK(counts.deallocations == 1);
+  CHECK(counts.events == 0);
+  CHECK(counts.child_graphs == 0);
+  CHECK(counts.other == 0);
+  CHECK(counts.total() == 7);
 }
 
 TEST_CASE("an empty capture is an empty graph that can be launched") {
   ww::stream s;
   ww::graph const captured = ww::capture(s, [](ww::stream_ref) {});
-  CHECK(captured.census().total() == 0);
+  CHECK(captured.node_counts().total() == 0);
   ww::graph_exec exec{captured};
   exec.launch(s);
   s.synchronize();
 }
 
-TEST_CASE("an executable outlives its graph, and a graph in flight outlives its executable") {
+TEST_CASE("an executable graph outlives its graph, and a launch outlives its executable graph") {
   ww::stream s;
   device_array<int> x{std::vector<int>(1000, 0)};
   std::atomic<bool> release{false};
@@ -92,12 +92,12 @@ TEST_CASE("an executable outlives its graph, and a graph in flight outlives its 
     REQUIRE(cudaLaunchHostFunc(s.get(), &wait_for_flag, &release) == cudaSuccess);
     exec.launch(s);
     exec.launch(s);
-  }  // destroyed while both launches wait behind the host function
+  }  // destroyed while both launches wait for the host function
   release = true;
   CHECK(x.fetch(s)[999] == 6);
 }
 
-TEST_CASE("an update takes new pointers and numbers in place") {
+TEST_CASE("an update replaces pointers and scalars in place") {
   ww::stream s;
   device_array<int> x{std::vector<int>(100, 0)};
   device_array<int> y{std::vector<int>(100, 0)};
@@ -107,14 +107,14 @@ TEST_CASE("an update takes new pointers and numbers in place") {
   ww::graph_exec exec{body(x.data(), 1)};
   exec.launch(s);
   cudaGraphExec_t const before = exec.get();
-  CHECK(exec.update(body(y.data(), 10)) == ww::graph_change::updated);
+  CHECK(exec.update(body(y.data(), 10)) == ww::graph_update_result::updated);
   CHECK(exec.get() == before);
   exec.launch(s);
   CHECK(x.fetch(s)[99] == 1);
   CHECK(y.fetch(s)[99] == 10);
 }
 
-TEST_CASE("an update that CUDA refuses builds the executable anew") {
+TEST_CASE("an update that CUDA cannot do in place instantiates again") {
   ww::stream s;
   device_array<int> x{std::vector<int>(100, 1)};
   ww::graph_exec exec{ww::capture(s, [&](ww::stream_ref c) {
@@ -124,13 +124,13 @@ TEST_CASE("an update that CUDA refuses builds the executable anew") {
     ww::for_each_index(c, 100, add{x.data(), 1});
     ww::for_each_index(c, 100, multiply{x.data(), 5});
   });
-  CHECK(exec.update(longer) == ww::graph_change::reinstantiated);
+  CHECK(exec.update(longer) == ww::graph_update_result::reinstantiated);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   exec.launch(s);
   CHECK(x.fetch(s)[99] == 10);
 }
 
-TEST_CASE("launches already made keep the contents they were made with") {
+TEST_CASE("an update does not change earlier launches") {
   ww::stream s;
   device_array<int> x{std::vector<int>(100, 0)};
   auto const body = [&](int amount) {
@@ -142,13 +142,13 @@ TEST_CASE("launches already made keep the contents they were made with") {
   ww::graph_exec exec{body(1)};
   REQUIRE(cudaLaunchHostFunc(s.get(), &wait_for_flag, &release) == cudaSuccess);
   exec.launch(s);
-  CHECK(exec.update(body(100)) == ww::graph_change::updated);
+  CHECK(exec.update(body(100)) == ww::graph_update_result::updated);
   exec.launch(s);
   release = true;
   CHECK(x.fetch(s)[0] == 101);
 }
 
-TEST_CASE("launching an empty executable is an error and not a crash") {
+TEST_CASE("launching an empty executable graph is an error") {
   ww::stream s;
   ww::graph_exec exec;
   CHECK_THROWS_AS(exec.launch(s), ww::cuda_error);
@@ -156,7 +156,7 @@ TEST_CASE("launching an empty executable is an error and not a crash") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("failing graph calls reach the caller by name, keep the executable and leak nothing") {
+TEST_CASE("failing graph calls throw, name the call, keep the executable graph and leak nothing") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   {
@@ -185,8 +185,8 @@ TEST_CASE("failing graph calls reach the caller by name, keep the executable and
     failing("cudaGraphUpload", [&] { exec.upload(s); });
     failing("cudaGraphExecUpdate", [&] { exec.update(captured); });
     failing("cudaGraphInstantiate", [&] { exec.update(longer); });
-    failing("cudaGraphGetNodes", [&] { static_cast<void>(captured.census()); });
-    failing("cudaGraphNodeGetType", [&] { static_cast<void>(captured.census()); });
+    failing("cudaGraphGetNodes", [&] { static_cast<void>(captured.node_counts()); });
+    failing("cudaGraphNodeGetType", [&] { static_cast<void>(captured.node_counts()); });
     exec.launch(s);
     CHECK(x.fetch(s)[0] == 1);
   }

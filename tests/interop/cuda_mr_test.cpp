@@ -20,24 +20,25 @@ constexpr std::size_t mib = 1024 * kib;
 
 ww::device_id const device{0};
 
-// One spelling for the tests.
+// One set of names for the tests.
 #if CCCL_VERSION >= 3001000
 template <class Resource>
 constexpr bool is_stream_ordered = mr::resource<Resource>;
 template <class Resource>
-void* take(Resource& r, cudaStream_t s, std::size_t bytes, std::size_t alignment = 256) {
+void* allocate(Resource& r, cudaStream_t s, std::size_t bytes, std::size_t alignment = 256) {
   return r.allocate(cuda::stream_ref{s}, bytes, alignment);
 }
 template <class Resource>
-void give(Resource& r, cudaStream_t s, void* p, std::size_t bytes, std::size_t alignment = 256) {
+void deallocate(Resource& r, cudaStream_t s, void* p, std::size_t bytes,
+                std::size_t alignment = 256) {
   r.deallocate(cuda::stream_ref{s}, p, bytes, alignment);
 }
 template <class Resource>
-void* take_now(Resource& r, std::size_t bytes, std::size_t alignment = 256) {
+void* allocate_now(Resource& r, std::size_t bytes, std::size_t alignment = 256) {
   return r.allocate_sync(bytes, alignment);
 }
 template <class Resource>
-void give_now(Resource& r, void* p, std::size_t bytes, std::size_t alignment = 256) {
+void deallocate_now(Resource& r, void* p, std::size_t bytes, std::size_t alignment = 256) {
   r.deallocate_sync(p, bytes, alignment);
 }
 using any_device_resource = mr::resource_ref<mr::device_accessible>;
@@ -50,19 +51,20 @@ static_assert(
 template <class Resource>
 constexpr bool is_stream_ordered = mr::async_resource<Resource>;
 template <class Resource>
-void* take(Resource& r, cudaStream_t s, std::size_t bytes, std::size_t alignment = 256) {
+void* allocate(Resource& r, cudaStream_t s, std::size_t bytes, std::size_t alignment = 256) {
   return r.allocate_async(bytes, alignment, cuda::stream_ref{s});
 }
 template <class Resource>
-void give(Resource& r, cudaStream_t s, void* p, std::size_t bytes, std::size_t alignment = 256) {
+void deallocate(Resource& r, cudaStream_t s, void* p, std::size_t bytes,
+                std::size_t alignment = 256) {
   r.deallocate_async(p, bytes, alignment, cuda::stream_ref{s});
 }
 template <class Resource>
-void* take_now(Resource& r, std::size_t bytes, std::size_t alignment = 256) {
+void* allocate_now(Resource& r, std::size_t bytes, std::size_t alignment = 256) {
   return r.allocate(bytes, alignment);
 }
 template <class Resource>
-void give_now(Resource& r, void* p, std::size_t bytes, std::size_t alignment = 256) {
+void deallocate_now(Resource& r, void* p, std::size_t bytes, std::size_t alignment = 256) {
   r.deallocate(p, bytes, alignment);
 }
 using any_device_resource = mr::async_resource_ref<mr::device_accessible>;
@@ -73,7 +75,7 @@ static_assert(
     "");
 #endif
 
-// What a pool must have for a resource: nothing more.
+// The minimum that a pool needs for a resource.
 struct counting_pool {
   ww::memory_pool& upstream;
   int taken = 0;
@@ -103,30 +105,30 @@ TEST_CASE("a pool as a cuda::mr resource") {
   ww::memory_pool pool{device};
   ww::pool_resource<> resource{pool};
   CHECK(&resource.pool() == &pool);
-  void* const p = take(resource, s.get(), 1000);
+  void* const p = allocate(resource, s.get(), 1000);
   REQUIRE(p != nullptr);
   CHECK(pool.statistics().live_bytes == 1024);
   test_support::fill(s, p, 7, 1000);
   CHECK(test_support::all_are(test_support::fetch(s, p, 1000), 7));
-  gate hold{s};  // stream-ordered: nobody waits
-  give(resource, s.get(), p, 1000);
-  CHECK(take(resource, s.get(), 1000) == p);
-  give(resource, s.get(), p, 1000);
+  gate hold{s};  // stream-ordered: nothing waits
+  deallocate(resource, s.get(), p, 1000);
+  CHECK(allocate(resource, s.get(), 1000) == p);
+  deallocate(resource, s.get(), p, 1000);
   CHECK(pool.statistics().live_bytes == 0);
   CHECK(pool.statistics().allocations == 2);
 }
 
-TEST_CASE("a resource keeps alignments, and refuses bad ones") {
+TEST_CASE("a resource keeps alignments, and rejects invalid ones") {
   ww::stream s;
   ww::memory_pool pool{device};
   ww::pool_resource<> resource{pool};
-  void* const odd = take(resource, s.get(), 300, 8);
-  void* const p = take(resource, s.get(), 300, 64 * kib);
+  void* const odd = allocate(resource, s.get(), 300, 8);
+  void* const p = allocate(resource, s.get(), 300, 64 * kib);
   CHECK(reinterpret_cast<std::uintptr_t>(p) % (64 * kib) == 0);
-  give(resource, s.get(), p, 300, 64 * kib);
-  give(resource, s.get(), odd, 300, 8);
-  CHECK_THROWS_AS(take(resource, s.get(), 300, 3), std::invalid_argument);
-  CHECK_THROWS_AS(take_now(resource, 300, 3), std::invalid_argument);
+  deallocate(resource, s.get(), p, 300, 64 * kib);
+  deallocate(resource, s.get(), odd, 300, 8);
+  CHECK_THROWS_AS(allocate(resource, s.get(), 300, 3), std::invalid_argument);
+  CHECK_THROWS_AS(allocate_now(resource, 300, 3), std::invalid_argument);
   CHECK(pool.statistics().live_bytes == 0);
 }
 
@@ -134,35 +136,35 @@ TEST_CASE("memory without a stream is usable at once") {
   ww::stream s;
   ww::memory_pool pool{device};
   ww::pool_resource<> resource{pool, s};
-  void* const first = take_now(resource, mib);
+  void* const first = allocate_now(resource, mib);
   gate hold{s};
-  give_now(resource, first, mib);  // as if the work behind the gate used it
+  deallocate_now(resource, first, mib);  // as if the work behind the gate used it
   std::thread opener{[&hold] { hold.open_late(); }};
-  void* const again = take_now(resource, mib);
+  void* const again = allocate_now(resource, mib);
   CHECK(again == first);
   CHECK(s.done());  // it has waited
   opener.join();
-  give_now(resource, again, mib);
+  deallocate_now(resource, again, mib);
   CHECK(pool.statistics().live_bytes == 0);
 
   ww::pool_resource<> plain{pool};  // on the legacy default stream
-  void* const p = take_now(plain, 100);
+  void* const p = allocate_now(plain, 100);
   REQUIRE(p != nullptr);
-  give_now(plain, p, 100);
+  deallocate_now(plain, p, 100);
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("a resource that is full throws, and giving back never does") {
+TEST_CASE("a resource that is full throws, and deallocating never does") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
   ww::pool_resource<> resource{pool, s};
-  CHECK_THROWS_AS(take(resource, s.get(), 8 * mib), ww::out_of_memory);
-  CHECK_THROWS_AS(take_now(resource, 8 * mib), std::bad_alloc);
+  CHECK_THROWS_AS(allocate(resource, s.get(), 8 * mib), ww::out_of_memory);
+  CHECK_THROWS_AS(allocate_now(resource, 8 * mib), std::bad_alloc);
   int not_ours = 0;
-  give(resource, s.get(), &not_ours, 4);
-  give_now(resource, &not_ours, 4);
+  deallocate(resource, s.get(), &not_ours, 4);
+  deallocate_now(resource, &not_ours, 4);
   CHECK(pool.statistics().deallocations == 0);
-  give(resource, s.get(), nullptr, 0);
+  deallocate(resource, s.get(), nullptr, 0);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
@@ -184,31 +186,31 @@ TEST_CASE("a resource behind CCCL's type erasure") {
   ww::memory_pool pool{device};
   ww::pool_resource<> resource{pool, s};
   any_device_resource erased{resource};
-  void* const p = take(erased, s.get(), 1000);
+  void* const p = allocate(erased, s.get(), 1000);
   CHECK(pool.statistics().live_blocks == 1);
-  give(erased, s.get(), p, 1000);
-  void* const q = take_now(erased, 1000);
+  deallocate(erased, s.get(), p, 1000);
+  void* const q = allocate_now(erased, 1000);
   CHECK(q == p);
-  give_now(erased, q, 1000);
+  deallocate_now(erased, q, 1000);
   CHECK(pool.statistics().live_blocks == 0);
 
   ww::pinned_pool pinned;
   ww::pinned_pool_resource host{pinned};
   any_pinned_resource erased_host{host};
-  void* const h = take_now(erased_host, 1000);
+  void* const h = allocate_now(erased_host, 1000);
   std::memset(h, 1, 1000);
-  give_now(erased_host, h, 1000);
+  deallocate_now(erased_host, h, 1000);
   CHECK(pinned.statistics().allocations == 1);
   CHECK(pinned.statistics().live_blocks == 0);
 }
 
-TEST_CASE("a resource over anything with the pool's interface") {
+TEST_CASE("a resource over any class with the pool's interface") {
   ww::stream s;
   ww::memory_pool pool{device};
   counting_pool counting{pool};
   ww::pool_resource<counting_pool> resource{counting, s};
-  give(resource, s.get(), take(resource, s.get(), 100), 100);
-  give_now(resource, take_now(resource, 100), 100);
+  deallocate(resource, s.get(), allocate(resource, s.get(), 100), 100);
+  deallocate_now(resource, allocate_now(resource, 100), 100);
   CHECK(counting.taken == 2);
   CHECK(counting.given == 2);
 }
@@ -217,20 +219,20 @@ TEST_CASE("page-locked memory as a cuda::mr resource") {
   ww::stream s;
   ww::pinned_pool pool{ww::pinned_pool_options{}.growth_bytes(4 * mib)};
   ww::pinned_pool_resource resource{pool};
-  void* const p = take(resource, s.get(), mib);
+  void* const p = allocate(resource, s.get(), mib);
   std::memset(p, 1, mib);
   {
     gate hold{s};
-    give(resource, s.get(), p, mib);
-    void* const other = take(resource, s.get(), mib);
-    CHECK(other != p);  // the stream is not past it
-    give_now(resource, other, mib);
-    CHECK(take_now(resource, mib) == other);
-    give_now(resource, other, mib);
+    deallocate(resource, s.get(), p, mib);
+    void* const other = allocate(resource, s.get(), mib);
+    CHECK(other != p);  // the stream has not completed
+    deallocate_now(resource, other, mib);
+    CHECK(allocate_now(resource, mib) == other);
+    deallocate_now(resource, other, mib);
   }
   int not_ours = 0;
-  give(resource, s.get(), &not_ours, 4);
-  give_now(resource, &not_ours, 4);
-  CHECK_THROWS_AS(take_now(resource, 100, 8 * kib), std::invalid_argument);
+  deallocate(resource, s.get(), &not_ours, 4);
+  deallocate_now(resource, &not_ours, 4);
+  CHECK_THROWS_AS(allocate_now(resource, 100, 8 * kib), std::invalid_argument);
   CHECK(pool.statistics().live_bytes == 0);
 }

@@ -48,7 +48,7 @@ TEST_CASE("standard containers in page-locked memory") {
   CHECK(pool.statistics().live_blocks == 0);
 }
 
-TEST_CASE("pmr: nothing, alignments, too much") {
+TEST_CASE("pmr: 0 bytes, alignments, too much memory") {
   ww::pinned_pool pool{small(mib)};
   ww::pmr_pinned_resource resource{pool};
   void* const none = resource.allocate(0);
@@ -70,11 +70,11 @@ TEST_CASE("pmr: nothing, alignments, too much") {
   numbers = std::pmr::vector<char>{&resource};
   CHECK(pool.statistics().live_bytes == 0);
   int not_ours = 0;
-  resource.deallocate(&not_ours, 4);  // dropped
+  resource.deallocate(&not_ours, 4);  // the error is ignored
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("pmr: memory that a stream still uses is not handed out") {
+TEST_CASE("pmr: memory that a stream still uses is not reused") {
   ww::stream s;
   ww::pinned_pool pool{small(8 * mib)};
   ww::pmr_pinned_resource on_stream{pool, s};
@@ -84,20 +84,20 @@ TEST_CASE("pmr: memory that a stream still uses is not handed out") {
     std::pmr::vector<char> numbers(100 * kib, &on_stream);
     gate hold{s};
     used = numbers.data();
-    numbers = std::pmr::vector<char>{&on_stream};  // given back behind the gate
+    numbers = std::pmr::vector<char>{&on_stream};  // freed behind the gate
     CHECK(pool.statistics().live_bytes == 0);
     std::pmr::vector<char> const others(100 * kib, &plain);
     CHECK(static_cast<void const*>(others.data()) != used);
   }
   CHECK(pool.statistics().event_records >= 1);
-  // Without a stream it is free at once.
+  // Without a stream it is reusable at once.
   void* const p = plain.allocate(1000);
   plain.deallocate(p, 1000);
   CHECK(plain.allocate(1000) == p);
   plain.deallocate(p, 1000);
 }
 
-TEST_CASE("pmr: resources are equal when they may give back each other's memory") {
+TEST_CASE("pmr: resources are equal when they can free each other's memory") {
   ww::stream s;
   ww::stream t;
   ww::pinned_pool a;
@@ -131,7 +131,7 @@ TEST_CASE("pmr: several threads") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("pmr: giving back never throws: without an event it waits for the stream") {
+TEST_CASE("pmr: deallocating never throws: without an event it waits for the stream") {
   ww::stream s;
   ww::pinned_pool pool;
   ww::pmr_pinned_resource resource{pool, s};
@@ -149,7 +149,7 @@ TEST_CASE("pmr: giving back never throws: without an event it waits for the stre
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("pmr: with neither an event nor an end of the stream the block stays live") {
+TEST_CASE("pmr: when neither an event nor the stream can be waited for, the block stays live") {
   ww::stream s;
   ww::pinned_pool pool;
   ww::pmr_pinned_resource resource{pool, s};

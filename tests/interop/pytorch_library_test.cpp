@@ -56,7 +56,7 @@ using figure_function = unsigned long long(int);
 
 }  // namespace
 
-TEST_CASE("the library for PyTorch has the functions that PyTorch looks for") {
+TEST_CASE("the library for PyTorch has the functions that PyTorch loads") {
   REQUIRE(library().handle != nullptr);
   library().find<alloc_function>("warpwright_torch_alloc");
   library().find<free_function>("warpwright_torch_free");
@@ -134,7 +134,7 @@ TEST_CASE("the library for PyTorch: errors are exceptions, but never from free")
   CHECK_THROWS_WITH(allocate(100, 1000, nullptr), contains("device 1000 does not exist"));
   CHECK_THROWS_WITH(fraction(0.5, 0), contains("in use already"));
   int not_ours = 0;
-  free(&not_ours, 4, 0, nullptr);  // says so on stderr
+  free(&not_ours, 4, 0, nullptr);  // reports it on stderr
   reset();
   void* const p = allocate(mib, 0, nullptr);
   CHECK(p != nullptr);

@@ -17,7 +17,7 @@ constexpr std::size_t mib = std::size_t{1} << 20U;
 
 }  // namespace
 
-TEST_CASE("torch: memory of a device, its pool made at the first use") {
+TEST_CASE("torch: memory of a device, whose pool is created at the first use") {
   ww::stream s;
   ww::torch_allocator torch;
   void* const p = torch.allocate(1000, 0, s.get());
@@ -44,7 +44,7 @@ TEST_CASE("torch: wrong devices, too much memory") {
     CHECK_THROWS_AS(torch.memory_fraction(0.5, bad), std::invalid_argument);
   }
   CHECK_THROWS_AS(torch.allocate(64 * mib, 0, nullptr), ww::out_of_memory);
-  void* const p = torch.allocate(mib, 0, nullptr);  // it goes on
+  void* const p = torch.allocate(mib, 0, nullptr);  // it remains usable
   torch.deallocate(p, mib, 0, nullptr);
 }
 
@@ -56,16 +56,16 @@ TEST_CASE("torch: another stream's use delays the block's next use") {
   gate hold{t};  // t is busy with the block
   torch.record_stream(p, t.get());
   torch.record_stream(p, t.get());
-  torch.record_stream(p, s.get());  // its own stream does not count
+  torch.record_stream(p, s.get());  // its own stream is not recorded
   torch.deallocate(p, mib, 0, s.get());
   CHECK(torch.pool(0).statistics().live_bytes == 0);
   void* const other = torch.allocate(mib, 0, s.get());
-  CHECK(other != p);  // t has it
+  CHECK(other != p);  // t may still use it
   void* const same = torch.allocate(mib, 0, t.get());
   CHECK(same == p);
   torch.deallocate(same, mib, 0, t.get());
   torch.deallocate(other, mib, 0, s.get());
-  // What was recorded is forgotten with the block.
+  // Recorded streams are discarded with the block.
   void* const again = torch.allocate(mib, 0, s.get());
   CHECK(again == other);
   torch.deallocate(again, mib, 0, s.get());
@@ -95,9 +95,9 @@ TEST_CASE("torch: of several other streams the last waits for all") {
   }
 }
 
-TEST_CASE("torch: trim gives the memory back") {
+TEST_CASE("torch: trim returns the memory") {
   ww::torch_allocator torch;
-  torch.trim();  // nothing yet
+  torch.trim();  // no pool yet
   void* const p = torch.allocate(mib, 0, nullptr);
   torch.deallocate(p, mib, 0, nullptr);
   CHECK(torch.pool(0).statistics().reserved_bytes != 0);

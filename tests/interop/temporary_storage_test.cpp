@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two-phase pattern, played by hand; thrust_test.cpp does the same with CUB itself.
+// The two-phase pattern with a hand-written call; thrust_test.cpp tests CUB itself.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 ww::device_id const device{0};
 
-// Wants `needed` bytes and fills them.
+// Needs `needed` bytes and fills them.
 struct two_phases {
   ww::stream_ref stream;
   std::size_t needed;
@@ -38,12 +38,12 @@ struct two_phases {
 
 }  // namespace
 
-TEST_CASE("temporary storage comes from the pool and goes back behind the work") {
+TEST_CASE("temporary storage comes from the pool and is freed behind the work") {
   ww::stream s;
   ww::memory_pool pool{device};
   pool.deallocate(s, pool.allocate(s, 1000), 1000);
   two_phases call{s, 1000};
-  gate hold{s};  // nobody waits for the stream
+  gate hold{s};  // nothing waits for the stream
   ww::with_temporary_storage(pool, s, call);
   CHECK(call.calls == 2);
   CHECK(call.given == 1000);
@@ -56,7 +56,7 @@ TEST_CASE("temporary storage comes from the pool and goes back behind the work")
   CHECK(pool.statistics().hits == 2);
 }
 
-TEST_CASE("an algorithm that needs no storage still gets some, as nullptr asks for the size") {
+TEST_CASE("an algorithm that needs no storage still gets some, since nullptr queries the size") {
   ww::stream s;
   ww::memory_pool pool{device};
   two_phases call{s, 0};
@@ -67,7 +67,7 @@ TEST_CASE("an algorithm that needs no storage still gets some, as nullptr asks f
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("errors of either phase are thrown, and the storage goes back") {
+TEST_CASE("errors of either phase are thrown, and the storage is freed") {
   ww::stream s;
   ww::memory_pool pool{device};
   CHECK_THROWS_WITH(ww::with_temporary_storage(
@@ -92,7 +92,7 @@ TEST_CASE("errors of either phase are thrown, and the storage goes back") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("temporary storage that cannot be had") {
+TEST_CASE("temporary storage that cannot be allocated") {
   ww::stream s;
   ww::memory_pool pool{device,
                        ww::memory_pool_options{}.maximum_bytes(4 << 20).growth_bytes(2 << 20)};

@@ -57,12 +57,12 @@ TEST_CASE("a Thrust vector on a pool") {
   CHECK(pool.statistics().upstream_allocations == 1);
 }
 
-TEST_CASE("a Thrust vector waits for its stream before others use its memory") {
+TEST_CASE("a Thrust vector waits for its stream before other streams use its memory") {
   ww::stream s;
   ww::memory_pool pool{device};
   void* const used = pool.allocate(s, mib);
   test_support::pause(s);
-  test_support::fill(s, used, 1, mib);  // late, on memory that is free for s already
+  test_support::fill(s, used, 1, mib);  // late, on memory that is already free for s
   pool.deallocate(s, used, mib);
   pool_vector<unsigned char> v(mib, 9, ww::thrust_allocator<unsigned char>{pool, s});
   CHECK(static_cast<void*>(v.data().get()) == used);
@@ -71,7 +71,7 @@ TEST_CASE("a Thrust vector waits for its stream before others use its memory") {
   CHECK(v[mib - 1] == 9);
 }
 
-TEST_CASE("a Thrust vector that cannot be had throws") {
+TEST_CASE("a Thrust vector that cannot be allocated throws") {
   ww::stream s;
   ww::memory_pool pool{device,
                        ww::memory_pool_options{}.maximum_bytes(4 * mib).growth_bytes(2 * mib)};
@@ -81,7 +81,7 @@ TEST_CASE("a Thrust vector that cannot be had throws") {
   CHECK(v[5] == 1);
 }
 
-TEST_CASE("Thrust's algorithms take their temporary storage from the pool") {
+TEST_CASE("Thrust's algorithms allocate their temporary storage from the pool") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.initial_bytes(std::size_t{64} << 20U)};
   pool_vector<int> v(100000, ww::thrust_allocator<int>{pool, s});
@@ -95,12 +95,12 @@ TEST_CASE("Thrust's algorithms take their temporary storage from the pool") {
   long long const sum = thrust::reduce(ww::thrust_policy_nosync(pool, s), v.begin(), v.end(), 0LL);
   CHECK(sum == 4999950000LL);
   CHECK(pool.statistics().live_blocks == 1);
-  // Spelled out, with an allocator of the caller's own.
+  // With an explicit policy and the caller's allocator.
   ww::thrust_temporary_allocator<> temporary{pool, s};
   thrust::sort(thrust::cuda::par(temporary).on(s.get()), v.begin(), v.end(),
                thrust::greater<int>{});
   CHECK(v[0] == 99999);
-  // A vector's allocator does as well.
+  // With a vector's allocator.
   ww::thrust_allocator<char> plain{pool, s};
   thrust::sort(thrust::cuda::par(plain).on(s.get()), v.begin(), v.end());
   CHECK(v[0] == 0);

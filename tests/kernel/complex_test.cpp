@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Complex elements: std::complex<float>, our own and any that look like them, against fp64.
+// Complex elements against fp64: std::complex<float>, ew::complex<float> and other types.
 #include <complex>
 
 #include <warpwright/kernel.hpp>
@@ -30,7 +30,7 @@ using wide = std::complex<double>;
 constexpr double unit = 0x1p-24;
 
 wide widened(number z) { return {static_cast<double>(z.real()), static_cast<double>(z.imag())}; }
-// As C++ multiplies and divides without looking for infinities.
+// The products and quotients of C++ without the recovery of infinities.
 wide product(wide a, wide b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
@@ -40,7 +40,7 @@ wide quotient(wide a, wide b) {
   return {p.real() / square, p.imag() / square};
 }
 
-// Numbers of magnitude 2^-range … 2^range with parts of alike and of very different magnitude.
+// Numbers of magnitude 2^-range … 2^range with parts of equal and of very different magnitude.
 std::vector<number> numbers(std::size_t n, int range, std::uint64_t seed) {
   random_numbers random{seed};
   std::vector<number> z(n);
@@ -72,7 +72,7 @@ std::size_t wrong_of(std::vector<number> const& got, double bound, Exact exact) 
   return wrong;
 }
 
-// A type of somebody else's.
+// A complex type of another library.
 struct foreign {
   using value_type = float;
   foreign() = default;
@@ -93,12 +93,12 @@ struct add_complex {
 
 }  // namespace
 
-TEST_CASE("complex arithmetic keeps its bounds") {
+TEST_CASE("complex arithmetic is within its bounds") {
   ww::stream s;
   std::uint64_t const seed = 61;
   INFO("seed " << seed);
   std::size_t const n = 40001;
-  // Products of these stay in float's range; quotients are tried over all of it below.
+  // Products of these stay in float's range; the next test has quotients of the whole range.
   auto const a = numbers(n, 30, seed);
   auto const b = numbers(n, 30, seed + 1);
   device_array<number> const da{a}, db{b};
@@ -127,7 +127,7 @@ TEST_CASE("complex arithmetic keeps its bounds") {
                  [&](std::size_t k) { return quotient(widened(a[k]), widened(b[k])); }) == 0);
 }
 
-TEST_CASE("complex quotients neither overflow nor vanish on the way") {
+TEST_CASE("complex quotients have no overflow or underflow in intermediate results") {
   ww::stream s;
   std::uint64_t const seed = 63;
   INFO("seed " << seed);
@@ -158,7 +158,7 @@ TEST_CASE("complex quotients neither overflow nor vanish on the way") {
                  [&](std::size_t k) { return quotient(widened(a[k]), widened(b[k])); }) == 0);
 }
 
-TEST_CASE("complex and real operands mix, and a real one is one number") {
+TEST_CASE("complex and real operands mix, and real ones are not widened") {
   ww::stream s;
   std::size_t const n = 1001;
   auto const z = numbers(n, 10, 65);
@@ -187,7 +187,7 @@ TEST_CASE("complex and real operands mix, and a real one is one number") {
     wrong += !(std::abs(widened(got[7 * n + k]) - q) <= 6 * unit * std::abs(q));
   }
   CHECK(wrong == 0);
-  // The plain product: an infinite part meets another, where C's annex G would find infinity again.
+  // The plain product has a NaN part here, where annex G of the C standard recovers infinity.
   std::vector<number> const one{{1, 2}};
   number scaled, multiplied;
   float const inf = std::numeric_limits<float>::infinity();
@@ -197,7 +197,7 @@ TEST_CASE("complex and real operands mix, and a real one is one number") {
   CHECK((std::isnan(multiplied.real()) && multiplied.imag() == inf));
 }
 
-TEST_CASE("parts, magnitudes, comparisons and choices of complex numbers") {
+TEST_CASE("parts, magnitudes, comparisons and where() of complex numbers") {
   ww::stream s;
   std::size_t const n = 5003;
   auto z = numbers(n, 60, 67);
@@ -250,7 +250,7 @@ TEST_CASE("parts, magnitudes, comparisons and choices of complex numbers") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("complex arrays at every offset, in place, as rows, columns and single numbers") {
+TEST_CASE("complex arrays at every offset, in place, as rows, columns and device scalars") {
   ww::stream s;
   for (std::size_t offset = 0; offset < 4; ++offset) {
     for (std::size_t rows : {1U, 3U, 128U}) {
@@ -284,7 +284,7 @@ TEST_CASE("complex arrays at every offset, in place, as rows, columns and single
   }
 }
 
-TEST_CASE("types that look complex are complex; functions may ask for them") {
+TEST_CASE("other complex types are elements and arguments of functions") {
   ww::stream s;
   auto const z = numbers(100, 4, 73);
   std::vector<foreign> f(100);
@@ -306,7 +306,7 @@ TEST_CASE("types that look complex are complex; functions may ask for them") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("complex numbers are added up by a function, and counted") {
+TEST_CASE("complex numbers are reduced by a function of one's own, and counted") {
   ww::stream s;
   device_array<unsigned char> const memory{std::size_t{1} << 17U};
   auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
@@ -368,7 +368,7 @@ TEST_CASE("complex numbers have sums, means and norms") {
   }
 }
 
-TEST_CASE("sums of complex numbers keep their bounds, and find what is not finite") {
+TEST_CASE("sums of complex numbers are within their bounds, and propagate infinities and NaN") {
   ww::stream s;
   device_array<unsigned char> const memory{std::size_t{1} << 20U};
   auto const w = ew::prepare_workspace(s, memory.data(), memory.size());
@@ -405,7 +405,7 @@ TEST_CASE("sums of complex numbers keep their bounds, and find what is not finit
   CHECK(found == 3);
 }
 
-TEST_CASE("rows and columns of complex numbers are added up") {
+TEST_CASE("sums of rows and columns of complex numbers") {
   ww::stream s;
   device_array<unsigned char> const memory{std::size_t{1} << 20U};
   auto const w = ew::prepare_workspace(s, memory.data(), memory.size());

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions in words. No array is touched, so addresses are made up.
+// Expressions in words. No array is accessed, so that addresses are invented.
 #include <warpwright/kernel/describe.hpp>
-// Behind it, as it describes what these headers define without including them.
+// After it: describe.hpp prints the nodes of these headers without including them.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/numeric.hpp>
 #include <warpwright/kernel/random.hpp>
@@ -20,6 +20,19 @@
 
 namespace ew = warpwright::ew;
 
+namespace describe_test {
+
+// Its members do not describe the function.
+struct numbered {
+  int name = 0;
+  static constexpr int syntax = 0;
+  static constexpr bool type_name = false;
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return x; }
+  [[nodiscard]] double parameter() const { return 2; }
+};
+
+}  // namespace describe_test
+
 namespace {
 
 template <class T>
@@ -33,6 +46,11 @@ auto in(std::size_t n = 8) {
 
 struct clip {
   WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return x > 1 ? 1 : x; }
+};
+struct scaled {
+  static constexpr char const* name = "scaled";
+  float by;
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return by * x; }
 };
 struct nameless {
   WARPWRIGHT_HOST_DEVICE float operator()(float a, float b) const { return a - b; }
@@ -84,7 +102,7 @@ TEST_CASE("views and strided outputs") {
   CHECK(ew::describe(ew::out(a) = ew::view(a) * 2) == "out f32[8192] = view f32[8192] * 2");
 }
 
-TEST_CASE("numbers are the shortest that come back, and show their type where they keep it") {
+TEST_CASE("numbers have the fewest digits, and their type if they keep it") {
   auto const of = [](auto x) { return ew::describe(in<float>() + x).substr(12); };
   CHECK(of(2) == "2");
   CHECK(of(-2) == "-2");
@@ -117,7 +135,7 @@ TEST_CASE("numbers are the shortest that come back, and show their type where th
   }
 }
 
-TEST_CASE("operators keep their order") {
+TEST_CASE("operators have parentheses where precedence needs them") {
   auto const x = in<int>(1), y = in<int>(2), z = in<int>(3);
   CHECK(ew::describe((x + y) * z) == "(in i32[1] + in i32[2]) * in i32[3]");
   CHECK(ew::describe(x + y * z) == "in i32[1] + in i32[2] * in i32[3]");
@@ -187,6 +205,9 @@ TEST_CASE("conversions have their types") {
 
 TEST_CASE("functions of one's own") {
   CHECK(ew::describe(ew::map(clip{}, in<float>() * 2)) == "clip(in f32[8] * 2)");
+  CHECK(ew::describe(ew::map(scaled{2}, in<float>())) == "scaled(in f32[8])");
+  CHECK(ew::describe(ew::map(describe_test::numbered{}, in<float>())) ==
+        "map(function, in f32[8])");
   CHECK(ew::describe(ew::map(nameless{}, in<float>(), 1.0)) == "map(function, in f32[8], 1.0)");
   CHECK(ew::describe(ew::map(mass_of{}, in<particle>())) == "map(function, in struct[8])");
 }
@@ -230,5 +251,5 @@ TEST_CASE("several outputs, and long expressions") {
   std::string const words = ew::describe(ew::out(at<float>(16), 8) = many + many);
   int count = 0;
   for (std::size_t at = 0; (at = words.find("exp(in f32[8])", at)) != words.npos; ++at) ++count;
-  CHECK(count == 64);  // nothing is cut off
+  CHECK(count == 64);  // nothing is truncated
 }

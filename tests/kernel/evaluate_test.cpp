@@ -400,7 +400,7 @@ TEST_CASE("run is legal in a capture, and the graph replays it on new values") {
     ew::run(s, ew::out(y.data(), n) = ew::in(x.data(), n) * 2);
     ew::run(s, ew::out(y.data(), n) += 1);
   });
-  CHECK(graph.census().total() == 2);
+  CHECK(graph.node_counts().total() == 2);
   graph.launch(s);
   CHECK(y.fetch(s) == std::vector<float>(n, 3.0F));
   std::vector<float> const fives(n, 5.0F);
@@ -436,8 +436,8 @@ TEST_CASE("run makes one CUDA call, and its failure is the caller's to see") {
   ew::run(s, ew::out(y.data(), 100) = ew::index());
   CHECK(ww::testing::total_calls() == before + 1);
   {
-    ww::testing::fault_plan plan;
-    plan.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
     ww::testing::scoped_fault_plan const active{plan};
     try {
       ew::run(s, ew::out(y.data(), 100) = 1);

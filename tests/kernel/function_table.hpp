@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of one operand, its exact value and the errors that it may have: one table,
-// checked for every element type.
+// Every function of one operand, its exact value and its error bounds: one table, checked for every
+// element type.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -23,7 +23,8 @@ namespace kernel_test {
 
 namespace ew = warpwright::ew;
 
-// The reference is computed in the x87's 64-bit mantissa: 40 bits past float, 11 past double.
+// The reference is computed with the x87's 64-bit mantissa: 40 bits more than float, 11 more than
+// double.
 using exact = long double;
 static_assert(LDBL_MANT_DIG > DBL_MANT_DIG, "the reference needs a type wider than double");
 
@@ -49,7 +50,7 @@ inline exact exact_gelu_tanh(exact x) {
   if (std::isinf(x)) return x < 0 ? -0.0L : x;
   return x / (1 + std::exp(-2 * gelu_tanh_argument(x)));
 }
-// Halfway cases to even, whatever the rounding mode.
+// Halfway cases to even, in every rounding mode.
 inline exact exact_rint(exact x) {
   exact const down = std::floor(x);
   if (!(std::fabs(x) < 0x1p62L)) return x;
@@ -59,9 +60,9 @@ inline exact exact_rint(exact x) {
 }
 
 // A row: the name; the function of an expression x; its exact value at a number x; the bounds in
-// ULP of float on the host and on a GPU, then of double. A GPU's are those of functions.hpp: CUDA's
-// documentation counts steps from the nearest number, the bounds here the distance from the exact
-// one, half a step more. The C library of the host has smaller errors.
+// ULP of float on the host and on a GPU, then of double. A GPU's are those of functions.hpp: half a
+// ULP more than in CUDA's documentation, which counts steps from the rounded result, where the
+// bounds here are distances from the exact one. The C library of the host has smaller errors.
 #define WARPWRIGHT_TEST_ROW(name, function, value, host32, gpu32, host64, gpu64) \
   struct name##_row {                                                            \
     static constexpr char const* text = #name;                                   \
@@ -126,8 +127,8 @@ WARPWRIGHT_TEST_ROW(where,      ew::where(x > 1, x, 1), x > 1 ? x : 1,       0, 
 
 #undef WARPWRIGHT_TEST_ROW
 
-// Distance in units in the last place of T; 0 for two NaN, or where a subnormal number is off by
-// the smallest normal one at most.
+// Distance in units in the last place of T; 0 for two NaNs, and for a subnormal number that is off
+// by at most the smallest normal one.
 template <class T>
 double ulps(T got, exact reference) {
   if (std::isnan(reference)) return std::isnan(got) ? 0 : HUGE_VAL;
@@ -143,7 +144,7 @@ double ulps(T got, exact reference) {
   return static_cast<double>(difference / unit);
 }
 
-// The number that an element is computed from: an integer in the function's own type.
+// The argument of the exact function: an integer is converted to the function's type.
 template <class Out, class In>
 exact exactly(In value) {
   if constexpr (std::is_same<In, __nv_fp8_e4m3>::value || std::is_same<In, __nv_fp8_e5m2>::value) {
@@ -166,7 +167,7 @@ void check_row(std::vector<In> const& x, Out const* got) {
     exact const v = exactly<Out>(x[k]);
     exact const reference = Row::at(v);
     double error = ulps(got[k], reference);
-    // gelu answers a difference, so that a negative number too small for the type may become +0.
+    // gelu returns a difference: a negative result too small for the type may become +0.
     bool const zeros = reference == 0 && got[k] == 0 && !std::is_same<Row, gelu_row>::value;
     if (zeros && std::signbit(reference) != std::signbit(got[k])) error = HUGE_VAL;
     if (error > worst) worst = error, at = v;
@@ -182,7 +183,7 @@ void check_row(std::vector<In> const& x, Out const* got) {
   CHECK(wrong == 0);
 }
 
-// Several rows in one kernel: tie() is checked elsewhere, and one kernel compiles faster than many.
+// Several rows in one kernel, which compiles faster than many; other tests check tie().
 template <class Out, class... Row, class In, std::size_t... Index>
 void check_rows(std::vector<In> const& x, In const* device, std::index_sequence<Index...>) {
   std::size_t const n = x.size();
@@ -216,7 +217,7 @@ void check_own_type_functions(std::vector<In> const& x, In const* device) {
              min_row, max_row, where_row>(x, device);
 }
 
-// Numbers at which functions go wrong if they do, and at random; both signs of all.
+// Critical and random arguments, of both signs.
 template <class T>
 std::vector<T> arguments(std::uint64_t seed) {
   using limits = std::numeric_limits<T>;
@@ -236,7 +237,8 @@ std::vector<T> arguments(std::uint64_t seed) {
     both_signs(static_cast<exact>(v));
   }
   x.push_back(limits::quiet_NaN());
-  // Ends of exp, exp2 and expm1; halfway cases; where gelu, hardswish and tanh change their forms.
+  // Limits of exp, exp2 and expm1; halfway cases; where gelu, hardswish and tanh change their
+  // forms.
   for (exact v : {87.3365L,
                   88.7228L,
                   103.9721L,
@@ -269,7 +271,7 @@ std::vector<T> arguments(std::uint64_t seed) {
     around(v);
   }
   for (int k = 0; k < 200; ++k) around(k / 2.0L);
-  // sin and cos near their zeros and past every reduction of the argument; log near 1.
+  // sin and cos near their zeros and in every range of argument reduction; log near 1.
   for (int k = 1; k < 2000; ++k) around(k * 1.57079632679489661923132169163975144L);
   for (int k = 0; k < 300; ++k) {
     around(static_cast<exact>(random.below(std::size_t{1} << 40U)) *
@@ -282,7 +284,7 @@ std::vector<T> arguments(std::uint64_t seed) {
   for (int k = 0; k < 10000; ++k) both_signs(static_cast<exact>(random.unit()) * 20);
   for (int k = 0; k < 3000; ++k) both_signs(static_cast<exact>(random.unit()) * 110);
   for (int k = 0; k < 3000; ++k) both_signs(static_cast<exact>(random.unit()) * 760);
-  // Where exp of a negative number becomes subnormal, and what is weighted by it does not yet.
+  // Where exp(-x) is subnormal, and x exp(-x) is not.
   exact const least_normal = (limits::min_exponent - 1) * 0.693147180559945309417L;
   for (int k = 0; k < 5000; ++k) both_signs(least_normal + 2 - k / 500.0L);
   int const range = limits::max_exponent - 1;

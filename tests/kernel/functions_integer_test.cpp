@@ -18,7 +18,7 @@ using test_support::device_array;
 
 namespace {
 
-// The ends of an integer type, what no float holds, and random numbers of all lengths.
+// The limits of an integer type, integers that no float holds, and random ones of all lengths.
 template <class T>
 std::vector<T> integers(std::uint64_t seed) {
   constexpr T most = (std::numeric_limits<T>::max)();
@@ -52,7 +52,7 @@ void check_integers(std::vector<T> const& x) {
           ew::tie(into(0) = ew::abs(e), into(1) = ew::fma(e, e, e), into(2) = ew::abs_squared(e)));
   std::vector<std::int64_t> const got = out.fetch(s);
   std::vector<std::int64_t> const wrapped = wraps.fetch(s);
-  // As C++ has it: of the promoted type, whose overflow wraps here.
+  // As in C++, in the promoted type; overflow wraps here.
   using promoted = decltype(T{} + T{});
   using bits = std::make_unsigned_t<promoted>;
   auto const as_stored = [](bits b) { return static_cast<std::int64_t>(static_cast<promoted>(b)); };
@@ -153,7 +153,7 @@ TEST_CASE("functions of long long") {
   check_random_integers<unsigned long long>();
 }
 
-TEST_CASE("integers divide by every integer") {
+TEST_CASE("integers divided by every integer") {
   check_division<signed char>();
   check_division<unsigned char>();
   check_division<short>();

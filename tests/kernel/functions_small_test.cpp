@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of every 16-bit and 8-bit float there is.
+// Every function of every 16-bit and 8-bit float.
 #include <cuda_fp8.h>
 
 #include <warpwright/kernel.hpp>
@@ -45,7 +45,7 @@ bool same(T const& a, T const& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-// Functions written to T are the float results rounded once, as number() has it; NaN is NaN.
+// Results stored as T are the float results rounded once, as by number(); NaN stays NaN.
 template <class T, class Round>
 void check_rounded_once(Round const& round) {
   std::vector<T> const x = all_patterns<T>();
@@ -74,8 +74,7 @@ void check_rounded_once(Round const& round) {
   CHECK(wrong == 0);
 }
 
-// Against the exact value: the nearest number of 16 bits, or where float's error decides it the
-// next.
+// Results are the 16-bit number nearest to the exact value, or the next if float's error decides.
 template <class T>
 void check_steps() {
   std::vector<T> const x = all_patterns<T>();
@@ -119,7 +118,7 @@ TEST_CASE("16-bit and 8-bit results are the float results, rounded once") {
   check_rounded_once<__nv_fp8_e5m2>([](float v) { return __nv_fp8_e5m2{v}; });
 }
 
-TEST_CASE("16-bit results are the nearest to the exact ones, or beside them") {
+TEST_CASE("16-bit results are the number nearest to the exact value, or its neighbour") {
   check_steps<__half>();
   check_steps<__nv_bfloat16>();
 }

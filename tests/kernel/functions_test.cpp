@@ -20,8 +20,8 @@ using test_support::device_array;
 
 namespace {
 
-static_assert(std::is_same<decltype(ew::detail::absolute{}(1.0F)), float>::value &&
-                  std::is_same<decltype(ew::detail::absolute{}(1.0)), double>::value,
+static_assert(std::is_same<decltype(ew::detail::abs_function{}(1.0F)), float>::value &&
+                  std::is_same<decltype(ew::detail::abs_function{}(1.0)), double>::value,
               "abs() keeps its type, whatever ::fabs() a program's includes bring");
 
 template <class T>
@@ -34,7 +34,7 @@ void check_all() {
   kernel_test::check_own_type_functions<T>(x, device.data());
 }
 
-// pow: random pairs, results over all of the range, bases near 1, and the special values of C.
+// pow: random pairs, results over the whole range, bases near 1, and the special values of C.
 template <class T>
 void check_pow() {
   using limits = std::numeric_limits<T>;
@@ -119,7 +119,7 @@ void check_exact_functions() {
       return static_cast<T>(std::ldexp(random.unit() * 2 - 1, static_cast<int>(random.below(40))));
     };
     a.push_back(number()), b.push_back(number());
-    c.push_back(k % 2 == 0 ? number() : -a.back() * b.back());  // fma keeps what the product lost
+    c.push_back(k % 2 == 0 ? number() : -a.back() * b.back());  // cancels the product
   }
   std::size_t const n = a.size();
   device_array<T> const da{a}, db{b}, dc{c};
@@ -168,19 +168,19 @@ void check_exact_functions() {
 
 }  // namespace
 
-TEST_CASE("float functions keep their bounds") { check_all<float>(); }
+TEST_CASE("float functions are within their bounds") { check_all<float>(); }
 
-TEST_CASE("double functions keep their bounds") { check_all<double>(); }
+TEST_CASE("double functions are within their bounds") { check_all<double>(); }
 
-TEST_CASE("pow keeps its bounds, and C's special values") {
+TEST_CASE("pow is within its bounds, with the special values of C") {
   check_pow<float>();
   check_pow<double>();
 }
 
-// Of all doubles 6381956970095103 * 2^797 is the nearest to a multiple of pi / 2, too near for the
-// wider type's own reduction. The cosine was computed with 3,000 bits; J.-M. Muller, "Elementary
-// Functions" (2006), section 9.3.2, has the number. glibc 2.36 is 8 ULP off here.
-TEST_CASE("the double nearest to a multiple of pi / 2 keeps its digits") {
+// 6381956970095103 * 2^797 is the double nearest to a multiple of pi / 2, too near for the wider
+// type's own reduction. The cosine was computed with 3,000 bits. glibc 2.36 is off by 8 ULP here.
+// Source of the number: J.-M. Muller, "Elementary Functions" (2006), section 9.3.2.
+TEST_CASE("sin and cos of the double nearest to a multiple of pi / 2") {
   device_array<double> const x{std::vector<double>{6381956970095103.0 * 0x1p797}};
   device_array<double> const y{1};
   ww::stream s;
@@ -194,7 +194,7 @@ TEST_CASE("functions that round once or not at all are exact") {
   check_exact_functions<double>();
 }
 
-TEST_CASE("functions compute in double where an operand is, and numbers are as weak as elsewhere") {
+TEST_CASE("functions compute in double if an operand is double; plain numbers do not count") {
   float* const f = nullptr;
   double* const d = nullptr;
   int* const i = nullptr;

@@ -140,7 +140,7 @@ TEST_CASE("lists longer than a launch takes, and empty ones") {
   CHECK(bench.of(list) == 0);
   list.add(nullptr, 0);
   CHECK(bench.of(list) == 0);
-  std::size_t const count = 2 * ew::tensor_list<float>::tensors_a_launch + 5;
+  std::size_t const count = 2 * ew::tensor_list<float>::tensors_per_launch + 5;
   device_array<float> x{std::vector<float>(count * 3, 1.0F)};
   for (std::size_t k = 0; k < count; ++k) list.add(x.data() + 3 * k, 3);
 #if WARPWRIGHT_HOST_RUNTIME
@@ -150,7 +150,7 @@ TEST_CASE("lists longer than a launch takes, and empty ones") {
   CHECK(ww::testing::total_calls() == before + 3);
 #endif
   CHECK(bench.of(list) == std::sqrt(3.0 * static_cast<double>(count)));
-  for (std::size_t k = 0; k < 2 * ew::tensor_list<float>::tensors_a_launch; ++k) {
+  for (std::size_t k = 0; k < 2 * ew::tensor_list<float>::tensors_per_launch; ++k) {
     list.add(nullptr, 0);
   }
   CHECK(bench.of(list) == std::sqrt(3.0 * static_cast<double>(count)));
@@ -194,9 +194,9 @@ TEST_CASE("wrong places are refused") {
   auto const small = ew::prepare_workspace(s, memory.data(), 4000);
   float* const null = nullptr;
   CHECK_THAT(refusal([&] { ew::global_norm(s, w, list, null); }),
-             contains("result 1 goes to a null pointer") && contains("global_norm_test.cpp:"));
+             contains("result 1 is a null pointer") && contains("global_norm_test.cpp:"));
   CHECK_THAT(refusal([&] { ew::global_norm(s, small, list, r.data()); }),
-             contains("the workspace has 4000 bytes, but global_norm() wants ") &&
+             contains("the workspace has 4000 bytes, but this call needs ") &&
                  contains("global_norm_workspace_bytes"));
   CHECK_THAT(
       refusal([&] { ew::global_norm(s, w, list, reinterpret_cast<float*>(memory.data()) + 100); }),
@@ -205,7 +205,7 @@ TEST_CASE("wrong places are refused") {
                ew::global_norm(s, w, list,
                                reinterpret_cast<double*>(reinterpret_cast<char*>(r.data()) + 4));
              }),
-             contains("not a multiple of its type's 8 bytes"));
+             contains("not a multiple of its element's 8 bytes"));
   s.synchronize();
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("a graph replays a norm on new values, with a workspace from a pool or
   ww::graph_replay graph;
   graph.recapture(s,
                   [&](ww::stream_ref) { ew::global_norm(s, bench.workspace(), list, r.data()); });
-  CHECK(graph.census().total() == 1);
+  CHECK(graph.node_counts().total() == 1);
   for (float value : {1.0F, 3.0F, 2.0F}) {
     std::vector<float> const values(n, value);
     ww::check(cudaMemcpyAsync(x.data(), values.data(), n * sizeof(float), cudaMemcpyHostToDevice,
@@ -251,8 +251,8 @@ TEST_CASE("a norm's launch may fail") {
   list.add(x.data(), 16);
   device_array<float> r{1};
   {
-    ww::testing::fault_plan plan;
-    plan.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
     ww::testing::scoped_fault_plan const active{plan};
     CHECK_THROWS_WITH(
         ew::global_norm(s, bench.workspace(), list, r.data()),

@@ -291,7 +291,7 @@ TEST_CASE("an array written exactly in place of one that is read") {
 TEST_CASE("a list longer than a launch takes") {
   ww::stream s;
   using list_type = ew::tensor_list<float, float const, float, float const>;
-  std::size_t const count = 2 * list_type::tensors_a_launch + 3;
+  std::size_t const count = 2 * list_type::tensors_per_launch + 3;
   std::size_t const n = 9;
   device_array<float> a{std::vector<float>(count * n, 1.0F)};
   device_array<float> b{std::vector<float>(count * n, 2.0F)};
@@ -400,7 +400,7 @@ TEST_CASE("a captured step reads its numbers anew at every replay") {
     list.add(p.data() + 1000, g.data() + 1000, m.data() + 1000, v.data() + 1000, n - 1000);
     graph.recapture(s, [&](ww::stream_ref) { ew::run_each(s, list, adam{numbers.data()}); });
   }
-  CHECK(graph.census().total() == 1);
+  CHECK(graph.node_counts().total() == 1);
   adam_in_fp64 exact{start};
   for (int t = 1; t <= 4; ++t) {
     float const rate = 0.01F * static_cast<float>(t);
@@ -519,7 +519,7 @@ TEST_CASE("unscaling finds what is not finite, wherever it is") {
              contains("the scale is a null pointer") && contains("multi_tensor_test.cpp:"));
   auto* const askew = reinterpret_cast<float*>(reinterpret_cast<char*>(&found) + 2);
   CHECK_THAT(refusal([&] { ew::unscale_each(s, list, askew, &found); }),
-             contains("the scale is at address ") && contains("a float's 4 bytes"));
+             contains("the scale is at address ") && contains("its element's 4 bytes"));
   CHECK_THAT(refusal([&] { ew::unscale_each(s, list, &scale, askew); }),
              contains("the flag is at address "));
   CHECK_THAT(refusal([&] { ew::unscale_each(s, list, &scale, nullptr); }),
@@ -555,13 +555,13 @@ TEST_CASE("the host's loop does what the kernel does") {
 
 TEST_CASE("a launch's failure is the caller's to see, and those before it stand") {
   ww::stream s;
-  std::size_t const count = ew::tensor_list<float>::tensors_a_launch + 1;
+  std::size_t const count = ew::tensor_list<float>::tensors_per_launch + 1;
   device_array<float> x{std::vector<float>(count, 1.0F)};
   ew::tensor_list<float> list;
   for (std::size_t k = 0; k < count; ++k) list.add(x.data() + k, 1);
   for (std::uint64_t nth : {1U, 2U}) {
-    ww::testing::fault_plan plan;
-    plan.fail("cudaLaunchKernel", nth, cudaErrorLaunchOutOfResources);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail("cudaLaunchKernel", nth, cudaErrorLaunchOutOfResources);
     ww::testing::scoped_fault_plan const active{plan};
     try {
       ew::run_each(s, list, add_one{});

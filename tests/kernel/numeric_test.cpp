@@ -1,13 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fp8 elements against the formats' definition in fp64, casts that saturate, and distances.
-
-// g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
+// fp8 elements against the formats' definition in fp64, saturating casts, and distances.
 
 #include <cuda_fp8.h>
 
@@ -17,16 +11,14 @@
 #include <cmath>
 #include <limits>
 
-#include "kernel/grid.hpp"
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
 namespace ew = warpwright::ew;
 namespace ww = warpwright;
+using kernel_test::evaluate;
 using kernel_test::guarded;
-using kernel_test::placed;
-using kernel_test::run_grid;
 using test_support::device_array;
 
 namespace {
@@ -75,11 +67,11 @@ double decoded(unsigned bits) {
                                : std::ldexp(1 + fraction, exponent - format<T>::bias));
 }
 
-// The nearest of all finite numbers, of two the one whose last bit is 0.
+// The nearest of all finite numbers; of two equally near ones the one whose last bit is 0.
 template <class T>
 unsigned encoded(double value) {
   if (std::isnan(value)) return 0x7f;
-  // Past twice the last number all is alike, and differences would lose their digits.
+  // All numbers past twice the largest one saturate, and differences there are inexact.
   double const magnitude = std::fmin(std::fabs(value), 2 * decoded<T>(format<T>::last));
   unsigned best = 0;
   for (unsigned k = 1; k <= format<T>::last; ++k) {
@@ -90,7 +82,7 @@ unsigned encoded(double value) {
   return best + (std::signbit(value) ? 0x80U : 0U);
 }
 
-// Every number, every midpoint between neighbours, what lies just beside both, and the ends.
+// Every number, every midpoint between neighbours, the neighbours of both, and the limits.
 template <class T>
 std::vector<float> boundaries() {
   std::vector<float> values{std::numeric_limits<float>::denorm_min(),
@@ -147,11 +139,7 @@ void check_decoding() {
     guarded<float> y{256, at};
     ew::run(s, ew::out(y.data(), 256) = ew::in(x.data(), 256));
     CHECK(wrongly_decoded(y.fetch(s).data(), patterns) == 0);
-    placed<T> px{patterns, at};
-    placed<float> py{std::vector<float>(256), at};
-    run_grid(ew::out(py.data(), 256) = ew::in(px.data(), 256));
-    CHECK(wrongly_decoded(py.data(), patterns) == 0);
-    // In vectors of 16, of 8 (beside 16-bit floats) and of 2 (beside doubles), there and back.
+    // In vectors of 16, of 8 (beside 16-bit floats) and of 2 (beside doubles), in both directions.
     guarded<T> back{256, at};
     ew::run(s, ew::out(back.data(), 256) = ew::in(x.data(), 256));
     device_array<__half> half{256};
@@ -197,22 +185,23 @@ void check_encoding() {
     auto const got = y.fetch(s);
     std::vector<T> here(n);
     ew::evaluate_host(ew::out(here.data(), n) = ew::cast<T>(ew::in(values.data(), n)));
-    placed<float> px{values, at};
-    placed<T> py{std::vector<T>(n), 2 * at};
-    run_grid(ew::out(py.data(), n) = ew::in(px.data(), n));
+    guarded<float> px{values, at};
+    guarded<T> py{n, 2 * at};
+    ew::run(s, ew::out(py.data(), n) = ew::in(px.data(), n));
+    auto const shifted = py.fetch(s);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) {
       if (to_bits(got[i]) != expected[i] || to_bits(here[i]) != expected[i] ||
-          to_bits(py.data()[i]) != expected[i]) {
+          to_bits(shifted[i]) != expected[i]) {
         if (++wrong <= 3) UNSCOPED_INFO(values[i] << " becomes " << to_bits(got[i]));
       }
     }
     CHECK(wrong == 0);
-    CHECK((y.intact(s) && py.intact()));
+    CHECK((y.intact(s) && py.intact(s)));
   }
 }
 
-// Floats of all exponents, as CUDA's own conversion has them.
+// Floats of all exponents against CUDA's own conversion.
 template <class T>
 void check_like_cuda() {
   std::uint64_t const seed = 41;
@@ -220,7 +209,7 @@ void check_like_cuda() {
   kernel_test::random_numbers random{seed};
   std::vector<float> values(300001);
   for (float& v : values) {
-    // Half of them near the format's range, with few bits that are not zero.
+    // Half of them near the format's range, with few bits set.
     auto bits = static_cast<std::uint32_t>(random.next());
     if (random.below(2) == 0) bits = (bits & 0x80ffffffU) | 0x3f000000U;
     bits &= ~std::uint32_t{0} << static_cast<std::uint32_t>(random.below(24));
@@ -242,7 +231,7 @@ void check_like_cuda() {
   CHECK(wrong == 0);
 }
 
-// x * 2 + y, exact in fp8, with operands of other types beside it and at all alignments.
+// x * 2 + y, exact in fp8, with operands of other types and at all alignments.
 template <class O, class X, class Y>
 void check_types() {
   std::uint64_t const seed = 43;
@@ -260,10 +249,6 @@ void check_types() {
       x[i] = static_cast<X>(a), y[i] = static_cast<Y>(b);
       expected[i] = static_cast<double>(a * 2 + b);
     }
-    placed<X> px{x, at_x};
-    placed<Y> py{y, at_y};
-    placed<O> out{std::vector<O>(n), at_o};
-    run_grid(ew::out(out.data(), n) = ew::in(px.data(), n) * 2 + ew::in(py.data(), n));
     guarded<X> dx{x, at_x};
     guarded<Y> dy{y, at_y};
     guarded<O> dout{n, at_o};
@@ -272,11 +257,10 @@ void check_types() {
     auto const got = dout.fetch(s);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      if (static_cast<double>(static_cast<float>(out.data()[i])) != expected[i]) ++wrong;
       if (static_cast<double>(static_cast<float>(got[i])) != expected[i]) ++wrong;
     }
     REQUIRE(wrong == 0);
-    REQUIRE((out.intact() && dout.intact(s)));
+    REQUIRE(dout.intact(s));
   }
 }
 
@@ -339,12 +323,12 @@ T half_from_bits(unsigned bits) {
 
 }  // namespace
 
-TEST_CASE("every fp8 number is read exactly, and written as it was read") {
+TEST_CASE("every fp8 number is loaded exactly, and stored unchanged") {
   check_decoding<e4m3>();
   check_decoding<e5m2>();
 }
 
-TEST_CASE("floats round to fp8 at every boundary as fp64 says, and saturate") {
+TEST_CASE("floats round to fp8 at every boundary as computed in fp64, and saturate") {
   check_encoding<e4m3>();
   check_encoding<e5m2>();
 }
@@ -363,7 +347,7 @@ TEST_CASE("fp8 mixes with other types at every alignment") {
   check_types<double, e4m3, __nv_bfloat16>();
 }
 
-TEST_CASE("fp8 repeats along rows and columns and stands alone") {
+TEST_CASE("fp8 as rows, columns and device scalars") {
   ww::stream s;
   std::size_t const cols = 16, n = 48;
   device_array<e4m3> row{all_patterns<e4m3>(0x30)};
@@ -387,7 +371,7 @@ TEST_CASE("fp8 repeats along rows and columns and stands alone") {
   }
 }
 
-TEST_CASE("cast to fp8 rounds in the middle of an expression") {
+TEST_CASE("cast to fp8 rounds within an expression") {
   std::vector<float> const x{1, 1.0624F, 1.0626F, 500, -1e30F, HUGE_VALF};
   list y(6);
   ew::evaluate_host(ew::out(y.data(), 6) = ew::cast<e4m3>(ew::in(x.data(), 6)) * 2);
@@ -415,7 +399,7 @@ TEST_CASE("saturate_cast of floating point truncates to integers, NaN to 0") {
   CHECK(saturated<int>(d) == list{2147483647, 2147483647, -2147483648.0, 0});
 }
 
-TEST_CASE("saturate_cast of floating point never makes infinity, and keeps NaN") {
+TEST_CASE("saturate_cast of floating point never returns infinity, and keeps NaN") {
   std::vector<double> const x{65519, 65520, -1e300, HUGE_VAL, 1e-30, 1 + 0x1p-11};
   CHECK(saturated<__half>(x) == list{65504, 65504, -65504, 65504, 0, 1});
   std::vector<float> const f{65519, 65520, -HUGE_VALF, 3e38F};
@@ -438,7 +422,7 @@ TEST_CASE("saturate_cast of floating point never makes infinity, and keeps NaN")
   CHECK(std::isnan(saturated<e5m2>(nan)[0]));
 }
 
-TEST_CASE("ulp_distance counts steps over zero, up to infinity, and knows NaN") {
+TEST_CASE("ulp_distance across zero, up to infinity, and of NaN") {
   std::uint64_t const never = ~std::uint64_t{0};
   CHECK(ew::ulp_distance(1.0F, 1.0F) == 0);
   CHECK(ew::ulp_distance(1.0F, std::nextafter(1.0F, 2.0F)) == 1);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include <warpwright/kernel/detail/lanes.hpp>
-#include <warpwright/kernel/detail/plan.hpp>
+#include <warpwright/kernel/detail/expression/packed_vector.hpp>
+#include <warpwright/kernel/detail/plan/partition.hpp>
 
-#include <warpwright/kernel/detail/view_node.hpp>
+#include <warpwright/kernel/detail/views/view_node.hpp>
 
 #include <set>
 #include <vector>
@@ -12,9 +12,9 @@
 #include "support/catch.hpp"
 
 namespace ew = warpwright::ew;
+using ew::detail::access_pattern;
 using ew::detail::launch_plan;
 using ew::detail::operand;
-using ew::detail::reach;
 
 namespace {
 
@@ -66,7 +66,7 @@ struct random_view {
 
 }  // namespace
 
-static_assert(plan_two(0x1000, 0x2000, 1024).deal.all_wide, "the planner is constexpr");
+static_assert(plan_two(0x1000, 0x2000, 1024).partition.all_wide, "the planner is constexpr");
 
 TEST_CASE("vectors are as long as the widest element allows") {
   CHECK(ew::detail::vector_elements(1) == 16);
@@ -74,10 +74,6 @@ TEST_CASE("vectors are as long as the widest element allows") {
   CHECK(ew::detail::vector_elements(4) == 4);
   CHECK(ew::detail::vector_elements(8) == 2);
   CHECK(ew::detail::vector_elements(16) == 1);
-  CHECK(ew::detail::vector_elements(1, 32) == 32);
-  CHECK(ew::detail::vector_elements(4, 32) == 8);
-  CHECK(ew::detail::vector_elements(8, 32) == 4);
-  CHECK(ew::detail::vector_elements(16, 32) == 1);
   CHECK(ew::detail::vectors_per_thread(32) == 1);
   CHECK(ew::detail::vectors_per_thread(16) == 2);
   CHECK(ew::detail::vectors_per_thread(8) == 4);
@@ -86,78 +82,79 @@ TEST_CASE("vectors are as long as the widest element allows") {
 
 TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
   launch_plan const whole = plan_two(0x1000, 0x2000, 1024);
-  CHECK(whole.deal.all_wide);
-  CHECK(whole.deal.vectors == 256);
-  CHECK(whole.deal.edge == 0);
-  CHECK(whole.deal.usual);
-  CHECK(plan_two(0x1000, 0x2000, (std::uint64_t{1} << 33U) - 4).deal.usual);
-  CHECK_FALSE(plan_two(0x1000, 0x2000, std::uint64_t{1} << 33U).deal.usual);  // 2^31 vectors
+  CHECK(whole.partition.all_wide);
+  CHECK(whole.partition.vectors == 256);
+  CHECK(whole.partition.edge == 0);
+  CHECK(whole.partition.fast_path);
+  CHECK(plan_two(0x1000, 0x2000, (std::uint64_t{1} << 33U) - 4).partition.fast_path);
+  CHECK_FALSE(
+      plan_two(0x1000, 0x2000, std::uint64_t{1} << 33U).partition.fast_path);  // 2^31 vectors
   operand far[] = {array(4, 0x1000, 1024, 4), array(4, 0x2000, 1024, 4)};
   far[1].narrow = false;  // a view over more than 2^31 elements
-  CHECK_FALSE(ew::detail::make_plan(far, 2, 1024, 4, 1).deal.usual);
+  CHECK_FALSE(ew::detail::make_plan(far, 2, 1024, 4, 1).partition.fast_path);
   launch_plan const odd = plan_two(0x1000, 0x2000, 1027);
-  CHECK(odd.deal.vectors == 256);
-  CHECK(odd.deal.edge == 3);
-  CHECK_FALSE(odd.deal.usual);
+  CHECK(odd.partition.vectors == 256);
+  CHECK(odd.partition.edge == 3);
+  CHECK_FALSE(odd.partition.fast_path);
   CHECK(odd.blocks == whole.blocks + 1);
   launch_plan const tiny = plan_two(0x1000, 0x2000, 3);
-  CHECK(tiny.deal.vectors == 0);
-  CHECK(tiny.deal.edge == 3);
+  CHECK(tiny.partition.vectors == 0);
+  CHECK(tiny.partition.edge == 3);
   CHECK(tiny.blocks == 1);
 }
 
 TEST_CASE("a thread takes one vector of narrow loads where there are very many") {
   std::uint64_t const many = ew::detail::many_vectors;
   auto const spread = [](launch_plan plan, int vectors) {
-    ew::detail::spread_out(plan, vectors);
+    ew::detail::use_single_vectors(plan, vectors);
     return plan;
   };
-  launch_plan const whole = ew::detail::make_usual_plan(many * 4, 4, 4);
-  CHECK(whole.deal.usual_vectors() == many);
+  launch_plan const whole = ew::detail::make_fast_path_plan(many * 4, 4, 4);
+  CHECK(whole.partition.fast_path_vectors() == many);
   CHECK(whole.blocks == many / 1024);
   launch_plan const alone = spread(whole, 4);
-  CHECK(alone.deal.usual_vectors() == (many | std::uint64_t{1} << 31U));
+  CHECK(alone.partition.fast_path_vectors() == (many | std::uint64_t{1} << 31U));
   CHECK(alone.blocks == many / 256);
   CHECK(alone.threads == 256);
   CHECK(spread(whole, 2).blocks == whole.blocks);  // loads of 16 bytes
-  launch_plan const fewer = ew::detail::make_usual_plan(many * 4 - 4, 4, 4);
+  launch_plan const fewer = ew::detail::make_fast_path_plan(many * 4 - 4, 4, 4);
   CHECK(spread(fewer, 4).blocks == fewer.blocks);
-  launch_plan const odd = ew::detail::make_usual_plan(many * 4 + 1, 4, 4);
+  launch_plan const odd = ew::detail::make_fast_path_plan(many * 4 + 1, 4, 4);
   CHECK(spread(odd, 4).blocks == odd.blocks);
-  CHECK(spread(odd, 4).deal.usual_vectors() == 0);
+  CHECK(spread(odd, 4).partition.fast_path_vectors() == 0);
   launch_plan const most =
-      spread(ew::detail::make_usual_plan((std::uint64_t{1} << 33U) - 4, 4, 4), 4);
-  CHECK(most.deal.usual_vectors() == ~0U);
+      spread(ew::detail::make_fast_path_plan((std::uint64_t{1} << 33U) - 4, 4, 4), 4);
+  CHECK(most.partition.fast_path_vectors() == ~0U);
   CHECK(most.blocks == std::uint64_t{1} << 23U);
 }
 
 TEST_CASE("arrays that are off alike are peeled, an odd one is narrowed alone") {
   launch_plan const alike = plan_two(0x1004, 0x2004, 1024);
-  CHECK(alike.deal.all_wide);
-  CHECK(alike.deal.head == 3);
-  CHECK(alike.deal.vectors == 255);
-  CHECK(alike.deal.edge == 4);
+  CHECK(alike.partition.all_wide);
+  CHECK(alike.partition.head == 3);
+  CHECK(alike.partition.vectors == 255);
+  CHECK(alike.partition.edge == 4);
   operand const all[] = {array(4, 0x1000, 1024, 4), array(4, 0x2004, 1024, 4),
                          array(4, 0x3000, 1024, 4)};
   launch_plan const odd = ew::detail::make_plan(all, 3, 1024, 4, 1);
-  CHECK_FALSE(odd.deal.all_wide);
-  CHECK_FALSE(odd.deal.usual);
-  CHECK(odd.deal.head == 0);
-  CHECK(odd.deal.wide == 0b101U);
+  CHECK_FALSE(odd.partition.all_wide);
+  CHECK_FALSE(odd.partition.fast_path);
+  CHECK(odd.partition.head == 0);
+  CHECK(odd.partition.wide == 0b101U);
   launch_plan const shorter_than_head = plan_two(0x1004, 0x2004, 2);
-  CHECK(shorter_than_head.deal.head == 2);
-  CHECK(shorter_than_head.deal.vectors == 0);
-  CHECK(shorter_than_head.deal.edge == 2);
+  CHECK(shorter_than_head.partition.head == 2);
+  CHECK(shorter_than_head.partition.vectors == 0);
+  CHECK(shorter_than_head.partition.edge == 2);
 }
 
 TEST_CASE("a row goes in vectors when rows and vectors fit") {
   operand row = array(4, 0x3000, 64, 4);
-  row.kind = reach::row;
+  row.kind = access_pattern::row;
   operand const fits[] = {array(4, 0x1000, 640, 4), row};
-  CHECK(ew::detail::make_plan(fits, 2, 640, 4, 1).deal.all_wide);
+  CHECK(ew::detail::make_plan(fits, 2, 640, 4, 1).partition.all_wide);
   row.count = 10;
   operand const odd[] = {array(4, 0x1000, 640, 4), row};
-  CHECK(ew::detail::make_plan(odd, 2, 640, 4, 1).deal.wide == 0b01U);
+  CHECK(ew::detail::make_plan(odd, 2, 640, 4, 1).partition.wide == 0b01U);
 }
 
 TEST_CASE("every element is dealt out once, small sizes over many blocks") {
@@ -165,12 +162,12 @@ TEST_CASE("every element is dealt out once, small sizes over many blocks") {
     for (std::uint64_t off = 0; off < 4; ++off) {
       launch_plan const p = plan_two(0x1000 + 4 * off, 0x2000 + 4 * off, n);
       CAPTURE(n, off);
-      REQUIRE(p.deal.vectors * 4 + p.deal.edge == n);
-      REQUIRE(p.deal.head <= p.deal.edge);
-      REQUIRE(p.deal.edge <= p.threads);
-      std::uint64_t const vector_blocks = p.blocks - (p.deal.edge != 0 ? 1 : 0);
-      REQUIRE(vector_blocks * p.threads >= p.deal.vectors);
-      REQUIRE((p.deal.vectors == 0 || (vector_blocks - 1) * p.threads < p.deal.vectors));
+      REQUIRE(p.partition.vectors * 4 + p.partition.edge == n);
+      REQUIRE(p.partition.head <= p.partition.edge);
+      REQUIRE(p.partition.edge <= p.threads);
+      std::uint64_t const vector_blocks = p.blocks - (p.partition.edge != 0 ? 1 : 0);
+      REQUIRE(vector_blocks * p.threads >= p.partition.vectors);
+      REQUIRE((p.partition.vectors == 0 || (vector_blocks - 1) * p.threads < p.partition.vectors));
     }
   }
   CHECK(plan_two(0x1000, 0x2000, 1U << 16U).blocks >= 128);
@@ -193,28 +190,28 @@ TEST_CASE("usual operands are planned as any are, and only if they are right") {
       o = array(4, 0x1000000 + place + (random.below(8) == 0 ? 4 * random.below(2 * n) : 0),
                 random.below(32) == 0 ? n + 1 : n, vector);
     }
-    if (random.below(4) == 0) all[2].kind = reach::absent;
-    if (random.below(8) == 0) all[1].kind = reach::row, all[1].count = 1 + random.below(n);
-    if (random.below(8) == 0) all[1].kind = reach::single, all[1].count = 1;
+    if (random.below(4) == 0) all[2].kind = access_pattern::absent;
+    if (random.below(8) == 0) all[1].kind = access_pattern::row, all[1].count = 1 + random.below(n);
+    if (random.below(8) == 0) all[1].kind = access_pattern::single, all[1].count = 1;
     if (random.below(64) == 0) all[1].address = 0;
     std::uint64_t const end = all[0].address + all[0].count * 4;
     bool quick = all[0].count == n;
     for (operand const& o : all) {
-      quick = quick && ew::detail::is_usually_right(o, all[0], end, vector);
+      quick = quick && ew::detail::operand_fits_fast_path(o, all[0], end, vector);
     }
     if (!quick) continue;
     ++usual;
     REQUIRE_NOTHROW(ew::detail::check_operands(all, 3, warpwright::source_location::current()));
-    launch_plan const one = ew::detail::make_usual_plan(n, vector, vectors);
+    launch_plan const one = ew::detail::make_fast_path_plan(n, vector, vectors);
     launch_plan const other = ew::detail::make_plan(all, 3, n, vector, vectors);
     REQUIRE(one.threads == other.threads);
     REQUIRE(one.blocks == other.blocks);
-    REQUIRE(one.deal.vectors == other.deal.vectors);
-    REQUIRE(one.deal.head == other.deal.head);
-    REQUIRE(one.deal.edge == other.deal.edge);
-    REQUIRE(one.deal.usual == other.deal.usual);
-    REQUIRE(one.deal.all_wide);
-    REQUIRE(other.deal.all_wide);
+    REQUIRE(one.partition.vectors == other.partition.vectors);
+    REQUIRE(one.partition.head == other.partition.head);
+    REQUIRE(one.partition.edge == other.partition.edge);
+    REQUIRE(one.partition.fast_path == other.partition.fast_path);
+    REQUIRE(one.partition.all_wide);
+    REQUIRE(other.partition.all_wide);
   }
   CHECK(usual > 3000);
 }
@@ -259,7 +256,7 @@ TEST_CASE("what is said to be apart shares no byte") {
     std::vector<std::int64_t> const strides = {1, 2, 3, 4, 6, 8, 12, 16, 24, 5, 0};
     random_view const a{random, 1U << random.below(3), strides};
     random_view const b{random, 1U << random.below(3), strides};
-    if (a.o.kind != reach::view && b.o.kind != reach::view) continue;
+    if (a.o.kind != access_pattern::view && b.o.kind != access_pattern::view) continue;
     bool shared = false;
     for (std::uint64_t byte : a.bytes) shared = shared || b.bytes.count(byte) != 0;
     bool const stretches = a.o.address < b.o.address + ew::detail::span_bytes(b.o, b.o.count) &&

@@ -96,11 +96,17 @@ TEST_CASE("columns of every length: double") { check_type<double>(); }
 TEST_CASE("columns of every length: bytes") { check_type<unsigned char>(); }
 TEST_CASE("columns of every length: int") { check_type<int>(); }
 
-TEST_CASE("very many columns, in blocks that take several tiles") {
+TEST_CASE("many columns") {
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};
   CHECK(wrong_cols<float>(s, pool, 3, 100003, 0, 1) == 0);
   CHECK(wrong_cols<__half>(s, pool, 2, 160000, 0, 2) == 0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // it takes minutes there
+TEST_CASE("very many columns, in blocks that take several tiles") {
+  ww::stream s;
+  ww::memory_pool pool{ww::device_id{0}};
   // An odd number, so 16 a tile: a few more tiles than the 2^20 blocks of a grid.
   std::size_t const cols = (std::size_t{1} << 24U) + 49;
   device_array<unsigned char> out{cols};
@@ -112,6 +118,7 @@ TEST_CASE("very many columns, in blocks that take several tiles") {
       ew::to(wrong.data()) = ew::sum(ew::cast<std::uint64_t>(ew::in(out.data(), cols) != 10)));
   CHECK(wrong.fetch(s)[0] == 0);
 }
+#endif
 
 TEST_CASE("each plan covers all rows and columns once") {
   for (std::uint64_t rows : {0U, 1U, 5U, 64U, 1000U, 100000U, 4000000000U}) {
@@ -125,11 +132,11 @@ TEST_CASE("each plan covers all rows and columns once") {
         CHECK(plan.tiles * plan.lanes >= plan.vectors);
         CHECK((plan.tiles - 1) * plan.lanes < plan.vectors);
         CHECK(plan.splits >= 1);
-        CHECK((plan.splits == 1 || plan.tiles * plan.splits <= ew::detail::reduce_blocks));
+        CHECK((plan.splits == 1 || plan.tiles * plan.splits <= ew::detail::max_reduce_blocks));
         CHECK((plan.splits == 1 ||
                plan.tiles * sizeof(unsigned) <= ew::detail::workspace_head_bytes));
-        CHECK(plan.splits * plan.rows_a_split >= rows);
-        CHECK((rows == 0 || (plan.splits - 1) * plan.rows_a_split < rows));
+        CHECK(plan.splits * plan.rows_per_split >= rows);
+        CHECK((rows == 0 || (plan.splits - 1) * plan.rows_per_split < rows));
       }
     }
   }
@@ -214,7 +221,7 @@ TEST_CASE("a workspace serves launch after launch, and in a graph") {
   }
   ww::graph_replay graph;
   graph.recapture(s, [&](ww::stream_ref) { ew::reduce_cols(s, w, {rows, cols}, goal); });
-  CHECK(graph.census().total() == 1);
+  CHECK(graph.node_counts().total() == 1);
   for (int k = 0; k < 2; ++k) {
     ww::check(cudaMemsetAsync(r.data(), 0xff, cols * sizeof(float), s.get()), "cudaMemsetAsync");
     graph.launch(s);
@@ -245,7 +252,7 @@ TEST_CASE("columns that do not fit are refused") {
     return refusal([&] { ew::reduce_cols(s, pool, shape, goals...); });
   };
   auto const to = [&](float* p) { return ew::to(p) = ew::sum(e); };
-  CHECK_THAT(text({8, 8}, to(null)), contains("result 1 goes to a null pointer"));
+  CHECK_THAT(text({8, 8}, to(null)), contains("result 1 is a null pointer"));
   CHECK_THAT(text({8, 8}, to(null)), contains("reduce_cols_test.cpp:"));
   CHECK_THAT(text({8, 8}, to(r.data()), to(r.data() + 7)),
              contains("result 2 goes where result 1"));
@@ -264,7 +271,7 @@ TEST_CASE("columns that do not fit are refused") {
   CHECK_THAT(refusal([&] {
                ew::reduce_cols(s, small, {1000000, 64}, ew::to(r.data()) = ew::sum(ew::index()));
              }),
-             contains("the workspace has 4096 bytes, but these reductions want "));
+             contains("the workspace has 4096 bytes, but this call needs "));
   float on_host = 0;
   CHECK_THAT(refusal([&] {
                ew::reduce_cols_host({4, 1}, ew::to(&on_host) = ew::sum(e));
@@ -283,8 +290,8 @@ TEST_CASE("a launch that fails is the caller's to see, and the workspace goes ba
   device_array<float> r{cols};
   auto const goal = ew::to(r.data()) = ew::sum(ew::in(x.data(), rows * cols));
   {
-    ww::testing::fault_plan plan;
-    plan.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
     ww::testing::scoped_fault_plan const active{plan};
     try {
       ew::reduce_cols(s, pool, {rows, cols}, goal);

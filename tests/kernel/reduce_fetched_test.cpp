@@ -3,6 +3,7 @@
 //
 // reduce_rows() and reduce_cols() that wait for their results.
 #include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <stdexcept>

@@ -20,8 +20,8 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using kernel_test::as_double;
 using kernel_test::first_of;
+using kernel_test::guarded;
 using kernel_test::most_size;
-using kernel_test::room;
 
 namespace {
 
@@ -66,10 +66,10 @@ class matrices {
     kernel_test::some_offsets<4> const at{rows + cols, random_};
     CAPTURE(rows, cols, at.of[0], at.of[1], at.of[2], at.of[3]);
     std::vector<T> const operand = first_of(values_, n);
-    auto const x = ew::in(static_cast<T const*>(in_.holding(operand, at.of[0])), n);
-    auto const sum = ew::to(sums_.poisoned(at.of[1])) = ew::sum(x);
-    auto const most = ew::to(most_.poisoned(at.of[2])) = ew::max(x);
-    auto const least_at = ew::to(least_at_.poisoned(at.of[3])) = ew::argmin(x);
+    auto const x = ew::in(static_cast<T const*>(in_.assign(operand, at.of[0])), n);
+    auto const sum = ew::to(sums_.clear(at.of[1])) = ew::sum(x);
+    auto const most = ew::to(most_.clear(at.of[2])) = ew::max(x);
+    auto const least_at = ew::to(least_at_.clear(at.of[3])) = ew::argmin(x);
     if constexpr (Along == along::rows) {
       ew::reduce_rows(stream_, {rows, cols}, sum, most, least_at);
     } else {
@@ -79,19 +79,19 @@ class matrices {
     expectation const e = Along == along::rows
                               ? expected_of<T>(doubles_.data(), rows, cols, cols, 1)
                               : expected_of<T>(doubles_.data(), cols, 1, rows, cols);
-    REQUIRE(sums_.holds(e.sums, at.of[1]));
-    REQUIRE(most_.holds(e.most, at.of[2]));
-    REQUIRE(least_at_.holds(e.least_at, at.of[3]));
-    REQUIRE(in_.holds(operand, at.of[0]));
+    REQUIRE(sums_.holds(e.sums));
+    REQUIRE(most_.holds(e.most));
+    REQUIRE(least_at_.holds(e.least_at));
+    REQUIRE(in_.holds(operand));
   }
 
  private:
   static constexpr std::size_t room_for = 3 * most_size;
   std::vector<T> values_ = kernel_test::small_integers<T>(room_for, 30, seed);
   std::vector<double> doubles_ = as_doubles(values_);
-  room<T> in_{room_for};
-  room<double> sums_{most_size}, most_{most_size};
-  room<std::uint64_t> least_at_{most_size};
+  guarded<T> in_{room_for};
+  guarded<double> sums_{most_size}, most_{most_size};
+  guarded<std::uint64_t> least_at_{most_size};
   kernel_test::random_numbers random_{seed};
   ww::stream stream_;
   ww::memory_pool pool_{ww::device_id{0}};
@@ -134,11 +134,11 @@ void check_offsets(std::size_t rows, std::size_t cols) {
   expectation const e = Along == along::rows
                             ? expected_of<double>(values.data(), rows, cols, cols, 1)
                             : expected_of<double>(values.data(), cols, 1, rows, cols);
-  room<X> const in_x{n};
-  room<R> const in_r{cols};
-  room<C> const in_c{rows};
-  room<double> const to_sums{lines}, to_most{lines};
-  room<std::uint64_t> const to_least_at{lines};
+  guarded<X> const in_x{n};
+  guarded<R> const in_r{cols};
+  guarded<C> const in_c{rows};
+  guarded<double> const to_sums{lines}, to_most{lines};
+  guarded<std::uint64_t> const to_least_at{lines};
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};
   unsigned const operands = 7, results = 56;  // as bits
@@ -147,12 +147,12 @@ void check_offsets(std::size_t rows, std::size_t cols) {
       std::size_t at[arrays];
       for (std::size_t k = 0; k < arrays; ++k) at[k] = (which >> k & 1U) != 0 ? offset : 0;
       CAPTURE(rows, cols, offset, which);
-      auto const sum = ew::in(in_x.holding(x, at[input]), n) +
-                       ew::row(in_r.holding(r, at[row_operand]), cols) -
-                       ew::col(in_c.holding(c, at[col_operand]), cols);
-      auto const a = ew::to(to_sums.poisoned(at[sums])) = ew::sum(sum);
-      auto const b = ew::to(to_most.poisoned(at[most])) = ew::max(sum);
-      auto const c_at = ew::to(to_least_at.poisoned(at[least_at])) = ew::argmin(sum);
+      auto const sum = ew::in(in_x.assign(x, at[input]), n) +
+                       ew::row(in_r.assign(r, at[row_operand]), cols) -
+                       ew::col(in_c.assign(c, at[col_operand]), cols);
+      auto const a = ew::to(to_sums.clear(at[sums])) = ew::sum(sum);
+      auto const b = ew::to(to_most.clear(at[most])) = ew::max(sum);
+      auto const c_at = ew::to(to_least_at.clear(at[least_at])) = ew::argmin(sum);
       if constexpr (Along == along::rows) {
         // One by one: three times three arrays are too many for registers.
         ew::reduce_rows(s, {rows, cols}, a);
@@ -162,11 +162,11 @@ void check_offsets(std::size_t rows, std::size_t cols) {
         ew::reduce_cols(s, pool, {rows, cols}, a, b, c_at);
       }
       s.synchronize();
-      REQUIRE(to_sums.holds(e.sums, at[sums]));
-      REQUIRE(to_most.holds(e.most, at[most]));
-      REQUIRE(to_least_at.holds(e.least_at, at[least_at]));
-      REQUIRE((in_x.holds(x, at[input]) && in_r.holds(r, at[row_operand])));
-      REQUIRE(in_c.holds(c, at[col_operand]));
+      REQUIRE(to_sums.holds(e.sums));
+      REQUIRE(to_most.holds(e.most));
+      REQUIRE(to_least_at.holds(e.least_at));
+      REQUIRE((in_x.holds(x) && in_r.holds(r)));
+      REQUIRE(in_c.holds(c));
     }
   }
 }

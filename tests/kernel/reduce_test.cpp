@@ -353,9 +353,9 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
     CHECK_THAT(why, contains("reduce_test.cpp:"));
     return why;
   };
-  CHECK_THAT(text(to(null)), contains("result 1 goes to a null pointer"));
-  CHECK_THAT(text(to(r.data()), to(odd)), contains("result 2 goes to address"));
-  CHECK_THAT(text(to(odd)), contains("not a multiple of its type's 4 bytes"));
+  CHECK_THAT(text(to(null)), contains("result 1 is a null pointer"));
+  CHECK_THAT(text(to(r.data()), to(odd)), contains("result 2 is at address"));
+  CHECK_THAT(text(to(odd)), contains("not a multiple of its element's 4 bytes"));
   CHECK_THAT(text(to(r.data()), to(inside)), contains("result 2 goes into the workspace"));
   CHECK_THAT(text(to(r.data()), to(r.data() + 1), to(r.data())),
              contains("result 3 goes where result 1 does"));
@@ -375,13 +375,13 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
   CHECK_THAT(given, contains("reduce_test.cpp:"));
   auto const small = ew::prepare_workspace(s, memory.data(), 2048);
   CHECK_THAT(refusal([&] { ew::reduce(s, small, 64, to(r.data())); }),
-             contains("the workspace has 2048 bytes, but these reductions want "));
+             contains("the workspace has 2048 bytes, but this call needs "));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::reduce(s, small, 64, ew::sum(e))); }),
              contains("reduction_workspace_bytes()"));
   CHECK_THAT(refusal([&] { ew::prepare_workspace(s, nullptr, 4096); }),
              contains("the workspace is a null pointer"));
   CHECK_THAT(refusal([&] { ew::prepare_workspace(s, memory.data() + 8, 4096); }),
-             contains("not a multiple of 16 bytes"));
+             contains("not a multiple of its element's 16 bytes"));
   CHECK_THAT(refusal([&] { ew::prepare_workspace(s, memory.data(), 2047); }),
              contains("has 2047 bytes"));
   auto const boundless = ew::prepare_workspace(s, memory.data(), ~std::size_t{0});
@@ -391,7 +391,7 @@ TEST_CASE("misuse is refused by number, figures and remedy") {
              contains("result 1 goes into the workspace"));
   float here = 0;
   CHECK_THAT(refusal([&] { ew::reduce_host(64, ew::to(null) = ew::sum(e)); }),
-             contains("result 1 goes to a null pointer"));
+             contains("result 1 is a null pointer"));
   CHECK_THAT(refusal([&] { ew::reduce_host(63, ew::to(&here) = ew::sum(e)); }),
              contains("operand 1 (in) has 64 elements"));
   // A result may lie in an array that is read.
@@ -413,7 +413,7 @@ TEST_CASE("a graph replays reductions on new values") {
     ew::reduce(s, w, n, ew::to(r.data()) = ew::sum(e));
     ew::reduce(s, w, n, ew::to(r.data() + 1) = ew::max(e * ew::device_scalar(r.data())));
   });
-  CHECK(graph.census().total() == 2);
+  CHECK(graph.node_counts().total() == 2);
   graph.launch(s);
   CHECK(r.fetch(s) == std::vector<float>{1000003, 1000003});
   std::vector<float> const twos(n, 2.0F);
@@ -470,8 +470,8 @@ TEST_CASE("reduce makes one CUDA call, and its failure is the caller's to see") 
   ew::reduce(s, w, 100, goal);
   CHECK(ww::testing::total_calls() == before + 1);
   {
-    ww::testing::fault_plan plan;
-    plan.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
     ww::testing::scoped_fault_plan const active{plan};
     try {
       ew::reduce(s, w, 100, goal);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// softmax(), layer_norm() and rms_norm() of a sum, scaled and shifted, with every array of theirs
-// at every offset from a boundary of 256 bytes. Outputs are poisoned, with guards on both sides.
+// softmax(), layer_norm() and rms_norm() of a sum, scaled and shifted, with every array at every
+// offset from a boundary of 256 bytes. Outputs are poisoned, with guards on both sides.
 #include "kernel/rows_support.hpp"
 
 #include "support/catch.hpp"
@@ -26,8 +26,8 @@ constexpr std::size_t rows = 3;
 
 enum array : std::size_t { input, residual, gamma, beta, sum, result, statistic, arrays };
 
-// One matrix, its sums as both runtimes add them, in T's type of computation, and the exact rows of
-// those.
+// Two matrices, a scale and a shift, and the sums of the matrices as both runtimes add them, in the
+// type in which rows of T are computed.
 template <class T>
 struct problem {
   using real = std::conditional_t<std::is_same<T, double>::value, double, float>;
@@ -47,7 +47,7 @@ struct problem {
   std::vector<double> sums;
 };
 
-// A function of rows by its name, its number for each row, and the exact one.
+// A row function by its name, its statistic, and the exact one.
 template <function F, class E>
 auto made_of(E const& e) {
   if constexpr (F == function::softmax) return ew::softmax(e);
@@ -65,8 +65,8 @@ double exact_number_of(exact_row const& e) {
   return F == function::softmax ? e.log_sum_exp : F == function::layer_norm ? e.mean : e.rstd;
 }
 
-// What a function of rows is to make of a problem, and how far it may be off: the function's own
-// error, the roundings of product and sum, and that of the output.
+// The expected outputs, and their tolerances: the function's own error, the roundings of product
+// and sum, and that of the output.
 struct expectation {
   std::vector<double> sums, results, slack, numbers, numbers_slack;
 };
@@ -94,7 +94,7 @@ expectation expected_of(problem<T> const& p) {
   return want;
 }
 
-// How many are further off than they may be.
+// The number of elements outside their tolerance.
 template <class T>
 std::size_t wrong_in(std::vector<T> const& got, std::vector<double> const& want,
                      std::vector<double> const& slack) {
@@ -130,7 +130,7 @@ void check_offsets(problem<T> const& p) {
   ww::stream s;
   expectation const want = expected_of<F>(p);
   for (std::size_t offset = 0; offset < most_offset; ++offset) {
-    // Each alone, then all alike; of long rows at each offset one alone.
+    // One array misaligned, then all; of long rows one array and all.
     for (std::size_t which = 0; which <= arrays; ++which) {
       if (p.cols > 1000 && which != offset % arrays && which != arrays) continue;
       std::size_t at[arrays];
@@ -144,7 +144,7 @@ void check_offsets(problem<T> const& p) {
 template <class T>
 void check_type() {
   std::uint64_t seed = 111;
-  // A warp's rows, a block's and such as registers do not hold; of whole vectors and not.
+  // Rows of a warp, of a block, and streamed ones; of whole vectors and not.
   for (std::size_t const cols : {7U, 64U, 129U, 1000U, 4104U, 12000U, 20011U}) {
     INFO("seed " << seed);
     problem<T> const p{cols, seed};

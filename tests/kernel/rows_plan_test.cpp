@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How rows are dealt out: which threads take which elements, and that each is taken once.
-#include <warpwright/kernel/detail/row_kinds.hpp>
-#include <warpwright/kernel/detail/row_plan.hpp>
+// How a matrix is partitioned: which threads compute which elements, each of them once.
+#include <warpwright/kernel/detail/plan/row_partition.hpp>
+#include <warpwright/kernel/detail/rows/row_functions.hpp>
 
 #include <vector>
 
@@ -13,8 +13,8 @@
 namespace ew = warpwright::ew;
 using ew::detail::operand;
 using ew::detail::plan_rows;
-using ew::detail::row_form;
 using ew::detail::row_plan;
+using ew::detail::row_strategy;
 
 namespace {
 
@@ -36,35 +36,34 @@ row_plan plan_of(std::uint64_t rows, std::uint64_t cols, std::uint64_t offset = 
   return plan_rows(all, 2, rows, cols, vector, vectors);
 }
 
-// Whether each thread of a block finds its row and its place among that row's threads as a division
-// would.
-bool seated(row_plan const& plan) {
-  if (plan.deal.rows_a_block != plan.threads / plan.deal.threads) return false;
+// Whether the row and the number of each thread of a block are those of a division.
+bool threads_are_numbered(row_plan const& plan) {
+  if (plan.partition.rows_per_block != plan.threads / plan.partition.threads) return false;
   for (unsigned t = 0; t < plan.threads; ++t) {
-    unsigned const row = t >> plan.deal.row_shift;
-    if (row != t / plan.deal.threads) return false;
-    if (t - (row << plan.deal.row_shift) != t % plan.deal.threads) return false;
+    if (plan.partition.row_of_thread(t) != t / plan.partition.threads) return false;
+    if (plan.partition.thread_in_row(t) != t % plan.partition.threads) return false;
   }
   return true;
 }
 
-// Whether the threads of every row take each of its elements once, and the vectors lie where 16
-// bytes begin.
+// Whether the threads of every row compute each of its elements once, and the vectors are aligned
+// to 16 bytes.
 bool covers(row_plan const& plan, std::uint64_t offset) {
-  std::uint64_t const cols = plan.deal.cols;
-  for (std::uint64_t row = 0; row < plan.deal.rows; ++row) {
-    ew::detail::row_span const s = plan.deal.span<vector>(row);
+  std::uint64_t const cols = plan.partition.cols;
+  for (std::uint64_t row = 0; row < plan.partition.rows; ++row) {
+    ew::detail::row_span const s = plan.partition.span<vector>(row);
     std::vector<int> taken(cols, 0);
-    if (s.first != s.begin + s.head || s.begin != row * cols || s.edge > plan.deal.threads)
+    if (s.vector_begin != s.begin + s.head || s.begin != row * cols ||
+        s.edge > plan.partition.threads)
       return false;
-    if (s.vectors != 0 && (s.first * 4 + offset) % 16 != 0) return false;
-    for (unsigned t = 0; t < plan.deal.threads; ++t) {
+    if (s.vectors != 0 && (s.vector_begin * 4 + offset) % 16 != 0) return false;
+    for (unsigned t = 0; t < plan.partition.threads; ++t) {
       if (t < s.edge) ++taken[t < s.head ? t : s.vectors * vector + t];
       std::uint64_t v = t;
-      for (unsigned u = 0; u < vectors || plan.form == row_form::passes; ++u) {
+      for (unsigned u = 0; u < vectors || plan.strategy == row_strategy::streamed; ++u) {
         if (v >= s.vectors) break;
         for (unsigned j = 0; j < vector; ++j) ++taken[s.head + v * vector + j];
-        v += plan.deal.threads;
+        v += plan.partition.threads;
       }
     }
     for (int const times : taken) {
@@ -76,7 +75,7 @@ bool covers(row_plan const& plan, std::uint64_t offset) {
 
 // Whether the mean of a row is the quotient, rounded as that.
 template <class R>
-void check_share(std::uint64_t seed) {
+void check_mean(std::uint64_t seed) {
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
   std::size_t wrong = 0;
@@ -84,7 +83,7 @@ void check_share(std::uint64_t seed) {
     auto const cols = static_cast<R>(1 + random.below(k % 2 == 0 ? 5000 : 0x80000000U));
     R const value = static_cast<R>(random.unit() - 0.5) * static_cast<R>(random.below(1000) + 1);
     ew::detail::row_width<R> const width{cols, 1 / cols};
-    wrong += width.share(value) != value / cols;
+    wrong += width.divide_by_cols(value) != value / cols;
   }
   CHECK(wrong == 0);
 }
@@ -92,11 +91,11 @@ void check_share(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("a mean by the reciprocal of cols is rounded as the quotient is") {
-  check_share<float>(41);
-  check_share<double>(43);
+  check_mean<float>(41);
+  check_mean<double>(43);
 }
 
-TEST_CASE("a thread keeps as much of a row as memory wants in flight") {
+TEST_CASE("a thread keeps as many vectors of a row as memory needs in flight") {
   using ew::detail::vectors_of_row;
   CHECK(vectors_of_row(4, 4, 4) == 4);   // float
   CHECK(vectors_of_row(8, 2, 4) == 2);   // 16-bit floats: 16 values
@@ -110,7 +109,7 @@ TEST_CASE("a thread keeps as much of a row as memory wants in flight") {
   CHECK(vectors_of_row(1, 0, 4) == 8);   // no arrays
 }
 
-TEST_CASE("what else is read is loaded in batches that registers hold") {
+TEST_CASE("other arrays are loaded in batches that fit registers") {
   using ew::detail::batch_of;
   CHECK(batch_of(32, 4) == 4);
   CHECK(batch_of(33, 4) == 2);
@@ -120,81 +119,81 @@ TEST_CASE("what else is read is loaded in batches that registers hold") {
   CHECK(batch_of(0, 8, 64) == 8);
 }
 
-TEST_CASE("rows go to lanes, warps and blocks by their length") {
-  CHECK(plan_of(0, 10).form == row_form::nothing);
-  CHECK(plan_of(10, 0).form == row_form::nothing);
+TEST_CASE("the length of a row selects parts of a warp, warps or blocks") {
+  CHECK(plan_of(0, 10).strategy == row_strategy::none);
+  CHECK(plan_of(10, 0).strategy == row_strategy::none);
   CHECK(plan_of(10, 0).blocks == 0);
-  auto const check = [](std::uint64_t cols, row_form form, unsigned threads) {
+  auto const check = [](std::uint64_t cols, row_strategy strategy, unsigned threads) {
     CAPTURE(cols);
     row_plan const plan = plan_of(100000, cols);
-    CHECK(plan.form == form);
-    CHECK(plan.deal.threads == threads);
-    CHECK(plan.threads == (form == row_form::warp ? 256U : threads));
+    CHECK(plan.strategy == strategy);
+    CHECK(plan.partition.threads == threads);
+    CHECK(plan.threads == (strategy == row_strategy::warp ? 256U : threads));
     CHECK(plan.blocks == (100000 - 1) / (plan.threads / threads) + 1);
   };
-  check(4, row_form::warp, 1);
-  check(8, row_form::warp, 2);
-  check(32, row_form::warp, 8);
-  check(128, row_form::warp, 8);
-  check(132, row_form::warp, 16);
-  check(256, row_form::warp, 16);
-  check(512, row_form::warp, 32);
-  check(516, row_form::block, 64);
-  check(1024, row_form::block, 64);
-  check(4096, row_form::block, 256);
-  check(5000, row_form::block, 320);
-  check(8192, row_form::block, 512);
-  check(8196, row_form::passes, 512);
-  check(1000000, row_form::passes, 512);
-  // Rows with ends have a thread for each of these.
-  check(1, row_form::warp, 1);
-  check(3, row_form::warp, 4);
-  check(5, row_form::warp, 8);
-  check(33, row_form::warp, 8);
-  check(513, row_form::warp, 32);
+  check(4, row_strategy::warp, 1);
+  check(8, row_strategy::warp, 2);
+  check(32, row_strategy::warp, 8);
+  check(128, row_strategy::warp, 8);
+  check(132, row_strategy::warp, 16);
+  check(256, row_strategy::warp, 16);
+  check(512, row_strategy::warp, 32);
+  check(516, row_strategy::block, 64);
+  check(1024, row_strategy::block, 64);
+  check(4096, row_strategy::block, 256);
+  check(5000, row_strategy::block, 320);
+  check(8192, row_strategy::block, 512);
+  check(8196, row_strategy::streamed, 512);
+  check(1000000, row_strategy::streamed, 512);
+  // Rows with elements in no vector have a thread for each of these.
+  check(1, row_strategy::warp, 1);
+  check(3, row_strategy::warp, 4);
+  check(5, row_strategy::warp, 8);
+  check(33, row_strategy::warp, 8);
+  check(513, row_strategy::warp, 32);
 }
 
-TEST_CASE("of a long row a thread holds what there is memory for, if that is half of it") {
-  using ew::detail::holding;
-  constexpr std::uint64_t memory = 227 * 1024 - 128;  // an H100's, less what sums meet in
-  auto const held = [](std::uint64_t cols, std::uint64_t bytes) {
-    return holding(plan_of(3, cols), vector, 16, bytes).held;
+TEST_CASE("a streamed row is cached as far as memory suffices, if that is at least half") {
+  using ew::detail::with_cached_vectors;
+  constexpr std::uint64_t memory = 227 * 1024 - 128;  // an H100's, less what the reductions take
+  auto const cached = [](std::uint64_t cols, std::uint64_t bytes) {
+    return with_cached_vectors(plan_of(3, cols), vector, 16, bytes).cached;
   };
-  CHECK(held(8195, memory) == 0);  // kept in registers
-  CHECK(held(8196, memory) == 5);
-  CHECK(held(10240, memory) == 5);
-  CHECK(held(10241, memory) == 6);
-  CHECK(held(50257, memory) == 25);
-  CHECK(held(57343, memory) == 28);
-  CHECK(held(57344, memory) == 28);
-  CHECK(held(57345, memory) == 28);
-  CHECK(held(65536, memory) == 28);
-  CHECK(held(114688, memory) == 28);
-  CHECK(held(114689, memory) == 0);
-  CHECK(held(std::uint64_t{1} << 31U, memory) == 0);
-  CHECK(held(16384, 65536) == 8);
-  CHECK(held(16384, 65535) == 7);
-  CHECK(held(8196, 8191) == 0);
-  CHECK(held(8196, 0) == 0);
-  CHECK(holding(plan_of(3, 20000), vector, 128, memory).held == 0);
-  CHECK(holding(plan_of(3, 14000), vector, 128, memory).held == 0);
-  CHECK(holding(plan_of(3, 12000), vector, 128, memory).held == 3);
+  CHECK(cached(8195, memory) == 0);  // kept in registers
+  CHECK(cached(8196, memory) == 5);
+  CHECK(cached(10240, memory) == 5);
+  CHECK(cached(10241, memory) == 6);
+  CHECK(cached(50257, memory) == 25);
+  CHECK(cached(57343, memory) == 28);
+  CHECK(cached(57344, memory) == 28);
+  CHECK(cached(57345, memory) == 28);
+  CHECK(cached(65536, memory) == 28);
+  CHECK(cached(114688, memory) == 28);
+  CHECK(cached(114689, memory) == 0);
+  CHECK(cached(std::uint64_t{1} << 31U, memory) == 0);
+  CHECK(cached(16384, 65536) == 8);
+  CHECK(cached(16384, 65535) == 7);
+  CHECK(cached(8196, 8191) == 0);
+  CHECK(cached(8196, 0) == 0);
+  CHECK(with_cached_vectors(plan_of(3, 20000), vector, 128, memory).cached == 0);
+  CHECK(with_cached_vectors(plan_of(3, 14000), vector, 128, memory).cached == 0);
+  CHECK(with_cached_vectors(plan_of(3, 12000), vector, 128, memory).cached == 3);
   for (std::uint64_t cols = 8196; cols < 130000; cols += 509) {
     row_plan const plan = plan_of(5, cols, 4);
-    unsigned const k = holding(plan, vector, 16, memory).held;
-    REQUIRE(std::uint64_t{k} * plan.deal.threads * 16 <= memory);
+    unsigned const k = with_cached_vectors(plan, vector, 16, memory).cached;
+    REQUIRE(std::uint64_t{k} * plan.partition.threads * 16 <= memory);
     bool whole = true;
     for (std::uint64_t row = 0; row < 5; ++row) {
-      whole = whole && plan.deal.span<vector>(row).vectors <= k * plan.deal.threads;
+      whole = whole && plan.partition.span<vector>(row).vectors <= k * plan.partition.threads;
     }
     REQUIRE((cols > 57344 || whole));
   }
 }
 
-TEST_CASE("a long row that has an SM to itself has twice as many threads") {
-  auto const threads = [](std::uint64_t cols, unsigned held_bytes, unsigned most) {
+TEST_CASE("a streamed row that has an SM to itself has twice as many threads") {
+  auto const threads = [](std::uint64_t cols, unsigned cached_bytes, unsigned most) {
     operand const all[] = {array(4096, 3 * cols), array(65536, 3 * cols)};
-    return plan_rows(all, 2, 3, cols, vector, vectors, held_bytes, most).threads;
+    return plan_rows(all, 2, 3, cols, vector, vectors, cached_bytes, most).threads;
   };
   CHECK(threads(8192, 16, 1024) == 512);  // kept in registers
   CHECK(threads(8196, 16, 1024) == 512);
@@ -206,7 +205,7 @@ TEST_CASE("a long row that has an SM to itself has twice as many threads") {
   CHECK(threads(28932, 16, 512) == 512);  // of doubles
 }
 
-TEST_CASE("few short rows are spread over small blocks") {
+TEST_CASE("few short rows go to small blocks") {
   CHECK(plan_of(64, 32).threads == 32);
   CHECK(plan_of(64, 32).blocks == 16);
   CHECK(plan_of(1017, 512).threads == 256);
@@ -214,46 +213,47 @@ TEST_CASE("few short rows are spread over small blocks") {
   CHECK(plan_of(1, 4).blocks == 1);
 }
 
-TEST_CASE("many rows are as many blocks") {
+TEST_CASE("long rows are a block each") {
   CHECK(plan_of(std::uint64_t{1} << 30U, 4096).blocks == std::uint64_t{1} << 30U);
   CHECK(plan_of(std::uint64_t{1} << 40U, 4).blocks == std::uint64_t{1} << 32U);
 }
 
-TEST_CASE("every element has one thread, and vectors are aligned") {
+TEST_CASE("every element is computed by one thread, and vectors are aligned") {
   for (std::uint64_t offset = 0; offset < 16; offset += 4) {
     for (std::uint64_t cols = 1; cols <= 80; ++cols) {
       row_plan const plan = plan_of(9, cols, offset);
-      CAPTURE(offset, cols, plan.deal.threads, plan.deal.head);
+      CAPTURE(offset, cols, plan.partition.threads, plan.partition.head);
       REQUIRE(covers(plan, offset));
-      REQUIRE(seated(plan));
-      REQUIRE(plan.deal.ragged == (offset != 0 || cols % 4 != 0));
+      REQUIRE(threads_are_numbered(plan));
+      REQUIRE(plan.partition.ragged == (offset != 0 || cols % 4 != 0));
     }
     for (std::uint64_t const cols : {509U, 512U, 515U, 4095U, 4096U, 8191U, 8193U, 8200U, 20003U}) {
       CAPTURE(offset, cols);
       REQUIRE(covers(plan_of(5, cols, offset), offset));
-      REQUIRE(seated(plan_of(5, cols, offset)));
+      REQUIRE(threads_are_numbered(plan_of(5, cols, offset)));
     }
   }
 }
 
-TEST_CASE("what is off alone is moved element by element alone") {
+TEST_CASE("a misaligned operand alone is moved element by element") {
   std::uint64_t const n = 8 * 64;
   operand const all[] = {array(4096, n), array(65536 + 4, n), array(131072, n)};
   row_plan const plan = plan_rows(all, 3, 8, 64, vector, vectors);
-  CHECK_FALSE(plan.deal.ragged);
-  CHECK_FALSE(plan.deal.all_wide);
-  CHECK(plan.deal.wide == 5);
+  CHECK_FALSE(plan.partition.ragged);
+  CHECK_FALSE(plan.partition.all_wide);
+  CHECK(plan.partition.wide == 5);
 }
 
-TEST_CASE("a row() or col() of another matrix takes the general way") {
-  for (ew::detail::reach const kind : {ew::detail::reach::row, ew::detail::reach::column}) {
+TEST_CASE("a row() or col() of another row length is not on the fast path") {
+  for (ew::detail::access_pattern const kind :
+       {ew::detail::access_pattern::row, ew::detail::access_pattern::column}) {
     for (std::uint64_t const cols : {32U, 64U, 128U}) {
       operand all[] = {array(4096, 512), array(65536, 512), array(131072, cols)};
       all[2].kind = kind;
       row_plan const plan = plan_rows(all, 3, 8, 64, vector, vectors);
       CAPTURE(cols);
-      CHECK(plan.deal.wide == 7);
-      CHECK(plan.deal.all_wide == (cols == 64));
+      CHECK(plan.partition.wide == 7);
+      CHECK(plan.partition.all_wide == (cols == 64));
     }
   }
 }
@@ -261,7 +261,7 @@ TEST_CASE("a row() or col() of another matrix takes the general way") {
 TEST_CASE("plans are made at compile time, too") {
   constexpr operand none[] = {operand{}};
   constexpr row_plan plan = plan_rows(none, 1, 0, 5, vector, vectors);
-  static_assert(plan.form == row_form::nothing, "no rows");
+  static_assert(plan.strategy == row_strategy::none, "no rows");
   static_assert(ew::detail::vectors_of_row(4, 4, 4) == 4, "float");
   CHECK(plan.blocks == 0);
 }

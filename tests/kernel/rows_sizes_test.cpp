@@ -12,8 +12,8 @@ namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using kernel_test::first_of;
 using kernel_test::function;
+using kernel_test::guarded;
 using kernel_test::most_size;
-using kernel_test::room;
 using kernel_test::some_offsets;
 using kernel_test::test_eps;
 
@@ -34,7 +34,7 @@ void check_sizes() {
   std::size_t const most_rows = 3;
   auto const x = kernel_test::random_values<T>(most_rows * most_size, -4, 8, random.next());
   auto const exact = kernel_test::as_doubles(x);
-  room<T> const in{x.size()}, out{x.size()};
+  guarded<T> const in{x.size()}, out{x.size()};
   ww::stream s;
   for (std::size_t cols = 0; cols <= most_size; cols = kernel_test::next_size(cols)) {
     std::size_t const rows = 1 + cols / 2 % most_rows;
@@ -42,13 +42,13 @@ void check_sizes() {
     some_offsets<2> const at{cols, random};
     CAPTURE(rows, cols, at.of[0], at.of[1]);
     auto const values = first_of(x, n);
-    T const* const from = in.holding(values, at.of[0]);
-    T* const to = out.poisoned(at.of[1]);
+    T const* const from = in.assign(values, at.of[0]);
+    T* const to = out.clear(at.of[1]);
     ew::run_rows(s, {rows, cols}, ew::out(to, n) = made_of<F>(ew::in(from, n)));
     s.synchronize();
     std::vector<T> const got(to, to + n);
     REQUIRE(kernel_test::wrong_elements<float>(F, got, first_of(exact, n), cols) == 0);
-    REQUIRE((out.intact(at.of[1], n) && in.holds(values, at.of[0])));
+    REQUIRE((out.intact(n) && in.holds(values)));
   }
 }
 

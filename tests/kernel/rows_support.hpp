@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of rows, exactly, and how far a result may be from them.
+// The exact functions of rows, and the error bounds of results.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -22,7 +22,7 @@ enum class function { softmax, log_softmax, layer_norm, rms_norm };
 
 inline constexpr double test_eps = 1e-3;
 
-// One row: exact results, and what else there is.
+// The exact results and statistics of one row.
 struct exact_row {
   std::vector<double> result;
   double mean = 0;
@@ -32,7 +32,7 @@ struct exact_row {
   double most = 0;
 };
 
-// In long double, for fp64's own sums would be off by more than the bound.
+// In long double: the error of sums in fp64 would exceed the bound.
 inline exact_row exactly(function f, double const* x, std::size_t cols, double eps = test_eps) {
   exact_row e;
   auto const n = static_cast<long double>(cols);
@@ -135,7 +135,7 @@ std::vector<T> random_values(std::size_t size, double low, double width, std::ui
   return values;
 }
 
-/// @param y  what a kernel made of x
+/// @param y  the results of a kernel for x
 /// @return the number of elements that are off by more than the bound
 template <class R, class Out>
 std::size_t wrong_elements(function f, std::vector<Out> const& y, std::vector<double> const& x,

@@ -60,7 +60,7 @@ void check_shape(ww::stream& s, std::size_t rows, std::size_t cols, std::size_t 
   REQUIRE(dx.intact(s));
 }
 
-// What a norm makes of one row.
+// The norm of one row.
 template <class T>
 std::vector<T> norm_of(ww::stream& s, function f, std::vector<T> const& x, double eps) {
   guarded<T> const dx{x, 0}, y{x.size(), 0};
@@ -110,7 +110,7 @@ void check_range(long double most, long double lost) {
       }
       CHECK(wrong(scaled<T>(unit, lost / 1e3L), static_cast<double>(least)) == 0);
 
-      // Past the upper end, and where no square is left.
+      // Past the upper end, and where every square is 0.
       std::size_t unlike = 0;
       for (T const v : norm_of(s, f, scaled<T>(unit, std::sqrt(most) * 1e6L), 1e-5)) {
         if (!(v == 0 || (f == function::layer_norm && std::isnan(v)))) ++unlike;
@@ -129,13 +129,12 @@ void check_range(long double most, long double lost) {
   }
 }
 
-// Every length to 300, and those where another form begins.
-// @param held_here, held_there  the longest rows that a block of the host runtime and one of an
-// H100
-//   hold in shared memory; rows of up to twice as many they hold in part
+// Every length to 300, and those where another strategy begins.
+// @param host_cached, h100_cached  the longest rows that are cached whole on the host runtime and
+//   on an H100; rows of up to twice as many elements are cached in part
 template <class T>
-void check_type(std::size_t warp_limit, std::size_t block_limit, std::size_t held_here,
-                std::size_t held_there) {
+void check_type(std::size_t warp_limit, std::size_t block_limit, std::size_t host_cached,
+                std::size_t h100_cached) {
   ww::stream s;
   std::uint64_t seed = 1;
   for (std::size_t cols = 1; cols <= 300; ++cols) {
@@ -151,7 +150,7 @@ void check_type(std::size_t warp_limit, std::size_t block_limit, std::size_t hel
   }
   check_shape<T, T>(s, 2, 3 * block_limit, 0, 0, ++seed);
   check_shape<T, T>(s, 3, 2 * block_limit + 77, 5, 2, ++seed);
-  for (std::size_t const limit : {held_here, 2 * held_here, held_there, 2 * held_there}) {
+  for (std::size_t const limit : {host_cached, 2 * host_cached, h100_cached, 2 * h100_cached}) {
     for (std::size_t const cols : {limit - 1, limit, limit + 1}) {
       check_shape<T, T>(s, cols % 2 + 1, cols, 0, 0, ++seed);
     }
@@ -329,7 +328,7 @@ TEST_CASE("the norms' bits are the host's, and the same in every run") {
     ew::run_rows(s, {rows, cols}, ew::out(rms.data(), x.size()) = ew::rms_norm(e, 1e-5));
     ew::run_rows(s, {rows, cols}, ew::out(soft.data(), x.size()) = ew::softmax(e));
     ew::run_rows(s, {rows, cols}, ew::out(again.data(), x.size()) = ew::softmax(e));
-    // At the same place relative to 16 bytes.
+    // At the same alignment relative to 16 bytes.
     std::vector<float> room(x.size() + 4), out_room(x.size() + 4);
     auto const aligned = [](std::vector<float>& v) {
       return v.data() + (4 - reinterpret_cast<std::uintptr_t>(v.data()) % 16 / 4) % 4;
@@ -343,7 +342,7 @@ TEST_CASE("the norms' bits are the host's, and the same in every run") {
     ew::run_rows_host({rows, cols}, ew::out(out, x.size()) = ew::rms_norm(h, 1e-5));
     CHECK(std::memcmp(rms.fetch(s).data(), out, x.size() * sizeof(float)) == 0);
     CHECK(std::memcmp(soft.fetch(s).data(), again.fetch(s).data(), x.size() * sizeof(float)) == 0);
-    // A row's bits do not depend on how many there are; whole vectors make rows alike.
+    // A row's bits do not depend on the number of rows, if rows are whole vectors.
     if (cols % 4 == 0) {
       ew::run_rows(s, {1, cols},
                    ew::out(again.data(), cols) = ew::softmax(ew::in(dx.data() + 2 * cols, cols)));

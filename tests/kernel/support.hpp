@@ -8,11 +8,14 @@
 #include <cuda_fp16.h>
 
 #include <warpwright/core.hpp>
+#include <warpwright/kernel.hpp>
 
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "support/guarded_array.hpp"
 
 namespace kernel_test {
 
@@ -51,72 +54,24 @@ double as_double(T value) {
   }
 }
 
-inline constexpr unsigned char poison = 0xa5;
-/// Whether all of `bytes`, at least one, are that: each is like the one before it.
-inline bool is_poison(unsigned char const* p, std::size_t bytes) {
-  return p[0] == poison && std::memcmp(p, p + 1, bytes - 1) == 0;
-}
-
-/// `size` elements of device memory that start `offset` elements past a 256-byte boundary, with
-/// poisoned guards on both sides.
 template <class T>
-class guarded {
- public:
-  guarded(std::size_t size, std::size_t offset)
-      : size_{size}, before_{256 + offset * sizeof(T)}, bytes_{before_ + size * sizeof(T) + 256} {
-    void* p = nullptr;
-    ww::check(cudaMalloc(&p, bytes_), "cudaMalloc");
-    base_ = static_cast<unsigned char*>(p);
-    ww::check(cudaMemset(base_, poison, bytes_), "cudaMemset");
-    wait();
-  }
-  guarded(std::vector<T> const& values, std::size_t offset) : guarded(values.size(), offset) {
-    assign(values);
-  }
-  guarded(guarded const&) = delete;
-  guarded& operator=(guarded const&) = delete;
-  ~guarded() { ww::detail::discard(cudaFree(base_)); }
+using guarded = test_support::guarded_array<T>;
 
-  T* data() const { return reinterpret_cast<T*>(base_ + before_); }
-  std::size_t size() const { return size_; }
-
-  void assign(std::vector<T> const& values) {
-    if (values.empty()) return;
-    ww::check(cudaMemcpy(data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-              "cudaMemcpy");
-    wait();
+/// Evaluates one assignment, or several as one kernel, and waits.
+template <class... A>
+void evaluate_on(ww::stream_ref stream, A const&... a) {
+  if constexpr (sizeof...(A) == 1) {
+    ww::ew::run(stream, a...);
+  } else {
+    ww::ew::run(stream, ww::ew::tie(a...));
   }
-  /// Waits for `stream`, then copies the elements to the host.
-  std::vector<T> fetch(ww::stream_ref stream) const {
-    std::vector<unsigned char> const all = fetch_bytes(stream);
-    std::vector<T> values(size_);
-    if (size_ != 0) {
-      std::memcpy(static_cast<void*>(values.data()), all.data() + before_, size_ * sizeof(T));
-    }
-    return values;
-  }
-  /// Waits for `stream`, then tells whether both guards are as they were.
-  bool intact(ww::stream_ref stream) const {
-    std::vector<unsigned char> const all = fetch_bytes(stream);
-    std::size_t const end = before_ + size_ * sizeof(T);
-    return is_poison(all.data(), before_) && is_poison(all.data() + end, bytes_ - end);
-  }
-
- private:
-  // cudaMemset and a copy from pageable memory may return early, and no non-blocking stream waits.
-  static void wait() { ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
-  std::vector<unsigned char> fetch_bytes(ww::stream_ref stream) const {
-    stream.synchronize();
-    std::vector<unsigned char> all(bytes_);
-    ww::check(cudaMemcpy(all.data(), base_, bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
-    return all;
-  }
-
-  std::size_t size_;
-  std::size_t before_;
-  std::size_t bytes_;
-  unsigned char* base_ = nullptr;
-};
+  stream.synchronize();
+}
+template <class... A>
+void evaluate(A const&... a) {
+  ww::stream const stream;
+  evaluate_on(stream, a...);
+}
 
 /// Numbers from a seed, the same everywhere.
 class random_numbers {

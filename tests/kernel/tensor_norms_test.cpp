@@ -163,58 +163,26 @@ void check_type(double bound) {
   CHECK(bench.is_prepared());
 }
 
-// ---- Parts of tensors, as blocks take them ----
-
-using table = ew::detail::tensor_table<1>;
-
-// What tensor_norms_kernel does with counts of chunks for states, its blocks one by one in any
-// order. Answers how many tensors come out with another count of chunks than they have.
-std::size_t wrong_tensors(table const& t, std::vector<unsigned> const& order) {
-  using layout = ew::detail::tensor_norms_workspace;
-  auto const blocks = static_cast<unsigned>(order.size());
-  std::vector<unsigned> tickets(layout::blocks, 0);
-  std::vector<unsigned> left(2 * std::size_t{layout::blocks}, 1U << 31U);
-  std::vector<unsigned> found(t.count, ~0U);
-  std::size_t wrong = 0;
-  for (unsigned block : order) {
-    unsigned begin = ew::detail::first_chunk_of(block, t.chunks, blocks);
-    unsigned const end = ew::detail::first_chunk_of(block + 1, t.chunks, blocks);
-    wrong += begin >= end;
-    for (unsigned tensor = t.tensor_of(begin); begin != end; ++tensor) {
-      ew::detail::norm_part const part{t, tensor, begin, end, block, blocks};
-      unsigned const mine = part.end - part.begin;
-      if (part.whole()) {
-        wrong += found[tensor] != ~0U;
-        found[tensor] = mine;
-      } else {
-        left[layout::place(block, part.first_block)] = mine;
-        if (tickets[part.first_block]++ == part.last_block - part.first_block) {
-          unsigned sum = 0;
-          for (unsigned b = part.first_block; b <= part.last_block; ++b) {
-            sum += left[layout::place(b, part.first_block)];
-          }
-          tickets[part.first_block] = 0;
-          wrong += found[tensor] != ~0U;
-          found[tensor] = sum;
-        }
-      }
-      begin = part.end;
+// Runs the blocks of a norm's kernel on the calling thread in another order than a grid's.
+struct in_random_order {
+  random_numbers& random;
+  template <class Kernel>
+  void operator()(std::uint64_t blocks, unsigned threads, Kernel const& kernel, char const*) const {
+    std::vector<unsigned> order;
+    for (unsigned b = 0; b < blocks; ++b) order.push_back(b);
+    for (std::size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[random.below(k)]);
+    for (unsigned b : order) {
+      ww::detail::host_block<Kernel> block{b, static_cast<unsigned>(blocks), threads};
+      kernel(block);
     }
   }
-  for (unsigned k = 0; k < t.count; ++k) {
-    unsigned const next = k + 1 < t.count ? t.first_chunk[k + 1] : t.chunks;
-    wrong += found[k] != next - t.first_chunk[k];
-  }
-  for (unsigned ticket : tickets) wrong += ticket != 0;
-  return wrong;
-}
+};
 
 #if WARPWRIGHT_HOST_RUNTIME
 // The n-th call of a function fails in norm_each(): the error's text, or "none".
 template <class Run>
 std::string failure(char const* function, std::uint64_t nth, cudaError_t code, Run run) {
-  ww::testing::fault_plan plan;
-  plan.fail(function, nth, code);
+  ww::testing::fault_plan const plan = ww::testing::fault_plan{}.fail(function, nth, code);
   ww::testing::scoped_fault_plan const active{plan};
   try {
     run();
@@ -315,7 +283,7 @@ TEST_CASE("norms of lists longer than a launch takes, of empty tensors, and of n
   CHECK(bench.of(list).two == std::vector<double>(3, 0.0));
   CHECK(bench.of(list).max == std::vector<double>(3, 0.0));
   std::size_t const launches = 3;
-  std::size_t const count = (launches - 1) * ew::tensor_list<float const>::tensors_a_launch + 5;
+  std::size_t const count = (launches - 1) * ew::tensor_list<float const>::tensors_per_launch + 5;
   device_array<float> x{std::vector<float>(count + 7, 1.0F)};
   std::vector<double> expected(3, 0.0);
   while (list.size() != count) {
@@ -374,28 +342,55 @@ TEST_CASE("infinities and NaNs come through into their own tensor's norms alone"
 }
 
 TEST_CASE("every chunk of a tensor is in its norm once, in whatever order blocks end") {
+  namespace detail = ew::detail;
+  using layout = detail::norm_layout<detail::norm_scope::each_tensor>;
   std::uint64_t const seed = 49;
   INFO("seed " << seed);
   random_numbers random{seed};
-  std::vector<table> memory(1);
-  table& t = memory[0];
-  for (int round = 0; round < 2000; ++round) {
-    std::size_t const count = 1 + random.below(round % 4 == 0 ? table::capacity : 20);
-    std::vector<ew::detail::listed_tensor<1>> all;
-    for (std::size_t k = 0; k < count; ++k) {
-      std::uint64_t const size =
-          random.below(9) == 0 ? random.next() >> (34 + random.below(30)) : random.below(9000);
-      all.push_back({{nullptr}, size, 1, 0});
+  std::size_t const most = std::size_t{1} << 22U;
+  std::vector<float> const ones(most, 1.0F);
+  alignas(16) static unsigned char workspace[layout::bytes];
+  for (int round = 0; round < 40; ++round) {
+    ew::tensor_list<float const> list;
+    std::vector<double> expected;
+    std::size_t left = most;
+    while (left != 0 && list.size() < 2000) {
+      bool const large = random.below(9) == 0;
+      std::size_t const n = random.below((large ? most / (1 + random.below(100)) : 9000) + 1);
+      list.add(ones.data(), n < left ? n : left);
+      left -= n < left ? n : left;
     }
-    ew::detail::fill_table(t, all.data(), 0, all.size(), 4, 1024, true);
-    REQUIRE(t.count == count);
-    unsigned const blocks =
-        ew::detail::norm_blocks(t.chunks, ew::detail::tensor_norms_workspace::blocks);
-    std::vector<unsigned> order;
-    for (unsigned b = 0; b < blocks; ++b) order.push_back(b);
-    for (std::size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[random.below(k)]);
-    CAPTURE(round, count, blocks, t.chunks);
-    REQUIRE(wrong_tensors(t, order) == 0);
+    std::vector<double> norms(list.size(), unwritten);
+    auto const& all = detail::list_access::tensors(list);
+    for (auto const& tensor : all) expected.push_back(std::sqrt(static_cast<double>(tensor.size)));
+    detail::run_norm<detail::two_norm, detail::norm_scope::each_tensor, float>(
+        in_random_order{random}, all, workspace, norms.data(), "");
+    CAPTURE(round, list.size());
+    REQUIRE(norms == expected);
+    double norm = unwritten;
+    detail::run_norm<detail::two_norm, detail::norm_scope::all_tensors, float>(
+        in_random_order{random}, all, workspace, &norm, "");
+    REQUIRE(norm == std::sqrt(static_cast<double>(list.elements())));
+  }
+  for (std::size_t k = 0; k < detail::workspace_head_bytes; ++k) REQUIRE(workspace[k] == 0);
+}
+
+TEST_CASE("blocks take every chunk once, of few and of very many") {
+  using ew::detail::block_of;
+  using ew::detail::first_chunk_of;
+  for (unsigned blocks : {1U, 2U, 511U, 512U}) {
+    for (unsigned chunks : {512U, 513U, 1000U, 65537U, 0x7fffffffU}) {
+      std::size_t wrong = first_chunk_of(0, chunks, blocks) != 0;
+      wrong += first_chunk_of(blocks, chunks, blocks) != chunks;
+      for (unsigned b = 0; b < blocks; ++b) {
+        unsigned const begin = first_chunk_of(b, chunks, blocks);
+        unsigned const end = first_chunk_of(b + 1, chunks, blocks);
+        wrong += begin >= end || end - begin > chunks / blocks + 1;
+        wrong += block_of(begin, chunks, blocks) != b || block_of(end - 1, chunks, blocks) != b;
+      }
+      CAPTURE(blocks, chunks);
+      REQUIRE(wrong == 0);
+    }
   }
 }
 
@@ -431,16 +426,16 @@ TEST_CASE("wrong places for each tensor's norm are refused") {
   };
   float* const null = nullptr;
   CHECK_THAT(text(w, null),
-             contains("result 1 goes to a null pointer") && contains("tensor_norms_test.cpp:"));
+             contains("result 1 is a null pointer") && contains("tensor_norms_test.cpp:"));
   CHECK_THAT(text(small, r.data()),
-             contains("the workspace has 10000 bytes, but norm_each() wants 10240") &&
+             contains("the workspace has 10000 bytes, but this call needs 10240") &&
                  contains("norm_each_workspace_bytes") && contains("tensor_norms_test.cpp:"));
   CHECK_THAT(refusal([&] { ew::max_norm_each(s, small, list, r.data()); }),
-             contains("max_norm_each() wants"));
+             contains("norm_each_workspace_bytes"));
   CHECK_THAT(text(w, reinterpret_cast<float*>(memory.data()) + 100),
              contains("into the workspace"));
   CHECK_THAT(text(w, reinterpret_cast<double*>(reinterpret_cast<char*>(r.data()) + 4)),
-             contains("not a multiple of its type's 8 bytes"));
+             contains("not a multiple of its element's 8 bytes"));
   CHECK_THAT(text(w, x.data() + 7),
              contains("tensor 1 overlaps the norms") && contains("tensor_norms_test.cpp:"));
   CHECK_THAT(text(w, x.data() + 2), contains("tensor 2 overlaps the norms"));
@@ -466,7 +461,7 @@ TEST_CASE("a graph replays each tensor's norm on new values, with a workspace fr
     ew::max_norm_each(s, bench.workspace(), list, m.data());
   });
   list.clear();  // the graph has its own copy
-  CHECK(graph.census().total() == 2);
+  CHECK(graph.node_counts().total() == 2);
   auto const expected = [&](double value) {
     return std::vector<float>{static_cast<float>(value * std::sqrt(1001.0)),
                               static_cast<float>(value * std::sqrt(n - 1001.0)), 0.0F};
@@ -542,7 +537,7 @@ TEST_CASE("several threads take norms of one list, each on its stream") {
 TEST_CASE("launches of each tensor's norm may fail") {
   ww::stream s;
   norms_bench bench{s};
-  std::size_t const count = ew::tensor_list<float>::tensors_a_launch + 1;
+  std::size_t const count = ew::tensor_list<float>::tensors_per_launch + 1;
   device_array<float> x{std::vector<float>(count, 1.0F)};
   ew::tensor_list<float> list;
   for (std::size_t k = 0; k < count; ++k) list.add(x.data() + k, 1);

@@ -1,34 +1,26 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Axes and tiles without a GPU: the planner's figures, and the kernels' own work, thread by thread
-// on the host.
-
-// g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
+// The axes of views, the plans of tiles and pixels, and run() by them against a plain loop.
 
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/views.hpp>
 
 #include <algorithm>
-#include <memory>
 
-#include "kernel/grid.hpp"
 #include "kernel/layouts.hpp"
 #include "kernel/support.hpp"
-#include "kernel/tile_grid.hpp"
+#include "kernel/tile_selection.hpp"
 #include "support/catch.hpp"
+#include "support/device_memory.hpp"
 
 namespace ew = warpwright::ew;
 using ew::detail::axes;
 using ew::detail::make_axes;
-using ew::detail::tile_job;
+using ew::detail::tile_partition;
 using kernel_test::as_double;
-using kernel_test::placed;
-using kernel_test::run_tile_grid;
+using kernel_test::guarded;
+using kernel_test::is_tiled;
 using kernel_test::small_integers;
 
 namespace {
@@ -59,17 +51,17 @@ constexpr std::int64_t past_32_bits[] = {3, std::int64_t{1} << 33U};
 constexpr std::int64_t swapped[] = {1, 3};
 static_assert(!make_axes<2>(past_32_bits, swapped, 2).narrow, "indices take 64 bits");
 
-// ---- A kernel of tiles ----
+// ---- Transpositions ----
 
-struct moved {
+struct offsets {
   std::size_t at_o = 0;
   std::size_t at_x = 0;
   std::int64_t gap = 0;  // elements behind each row of the innermost dimension in memory
 };
 
-// Transposes dimensions `a` and `b` of an array of `shape`; answers whether tiles did it.
+// Transposes dimensions `a` and `b` of an array; returns whether that goes by tiles or pixels.
 template <class O, class X, int Rank>
-bool check_swap(std::int64_t const (&shape)[Rank], int a, int b, moved const& where) {
+bool check_swap(std::int64_t const (&shape)[Rank], int a, int b, offsets const& where) {
   std::int64_t strides[Rank];
   std::int64_t step = 1;
   for (int k = Rank - 1; k >= 0; --k) {
@@ -91,19 +83,21 @@ bool check_swap(std::int64_t const (&shape)[Rank], int a, int b, moved const& wh
     strides_arg[k] = strides[from];
     n *= static_cast<std::size_t>(shape[k]);
   }
-  placed<X> from{x, where.at_x};
-  placed<O> to{std::vector<O>(n, kernel_test::number<O>(111)), where.at_o};
-  bool const tiled = run_tile_grid(
-      ew::out(to.data(), n) = ew::view(from.data(), shape_arg, strides_arg) + ew::index() % 7);
-  if (!tiled) return false;
+  guarded<X> from{x, where.at_x};
+  guarded<O> to{n, where.at_o};
+  auto const assignment = ew::out(to.data(), n) =
+      ew::view(from.data(), shape_arg, strides_arg) + ew::index() % 7;
+  warpwright::stream stream;
+  ew::run(stream, assignment);
+  std::vector<O> const got = to.fetch(stream);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     auto const at = static_cast<std::size_t>(slow_offset(out_shape, out_strides, i));
-    if (as_double(to.data()[i]) != as_double(x[at]) + static_cast<double>(i % 7)) ++wrong;
+    if (as_double(got[i]) != as_double(x[at]) + static_cast<double>(i % 7)) ++wrong;
   }
   REQUIRE(wrong == 0);
-  REQUIRE((to.intact() && from.intact()));
-  return true;
+  REQUIRE((to.intact(stream) && from.intact(stream)));
+  return is_tiled(assignment);
 }
 
 template <class O, class X>
@@ -126,80 +120,73 @@ void check_matrices() {
   }
 }
 
-// Random views in the kernel without tiles (whole vectors, runs and single elements), or in the one
-// of tiles, where they are for it; answers how many were.
+// Random views; returns how many go by tiles or pixels.
 template <class O, class X>
-int check_random(std::uint64_t seed, bool tiles = false) {
+int check_random(std::uint64_t seed) {
   int tiled = 0;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
-  for (int round = 0; round < (tiles ? 400 : 150); ++round) {
-    std::size_t const limit = tiles ? 60000 : round % 5 == 0 ? 30000 : 1500;
-    kernel_test::layout const l = kernel_test::random_layout(random, limit);
+  warpwright::stream stream;
+  for (int round = 0; round < 400; ++round) {
+    kernel_test::layout const l = kernel_test::random_layout(random, round % 3 == 0 ? 1500 : 60000);
     std::size_t const n = l.elements;
     auto const x = small_integers<X>(l.reach, 50, random.next());
-    placed<X> px{x, round % 2 == 0 ? 0 : random.below(16)};
-    placed<O> out{std::vector<O>(n, kernel_test::number<O>(111)),
-                  round % 4 == 1 ? random.below(16) : 0};
+    guarded<X> px{x, round % 2 == 0 ? 0 : random.below(16)};
+    guarded<O> out{n, round % 4 == 1 ? random.below(16) : 0};
     CAPTURE(round, n, l.rank);
-    auto const assignment = ew::out(out.data(), n) =
+    auto const a = ew::out(out.data(), n) =
         ew::view(px.data() + l.first, l.rank, l.shape, l.strides) + ew::index() % 3;
-    if (!tiles) {
-      kernel_test::run_grid(assignment);
-    } else if (run_tile_grid(assignment)) {
-      ++tiled;
-    } else {
-      continue;
-    }
+    ew::run(stream, a);
+    tiled += is_tiled(a) ? 1 : 0;
+    std::vector<O> const got = out.fetch(stream);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      if (as_double(out.data()[i]) != as_double(x[l.at(i)]) + static_cast<double>(i % 3)) ++wrong;
+      if (as_double(got[i]) != as_double(x[l.at(i)]) + static_cast<double>(i % 3)) ++wrong;
     }
     REQUIRE(wrong == 0);
-    REQUIRE((out.intact() && px.intact()));
+    REQUIRE((out.intact(stream) && px.intact(stream)));
   }
   return tiled;
 }
 
-tile_job job_of(std::int64_t rows, std::int64_t cols, unsigned bytes, unsigned out_bytes,
-                unsigned vector) {
+tile_partition job_of(std::int64_t rows, std::int64_t cols, unsigned bytes, unsigned out_bytes,
+                      unsigned vector) {
   std::int64_t const shape[] = {rows, cols};
   std::int64_t const strides[] = {1, rows};
   auto const a = make_axes<2>(shape, strides, 2);
-  return ew::detail::make_tile_job(a.of, a.count, bytes, out_bytes, 0x10000, vector);
+  return ew::detail::make_tile_partition(a.of, a.count, bytes, out_bytes, 0x10000, vector);
 }
 
-// Remembers where the first vector of a thread lies in shared memory.
-struct note_first {
+// Records where the first vector of a thread lies in shared memory.
+struct record_first {
   unsigned* first;
   template <class V>
-  WARPWRIGHT_HOST_DEVICE void operator()(V, ew::detail::tile_element const&,
-                                         ew::detail::tile_cursor const& c) const {
+  WARPWRIGHT_HOST_DEVICE void operator()(V, ew::detail::output_element const&,
+                                         ew::detail::staged_vector const& c) const {
     if (*first == ~0U) *first = c.first;
   }
 };
 
-// The most lanes of a warp that meet in one bank at different words when the vectors of a whole
-// tile are gathered.
-unsigned worst_gather(tile_job const& job, unsigned vector) {
+// The degree of the worst bank conflict when a warp gathers the vectors of a whole tile.
+unsigned worst_gather(tile_partition const& job, unsigned vector) {
   unsigned worst = 0;
   unsigned const element = job.layout.element_bytes;
-  unsigned const together = element == 8 ? 16 : 32;
+  unsigned const phase = element == 8 ? 16 : 32;
   for (unsigned warp = 0; warp < 8; ++warp) {
     std::vector<unsigned> first(32, ~0U);
     for (unsigned lane = 0; lane < 32; ++lane) {
-      note_first const note{&first[lane]};
-      if (vector == 16) job.each_vector<16>(job.block(0), nullptr, warp * 32 + lane, note);
-      if (vector == 8) job.each_vector<8>(job.block(0), nullptr, warp * 32 + lane, note);
-      if (vector == 4) job.each_vector<4>(job.block(0), nullptr, warp * 32 + lane, note);
-      if (vector == 2) job.each_vector<2>(job.block(0), nullptr, warp * 32 + lane, note);
+      record_first const record{&first[lane]};
+      if (vector == 16) job.each_vector<16>(job.tile_of(0), nullptr, warp * 32 + lane, record);
+      if (vector == 8) job.each_vector<8>(job.tile_of(0), nullptr, warp * 32 + lane, record);
+      if (vector == 4) job.each_vector<4>(job.tile_of(0), nullptr, warp * 32 + lane, record);
+      if (vector == 2) job.each_vector<2>(job.tile_of(0), nullptr, warp * 32 + lane, record);
     }
-    for (unsigned begin = 0; begin < 32; begin += together) {
+    for (unsigned begin = 0; begin < 32; begin += phase) {
       std::vector<std::vector<unsigned>> banks(32);
-      for (unsigned lane = begin; lane < begin + together; ++lane) {
+      for (unsigned lane = begin; lane < begin + phase; ++lane) {
         if (first[lane] == ~0U) continue;
         for (unsigned byte = 0; byte < element; byte += 4) {
-          unsigned const at = first[lane] + (first[lane] >> 7U) * job.layout.skew;
+          unsigned const at = first[lane] + (first[lane] >> 7U) * job.layout.line_padding;
           unsigned const word = (at + byte) / 4;
           auto& bank = banks[word % 32];
           if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
@@ -215,7 +202,7 @@ unsigned worst_gather(tile_job const& job, unsigned vector) {
 
 }  // namespace
 
-TEST_CASE("dimensions of one element go, and neighbours that one stride walks become one") {
+TEST_CASE("dimensions of one element go, and neighbours one stride apart are merged") {
   auto const whole = axes_of<4>({2, 3, 4, 5}, {60, 20, 5, 1});
   CHECK(whole.contiguous());
   CHECK(whole.of[0].extent == 120);
@@ -272,7 +259,7 @@ TEST_CASE("an element's place, in 32 and in 64 bits") {
       auto const place = a.find(at);
       std::int64_t const expected = slow_offset(shape, strides, at);
       REQUIRE(place.offset == expected);
-      if (a.narrow) REQUIRE(a.find(ew::detail::usual_place{at}).offset == expected);
+      if (a.narrow) REQUIRE(a.find(ew::detail::fast_index{at}).offset == expected);
       REQUIRE((expected >= r.lowest && expected <= r.highest));
       REQUIRE(place.left >= 1);
       for (std::uint64_t j = 1; j < place.left && j < 5; ++j) {
@@ -295,23 +282,15 @@ TEST_CASE("views too large to measure are found so, without overflow") {
   CHECK(ew::detail::measure_view(none, most, 2).elements == 0);
 }
 
-TEST_CASE("a grid of vectors reads views as a loop does") {
-  check_random<float, float>(61);
-  check_random<__half, __half>(62);
-  check_random<unsigned char, unsigned char>(63);
-  check_random<double, double>(64);
-  check_random<__half, unsigned char>(65);
-  check_random<unsigned char, float>(66);
-  check_random<double, signed char>(67);
-}
-
-TEST_CASE("tiles read random views as a loop does") {
-  int tiled = check_random<float, float>(71, true);
-  tiled += check_random<__half, __half>(72, true);
-  tiled += check_random<unsigned char, unsigned char>(73, true);
-  tiled += check_random<double, double>(74, true);
-  tiled += check_random<__half, unsigned char>(75, true);
-  INFO(tiled << " by tiles");
+TEST_CASE("run() reads random views as a loop does") {
+  int tiled = check_random<float, float>(71);
+  tiled += check_random<__half, __half>(72);
+  tiled += check_random<unsigned char, unsigned char>(73);
+  tiled += check_random<double, double>(74);
+  tiled += check_random<__half, unsigned char>(75);
+  tiled += check_random<unsigned char, float>(76);
+  tiled += check_random<double, signed char>(77);
+  INFO(tiled << " by tiles or pixels");
   CHECK(tiled > 50);
 }
 
@@ -321,8 +300,8 @@ TEST_CASE("runs that suit go by vectors") {
     auto const a = ew::out(y, 64 * 64) = view;
     using fused = ew::detail::fused<std::decay_t<decltype(a)>>;
     ew::detail::operand all[2];
-    fused::template describe<fused::vector>(all, warpwright::source_location::current(), a);
-    return ew::detail::make_plan(all, 2, 64 * 64, fused::vector, fused::vectors).deal.all_wide;
+    fused::describe(all, warpwright::source_location::current(), a);
+    return ew::detail::make_plan(all, 2, 64 * 64, fused::vector, fused::vectors).partition.all_wide;
   };
   float const* const x = reinterpret_cast<float const*>(0x800000);
   CHECK(wide(ew::view(x, {64, 64}, {64, 1})));
@@ -341,10 +320,10 @@ TEST_CASE("large transpositions go by tiles in accesses of 16 bytes") {
   for (unsigned const bytes : {1U, 2U, 4U, 8U}) {
     CAPTURE(bytes);
     unsigned const vector = 16 / bytes;
-    tile_job const job = job_of(8192, 8192, bytes, bytes, vector);
+    tile_partition const job = job_of(8192, 8192, bytes, bytes, vector);
     REQUIRE(job.tiles != 0);
-    CHECK(job.access == 16);
-    CHECK((job.blocks && job.vectors && !job.layout.linear));
+    CHECK(job.access_bytes == 16);
+    CHECK((job.warp_tiles && job.vectors && !job.layout.linear));
     CHECK(job.tile_x * job.tile_y * bytes == ew::detail::tile_bytes);
     CHECK(job.tile_x * bytes >= 128);
     CHECK(job.tile_y * bytes >= 128);
@@ -356,43 +335,46 @@ TEST_CASE("large transpositions go by tiles in accesses of 16 bytes") {
   CHECK(worst_gather(job_of(8192, 8192, 1, 4, 4), 4) == 1);
   // Odd sizes: element by element, still without conflicts.
   for (unsigned const bytes : {4U, 8U}) {
-    tile_job const odd = job_of(8191, 8191, bytes, bytes, 16 / bytes);
+    tile_partition const odd = job_of(8191, 8191, bytes, bytes, 16 / bytes);
     CHECK_FALSE(odd.vectors);
-    CHECK(odd.access == 4);
+    CHECK(odd.access_bytes == 4);
     CHECK(worst_gather(odd, 16 / bytes) == 1);
   }
 }
 
 TEST_CASE("odd rows: in the order of the output; bytes by the 16 around") {
   for (unsigned const bytes : {2U, 4U, 8U}) {
-    tile_job const odd = job_of(8191, 8191, bytes, bytes, 16 / bytes);
-    CHECK((odd.along_x && !odd.shifted));
-    tile_job const even = job_of(8192, 8192, bytes, bytes, 16 / bytes);
-    CHECK((!even.along_x && !even.shifted));
+    tile_partition const odd = job_of(8191, 8191, bytes, bytes, 16 / bytes);
+    CHECK((odd.x_first && !odd.unaligned));
+    tile_partition const even = job_of(8192, 8192, bytes, bytes, 16 / bytes);
+    CHECK((!even.x_first && !even.unaligned));
   }
-  tile_job const odd = job_of(8191, 8191, 1, 1, 16);
-  CHECK((odd.shifted && !odd.along_x));
+  tile_partition const odd = job_of(8191, 8191, 1, 1, 16);
+  CHECK((odd.unaligned && !odd.x_first));
   CHECK(odd.tile_y == 64);
-  CHECK(odd.chunks.divisor() == 5);  // 64 bytes touch five times 16
-  CHECK(odd.low == 0x10000);
-  CHECK(odd.high == 0x10000 + 8191 * 8191);
+  CHECK(odd.chunks_per_row.divisor() == 5);  // 64 bytes touch five times 16
+  CHECK(odd.view_begin == 0x10000);
+  CHECK(odd.view_end == 0x10000 + 8191 * 8191);
   CHECK(worst_gather(odd, 16) <= 4);  // four bytes a bank
-  CHECK_FALSE(job_of(8192, 8192, 1, 1, 16).shifted);
+  CHECK_FALSE(job_of(8192, 8192, 1, 1, 16).unaligned);
 }
 
-// AddressSanitizer sees what is read behind the allocation.
+// AddressSanitizer and compute-sanitizer see what is read behind the allocation.
 TEST_CASE("odd rows of bytes: nothing is read that is not in the view") {
+  warpwright::stream stream;
   for (std::size_t const rows : {69U, 127U, 129U, 131U, 257U, 300U}) {
     for (std::size_t const cols : {61U, 127U, 129U, 130U, 255U}) {
       CAPTURE(rows, cols);
       std::size_t const n = rows * cols;
       std::vector<unsigned char> const values = small_integers<unsigned char>(n, 100, 5);
-      auto const exact = std::make_unique<unsigned char[]>(n);
-      std::copy(values.begin(), values.end(), exact.get());
-      std::vector<unsigned char> out(n);
-      REQUIRE(run_tile_grid(ew::out(out.data(), n) = ew::view(
-                                static_cast<unsigned char const*>(exact.get()), {cols, rows},
-                                {std::int64_t{1}, static_cast<std::int64_t>(cols)})));
+      test_support::device_array<unsigned char> const exact{values};
+      test_support::device_array<unsigned char> const to{n};
+      auto const a = ew::out(to.data(), n) =
+          ew::view(static_cast<unsigned char const*>(exact.data()), {cols, rows},
+                   {std::int64_t{1}, static_cast<std::int64_t>(cols)});
+      REQUIRE(is_tiled(a));
+      ew::run(stream, a);
+      std::vector<unsigned char> const out = to.fetch(stream);
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < n; ++i) {
         wrong += out[i] != values[i % rows * cols + i / rows] ? 1 : 0;
@@ -402,66 +384,69 @@ TEST_CASE("odd rows of bytes: nothing is read that is not in the view") {
   }
 }
 
-TEST_CASE("few channels: panels in one stretch on the side where they are") {
+TEST_CASE("few channels: tiles are linear in shared memory") {
   std::int64_t const nchw[] = {8, 3, 1024 * 1024};
   std::int64_t const of_nhwc[] = {3 * 1024 * 1024, 1, 3};
   auto const planes = make_axes<3>(nchw, of_nhwc, 3);
-  tile_job const apart = ew::detail::make_tile_job(planes.of, planes.count, 1, 2, 0x10000, 8);
+  tile_partition const apart =
+      ew::detail::make_tile_partition(planes.of, planes.count, 1, 2, 0x10000, 8);
   REQUIRE(apart.tiles != 0);
   CHECK(apart.layout.linear);
-  CHECK(apart.access == 16);
-  CHECK(apart.blocks);
+  CHECK(apart.access_bytes == 16);
+  CHECK(apart.warp_tiles);
   CHECK(apart.tile_y == 3);
-  CHECK(apart.batches == 1);
-  CHECK(apart.layout.group_pitch == 28);  // 8 pixels of 3 bytes, and a bank aside
-  CHECK(apart.layout.skew == 0);
+  CHECK(apart.batches.count == 1);
+  CHECK(apart.layout.group_pitch == 28);  // 8 pixels of 3 bytes, and a bank of padding
+  CHECK(apart.layout.line_padding == 0);
   CHECK(worst_gather(apart, 8) == 1);
   std::int64_t const nhwc[] = {8, 1024 * 1024, 3};
   std::int64_t const of_nchw[] = {3 * 1024 * 1024, 1, 1024 * 1024};
   auto const pixels = make_axes<3>(nhwc, of_nchw, 3);
-  tile_job const together = ew::detail::make_tile_job(pixels.of, pixels.count, 1, 1, 0x10000, 16);
+  tile_partition const together =
+      ew::detail::make_tile_partition(pixels.of, pixels.count, 1, 1, 0x10000, 16);
   REQUIRE(together.tiles != 0);
-  CHECK(together.access == 16);
-  CHECK((together.vectors && !together.blocks));
+  CHECK(together.access_bytes == 16);
+  CHECK((together.vectors && !together.warp_tiles));
   CHECK(together.tile_x == 3);
 }
 
-// Pictures with `channels` of `pitch` values side by side to planes, with numbers of each channel;
-// answers the plan.
+// Interleaved pictures, `channels` of `pitch` values a pixel, to planes, with a scale and a shift
+// of each channel; returns the plan.
 template <class O, class X>
-ew::detail::pixel_job check_planes(std::size_t pictures, std::size_t pixels, std::size_t channels,
-                                   std::size_t pitch, std::size_t at_x = 0, std::size_t at_o = 0) {
+ew::detail::pixel_partition check_planes(std::size_t pictures, std::size_t pixels,
+                                         std::size_t channels, std::size_t pitch,
+                                         std::size_t at_x = 0, std::size_t at_o = 0) {
   CAPTURE(pictures, pixels, channels, pitch, at_x, at_o, sizeof(O), sizeof(X));
   auto const x = small_integers<X>(pictures * pixels * pitch, 20, 5);
   std::size_t const n = pictures * pixels * channels;
-  placed<X> from{x, at_x};
-  placed<O> to{std::vector<O>(n, kernel_test::number<O>(111)), at_o};
+  guarded<X> from{x, at_x};
+  guarded<O> to{n, at_o};
   std::vector<float> const scale{1, 2, 3, 4, 5};
   std::vector<float> const shift{5, 6, 7, 8, 9};
-  auto const each = [&](std::vector<float> const& v) {
+  test_support::device_array<float> const scales{scale};
+  test_support::device_array<float> const shifts{shift};
+  auto const each = [&](test_support::device_array<float> const& v) {
     return ew::view(v.data(), {pictures, channels, pixels}, {0, 1, 0});
   };
   auto const a = ew::out(to.data(), n) =
       ew::view(from.data(), {pictures, channels, pixels}, {pixels * pitch, std::size_t{1}, pitch}) *
-          each(scale) +
-      each(shift);
-  using fused = ew::detail::fused<std::decay_t<decltype(a)>>;
-  ew::detail::operand all[fused::operands];
-  fused::template describe<fused::vector>(all, warpwright::source_location::current(), a);
-  fused f{a};
-  ew::detail::pixel_job const job = ew::detail::search_tiles(f, all).pixels;
-  REQUIRE(run_tile_grid(a));
+          each(scales) +
+      each(shifts);
+  REQUIRE(is_tiled(a));
+  warpwright::stream stream;
+  ew::run(stream, a);
+  std::vector<O> const got = to.fetch(stream);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     std::size_t const c = i / pixels % channels;
     std::size_t const pixel = i / (pixels * channels) * pixels + i % pixels;
     double const expected = as_double(x[pixel * pitch + c]) * static_cast<double>(scale[c]) +
                             static_cast<double>(shift[c]);
-    wrong += as_double(to.data()[i]) != expected ? 1 : 0;
+    wrong += as_double(got[i]) != expected ? 1 : 0;
   }
   CHECK(wrong == 0);
-  CHECK((to.intact() && from.intact()));
-  return job;
+  CHECK((to.intact(stream) && from.intact(stream)));
+  return kernel_test::selection_of(a).pixels;
 }
 
 TEST_CASE("pixels: whole ones are read, by vectors where these fit") {
@@ -471,7 +456,7 @@ TEST_CASE("pixels: whole ones are read, by vectors where these fit") {
         bool const even = pixels == 4096 && channels == pitch;
         auto const bytes = check_planes<__half, unsigned char>(2, pixels, channels, pitch);
         CHECK(bytes.threads != 0);
-        CHECK((bytes.vectors == even && bytes.spread == !even));
+        CHECK((bytes.vectors == even && bytes.warp_strided == !even));
         auto const floats = check_planes<float, float>(3, pixels, channels, pitch);
         CHECK(floats.vectors == (pixels % 4 == 0 && channels == pitch));
         check_planes<float, unsigned char>(1, pixels, channels, pitch);
@@ -483,27 +468,25 @@ TEST_CASE("pixels: whole ones are read, by vectors where these fit") {
       }
     }
   }
-  CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 1).spread);  // off a boundary
+  CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 1).warp_strided);  // off a boundary
   CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 8).vectors);
   CHECK(check_planes<__half, unsigned char>(2, 4096, 3, 3, 0, 1).vectors);
   CHECK(check_planes<__half, unsigned char>(2, 4096, 5, 5).threads == 0);  // tiles
 }
 
-TEST_CASE("pixels beside what does not follow them: the other view goes by tiles") {
+TEST_CASE("pixels beside a view that is not aligned to them: the other view goes by tiles") {
   std::size_t const n = std::size_t{3} * 8192;
   auto const x = small_integers<float>(std::size_t{4} * 8192, 20, 5);
   auto const z = small_integers<float>(n, 20, 6);
-  std::vector<float> y(n);
-  auto const a = ew::out(y.data(), n) =
-      ew::view(ew::array(x.data(), {8192, 4}).permuted({1, 0}).sliced(0, 0, 3)) +
-      ew::view(ew::array(z.data(), {256, 96}).permuted({1, 0}));
-  using fused = ew::detail::fused<std::decay_t<decltype(a)>>;
-  ew::detail::operand all[fused::operands];
-  fused::template describe<fused::vector>(all, warpwright::source_location::current(), a);
-  fused f{a};
-  ew::detail::tile_search const search = ew::detail::search_tiles(f, all);
-  CHECK((search.pixels.threads == 0 && search.job.tiles != 0 && search.at == 2));
-  REQUIRE(run_tile_grid(a));
+  test_support::device_array<float> const dx{x}, dz{z}, dy{n};
+  auto const a = ew::out(dy.data(), n) =
+      ew::view(ew::array(dx.data(), {8192, 4}).permuted({1, 0}).sliced(0, 0, 3)) +
+      ew::view(ew::array(dz.data(), {256, 96}).permuted({1, 0}));
+  ew::detail::tile_selection const selection = kernel_test::selection_of(a);
+  CHECK((selection.pixels.threads == 0 && selection.tiles.tiles != 0 && selection.operand == 2));
+  warpwright::stream stream;
+  ew::run(stream, a);
+  std::vector<float> const y = dy.fetch(stream);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     wrong += y[i] != x[i % 8192 * 4 + i / 8192] + z[i % 256 * 96 + i / 256] ? 1 : 0;
@@ -511,18 +494,18 @@ TEST_CASE("pixels beside what does not follow them: the other view goes by tiles
   CHECK(wrong == 0);
 }
 
-TEST_CASE("views that follow need not have fewer than 2^31 elements, but offsets of 31 bits") {
+TEST_CASE("aligned views may have 2^31 elements and more, but need offsets of 31 bits") {
   ew::detail::axis const near[] = {ew::detail::axis{std::uint64_t{1} << 40U, 0},
                                    ew::detail::axis{std::uint64_t{1} << 20U, -2047}};
-  CHECK(ew::detail::is_near(near, 2));
+  CHECK(ew::detail::has_31_bit_offsets(near, 2));
   ew::detail::axis const far[] = {ew::detail::axis{std::uint64_t{1} << 20U, 1},
                                   ew::detail::axis{std::uint64_t{1} << 20U, -2048}};
-  CHECK_FALSE(ew::detail::is_near(far, 2));
+  CHECK_FALSE(ew::detail::has_31_bit_offsets(far, 2));
 }
 
 TEST_CASE("what is no transposition has no tiles") {
   auto const tiles = [](auto const& a) {
-    return ew::detail::make_tile_job(a.of, a.count, 4, 4, 0x10000, 4).tiles;
+    return ew::detail::make_tile_partition(a.of, a.count, 4, 4, 0x10000, 4).tiles;
   };
   CHECK(tiles(axes_of<2>({1000, 1000}, {1000, 1})) == 0);   // one array
   CHECK(tiles(axes_of<2>({1000, 1000}, {2000, 1})) == 0);   // runs

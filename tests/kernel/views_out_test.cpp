@@ -434,11 +434,13 @@ TEST_CASE("plans of strided outputs, in words") {
   CHECK(slice.blocks() == 3 * n / 1024);
   CHECK((!slice.array(0).wide && !slice.array(1).wide));
   CHECK(slice.bytes_written() == 3 * n * 4);
-  CHECK_THAT(slice.explain(),
-             contains("4 vectors of 1 element a thread") &&
-                 contains("\noutput 1 goes element by element: its runs of 3 elements do not all "
-                          "start and end at a multiple of 16 bytes\noperand 1 (in) goes element by "
-                          "element: as a strided output does"));
+  CHECK_THAT(
+      slice.explain(),
+      contains("4 vectors of 1 element per thread") &&
+          contains("\noutput 1 is accessed element by element: its runs of 3 elements do not "
+                   "all start and end at a vector boundary, a multiple of 16 bytes\noperand 1 (in) "
+                   "is accessed "
+                   "element by element: as a strided output"));
   // A transposing store turns into a transposing load.
   auto const planes = ew::array(y, {16, 256, 256, 4}).permuted({0, 3, 1, 2});
   ew::kernel_plan const turned =
@@ -449,7 +451,8 @@ TEST_CASE("plans of strided outputs, in words") {
   CHECK(turned.array(1).tiled);
   // ... but for operands that go by the element's number.
   CHECK_THAT(ew::plan(ew::out(planes) = ew::in(x, 4 * n)).explain(),
-             contains("output 1 goes element by element: its neighbours lie 4 elements apart"));
+             contains("output 1 is accessed element by element: its neighbours are 4 elements "
+                      "apart"));
   CHECK(ew::plan(ew::out(ew::array(y, {0, 3}, {4, 1})) = 1).explain() ==
         "no elements: nothing is launched");
   // Several outputs.
@@ -519,7 +522,7 @@ TEST_CASE("a shape that no output has is refused by out()") {
              contains("ew::out: dimension 0 has -1 elements"));
 }
 
-TEST_CASE("outputs that name an element twice are refused where out() is called") {
+TEST_CASE("outputs whose elements may coincide are refused where out() is called") {
   float memory[64] = {};
   auto const text = [&](auto call) {
     std::string const words = refusal(call);
@@ -531,12 +534,13 @@ TEST_CASE("outputs that name an element twice are refused where out() is called"
     return text([&] { return ew::out(a); });
   };
   CHECK_THAT(of({2, 5, 3}, {3, 0, 1}),
-             contains("ew::out: dimension 1 has 5 elements at a stride of 0: all of them are one"));
+             contains("ew::out: dimension 1 has 5 elements at a stride of 0: all of them are the "
+                      "same element"));
   CHECK_THAT(of({2, 5, 3}, {20, 2, 1}),
              contains("ew::out: dimension 1 has 5 elements at a stride of 2, no more than the 2 "
-                      "elements over which the dimensions of shorter strides reach; each stride of "
-                      "an output must be longer than that"));
-  // 0, 2, 4 and 3, 5, 7: refused though it names none twice.
+                      "elements that the dimensions of shorter strides span; each stride of an "
+                      "output must be longer than that"));
+  // 0, 2, 4 and 3, 5, 7: refused though all elements are distinct.
   CHECK_THAT(of({1, 2, 3}, {0, 3, 2}),
              contains("dimension 1 has 2 elements at a stride of 3, no more than the 4 elements"));
   CHECK_THAT(of({2, 5, 3}, {-14, 3, 1}), contains("dimension 0 has 2 elements at a stride of -14"));
@@ -610,7 +614,7 @@ TEST_CASE("a graph replays a strided output on new values") {
     ew::run(s, ew::out(ew::array(y.data(), {cols, rows, 2}).sliced(2, 1, 2).permuted({1, 0, 2})) =
                    ew::view(ew::array(x.data(), {rows, cols, 1})) * 3);
   });
-  CHECK(graph.census().total() == 1);
+  CHECK(graph.node_counts().total() == 1);
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
   ww::check(
@@ -638,8 +642,8 @@ TEST_CASE("a strided output costs one CUDA call, and its failure is the caller's
   std::uint64_t const before = ww::testing::total_calls();
   ew::run(s, target = read);
   CHECK(ww::testing::total_calls() == before + 1);
-  ww::testing::fault_plan plan;
-  plan.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
+  ww::testing::fault_plan const plan =
+      ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
   ww::testing::scoped_fault_plan const active{plan};
   try {
     ew::run(s, target = read);

@@ -1,23 +1,15 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several views in one expression, of random shapes, orders and alignments, beside what goes by the
-// element's number: by run(), and as kernels of tiles and pixels thread by thread on the host,
+// Several views in one expression, of random shapes, orders and alignments, beside index(): run()
 // against a plain loop. The values are small integers, so that results are exact.
-
-// g++ 13 follows the kernel's body into threads past the end, which load nothing and use nothing.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/views.hpp>
 
-#include "kernel/grid.hpp"
 #include "kernel/layouts.hpp"
 #include "kernel/support.hpp"
-#include "kernel/tile_grid.hpp"
+#include "kernel/tile_selection.hpp"
 #include "support/catch.hpp"
 
 namespace ew = warpwright::ew;
@@ -25,7 +17,6 @@ namespace ww = warpwright;
 using kernel_test::as_double;
 using kernel_test::guarded;
 using kernel_test::layout;
-using kernel_test::placed;
 using kernel_test::random_numbers;
 using kernel_test::small_integers;
 
@@ -107,41 +98,6 @@ struct source {
   double operator[](std::size_t i) const { return as_double(values[form.at(i)]); }
 };
 
-// A kernel's work thread by thread, where tiles or pixels are for it.
-struct on_host {
-  template <class T>
-  using array = placed<T>;
-  template <class... A>
-  bool operator()(A const&... a) const {
-    return kernel_test::run_tile_grid(a...);
-  }
-  template <class T>
-  std::vector<T> fetch(placed<T>& a, std::size_t size) const {
-    REQUIRE(a.intact());
-    return {a.data(), a.data() + size};
-  }
-};
-struct on_stream {
-  template <class T>
-  using array = guarded<T>;
-  ww::stream_ref stream;
-  template <class A>
-  bool operator()(A const& a) const {
-    ew::run(stream, a);
-    return true;
-  }
-  template <class A, class B>
-  bool operator()(A const& a, B const& b) const {
-    ew::run(stream, ew::tie(a, b));
-    return true;
-  }
-  template <class T>
-  std::vector<T> fetch(guarded<T>& a, std::size_t) const {
-    REQUIRE(a.intact(stream));
-    return a.fetch(stream);
-  }
-};
-
 template <class O, class X>
 struct trial {
   source<X> x, y;
@@ -149,35 +105,36 @@ struct trial {
   source<O> before, beside;  // what the outputs hold before
   std::size_t n = x.form.elements;
 
-  // Answers whether it was evaluated, as `how` does it, and checks the result then.
-  template <class How>
-  bool check(How const& how, int kind) const {
-    typename How::template array<X> dx{x.values, x.offset};
-    typename How::template array<X> dy{y.values, y.offset};
-    typename How::template array<float> ds{scale.values, scale.offset};
-    typename How::template array<O> out{before.values, before.offset};
-    typename How::template array<O> second{beside.values, beside.offset};
+  // Evaluates one kind of assignment and checks the result; returns whether tiles or pixels did it.
+  bool check(ww::stream_ref stream, int kind) const {
+    guarded<X> dx{x.values, x.offset};
+    guarded<X> dy{y.values, y.offset};
+    guarded<float> ds{scale.values, scale.offset};
+    guarded<O> out{before.values, before.offset};
+    guarded<O> second{beside.values, beside.offset};
     auto const view = [](auto& from, layout const& l) {
       return ew::view(from.data() + l.first, l.rank, l.shape, l.strides);
+    };
+    auto const run = [&](auto const&... assignment) {
+      if constexpr (sizeof...(assignment) == 1) {
+        ew::run(stream, assignment...);
+      } else {
+        ew::run(stream, ew::tie(assignment...));
+      }
+      return kernel_test::is_tiled(assignment...);
     };
     auto const a = view(dx, x.form);
     auto const b = view(dy, y.form);
     auto const s = view(ds, scale.form);
     layout const& to = before.form;
     auto const strided = ew::out(out.data() + to.first, to.rank, to.shape, to.strides);
-    bool done = false;
-    if (kind == 0) {
-      done = how((strided = a * s + 1).in_memory_order());
-    } else if (kind == 1) {
-      done = how(strided = a + b * s + ew::index() % 3);
-    } else if (kind == 2) {
-      done = how(strided = a * s + b, ew::out(second.data(), n) = b + s);
-    } else {
-      done = how(ew::out(second.data(), n) = a * s + 1);
-    }
-    if (!done) return false;
-    std::vector<O> const got = how.fetch(out, before.values.size());
-    std::vector<O> const other = how.fetch(second, n);
+    bool tiled = false;
+    if (kind == 0) tiled = run(strided = a * s + 1);
+    if (kind == 1) tiled = run(strided = a + b * s + ew::index() % 3);
+    if (kind == 2) tiled = run(strided = a * s + b, ew::out(second.data(), n) = b + s);
+    if (kind == 3) tiled = run(ew::out(second.data(), n) = a * s + 1);
+    std::vector<O> const got = out.fetch(stream);
+    std::vector<O> const other = second.fetch(stream);
     std::vector<O> expected = before.values;
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -192,8 +149,9 @@ struct trial {
       wrong += as_double(got[k]) != as_double(expected[k]);
     }
     REQUIRE(wrong == 0);
-    how.fetch(dx, 0), how.fetch(dy, 0), how.fetch(ds, 0);
-    return true;
+    REQUIRE((out.intact(stream) && second.intact(stream)));
+    REQUIRE((dx.intact(stream) && dy.intact(stream) && ds.intact(stream)));
+    return tiled;
   }
 };
 
@@ -219,8 +177,7 @@ int check_random(std::uint64_t seed, int rounds) {
                         {random, plain, aligned}};
     int const kind = round % 4;
     CAPTURE(seed, round, kind, shape.rank, t.n, first.strides[shape.rank - 1]);
-    by_tiles += t.check(on_host{}, kind) ? 1 : 0;
-    t.check(on_stream{stream}, kind);
+    by_tiles += t.check(stream, kind) ? 1 : 0;
   }
   return by_tiles;
 }

@@ -341,13 +341,13 @@ TEST_CASE("reductions take views") {
   for (float const v : x) expected += static_cast<double>(v);
   CHECK(static_cast<double>(total) == expected);
 
-  device_array<float> of_columns{cols};
-  std::size_t const bytes =
-      ew::reduce_cols_workspace_bytes({rows, cols}, ew::to(of_columns.data()) = ew::sum(turned));
+  device_array<float> column_reduction{cols};
+  std::size_t const bytes = ew::reduce_cols_workspace_bytes(
+      {rows, cols}, ew::to(column_reduction.data()) = ew::sum(turned));
   device_array<uint4> memory{bytes / sizeof(uint4)};
   ew::reduce_cols(s, ew::prepare_workspace(s, memory.data(), bytes), {rows, cols},
-                  ew::to(of_columns.data()) = ew::sum(turned));
-  auto const columns = of_columns.fetch(s);
+                  ew::to(column_reduction.data()) = ew::sum(turned));
+  auto const columns = column_reduction.fetch(s);
   for (std::size_t c = 0; c < cols; ++c) {
     float of_column = 0;
     for (std::size_t r = 0; r < rows; ++r) of_column += x[c * rows + r];
@@ -466,18 +466,19 @@ TEST_CASE("views that do not fit are refused by number, value and remedy") {
                return ew::view(p, {2, many}, {many, many});
              }),
              contains("ew::view: dimension 1, of 1099511627776 at a stride of 1099511627776, makes "
-                      "the array reach over more than 2^59 elements"));
+                      "the array span more than 2^59 elements"));
   int const seven[] = {1, 1, 1, 1, 1, 1, 1};
   CHECK_THAT(shape_text([&] { return ew::view(p, 7, seven, seven); }),
              contains("ew::view: there are 7 dimensions; it takes 0 to 6"));
   CHECK_THAT(shape_text([&] { return ew::view(p, -1, seven, seven); }), contains("-1 dimensions"));
   auto const a = ew::array(p, {8, 16});
-  CHECK_THAT(shape_text([&] {
-               return a.permuted({0, 2});
-             }),
-             contains("ew::array: the order of dimensions has 2 at place 1; it is to name each of "
-                      "0 to 1 once"));
-  CHECK_THAT(shape_text([&] { return a.permuted({1, 1}); }), contains("has 1 at place 1"));
+  CHECK_THAT(
+      shape_text([&] {
+        return a.permuted({0, 2});
+      }),
+      contains("ew::array: the order of dimensions has 2 at position 1; it must name each of "
+               "0 to 1 once"));
+  CHECK_THAT(shape_text([&] { return a.permuted({1, 1}); }), contains("has 1 at position 1"));
   CHECK_THAT(shape_text([&] { return a.sliced(1, 3, 17); }),
              contains("the slice from 3 to 17 does not lie in the 16 elements of dimension 1"));
   CHECK_THAT(shape_text([&] { return a.sliced(1, 5, 3); }), contains("from 5 to 3"));
@@ -513,7 +514,7 @@ TEST_CASE("a graph replays a transposition on new values") {
     ew::run(
         s, ew::out(y.data(), n) = ew::view(ew::array(x.data(), {rows, cols}).permuted({1, 0})) * 3);
   });
-  CHECK(graph.census().total() == 1);
+  CHECK(graph.node_counts().total() == 1);
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
   ww::check(
@@ -548,8 +549,8 @@ TEST_CASE("a view costs one CUDA call, and its failure is the caller's to see") 
   std::uint64_t const before = ww::testing::total_calls();
   ew::run(s, ew::out(y.data(), 4096) = turned);
   CHECK(ww::testing::total_calls() == before + 1);
-  ww::testing::fault_plan plan;
-  plan.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
+  ww::testing::fault_plan const plan =
+      ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
   ww::testing::scoped_fault_plan const active{plan};
   try {
     ew::run(s, ew::out(y.data(), 4096) = turned);

@@ -32,8 +32,8 @@ __global__ void allowed_kernel(float const* in, int const* at, float* out) {
   for (int k = 0; k < 8; ++k) values[at[k] & 7] += 1.0F;
   out[threadIdx.x] = values[at[threadIdx.x] & 7];
 }
-struct sine;
-template __global__ void allowed_kernel<sine>(float const*, int const*, float*);
+struct sin_function;
+template __global__ void allowed_kernel<sin_function>(float const*, int const*, float*);
 
 __global__ void frugal_kernel(float const* in, float* out) { out[threadIdx.x] = in[threadIdx.x]; }
 

@@ -7,7 +7,8 @@
 #include "parts.hpp"
 
 /// values += summand, by one kernel of each kind: an index kernel into a scratch buffer, and a
-/// fused expression that adds the buffer. Instantiated alike in the program and in the library.
+/// fused expression that adds the buffer. Instantiated identically in the program and in the
+/// library.
 inline void add_both_ways(warpwright::memory_pool& pool, warpwright::stream_ref stream,
                           float* values, std::size_t n, float summand) {
   namespace ew = warpwright::ew;

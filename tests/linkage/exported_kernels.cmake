@@ -3,12 +3,12 @@
 #
 # cmake -D NM=… -D LIBRARY=… -P exported_kernels.cmake
 #
-# A kernel belongs to the library that registered it. Were its stub, or a function that takes its
-# address, an exported symbol, then of two libraries with the same template only one would be used,
-# with a kernel that the other's runtime does not know (cudaErrorInvalidDeviceFunction).
+# A kernel belongs to the library that registered it. If its stub, or a function that takes its
+# address, were an exported symbol, two libraries with the same template would share one definition,
+# whose kernel is not registered in the other library (cudaErrorInvalidDeviceFunction).
 cmake_minimum_required(VERSION 3.21)
 
-set(kernel_symbols "_kernel<|_kernel\\(|launch_kernel|driver_kernel|driver_launch|for_each_index|ew::[a-z:]*run<|resources_of|occupancy_of")
+set(kernel_symbols "_kernel<|_kernel\\(|launch_blocks|launch_on_device|launchable|waits_by_itself|max_dynamic_shared_bytes|for_each_index|ew::[a-z:]*run<|resources_of|occupancy_of")
 foreach(what IN ITEMS defined exported)
   set(options --demangle --defined-only)
   if(what STREQUAL "exported")
@@ -20,7 +20,7 @@ foreach(what IN ITEMS defined exported)
   string(REPLACE "\n" ";" ${what} "${${what}}")
   list(FILTER ${what} INCLUDE REGEX "${kernel_symbols}|__device_stub__")
 endforeach()
-# Without kernels inside, an empty list would prove nothing.
+# The library must contain kernels: otherwise the empty list proves nothing.
 if(NOT defined MATCHES "index_kernel" OR NOT defined MATCHES "fused_kernel")
   message(FATAL_ERROR "${LIBRARY} has no kernels to look at")
 endif()

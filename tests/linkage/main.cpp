@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled by the C++ compiler, never by nvcc: pool, buffer and stream are the same types here.
+// Compiled by the C++ compiler and not by nvcc: pool, buffer and stream must be the same types.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program of two files and a shared library, each with a kernel of the same functor, that pass
-// a pool and a stream to one another.
+// a pool and a stream to each other.
 #pragma once
 
 #include <warpwright/core.hpp>
@@ -14,10 +14,10 @@ struct add {
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { values[i] += summand; }
 };
 
-/// Adds 1 to each value, through a buffer of its own from the caller's pool.
+/// Adds 1 to each value, with a buffer from the caller's pool.
 void add_in_program(warpwright::memory_pool& pool, warpwright::stream_ref stream, float* values,
                     std::size_t n);
-/// The same from the shared library, which was compiled for another architecture, and 10.
+/// The same in the shared library, compiled for another architecture: adds 10.
 __attribute__((visibility("default"))) void add_in_library(warpwright::memory_pool& pool,
                                                            warpwright::stream_ref stream,
                                                            float* values, std::size_t n);

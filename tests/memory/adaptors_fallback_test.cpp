@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fallback adaptor, and the resources that stand behind it.
+// The fallback adaptor, and the resources used behind it.
 #include "memory/adaptors_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
@@ -38,7 +38,7 @@ ww::memory_pool_options small() {
 
 }  // namespace
 
-TEST_CASE("device memory falls back to managed memory, and says so each time") {
+TEST_CASE("device memory falls back to managed memory and reports it each time") {
   ww::stream const s;
   ww::memory_pool pool{device, small()};
   ww::managed_memory_resource managed{device};
@@ -67,7 +67,7 @@ TEST_CASE("device memory falls back to managed memory, and says so each time") {
   CHECK(events.size() == 2);
   CHECK(events[1].fallbacks == 2);
 
-  // Each goes back to where it came from, in any order.
+  // Each block is freed in its own upstream, in any order.
   memory.deallocate(s, p, mib);
   CHECK(pool.statistics().live_bytes == 0);
   CHECK(managed.live_bytes() == 5 * mib);
@@ -78,7 +78,7 @@ TEST_CASE("device memory falls back to managed memory, and says so each time") {
   CHECK(memory.statistics().live_blocks == 0);
   CHECK(memory.statistics().fallbacks == 2);
   CHECK(memory.statistics().failures == 0);
-  CHECK_THROWS_AS(memory.deallocate(s, q, 2 * mib), std::invalid_argument);  // the pool's answer
+  CHECK_THROWS_AS(memory.deallocate(s, q, 2 * mib), std::invalid_argument);  // thrown by the pool
 }
 
 TEST_CASE("page-locked memory falls back to pageable memory") {
@@ -105,7 +105,7 @@ TEST_CASE("page-locked memory falls back to pageable memory") {
   CHECK(pageable.live_bytes() == 0);
 }
 
-TEST_CASE("when both are out of memory the second's error is thrown, and told") {
+TEST_CASE("when both are out of memory the second's error is thrown and reported") {
   ww::stream const s;
   ww::memory_pool pool{device, small()};
   ww::memory_pool other{device, small()};
@@ -127,7 +127,7 @@ TEST_CASE("when both are out of memory the second's error is thrown, and told") 
   CHECK(memory.statistics().live_blocks == 0);
 }
 
-TEST_CASE("only running out of memory falls back") {
+TEST_CASE("only out of memory falls back") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::memory_pool other{device};
@@ -145,14 +145,14 @@ TEST_CASE("only running out of memory falls back") {
   CHECK(other.statistics().allocations == 0);
 }
 
-TEST_CASE("a fallback without a callback is refused") {
+TEST_CASE("a fallback without a callback throws") {
   ww::memory_pool pool{device};
   ww::managed_memory_resource managed{device};
   ww::fallback_adaptor<ww::memory_pool, ww::managed_memory_resource>::callback const none = nullptr;
   CHECK_THROWS_WITH(ww::fallback_adaptor(pool, managed, none), contains("the callback is null"));
 }
 
-TEST_CASE("threads fall back together, and every block finds its way home") {
+TEST_CASE("several threads fall back, and every block is freed in its own upstream") {
   ww::memory_pool pool{device, small()};
   ww::managed_memory_resource managed{device};
   ww::fallback_adaptor memory{pool, managed, &ignore};
@@ -178,7 +178,7 @@ TEST_CASE("threads fall back together, and every block finds its way home") {
   CHECK(pool.statistics().allocations + s.fallbacks == 640);
 }
 
-TEST_CASE("a fallback to managed memory keeps what alignment was asked for") {
+TEST_CASE("a fallback to managed memory keeps the requested alignment") {
   ww::stream const s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(2 * mib)};
   ww::managed_memory_resource managed{device};
@@ -232,7 +232,7 @@ TEST_CASE("managed memory has the pool's interface") {
   CHECK(managed.live_bytes() == 0);
 }
 
-TEST_CASE("managed and pageable memory wait for the stream before they are gone") {
+TEST_CASE("managed and pageable memory are freed only after waiting for the stream") {
   ww::stream const s;
   ww::managed_memory_resource managed{device};
   void* const p = managed.allocate(s, 1000);
@@ -267,7 +267,7 @@ TEST_CASE("pageable memory has the pool's interface") {
   CHECK_THROWS_WITH(small.allocate(s, 11), contains("out of memory on pageable memory"));
 }
 
-TEST_CASE("a pinned pool as a resource tells what page-locked memory it lacks") {
+TEST_CASE("a pinned pool as a resource reports that page-locked memory is exhausted") {
   ww::stream const s;
   ww::pinned_pool pool{ww::pinned_pool_options{}.maximum_bytes(mib).growth_bytes(mib)};
   ww::pinned_memory_resource pinned{pool};

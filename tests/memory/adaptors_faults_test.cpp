@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adaptors and resources when CUDA calls fail, each in turn, and when the host has no memory left;
-// and how few CUDA calls they make.
+// Adaptors and resources when CUDA calls fail, each in turn, and when the host is out of memory;
+// and the number of their CUDA calls.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -26,14 +26,15 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20U;
 ww::device_id const device{0};
 
-// How many more calls of realloc, which the library's arrays grow by, succeed; below 0: all.
+// The number of calls of realloc, by which the library's arrays grow, that will still succeed;
+// below 0: all.
 int reallocations_left = -1;
 
 void ignore_damage(void*, ww::guard_damage const&) noexcept {}
 void ignore_fallback(void*, ww::fallback_event const&) noexcept {}
 void ignore_record(void*, ww::memory_log_record const&) noexcept {}
 
-// Frees until it works, as a program would that tries again.
+// Repeats a free until it succeeds.
 template <class Memory>
 void free_at_last(Memory& memory, ww::stream_ref s, void* pointer, std::size_t bytes) {
   for (int attempts = 0;; ++attempts) {
@@ -46,7 +47,7 @@ void free_at_last(Memory& memory, ww::stream_ref s, void* pointer, std::size_t b
   }
 }
 
-// An allocation that falls back, one that does not, a look at the zones, and both frees.
+// An allocation that falls back, one that does not, a check of the zones, and both frees.
 template <class Memory>
 int scenario(Memory& memory, ww::stream const& s) {
   int errors = 0;
@@ -150,7 +151,7 @@ TEST_CASE("the host running out of memory at any point loses no block") {
     INFO(allowed << " reallocations succeed");
     ww::stream const s;
     everything e;
-    // The pool's own books are grown already: what fails now are the adaptors'.
+    // The pool's own arrays have grown already; only the adaptors' can fail.
     e.pool.deallocate(s, e.pool.allocate(s, 1000), 1000);
     int failed = 0;
     reallocations_left = allowed;
@@ -174,7 +175,7 @@ TEST_CASE("the host running out of memory at any point loses no block") {
   CHECK(failures >= 4);
 }
 
-TEST_CASE("without host memory tracking still tells that there are leaks, and a tag is refused") {
+TEST_CASE("without host memory tracking still reports leaks, and a new tag throws") {
   testing::reset_host_runtime();
   ww::stream const s;
   ww::memory_pool pool{device};
@@ -205,7 +206,7 @@ TEST_CASE("without host memory tracking still tells that there are leaks, and a 
   }
   reallocations_left = -1;
   CHECK(refused ==
-        4);  // an array begins with room for eight, of which two are the sum and untagged
+        4);  // an array starts with capacity for eight, of which two are the total and untagged
   CHECK(counted.statistics().allocations == 6);
   CHECK(counted.statistics().live_bytes == 0);
 }
@@ -228,7 +229,7 @@ TEST_CASE("limit, statistics, tracking, faults and locks make no CUDA call") {
   CHECK(testing::total_calls() == 0);
 }
 
-TEST_CASE("books do not grow with the number of calls") {
+TEST_CASE("records do not grow with the number of calls") {
   testing::reset_host_runtime();
   ww::stream const s;
   ww::memory_pool pool{device};
@@ -247,7 +248,7 @@ TEST_CASE("books do not grow with the number of calls") {
   CHECK(failures == 0);
 }
 
-TEST_CASE("an event log asks for a raw handle's id once, and upstream not again") {
+TEST_CASE("an event log queries a raw handle's id once, and its upstream does not repeat it") {
   testing::reset_host_runtime();
   ww::stream const s;
   ww::memory_pool pool{device};
@@ -261,7 +262,7 @@ TEST_CASE("an event log asks for a raw handle's id once, and upstream not again"
   CHECK(testing::total_calls() == 2);
 }
 
-TEST_CASE("managed memory that the device refuses is out of memory, other errors are errors") {
+TEST_CASE("managed memory that cannot be allocated is out of memory, other errors are thrown") {
   testing::reset_host_runtime(testing::host_runtime_options{}.with_memory_bytes(64 * mib));
   ww::stream const s;
   ww::managed_memory_resource managed{device};

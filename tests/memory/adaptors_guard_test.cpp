@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The guard adaptor: red zones, their check, and poison.
+// The guard adaptor: red zones, their check, and fill patterns.
 #include "memory/adaptors_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
@@ -51,7 +51,7 @@ TEST_CASE("undamaged blocks pass the guard, whatever is written inside") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("one byte behind a block is noticed when it is freed, and the block goes back") {
+TEST_CASE("one byte behind a block is detected when it is freed, and the block is freed") {
   ww::stream const s;
   ww::memory_pool pool{device};
   std::vector<ww::guard_damage> damages;
@@ -75,7 +75,7 @@ TEST_CASE("one byte behind a block is noticed when it is freed, and the block go
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("bytes in front of a block are noticed, and each side is told by itself") {
+TEST_CASE("bytes before a block are detected, and each side is reported separately") {
   ww::stream const s;
   ww::memory_pool pool{device};
   std::vector<ww::guard_damage> damages;
@@ -92,7 +92,7 @@ TEST_CASE("bytes in front of a block are noticed, and each side is told by itsel
   CHECK(damages[1].damaged_bytes() == 1);
 }
 
-TEST_CASE("zones are as wide as asked for, on both sides, at every alignment") {
+TEST_CASE("zones have the requested size on both sides at every alignment") {
   ww::stream const s;
   ww::memory_pool pool{device};
   std::vector<ww::guard_damage> damages;
@@ -121,7 +121,7 @@ TEST_CASE("zones are as wide as asked for, on both sides, at every alignment") {
   CHECK(guarded.try_allocate(s, ~std::size_t{0} - 1536) == nullptr);
 }
 
-TEST_CASE("live blocks can be looked at, to find the part that does the damage") {
+TEST_CASE("live blocks can be checked, to find the code that does the damage") {
   ww::stream const s;
   ww::memory_pool pool{device};
   std::vector<ww::guard_damage> damages;
@@ -137,11 +137,11 @@ TEST_CASE("live blocks can be looked at, to find the part that does the damage")
   CHECK_THAT(std::string{damages[0].what()},
              contains("adaptors_guard_test.cpp:" + std::to_string(__LINE__ - 5)));
   guarded.deallocate(s, p, 100);
-  guarded.deallocate(s, q, 200);  // told again
+  guarded.deallocate(s, q, 200);  // reported again
   CHECK(guarded.damages() == 2);
 }
 
-TEST_CASE("a write that is still queued is noticed when the block is freed on its stream") {
+TEST_CASE("a write that is still queued is detected when the block is freed on its stream") {
   ww::stream const s;
   ww::memory_pool pool{device};
   std::vector<ww::guard_damage> damages;
@@ -153,7 +153,7 @@ TEST_CASE("a write that is still queued is noticed when the block is freed on it
   CHECK(damages.size() == 1);
 }
 
-TEST_CASE("new and freed blocks are poisoned, unless that is switched off") {
+TEST_CASE("new and freed blocks are filled with patterns, unless that is disabled") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::guard_adaptor guarded{pool, &ignore_damage};
@@ -178,13 +178,13 @@ TEST_CASE("new and freed blocks are poisoned, unless that is switched off") {
   CHECK(all_are(fetch(s, q, 1000), 5));
 }
 
-TEST_CASE("a guard refuses what it does not know, wrong sizes, and nonsense") {
+TEST_CASE("a guard rejects unknown pointers, wrong sizes and invalid options") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::guard_adaptor guarded{pool, &ignore_damage};
   void* const p = guarded.allocate(s, 100);
   CHECK_THROWS_WITH(guarded.deallocate(s, p, 101), contains("100 bytes were allocated at"));
-  CHECK_THROWS_WITH(guarded.deallocate(s, at(p) - 256, 100), contains("no live block"));
+  CHECK_THROWS_WITH(guarded.deallocate(s, at(p) - 256, 100), contains("not a live block"));
   guarded.deallocate(s, p, 100);
   CHECK_THROWS_AS(guarded.deallocate(s, p, 100), std::invalid_argument);
   CHECK(guarded.check_blocks(s) == 0);
@@ -197,7 +197,7 @@ TEST_CASE("a guard refuses what it does not know, wrong sizes, and nonsense") {
   CHECK_THROWS_WITH(ww::guard_adaptor(pool, none), contains("the callback is null"));
 }
 
-TEST_CASE("a guard refuses a capturing stream, and the capture goes on") {
+TEST_CASE("a guard rejects a capturing stream, and the capture stays valid") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::guard_adaptor guarded{pool, &ignore_damage};
@@ -213,7 +213,7 @@ TEST_CASE("a guard refuses a capturing stream, and the capture goes on") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("a guard stands over managed and page-locked memory") {
+TEST_CASE("a guard works over managed and page-locked memory") {
   ww::stream const s;
   std::vector<ww::guard_damage> damages;
   ww::managed_memory_resource managed{device};
@@ -229,7 +229,7 @@ TEST_CASE("a guard stands over managed and page-locked memory") {
   ww::guard_adaptor over_pinned{pinned, &collect, &damages};
   void* const q = over_pinned.allocate(s, 100);
   s.synchronize();
-  at(q)[-1] = 0;  // by the host this time
+  at(q)[-1] = 0;  // written by the host
   over_pinned.deallocate(s, q, 100);
   CHECK(damages.size() == 2);
   CHECK(pool.statistics().live_bytes == 0);

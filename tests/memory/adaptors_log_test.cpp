@@ -28,7 +28,7 @@ void collect(void* user, ww::memory_log_record const& record) noexcept {
   static_cast<std::vector<ww::memory_log_record>*>(user)->push_back(record);
 }
 
-// Which of the first requests of `bytes` a plan lets fail.
+// Which of the first requests of `bytes` a plan fails.
 std::vector<int> failing(ww::memory_pool& pool, ww::memory_faults const& faults, int requests,
                          std::size_t bytes = 100) {
   ww::stream const s;
@@ -47,13 +47,13 @@ std::vector<int> failing(ww::memory_pool& pool, ww::memory_faults const& faults,
 
 }  // namespace
 
-TEST_CASE("an event log tells of each call, in order, with its place") {
+TEST_CASE("an event log reports each call, in order, with its source location") {
   ww::stream const s;
   ww::memory_pool pool{device};
   scripted_upstream below{pool};
   std::vector<ww::memory_log_record> records;
   ww::event_log_adaptor log{below, &collect, &records};
-  void* const p = log.allocate(s.get(), 1000, 512);  // a raw handle: the id is asked for
+  void* const p = log.allocate(s.get(), 1000, 512);  // a raw handle: the id is queried
   int const line = __LINE__ - 1;
   below.next_allocation = scripted_upstream::answer::none;
   CHECK(log.try_allocate(s, 50) == nullptr);
@@ -168,7 +168,7 @@ TEST_CASE("faults hit the n-th, every n-th, from a size on, or none") {
   CHECK(pool.statistics().live_blocks == 0);
 }
 
-TEST_CASE("random faults come as often as asked for, and again with the same seed") {
+TEST_CASE("random faults have the requested frequency, and are the same for the same seed") {
   ww::memory_pool pool{device};
   std::vector<int> const once = failing(pool, ww::memory_faults{}.fail_randomly(0.1, 42), 5000);
   CHECK(once == failing(pool, ww::memory_faults{}.fail_randomly(0.1, 42), 5000));
@@ -183,7 +183,7 @@ TEST_CASE("random faults come as often as asked for, and again with the same see
   }
 }
 
-TEST_CASE("an injected fault is out of memory, or the error asked for") {
+TEST_CASE("an injected fault is out of memory, or the requested error") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::fault_adaptor empty{pool, ww::memory_faults{}.fail_every(1)};
@@ -200,7 +200,7 @@ TEST_CASE("an injected fault is out of memory, or the error asked for") {
   CHECK(empty.allocate(s, 0) == nullptr);
   CHECK(empty.requests() == 2);
 
-  ww::fault_adaptor broken{pool, ww::memory_faults{}.fail_every(1).answer(cudaErrorInvalidValue)};
+  ww::fault_adaptor broken{pool, ww::memory_faults{}.fail_every(1).error(cudaErrorInvalidValue)};
   try {
     static_cast<void>(broken.try_allocate(s, 77));
     FAIL("every request fails");
@@ -211,7 +211,7 @@ TEST_CASE("an injected fault is out of memory, or the error asked for") {
                contains("injected by a fault_adaptor into request 1, of 77 bytes"));
   }
   CHECK_THROWS_AS(broken.allocate(s, 77), ww::cuda_error);
-  CHECK_THROWS_WITH(ww::memory_faults{}.answer(cudaSuccess), contains("no error to answer"));
+  CHECK_THROWS_WITH(ww::memory_faults{}.error(cudaSuccess), contains("not an error"));
   CHECK(pool.statistics().allocations == 0);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All adaptors over each other, used at random by threads and streams: every layer's figures agree
-// with what the threads hold, and in the end nothing is left.
+// All adaptors over each other, used at random by threads and streams: every layer's counters agree
+// with the threads' live blocks, and in the end nothing is live.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -48,7 +48,7 @@ void count_fallback(void* user, ww::fallback_event const&) noexcept {
 
 }  // namespace
 
-TEST_CASE("all adaptors over each other keep the same books") {
+TEST_CASE("all adaptors over each other have the same counters") {
   std::random_device device_seed;
   std::uint64_t const seed = device_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An upstream for tests of adaptors: a pool that fails when told to, and remembers the last call.
+// An upstream for tests of adaptors: a pool that fails on demand and records the last call.
 #pragma once
 
 #include <warpwright/memory/pool.hpp>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every adaptor does alike, and limit, statistics, tracking, thread safety and their nesting.
+// Behaviour common to all adaptors, and limit, statistics, tracking, thread safety and their
+// nesting.
 #include "memory/adaptors_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
@@ -29,7 +30,7 @@ void ignore_record(void*, ww::memory_log_record const&) noexcept {}
 void ignore_damage(void*, ww::guard_damage const&) noexcept {}
 void ignore_fallback(void*, ww::fallback_event const&) noexcept {}
 
-// The promises of every adaptor, over an upstream that fails on command.
+// The guarantees of every adaptor, over an upstream that fails on demand.
 template <class Adaptor>
 void check_contract(Adaptor& adaptor, scripted_upstream& below, ww::memory_pool const& pool,
                     bool same_bytes = true) {
@@ -90,7 +91,7 @@ static_assert(!std::is_move_constructible<ww::statistics_adaptor<ww::memory_pool
 static_assert(!std::is_polymorphic<ww::tracking_adaptor<ww::memory_pool>>::value,
               "no virtual calls");
 
-TEST_CASE("every adaptor passes on what it is asked, loses nothing, and leaves figures right") {
+TEST_CASE("every adaptor forwards its arguments, loses nothing, and keeps its counters right") {
   ww::memory_pool pool{device};
   scripted_upstream below{pool};
   SECTION("limit") {
@@ -175,7 +176,7 @@ TEST_CASE("adaptors nest by deduction of their arguments") {
           decltype(tracked),
           ww::tracking_adaptor<ww::statistics_adaptor<ww::limit_adaptor<ww::memory_pool>>>>::value,
       "each over the one before");
-  // One kind over itself: with a further argument by deduction, without one by name.
+  // One kind over itself: deduced with a further argument, explicit without one.
   ww::limit_adaptor smaller{part, mib};
   static_assert(
       std::is_same<decltype(smaller), ww::limit_adaptor<ww::limit_adaptor<ww::memory_pool>>>::value,
@@ -197,7 +198,7 @@ TEST_CASE("adaptors nest by deduction of their arguments") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("a limit holds to the byte, is reported, and lets go of what is freed") {
+TEST_CASE("a limit is exact, is reported, and does not count freed bytes") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::limit_adaptor small{pool, 1000};
@@ -216,7 +217,7 @@ TEST_CASE("a limit holds to the byte, is reported, and lets go of what is freed"
   }
   CHECK(small.try_allocate(s, 401) == nullptr);
   CHECK(small.try_allocate(s, ~std::size_t{0}) == nullptr);
-  CHECK(pool.statistics().allocations == 1);  // upstream was not asked
+  CHECK(pool.statistics().allocations == 1);  // upstream was not called
   void* const q = small.allocate(s, 400);
   CHECK(small.live_bytes() == 1000);
   CHECK(small.try_allocate(s, 1) == nullptr);
@@ -230,7 +231,7 @@ TEST_CASE("a limit holds to the byte, is reported, and lets go of what is freed"
   CHECK(nothing.try_allocate(s, 1) == nullptr);
 }
 
-TEST_CASE("threads cannot pass a limit together") {
+TEST_CASE("several threads cannot exceed a limit together") {
   ww::memory_pool pool{device};
   ww::statistics_adaptor counted{pool};  // below the limit, so that it sees no more than that
   ww::limit_adaptor small{counted, 3 * kib};
@@ -259,7 +260,7 @@ TEST_CASE("threads cannot pass a limit together") {
   CHECK(small.live_bytes() == 0);
 }
 
-TEST_CASE("a tag of the sum's name is a tag, not the sum") {
+TEST_CASE("a tag with the total's name is a tag, not the total") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::statistics_adaptor counted{pool};
@@ -274,7 +275,7 @@ TEST_CASE("a tag of the sum's name is a tag, not the sum") {
   CHECK(counted.statistics().live_bytes == 0);
 }
 
-TEST_CASE("statistics count live, peak and calls, in all and per tag") {
+TEST_CASE("statistics count live, peak and calls, in total and per tag") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::statistics_adaptor counted{pool};
@@ -316,7 +317,7 @@ TEST_CASE("statistics count live, peak and calls, in all and per tag") {
   CHECK(counted.statistics("cache").live_peak_bytes == 0);
   CHECK(counted.statistics().allocated_bytes == 1374);
 
-  // Freed through the wrong handle: the tags are off by it, visibly, and the sum is right.
+  // Freed through the wrong handle: the tags are visibly wrong, and the total is right.
   cache.deallocate(s, w, 1000);
   CHECK(cache.statistics().live_bytes == -1000);
   CHECK(weights.statistics().live_bytes == 1024);
@@ -327,7 +328,7 @@ TEST_CASE("statistics count live, peak and calls, in all and per tag") {
   CHECK(counted.statistics().live_blocks == 0);
 }
 
-TEST_CASE("tracking tells which lines hold memory, most bytes first") {
+TEST_CASE("tracking reports the lines with live memory, most bytes first") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::tracking_adaptor tracked{pool};
@@ -367,7 +368,7 @@ TEST_CASE("tracking tells which lines hold memory, most bytes first") {
   CHECK(tracked.outstanding_blocks() == 0);
 }
 
-TEST_CASE("tracking tells the age of a line's oldest block, whatever was freed between") {
+TEST_CASE("tracking reports the age of a line's oldest block after other frees") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::tracking_adaptor tracked{pool};
@@ -384,7 +385,7 @@ TEST_CASE("tracking tells the age of a line's oldest block, whatever was freed b
   tracked.deallocate(s, blocks[2], 100);
 }
 
-TEST_CASE("tracking refuses what it does not know, and wrong sizes") {
+TEST_CASE("tracking rejects unknown pointers and wrong sizes") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::tracking_adaptor tracked{pool};
@@ -393,7 +394,8 @@ TEST_CASE("tracking refuses what it does not know, and wrong sizes") {
   CHECK_THROWS_WITH(tracked.deallocate(s, p, 999),
                     contains("1000 bytes were allocated at ") && contains(place));
   void* const foreign = pool.allocate(s, 10);
-  CHECK_THROWS_WITH(tracked.deallocate(s, foreign, 10), contains("no live block of this adaptor"));
+  CHECK_THROWS_WITH(tracked.deallocate(s, foreign, 10),
+                    contains("not a live block of this adaptor"));
   CHECK(tracked.outstanding_bytes() == 1000);
   tracked.deallocate(s, p, 1000);
   CHECK_THROWS_AS(tracked.deallocate(s, p, 1000), std::invalid_argument);
@@ -401,7 +403,7 @@ TEST_CASE("tracking refuses what it does not know, and wrong sizes") {
   pool.deallocate(s, foreign, 10);
 }
 
-TEST_CASE("tracking forgets a block that was freed behind its back when its address comes again") {
+TEST_CASE("tracking drops a block freed without it when its address is allocated again") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::tracking_adaptor tracked{pool};
@@ -418,7 +420,7 @@ TEST_CASE("tracking forgets a block that was freed behind its back when its addr
   CHECK(tracked.outstanding_bytes() == 0);
 }
 
-TEST_CASE("a tracking adaptor's end tells of leaks, and only of leaks") {
+TEST_CASE("a tracking adaptor's destructor reports leaks, and only leaks") {
   ww::stream const s;
   ww::memory_pool pool{device};
   std::string told;
@@ -441,12 +443,12 @@ TEST_CASE("a tracking adaptor's end tells of leaks, and only of leaks") {
     ww::tracking_adaptor quiet{pool};
     pool.deallocate(s, quiet.allocate(s, 5), 5);
   }
-  CHECK(pool.statistics().live_blocks == 1);  // the adaptor's end frees nothing
+  CHECK(pool.statistics().live_blocks == 1);  // the adaptor's destructor frees nothing
   pool.deallocate(s, leaked, 77);
 }
 
-TEST_CASE("a thread-safe adaptor lets one caller at a time into its upstream") {
-  // Counts callers that meet somebody inside; what has no lock, ThreadSanitizer looks at.
+TEST_CASE("a thread-safe adaptor serialises calls to its upstream") {
+  // Counts callers that find another caller inside; ThreadSanitizer detects unlocked accesses.
   struct counting_upstream {
     void* allocate(ww::stream_ref s, std::size_t bytes, std::size_t, ww::source_location where) {
       return try_allocate(s, bytes, 256, where);

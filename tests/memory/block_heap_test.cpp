@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pool's bookkeeping against a plain model; no memory is touched.
+// The pool's heap against a simple model; no memory is accessed.
 #include "support/catch.hpp"
 
 #include <warpwright/memory/detail/block_heap.hpp>
@@ -29,7 +29,7 @@ struct totals {
   bool consistent = true;
 };
 
-// Walks every segment by its neighbours and checks what must always hold.
+// Walks every segment by its neighbours and checks the invariants.
 totals walk(heap const& h) {
   totals t;
   for (heap::segment const& s : h.segments()) {
@@ -50,7 +50,7 @@ totals walk(heap const& h) {
       } else {
         t.free += b.bytes;
         if (b.list != heap::unmapped && b.bytes > t.largest_free) t.largest_free = b.bytes;
-        // Free neighbours of one list are always merged.
+        // Adjacent free blocks of one list are always coalesced.
         if (before != heap::none && h.at(before).list == b.list) t.consistent = false;
         if (h.find(b.address) != heap::none) t.consistent = false;
       }
@@ -86,7 +86,7 @@ TEST_CASE("an address map finds what a std::unordered_map finds") {
   CHECK(map.find(5) == ww::detail::address_map::none);
   CHECK(map.erase(5) == ww::detail::address_map::none);
   for (int step = 0; step < 200000; ++step) {
-    std::uint64_t const key = (random() % 4096) * 256;  // few keys, so that they meet
+    std::uint64_t const key = (random() % 4096) * 256;  // few keys, so that they collide
     auto const value = static_cast<std::uint32_t>(random() % 1000);
     auto const known = model.find(key);
     if (known == model.end() && random() % 2 == 0) {
@@ -107,91 +107,91 @@ TEST_CASE("an address map finds what a std::unordered_map finds") {
   CHECK(map.size() == model.size());
 }
 
-TEST_CASE("a heap hands out the lowest part of a hole and merges neighbours") {
+TEST_CASE("a heap allocates the lowest part of a free block and coalesces neighbours") {
   heap h;
   h.add_segment(mib, 64 * kib);
-  std::uint32_t const a = h.take(heap::ready, 4 * kib, 256, false, 4000);
-  std::uint32_t const b = h.take(heap::ready, 4 * kib, 256, false, 4096);
+  std::uint32_t const a = h.allocate(heap::ready, 4 * kib, 256, false, 4000);
+  std::uint32_t const b = h.allocate(heap::ready, 4 * kib, 256, false, 4096);
   REQUIRE(a != heap::none);
   REQUIRE(b != heap::none);
   CHECK(h.at(a).address == mib);
   CHECK(h.at(a).requested_bytes == 4000);
   CHECK(h.at(b).address == mib + 4 * kib);
   CHECK(h.live_bytes() == 8 * kib);
-  h.give(a, heap::ready, 0);
+  h.deallocate(a, heap::ready, 0);
   CHECK(h.largest_hole_bytes() == 56 * kib);
-  h.give(b, heap::ready, 0);
+  h.deallocate(b, heap::ready, 0);
   CHECK(h.largest_hole_bytes() == 64 * kib);
   CHECK(h.live_blocks() == 0);
   CHECK(walk(h).consistent);
   heap::segment const gone = h.remove_empty_segment(64 * kib);
   CHECK(gone.address == mib);
   CHECK(gone.bytes == 64 * kib);
-  CHECK(h.take(heap::ready, 256, 256, true, 1) == heap::none);
+  CHECK(h.allocate(heap::ready, 256, 256, true, 1) == heap::none);
 }
 
-TEST_CASE("a heap keeps lists apart until they are moved together") {
+TEST_CASE("a heap keeps lists separate until blocks are moved to one list") {
   heap h;
   std::uint32_t const mine = h.add_list();
   std::uint32_t const other = h.add_list();
   h.add_segment(mib, 8 * kib);
-  std::uint32_t const a = h.take(heap::ready, 4 * kib, 256, false, 1);
-  std::uint32_t const b = h.take(heap::ready, 4 * kib, 256, false, 1);
-  h.give(a, mine, 1);
-  h.give(b, other, 5);
-  CHECK(h.take(mine, 8 * kib, 256, true, 1) == heap::none);
-  CHECK(h.take(heap::ready, 256, 256, true, 1) == heap::none);
-  h.move(other, 4, mine, 2);  // younger than epoch 4: stays
+  std::uint32_t const a = h.allocate(heap::ready, 4 * kib, 256, false, 1);
+  std::uint32_t const b = h.allocate(heap::ready, 4 * kib, 256, false, 1);
+  h.deallocate(a, mine, 1);
+  h.deallocate(b, other, 5);
+  CHECK(h.allocate(mine, 8 * kib, 256, true, 1) == heap::none);
+  CHECK(h.allocate(heap::ready, 256, 256, true, 1) == heap::none);
+  h.move(other, 4, mine, 2);  // newer than epoch 4: stays
   CHECK_FALSE(h.empty(other));
   h.move(other, 5, mine, 2);
   CHECK(h.empty(other));
   CHECK(h.newest_epoch(mine) == 2);
-  CHECK(h.take(mine, 8 * kib, 256, true, 1) != heap::none);
+  CHECK(h.allocate(mine, 8 * kib, 256, true, 1) != heap::none);
 }
 
-TEST_CASE("a stream's free takes ready neighbours in, but no larger ones") {
+TEST_CASE("a stream's free coalesces with ready neighbours, but not with larger ones") {
   heap h{true};
   std::uint32_t const mine = h.add_list();
   h.add_segment(mib, 16 * kib);
-  std::uint32_t const a = h.take(heap::ready, 4 * kib, 256, false, 1);
-  std::uint32_t const b = h.take(heap::ready, 4 * kib, 256, false, 1);
-  h.give(a, heap::ready, 0);
-  h.give(b, mine, 3);  // 4 KiB ready before it, 8 KiB behind
+  std::uint32_t const a = h.allocate(heap::ready, 4 * kib, 256, false, 1);
+  std::uint32_t const b = h.allocate(heap::ready, 4 * kib, 256, false, 1);
+  h.deallocate(a, heap::ready, 0);
+  h.deallocate(b, mine, 3);  // 4 KiB ready before it, 8 KiB behind
   CHECK(h.bytes_in(mine) == 8 * kib);
   CHECK(h.bytes_in(heap::ready) == 8 * kib);
   CHECK(h.at(h.oldest(mine)).epoch == 3);
   CHECK(walk(h).consistent);
 }
 
-TEST_CASE("a heap takes small requests from the best fit and large ones from the lowest") {
+TEST_CASE("a heap serves small requests from the best fit and large ones from the lowest address") {
   heap h;
   h.add_segment(mib, 8 * mib);
   std::uint32_t nodes[6];
   std::uint64_t const sizes[] = {mib, 256, 512 * kib, 256, 300 * kib, 256};
-  for (int i = 0; i < 6; ++i) nodes[i] = h.take(heap::ready, sizes[i], 256, true, 1);
-  for (int i = 0; i < 6; i += 2) h.give(nodes[i], heap::ready, 0);
-  std::uint32_t const large = h.take(heap::ready, 256 * kib, 256, true, 1);
+  for (int i = 0; i < 6; ++i) nodes[i] = h.allocate(heap::ready, sizes[i], 256, true, 1);
+  for (int i = 0; i < 6; i += 2) h.deallocate(nodes[i], heap::ready, 0);
+  std::uint32_t const large = h.allocate(heap::ready, 256 * kib, 256, true, 1);
   CHECK(h.at(large).address == mib);
-  std::uint32_t const small = h.take(heap::ready, 4 * kib, 256, true, 1);
+  std::uint32_t const small = h.allocate(heap::ready, 4 * kib, 256, true, 1);
   CHECK(h.at(small).address == mib + mib + 256 + 512 * kib + 256);
-  h.give(small, heap::ready, 0);
-  h.give(large, heap::ready, 0);
+  h.deallocate(small, heap::ready, 0);
+  h.deallocate(large, heap::ready, 0);
   CHECK(walk(h).consistent);
 }
 
-TEST_CASE("a heap removes no segment that is in use or larger than asked") {
+TEST_CASE("a heap removes no segment that is in use or larger than requested") {
   heap h;
   h.add_segment(mib, 8 * kib);
   h.add_segment(2 * mib, 16 * kib);
-  std::uint32_t const a = h.take(heap::ready, 16 * kib, 256, true, 1);
+  std::uint32_t const a = h.allocate(heap::ready, 16 * kib, 256, true, 1);
   CHECK(h.remove_empty_segment(4 * kib).bytes == 0);
   CHECK(h.remove_empty_segment(64 * kib).bytes == 8 * kib);
   CHECK(h.remove_empty_segment(64 * kib).bytes == 0);
-  h.give(a, heap::ready, 0);
+  h.deallocate(a, heap::ready, 0);
   CHECK(h.remove_empty_segment(64 * kib).bytes == 16 * kib);
 }
 
-TEST_CASE("random use of a heap neither loses nor doubles a byte") {
+TEST_CASE("random use of a heap neither loses nor duplicates a byte") {
   std::uint64_t const seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
@@ -214,7 +214,7 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
     if (reserved < 8 * mib && (reserved == 0 || what == 0)) {
       std::uint64_t const bytes = (1 + random() % 8192) * 256;
       h.add_segment(next_address, bytes);
-      next_address += bytes + (random() % 2) * 256;  // touching segments must not merge
+      next_address += bytes + (random() % 2) * 256;  // adjacent segments must not be coalesced
       reserved += bytes;
     } else if (what < 50) {
       auto const list = any_list();
@@ -222,7 +222,7 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
       std::uint64_t const alignment = std::uint64_t{256} << (random() % 4 == 0 ? random() % 8 : 0);
       bool const exhaustive = random() % 2 == 0;
       bool const possible = exhaustive && model_has_fit(h, list, bytes, alignment);
-      std::uint32_t const node = h.take(list, bytes, alignment, exhaustive, bytes - 3);
+      std::uint32_t const node = h.allocate(list, bytes, alignment, exhaustive, bytes - 3);
       if (exhaustive && (node != heap::none) != possible) FAIL("a fit was missed, step " << step);
       if (node == heap::none) continue;
       heap::block const& b = h.at(node);
@@ -247,13 +247,13 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
       auto const list = any_list();
       live_bytes -= live[address];
       live.erase(address);
-      h.give(h.find(address), list, list == heap::ready ? 0 : epoch++);
+      h.deallocate(h.find(address), list, list == heap::ready ? 0 : epoch++);
     } else if (what < 98) {
       h.move(any_stream(), epoch - random() % 50, heap::ready, 0);
     } else if (what < 99) {
       h.move(heap::ready, 0, heap::first_stream_list, epoch++);
     } else if (random() % 2 == 0) {
-      // A part loses its memory, or gets it again.
+      // A part is unmapped, or mapped again.
       bool const from_ready = random() % 2 == 0;
       std::uint32_t const node = h.oldest(from_ready ? heap::ready : heap::unmapped);
       if (node == heap::none) continue;
@@ -262,7 +262,8 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
       std::uint64_t const address = h.at(node).address + begin;
       std::uint32_t const to = from_ready ? heap::unmapped : heap::ready;
       std::uint32_t const now = h.move_part(node, address, bytes, to, 0);
-      if (h.at(now).list != to || h.find_in(to, address) != now) FAIL("not moved, step " << step);
+      if (h.at(now).list != to || h.find_free_containing(to, address) != now)
+        FAIL("not moved, step " << step);
     } else {
       reserved -= h.remove_empty_segment(random() % mib).bytes;
     }
@@ -271,18 +272,18 @@ TEST_CASE("random use of a heap neither loses nor doubles a byte") {
     totals const t = walk(h);
     if (!t.consistent || t.live != live_bytes || t.live + t.free != reserved ||
         t.segments != reserved || t.largest_free != h.largest_hole_bytes()) {
-      FAIL("the books are wrong after step " << step);
+      FAIL("the heap is inconsistent after step " << step);
     }
   }
-  for (std::uint64_t address : order) h.give(h.find(address), heap::ready, 0);
+  for (std::uint64_t address : order) h.deallocate(h.find(address), heap::ready, 0);
   for (std::uint32_t list = heap::first_stream_list; list < list_count; ++list) {
     h.move(list, epoch, heap::ready, 0);
   }
-  while (!h.empty(heap::unmapped)) h.move_whole(h.oldest(heap::unmapped), heap::ready, 0);
+  while (!h.empty(heap::unmapped)) h.move_block(h.oldest(heap::unmapped), heap::ready, 0);
   totals const t = walk(h);
   CHECK(t.consistent);
   CHECK(t.free == reserved);
-  // Everything has come together again: each segment is one block.
+  // Everything is coalesced: each segment is one block.
   for (heap::segment const& s : h.segments()) {
     if (s.bytes != 0) CHECK(h.at(s.first).bytes == s.bytes);
   }

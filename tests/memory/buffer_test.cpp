@@ -36,7 +36,7 @@ static_assert(!std::is_copy_constructible<ww::device_buffer<int>>::value, "one o
 static_assert(std::is_nothrow_move_constructible<ww::device_buffer<int>>::value, "");
 static_assert(std::is_nothrow_move_assignable<ww::device_buffer<int>>::value, "");
 
-TEST_CASE("a buffer takes its elements from the pool and gives them back") {
+TEST_CASE("a buffer allocates its elements from the pool and frees them") {
   ww::stream s;
   ww::memory_pool pool{device};
   {
@@ -61,7 +61,7 @@ TEST_CASE("a buffer may be empty, with or without a pool") {
   CHECK(none.data() == nullptr);
   CHECK(none.pool() == nullptr);
   none.resize(0);
-  CHECK_THROWS_WITH(none.resize(5), contains("has no pool to take 5 elements from"));
+  CHECK_THROWS_WITH(none.resize(5), contains("has no pool to allocate 5 elements from"));
   CHECK_THROWS_AS(none.reallocate(5), std::invalid_argument);
   ww::device_buffer<int> zero{pool, s, 0};
   CHECK(zero.data() == nullptr);
@@ -75,7 +75,7 @@ TEST_CASE("a buffer may be empty, with or without a pool") {
   CHECK(zero.size() == 7);
 }
 
-TEST_CASE("a buffer moves, and frees what it had") {
+TEST_CASE("a buffer moves, and frees its old elements") {
   ww::stream s;
   ww::memory_pool pool{device};
   ww::device_buffer<int> a{pool, s, 10};
@@ -95,7 +95,7 @@ TEST_CASE("a buffer moves, and frees what it had") {
   CHECK(c.size() == 10);
 }
 
-TEST_CASE("resize keeps the values that stay") {
+TEST_CASE("resize keeps the values of the remaining elements") {
   ww::stream s;
   ww::memory_pool pool{device};
   ww::device_buffer<unsigned char> x{pool, s, 1000};
@@ -130,7 +130,7 @@ TEST_CASE("a size that overflows is out of memory, and changes nothing") {
   CHECK(pool.statistics().live_blocks == 0);
 }
 
-TEST_CASE("elements are aligned as their type asks") {
+TEST_CASE("elements have the alignment of their type") {
   ww::stream s;
   ww::memory_pool pool{device};
   ww::device_buffer<char> odd{pool, s, 1};
@@ -138,7 +138,7 @@ TEST_CASE("elements are aligned as their type asks") {
   CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % 1024 == 0);
 }
 
-TEST_CASE("a buffer is freed on the stream it was given last") {
+TEST_CASE("a buffer is freed on the stream that was set last") {
   ww::stream first;
   ww::stream second;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(std::size_t{2} << 20U)};
@@ -151,13 +151,14 @@ TEST_CASE("a buffer is freed on the stream it was given last") {
     CHECK(x.stream() == second.ref());
   }
   gate hold{second};
-  void* const again = pool.allocate(second, std::size_t{2} << 20U);  // no wait: it is second's
+  void* const again =
+      pool.allocate(second, std::size_t{2} << 20U);  // no wait: the block is in second's list
   CHECK(again == p);
   CHECK(pool.statistics().stream_waits == 0);
   pool.deallocate(second, again, std::size_t{2} << 20U);
 }
 
-TEST_CASE("release gives the elements out of the buffer's hands") {
+TEST_CASE("release gives up ownership of the elements") {
   ww::stream s;
   ww::memory_pool pool{device};
   int* p = nullptr;
@@ -173,7 +174,7 @@ TEST_CASE("release gives the elements out of the buffer's hands") {
 
 #if WARPWRIGHT_HOST_RUNTIME
 
-TEST_CASE("a copy that fails leaves the buffer as it was") {
+TEST_CASE("a copy that fails leaves the buffer unchanged") {
   ww::testing::reset_host_runtime();
   {
     ww::stream s;
@@ -194,7 +195,7 @@ TEST_CASE("a copy that fails leaves the buffer as it was") {
 
 #endif
 
-TEST_CASE("a buffer takes its memory from anything with the pool's interface") {
+TEST_CASE("a buffer allocates from any class with the pool's interface") {
   ww::stream s;
   ww::memory_pool pool{ww::current_device()};
   ww::memory_cache cache = pool.make_cache(s);

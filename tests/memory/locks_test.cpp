@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The locks that spare a thread its fence: nobody else is inside, whoever comes in whatever order.
+// The locks with an asymmetric fence: mutual exclusion in every order of threads.
 #include "support/catch.hpp"
 
 #include <warpwright/memory/detail/biased_lock.hpp>
@@ -29,19 +29,20 @@ struct pair_of_counts {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
   bool add() {
-    bool const alike = first == second;
+    bool const equal = first == second;
     ++first;
     for (int k = 0; k < 3; ++k) ww::detail::pause_processor();
     ++second;
-    return alike && first == second;
+    return equal && first == second;
   }
 };
 
-// Each thread comes `calls` times in bursts of its own length, so that favours are given and ended.
-bool stay_alike(unsigned threads, std::uint64_t calls, unsigned seed) {
+// Each thread locks `calls` times in bursts of random length, so that the bias is granted and
+// revoked.
+bool counts_stay_equal(unsigned threads, std::uint64_t calls, unsigned seed) {
   biased_lock lock;
   pair_of_counts counts;
-  std::atomic<bool> alike{true};
+  std::atomic<bool> equal{true};
   std::vector<std::thread> all;
   for (unsigned t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
@@ -49,7 +50,7 @@ bool stay_alike(unsigned threads, std::uint64_t calls, unsigned seed) {
       for (std::uint64_t k = 0; k < calls;) {
         for (std::uint64_t burst = random() % 1000; burst-- != 0 && k < calls; ++k) {
           lock.lock();
-          if (!counts.add()) alike = false;
+          if (!counts.add()) equal = false;
           lock.unlock();
         }
         std::this_thread::sleep_for(std::chrono::microseconds{random() % 50});
@@ -57,22 +58,23 @@ bool stay_alike(unsigned threads, std::uint64_t calls, unsigned seed) {
     });
   }
   for (std::thread& t : all) t.join();
-  return alike && counts.first == threads * calls && counts.second == counts.first;
+  return equal && counts.first == threads * calls && counts.second == counts.first;
 }
 
-// A signal holds a thread up wherever it is, as long as `held_up` is 1, but for some milliseconds.
-std::atomic<int> held_up{2};
-void hold_up(int) {
-  int nobody = 0;
-  if (!held_up.compare_exchange_strong(nobody, 1)) return;
-  for (int k = 0; k < 1000 && held_up.load() == 1; ++k) sched_yield();
+// A signal handler stops a thread wherever it is while `stopped` is 1, for some milliseconds at
+// most.
+std::atomic<int> stopped{2};
+void stop_thread(int) {
+  int expected = 0;
+  if (!stopped.compare_exchange_strong(expected, 1)) return;
+  for (int k = 0; k < 1000 && stopped.load() == 1; ++k) sched_yield();
 }
 
 }  // namespace
 
-TEST_CASE("a biased_lock's former favourite may have been held up anywhere") {
+TEST_CASE("a biased_lock excludes a formerly biased thread that was stopped anywhere") {
   struct sigaction action {};
-  action.sa_handler = hold_up;
+  action.sa_handler = stop_thread;
   struct sigaction before {};
   REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
   unsigned const seed = std::random_device{}();
@@ -84,9 +86,10 @@ TEST_CASE("a biased_lock's former favourite may have been held up anywhere") {
     std::atomic<bool> inside{false};
     std::atomic<bool> stop{false};
     std::atomic<unsigned> taken{0};
-    held_up = 0;
+    stopped = 0;
     std::thread former{[&] {
-      constexpr auto relaxed = std::memory_order_relaxed;  // most of its time it is in lock()
+      constexpr auto relaxed =
+          std::memory_order_relaxed;  // so that most of the time is spent in lock()
       for (unsigned k = 1; !stop.load(relaxed); ++k) {
         lock->lock();
         if (inside.load(relaxed)) alone = false;
@@ -97,15 +100,15 @@ TEST_CASE("a biased_lock's former favourite may have been held up anywhere") {
     while (taken < 200) sched_yield();
     for (auto k = random() % 500; k != 0; --k) ww::detail::pause_processor();
     REQUIRE(pthread_kill(former.native_handle(), SIGUSR1) == 0);
-    while (held_up == 0) sched_yield();
+    while (stopped == 0) sched_yield();
     std::thread next{[&] {
-      for (int k = 0; k < 700; ++k) {  // enough to be the next favourite
+      for (int k = 0; k < 700; ++k) {  // enough to get the next bias
         lock->lock();
         lock->unlock();
       }
       lock->lock();
       inside = true;
-      held_up = 2;
+      stopped = 2;
       for (int k = 0; k < 20000 && alone; ++k) ww::detail::pause_processor();
       inside = false;
       stop = true;
@@ -118,70 +121,70 @@ TEST_CASE("a biased_lock's former favourite may have been held up anywhere") {
   sigaction(SIGUSR1, &before, nullptr);
 }
 
-TEST_CASE("a biased_lock is taken in passing, and its favourite keeps its favour") {
+TEST_CASE("lock_keeping_bias() excludes the biased thread, and the bias remains") {
   biased_lock lock;
   pair_of_counts counts;
-  std::atomic<bool> alike{true};
+  std::atomic<bool> equal{true};
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> favourite_came{0};
-  std::thread favourite{[&] {
+  std::atomic<std::uint64_t> biased_calls{0};
+  std::thread biased_thread{[&] {
     while (!stop) {
       lock.lock();
-      if (!counts.add()) alike = false;
-      ++favourite_came;
+      if (!counts.add()) equal = false;
+      ++biased_calls;
       lock.unlock();
     }
   }};
-  while (favourite_came < 1000) sched_yield();
-  std::uint64_t passed = 0;
-  std::uint64_t favoured = 0;
-  for (; passed < 20000; ++passed) {
-    std::uintptr_t const favour = lock.lock_in_passing();
-    favoured += favour != 0;
-    if (!counts.add()) alike = false;
-    lock.unlock_in_passing(favour);
+  while (biased_calls < 1000) sched_yield();
+  std::uint64_t suspensions = 0;
+  std::uint64_t biased = 0;
+  for (; suspensions < 20000; ++suspensions) {
+    std::uintptr_t const bias = lock.lock_keeping_bias();
+    biased += bias != 0;
+    if (!counts.add()) equal = false;
+    lock.unlock_restoring_bias(bias);
   }
   stop = true;
-  favourite.join();
-  CHECK(alike);
-  CHECK(counts.first == favourite_came + passed);
+  biased_thread.join();
+  CHECK(equal);
+  CHECK(counts.first == biased_calls + suspensions);
   CHECK(counts.second == counts.first);
-  CHECK(favoured == (ww::detail::has_far_fence ? passed : 0));
+  CHECK(biased == (ww::detail::has_asymmetric_fence ? suspensions : 0));
 }
 
-TEST_CASE("a biased_lock keeps others out, its favourite as any") {
+TEST_CASE("a biased_lock excludes biased and other threads") {
   unsigned const seed = std::random_device{}();
   INFO("seed " << seed);
   for (unsigned threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
-    // Four favours end within the first thousands: many locks, rather than long ones.
+    // Four biases are revoked within some thousand calls: many short runs rather than long ones.
     for (unsigned round = 0; round < 20; ++round) {
-      REQUIRE(stay_alike(threads, 3000, seed + 10 * round));
+      REQUIRE(counts_stay_equal(threads, 3000, seed + 10 * round));
     }
   }
 }
 
-TEST_CASE("a biased_lock's favour passes on, at most four times") {
+TEST_CASE("a biased_lock's bias passes to another thread at most four times") {
   biased_lock lock;
   pair_of_counts counts;
-  for (int turn = 0; turn < 8; ++turn) {
-    bool alike = true;
+  for (int round = 0; round < 8; ++round) {
+    bool equal = true;
     std::thread{[&] {
-      for (int k = 0; k < 40000; ++k) {  // more in a row than the last favour takes
+      for (int k = 0; k < 40000; ++k) {  // more in a row than the last bias needs
         lock.lock();
-        alike = counts.add() && alike;
+        equal = counts.add() && equal;
         lock.unlock();
       }
     }}.join();
-    REQUIRE(alike);
-    lock.lock();  // another thread's: ends the favour
+    REQUIRE(equal);
+    lock.lock();  // another thread: revokes the bias
     REQUIRE(counts.add());
     lock.unlock();
   }
   REQUIRE(counts.first == 8 * 40001);
 }
 
-TEST_CASE("a biased_lock's favourite that holds it is waited for") {
+TEST_CASE("a biased_lock waits for its biased thread to unlock") {
   biased_lock lock;
   bool inside = false;
   for (int k = 0; k < 1000; ++k) {

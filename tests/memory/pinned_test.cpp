@@ -38,7 +38,7 @@ static_assert(!std::is_move_constructible<ww::pinned_pool>::value, "buffers poin
 static_assert(!std::is_copy_constructible<ww::pinned_buffer<int>>::value, "one owner");
 static_assert(std::is_nothrow_move_assignable<ww::pinned_buffer<int>>::value, "");
 
-TEST_CASE("a pinned pool hands out page-locked memory, cut to size") {
+TEST_CASE("a pinned pool allocates page-locked memory without rounding up to powers of two") {
   ww::pinned_pool pool;
   void* const p = pool.allocate(1000);
   std::memset(p, 1, 1000);
@@ -63,7 +63,7 @@ TEST_CASE("a pinned pool hands out page-locked memory, cut to size") {
   CHECK(pool.statistics().upstream_deallocations == 1);
 }
 
-TEST_CASE("pinned: nothing, absurd sizes, alignments") {
+TEST_CASE("pinned: 0 bytes, absurd sizes, alignments") {
   ww::pinned_pool pool{ww::pinned_pool_options{}.growth_bytes(mib)};
   CHECK(pool.allocate(0) == nullptr);
   pool.deallocate(nullptr, 0);
@@ -120,7 +120,7 @@ TEST_CASE("pinned: initial memory serves without a call") {
   CHECK(pool.statistics().hits == 1);
 }
 
-TEST_CASE("pinned: a block in flight is not handed out") {
+TEST_CASE("pinned: a block in flight is not reused") {
   ww::stream s;
   ww::pinned_pool pool{small(ww::pinned_pool_options::unlimited)};
   void* const p = pool.allocate(256 * kib);
@@ -132,7 +132,7 @@ TEST_CASE("pinned: a block in flight is not handed out") {
     pool.deallocate(q, 256 * kib);
     CHECK(pool.statistics().live_bytes == 0);
   }
-  // The stream has passed: both come together again.
+  // The stream has completed: both blocks are coalesced.
   CHECK(pool.trim() == 512 * kib);
 }
 
@@ -144,13 +144,13 @@ TEST_CASE("pinned: at the limit it waits for the block in flight") {
   pool.deallocate(s, p, 256 * kib);
   std::thread opener{[&] { hold.open_late(); }};
   void* const q = pool.allocate(256 * kib);
-  CHECK(s.done());  // it did wait
+  CHECK(s.done());  // it has waited
   opener.join();
   CHECK(q == p);
   pool.deallocate(q, 256 * kib);
 }
 
-TEST_CASE("pinned: a stream may die after its blocks were given back") {
+TEST_CASE("pinned: a stream may be destroyed after its blocks were freed") {
   ww::pinned_pool pool{small(256 * kib)};
   for (int i = 0; i < 20; ++i) {
     ww::stream s;
@@ -161,7 +161,7 @@ TEST_CASE("pinned: a stream may die after its blocks were given back") {
   CHECK(pool.statistics().reserved_bytes == 256 * kib);
 }
 
-TEST_CASE("pinned: misuse is named") {
+TEST_CASE("pinned: misuse is reported") {
   ww::stream s;
   ww::pinned_pool pool{small(mib)};
   void* const p = pool.allocate(1000);
@@ -176,7 +176,7 @@ TEST_CASE("pinned: misuse is named") {
   CHECK(pool.statistics().deallocations == 1);
 }
 
-TEST_CASE("pinned: a capturing stream is refused, and its capture lives") {
+TEST_CASE("pinned: a capturing stream is rejected, and its capture stays valid") {
   ww::stream s;
   ww::pinned_pool pool{small(mib)};
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
@@ -188,7 +188,8 @@ TEST_CASE("pinned: a capturing stream is refused, and its capture lives") {
   pool.deallocate(s, p, 1000);
 }
 
-TEST_CASE("pinned: pools and buffers that come and go during a capture leave it alone") {
+TEST_CASE(
+    "pinned: pools and buffers that are created and destroyed during a capture do not disturb it") {
   ww::stream s;
   ww::stream other;
   auto old_pool = std::make_unique<ww::pinned_pool>(small(mib));
@@ -198,7 +199,7 @@ TEST_CASE("pinned: pools and buffers that come and go during a capture leave it 
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
   old_pool.reset();
   ww::pinned_pool const another{ww::pinned_pool_options{}.initial_bytes(mib)};
-  buffer.reset();  // its stream's end cannot be waited for now: the block stays live
+  buffer.reset();  // its stream cannot be waited for now: the block stays live
   CHECK(pool.statistics().live_blocks == 1);
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
@@ -237,7 +238,7 @@ TEST_CASE("a pinned buffer owns its elements") {
   CHECK_THROWS_AS(ww::pinned_buffer<int>(pool, ~std::size_t{0} / 4 + 1), ww::out_of_memory);
 }
 
-TEST_CASE("pinned: random use by threads and streams keeps every block apart and whole") {
+TEST_CASE("pinned: random use by threads and streams neither overlaps nor corrupts blocks") {
   std::uint64_t const seed = std::random_device{}();
   INFO("seed " << seed);
   constexpr std::size_t thread_count = 6;
@@ -279,7 +280,7 @@ TEST_CASE("pinned: random use by threads and streams keeps every block apart and
           if (random() % 2 == 0) {
             pool.deallocate(b.p, b.bytes);
           } else {
-            // The stream still writes into it: whoever gets it next must come later.
+            // The stream still writes into it: the next user must run later.
             ww::stream const& s = streams[random() % streams.size()];
             ww::check(cudaMemsetAsync(b.p, 0, b.bytes, s.get()), "cudaMemsetAsync");
             pool.deallocate(s, b.p, b.bytes);

@@ -123,7 +123,7 @@ static_assert(ww::largest_batch(ww::inference_plan{}.parameters(10), 19) == 0, "
 static_assert(ww::largest_batch(ww::inference_plan{}.parameters(10), 20) == ww::unlimited_batch,
               "");
 
-TEST_CASE("a plan says where the memory goes") {
+TEST_CASE("a plan lists the memory by use") {
   auto const plan = zero_7_5b.activations_per_item(1000).batch(3).workspace_bytes(7);
   ww::memory_breakdown const b = plan.breakdown();
   CHECK(b.weights_bytes == 15 * billion);
@@ -163,7 +163,7 @@ TEST_CASE("precision and optimizer of a training plan") {
         4 * 1001 + 12 * 251);
 }
 
-TEST_CASE("a training plan takes a transformer's activations") {
+TEST_CASE("a training plan with a transformer's activations") {
   auto const plan = ww::training_plan{}.mixed_precision().transformer(gpt3_175b, 2048).batch(2);
   CHECK(plan.breakdown().activations_bytes ==
         ww::transformer_activation_bytes(gpt3_175b, 2048, 2, precision::bf16));
@@ -190,7 +190,7 @@ TEST_CASE("an inference plan") {
   CHECK(plan.batch(0).breakdown().kv_cache_bytes == 0);
 }
 
-TEST_CASE("what stays free is left alone, rounded up") {
+TEST_CASE("the reserve stays free, rounded up") {
   CHECK(ww::usable_bytes(1000, 0.0) == 1000);
   CHECK(ww::usable_bytes(1000, 0.25) == 750);
   CHECK(ww::usable_bytes(1001, 0.5) == 500);
@@ -209,7 +209,7 @@ TEST_CASE("what stays free is left alone, rounded up") {
   }
 }
 
-TEST_CASE("figures that contradict each other are refused by name") {
+TEST_CASE("inconsistent plans throw and name the numbers") {
   using shape = ww::transformer_shape;
   CHECK_THROWS_WITH(ww::kv_cache_bytes(shape{}.layers(2).hidden(64), 1),
                     contains("2 layers, hidden 64 and 0 heads; each must be at least 1"));
@@ -230,7 +230,7 @@ TEST_CASE("figures that contradict each other are refused by name") {
   CHECK_THROWS_WITH(ww::kv_cache_bytes(shape{}, 1), contains("plan_test.cpp"));
 }
 
-TEST_CASE("sizes beyond 64 bits are refused by name, never wrapped") {
+TEST_CASE("sizes beyond 64 bits throw and are never wrapped") {
   CHECK(ww::storage_bytes(most / 2, precision::fp16) == most - 1);
   CHECK(ww::storage_bytes(most - 1, precision::int4) == most / 2);
   CHECK_THROWS_AS(ww::storage_bytes(most, precision::int4), std::invalid_argument);
@@ -251,7 +251,7 @@ TEST_CASE("sizes beyond 64 bits are refused by name, never wrapped") {
   CHECK(ww::largest_batch(plan, most) == 0);
   CHECK_THROWS_WITH(ww::inference_plan{}.parameters(most).total_bytes(),
                     contains("inference with 18446744073709551615 parameters"));
-  // Nothing of a size is left out where a factor of 0 meets one that is too large.
+  // A factor of 0 makes a product 0 also beside a saturated factor.
   CHECK(ww::kv_cache_bytes(llama2_70b, most, 0) == 0);
   CHECK(ww::inference_plan{}.activations_per_item(most).batch(0).total_bytes() == 0);
 }
@@ -312,7 +312,7 @@ TEST_CASE("the largest batch in closed form") {
                           most - 1) == most - 1);
 }
 
-TEST_CASE("a plan in words") {
+TEST_CASE("a plan as text") {
   auto const plan = ww::inference_plan{}
                         .parameters(70 * billion, precision::int4)
                         .kv_cache(llama2_70b, 4096)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The caches in front of a pool's books: each stream's own, and those made by hand.
+// The caches in front of a pool's heap: each stream's cache, and memory_cache.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -31,7 +31,7 @@ ww::device_id const device{0};
 
 }  // namespace
 
-TEST_CASE("a freed block of the same size comes back from the cache, the youngest first") {
+TEST_CASE("a freed block of the same size is served by the cache, last in, first out") {
   ww::stream s;
   ww::memory_pool pool{device};
   void* const a = pool.allocate(s, 4096);
@@ -62,7 +62,7 @@ TEST_CASE("another size is not served from the cache's block") {
   pool.deallocate(s, b, 4096);
 }
 
-TEST_CASE("another stream does not get a cached block before its donor has passed it") {
+TEST_CASE("another stream does not get a cached block before its donor has completed the free") {
   ww::stream donor;
   ww::stream taker;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(2 * mib)};
@@ -82,7 +82,7 @@ TEST_CASE("another stream does not get a cached block before its donor has passe
   pool.deallocate(taker, q, 2 * mib);
 }
 
-TEST_CASE("a cache keeps to its budget, and the rest goes to the books") {
+TEST_CASE("a cache stays within its budget, and the rest goes to the heap") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.cache_bytes(8 * kib)};
   std::vector<void*> blocks;
@@ -98,7 +98,7 @@ TEST_CASE("a cache keeps to its budget, and the rest goes to the books") {
   CHECK(none.statistics().hits == 2);
 }
 
-TEST_CASE("one block larger than the budget is kept beside it") {
+TEST_CASE("one block larger than the budget is cached in addition") {
   ww::stream s;
   ww::memory_pool pool{device,
                        ww::memory_pool_options{}.cache_bytes(8 * kib).maximum_bytes(4 * mib)};
@@ -115,7 +115,7 @@ TEST_CASE("one block larger than the budget is kept beside it") {
     free(a, bytes);
     CHECK(pool.statistics().cached_bytes == bytes);
     CHECK_THROWS_WITH(free(a, bytes), contains("not from this pool") || contains("double free"));
-    // The younger one takes its place; of a cache made by hand the stream's takes the second.
+    // The newer block replaces it; the second block of a memory_cache goes to the stream's cache.
     free(b, bytes);
     CHECK(pool.statistics().cached_bytes == (by_hand ? 2 * bytes : bytes));
     CHECK(pool.statistics().live_bytes == 0);
@@ -124,7 +124,7 @@ TEST_CASE("one block larger than the budget is kept beside it") {
     CHECK(pool.statistics().cached_bytes == (by_hand ? bytes : 0));
     CHECK(pool.statistics().cache_hits == 1);
     free(again, bytes);
-    // Another size, and another stream, get its memory all the same.
+    // Another size, and another stream, can still use its memory.
     ww::stream other;
     void* const all = pool.allocate(other, 4 * mib);
     CHECK(pool.statistics().cached_bytes == 0);
@@ -147,12 +147,12 @@ TEST_CASE("a batch is served wherever single calls would be") {
   pool.deallocate(s, z, 2 * mib + 256);
   pool.deallocate(s, b, mib);
   void* blocks[2] = {};
-  pool.allocate_batch(s, sizes, blocks, 2);  // the cached MiB lies in the middle of the other block
+  pool.allocate_batch(s, sizes, blocks, 2);  // the cached MiB is in the middle of the other block
   CHECK(pool.statistics().live_bytes == 4 * mib);
   pool.deallocate_batch(s, blocks, sizes, 2);
 }
 
-TEST_CASE("a large block freed twice is noticed, whatever came in between and on every stream") {
+TEST_CASE("a large block freed twice is detected, after any other calls and on every stream") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.cache_bytes(8 * kib)};
   for (ww::stream_ref const on : {s.ref(), ww::stream_ref::per_thread()}) {
@@ -190,7 +190,7 @@ TEST_CASE("more blocks of a size than a slot holds, and more sizes than there ar
   CHECK(pool.trim() == pool.statistics().reserved_peak_bytes);
 }
 
-TEST_CASE("more streams than there are shards take turns") {
+TEST_CASE("more streams than shards share them") {
   std::vector<ww::stream> streams(200);
   ww::memory_pool pool{device};
   for (int round = 0; round < 70; ++round) {
@@ -204,7 +204,7 @@ TEST_CASE("more streams than there are shards take turns") {
   CHECK(pool.trim() == after.reserved_bytes);
 }
 
-TEST_CASE("a cache made by hand") {
+TEST_CASE("a memory_cache") {
   ww::stream s;
   ww::stream other;
   ww::memory_pool pool{device};
@@ -223,7 +223,7 @@ TEST_CASE("a cache made by hand") {
     CHECK(pool.statistics().cached_bytes == 1024);
     CHECK(cache.allocate(1000) == p);
     CHECK(pool.statistics().cache_hits == 1);
-    // The pool's interface, for code that takes either.
+    // The pool's interface, for generic code.
     cache.deallocate(s, p, 1000);
     CHECK(cache.allocate(s, 1000) == p);
     void* const q = cache.allocate(other, 1000);
@@ -233,7 +233,7 @@ TEST_CASE("a cache made by hand") {
     void* const aligned = cache.try_allocate(s, 1000, 4096);
     CHECK(reinterpret_cast<std::uintptr_t>(aligned) % 4096 == 0);
     cache.deallocate(s, aligned, 1000);
-    pool.deallocate(s, p, 1000);  // allocated here, freed there
+    pool.deallocate(s, p, 1000);  // allocated in the cache, freed in the pool
     std::vector<void*> many;
     for (int i = 0; i < 100; ++i) many.push_back(cache.allocate(4 * kib));
     for (void* m : many) cache.deallocate(m, 4 * kib);
@@ -248,7 +248,7 @@ TEST_CASE("a cache made by hand") {
   CHECK(pool.trim() == pool.statistics().reserved_peak_bytes);
 }
 
-TEST_CASE("memory kept by a cache made by hand comes back when memory is short") {
+TEST_CASE("a memory_cache's blocks return to the pool when memory is short") {
   ww::stream s;
   ww::stream other;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
@@ -260,9 +260,9 @@ TEST_CASE("memory kept by a cache made by hand comes back when memory is short")
   pool.deallocate(other, p, 3 * mib);
 }
 
-TEST_CASE("the pool takes from caches that are in use") {
+TEST_CASE("the pool takes blocks from caches in use") {
   std::vector<ww::stream> const streams(4);
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib).patience_us(0)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib).maximum_wait_us(0)};
   std::vector<std::string> errors(streams.size());
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < errors.size(); ++t) {
@@ -312,7 +312,7 @@ TEST_CASE("several blocks at once: all or none") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("a batch is served by the cache as far as that goes, and goes back to it") {
+TEST_CASE("a batch is served by the cache as far as possible, and freed into it") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
   std::size_t const sizes[] = {1000, 5000, 1000, mib};
@@ -324,20 +324,20 @@ TEST_CASE("a batch is served by the cache as far as that goes, and goes back to 
   void* again[4] = {};
   pool.allocate_batch(s, sizes, again, 4);
   CHECK(pool.statistics().cache_hits == 4);
-  CHECK(again[0] == first[2]);  // the youngest first
+  CHECK(again[0] == first[2]);  // last in, first out
   CHECK(again[1] == first[1]);
   CHECK(again[2] == first[0]);
   CHECK(again[3] == first[3]);
   pool.deallocate_batch(s, again, sizes, 4);
 
-  // What the cache gave goes back when the rest cannot be had.
+  // Blocks from the cache are freed again when the rest cannot be allocated.
   std::size_t const too_much[] = {1000, 8 * mib, 5000};
   void* none[3] = {};
   CHECK_THROWS_AS(pool.allocate_batch(s, too_much, none, 3), ww::out_of_memory);
   CHECK(pool.statistics().live_bytes == 0);
   CHECK(pool.statistics().live_blocks == 0);
 
-  // Those before a block that is refused are freed, those behind it are not.
+  // Blocks before a rejected one are freed, blocks behind it are not.
   pool.allocate_batch(s, sizes, first, 4);
   void* const twice[] = {first[1], first[0], first[0], first[2]};
   std::size_t const bytes[] = {5000, 1000, 1000, 1000};
@@ -350,12 +350,12 @@ TEST_CASE("a batch is served by the cache as far as that goes, and goes back to 
   pool.deallocate_batch(s, nullptr, nullptr, 0);
 }
 
-TEST_CASE("a block that a second stream uses too is nobody's before both have passed it") {
+TEST_CASE("a block with record_use() is reused only after both streams have completed") {
   ww::stream first;
   ww::stream second;
   bool const checked = GENERATE(false, true);
   ww::memory_pool pool{
-      device, ww::memory_pool_options{}.maximum_bytes(2 * mib).patience_us(0).checked(checked)};
+      device, ww::memory_pool_options{}.maximum_bytes(2 * mib).maximum_wait_us(0).checked(checked)};
   void* const p = pool.allocate(first, 2 * mib);
   {
     gate hold{second};
@@ -369,7 +369,7 @@ TEST_CASE("a block that a second stream uses too is nobody's before both have pa
       CHECK_THROWS_WITH(pool.deallocate(first, p, 2 * mib), contains("double free"));
     }
     std::thread opener{[&] { hold.open_late(); }};
-    void* const q = pool.allocate(first, 2 * mib);  // out of memory but for p: waits on the host
+    void* const q = pool.allocate(first, 2 * mib);  // out of memory except for p: waits on the host
     CHECK(q == p);
     opener.join();
     fill(first, q, 2, 2 * mib);
@@ -381,11 +381,11 @@ TEST_CASE("a block that a second stream uses too is nobody's before both have pa
   CHECK(pool.trim() == 2 * mib);
 }
 
-TEST_CASE("memory that is short is reported with its holders") {
+TEST_CASE("out_of_memory names what occupies the memory") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib).checked()};
   void* const p = pool.allocate(s, 3 * mib);
-  CHECK_THROWS_WITH(pool.allocate(s, 2 * mib), contains("Live from: ") &&
+  CHECK_THROWS_WITH(pool.allocate(s, 2 * mib), contains("Live, allocated at: ") &&
                                                    contains("pool_cache_test.cpp") &&
                                                    contains("3145728 bytes"));
   pool.deallocate(s, p, 3 * mib);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that graphs use: allocated while capturing, and kept until the graph is gone.
+// Memory that graphs use: allocated while capturing, and retained until the graph is destroyed.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20U;
 ww::device_id const device{0};
 
-// CUDA tells of a graph's end some time after it.
+// CUDA reports the destruction of a graph with a delay.
 template <class Condition>
 bool eventually(Condition const& condition) {
   for (int i = 0; i < 500; ++i) {
@@ -33,7 +33,7 @@ bool eventually(Condition const& condition) {
   return false;
 }
 
-// A call that looks whether graphs are gone, and frees what they had.
+// A call that reclaims the memory of destroyed graphs.
 bool has_graph_memory(ww::memory_pool& pool, ww::stream const& s) {
   pool.deallocate(s, pool.try_allocate(s, 256, 512), 256);
   pool.trim(~std::size_t{0});
@@ -42,7 +42,7 @@ bool has_graph_memory(ww::memory_pool& pool, ww::stream const& s) {
 
 }  // namespace
 
-TEST_CASE("memory allocated in a capture is the graph's until the executable is gone") {
+TEST_CASE("memory allocated in a capture belongs to the graph until the executable is destroyed") {
   ww::stream s;
   ww::memory_pool pool{device};
   auto exec = std::make_unique<ww::graph_exec>();
@@ -54,7 +54,7 @@ TEST_CASE("memory allocated in a capture is the graph's until the executable is 
       scratch = pool.allocate(c, mib);
       fill(c, scratch, 1, mib);
       pool.deallocate(c, scratch, mib);
-      // The same capture and stream has it again.
+      // The same capture and stream reuses it.
       void* const again = pool.allocate(c, mib);
       CHECK(again == scratch);
       fill(c, again, 2, mib);
@@ -66,7 +66,7 @@ TEST_CASE("memory allocated in a capture is the graph's until the executable is 
   }
   CHECK(pool.statistics().live_bytes == 2 * mib);
   CHECK(pool.statistics().graph_bytes == mib);
-  // Others get other memory.
+  // Other streams get other memory.
   void* const mine = pool.allocate(s, mib);
   CHECK(mine != scratch);
   fill(s, mine, 9, mib);
@@ -76,7 +76,7 @@ TEST_CASE("memory allocated in a capture is the graph's until the executable is 
   CHECK(all_are(fetch(s, scratch, mib), 2));
   CHECK(all_are(fetch(s, mine, mib), 9));
   pool.deallocate(s, mine, mib);
-  // Freed outside of the capture: still the graph's.
+  // Freed outside of the capture: it still belongs to the graph.
   pool.deallocate(s, result, 2 * mib);
   CHECK_THROWS_WITH(pool.deallocate(s, result, 2 * mib), contains("double free"));
   CHECK(pool.statistics().live_bytes == 0);
@@ -89,7 +89,7 @@ TEST_CASE("memory allocated in a capture is the graph's until the executable is 
   CHECK(pool.statistics().reserved_bytes == 0);
 }
 
-TEST_CASE("what was allocated before a capture and freed in it stays allocated for the graph") {
+TEST_CASE("a block allocated before a capture and freed in it is retained for the graph") {
   ww::stream s;
   ww::memory_pool pool{device};
   void* const before = pool.allocate(s, mib);
@@ -113,7 +113,7 @@ TEST_CASE("what was allocated before a capture and freed in it stays allocated f
   CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
 }
 
-TEST_CASE("an abandoned capture gives its memory back") {
+TEST_CASE("an abandoned capture releases its memory") {
   ww::stream s;
   ww::memory_pool pool{device};
   {
@@ -141,7 +141,7 @@ TEST_CASE("memory that outlives its graph is ordinary memory") {
     ww::graph const g = ww::capture(s, [&](ww::stream_ref c) { p = pool.allocate(c, mib); });
   }
   CHECK(pool.statistics().live_bytes == mib);
-  // Told of the end some time after it: until then the free keeps the block for the graph.
+  // The destruction is reported with a delay: until then a free retains the block for the graph.
   std::this_thread::sleep_for(std::chrono::milliseconds{100});
   pool.deallocate(s, p, mib);
   CHECK(pool.statistics().live_bytes == 0);
@@ -152,7 +152,7 @@ TEST_CASE("memory that outlives its graph is ordinary memory") {
   pool.deallocate(s, q, mib);
 }
 
-TEST_CASE("a request that misses in a capture is noticed without a watch") {
+TEST_CASE("a miss in a capture is detected without a watch") {
   ww::stream s;
   ww::memory_pool pool{device};
   void* p = nullptr;
@@ -165,11 +165,11 @@ TEST_CASE("a request that misses in a capture is noticed without a watch") {
   CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
 }
 
-TEST_CASE("captures that other libraries begin are noticed if the options say so") {
+TEST_CASE("detect_captures() detects captures that other libraries begin") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.initial_bytes(4 * mib).notice_captures()};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.initial_bytes(4 * mib).detect_captures()};
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  cudaStream_t const raw = s.get();  // a query of its id would break the capture
+  cudaStream_t const raw = s.get();  // a query of its id would invalidate the capture
   void* const p = pool.allocate(raw, mib);
   fill(raw, p, 6, mib);
   pool.deallocate(raw, p, mib);
@@ -182,7 +182,7 @@ TEST_CASE("captures that other libraries begin are noticed if the options say so
   CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
 }
 
-TEST_CASE("two captures keep apart, and an update gives the old memory back") {
+TEST_CASE("two captures have separate memory, and an update releases the old memory") {
   ww::stream a;
   ww::stream b;
   ww::memory_pool pool{device};
@@ -205,7 +205,7 @@ TEST_CASE("two captures keep apart, and an update gives the old memory back") {
   CHECK(first != second);
   step.launch(a);
   CHECK(all_are(fetch(a, second, mib), 2));
-  // The first capture's graph is gone, and the executable holds on to the second's memory only.
+  // The first capture's graph is destroyed, and the executable retains only the second's memory.
   CHECK(eventually([&] {
     static_cast<void>(has_graph_memory(pool, b));
     return pool.statistics().graph_bytes == mib;
@@ -232,7 +232,7 @@ TEST_CASE("buffers work in a captured body, at every replay") {
   CHECK(all_are(fetch(s, out.data(), 1000), 7));
 }
 
-TEST_CASE("a graph's memory is short like any other") {
+TEST_CASE("an allocation in a capture fails when memory is short") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
   {

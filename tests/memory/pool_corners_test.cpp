@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Corners of a pool where two of its parts meet: graphs and eager work, blocks with several users,
-// default streams of threads, captures of others, a full device.
+// Interactions of a pool's parts: graphs and eager work, blocks with several streams, per-thread
+// default streams, captures of other threads, a full device.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -38,7 +38,7 @@ bool eventually(Condition const& condition) {
   return false;
 }
 
-// A call that looks whether graphs are gone.
+// A call that reclaims the memory of destroyed graphs.
 void look(ww::memory_pool& pool, ww::stream const& s) {
   try {
     pool.deallocate(s, pool.try_allocate(s, 256, 512), 256);
@@ -47,7 +47,7 @@ void look(ww::memory_pool& pool, ww::stream const& s) {
 }
 
 ww::memory_pool_options small() {
-  return ww::memory_pool_options{}.maximum_bytes(4 * mib).patience_us(0);
+  return ww::memory_pool_options{}.maximum_bytes(4 * mib).maximum_wait_us(0);
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ TEST_CASE("a free in a capture waits for eager work of its stream") {
     ww::capture_watch const watch{pool};
     static_cast<void>(ww::capture(s, [&](ww::stream_ref c) { pool.deallocate(c, p, 2 * mib); }));
   }
-  // The graph has never been launched and is gone; the fill has not run.
+  // The graph was never launched and is destroyed; the fill has not run.
   CHECK(eventually([&] {
     look(pool, other);
     return pool.statistics().graph_bytes == 0;
@@ -79,7 +79,7 @@ TEST_CASE("a free in a capture waits for eager work of its stream") {
   if (r != nullptr) CHECK(all_are(fetch(other, r, mib), 2));
 }
 
-TEST_CASE("a block with a second user is not freed in a capture") {
+TEST_CASE("a block with record_use() is not freed in a capture") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::stream user;
@@ -95,13 +95,13 @@ TEST_CASE("a block with a second user is not freed in a capture") {
   CHECK(pool.statistics().live_bytes == 2 * mib);
   pool.deallocate(s, p, 2 * mib);
   CHECK(pool.statistics().live_bytes == 0);
-  // No later block may inherit the note.
+  // No later block may inherit the record.
   std::uint64_t const before = pool.statistics().event_records;
   for (int i = 0; i < 4; ++i) pool.deallocate(s, pool.allocate(s, 256), 256);
   CHECK(pool.statistics().event_records == before);
 }
 
-TEST_CASE("a graph's block with a second user waits for it, too") {
+TEST_CASE("a graph's block with record_use() waits for both") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::stream other;
@@ -118,7 +118,7 @@ TEST_CASE("a graph's block with a second user waits for it, too") {
     pool.deallocate(s, p, 2 * mib);
     CHECK(pool.statistics().graph_bytes == 2 * mib);
   }
-  // As above, with the graph gone while the second user's work waits.
+  // As above, with the graph destroyed while the second stream's work waits.
   {
     ww::capture_watch const watch{pool};
     static_cast<void>(ww::capture(s, [&](ww::stream_ref c) { p = pool.allocate(c, 2 * mib); }));
@@ -143,13 +143,13 @@ TEST_CASE("a graph's block with a second user waits for it, too") {
     static_cast<void>(pool.trim(~std::size_t{0}));
     return pool.statistics().graph_bytes == 0;
   }));
-  // No later block may inherit the note.
+  // No later block may inherit the record.
   std::uint64_t const before = pool.statistics().event_records;
   for (int i = 0; i < 4; ++i) pool.deallocate(s, pool.allocate(s, 256), 256);
   CHECK(pool.statistics().event_records == before);
 }
 
-TEST_CASE("a stream that freed in a capture is retired before the graph ends") {
+TEST_CASE("a stream that freed in a capture is retired before the graph is destroyed") {
   for (bool const raw : {false, true}) {
     testing::reset_host_runtime();
     auto s = std::make_unique<ww::stream>();
@@ -179,7 +179,7 @@ TEST_CASE("a stream that freed in a capture is retired before the graph ends") {
   }
 }
 
-TEST_CASE("a graph ends while its block is freed outside") {
+TEST_CASE("a graph is destroyed while its block is freed outside") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::stream other;
@@ -207,7 +207,7 @@ TEST_CASE("a graph ends while its block is freed outside") {
   CHECK(pool.statistics().reserved_bytes == 0);
 }
 
-TEST_CASE("a thread's default stream as a second user, freed by another thread") {
+TEST_CASE("record_use() of a per-thread default stream, freed by another thread") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::stream other;
@@ -227,7 +227,7 @@ TEST_CASE("a thread's default stream as a second user, freed by another thread")
     step = 3;
   }};
   while (step != 1) std::this_thread::yield();
-  std::thread late{[&] {  // if the free or the allocation waits, as it may
+  std::thread late{[&] {  // in case the free or the allocation waits, which is legal
     std::this_thread::sleep_for(std::chrono::milliseconds{200});
     int expected = 1;
     step.compare_exchange_strong(expected, 2);
@@ -242,7 +242,7 @@ TEST_CASE("a thread's default stream as a second user, freed by another thread")
   CHECK(good);
 }
 
-TEST_CASE("a capture joins what it has freed with ready memory beside it") {
+TEST_CASE("a capture coalesces its freed blocks with adjacent ready memory") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::memory_pool pool{device};
@@ -250,13 +250,13 @@ TEST_CASE("a capture joins what it has freed with ready memory beside it") {
   ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {
     void* const p = pool.allocate(c, mib);  // half a granule
     pool.deallocate(c, p, mib);
-    void* const q = pool.try_allocate(c, 2 * mib);  // just the granule
+    void* const q = pool.try_allocate(c, 2 * mib);  // exactly the granule
     CHECK(q != nullptr);
     pool.deallocate(c, q, 2 * mib);
   });
 }
 
-TEST_CASE("a pool waits for running work at its end though the device is full") {
+TEST_CASE("a pool's destructor waits for running work although the device is full") {
   testing::reset_host_runtime();
   ww::stream s;
   struct flags {
@@ -304,7 +304,7 @@ TEST_CASE("hits while a graph is alive") {
   CHECK(pool.statistics().hits - before >= 99);
 }
 
-TEST_CASE("a thread's default stream does not collect events") {
+TEST_CASE("a per-thread default stream does not accumulate events") {
   testing::reset_host_runtime();
   ww::memory_pool pool{device};
   ww::stream_ref const mine = ww::stream_ref::per_thread();
@@ -319,7 +319,7 @@ TEST_CASE("a thread's default stream does not collect events") {
   CHECK(creations <= 8);
 }
 
-TEST_CASE("a cache made by hand asks no capturing stream for its id") {
+TEST_CASE("a memory_cache does not query the id of a capturing stream") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::memory_pool pool{device};
@@ -335,7 +335,7 @@ TEST_CASE("a cache made by hand asks no capturing stream for its id") {
   if (graph != nullptr) ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
-TEST_CASE("trim with blocks of another thread's default stream breaks no capture") {
+TEST_CASE("trim with blocks of another thread's default stream invalidates no capture") {
   testing::reset_host_runtime();
   ww::stream s;
   ww::memory_pool pool{device};
@@ -368,7 +368,7 @@ TEST_CASE("large alignments in a pool with a low limit") {
   }
 }
 
-TEST_CASE("initial memory of all that an odd limit allows") {
+TEST_CASE("initial memory up to a limit that is not a multiple of a granule") {
   testing::reset_host_runtime();
   CHECK_NOTHROW(ww::memory_pool(
       device, ww::memory_pool_options{}.maximum_bytes(5 * mib + 256).initial_bytes(5 * mib + 256)));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every CUDA call of a pool fails once, in turn: an error reaches the caller, nothing leaks, and
-// the pool works as before afterwards.
+// Each CUDA call of a pool fails once: the error reaches the caller, nothing leaks, and the pool
+// remains usable.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 
-// Walks through every step of a miss: growing, polling, stealing, gathering, waiting on the host,
-// giving segments back; for three streams and the thread's own.
+// Executes every step of a miss: growing, polling, stealing, merging, waiting on the host, freeing
+// segments; for three streams and the per-thread default stream.
 void scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream const& b) {
   {
     ww::device_buffer<char> x{pool, a, 2 * mib};
@@ -86,12 +86,13 @@ TEST_CASE("every call of a pool failing in turn") {
               hits = plan.hits();
             }
             ++sweeps;
-            // In checked mode a buffer's end may not be able to free: its check of the stream
+            // In checked mode a buffer's destructor may fail to free: its check of the stream
             // failed.
             if (!checked && call.name != "cudaStreamGetId")
               CHECK(pool.statistics().live_bytes == 0);
             if (pool.statistics().live_bytes == 0) {
-              static_cast<void>(pool.trim());  // the scenario counts on a certain cut of segments
+              static_cast<void>(
+                  pool.trim());  // the scenario requires a known state of the segments
               CHECK_NOTHROW(scenario(pool, a, b));
               CHECK(pool.statistics().reserved_bytes == 0);
             } else {
@@ -109,7 +110,7 @@ TEST_CASE("every call of a pool failing in turn") {
   testing::reset_host_runtime();
 }
 
-TEST_CASE("a pool cannot be made: each call failing, nothing is left") {
+TEST_CASE("the construction of a pool fails at each call and leaks nothing") {
   for (char const* call :
        {"cudaGetDevice", "cudaThreadExchangeStreamCaptureMode", "cudaMemGetInfo", "cuMemCreate"}) {
     INFO(call);
@@ -125,19 +126,19 @@ TEST_CASE("a pool cannot be made: each call failing, nothing is left") {
   testing::reset_host_runtime();
 }
 
-TEST_CASE("a pool that cannot learn the current device leaves it alone") {
+TEST_CASE("a pool that cannot query the current device does not change it") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
   auto pool = std::make_unique<ww::memory_pool>(ww::device_id{1});
   {
-    ww::testing::fault_plan plan;
-    plan.fail("cudaGetDevice", 1, cudaErrorUnknown);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail("cudaGetDevice", 1, cudaErrorUnknown);
     ww::testing::scoped_fault_plan const fault{plan};
     pool.reset();
   }
   CHECK(ww::current_device() == ww::device_id{0});
 }
 
-TEST_CASE("a lost context is an error that says so, and the pool ends quietly") {
+TEST_CASE("a lost context is reported as such, and the pool's destructor does not throw") {
   testing::reset_host_runtime();
   {
     ww::stream const a;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pool says to a caller who is wrong, and that it is none the worse for it.
+// How a pool reports misuse, and that it remains usable.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -65,7 +65,7 @@ TEST_CASE("checked: wrong bytes") {
   pool.deallocate(s, p, 1000);
 }
 
-TEST_CASE("checked: pointers that the pool never gave") {
+TEST_CASE("checked: pointers that the pool has not allocated") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.checked()};
   void* const p = pool.allocate(s, 1000);
@@ -73,7 +73,7 @@ TEST_CASE("checked: pointers that the pool never gave") {
                     contains("256 bytes inside of a block of 1000 bytes allocated at"));
   int on_the_stack = 0;
   CHECK_THROWS_WITH(pool.deallocate(s, &on_the_stack, 4),
-                    contains("not from this pool (memory that CUDA does not know"));
+                    contains("not from this pool (memory that is not registered with CUDA"));
   void* pinned = nullptr;
   ww::check(cudaMallocHost(&pinned, 100), "cudaMallocHost");
   CHECK_THROWS_WITH(pool.deallocate(s, pinned, 100),
@@ -90,7 +90,7 @@ TEST_CASE("checked: pointers that the pool never gave") {
 
 namespace {
 
-// Out of line, that no compiler may conclude anything from the pool's end.
+// Out of line, so that the compiler does not use the end of the pool's lifetime.
 [[gnu::noinline]] void* allocate_from(ww::memory_pool* pool, ww::stream_ref s) {
   return pool->allocate(s, 1000);
 }
@@ -101,27 +101,29 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("a call after the pool's end is refused, checked or not") {
+TEST_CASE("a call after the pool's destruction throws, checked or not") {
   ww::stream s;
   for (bool const checked : {true, false}) {
     CAPTURE(checked);
-    // As a static pool lies: its memory stays its own.
+    // As a static pool, whose memory is not reused.
     alignas(ww::memory_pool) static unsigned char memory[sizeof(ww::memory_pool)];
     auto* const pool = ::new (static_cast<void*>(memory))
         ww::memory_pool{device, ww::memory_pool_options{}.checked(checked)};
     void* const p = allocate_from(pool, s);
     end(pool);
-    CHECK_THROWS_WITH(free_to(pool, s, p),
-                      contains("deallocate() of a pool that has ended; let what has its memory end "
-                               "before the pool"));
-    CHECK_THROWS_WITH(allocate_from(pool, s), contains("allocate() of a pool that has ended"));
-    CHECK_THROWS_WITH(pool->trim(), contains("trim() of a pool that has ended"));
-    CHECK_THROWS_WITH(pool->retire(s), contains("retire() of a pool that has ended"));
-    CHECK_THROWS_WITH(pool->record_use(s, p), contains("record_use() of a pool that has ended"));
+    CHECK_THROWS_WITH(
+        free_to(pool, s, p),
+        contains("deallocate() of a destroyed pool; destroy the objects that use its memory "
+                 "before the pool"));
+    CHECK_THROWS_WITH(allocate_from(pool, s), contains("allocate() of a destroyed pool"));
+    CHECK_THROWS_WITH(pool->trim(), contains("trim() of a destroyed pool"));
+    CHECK_THROWS_WITH(pool->retire(s), contains("retire() of a destroyed pool"));
+    CHECK_THROWS_WITH(pool->record_use(s, p), contains("record_use() of a destroyed pool"));
   }
 }
 
-TEST_CASE("out_of_memory names the streams and the places that have most, of however many") {
+TEST_CASE(
+    "out_of_memory names the streams and source locations with the most memory, of any number") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.checked().maximum_bytes(64 * mib)};
   std::vector<std::string> files;
@@ -132,11 +134,11 @@ TEST_CASE("out_of_memory names the streams and the places that have most, of how
   }
   void* const big = pool.allocate(s, 40 * mib, 256, ww::source_location::current("big.cpp", 999));
   CHECK_THROWS_WITH(pool.allocate(s, 60 * mib),
-                    contains("Live from: big.cpp:999 41943040 bytes, "));
+                    contains("Live, allocated at: big.cpp:999 41943040 bytes, "));
   pool.deallocate(s, big, 40 * mib);
   for (void* p : small) pool.deallocate(s, p, 300);
 
-  // Three of four streams that have as much.
+  // Three of four streams with equal amounts.
   ww::memory_pool another{device, ww::memory_pool_options{}.maximum_bytes(64 * mib).cache_bytes(0)};
   std::vector<ww::stream> streams(4);
   std::vector<void*> blocks;
@@ -157,20 +159,20 @@ TEST_CASE("out_of_memory names the streams and the places that have most, of how
   }
 }
 
-TEST_CASE("unchecked: what is noticed all the same") {
+TEST_CASE("unchecked: misuse that is detected nevertheless") {
   ww::stream s;
   ww::memory_pool pool{device};
   void* const p = pool.allocate(s, 1000);
   pool.deallocate(s, p, 1000);
   CHECK_THROWS_WITH(pool.deallocate(s, p, 1000),
-                    contains("double free") && contains("checked() tells where"));
+                    contains("double free") && contains("checked() reports where"));
   int on_the_stack = 0;
   CHECK_THROWS_WITH(pool.deallocate(s, &on_the_stack, 4), contains("not from this pool"));
   CHECK(pool.statistics().live_bytes == 0);
   CHECK(pool.statistics().deallocations == 1);
 }
 
-TEST_CASE("unchecked and without caches: every pointer that is no live block's start") {
+TEST_CASE("unchecked and without caches: every pointer that is not the start of a live block") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.cache_bytes(0)};
   void* const p = pool.allocate(s, 1000);
@@ -180,7 +182,7 @@ TEST_CASE("unchecked and without caches: every pointer that is no live block's s
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("a pool grows while another stream captures, and leaves that stream alone") {
+TEST_CASE("a pool grows while another stream captures, and does not touch that stream") {
   ww::stream capturing;
   ww::stream s;
   ww::memory_pool pool{device,
@@ -190,7 +192,7 @@ TEST_CASE("a pool grows while another stream captures, and leaves that stream al
   capture c{capturing};
   void* const q = pool.allocate(s, 2 * mib);  // a cudaMalloc in a global capture's own thread
   CHECK(q != p);
-  // The donor's event would become a part of its graph: the block is out of reach.
+  // The donor's event would become part of its graph: the block is not available.
   CHECK(pool.try_allocate(s, 2 * mib) == nullptr);
   CHECK_THROWS_WITH(pool.retire(capturing), contains("end the capture first"));
   CHECK(c.end());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random use of a pool by threads and streams, against a model: no two live blocks overlap, every
-// figure is right, and what a stream wrote into its block is there until it frees it.
+// Random use of a pool by threads and streams, against a model: live blocks do not overlap, all
+// counters are right, and a block keeps what a stream wrote until its free.
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -35,7 +35,7 @@ struct block {
   unsigned char tag = 0;
 };
 
-// Live memory as the callers see it; shared by all threads.
+// The callers' live memory; shared by all threads.
 class model {
  public:
   void add(block const& b) {
@@ -70,7 +70,7 @@ struct counts {
   std::uint64_t refused = 0;
 };
 
-/// One thread's share: blocks on its streams, stamped when taken, checked before they are freed.
+/// One thread's part: blocks on its streams, written when allocated, checked before they are freed.
 counts use_pool(ww::memory_pool& pool, model& all, std::vector<ww::stream> const& streams,
                 unsigned* wrong, std::uint64_t seed, int steps) {
   std::mt19937_64 random{seed};
@@ -82,7 +82,7 @@ counts use_pool(ww::memory_pool& pool, model& all, std::vector<ww::stream> const
     live[i] = live.back();
     live.pop_back();
     expect(streams[b.stream], b.pointer, b.tag, b.bytes, wrong + b.stream);
-    if (random() % 4 == 0) {  // freed on another stream, that the user orders behind the first
+    if (random() % 4 == 0) {  // freed on another stream, which is ordered behind the first
       std::size_t const other = random() % streams.size();
       passed.record(streams[b.stream].get());
       streams[other].wait(passed);
@@ -162,7 +162,7 @@ setting const settings[] = {
 
 }  // namespace
 
-TEST_CASE("the test's own check finds a wrong byte") {
+TEST_CASE("the test's own check detects a wrong byte") {
   ww::stream s;
   flags wrong{1};
   ww::memory_pool pool{device};
@@ -198,7 +198,7 @@ TEST_CASE("one thread, several streams, any sequence") {
     CHECK(s.deallocations == done.allocations);
     CHECK(s.hits <= s.allocations);
     CHECK(s.reserved_peak_bytes <= how.maximum);
-    // Not a byte is lost: everything comes together and goes back.
+    // No byte is lost: everything is coalesced and returned.
     CHECK(pool.trim() == s.reserved_bytes);
     CHECK(pool.statistics().reserved_bytes == 0);
     CHECK(pool.statistics().upstream_allocations == pool.statistics().upstream_deallocations);

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random use of pools by threads with eight streams each, against a model. Rounds with a pool each;
-// in a round every thread allocates and frees on its streams and on other threads' streams, through
-// the pool and through caches, trims, replaces streams, captures graphs and launches them. At any
-// time no granule has two holders; what a stream wrote into a block is there when the block is
-// freed; at a round's end every figure is right and everything comes back.
+// Random use of pools by threads with eight streams each, against a model. Each round has its own
+// pool; every thread allocates and frees on its streams and on other threads' streams, through the
+// pool and through caches, trims, replaces streams, captures graphs and launches them. Invariants:
+// a granule never has two owners; a block keeps what a stream wrote into it until its free; at the
+// end of a round all counters are right and all memory is returned.
 #pragma once
 
 #include "memory/pool_stress_model.hpp"
@@ -33,7 +33,7 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t streams_per_thread = 8;
 
-/// How much to do, and how.
+/// The amount and kind of operations.
 struct options {
   std::uint64_t seed = 1;
   std::uint64_t operations = 200000;  ///< at least as many, unless the time is up
@@ -42,11 +42,11 @@ struct options {
   std::uint64_t round_operations = 16384;  ///< of all threads, in one pool's life
   unsigned stamp_every = 8;                ///< one block in so many is stamped and checked
   bool misuse = false;  ///< frees without ordering the streams: the run must fail
-  /// Called after each round, if it is there.
+  /// Called after each round; may be empty.
   std::function<void(struct totals const&)> progress;
 };
 
-/// What was done, by all threads in all rounds.
+/// The operation counts of all threads and rounds.
 struct totals {
   std::uint64_t rounds = 0;
   std::uint64_t operations = 0;
@@ -55,7 +55,7 @@ struct totals {
   std::uint64_t rolled_back = 0;  ///< batches that failed
   std::uint64_t stamps = 0;
   std::uint64_t foreign = 0;  ///< blocks freed by a thread that did not allocate them
-  std::uint64_t shared = 0;   ///< blocks freed with a second user
+  std::uint64_t shared = 0;   ///< blocks freed with a second second_slot
   std::uint64_t captures = 0;
   std::uint64_t launches = 0;
   std::uint64_t replaced = 0;  ///< streams retired and destroyed
@@ -84,20 +84,20 @@ struct totals {
   }
 };
 
-/// What differs from round to round.
+/// The random settings of a round.
 struct setting {
   ww::memory_pool_options pool;
   std::size_t limit = ww::memory_pool_options::unlimited;
   std::size_t large_bytes = 0;   // the largest block
-  std::uint64_t large_part = 2;  // of 256 blocks
-  std::uint64_t odd_part = 64;   // below this, of any size
-  std::size_t sizes = 8;         // that the others have
-  std::size_t live_blocks = 0;   // a thread's, at most
+  std::uint64_t large_part = 2;  // the number of large blocks in 256
+  std::uint64_t odd_part = 64;   // the number of blocks of any size in 256
+  std::size_t sizes = 8;         // the number of sizes of the other blocks
+  std::size_t live_blocks = 0;   // the maximum of a thread
   bool captures = false;
-  bool watches = true;           // else the pool looks by itself
-  bool own_default = false;      // threads use their default streams as well
-  bool shared = false;           // record_use(), which keeps every call away from the caches
-  bool long_shared = false;      // and that long before the free
+  bool watches = true;           // otherwise detect_captures()
+  bool own_default = false;      // threads also use their per-thread default streams
+  bool shared = false;           // record_use(), which disables the fast path
+  bool long_shared = false;      // record_use() long before the free
   std::uint64_t operations = 0;  // of all threads
   std::string text;
 };
@@ -108,7 +108,7 @@ inline bool has_virtual_memory() {
 }
 
 inline bool exhausted(void* pool, ww::memory_report const&) {
-  // Whatever it does must not meet a lock of the pool.
+  // The callback calls the pool, so the pool must hold no lock.
   auto const& figures = **static_cast<std::optional<ww::memory_pool>*>(pool);
   return figures.statistics().deallocations % 2 == 0;
 }
@@ -118,7 +118,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   static constexpr std::size_t limits[] = {2 * mib, 16 * mib, 256 * mib};
   static constexpr std::size_t growths[] = {ww::memory_pool_options::by_source, 256 * kib, 2 * mib};
   static constexpr std::size_t caches[] = {0, 64 * kib, 16 * mib, 16 * mib};
-  static constexpr unsigned patience[] = {0, 100, 2000};
+  static constexpr unsigned maximum_waits_us[] = {0, 100, 2000};
   ww::memory_source const sources[] = {
       has_virtual_memory() ? ww::memory_source::virtual_memory : ww::memory_source::automatic,
       ww::memory_source::cuda_malloc, ww::memory_source::cuda_malloc_async};
@@ -131,7 +131,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   s.limit = limits[random() % 3];
   std::size_t const growth = growths[random() % 3];
   std::size_t const cache = caches[random() % 4];
-  unsigned const microseconds = patience[random() % 3];
+  unsigned const microseconds = maximum_waits_us[random() % 3];
   bool const checked = random() % 8 == 0;
   bool const callback = random() % 4 == 0;
   s.watches = random() % 4 != 0;
@@ -139,13 +139,13 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   s.shared = random() % 2 == 0;
   s.long_shared = s.shared && random() % 2 == 0;
   if (how.misuse) {
-    // Memory that work of nobody's may still touch must not be unmapped meanwhile.
+    // Memory that misused blocks' work may still access must not be unmapped meanwhile.
     s = setting{};
     s.operations = how.round_operations;
     s.limit = 256 * mib;
     s.large_bytes = mib;
     s.live_blocks = 64;
-    s.pool.source(ww::memory_source::cuda_malloc).maximum_bytes(s.limit);
+    s.pool = s.pool.source(ww::memory_source::cuda_malloc).maximum_bytes(s.limit);
     s.text = "misuse";
     return s;
   }
@@ -153,28 +153,29 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   s.sizes = 1 + random() % (s.limit == 2 * mib ? 6 : 8);
   s.live_blocks = s.limit == 2 * mib ? 24 : 1 + random() % 128;
   std::uint64_t const kind = random() % 4;
-  if (kind < 2) {  // few misses: the caches serve
+  if (kind < 2) {  // few misses: most calls are served by the caches
     s.large_part = kind;
     s.odd_part = kind;
   } else if (kind == 2) {  // few blocks that fill the pool
     s.large_bytes = s.limit / 8;
     s.large_part = 32;
     s.live_blocks = 12;
-    s.operations = how.round_operations / 8;  // each miss looks at every stream
+    s.operations = how.round_operations / 8;  // each miss examines every stream
   }
-  s.pool.source(sources[source])
-      .order(wait_first ? ww::reuse_order::wait_before_grow : ww::reuse_order::grow_before_wait)
-      .maximum_bytes(s.limit)
-      .growth_bytes(growth)
-      .cache_bytes(cache)
-      .patience_us(microseconds)
-      .checked(checked)
-      .notice_captures(s.captures && !s.watches);
-  if (callback) s.pool.on_exhausted(&exhausted, &pool);
+  s.pool =
+      s.pool.source(sources[source])
+          .order(wait_first ? ww::reuse_order::wait_before_grow : ww::reuse_order::grow_before_wait)
+          .maximum_bytes(s.limit)
+          .growth_bytes(growth)
+          .cache_bytes(cache)
+          .maximum_wait_us(microseconds)
+          .checked(checked)
+          .detect_captures(s.captures && !s.watches);
+  if (callback) s.pool = s.pool.on_exhausted(&exhausted, &pool);
   s.text = std::string{names[source]} + (wait_first ? ", wait first" : ", grow first") +
            ", limit " + std::to_string(s.limit / kib) + " KiB, growth " +
            (growth == growths[0] ? "by source" : std::to_string(growth / kib) + " KiB") +
-           ", caches " + std::to_string(cache / kib) + " KiB, patience " +
+           ", caches " + std::to_string(cache / kib) + " KiB, wait " +
            std::to_string(microseconds) + " us" +
            (s.odd_part < 2     ? ", calm"
             : s.large_part > 2 ? ", large"
@@ -186,13 +187,13 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   return s;
 }
 
-/// A stream, one after the other: each successor waits for what its predecessor was given, or there
-/// is no block left whose work it might have to wait for.
-struct lane {
-  std::optional<ww::stream> owned;  // none: the thread's own default stream
+/// A slot for successive streams: a new stream waits for the work of its predecessor, unless no
+/// block is left whose work it would have to wait for.
+struct stream_slot {
+  std::optional<ww::stream> owned;  // none: the per-thread default stream
   finding* wrong = nullptr;
-  std::unique_ptr<ww::memory_cache> cache;  // of the thread that the lane belongs to
-  std::shared_mutex replacing;              // shared: other threads' use
+  std::unique_ptr<ww::memory_cache> cache;  // of the slot's thread
+  std::shared_mutex replacing;              // shared lock: use by other threads
 
   cudaStream_t handle() const { return owned ? owned->get() : cudaStreamPerThread; }
   ww::stream_ref ref() const { return owned ? owned->ref() : ww::stream_ref::per_thread(); }
@@ -202,12 +203,12 @@ struct block {
   void* pointer = nullptr;
   std::size_t bytes = 0;
   std::uint32_t tag = 0;
-  lane* home = nullptr;  // what was done with it, was done there
-  lane* user = nullptr;  // of record_use(): work there uses it too
+  stream_slot* slot = nullptr;         // the stream of all work with the block
+  stream_slot* second_slot = nullptr;  // of record_use(): its work uses the block, too
   bool stamped = false;
 };
 
-/// A block on its way to another thread.
+/// A block that is passed to another thread.
 struct parcel {
   block what;
   std::unique_ptr<ww::event> ready;
@@ -221,7 +222,7 @@ class mailbox {
     parcels_.push_back(std::move(p));
     return true;
   }
-  std::optional<parcel> take() {
+  std::optional<parcel> add_live() {
     std::lock_guard<std::mutex> const lock{mutex_};
     if (parcels_.empty()) return std::nullopt;
     std::optional<parcel> first{std::move(parcels_.back())};
@@ -234,39 +235,39 @@ class mailbox {
   std::vector<parcel> parcels_;
 };
 
-/// A graph with memory of the pool.
+/// A graph that uses memory of the pool.
 struct replay {
   std::uint32_t tag = 0;
   ww::graph_exec exec;
-  ww::event last;                                     // behind all launches
-  std::vector<std::pair<void*, std::size_t>> memory;  // everything it was ever given
+  ww::event last;                                     // recorded behind all launches
+  std::vector<std::pair<void*, std::size_t>> memory;  // all memory ever allocated for it
   std::vector<block> results;                         // allocated in the capture, not freed in it
-  bool has_outer = false;  // a block from before the capture: its work must be waited for
+  bool has_outer = false;  // frees a block from before the capture, whose work must complete first
   bool launched = false;
 };
 
-/// What the threads of a round share.
+/// The shared state of a round.
 struct shared_state {
   options const& how;
   setting const& round;
   ww::memory_pool& pool;
   failures& found;
-  shadow& holders;
-  std::vector<std::unique_ptr<lane>>& lanes;
+  shadow& owners;
+  std::vector<std::unique_ptr<stream_slot>>& slots;
   std::vector<std::unique_ptr<mailbox>>& mailboxes;
 };
 
-/// One thread's share of a round.
+/// One thread's part of a round.
 class worker {
  public:
   worker(shared_state const& all, std::size_t number, std::uint64_t seed, finding* wrong)
       : all_{all}, pool_{all.pool}, number_{number}, random_{seed}, wrong_{wrong} {
     for (std::size_t i = 0; i < streams_per_thread; ++i) {
-      lanes_.push_back(all.lanes[number * streams_per_thread + i].get());
+      slots_.push_back(all.slots[number * streams_per_thread + i].get());
     }
     if (all.round.own_default) {
       default_.wrong = wrong;
-      lanes_.push_back(&default_);
+      slots_.push_back(&default_);
     }
   }
   worker(worker const&) = delete;
@@ -280,13 +281,13 @@ class worker {
     while (!graphs_.empty()) drop_graph(graphs_.size() - 1);
     while (!live_.empty()) free_one(live_.size() - 1);
     empty_mailbox();
-    for (lane* l : lanes_) l->cache.reset();
+    for (stream_slot* l : slots_) l->cache.reset();
     if (all_.round.own_default) pool_.retire(default_.ref());
-    pool_.retire(capturing_);  // captures freed blocks on it
+    pool_.retire(capturing_);  // captures have freed blocks on it
   }
-  /// After all threads have ended, for what they sent at last.
+  /// Call it after all threads have ended: frees the blocks still in mailboxes.
   void empty_mailbox() {
-    while (std::optional<parcel> p = all_.mailboxes[number_]->take()) receive(*p);
+    while (std::optional<parcel> p = all_.mailboxes[number_]->add_live()) receive(*p);
     while (!live_.empty()) free_one(live_.size() - 1);
   }
   totals const& done() const { return done_; }
@@ -294,14 +295,14 @@ class worker {
  private:
   struct abandoned : std::exception {};
 
-  // ---- chance
+  // ---- random choices
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
-  // Mostly the same for a while, so that caches have something to offer.
-  lane& any_lane() {
-    if (one_in(32)) favourite_ = below(lanes_.size());
-    return *lanes_[one_in(4) ? below(lanes_.size()) : favourite_];
+  // Mostly the same stream for a while, so that caches have blocks.
+  stream_slot& any_slot() {
+    if (one_in(32)) preferred_ = below(slots_.size());
+    return *slots_[one_in(4) ? below(slots_.size()) : preferred_];
   }
   std::size_t any_size() {
     static constexpr std::size_t usual[] = {1, 256, 512, 1000, 1024, 4096, 5000, 16384, 65536, 300};
@@ -310,8 +311,10 @@ class worker {
     if (kind < all_.round.odd_part) return 1 + below(std::size_t{1} << below(15));
     return usual[below(all_.round.sizes)];
   }
-  // Now and then without its id, as from another library.
-  ww::stream_ref ref(lane const& l) { return one_in(16) ? ww::stream_ref{l.handle()} : l.ref(); }
+  // Sometimes without its id, as a handle from another library.
+  ww::stream_ref ref(stream_slot const& l) {
+    return one_in(16) ? ww::stream_ref{l.handle()} : l.ref();
+  }
   std::uint32_t next_tag() {
     return static_cast<std::uint32_t>(number_ + 1) << 26U | (++serial_ & 0x3ffffffU);
   }
@@ -326,7 +329,7 @@ class worker {
       return;
     }
     if (what == 0) return trim();
-    if (what < 4) return replace(any_lane());
+    if (what < 4) return replace(any_slot());
     if (what < 16) return make_or_drop_cache();
     if (what < 18) return look_at_figures();
     if (what < 24) return may_capture && all_.round.captures ? capture() : void();
@@ -334,7 +337,7 @@ class worker {
     if (what < 128) return all_.round.shared ? share() : void();
     if (what < 192) return send();
     if (what < 256) {
-      std::optional<parcel> p = all_.mailboxes[number_]->take();
+      std::optional<parcel> p = all_.mailboxes[number_]->add_live();
       return p ? receive(*p) : void();
     }
     if (what < 320) return allocate_several();
@@ -372,15 +375,15 @@ class worker {
 
   // ---- blocks
 
-  void take(void* pointer, std::size_t bytes, lane& on) {
+  void add_live(void* pointer, std::size_t bytes, stream_slot& on) {
     ++done_.operations;
     ++done_.allocations;
     block b;
     b.pointer = pointer;
     b.bytes = bytes;
     b.tag = next_tag();
-    b.home = &on;
-    all_.holders.claim(pointer, bytes, b.tag);
+    b.slot = &on;
+    all_.owners.claim(pointer, bytes, b.tag);
     if (one_in(all_.how.stamp_every)) {
       if (one_in(8)) ww::for_each_index(on.ref(), 1, keep_busy{pause_us()});
       stamp(on.ref(), pointer, bytes, b.tag);
@@ -392,7 +395,7 @@ class worker {
   unsigned pause_us() { return 10 + static_cast<unsigned>(below(200)); }
 
   void allocate() {
-    lane& on = any_lane();
+    stream_slot& on = any_slot();
     std::size_t const bytes = any_size();
     std::size_t const alignment = one_in(16) ? std::size_t{1} << below(17) : std::size_t{256};
     void* p = nullptr;
@@ -407,7 +410,7 @@ class worker {
     } catch (ww::out_of_memory const&) {
     }
     if (p == nullptr) return make_room();
-    take(p, bytes, on);
+    add_live(p, bytes, on);
   }
   void make_room() {
     ++done_.operations;
@@ -418,7 +421,7 @@ class worker {
   }
 
   void allocate_several() {
-    lane& on = any_lane();
+    stream_slot& on = any_slot();
     std::size_t bytes[12];
     void* pointers[12] = {};
     std::size_t const count = 1 + below(12);
@@ -431,20 +434,20 @@ class worker {
     }
     for (std::size_t i = 0; i < count; ++i) {
       if ((pointers[i] == nullptr) != (bytes[i] == 0)) all_.found.add("a batch with a hole");
-      if (pointers[i] != nullptr) take(pointers[i], bytes[i], on);
+      if (pointers[i] != nullptr) add_live(pointers[i], bytes[i], on);
     }
   }
 
   void free_several() {
-    lane& on = any_lane();
+    stream_slot& on = any_slot();
     void* pointers[12];
     std::size_t bytes[12];
     std::size_t count = 0;
     while (count < 12 && !live_.empty()) {
       block const b = pick(live_.size() - 1);
-      order(on, *b.home);
+      order(on, *b.slot);
       verify(on, b);
-      all_.holders.release(b.pointer, b.bytes, b.tag);
+      all_.owners.release(b.pointer, b.bytes, b.tag);
       pointers[count] = b.pointer;
       bytes[count++] = b.bytes;
     }
@@ -460,48 +463,48 @@ class worker {
   }
   void free_one(std::size_t i) {
     block const b = pick(i);
-    lane& on = one_in(16) ? any_lane() : *b.home;
-    order(on, *b.home);
+    stream_slot& on = one_in(16) ? any_slot() : *b.slot;
+    order(on, *b.slot);
     verify(on, b);
-    give(on, b);
+    free_block(on, b);
   }
-  // A stream of this thread's waits for another of its own.
-  void order(lane& later, lane& earlier) {
+  // Makes a stream of this thread wait for another one of this thread.
+  void order(stream_slot& later, stream_slot& earlier) {
     if (&later == &earlier || all_.how.misuse) return;
     passed_.record(earlier.handle());
     later.ref().wait(passed_);
   }
-  void verify(lane& on, block const& b) {
+  void verify(stream_slot& on, block const& b) {
     if (b.stamped) check(on.ref(), b.pointer, b.bytes, b.tag, on.wrong);
   }
-  void give(lane& on, block const& b) {
+  void free_block(stream_slot& on, block const& b) {
     ++done_.operations;
-    all_.holders.release(b.pointer, b.bytes, b.tag);
-    // Only the lane's thread may look whether it has a cache.
-    if (is_mine(on) && on.cache != nullptr && one_in(2)) {
+    all_.owners.release(b.pointer, b.bytes, b.tag);
+    // Only the slot's thread may read its cache.
+    if (is_own(on) && on.cache != nullptr && one_in(2)) {
       if (one_in(2)) return on.cache->deallocate(b.pointer, b.bytes);
       return on.cache->deallocate(ref(on), b.pointer, b.bytes);
     }
     pool_.deallocate(ref(on), b.pointer, b.bytes);
   }
-  bool is_mine(lane const& l) const {
-    return std::find(lanes_.begin(), lanes_.end(), &l) != lanes_.end();
+  bool is_own(stream_slot const& l) const {
+    return std::find(slots_.begin(), slots_.end(), &l) != slots_.end();
   }
 
-  /// Work on a second stream that the first does not wait for.
+  /// Work on a second stream, for which the first does not wait.
   void share() {
     if (live_.empty()) return;
     std::size_t const i = below(live_.size());
     block& b = live_[i];
-    lane& second = *lanes_[below(streams_per_thread)];
-    if (&second == b.home || b.user != nullptr) return;
+    stream_slot& second = *slots_[below(streams_per_thread)];
+    if (&second == b.slot || b.second_slot != nullptr) return;
     ++done_.operations;
     ++done_.shared;
-    order(second, *b.home);
+    order(second, *b.slot);
     if (one_in(2)) ww::for_each_index(second.ref(), 1, keep_busy{pause_us()});
     verify(second, b);
     pool_.record_use(ref(second), b.pointer);
-    b.user = &second;
+    b.second_slot = &second;
     if (!all_.round.long_shared || one_in(2)) free_one(i);
   }
 
@@ -510,11 +513,11 @@ class worker {
   void send() {
     if (live_.empty() || all_.mailboxes.size() == 1) return;
     std::size_t const i = below(live_.size());
-    if (live_[i].user != nullptr || live_[i].home == &default_) return;
+    if (live_[i].second_slot != nullptr || live_[i].slot == &default_) return;
     parcel p;
     p.what = live_[i];
     p.ready = std::make_unique<ww::event>();
-    p.ready->record(p.what.home->handle());
+    p.ready->record(p.what.slot->handle());
     mailbox& to =
         *all_.mailboxes[(number_ + 1 + below(all_.mailboxes.size() - 1)) % all_.mailboxes.size()];
     if (to.offer(p)) pick(i);
@@ -523,22 +526,22 @@ class worker {
   void receive(parcel& p) {
     ++done_.foreign;
     block b = p.what;
-    if (one_in(2)) {  // on the stream of the thread that sent it
-      std::shared_lock<std::shared_mutex> const lock{b.home->replacing};
-      b.home->ref().wait(*p.ready);
-      verify(*b.home, b);
-      return give(*b.home, b);
+    if (one_in(2)) {  // on the stream of the sending thread
+      std::shared_lock<std::shared_mutex> const lock{b.slot->replacing};
+      b.slot->ref().wait(*p.ready);
+      verify(*b.slot, b);
+      return free_block(*b.slot, b);
     }
-    lane& on = any_lane();
+    stream_slot& on = any_slot();
     on.ref().wait(*p.ready);
-    b.home = &on;
+    b.slot = &on;
     live_.push_back(b);
   }
 
   // ---- streams and caches
 
   void make_or_drop_cache() {
-    lane& l = *lanes_[below(streams_per_thread)];
+    stream_slot& l = *slots_[below(streams_per_thread)];
     ++done_.operations;
     if (l.cache == nullptr) {
       ++done_.caches;
@@ -551,8 +554,8 @@ class worker {
     }
   }
 
-  /// Retires a stream, destroys it with its work under way, and puts a new one in its place.
-  void replace(lane& l) {
+  /// Retires a stream, destroys it while its work is running, and replaces it by a new one.
+  void replace(stream_slot& l) {
     if (!l.owned || all_.how.misuse) return;
     ++done_.operations;
     ++done_.replaced;
@@ -564,10 +567,10 @@ class worker {
     std::unique_lock<std::shared_mutex> const lock{l.replacing};
     bool const empty = one_in(2);
     for (std::size_t i = live_.size(); i-- > 0;) {
-      if (live_[i].user == &l || (empty && live_[i].home == &l)) {
+      if (live_[i].second_slot == &l || (empty && live_[i].slot == &l)) {
         block const b = pick(i);
-        verify(*b.home, b);
-        give(*b.home, b);
+        verify(*b.slot, b);
+        free_block(*b.slot, b);
       }
     }
     l.cache.reset();
@@ -590,14 +593,14 @@ class worker {
     auto g = std::make_unique<replay>();
     g->tag = next_tag();
     g->last.record(capturing_.get());
-    // A block from before the capture, freed in it: every launch is behind what was done with it,
-    // and there is a launch before the graph goes.
+    // A block from before the capture that is freed in it: every launch is ordered behind the work
+    // with it, and there is a launch before the graph is destroyed.
     std::optional<block> outer;
-    if (!abandon && !live_.empty() && one_in(2) && live_.back().user == nullptr) {
+    if (!abandon && !live_.empty() && one_in(2) && live_.back().second_slot == nullptr) {
       outer = pick(live_.size() - 1);
-      g->last.record(outer->home->handle());
+      g->last.record(outer->slot->handle());
       g->has_outer = true;
-      all_.holders.pass(outer->pointer, outer->bytes, outer->tag, g->tag);
+      all_.owners.pass(outer->pointer, outer->bytes, outer->tag, g->tag);
       g->memory.emplace_back(outer->pointer, outer->bytes);
     }
     std::optional<ww::capture_watch> watch;
@@ -658,7 +661,7 @@ class worker {
                          hex(reinterpret_cast<std::uintptr_t>(b.pointer)));
         }
       }
-      all_.holders.claim(b.pointer, b.bytes, g.tag, g.tag);
+      all_.owners.claim(b.pointer, b.bytes, g.tag, g.tag);
       g.memory.emplace_back(b.pointer, b.bytes);
       b.tag = next_tag();
       b.stamped = true;
@@ -670,16 +673,16 @@ class worker {
     g.results = inside;
   }
 
-  /// One launch more, or a result freed, or the end.
+  /// Launches a graph again, frees a result, or destroys the graph.
   void use_graph(std::size_t i) {
     replay& g = *graphs_[i];
     std::uint64_t const what = below(8);
     if (what == 0) return drop_graph(i);
     if (what == 1 && !g.results.empty()) {
-      // Later launches go on writing to it.
+      // Later launches still write to it.
       block b = g.results.back();
       g.results.pop_back();
-      lane& on = any_lane();
+      stream_slot& on = any_slot();
       on.ref().wait(g.last);
       b.stamped = g.launched;
       verify(on, b);
@@ -690,7 +693,7 @@ class worker {
     launch(g);
   }
   void launch(replay& g) {
-    lane& on = any_lane();
+    stream_slot& on = any_slot();
     ++done_.launches;
     on.ref().wait(g.last);
     g.exec.launch(on.ref());
@@ -704,28 +707,28 @@ class worker {
     if (g->has_outer && !g->launched) launch(*g);
     let_go(*g);
   }
-  /// The graph is about to go: its results are blocks like others, the rest is free.
+  /// Destroys a graph: its results become ordinary blocks, its other memory is free.
   void let_go(replay& g) {
     for (block& b : g.results) {
-      lane& on = any_lane();
+      stream_slot& on = any_slot();
       if (g.launched) on.ref().wait(g.last);
-      b.home = &on;
+      b.slot = &on;
       b.stamped = g.launched;
-      all_.holders.pass(b.pointer, b.bytes, g.tag, b.tag);
+      all_.owners.pass(b.pointer, b.bytes, g.tag, b.tag);
       live_.push_back(b);
     }
     g.results.clear();
-    for (auto const& m : g.memory) all_.holders.clear(m.first, m.second, g.tag);
+    for (auto const& m : g.memory) all_.owners.clear(m.first, m.second, g.tag);
   }
 
   shared_state const& all_;
   ww::memory_pool& pool_;
   std::size_t number_;
   std::mt19937_64 random_;
-  finding* wrong_;  // of the thread's graphs and default stream
-  lane default_;
-  std::vector<lane*> lanes_;
-  std::size_t favourite_ = 0;
+  finding* wrong_;  // for the thread's graphs and default stream
+  stream_slot default_;
+  std::vector<stream_slot*> slots_;
+  std::size_t preferred_ = 0;
   std::vector<block> live_;
   std::uint64_t target_ = 16;
   std::uint32_t serial_ = 0;
@@ -735,7 +738,7 @@ class worker {
   totals done_;
 };
 
-/// Lets the pool look which graphs are gone, until it knows it of all: CUDA tells some time after.
+/// Calls the pool until it has reclaimed all graphs: CUDA reports their destruction with a delay.
 inline bool graphs_are_gone(ww::memory_pool& pool) {
   for (int i = 0; i < 1000; ++i) {
     pool.trim(~std::size_t{0});
@@ -751,28 +754,28 @@ inline std::string what_exists() {
   return std::to_string(s.device_memory_bytes) + " bytes, " + std::to_string(s.device_allocations) +
          " allocations, " + std::to_string(s.streams) + " streams, " + std::to_string(s.events) +
          " events, " + std::to_string(s.graphs) + " graphs, " + std::to_string(s.graph_execs) +
-         " executables, " + std::to_string(s.user_objects) + " user objects";
+         " executables, " + std::to_string(s.user_objects) + " second_slot objects";
 }
 #endif
 
-/// One pool's life.
+/// One round.
 inline void run_round(options const& how, std::uint64_t round, totals& all, failures& found) {
   std::seed_seq sequence{how.seed, how.seed >> 32U, round};
   std::mt19937_64 random{sequence};
   std::optional<ww::memory_pool> pool;
   setting const s = make_setting(round, random, how, pool);
   finding_board board{how.threads * (streams_per_thread + 1)};
-  shadow holders{found};
-  std::vector<std::unique_ptr<lane>> lanes;
+  shadow owners{found};
+  std::vector<std::unique_ptr<stream_slot>> slots;
   for (std::size_t i = 0; i < how.threads * streams_per_thread; ++i) {
-    lanes.push_back(std::make_unique<lane>());
-    lanes.back()->owned.emplace();
-    lanes.back()->wrong = board.at(i);
+    slots.push_back(std::make_unique<stream_slot>());
+    slots.back()->owned.emplace();
+    slots.back()->wrong = board.at(i);
   }
   std::vector<std::unique_ptr<mailbox>> mailboxes;
   for (std::size_t t = 0; t < how.threads; ++t) mailboxes.push_back(std::make_unique<mailbox>());
   pool.emplace(ww::device_id{0}, s.pool);
-  shared_state const state{how, s, *pool, found, holders, lanes, mailboxes};
+  shared_state const state{how, s, *pool, found, owners, slots, mailboxes};
   totals sum;
   {
     std::vector<std::unique_ptr<worker>> workers;
@@ -822,7 +825,7 @@ inline void run_round(options const& how, std::uint64_t round, totals& all, fail
     all.cache_hits += last.cache_hits;
     all.steals += last.cross_stream_steals;
     all.remaps += last.remaps;
-    for (auto& l : lanes) pool->retire(l->ref());
+    for (auto& l : slots) pool->retire(l->ref());
     bool const all_came_back = pool->trim() == last.reserved_bytes;
     ww::pool_statistics const left = pool->statistics();
     std::string const text = "trim() leaves " + std::to_string(left.reserved_bytes) + " bytes, " +
@@ -856,7 +859,7 @@ inline totals run(options const& how) {
       found.add("round " + std::to_string(round) + ": exception: " + e.what());
     }
 #if WARPWRIGHT_HOST_RUNTIME
-    // User objects end some time after their graphs.
+    // User objects are destroyed some time after their graphs.
     for (int i = 0; i < 500 && what_exists() != before; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds{10});
     }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stress test of the memory pool for as long as one likes:
-//   memory_pool_stress_long [--operations N | --seconds S] [--seed S] [--threads T]
-//                           [--stamp-every K] [--round-operations N] [--misuse]
-// Prints the seed, what was done, and PASS or FAIL; answers 0 or 1, and 77 without a GPU. --misuse
-// frees blocks before their streams are done with them, to show that the test finds such a thing.
+// The stress test of the memory pool with a configurable duration: memory_pool_stress_long
+// [--operations N | --seconds S] [--seed S] [--threads T] [--stamp-every K] [--round-operations N]
+// [--misuse] Prints the seed, the operation counts, and PASS or FAIL; returns 0 or 1, and 77
+// without a GPU. --misuse frees blocks before their streams have completed, to show that the test
+// detects it.
 #include "memory/pool_stress.hpp"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pool's stress test knows of memory: who holds each granule of 256 bytes, and what the
+// The model of the pool's stress test: the owner of each granule of 256 bytes, and the errors that
 // streams found in their blocks.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace pool_stress {
 
 namespace ww = warpwright;
 
-/// Collects what went wrong; after the first, all threads stop.
+/// Collects errors; after the first, all threads stop.
 class failures {
  public:
   void add(std::string const& text) {
@@ -52,10 +52,10 @@ inline std::string hex(std::uint64_t value) {
   return digits;
 }
 
-/// Who holds each granule of live memory: 0, or the holder's tag.
+/// The owner of each granule of live memory: 0, or the owner's tag.
 ///
-/// No locks, and relaxed atomics only: it must not put calls in order that the pool fails to put in
-/// order, or ThreadSanitizer would not see them.
+/// No locks, and only relaxed atomics: the model must not order calls that the pool fails to order,
+/// since ThreadSanitizer would then miss the race.
 class shadow {
  public:
   static constexpr std::uint64_t granule_bytes = 256;
@@ -67,42 +67,42 @@ class shadow {
   shadow(shadow const&) = delete;
   shadow& operator=(shadow const&) = delete;
 
-  /// The memory is handed out: nobody may hold it, except `accepted`.
+  /// The memory is allocated: it must have no owner, or `accepted`.
   void claim(void const* pointer, std::size_t bytes, std::uint32_t tag,
              std::uint32_t accepted = 0) {
-    exchange(pointer, bytes, tag, accepted, "handed out while it is held");
+    exchange(pointer, bytes, tag, accepted, "allocated while it is owned");
   }
-  /// The memory is about to be given back.
+  /// The memory is about to be freed.
   void release(void const* pointer, std::size_t bytes, std::uint32_t tag) {
     exchange(pointer, bytes, 0, tag, "changed hands while it was live");
   }
-  /// The memory passes from one holder to another.
+  /// The memory passes from one owner to another.
   void pass(void const* pointer, std::size_t bytes, std::uint32_t from, std::uint32_t to) {
     exchange(pointer, bytes, to, from, "changed hands while it was live");
   }
-  /// Lets go of what `tag` still holds there.
+  /// Clears the granules that `tag` still owns.
   void clear(void const* pointer, std::size_t bytes, std::uint32_t tag) {
-    for_each(pointer, bytes, [&](std::atomic<std::uint32_t>& holder, std::uint64_t) {
+    for_each(pointer, bytes, [&](std::atomic<std::uint32_t>& owner, std::uint64_t) {
       std::uint32_t expected = tag;
-      holder.compare_exchange_strong(expected, 0, std::memory_order_relaxed);
+      owner.compare_exchange_strong(expected, 0, std::memory_order_relaxed);
     });
   }
 
  private:
-  static constexpr std::uint64_t page_granules = 8192;  // 2 MiB of memory
+  static constexpr std::uint64_t page_granules = 8192;  // 2 MiB
   static constexpr std::uint64_t slot_count = 1U << 14U;
   struct page {
     explicit page(std::uint64_t number) : chunk{number} {}
     std::uint64_t const chunk;
-    std::atomic<std::uint32_t> holders[page_granules] = {};
+    std::atomic<std::uint32_t> owners[page_granules] = {};
   };
 
   void exchange(void const* pointer, std::size_t bytes, std::uint32_t tag, std::uint32_t expected,
                 char const* what) {
     std::uint32_t wrong = 0;
     std::uint64_t at = 0;
-    for_each(pointer, bytes, [&](std::atomic<std::uint32_t>& holder, std::uint64_t address) {
-      std::uint32_t const before = holder.exchange(tag, std::memory_order_relaxed);
+    for_each(pointer, bytes, [&](std::atomic<std::uint32_t>& owner, std::uint64_t address) {
+      std::uint32_t const before = owner.exchange(tag, std::memory_order_relaxed);
       if (before == expected || (expected != 0 && tag == expected && before == 0)) return;
       wrong = before;
       at = address;
@@ -110,7 +110,7 @@ class shadow {
     if (at == 0) return;
     failures_.add("memory " + std::string{what} + ": " + hex(at) + " of the block at " +
                   hex(reinterpret_cast<std::uintptr_t>(pointer)) + " with " +
-                  std::to_string(bytes) + " bytes; holder " + hex(wrong) + ", now " + hex(tag) +
+                  std::to_string(bytes) + " bytes; owner " + hex(wrong) + ", now " + hex(tag) +
                   ", expected " + hex(expected));
   }
 
@@ -124,7 +124,7 @@ class shadow {
         here = page_of(granule / page_granules);
         if (here == nullptr) return failures_.add("the model's table of pages is full");
       }
-      visit(here->holders[granule % page_granules], at);
+      visit(here->owners[granule % page_granules], at);
     }
   }
 
@@ -148,7 +148,7 @@ class shadow {
   std::vector<std::atomic<page*>> pages_ = std::vector<std::atomic<page*>>(slot_count);
 };
 
-/// What a stream found wrong: in device memory, one for each stream.
+/// The errors that a stream found: in device memory, one for each stream.
 struct finding {
   unsigned count;
   std::uint32_t expected;
@@ -156,10 +156,10 @@ struct finding {
   std::uint64_t address;
 };
 
-/// Up to this many words of a block are stamped, spread evenly, and its last bytes.
+/// Up to this many evenly distributed words of a block are written and checked, and its last bytes.
 constexpr std::uint64_t stamped_words = 4096;
 
-/// The words of a block that carry its stamp.
+/// The words of a block that are written and checked.
 struct stamped {
   unsigned char* bytes;
   std::uint64_t size;
@@ -169,7 +169,7 @@ struct stamped {
   WARPWRIGHT_HOST_DEVICE std::uint64_t indices() const {
     return (words() < stamped_words ? words() : stamped_words) + 1;
   }
-  // The word's first byte; the last index stands for the bytes behind the last whole word.
+  // The word's first byte; the last index is the bytes behind the last whole word.
   WARPWRIGHT_HOST_DEVICE std::uint64_t offset(std::uint64_t i) const {
     if (i + 1 == indices()) return words() * 4;
     if (words() <= stamped_words) return i * 4;
@@ -221,7 +221,7 @@ struct check_stamp {
   }
 };
 
-/// Keeps a stream busy, so that work that does not wait for it gets ahead.
+/// Keeps a stream busy, so that work that does not wait for it runs earlier.
 struct keep_busy {
   unsigned microseconds;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
@@ -246,7 +246,7 @@ inline void check(ww::stream_ref stream, void* pointer, std::size_t bytes, std::
   ww::for_each_index(stream, block.indices(), check_stamp{block, wrong});
 }
 
-/// Device memory for findings.
+/// Device memory for the errors.
 class finding_board {
  public:
   explicit finding_board(std::size_t count) : count_{count} {
@@ -262,7 +262,7 @@ class finding_board {
   finding_board& operator=(finding_board const&) = delete;
 
   finding* at(std::size_t i) const { return data_ + i; }
-  /// What all streams found. @pre their work has ended
+  /// The errors of all streams. @pre their work has completed
   std::vector<finding> fetch() const {
     std::vector<finding> all(count_);
     ww::check(cudaMemcpy(all.data(), data_, count_ * sizeof(finding), cudaMemcpyDeviceToHost),

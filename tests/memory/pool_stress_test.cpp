@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A short run of the pool's stress test, and proof that it finds what it looks for.
+// A short run of the pool's stress test, and tests that its model detects errors.
 #include "memory/pool_stress.hpp"
 
 #include "support/catch.hpp"
@@ -20,7 +20,7 @@ std::string joined(std::vector<std::string> const& lines) {
 
 }  // namespace
 
-TEST_CASE("the model finds memory with two holders") {
+TEST_CASE("the model detects memory with two owners") {
   pool_stress::failures found;
   pool_stress::shadow holders{found};
   alignas(256) static unsigned char memory[2048];
@@ -35,7 +35,7 @@ TEST_CASE("the model finds memory with two holders") {
   CHECK(found.texts().size() == 1);
 }
 
-TEST_CASE("a stamp finds each byte that changed") {
+TEST_CASE("a pattern detects each changed byte") {
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};
   std::size_t const bytes = GENERATE(1, 3, 4, 255, 1001, 100003);
@@ -57,8 +57,8 @@ TEST_CASE("a stamp finds each byte that changed") {
   pool.deallocate(s, p, bytes);
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which would report the races that this makes
-TEST_CASE("blocks freed before their streams are done with them are found") {
+#if !defined(__SANITIZE_THREAD__)  // which would report the races of this test
+TEST_CASE("blocks freed before their streams have completed are detected") {
   pool_stress::options how;
   how.seed = std::random_device{}();
   INFO("seed " << how.seed);
@@ -78,7 +78,7 @@ TEST_CASE("threads, streams, graphs and caches in any sequence") {
   how.operations = operations;
   how.round_operations = operations / 12;
   pool_stress::totals t;
-  // With one seed in 60 memory never runs out.
+  // With one seed in 60 the pool never runs out of memory.
   for (int runs = 0; runs < 4 && t.refused == 0; ++runs, ++how.seed) {
     t = pool_stress::run(how);
     INFO(joined(t.failures));

@@ -41,7 +41,7 @@ ww::memory_pool_options small(std::size_t maximum) {
 static_assert(!std::is_copy_constructible<ww::memory_pool>::value, "buffers point to their pool");
 static_assert(!std::is_move_constructible<ww::memory_pool>::value, "buffers point to their pool");
 
-TEST_CASE("a pool hands out memory that the device can write") {
+TEST_CASE("a pool allocates memory that the device can write") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.source(ww::memory_source::cuda_malloc)};
   CHECK(pool.device() == device);
@@ -65,11 +65,11 @@ TEST_CASE("a pool hands out memory that the device can write") {
   CHECK(after.reserved_peak_bytes == 64 * mib);
 }
 
-TEST_CASE("the same stream gets its block back at once") {
+TEST_CASE("the same stream can reuse its block at once") {
   ww::stream s;
   ww::memory_pool pool{device};
   void* const p = pool.allocate(s, 4096);
-  gate hold{s};  // the stream is nowhere near done
+  gate hold{s};  // the stream has not completed
   pool.deallocate(s, p, 4096);
   CHECK(pool.allocate(s, 4096) == p);
   CHECK(pool.statistics().hits == 1);
@@ -78,7 +78,7 @@ TEST_CASE("the same stream gets its block back at once") {
   pool.deallocate(s, p, 4096);
 }
 
-TEST_CASE("zero bytes are nothing") {
+TEST_CASE("zero bytes return nullptr and count nothing") {
   ww::stream s;
   ww::memory_pool pool{device};
   CHECK(pool.allocate(s, 0) == nullptr);
@@ -94,7 +94,7 @@ TEST_CASE("alignment holds up to 1 GiB") {
   ww::memory_pool pool{device};
   std::vector<void*> blocks;
   for (std::size_t alignment = 1; alignment <= 1024 * mib; alignment *= 2) {
-    void* const odd = pool.allocate(s, 300);  // push the next one off its alignment
+    void* const odd = pool.allocate(s, 300);  // makes the next block unaligned
     void* const p = pool.allocate(s, 100, alignment);
     CHECK(reinterpret_cast<std::uintptr_t>(p) % alignment == 0);
     CHECK(reinterpret_cast<std::uintptr_t>(p) % 256 == 0);
@@ -105,13 +105,13 @@ TEST_CASE("alignment holds up to 1 GiB") {
     pool.deallocate(s, blocks[i], i % 2 == 0 ? 300 : 100);
   }
   CHECK(pool.statistics().live_bytes == 0);
-  CHECK(pool.trim() == pool.statistics().reserved_peak_bytes);  // all padding came back
+  CHECK(pool.trim() == pool.statistics().reserved_peak_bytes);  // all padding was returned
   for (std::size_t bad : {std::size_t{0}, std::size_t{3}, std::size_t{384}, 2048 * mib}) {
     CHECK_THROWS_WITH(pool.allocate(s, 100, bad), contains("is not a power of two from 1 to"));
   }
 }
 
-TEST_CASE("absurd sizes are out of memory, and leave the pool's memory alone") {
+TEST_CASE("absurd sizes are out of memory, and do not affect the pool") {
   ww::stream s;
   ww::memory_pool pool{device};
   pool.deallocate(s, pool.allocate(s, mib), mib);
@@ -125,7 +125,7 @@ TEST_CASE("absurd sizes are out of memory, and leave the pool's memory alone") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("a limit holds, is reported, and the pool goes on afterwards") {
+TEST_CASE("a limit holds, is reported, and the pool remains usable") {
   ww::stream s;
   ww::memory_pool pool{device, small(8 * mib)};
   CHECK(pool.limit_bytes() == 8 * mib);
@@ -149,26 +149,26 @@ TEST_CASE("a limit holds, is reported, and the pool goes on afterwards") {
   CHECK(q != nullptr);
   pool.deallocate(s, p, 4 * mib);
   pool.deallocate(s, q, 4 * mib);
-  void* const all = pool.allocate(s, 8 * mib);  // gathered, or given back and taken again
+  void* const all = pool.allocate(s, 8 * mib);  // merged, or freed and allocated again
   CHECK(all != nullptr);
   CHECK(pool.statistics().reserved_bytes == 8 * mib);
   CHECK(pool.statistics().reserved_peak_bytes == 8 * mib);
   pool.deallocate(s, all, 8 * mib);
 }
 
-TEST_CASE("a limit may be a part of the device, and may be less than a page") {
+TEST_CASE("a limit may be a fraction of the device, and may be less than a page") {
   ww::stream s;
   ww::device_info const info = ww::get_device_info(device);
   ww::memory_pool half{device, ww::memory_pool_options{}.maximum_fraction(0.5)};
   CHECK(half.limit_bytes() == info.memory_total_bytes / 2);
   ww::memory_pool tiny{device, ww::memory_pool_options{}.maximum_bytes(1000)};
-  void* const p = tiny.allocate(s, 700);  // 768 bytes of the three granules that fit
+  void* const p = tiny.allocate(s, 700);  // 768 bytes: the three granules that fit
   CHECK(tiny.try_allocate(s, 1) == nullptr);
   tiny.deallocate(s, p, 700);
   CHECK(tiny.statistics().reserved_bytes == 768);
 }
 
-TEST_CASE("options that make no sense are refused") {
+TEST_CASE("options out of range throw") {
   using options = ww::memory_pool_options;
   for (double bad : {0.0, -1.0, 1.5}) {
     CHECK_THROWS_WITH(ww::memory_pool(device, options{}.maximum_fraction(bad)),
@@ -186,7 +186,14 @@ TEST_CASE("options that make no sense are refused") {
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("a pool grows as told") {
+TEST_CASE("a setter of options returns a changed copy") {
+  constexpr auto small = ww::memory_pool_options{}.maximum_bytes(4 * mib);
+  constexpr auto large = small.maximum_bytes(8 * mib).checked();
+  CHECK(ww::memory_pool(device, small).limit_bytes() == 4 * mib);
+  CHECK(ww::memory_pool(device, large).limit_bytes() == 8 * mib);
+}
+
+TEST_CASE("a pool grows as its options say") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}
                                    .initial_bytes(2 * mib)
@@ -203,18 +210,18 @@ TEST_CASE("a pool grows as told") {
     }
     CHECK(pool.statistics().reserved_bytes == expected * mib);
   }
-  blocks.push_back(pool.allocate(s, 100 * mib));  // more than any step
+  blocks.push_back(pool.allocate(s, 100 * mib));  // larger than the growth step
   for (void* p : blocks) pool.deallocate(s, p, p == blocks.back() ? 100 * mib : mib);
   CHECK(pool.trim(3 * mib) > 0);
-  CHECK(pool.statistics().reserved_bytes == 4 * mib);  // the least that is not below
+  CHECK(pool.statistics().reserved_bytes == 4 * mib);  // the minimum to keep
   CHECK(pool.trim() == 4 * mib);
   CHECK(pool.statistics().reserved_bytes == 0);
   CHECK(pool.statistics().upstream_deallocations > 0);
-  void* const p = pool.allocate(s, mib);  // and it can start anew
+  void* const p = pool.allocate(s, mib);  // and the pool can grow again
   pool.deallocate(s, p, mib);
 }
 
-TEST_CASE("another stream does not get a block before the donor has passed it") {
+TEST_CASE("another stream does not get a block before the donor has completed the free") {
   ww::stream donor;
   ww::stream taker;
   ww::memory_pool pool{device, small(4 * mib)};
@@ -262,7 +269,7 @@ TEST_CASE("another stream does not get a block before the donor has passed it") 
     pool.deallocate(taker, r, mib);
   }
   SECTION("a block stolen and freed keeps both streams' order") {
-    // donor -> taker -> third: the third must stand behind the donor too.
+    // donor -> taker -> third: the third must be ordered behind the donor, too.
     ww::stream third;
     void* const p = pool.allocate(donor, 4 * mib);
     gate hold{donor};
@@ -281,7 +288,7 @@ TEST_CASE("another stream does not get a block before the donor has passed it") 
   }
 }
 
-TEST_CASE("pieces of several streams are gathered behind all of them") {
+TEST_CASE("blocks of several streams are merged behind all of them") {
   ww::stream donor;
   ww::stream second;
   ww::stream taker;
@@ -300,7 +307,7 @@ TEST_CASE("pieces of several streams are gathered behind all of them") {
   CHECK(most == p);
   CHECK(pool.statistics().stream_waits == 2);
   fill(taker, most, 2, 3 * mib);
-  // What is left of the gathered memory is no more ready than before.
+  // The rest of the merged memory is not ready.
   void* const rest = pool.allocate(third, mib);
   CHECK(rest == static_cast<char*>(most) + 3 * mib);
   CHECK(pool.statistics().stream_waits == 3);
@@ -315,14 +322,14 @@ TEST_CASE("pieces of several streams are gathered behind all of them") {
   pool.deallocate(third, rest, mib);
 }
 
-TEST_CASE("a block whose donor is done is anybody's without a wait") {
+TEST_CASE("a block whose donor has completed is available to all streams without a wait") {
   ww::stream donor;
   ww::stream taker;
   ww::memory_pool pool{device, small(64 * mib)};
   void* const p = pool.allocate(donor, 2 * mib);
   pool.deallocate(donor, p, 2 * mib);
   donor.synchronize();
-  // The first miss records the event, at the latest the next one finds it passed.
+  // The first miss records the event; the next one finds it completed at the latest.
   void* const q = pool.allocate(taker, 2 * mib);
   donor.synchronize();
   void* const r = pool.allocate(taker, 2 * mib);
@@ -332,7 +339,7 @@ TEST_CASE("a block whose donor is done is anybody's without a wait") {
   pool.deallocate(taker, r, 2 * mib);
 }
 
-TEST_CASE("the order of growing and waiting is the user's") {
+TEST_CASE("reuse_order selects the order of growing and waiting") {
   ww::stream donor;
   ww::stream taker;
   ww::memory_pool pool{device, ww::memory_pool_options{}.growth_bytes(2 * mib).order(
@@ -348,7 +355,7 @@ TEST_CASE("the order of growing and waiting is the user's") {
   hold.open_late();
   donor.synchronize();
   CHECK(all_are(fetch(taker, q, 2 * mib), 2));
-  // A wait lasts: what was freed before it costs the taker no second one.
+  // A wait covers all earlier frees: the taker does not wait for these again.
   void* const r = pool.allocate(taker, 2 * mib);
   CHECK(r != q);
   pool.deallocate(taker, q, 2 * mib);
@@ -369,7 +376,7 @@ TEST_CASE("empty segments make room for a larger one within the limit") {
   pool.deallocate(s, p, 15 * mib);
 }
 
-TEST_CASE("memory that the device does not have is an ordinary end") {
+TEST_CASE("an exhausted device is an ordinary failure") {
   ww::stream s;
   ww::device_info const info = ww::get_device_info(device);
   ww::memory_pool pool{device};
@@ -399,14 +406,14 @@ bool free_spare(void* user, ww::memory_report const& report) {
   ++h.calls;
   h.seen_requested = report.requested_bytes;
   if (h.spare == nullptr) return false;
-  h.pool->deallocate(*h.stream, h.spare, 4 * mib);  // the pool is open to its callback
+  h.pool->deallocate(*h.stream, h.spare, 4 * mib);  // the callback may call the pool
   h.spare = nullptr;
   return true;
 }
 
 }  // namespace
 
-TEST_CASE("the user is asked once before an allocation fails") {
+TEST_CASE("the exhausted_callback is called once before an allocation fails") {
   ww::stream s;
   helper h;
   ww::memory_pool pool{device, small(4 * mib).on_exhausted(&free_spare, &h)};
@@ -430,7 +437,7 @@ void keep_last(void* user, ww::pool_statistics const& last) noexcept {
 
 }  // namespace
 
-TEST_CASE("the end of a pool tells what was leaked") {
+TEST_CASE("a pool's destructor reports leaks") {
   ww::stream s;
   ww::pool_statistics last;
   {
@@ -443,7 +450,7 @@ TEST_CASE("the end of a pool tells what was leaked") {
   CHECK(last.live_bytes == 3072);
 }
 
-TEST_CASE("a released stream may die, and leaves its memory to the others") {
+TEST_CASE("a retired stream may be destroyed, and its memory is available to the others") {
   ww::memory_pool pool{device, small(2 * mib)};
   void* p = nullptr;
   {
@@ -452,7 +459,7 @@ TEST_CASE("a released stream may die, and leaves its memory to the others") {
     fill(mortal, p, 1, 2 * mib);
     pool.deallocate(mortal, p, 2 * mib);
     pool.retire(mortal);
-    pool.retire(mortal);  // nothing more to say
+    pool.retire(mortal);  // no effect
   }
   ww::stream s;
   void* const q = pool.allocate(s, 2 * mib);
@@ -462,7 +469,7 @@ TEST_CASE("a released stream may die, and leaves its memory to the others") {
   pool.deallocate(s, q, 2 * mib);
 }
 
-TEST_CASE("a released stream may come back") {
+TEST_CASE("a retired stream may be used again") {
   ww::memory_pool pool{device, small(8 * mib)};
   ww::stream s;
   for (int i = 0; i < 3; ++i) {
@@ -477,7 +484,7 @@ TEST_CASE("a released stream may come back") {
   CHECK(pool.trim() == pool.statistics().reserved_peak_bytes);
 }
 
-TEST_CASE("many short-lived streams leave nothing behind") {
+TEST_CASE("many short-lived streams leak nothing") {
   ww::memory_pool pool{device, small(16 * mib)};
   for (int i = 0; i < 300; ++i) {
     ww::stream s;
@@ -490,7 +497,7 @@ TEST_CASE("many short-lived streams leave nothing behind") {
   CHECK(pool.statistics().live_bytes == 0);
 }
 
-TEST_CASE("default streams work, the thread's own too") {
+TEST_CASE("default streams work, also the per-thread one") {
   ww::memory_pool pool{device, small(4 * mib)};
   ww::stream_ref const legacy = ww::stream_ref::legacy_default();
   void* const p = pool.allocate(legacy, 4 * mib);
@@ -501,14 +508,14 @@ TEST_CASE("default streams work, the thread's own too") {
     fill(own, q, 5, 4 * mib);
     pool.deallocate(own, q, 4 * mib);
   }}.join();
-  // Nobody can record that thread's event any more: the pool waits for the device.
+  // No thread can record that stream's event any more: the pool waits for the device.
   ww::stream s;
   void* const r = pool.allocate(s, 4 * mib);
   CHECK(r == p);
   pool.deallocate(s, r, 4 * mib);
 }
 
-TEST_CASE("a thread's own stream records events as it frees") {
+TEST_CASE("a per-thread default stream records events as it frees") {
   ww::memory_pool pool{device};
   ww::stream_ref const own = ww::stream_ref::per_thread();
   for (int i = 0; i < 200; ++i) pool.deallocate(own, pool.allocate(own, 256), 256);
@@ -516,7 +523,7 @@ TEST_CASE("a thread's own stream records events as it frees") {
   CHECK(pool.statistics().event_records <= 4);
 }
 
-TEST_CASE("a pool leaves the current device as found") {
+TEST_CASE("a pool does not change the current device") {
   if (ww::device_count() < 2) return;
   ww::scoped_device const scope{ww::device_id{1}};
   ww::stream s{device};
@@ -546,7 +553,7 @@ TEST_CASE("a hit makes no CUDA call") {
     void* const p = pool.allocate(kept, 1000 * static_cast<std::size_t>(i + 1));
     pool.deallocate(kept, p, 1000 * static_cast<std::size_t>(i + 1));
   }
-  // What nobody has freed yet is everyone's.
+  // Memory that no stream has freed yet is ready.
   void* const q = pool.allocate(other, mib);
   CHECK(ww::testing::total_calls() == 0);
   pool.deallocate(other, q, mib);
@@ -558,7 +565,7 @@ TEST_CASE("a hit makes no CUDA call") {
   CHECK(ww::testing::call_count("cudaStreamGetId") == 2);
 }
 
-TEST_CASE("statistics count the calls that map memory, and those that look at events") {
+TEST_CASE("statistics count the calls that map memory, and event queries") {
   ww::stream s;
   ww::stream t;
   ww::memory_pool pool{device, ww::memory_pool_options{}
@@ -569,7 +576,7 @@ TEST_CASE("statistics count the calls that map memory, and those that look at ev
   std::vector<void*> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(pool.allocate(s, 2 * mib));
   for (std::size_t i = 0; i < 8; i += 2) pool.deallocate(s, blocks[i], 2 * mib);
-  void* const p = pool.allocate(t, 5 * mib);  // maps what is idle elsewhere
+  void* const p = pool.allocate(t, 5 * mib);  // remaps idle memory
   for (std::size_t i = 1; i < 8; i += 2) pool.deallocate(s, blocks[i], 2 * mib);
   pool.deallocate(t, p, 5 * mib);
   pool.trim();
@@ -589,7 +596,7 @@ TEST_CASE("statistics count the calls that map memory, and those that look at ev
         count_of({"cuEventQuery", "cudaEventQuery", "cudaEventSynchronize"}));
 }
 
-TEST_CASE("two devices' pools keep apart") {
+TEST_CASE("two devices' pools are independent") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
   {
     ww::device_id const second{1};
@@ -601,7 +608,7 @@ TEST_CASE("two devices' pools keep apart") {
     CHECK(attributes.device == 1);
     CHECK(ww::current_device().value() == 0);
     pool.deallocate(s, p, mib);
-    // Waiting across streams uses events of the pool's device, whatever is current.
+    // Waiting across streams uses events of the pool's device, for any current device.
     ww::stream t{second};
     ww::memory_pool one{second, small(2 * mib)};
     one.deallocate(s, one.allocate(s, 2 * mib), 2 * mib);
@@ -614,7 +621,7 @@ TEST_CASE("two devices' pools keep apart") {
   ww::testing::reset_host_runtime();
 }
 
-TEST_CASE("a pool that ends during a capture leaves it alone") {
+TEST_CASE("a pool's destruction during a capture does not disturb it") {
   ww::stream s;
   ww::stream other;
   auto pool = std::make_unique<ww::memory_pool>(ww::current_device());
@@ -628,7 +635,7 @@ TEST_CASE("a pool that ends during a capture leaves it alone") {
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("a pool leaves nothing behind in the runtime") {
+TEST_CASE("a pool leaks nothing in the runtime") {
   ww::testing::reset_host_runtime();
   {
     ww::stream a;
@@ -640,14 +647,14 @@ TEST_CASE("a pool leaves nothing behind in the runtime") {
       fill(s, p, 1, 3 * mib);
       pool.deallocate(s, p, 3 * mib);
     }
-    static_cast<void>(pool.allocate(a, mib));  // leaked by the user, not by the pool
+    static_cast<void>(pool.allocate(a, mib));  // leaked by the caller, not by the pool
     a.synchronize();
     b.synchronize();
   }
   CHECK(ww::testing::leak_report().empty());
 }
 
-TEST_CASE("a pool that outlives the runtime's device ends quietly") {
+TEST_CASE("the destructor of a pool that outlives the device does not throw") {
   ww::testing::reset_host_runtime();
   {
     ww::memory_pool pool{device};

@@ -43,7 +43,7 @@ ww::staging_options many_pieces() {
   return ww::staging_options{}.threads(4).slot_bytes(64 * kib).slots(2).direct_bytes(4 * kib);
 }
 
-// Takes what a staging object's slots were made of: what is written here must not be what arrives.
+// Overwrites the memory of a staging object's slots, so that stale data would be detected.
 void overwrite_slots(ww::pinned_pool& pinned) {
   for (int i = 0; i < 8; ++i) std::memset(pinned.allocate(64 * kib), 0xee, 64 * kib);
 }
@@ -52,7 +52,7 @@ void overwrite_slots(ww::pinned_pool& pinned) {
 
 static_assert(!std::is_move_constructible<ww::staging>::value, "its threads point to it");
 
-TEST_CASE("every byte arrives, there and back, for any size and alignment") {
+TEST_CASE("every byte is copied to the device and back, for any size and alignment") {
   ww::stream s;
   ww::pinned_pool pinned;
   std::size_t const sizes[] = {1,
@@ -83,10 +83,11 @@ TEST_CASE("every byte arrives, there and back, for any size and alignment") {
       device_array<unsigned char> memory(bytes + offset + 1);
       test_support::fill(s, memory.data(), 0xee, memory.size());
       up.copy_to_device(s, memory.data() + offset, source.data() + offset, bytes);
-      std::fill(source.begin(), source.end(), static_cast<unsigned char>(0));  // it has been read
+      std::fill(source.begin(), source.end(),
+                static_cast<unsigned char>(0));  // the source has been read
       bytes_vector back(bytes + 2, 0xdd);
       up.copy_to_host(s, back.data() + 1, memory.data() + offset, bytes);
-      // Complete at once, and not a byte beside.
+      // Complete at once, without a byte beside.
       CHECK(std::equal(back.begin() + 1, back.end() - 1,
                        expected.begin() + static_cast<std::ptrdiff_t>(offset)));
       CHECK(back.front() == 0xdd);
@@ -99,7 +100,7 @@ TEST_CASE("every byte arrives, there and back, for any size and alignment") {
   CHECK(pinned.statistics().live_bytes == 0);
 }
 
-TEST_CASE("nothing to copy, nothing done") {
+TEST_CASE("0 bytes do nothing") {
   ww::stream s;
   ww::pinned_pool pinned;
   ww::staging up{pinned, many_pieces()};
@@ -112,7 +113,7 @@ TEST_CASE("nothing to copy, nothing done") {
                     contains("copy_to_host with a null destination"));
 }
 
-TEST_CASE("options outside of their ranges are refused") {
+TEST_CASE("options out of range throw") {
   ww::pinned_pool pinned;
   using options = ww::staging_options;
   CHECK_THROWS_WITH(ww::staging(pinned, options{}.threads(257)), contains("257 threads"));
@@ -129,7 +130,7 @@ TEST_CASE("options outside of their ranges are refused") {
 
 TEST_CASE("a copy is ordered on its stream") {
   ww::pinned_pool pinned;
-  // With more slots than pieces the call need not wait for a stream that is held back.
+  // With more slots than chunks the call need not wait for a blocked stream.
   ww::staging up{pinned, many_pieces().slots(8)};
   for (std::size_t const bytes : {std::size_t{1000}, 512 * kib}) {
     INFO(bytes << " bytes");
@@ -151,7 +152,7 @@ TEST_CASE("a copy is ordered on its stream") {
   }
 }
 
-TEST_CASE("default streams work, the thread's own too") {
+TEST_CASE("default streams work, also the per-thread one") {
   ww::pinned_pool pinned;
   ww::staging up{pinned, many_pieces()};
   for (ww::stream_ref const s : {ww::stream_ref::legacy_default(), ww::stream_ref::per_thread()}) {
@@ -195,7 +196,7 @@ TEST_CASE("many threads may copy at once") {
   for (std::string const& e : errors) CHECK(e == "");
 }
 
-TEST_CASE("a capturing stream is refused, and its capture lives") {
+TEST_CASE("a capturing stream is rejected, and its capture stays valid") {
   ww::stream s;
   ww::stream other;
   ww::pinned_pool pinned;
@@ -208,14 +209,16 @@ TEST_CASE("a capturing stream is refused, and its capture lives") {
                     contains("copy_to_device on a capturing stream"));
   CHECK_THROWS_WITH(up.copy_to_host(s, host.data(), memory.data(), 10),
                     contains("copy_to_host on a capturing stream"));
-  up.copy_to_device(other, memory.data(), host.data(), bytes);  // no harm to the capture
+  up.copy_to_device(other, memory.data(), host.data(), bytes);  // does not disturb the capture
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
   ww::detail::discard(cudaGraphDestroy(graph));
   CHECK(memory.fetch(other) == host);
 }
 
-TEST_CASE("staging that ends during a capture waits for its copies, and the capture lives") {
+TEST_CASE(
+    "destroying a staging object during a capture waits for its copies, and the capture stays "
+    "valid") {
   ww::stream s;
   ww::stream busy;
   ww::pinned_pool pinned;
@@ -238,7 +241,7 @@ TEST_CASE("staging that ends during a capture waits for its copies, and the capt
 
 #if WARPWRIGHT_HOST_RUNTIME
 
-TEST_CASE("a slot whose copy cannot be waited for is not handed out again") {
+TEST_CASE("a slot whose copy cannot be waited for is not reused") {
   ww::stream busy;
   ww::pinned_pool pinned;
   std::size_t const bytes = 60 * kib;
@@ -248,8 +251,8 @@ TEST_CASE("a slot whose copy cannot be waited for is not handed out again") {
   gate closed{busy};
   up->copy_to_device(busy, memory.data(), host.data(), bytes);
   {
-    ww::testing::fault_plan plan;
-    plan.fail_from("cudaEventSynchronize", 1, cudaErrorUnknown);
+    ww::testing::fault_plan const plan =
+        ww::testing::fault_plan{}.fail_from("cudaEventSynchronize", 1, cudaErrorUnknown);
     ww::testing::scoped_fault_plan const fault{plan};
     up.reset();
   }
@@ -259,7 +262,7 @@ TEST_CASE("a slot whose copy cannot be waited for is not handed out again") {
   CHECK(memory.fetch(busy) == host);
 }
 
-TEST_CASE("a stream of another device is refused") {
+TEST_CASE("a stream of another device is rejected") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
   {
     ww::stream wrong{ww::device_id{1}};
@@ -268,7 +271,7 @@ TEST_CASE("a stream of another device is refused") {
     int host = 0;
     CHECK_THROWS_WITH(up.copy_to_device(wrong, &host, &host, 4),
                       contains("on a stream of device 1, made for device 0"));
-    // Any current device will do.
+    // Any device may be current.
     ww::stream s;
     device_array<unsigned char> memory(mib);
     bytes_vector const source = pattern(mib, 3);
@@ -280,7 +283,7 @@ TEST_CASE("a stream of another device is refused") {
   ww::testing::reset_host_runtime();
 }
 
-TEST_CASE("every call failing in turn reaches the caller once, hangs nothing and leaks nothing") {
+TEST_CASE("each failing call reaches the caller once, without a deadlock or a leak") {
   namespace testing = ww::testing;
   std::size_t const bytes = 700 * kib;
   bytes_vector const source = pattern(bytes, 1);
@@ -307,7 +310,7 @@ TEST_CASE("every call failing in turn reaches the caller once, hangs nothing and
   std::vector<testing::call_record> const calls = testing::calls();
   std::size_t failures = 0;
   for (testing::call_record const& call : calls) {
-    // Many calls are alike: the first few of each, then some.
+    // Many calls are equivalent: the first few of each, then some.
     for (std::uint64_t nth = 1; nth <= call.count; nth = nth < 5 ? nth + 1 : nth * 2) {
       INFO(call.name << " call " << nth);
       testing::reset_host_runtime();
@@ -327,11 +330,11 @@ TEST_CASE("every call failing in turn reaches the caller once, hangs nothing and
           }
         }
         CHECK(cudaPeekAtLastError() == cudaSuccess);
-        // What is left of the copies runs on another stream than the next ones.
+        // The remaining copies run on another stream than the next ones.
         ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
         CHECK_NOTHROW(scenario(up, s, memory.data()));
       }
-      // An event whose destruction fails is lost, whoever calls it.
+      // An event whose destruction fails is leaked by any caller.
       if (call.name != "cudaEventDestroy") CHECK(testing::leak_report().empty());
     }
   }
@@ -339,7 +342,7 @@ TEST_CASE("every call failing in turn reaches the caller once, hangs nothing and
   testing::reset_host_runtime();
 }
 
-TEST_CASE("staging that cannot be made leaves nothing") {
+TEST_CASE("a failed construction leaks nothing") {
   namespace testing = ww::testing;
   for (char const* call : {"cudaEventCreateWithFlags", "cudaHostAlloc", "cudaStreamGetId",
                            "cudaStreamCreateWithPriority"}) {
@@ -364,7 +367,7 @@ TEST_CASE("staging that cannot be made leaves nothing") {
   testing::reset_host_runtime();
 }
 
-TEST_CASE("a worker that cannot be set up leaves the work to the others") {
+TEST_CASE("a worker whose setup failed leaves the chunks to the others") {
   namespace testing = ww::testing;
   testing::reset_host_runtime();
   {

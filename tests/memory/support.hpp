@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the memory tests share: work that waits for a flag, byte patterns on a stream.
+// Helpers of the memory tests: work that waits for a flag, byte patterns on a stream.
 #pragma once
 
 #include <warpwright/core/launch.hpp>
@@ -17,8 +17,8 @@ namespace test_support {
 
 namespace ww = warpwright;
 
-/// Holds a stream back until open() or the gate's end; the stream is synchronised before that end.
-/// A gate that nobody opens gives up after ten seconds: a test that waits for it fails, not hangs.
+/// Blocks a stream until open() or the gate's destruction, which synchronises the stream. Opens
+/// after ten seconds at the latest, so that a test that waits for it fails instead of hanging.
 class gate {
  public:
   explicit gate(ww::stream_ref stream) : stream_{stream} {
@@ -68,7 +68,7 @@ struct expect_bytes {
   }
 };
 
-/// Enqueues a check that all bytes are `tag`; `wrong` is device memory of one stream's own.
+/// Enqueues a check that all bytes are `tag`; `wrong` is device memory that only this stream uses.
 inline void expect(ww::stream_ref stream, void const* pointer, unsigned char tag, std::size_t bytes,
                    unsigned* wrong) {
   ww::for_each_index(stream, bytes,

@@ -9,6 +9,7 @@
 #include "tools/warpwright_replay/trace_file.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -45,7 +46,7 @@ std::string csv_of(Recorder const& from, scratch_directory& scratch) {
   return path;
 }
 
-// The lines that are no comments.
+// The lines without comments.
 std::string rows_of(std::string const& path) {
   std::string const all = read_file(path);
   std::string rows;
@@ -65,7 +66,7 @@ std::string first_line_of(std::string const& path) {
 
 }  // namespace
 
-TEST_CASE("a recorder hands calls on and remembers them") {
+TEST_CASE("a recorder forwards calls and records them") {
   scratch_directory scratch;
   ww::stream s;
   ww::stream t;
@@ -107,7 +108,7 @@ TEST_CASE("a recorder hands calls on and remembers them") {
   CHECK(pool.statistics().live_blocks == 0);
 }
 
-TEST_CASE("what failed is not recorded") {
+TEST_CASE("failed calls are not recorded") {
   ww::stream s;
   ww::memory_pool pool{device, small(4 * mib)};
   recorder record{pool};
@@ -120,7 +121,7 @@ TEST_CASE("what failed is not recorded") {
   record.deallocate(s, nullptr, 100);
   CHECK(record.recorded_operations() == 0);
 
-  // A free that the pool refuses leaves its block live in the record too.
+  // A free that the pool rejects leaves its block live in the record, too.
   scratch_directory scratch;
   ww::memory_pool careful{device, small(4 * mib).checked()};
   recorder checked{careful};
@@ -133,7 +134,7 @@ TEST_CASE("what failed is not recorded") {
   CHECK_THAT(first_line_of(path), contains("\"omitted_frees\": 0"));
 }
 
-TEST_CASE("a full ring keeps the newest calls, and says how many it lost") {
+TEST_CASE("a full ring keeps the newest calls, and counts the overwritten ones") {
   scratch_directory scratch;
   ww::stream s;
   ww::memory_pool pool{device};
@@ -147,12 +148,13 @@ TEST_CASE("a full ring keeps the newest calls, and says how many it lost") {
   std::string const path = csv_of(record, scratch);
   CHECK_THAT(first_line_of(path), contains("\"lost_ops\": 26, \"omitted_frees\": 2"));
   replay::trace const trace = replay::read_trace(path);
-  CHECK(trace.operations.size() == 14);  // seven pairs; the frees of block 13 and of `old` are out
+  CHECK(trace.operations.size() ==
+        14);  // seven pairs; the frees of block 13 and of `old` are overwritten
   CHECK(trace.block_bytes.front() == 256 * 14);
   CHECK(trace.block_bytes.back() == 256 * 20);
 }
 
-TEST_CASE("a free that is missing in the record is made up for") {
+TEST_CASE("a free that was not recorded is inserted") {
   scratch_directory scratch;
   ww::detail::trace_ring ring{16};
   auto const at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
@@ -179,7 +181,7 @@ TEST_CASE("threads record while others write the record out") {
   scratch_directory scratch;
   ww::memory_pool pool{device};
   recorder all{pool, std::size_t{1} << 16U};
-  recorder last{pool, 32};  // goes round all the time
+  recorder last{pool, 32};  // wraps around all the time
   std::vector<ww::stream> streams(threads);
   std::atomic<unsigned> running{threads};
   std::vector<std::thread> workers;
@@ -208,7 +210,7 @@ TEST_CASE("threads record while others write the record out") {
     std::FILE* const file = std::fopen(meanwhile.c_str(), "wb");
     last.write_csv(file);
     static_cast<void>(std::fclose(file));
-    // Calls under way are missing, but what is there is a trace, or nothing.
+    // Calls in progress are missing; the file contains a valid trace, or none.
     if (!rows_of(meanwhile).empty()) static_cast<void>(replay::read_trace(meanwhile));
     ++written;
   }
@@ -223,7 +225,7 @@ TEST_CASE("threads record while others write the record out") {
   CHECK(last.lost_operations() == 2 * threads * rounds - 32);
 }
 
-TEST_CASE("an absurd capacity is refused before anything else") {
+TEST_CASE("an absurd capacity throws before anything else") {
   ww::memory_pool pool{device};
   CHECK_THROWS_AS((recorder{pool, ~std::size_t{0}}), std::bad_alloc);
   CHECK_THROWS_AS((recorder{pool, std::size_t{1} << 60U}), std::bad_alloc);
@@ -247,6 +249,31 @@ TEST_CASE("a file that cannot be written is an error with the reason") {
   static_cast<void>(std::fclose(full));
 }
 
+TEST_CASE("a disk that becomes full while a trace is written is an error, wherever it happens") {
+  ww::detail::array<ww::detail::trace_event> events;
+  for (std::uint64_t i = 1; i <= 2000; ++i) {
+    events.push_back(ww::detail::trace_event{i << 20U, 4096, 1, i, "file.cpp", 7,
+                                             ww::detail::trace_kind::allocation});
+  }
+  for (int const good_writes : {0, 1, 3}) {
+    CAPTURE(good_writes);
+    int left = good_writes;
+    ww::detail::file_operations operations = ww::detail::stdio_operations;
+    operations.context = &left;
+    operations.write = [](void* context, std::FILE*, void const*, std::size_t bytes) {
+      if ((*static_cast<int*>(context))-- > 0) return bytes;
+      errno = ENOSPC;
+      return bytes / 2;
+    };
+    ww::source_location const here = ww::source_location::current();
+    CHECK_THROWS_WITH(ww::detail::write_trace_csv(stderr, events, 0, here, operations),
+                      contains("the CSV cannot be written: No space left on device"));
+    left = good_writes;
+    CHECK_THROWS_WITH(ww::detail::write_trace_snapshot(stderr, events, 0, here, operations),
+                      contains("the snapshot cannot be written: No space left on device"));
+  }
+}
+
 TEST_CASE("the snapshot is what Python's pickle and the memory viewer expect") {
 #ifndef WARPWRIGHT_PYTHON3
   WARN("skipped: no python3 was found when this test was configured");
@@ -261,7 +288,7 @@ TEST_CASE("the snapshot is what Python's pickle and the memory viewer expect") {
   ww::memory_pool pool{device};
   recorder record{pool, 4096};
   std::vector<std::pair<void*, std::size_t>> live;
-  for (int i = 0; i < 3000; ++i) {  // more than the writer puts into a batch
+  for (int i = 0; i < 3000; ++i) {  // more than one batch of the writer
     if (!live.empty() && random() % 5 < 2) {
       std::swap(live[random() % live.size()], live.back());
       record.deallocate(streams[random() % 2], live.back().first, live.back().second);
@@ -298,8 +325,8 @@ TEST_CASE("a snapshot of host memory, and of files whose names are not UTF-8, ca
   char const* const names[] = {
       "gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x98\x80.cpp",  // good: two, three and four bytes
       "\xfc.cpp",                                            // Latin-1
-      "\xe2\x82",                                            // the end is missing
-      "\xc0\xaf\xe0\x80\xaf\xf0\x80\x80\xaf",                // longer than need be
+      "\xe2\x82",                                            // truncated
+      "\xc0\xaf\xe0\x80\xaf\xf0\x80\x80\xaf",                // overlong
       "\xed\xa0\x80\xf4\x90\x80\x80\xff\x80",                // a surrogate; past the last one
   };
   std::uintptr_t address = 0x10000;
@@ -329,13 +356,13 @@ TEST_CASE("a snapshot of host memory, and of files whose names are not UTF-8, ca
         "[0] 1\n'gr\\xfc\\xdf\\u20ac\\U0001f600.cpp'\n'#.cpp'\n'##'\n'#########'\n'#########'\n");
 }
 
-TEST_CASE("integers of a pickle are what they were") {
+TEST_CASE("integers survive the pickle") {
   scratch_directory scratch;
   std::string const path = scratch.file("numbers.pickle");
   std::FILE* const file = std::fopen(path.c_str(), "wb");
   REQUIRE(file != nullptr);
   std::string expected = "[";
-  ww::detail::pickle_writer out{file};
+  ww::detail::pickle_writer out{file, ww::detail::stdio_operations};
   out.begin_list();
   for (unsigned bit = 0; bit < 64; ++bit) {
     for (std::uint64_t const value :
@@ -348,6 +375,7 @@ TEST_CASE("integers of a pickle are what they were") {
   expected += "18446744073709551615]\n";
   out.end_list();
   out.end();
+  REQUIRE(out.file().flush() == 0);
   REQUIRE(std::fclose(file) == 0);
   test_support::outcome const end = test_support::run_program(
       scratch, {WARPWRIGHT_PYTHON3, "-c",
@@ -359,7 +387,7 @@ TEST_CASE("integers of a pickle are what they were") {
 #endif
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("recording adds no CUDA call, and one for a raw handle serves both") {
+TEST_CASE("recording adds no CUDA call, and queries a raw handle's id once for both") {
   ww::stream own;
   ww::stream_ref const s = own;
   ww::memory_pool pool{device};
@@ -372,7 +400,7 @@ TEST_CASE("recording adds no CUDA call, and one for a raw handle serves both") {
   CHECK(ww::testing::total_calls() == before + 2);
 }
 
-TEST_CASE("a stream that cannot be asked for its id loses no memory") {
+TEST_CASE("a failing query of a stream's id loses no memory") {
   ww::stream s;
   ww::memory_pool pool{device};
   recorder record{pool, 64};

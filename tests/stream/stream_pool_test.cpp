@@ -43,16 +43,16 @@ TEST_CASE("two leases never share a stream") {
   }
 }
 
-TEST_CASE("a size out of range is refused with the remedy") {
+TEST_CASE("a size out of range throws with a remedy") {
   CHECK_THROWS_AS(ww::stream_pool(ww::current_device(), 0), std::invalid_argument);
   CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), 65),
-                    contains("size is 65, the limit is 1 to 64 streams: make several pools"));
+                    contains("size is 65, it must be 1 to 64: use several pools"));
   CHECK_THROWS_AS(ww::stream_pool(ww::current_device(), 4, 1000), std::invalid_argument);
   CHECK_THROWS_AS(ww::stream_pool(ww::device_id{ww::device_count()}, 4), ww::cuda_error);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("streams go out in rotation, the one given back last being the last") {
+TEST_CASE("streams are leased in rotation, the one returned last at the end") {
   ww::stream_pool pool{ww::current_device(), 3};
   std::array<std::uint64_t, 6> order{};
   for (auto& id : order) id = pool.lease().stream().id();
@@ -63,7 +63,7 @@ TEST_CASE("streams go out in rotation, the one given back last being the last") 
   CHECK(order[2] == order[5]);
 }
 
-TEST_CASE("a lease can be moved, assigned over, and given back early") {
+TEST_CASE("a lease can be moved, assigned and reset") {
   ww::stream_pool pool{ww::current_device(), 2};
   ww::stream_lease a = pool.lease();
   cudaStream_t const handle = a.stream().get();
@@ -72,27 +72,27 @@ TEST_CASE("a lease can be moved, assigned over, and given back early") {
   CHECK(pool.available() == 1);
   ww::stream_lease c = pool.lease();
   CHECK(pool.available() == 0);
-  c = std::move(b);  // gives c's first stream back
+  c = std::move(b);  // returns c's first stream
   CHECK(pool.available() == 1);
   CHECK(c.stream().get() == handle);
-  c.give_back();
+  c.reset();
   CHECK_FALSE(c);
-  c.give_back();
+  c.reset();
   CHECK(pool.available() == 2);
 }
 
-TEST_CASE("a lease that holds nothing answers no stream") {
+TEST_CASE("stream() of an empty lease throws") {
   ww::stream_pool pool{ww::current_device(), 1};
   ww::stream_lease held = pool.lease();
   ww::stream_lease const none = pool.try_lease();
-  CHECK_THROWS_WITH(none.stream(), contains("it holds no stream"));
+  CHECK_THROWS_WITH(none.stream(), contains("the lease is empty"));
   ww::stream_lease moved{std::move(held)};
   CHECK_THROWS_AS(held.stream(), std::invalid_argument);
-  moved.give_back();
+  moved.reset();
   CHECK_THROWS_AS(static_cast<ww::stream_ref>(moved), std::invalid_argument);
 }
 
-TEST_CASE("lease waits for a stream to come back") {
+TEST_CASE("lease() waits until a stream is returned") {
   ww::stream_pool pool{ww::current_device(), 1};
   ww::stream_lease held = pool.lease();
   std::atomic<bool> got{false};
@@ -102,13 +102,13 @@ TEST_CASE("lease waits for a stream to come back") {
   }};
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK_FALSE(got);
-  held.give_back();
+  held.reset();
   waiter.join();
   CHECK(got);
   CHECK(pool.available() == 1);
 }
 
-TEST_CASE("under contention every stream has one user at a time and no waiter is forgotten") {
+TEST_CASE("under contention every stream has one user at a time and every waiter is woken") {
   constexpr unsigned size = 3;
   constexpr int thread_count = 8;
   constexpr int rounds = 2000;
@@ -162,7 +162,7 @@ TEST_CASE("synchronize waits for the work of every stream") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("leasing and giving back make no CUDA call") {
+TEST_CASE("leasing and returning make no CUDA call") {
   ww::stream_pool pool{ww::current_device(), 4};
   auto const before = ww::testing::total_calls();
   for (int i = 0; i < 100; ++i) {
@@ -173,7 +173,7 @@ TEST_CASE("leasing and giving back make no CUDA call") {
   CHECK(ww::testing::total_calls() == before);
 }
 
-TEST_CASE("a pool whose making fails half way leaves no stream behind") {
+TEST_CASE("a pool whose creation fails midway leaks no stream") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   for (std::uint64_t nth = 1; nth <= 4; ++nth) {
@@ -185,7 +185,7 @@ TEST_CASE("a pool whose making fails half way leaves no stream behind") {
   }
 }
 
-TEST_CASE("a failing synchronize of a pool reaches the caller") {
+TEST_CASE("a failing synchronize of a pool throws") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
   ww::stream_pool pool{ww::device_id{0}, 3};

@@ -24,8 +24,8 @@ class device_array {
   explicit device_array(std::vector<T> const& values) : device_array(values.size()) {
     ww::check(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
               "cudaMemcpy");
-    // A copy from pageable memory may return before it has arrived, and other streams would not
-    // wait.
+    // A copy from pageable memory may return before its transfer has completed, and other streams
+    // do not wait.
     ww::check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
   }
   device_array(device_array const&) = delete;

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests' main: built for CUDA and run without a GPU it says so and exits with ctest's skip
-// code, or fails where WARPWRIGHT_REQUIRE_GPU=1 says that a GPU must be there.
+// The main function of the tests. A CUDA build without a GPU exits with ctest's skip code, or fails
+// if WARPWRIGHT_REQUIRE_GPU=1.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#if __has_include(<catch2/catch_session.hpp>)
+#if WARPWRIGHT_CATCH2_VERSION_MAJOR >= 3
 #include <catch2/catch_session.hpp>
 #else
 #define CATCH_CONFIG_RUNNER

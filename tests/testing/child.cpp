@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program that the tests start to see how a process ends: one situation an argument.
+// The program that the tests start to observe the end of a process: each argument is a scenario.
 #include <cuda_runtime_api.h>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -21,7 +21,7 @@ namespace {
 
 namespace ww = warpwright;
 
-constexpr int wrong = 99;  // a step of the situation itself went wrong
+constexpr int wrong = 99;  // a step of the scenario failed
 
 #define NEED(condition)                                                               \
   do {                                                                                \
@@ -55,7 +55,7 @@ cudaStream_t new_stream() {
   return s;
 }
 
-// ---- what the environment does
+// ---- environment variables
 
 int clean() {
   std::uint32_t* const p = device_array(100);
@@ -74,7 +74,7 @@ int leak() {
   return 0;
 }
 
-// A free that the stream has not come to at the end is a free all the same.
+// A free that is queued at exit is not a leak.
 int free_at_the_end() {
   cudaStream_t const s = cudaStreamLegacy;
   void* p = nullptr;
@@ -95,7 +95,7 @@ int calls() {
   return 0;
 }
 
-// Says what the devices are, and how three allocations fare.
+// Prints the devices and the results of three allocations.
 int describe() {
   int count = 0;
   static_cast<void>(cudaGetDeviceCount(&count));
@@ -113,7 +113,7 @@ int describe() {
   return 0;
 }
 
-// ---- how a process ends
+// ---- ends of a process
 
 int work_queued() {
   cudaStream_t const s = new_stream();
@@ -173,11 +173,11 @@ int static_destructors() {
   return 3;
 }
 
-// In a child forked from several threads the leak checker of GCC 12 waits for ever for a lock of
-// the allocator that another thread held; the parent still checks.
+// In a child forked by a multi-threaded process the leak checker of GCC 12 deadlocks on a lock of
+// the allocator that another thread held; the parent is still checked.
 bool is_forked_child = false;
 
-// The runtime does not live on in a forked child; the parent goes on.
+// The runtime is unusable in a forked child, and still usable in the parent.
 int fork_after_use() {
   cudaStream_t const s = new_stream();
   std::uint32_t* const p = device_array(100);
@@ -219,7 +219,7 @@ int fork_before_use() {
 int exit_in_host_function() {
   cudaStream_t const s = new_stream();
   NEED(cudaLaunchHostFunc(s, leave, nullptr) == cudaSuccess);
-  static_cast<void>(cudaLaunchHostFunc(s, doze, nullptr));  // refused when the exit came first
+  static_cast<void>(cudaLaunchHostFunc(s, doze, nullptr));  // fails if the exit was first
   static_cast<void>(cudaStreamSynchronize(s));
   for (;;) pause();  // the host function ends the process
 }
@@ -233,7 +233,7 @@ void destroyed_by(cudaHostFn_t destroy) {
 
 int destructor_stuck() {
   destroyed_by(stay);
-  destroyed_by(leave);  // its turn never comes
+  destroyed_by(leave);  // never called
   usleep(50000);
   return 3;
 }
@@ -251,7 +251,7 @@ int exit_beside_a_waiting_thread() {
   return 3;
 }
 
-// A thread's default stream goes with the thread; what is in it is done first.
+// A thread's default stream is destroyed with the thread, after its work is done.
 int threads_end() {
   constexpr std::size_t threads = 20;
   std::uint32_t* const all = device_array(threads * 1000);
@@ -271,7 +271,7 @@ int threads_end() {
   return 3;
 }
 
-// ---- memory that host code may not touch
+// ---- accesses to device memory by host code
 
 int read_device_memory() {
   std::uint32_t* const p = device_array(100);
@@ -321,13 +321,13 @@ int use_after_free_on_host() {
 
 int beyond_the_page() {
   std::uint32_t* const p = device_array(1024);  // one page
-  device_array(1024);                           // a neighbour
+  device_array(1024);                           // the adjacent allocation
   ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, 1025, write_index{p});
   static_cast<void>(cudaDeviceSynchronize());
   return 0;
 }
 
-// Kernels, copies, and memory that both sides may use.
+// Legal accesses: kernels, copies, managed and pinned memory.
 int permitted() {
   std::uint32_t* const p = device_array(100);
   std::uint32_t values[100] = {};

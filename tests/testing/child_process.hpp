@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts child.cpp in one of its situations.
+// Starts child.cpp in one of its scenarios.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace test_support {
 
-/// Runs one situation of child.cpp, with a time limit well above what it needs.
+/// Runs one scenario of child.cpp, with a generous time limit.
 inline outcome run_child(std::string const& situation,
                          std::vector<std::string> const& environment = {}) {
   scratch_directory scratch;

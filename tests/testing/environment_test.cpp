@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment variables, as an unmodified program meets them.
+// The environment variables, with an unmodified program.
 #include "testing/child_process.hpp"
 
 namespace {
@@ -13,7 +13,7 @@ constexpr char const* leaks = "WARPWRIGHT_HOST_LEAKS=1";
 
 }  // namespace
 
-TEST_CASE("a program that gives everything back ends as it is") {
+TEST_CASE("a program without leaks ends with its own status") {
   for (char const* situation : {"clean", "free_at_the_end"}) {
     outcome const end = run_child(situation, {leaks});
     INFO(situation << ": " << end.text());
@@ -32,7 +32,7 @@ TEST_CASE("a program that leaks ends with status 23 and a list") {
   CHECK_THAT(end.error, contains("event 0x"));
 }
 
-TEST_CASE("leaks are nobody's business unless asked for") {
+TEST_CASE("leaks are not reported by default") {
   for (char const* variable : {"WARPWRIGHT_HOST_LEAKS=0", "WARPWRIGHT_HOST_LEAKS="}) {
     outcome const end = run_child("leak", {variable});
     INFO(variable << ": " << end.text());
@@ -41,7 +41,7 @@ TEST_CASE("leaks are nobody's business unless asked for") {
   }
 }
 
-TEST_CASE("calls are written at exit in the order of their first") {
+TEST_CASE("calls are written at exit in the order of first calls") {
   test_support::scratch_directory scratch;
   std::string const list = scratch.file("calls.txt");
   outcome const end = run_child("calls", {"WARPWRIGHT_HOST_CALLS=" + list});
@@ -59,7 +59,7 @@ TEST_CASE("calls are written beside a leak report") {
   CHECK_THAT(test_support::read_file(list), contains("cudaEventCreate 1\n"));
 }
 
-TEST_CASE("a list that cannot be written is complained about") {
+TEST_CASE("a list that cannot be written is reported on stderr") {
   outcome const end = run_child("calls", {"WARPWRIGHT_HOST_CALLS=/nonexistent/calls.txt"});
   INFO(end.text());
   CHECK(end.exit_code == 0);
@@ -92,7 +92,7 @@ TEST_CASE("devices come from the environment") {
                                "RTX 4090 (host runtime), 1048576 bytes\n"));
 }
 
-TEST_CASE("a time that is neither real nor counted ends the process") {
+TEST_CASE("a time that is neither real nor simulated ends the process") {
   outcome const end = run_child("describe", {"WARPWRIGHT_HOST_TIME=stopped"});
   INFO(end.text());
   CHECK(end.exit_code == 2);
@@ -105,7 +105,7 @@ TEST_CASE("without an environment there is one H100 with 4 GiB") {
   CHECK_THAT(end.out, contains("devices 1\nH100 (host runtime), 4294967296 bytes\ncudaSuccess\n"));
 }
 
-TEST_CASE("the board's own memory, little memory, and no device") {
+TEST_CASE("the real board's memory, little memory, and no device") {
   CHECK_THAT(run_child("describe", {"WARPWRIGHT_HOST_MEMORY_BYTES=profile"}).out,
              contains("H100 (host runtime), 85899345920 bytes\ncudaSuccess\n"));
   CHECK_THAT(run_child("describe", {"WARPWRIGHT_HOST_MEMORY_BYTES=999"}).out,
@@ -114,7 +114,7 @@ TEST_CASE("the board's own memory, little memory, and no device") {
              contains("devices 0\ncudaErrorNoDevice\n"));
 }
 
-TEST_CASE("a value that cannot be read ends the process with status 2") {
+TEST_CASE("a malformed value ends the process with status 2") {
   struct bad {
     std::string variable, value, says;
   };

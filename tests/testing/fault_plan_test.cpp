@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fault plans: which calls they hit, what the calls then do, and how plans are read from text.
+// Fault plans: matching of calls, effects, and parsing.
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
@@ -54,14 +54,14 @@ TEST_CASE("a plan fails the n-th call alone") {
   CHECK(scope.hits() == 1);
 }
 
-TEST_CASE("a plan fails every call from the n-th on") {
+TEST_CASE("a plan fails the n-th and all later calls") {
   ww::testing::reset_host_runtime();
   scoped_fault_plan const scope{fault_plan{}.fail_from("cudaMemGetInfo", 3, any_error)};
   CHECK(failures(5) == std::vector<int>{3, 4, 5});
   CHECK(scope.hits() == 3);
 }
 
-TEST_CASE("a failing call does nothing but record its error") {
+TEST_CASE("a failing call has no effect except its error") {
   ww::testing::reset_host_runtime();
   scoped_fault_plan const scope{fault_plan{}
                                     .fail("cudaMalloc", 1, cudaErrorMemoryAllocation)
@@ -77,12 +77,12 @@ TEST_CASE("a failing call does nothing but record its error") {
   CHECK(cudaFree(p) == cudaErrorIllegalAddress);
   CHECK(ww::testing::stats().device_allocations == 1);
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
-  CHECK(ask() == cudaSuccess);  // not sticky, whatever the code
+  CHECK(ask() == cudaSuccess);  // not sticky, with any code
   CHECK(cudaFree(p) == cudaSuccess);
   CHECK(ww::testing::call_count("cudaFree") == 2);  // failed ones included
 }
 
-TEST_CASE("the same seed hits the same calls") {
+TEST_CASE("the same seed matches the same calls") {
   ww::testing::reset_host_runtime();
   auto const run = [](double probability, std::uint64_t seed) {
     scoped_fault_plan const scope{
@@ -115,13 +115,13 @@ TEST_CASE("poison lasts until the runtime is reset") {
   CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
   REQUIRE(cudaSetDevice(1) == cudaSuccess);
-  CHECK(ask() == cudaSuccess);  // the other device is well
+  CHECK(ask() == cudaSuccess);  // the other device has no error
   ww::testing::reset_host_runtime();
   CHECK(ask() == cudaSuccess);
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("what was queued to be freed is freed on a poisoned device") {
+TEST_CASE("queued frees complete on a poisoned device") {
   ww::testing::reset_host_runtime();
   void* p = nullptr;
   REQUIRE(cudaMallocAsync(&p, 1000, cudaStreamLegacy) == cudaSuccess);
@@ -141,7 +141,7 @@ TEST_CASE("what was queued to be freed is freed on a poisoned device") {
   ww::testing::reset_host_runtime();
 }
 
-TEST_CASE("poison_device refuses what is no device and no error") {
+TEST_CASE("poison_device rejects an invalid device and cudaSuccess") {
   ww::testing::reset_host_runtime();
   CHECK_THROWS_AS(ww::testing::poison_device(-1, any_error), std::invalid_argument);
   CHECK_THROWS_AS(ww::testing::poison_device(1, any_error), std::invalid_argument);
@@ -152,7 +152,7 @@ TEST_CASE("poison_device refuses what is no device and no error") {
   ww::testing::reset_host_runtime();
 }
 
-TEST_CASE("a delayed call does its work, later") {
+TEST_CASE("a delayed call runs after the delay") {
   ww::testing::reset_host_runtime();
   constexpr std::chrono::milliseconds pause{50};
   {
@@ -172,7 +172,7 @@ TEST_CASE("a delayed call does its work, later") {
   }
 }
 
-TEST_CASE("of several rules that fail a call the first decides") {
+TEST_CASE("of several rules that fail a call the first is applied") {
   ww::testing::reset_host_runtime();
   scoped_fault_plan const scope{fault_plan{}
                                     .fail("cudaMemGetInfo", 2, cudaErrorAssert)
@@ -194,21 +194,21 @@ TEST_CASE("an asterisk counts the calls of all functions") {
   cudaGetLastError();
 }
 
-TEST_CASE("a name that is not implemented is never hit") {
+TEST_CASE("a rule for a function that is not implemented never matches") {
   ww::testing::reset_host_runtime();
   scoped_fault_plan const scope{fault_plan{}.fail_from("cudaMemGetInf", 1, any_error)};
   CHECK(failures(3).empty());
   CHECK(scope.hits() == 0);
 }
 
-TEST_CASE("plans nest, and the outer one comes back where it was") {
+TEST_CASE("plans nest, and the outer one is restored with its counts") {
   ww::testing::reset_host_runtime();
   scoped_fault_plan const outer{fault_plan{}.fail("cudaMemGetInfo", 2, cudaErrorAssert)};
   CHECK(ask() == cudaSuccess);
   {
     scoped_fault_plan const inner{fault_plan{}.fail("cudaMemGetInfo", 1, cudaErrorNotSupported)};
     CHECK(ask() == cudaErrorNotSupported);
-    CHECK(ask() == cudaSuccess);  // the outer plan neither hits nor counts
+    CHECK(ask() == cudaSuccess);  // the outer plan neither matches nor counts
     CHECK(inner.hits() == 1);
     CHECK(outer.hits() == 0);
   }
@@ -217,13 +217,13 @@ TEST_CASE("plans nest, and the outer one comes back where it was") {
   cudaGetLastError();
 }
 
-TEST_CASE("a plan that is over hits nothing") {
+TEST_CASE("a plan does not match after its scope") {
   ww::testing::reset_host_runtime();
   { scoped_fault_plan const scope{fault_plan{}.fail_from("*", 1, any_error)}; }
   CHECK(failures(3).empty());
 }
 
-TEST_CASE("calls are counted by name, in the order of their first") {
+TEST_CASE("calls are counted by name, in the order of first calls") {
   ww::testing::reset_host_runtime();
   CHECK(ww::testing::total_calls() == 0);
   CHECK(ww::testing::calls().empty());
@@ -268,14 +268,26 @@ TEST_CASE("threads share the count") {
   };
   CHECK(run(fault_plan{}.fail("cudaMemGetInfo", threads * calls / 2, any_error)) == 1);
   CHECK(run(fault_plan{}.fail_from("cudaMemGetInfo", 1001, any_error)) == threads * calls - 1000);
-  // The draws go by call number: how many calls fail does not depend on which thread makes them.
+  // The random numbers depend on the call's number and not on its thread.
   fault_plan const random = fault_plan{}.fail_randomly("cudaMemGetInfo", 0.5, any_error, 99);
   std::size_t const expected = run(random);
   CHECK(run(random) == expected);
   CHECK(ww::testing::call_count("cudaMemGetInfo") == 4 * threads * calls);
 }
 
-TEST_CASE("wrong arguments are refused") {
+TEST_CASE("each rule is added to a copy of the plan") {
+  fault_plan const empty;
+  fault_plan const one = empty.fail("cudaMalloc", 1, any_error);
+  fault_plan const two = one.delay("cudaFree", 3, std::chrono::microseconds{5});
+  CHECK(empty.rules().empty());
+  CHECK(one.rules().size() == 1);
+  REQUIRE(two.rules().size() == 2);
+  CHECK(two.rules()[0].call == "cudaMalloc");
+  CHECK(two.rules()[1].first == 3);
+  CHECK(two.rules()[1].last == 3);
+}
+
+TEST_CASE("invalid arguments throw") {
   fault_plan plan;
   using std::chrono::microseconds;
   CHECK_THROWS_WITH(plan.fail("cudaMalloc", 0, any_error), contains("counted from 1"));
@@ -298,10 +310,10 @@ TEST_CASE("wrong arguments are refused") {
   CHECK_THROWS_AS(plan.delay("", microseconds{1}), std::invalid_argument);
   CHECK_THROWS_AS(plan.delay("cudaMalloc", 0, microseconds{1}), std::invalid_argument);
   CHECK_THROWS_AS(plan.delay("cudaMalloc", 1, microseconds{-1}), std::invalid_argument);
-  CHECK(plan.rules().empty());  // what was refused left nothing behind
+  CHECK(plan.rules().empty());  // the plan is unchanged
 }
 
-TEST_CASE("a plan is read from text") {
+TEST_CASE("a plan is parsed") {
   fault_plan const plan = fault_plan::parse(
       "cudaMalloc:3:cudaErrorMemoryAllocation,cudaFree:2+:700;"
       "*:p0.01@7:cudaErrorUnknown;cudaMemcpyAsync:p1:1,"
@@ -336,7 +348,7 @@ TEST_CASE("a plan is read from text") {
   CHECK(fault_plan::parse("").rules().empty());
 }
 
-TEST_CASE("a rule that cannot be read is named") {
+TEST_CASE("the error of a malformed rule names it") {
   std::string const bad = GENERATE(
       as<std::string>{}, "cudaMalloc", "cudaMalloc:1", ":1:cudaErrorUnknown",
       "cudaMalloc::cudaErrorUnknown", "cudaMalloc:0:cudaErrorUnknown",

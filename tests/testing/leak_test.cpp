@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// leak_report() names what was made and not given back.
+// leak_report() lists objects that were created and not released.
 #include <cuda.h>
 #include <warpwright/testing/host_runtime.hpp>
 
@@ -33,7 +33,7 @@ Function* driver_function(char const* name) {
 
 }  // namespace
 
-TEST_CASE("a runtime that was only asked leaks nothing") {
+TEST_CASE("queries alone leak nothing") {
   ww::testing::reset_host_runtime();
   CHECK(leak_report().empty());
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
@@ -140,7 +140,7 @@ TEST_CASE("memory of a graph that was launched is named until it is freed") {
   REQUIRE(cudaGraphAddMemAllocNode(&node, g, nullptr, 0, &parameters) == cudaSuccess);
   REQUIRE(cudaGraphInstantiate(&exec, g, 0) == cudaSuccess);
   REQUIRE(cudaGraphDestroy(g) == cudaSuccess);
-  one_leak("graph exec 0x");  // the allocation does not live before the launch
+  one_leak("graph exec 0x");  // not allocated before the launch
   REQUIRE(cudaGraphLaunch(exec, cudaStreamLegacy) == cudaSuccess);
   REQUIRE(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
   std::vector<std::string> const lines = leak_report();
@@ -152,7 +152,7 @@ TEST_CASE("memory of a graph that was launched is named until it is freed") {
   CHECK(leak_report().empty());
 }
 
-TEST_CASE("mapped memory is named by its parts") {
+TEST_CASE("mapped memory is listed by mapping") {
   ww::testing::reset_host_runtime();
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   auto* const reserve = driver_function<decltype(::cuMemAddressReserve)>("cuMemAddressReserve");
@@ -184,7 +184,7 @@ TEST_CASE("mapped memory is named by its parts") {
   CHECK(leak_report().empty());
 }
 
-TEST_CASE("everything that leaked is listed, and a reset ends it") {
+TEST_CASE("all leaks are listed, and a reset removes them") {
   ww::testing::reset_host_runtime();
   void* p = nullptr;
   cudaStream_t s = nullptr;

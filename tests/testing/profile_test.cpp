@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices that the host runtime pretends to have, and the size of their memory.
+// The device profiles of the host runtime, and the size of their memory.
 #include <warpwright/core/device.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
@@ -97,14 +97,14 @@ TEST_CASE("each profile reports the published numbers") {
     CHECK(info.memory_free_bytes == memory);
     CHECK(info.memory_bus_bits == sheet.bus_bits);
     CHECK(info.max_threads_per_multiprocessor == sheet.threads);
-    // Data sheets round.
+    // Data sheets round their numbers.
     double const error = info.memory_bandwidth_bytes_per_s / (sheet.bandwidth_gb_s * 1e9) - 1.0;
     CHECK(std::abs(error) < 0.03);
   }
   reset_host_runtime();
 }
 
-TEST_CASE("profiles are found whatever the case") {
+TEST_CASE("profile names are case-insensitive") {
   CHECK(device_profile::named("h100").name == "H100");
   CHECK(device_profile::named("rtx 5090").multiprocessor_count == 170);
   for (std::string const& name : device_profile::names()) {
@@ -112,7 +112,7 @@ TEST_CASE("profiles are found whatever the case") {
   }
 }
 
-TEST_CASE("an unknown profile is refused with the known ones") {
+TEST_CASE("the error of an unknown profile lists the known ones") {
   CHECK_THROWS_AS(device_profile::named("H1000"), std::invalid_argument);
   CHECK_THROWS_WITH(device_profile::named("H1000"), contains("H1000"));
   for (std::string const& name : device_profile::names()) {
@@ -121,7 +121,20 @@ TEST_CASE("an unknown profile is refused with the known ones") {
   CHECK_THROWS_AS(host_runtime_options{}.with_profile("none"), std::invalid_argument);
 }
 
-TEST_CASE("options outside their range are refused and change nothing") {
+TEST_CASE("setters of host_runtime_options return a changed copy") {
+  host_runtime_options const defaults;
+  host_runtime_options const changed =
+      defaults.with_profile("L4").with_devices(3).with_memory_bytes(4096).with_simulated_time();
+  CHECK(changed.profile.name == "L4");
+  CHECK(changed.device_count == 3);
+  CHECK(changed.memory_bytes == 4096);
+  CHECK(changed.simulated_time);
+  CHECK(defaults.profile.name == "H100");
+  CHECK(defaults.device_count == 1);
+  CHECK_FALSE(defaults.simulated_time);
+}
+
+TEST_CASE("options outside their range throw and change nothing") {
   reset_host_runtime(host_runtime_options{}.with_devices(2));
   CHECK_THROWS_WITH(reset_host_runtime(host_runtime_options{}.with_devices(-1)), contains("-1"));
   CHECK_THROWS_WITH(reset_host_runtime(host_runtime_options{}.with_devices(17)), contains("17"));
@@ -151,7 +164,7 @@ TEST_CASE("no device at all") {
   reset_host_runtime();
 }
 
-TEST_CASE("several devices are told apart") {
+TEST_CASE("several devices are distinct") {
   reset_host_runtime(
       host_runtime_options{}.with_devices(3).with_profile("A100").with_memory_bytes(1 << 20));
   REQUIRE(ww::device_count() == 3);
@@ -177,10 +190,10 @@ TEST_CASE("several devices are told apart") {
   reset_host_runtime();
   int current = -1;
   CHECK(cudaGetDevice(&current) == cudaSuccess);
-  CHECK(current == 0);  // what was current is gone
+  CHECK(current == 0);  // the current device is reset
 }
 
-TEST_CASE("memory runs out at its size and comes back when freed") {
+TEST_CASE("memory is exhausted at its size and available again when freed") {
   constexpr std::size_t mib = 1 << 20;
   reset_host_runtime(host_runtime_options{}.with_memory_bytes(8 * mib));
   CHECK(free_bytes() == 8 * mib);
@@ -208,7 +221,7 @@ TEST_CASE("memory runs out at its size and comes back when freed") {
   reset_host_runtime();
 }
 
-TEST_CASE("stream-ordered memory runs out at its size and comes back") {
+TEST_CASE("stream-ordered memory is exhausted at its size and available again when freed") {
   constexpr std::size_t mib = 1 << 20;
   reset_host_runtime(host_runtime_options{}.with_memory_bytes(8 * mib));
   void *a = nullptr, *b = nullptr;
@@ -218,7 +231,7 @@ TEST_CASE("stream-ordered memory runs out at its size and comes back") {
   CHECK(cudaMalloc(&b, 3 * mib) == cudaErrorMemoryAllocation);
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
   REQUIRE(cudaFreeAsync(a, cudaStreamLegacy) == cudaSuccess);
-  // What the pool keeps is given up before an allocation fails.
+  // The pool is trimmed before an allocation fails.
   REQUIRE(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
   REQUIRE(cudaMalloc(&b, 8 * mib) == cudaSuccess);
   CHECK(cudaFree(b) == cudaSuccess);
@@ -226,7 +239,7 @@ TEST_CASE("stream-ordered memory runs out at its size and comes back") {
   reset_host_runtime();
 }
 
-TEST_CASE("many small allocations and frees leave nothing taken") {
+TEST_CASE("many small allocations and frees leave no memory in use") {
   reset_host_runtime(host_runtime_options{}.with_memory_bytes(1 << 20));
   for (int round = 0; round < 3; ++round) {
     std::vector<void*> live;

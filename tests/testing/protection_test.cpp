@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wrong accesses to device memory stop the program at the access.
+// Illegal accesses to device memory end the program at the access.
 #include <warpwright/testing/host_runtime.hpp>
 
 #include <csignal>
@@ -29,7 +29,7 @@ void dies_of_its_access(std::string const& situation) {
 }  // namespace
 
 #if WARPWRIGHT_NEEDS_PROTECTION_KEYS
-TEST_CASE("host code that touches device memory is stopped") {
+TEST_CASE("an access to device memory by host code ends the program") {
   if (!warpwright::testing::protection_keys()) {
     std::puts("SKIPPED: this CPU or kernel has no memory protection keys");
     std::exit(77);
@@ -42,14 +42,16 @@ TEST_CASE("host code that touches device memory is stopped") {
 }
 #else
 
-TEST_CASE("memory that was freed is stopped at its use") {
+TEST_CASE("an access after a free ends the program") {
   dies_of_its_access("use_after_free_in_kernel");
   dies_of_its_access("use_after_free_on_host");
 }
 
-TEST_CASE("a kernel that runs off its page is stopped") { dies_of_its_access("beyond_the_page"); }
+TEST_CASE("a kernel's access beyond its page ends the program") {
+  dies_of_its_access("beyond_the_page");
+}
 
-TEST_CASE("what CUDA permits is not stopped") {
+TEST_CASE("legal accesses do not end the program") {
   outcome const end = run_child("permitted");
   INFO(end.text());
   CHECK(end.signal == 0);

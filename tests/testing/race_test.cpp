@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A missing synchronisation is a ThreadSanitizer report, and a present one is none: the runtime's
-// own locks order nothing. Each situation runs in a process of its own: this program, started again
-// with a hidden test.
+// ThreadSanitizer reports missing synchronisation, and only that: the runtime's
+// own locks are hidden from it. Each scenario runs in a process of its own: this program, started
+// again with a hidden test.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <warpwright/core/launch.hpp>
@@ -49,7 +49,7 @@ struct add {
   void operator()(std::uint64_t i) const { to[i] += from[i]; }
 };
 
-/// Two streams, two device arrays and a pinned one; nothing is synchronised at the end but here.
+/// Two streams, two device arrays and a pinned one; only the destructor synchronises.
 struct setting {
   cudaStream_t a = nullptr, b = nullptr, blocking = nullptr;
   cudaEvent_t event = nullptr;
@@ -80,10 +80,10 @@ void fill(cudaStream_t s, int* x, int value) {
   ww::for_each_index(ww::stream_ref{s}, size, write{x, value});
 }
 
-// The worker has long been through it, and still nothing orders it for the program.
-void let_it_happen() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+// Gives the worker time to finish; no happens-before edge orders the two.
+void wait_without_order() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
 
-// Ends with TSan's own status after a report.
+// Exits with ThreadSanitizer's status after a report.
 int run_hidden(std::string const& tag) {
   char path[4096] = {};
   REQUIRE(readlink("/proc/self/exe", path, sizeof path - 1) > 0);
@@ -96,12 +96,12 @@ int run_hidden(std::string const& tag) {
 
 }  // namespace
 
-// ---- what is wrong
+// ---- races
 
 TEST_CASE("two streams write one array", "[.two-writers]") {
   setting const s;
   fill(s.a, s.x, 1);
-  let_it_happen();
+  wait_without_order();
   fill(s.b, s.x, 2);
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a stream reads what another is writing", "[.no-event]") {
   setting const s;
   fill(s.a, s.x, 1);
   fill(s.b, s.y, 1);
-  let_it_happen();
+  wait_without_order();
   ww::for_each_index(ww::stream_ref{s.b}, size, add{s.y, s.x});
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("the event is recorded before the work", "[.early-event]") {
   setting const s;
   NEED(cudaEventRecord(s.event, s.a));
   fill(s.a, s.x, 1);
-  let_it_happen();
+  wait_without_order();
   NEED(cudaStreamWaitEvent(s.b, s.event, 0));
   fill(s.b, s.x, 2);
 }
@@ -126,7 +126,7 @@ TEST_CASE("the host reads a result without waiting", "[.early-read]") {
   setting const s;
   fill(s.a, s.x, 1);
   NEED(cudaMemcpyAsync(s.pinned, s.x, bytes, cudaMemcpyDeviceToHost, s.a));
-  let_it_happen();
+  wait_without_order();
   CHECK(s.pinned[0] == 1);
 }
 
@@ -134,14 +134,14 @@ TEST_CASE("the host reuses a pinned source without waiting", "[.early-reuse]") {
   setting const s;
   s.pinned[0] = 1;
   NEED(cudaMemcpyAsync(s.x, s.pinned, bytes, cudaMemcpyHostToDevice, s.a));
-  let_it_happen();
+  wait_without_order();
   s.pinned[0] = 2;
 }
 
 TEST_CASE("the legacy stream and a non-blocking one", "[.legacy-non-blocking]") {
   setting const s;
   fill(s.a, s.x, 1);
-  let_it_happen();
+  wait_without_order();
   fill(cudaStreamLegacy, s.x, 2);
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("another stream is synchronised", "[.wrong-stream]") {
   fill(s.a, s.x, 1);
   fill(s.b, s.y, 1);
   NEED(cudaMemcpyAsync(s.pinned, s.x, bytes, cudaMemcpyDeviceToHost, s.a));
-  let_it_happen();
+  wait_without_order();
   NEED(cudaStreamSynchronize(s.b));
   CHECK(s.pinned[0] == 1);
 }
@@ -164,16 +164,16 @@ TEST_CASE("a graph and a stream write one array", "[.graph-and-stream]") {
   NEED(cudaStreamEndCapture(s.a, &graph));
   NEED(cudaGraphInstantiate(&exec, graph, 0));
   NEED(cudaGraphLaunch(exec, s.a));
-  let_it_happen();
+  wait_without_order();
   fill(s.b, s.x, 2);
   NEED(cudaDeviceSynchronize());
   NEED(cudaGraphExecDestroy(exec));
   NEED(cudaGraphDestroy(graph));
 }
 
-// ---- what is right
+// ---- correct synchronisation
 
-TEST_CASE("every order that CUDA promises", "[.ordered]") {
+TEST_CASE("every order that CUDA guarantees", "[.ordered]") {
   setting const s;
   // One stream.
   fill(s.a, s.x, 1);
@@ -207,10 +207,10 @@ TEST_CASE("every order that CUDA promises", "[.ordered]") {
   NEED(cudaMemcpy(host, s.x, bytes, cudaMemcpyDeviceToHost));
   CHECK(host[0] == 10);
   NEED(cudaMemcpy(s.x, host, bytes, cudaMemcpyHostToDevice));
-  host[0] = 11;  // a pageable source is free when the call returns
+  host[0] = 11;  // a pageable source may be reused when the call returns
 }
 
-TEST_CASE("memory that changes hands", "[.reused]") {
+TEST_CASE("reuse of freed memory", "[.reused]") {
   setting const s;
   int* p = nullptr;
   // From stream to stream through the pool.
@@ -256,7 +256,7 @@ TEST_CASE("host functions follow their stream", "[.host-functions]") {
   CHECK(seen == 10);
 }
 
-// ---- the questions
+// ---- the tests
 
 #if WARPWRIGHT_TEST_TSAN
 TEST_CASE("a missing synchronisation is reported") {
@@ -268,7 +268,7 @@ TEST_CASE("a missing synchronisation is reported") {
 }
 #endif
 
-TEST_CASE("what CUDA orders is not reported") {
+TEST_CASE("correct synchronisation is not reported") {
   for (char const* tag : {"ordered", "reused", "one-graph", "host-functions"}) {
     INFO(tag);
     CHECK(run_hidden(tag) == 0);

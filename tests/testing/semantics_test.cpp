@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host runtime promises beyond what can be asserted on a GPU: who waits for whom, to the
+// Guarantees of the host runtime that cannot be asserted on a GPU: synchronisation, to the
 // last byte.
 #include <warpwright/core/launch.hpp>
 #include <warpwright/testing/host_runtime.hpp>
@@ -20,7 +20,7 @@ namespace {
 
 namespace ww = warpwright;
 
-/// Holds a stream up until it is opened.
+/// Blocks a stream until it is opened.
 class gate {
  public:
   explicit gate(cudaStream_t stream) {
@@ -63,7 +63,7 @@ std::uint32_t* device_array() {
   return static_cast<std::uint32_t*>(p);
 }
 
-// Read in a stream that waits for nobody.
+// Reads in a stream without dependencies.
 std::uint32_t peek(std::uint32_t const* p) {
   std::uint32_t value = 0;
   cudaStream_t s = nullptr;
@@ -80,12 +80,12 @@ cudaStream_t make_stream(unsigned flags, int priority = 0) {
   return s;
 }
 
-// The runtime starts anew: what a test made is gone with it.
+// Resets the runtime, which destroys the objects of the previous test.
 void begin() { ww::testing::reset_host_runtime(); }
 
 }  // namespace
 
-TEST_CASE("fresh memory is not zero, whichever way it was had") {
+TEST_CASE("new memory is not zero, for every way to allocate it") {
   begin();
   auto const all_ones = [](void const* device, std::size_t bytes) {
     std::vector<unsigned char> host(bytes, 0);
@@ -106,7 +106,7 @@ TEST_CASE("fresh memory is not zero, whichever way it was had") {
     CHECK(all_ones(pool, bytes));
     CHECK(all_ones(managed, bytes));
     CHECK(all_ones(pinned, bytes));
-    // Fresh again after a free.
+    // Filled again after a free.
     REQUIRE(cudaMemset(device, 0, bytes) == cudaSuccess);
     REQUIRE(cudaFree(device) == cudaSuccess);
     REQUIRE(cudaMalloc(&device, bytes) == cudaSuccess);
@@ -117,7 +117,7 @@ TEST_CASE("fresh memory is not zero, whichever way it was had") {
   CHECK(std::isnan(as_float));
 }
 
-TEST_CASE("the legacy stream's kernel sees what blocking streams did, and they what it did") {
+TEST_CASE("kernels of the legacy stream and of blocking streams are ordered both ways") {
   begin();
   std::uint32_t *a = device_array(), *b = device_array(), *c = device_array();
   cudaStream_t const before = make_stream(cudaStreamDefault);
@@ -149,7 +149,7 @@ TEST_CASE("a null stream's copy waits for blocking streams") {
   CHECK(host == std::vector<std::uint32_t>(count, 7));
 }
 
-TEST_CASE("a non-blocking stream runs past a held legacy stream, and the other way round") {
+TEST_CASE("a non-blocking stream does not wait for a blocked legacy stream, and vice versa") {
   begin();
   std::uint32_t* const a = device_array();
   cudaStream_t const s = make_stream(cudaStreamNonBlocking);
@@ -182,7 +182,7 @@ TEST_CASE("each device has its own legacy stream") {
   CHECK(cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady);
 }
 
-TEST_CASE("a higher priority's work does not wait behind a lower one's queue") {
+TEST_CASE("work of a higher priority does not wait for a queue of a lower one") {
   begin();
   std::uint32_t *a = device_array(), *b = device_array();
   cudaStream_t const low = make_stream(cudaStreamNonBlocking, 0);
@@ -233,7 +233,7 @@ TEST_CASE("a big pageable source may change as soon as the call returns") {
   }
 }
 
-TEST_CASE("a pinned source is read when the stream comes to the copy") {
+TEST_CASE("a pinned source is read when the stream reaches the copy") {
   begin();
   std::uint32_t* const a = device_array();
   void* pinned = nullptr;
@@ -256,7 +256,7 @@ TEST_CASE("threads' default streams overlap, and the legacy stream waits for the
     ww::for_each_index(ww::stream_ref{cudaStreamPerThread}, count, fill{a, 7});
     ww::check(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
   }).join();
-  CHECK(peek(a) == 7);  // the other thread's stream was not held up
+  CHECK(peek(a) == 7);  // the other thread's stream was not blocked
   CHECK(cudaStreamQuery(cudaStreamPerThread) == cudaErrorNotReady);
   ww::for_each_index(ww::stream_ref{cudaStreamLegacy}, count, fill{a, 8});
   CHECK(cudaStreamQuery(cudaStreamLegacy) == cudaErrorNotReady);
@@ -266,7 +266,7 @@ TEST_CASE("threads' default streams overlap, and the legacy stream waits for the
   CHECK(peek(a) == 8);
 }
 
-TEST_CASE("memory whose free is queued serves a longer request of its stream") {
+TEST_CASE("a larger allocation of the same stream reuses memory whose free is queued") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_memory_bytes(8192));
   cudaStream_t const s = cudaStreamLegacy;
   void *first = nullptr, *neighbour = nullptr, *second = nullptr;
@@ -276,7 +276,7 @@ TEST_CASE("memory whose free is queued serves a longer request of its stream") {
   REQUIRE(cudaFreeAsync(first, s) == cudaSuccess);
   REQUIRE(cudaMallocAsync(&second, 4000, s) == cudaSuccess);
   CHECK(second == first);
-  // All of it may be used: ASan would report a fence that is still at byte 100.
+  // All of it is accessible: ASan would report a limit that is still at byte 100.
   ww::for_each_index(ww::stream_ref{s}, 1000, fill{static_cast<std::uint32_t*>(second), 7});
   closed.open();
   REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
@@ -287,13 +287,14 @@ TEST_CASE("memory whose free is queued serves a longer request of its stream") {
 }
 
 TEST_CASE(
-    "memory whose free is queued elsewhere serves a stream behind that free, without waiting") {
+    "an allocation that waits for another stream's queued free reuses its memory, without "
+    "blocking") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_memory_bytes(8192));
   cudaStream_t const s = make_stream(cudaStreamNonBlocking);
   cudaStream_t const other = make_stream(cudaStreamNonBlocking);
   void *first = nullptr, *second = nullptr, *third = nullptr;
   REQUIRE(cudaMallocAsync(&first, 8192, s) == cudaSuccess);
-  gate closed{s};  // opened by this thread: waiting for it would never end
+  gate closed{s};  // opened by this thread: blocking would deadlock
   ww::for_each_index(ww::stream_ref{s}, count, fill{static_cast<std::uint32_t*>(first), 1});
   REQUIRE(cudaFreeAsync(first, s) == cudaSuccess);
   REQUIRE(cudaMallocAsync(&second, 8000, other) == cudaSuccess);
@@ -308,7 +309,7 @@ TEST_CASE(
   CHECK(cudaFree(second) == cudaSuccess);
 }
 
-TEST_CASE("a size that reaches past all addresses is refused") {
+TEST_CASE("a size beyond the address space fails") {
   begin();
   std::uint32_t* const a = device_array();
   std::size_t const most = ~std::size_t{0};
@@ -320,8 +321,9 @@ TEST_CASE("a size that reaches past all addresses is refused") {
 }
 
 TEST_CASE(
-    "counted time: an operation takes a microsecond, and a wait takes over the donor's time") {
-  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_counted_time());
+    "simulated time: an operation takes a microsecond, and a wait takes the time of the other "
+    "stream") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_simulated_time());
   std::uint32_t* const a = device_array();
   cudaStream_t const s = make_stream(cudaStreamNonBlocking);
   cudaStream_t const other = make_stream(cudaStreamNonBlocking);
@@ -342,7 +344,7 @@ TEST_CASE(
   CHECK(std::abs(ms - 0.002F) < 1e-6F);
 }
 
-TEST_CASE("a reset with a capture under way leaves nothing behind") {  // LeakSanitizer would tell
+TEST_CASE("a reset during a capture leaks nothing") {  // LeakSanitizer checks it
   for (int i = 0; i < 3; ++i) {
     begin();
     cudaStream_t const s = make_stream(cudaStreamNonBlocking);
@@ -353,7 +355,7 @@ TEST_CASE("a reset with a capture under way leaves nothing behind") {  // LeakSa
   CHECK(ww::testing::leak_report().empty());
 }
 
-TEST_CASE("a reset drops what is queued and ends what runs") {
+TEST_CASE("a reset drops queued work and completes running work") {
   begin();
   std::uint32_t* const a = device_array();
   cudaStream_t const s = make_stream(cudaStreamNonBlocking);
@@ -380,7 +382,7 @@ TEST_CASE("a reset drops what is queued and ends what runs") {
     open.store(true);
   }};
   ww::testing::reset_host_runtime();
-  CHECK(open.load());  // it waited for what was running
+  CHECK(open.load());  // it waited for the running operation
   opener.join();
   CHECK(ran.load() == 0);
   CHECK(ww::testing::stats().device_allocations == 0);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight threads with eight streams each do everything at once; every byte is checked.
+// Eight threads with eight streams each make all kinds of calls concurrently; every byte is
+// checked.
 #include <warpwright/core/launch.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
@@ -27,7 +28,7 @@ constexpr int thread_count = 8;
 constexpr std::size_t stream_count = 8;
 constexpr std::size_t cell_count = 8;
 constexpr std::size_t graph_cells =
-    2;  // the first cells' addresses do not change: graphs know them
+    2;  // the first cells' addresses do not change: graphs contain them
 constexpr std::size_t size = 512;
 constexpr std::size_t bytes = size * sizeof(std::uint32_t);
 
@@ -48,7 +49,7 @@ void mixed(std::vector<std::uint32_t>& x) {
 
 #define OK(call) ww::check((call), #call)
 
-/// One counter in device memory that all threads add to, ordered by nothing but an event.
+/// One counter in device memory that all threads increment, ordered only by an event.
 struct shared_cell {
   std::mutex mutex;
   std::uint32_t* memory = nullptr;
@@ -56,7 +57,7 @@ struct shared_cell {
   std::uint64_t additions = 0;
 };
 
-/// An array on the device, what it must hold, and the stream that its newest work is in.
+/// An array on the device, its expected contents, and the stream of its newest work.
 struct cell {
   std::uint32_t* device = nullptr;
   std::vector<std::uint32_t> expected;
@@ -153,7 +154,7 @@ class worker {
     if (wrong.empty()) wrong = text + " at step " + std::to_string(steps);
   }
 
-  // Goes on with a cell in some stream, after what was done to it elsewhere.
+  // Orders a stream after the cell's work in other streams.
   ww::stream_ref move(cell& x) { return move_to(x, random_() % stream_count); }
   ww::stream_ref move_to(cell& x, std::size_t stream) {
     if (stream != x.stream) {
@@ -169,7 +170,7 @@ class worker {
     x.expected.assign(size, static_cast<std::uint32_t>(value) * 0x01010101U);
   }
 
-  // The source is gone when the call returns.
+  // The source is destroyed when the call returns.
   void upload(cell& x) {
     std::vector<std::uint32_t> values(size);
     for (std::uint32_t& each : values) each = static_cast<std::uint32_t>(random_());
@@ -231,7 +232,7 @@ class worker {
     ++shared_.additions;
   }
 
-  // Things that come and go, with work in them when they go.
+  // Objects that are destroyed while they have work.
   void churn() {
     cudaStream_t s = nullptr;
     cudaEvent_t e = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// User objects beyond CUDA: fault plans, leaks, figures, a reset.
+// User objects beyond CUDA: fault plans, leaks, statistics, reset.
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
@@ -69,7 +69,7 @@ TEST_CASE("each call for user objects may fail, without an effect") {
   CHECK(ww::testing::stats().user_objects == 0);
 }
 
-TEST_CASE("a user object that the program still refers to is a leak") {
+TEST_CASE("a user object that the program still references is a leak") {
   ww::testing::reset_host_runtime();
   std::atomic<int> calls{0};
   cudaUserObject_t const object = object_that_counts(calls);
@@ -80,7 +80,7 @@ TEST_CASE("a user object that the program still refers to is a leak") {
   CHECK(ww::testing::leak_report().empty());
 }
 
-TEST_CASE("a user object of a graph is the graph's leak") {
+TEST_CASE("a user object referenced only by a graph is listed with the graph") {
   ww::testing::reset_host_runtime();
   std::atomic<int> calls{0};
   cudaGraph_t graph = nullptr;
@@ -95,7 +95,7 @@ TEST_CASE("a user object of a graph is the graph's leak") {
   CHECK(calls == 1);
 }
 
-TEST_CASE("a reset destroys what only graphs refer to, and forgets the rest") {
+TEST_CASE("a reset destroys objects referenced only by graphs, and stops tracking the others") {
   ww::testing::reset_host_runtime();
   std::atomic<int> of_graph{0}, of_launch{0}, of_program{0};
   cudaGraph_t graph = nullptr, launched = nullptr;
@@ -119,7 +119,7 @@ TEST_CASE("a reset destroys what only graphs refer to, and forgets the rest") {
   CHECK(ww::testing::leak_report().empty());
 }
 
-TEST_CASE("a destructor may not call the runtime, nor does it see device memory") {
+TEST_CASE("a destructor must not call the runtime or access device memory") {
   ww::testing::reset_host_runtime();
   struct answers {
     cudaError_t of_malloc = cudaSuccess;
@@ -140,7 +140,7 @@ TEST_CASE("a destructor may not call the runtime, nor does it see device memory"
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("a destructor that is slow holds nothing up but later destructors") {
+TEST_CASE("a slow destructor delays only later destructors") {
   ww::testing::reset_host_runtime();
   std::atomic<bool> open{false};
   std::atomic<int> calls{0};

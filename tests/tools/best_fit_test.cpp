@@ -20,7 +20,8 @@ char* at(void* pointer) { return static_cast<char*>(pointer); }
 
 }  // namespace
 
-TEST_CASE("the reference takes the smallest hole that fits, and joins neighbours") {
+TEST_CASE(
+    "the reference allocates from the smallest free block that fits, and coalesces neighbours") {
   replay::best_fit a;
   CHECK(a.allocate(0, 0) == nullptr);
   a.deallocate(nullptr);
@@ -37,7 +38,7 @@ TEST_CASE("the reference takes the smallest hole that fits, and joins neighbours
   CHECK(a.allocate(0, 60 * kib) == first);
   a.deallocate(second);
   a.deallocate(first);
-  a.deallocate(between);  // joins both sides
+  a.deallocate(between);  // coalesces with both sides
   CHECK(a.allocate(0, 150 * kib + 256) == first);
   a.deallocate(first);
   a.deallocate(last);
@@ -46,7 +47,7 @@ TEST_CASE("the reference takes the smallest hole that fits, and joins neighbours
   CHECK(a.reserved_peak_bytes() == 2 * mib);
 }
 
-TEST_CASE("the reference grows in steps of 2 MiB, and keeps streams apart") {
+TEST_CASE("the reference grows in steps of 2 MiB, and separately for each stream") {
   replay::best_fit a;
   void* const one = a.allocate(0, 3 * mib);
   CHECK(a.reserved_bytes() == 4 * mib);
@@ -59,7 +60,7 @@ TEST_CASE("the reference grows in steps of 2 MiB, and keeps streams apart") {
   CHECK(a.allocate(1, 4 * mib) == two);
 }
 
-TEST_CASE("the reference gives empty segments back before it gives up") {
+TEST_CASE("the reference frees empty segments before it fails") {
   replay::best_fit a;
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
@@ -71,7 +72,7 @@ TEST_CASE("the reference gives empty segments back before it gives up") {
   REQUIRE(p != nullptr);
   CHECK(a.allocate(1, most) == nullptr);
   a.deallocate(p);
-  void* const q = a.allocate(1, most);  // stream 0's segment had to go
+  void* const q = a.allocate(1, most);  // stream 0's segment was freed
   CHECK(q != nullptr);
   CHECK(a.reserved_bytes() == most);
   // Two that failed, one, two that failed; then cudaMalloc, cudaFree, cudaMalloc.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpwright_replay as its user meets it: result lines, pages, error texts, exit codes.
+// The warpwright_replay program: result lines, pages, error messages, exit codes.
 #include "digits/support_process.hpp"
 #include "digits/well_formed.hpp"
 #include "support/catch.hpp"
@@ -76,7 +76,7 @@ TEST_CASE("one line a trace and allocator") {
     check_line(lines[i], "small", names[i], "12", "2098154");
     check_line(lines[3 + i], "rmm_log", names[i], "5", "3072");
   }
-  // Two streams that never share: a segment of 2 MiB for the one, of 4 and 2 MiB for the other.
+  // Two streams without sharing: a segment of 2 MiB for one, of 4 and 2 MiB for the other.
   CHECK(field(lines[2], "peak_reserved") == "8388608");
 }
 
@@ -111,14 +111,14 @@ TEST_CASE(
   REQUIRE(lines.size() == 4);
   check_line(lines[0], "small", "pool", "12", "2098154");
   CHECK(lines[1].compare(0, 2, "  ") == 0);
-  // Of both passes, with the frees of what the trace leaves allocated.
+  // Of both passes, with the frees of the blocks that the trace leaves allocated.
   CHECK(field(lines[1], "allocations") == field(lines[1], "deallocations"));
   CHECK(field(lines[1], "allocations") == "10");  // five of at least a byte, in each pass
   CHECK(std::strtod(field(lines[1], "virtual_memory_calls").c_str(), nullptr) >= 3.0);
   CHECK(field(lines[2], "allocator") == "async");
 }
 
-TEST_CASE("a compressed trace gives what the plain one gives") {
+TEST_CASE("a compressed trace has the result of the plain one") {
   scratch_directory scratch;
   outcome const end = run_replay(scratch, {"--allocator", "best_fit", data + "/small.csv.gz"});
   INFO(end.text());
@@ -143,7 +143,7 @@ TEST_CASE("a compressed trace may come through a pipe") {
 }
 #endif
 
-TEST_CASE("a trace that is no good ends in exit code 2, before anything is replayed") {
+TEST_CASE("an invalid trace ends in exit code 2 before any replay") {
   scratch_directory scratch;
   std::string const bad = scratch.write("bad.csv", "a,0,10,0\nf,1,10,0\n");
   outcome const end = run_replay(scratch, {data + "/small.csv", bad});
@@ -153,7 +153,7 @@ TEST_CASE("a trace that is no good ends in exit code 2, before anything is repla
   CHECK(end.error == "error: " + bad + ":2: block 1 is freed, but is not allocated\n");
 }
 
-TEST_CASE("an allocator that runs out ends in exit code 1, and the others go on") {
+TEST_CASE("an allocator out of memory ends in exit code 1, and the others are replayed") {
   scratch_directory scratch;
   outcome const end = run_replay(
       scratch, {"--pool-option", "maximum_bytes=1MiB", data + "/small.csv", data + "/rmm_log.csv"});
@@ -164,13 +164,13 @@ TEST_CASE("an allocator that runs out ends in exit code 1, and the others go on"
   CHECK(end.error.find("small.csv:7: no memory for 2097153 bytes; reserved ") != std::string::npos);
 }
 
-TEST_CASE("a command line that cannot be followed ends in exit code 2") {
+TEST_CASE("an invalid command line ends in exit code 2") {
   struct wrong {
     std::vector<std::string> arguments;
     std::string expected;
   };
   std::vector<wrong> const all = {
-      {{}, "no trace is named; try --help"},
+      {{}, "no trace given; try --help"},
       {{"--allocater", "pool"}, "unknown argument \"--allocater\"; try --help"},
       {{"--allocator"}, "--allocator needs a value; try --help"},
       {{"--allocator", "c10"}, "--allocator needs pool, async, best_fit or all, not \"c10\""},
@@ -180,7 +180,7 @@ TEST_CASE("a command line that cannot be followed ends in exit code 2") {
       {{"--verify", "some"}, "--verify needs none, ends or full, not \"some\""},
       {{"--html", ""}, "--html needs a path"},
       {{"--pool-option", "growth_bytes"}, "--pool-option needs KEY=VALUE, not \"growth_bytes\""},
-      {{"--pool-option", "colour=red"}, "--pool-option knows no \"colour\"; try --help"},
+      {{"--pool-option", "colour=red"}, "--pool-option: unknown option \"colour\"; try --help"},
       {{"--pool-option", "growth_bytes=4MB"},
        "--pool-option growth_bytes needs a size such as 64MiB, not \"4MB\""},
       {{"--pool-option", "growth_bytes=99999999999GiB"},
@@ -211,7 +211,7 @@ TEST_CASE("a command line that cannot be followed ends in exit code 2") {
   CHECK(dashed.error == "error: --help: cannot be opened: No such file or directory\n");
 }
 
-TEST_CASE("each source of the pool's memory can be asked for") {
+TEST_CASE("each source of the pool's memory can be selected") {
   scratch_directory scratch;
   for (char const* const source : {"automatic", "cuda_malloc", "cuda_malloc_async"}) {
     outcome const end = run_replay(scratch, {"--allocator", "pool", "--pool-option",
@@ -221,7 +221,7 @@ TEST_CASE("each source of the pool's memory can be asked for") {
   }
 }
 
-TEST_CASE("--help says what there is and runs nothing") {
+TEST_CASE("--help prints the usage and runs nothing") {
   scratch_directory scratch;
   outcome const end = run_replay(scratch, {"--help"});
   CHECK(end.exit_code == 0);
@@ -276,7 +276,7 @@ TEST_CASE("--html writes one page a trace") {
   outcome const nowhere =
       run_replay(scratch, {"--html", "/no/such/page.html", data + "/small.csv"});
   CHECK(nowhere.exit_code == 1);
-  CHECK(nowhere.out.empty());  // said before anything is replayed
+  CHECK(nowhere.out.empty());  // reported before any replay
   CHECK(nowhere.error ==
         "error: /no/such/page.html: the page cannot be written: No such file or directory\n");
 }
@@ -299,7 +299,7 @@ TEST_CASE("any failing CUDA call is an error, not a crash, and nothing leaks") {
         {"WARPWRIGHT_HOST_FAULT=" + name + ":1:cudaErrorUnknown", "WARPWRIGHT_HOST_LEAKS=1"});
     INFO(name + ": " + end.text());
     CHECK(end.signal == 0);
-    // 0: the call is one whose failure nobody minds (a destructor's, a query's); 23 are leaks.
+    // 0: the failure of this call is ignored (a destructor's, a query's); 23 are leaks.
     CHECK((end.exit_code == 0 || end.exit_code == 1 || end.exit_code == 23));
     if (end.exit_code == 1) CHECK(end.error.find("error: ") == 0);
     ++tried;
@@ -323,11 +323,11 @@ TEST_CASE("threads that cannot be started are an error, not an abort") {
   CHECK(end.signal == 0);
   CHECK(end.exit_code == 1);
   CHECK(end.error.find(" of 1024 cannot be started: ") != std::string::npos);
-  CHECK(end.error.find("or leave out --threads") != std::string::npos);
+  CHECK(end.error.find("or omit --threads") != std::string::npos);
 }
 #endif
 
-TEST_CASE("a device that is too small is said, with what to do") {
+TEST_CASE("a device that is too small is reported, with the remedy") {
   scratch_directory scratch;
   outcome const end = run_replay(scratch, {"--allocator", "best_fit", data + "/small.csv"},
                                  {"WARPWRIGHT_HOST_MEMORY_BYTES=4194304"});

@@ -39,9 +39,9 @@ void check_small(trace const& t) {
 
 }  // namespace
 
-TEST_CASE("our own format is read") { check_small(read_trace(data + "/small.csv")); }
+TEST_CASE("warpwright's format is read") { check_small(read_trace(data + "/small.csv")); }
 
-TEST_CASE("a compressed trace is read, or refused with what to do") {
+TEST_CASE("a compressed trace is read, or reported with the remedy") {
 #if WARPWRIGHT_REPLAY_ZLIB
   check_small(read_trace(data + "/small.csv.gz"));
   scratch_directory scratch;
@@ -49,13 +49,13 @@ TEST_CASE("a compressed trace is read, or refused with what to do") {
   // By its content, not by its name.
   CHECK(read_trace(scratch.write("small.csv", whole)).operations.size() == 12);
   std::string const cut = scratch.write("cut.csv.gz", whole.substr(0, whole.size() - 20));
-  CHECK_THROWS_WITH(read_trace(cut), contains("cut.csv.gz: the compressed data end too early"));
+  CHECK_THROWS_WITH(read_trace(cut), contains("cut.csv.gz: the compressed data are truncated"));
   std::string bad = whole;
   bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 0x55);
   std::string const damaged = scratch.write("bad.csv.gz", bad);
   CHECK_THROWS_AS(read_trace(damaged), trace_error);
   CHECK_THROWS_WITH(read_trace(damaged), contains("bad.csv.gz: cannot be decompressed: "));
-  // Two files one behind the other are one, and zeros behind that are padding.
+  // Two concatenated files are one, and zeros behind them are padding.
   std::string const twice = scratch.write("two.csv.gz", whole + whole + std::string(512, '\0'));
   std::string once_and_again;
   for (int i = 0; i < 2; ++i) once_and_again += read_file(data + "/small.csv");
@@ -73,7 +73,7 @@ TEST_CASE("an RMM log is read") {
   CHECK(t.peak_live_bytes == 3072);
   CHECK(t.block_bytes == std::vector<std::uint64_t>{1024, 2048, 512});
   CHECK(t.block_streams == std::vector<std::uint32_t>{0, 1, 1});
-  REQUIRE(t.operations.size() == 5);  // the failure is none
+  REQUIRE(t.operations.size() == 5);  // the failure is not an operation
   CHECK(t.operations[2].line == 5);
   CHECK(!t.operations[2].crosses);
   CHECK(t.operations[4].crosses);
@@ -101,7 +101,7 @@ TEST_CASE("a byte order mark at the start does no harm") {
                     contains("twice.csv:1: expected the operation"));
 }
 
-TEST_CASE("a trace that is no good is refused with file, line and what is wrong") {
+TEST_CASE("an invalid trace is reported with file, line and problem") {
   struct wrong {
     char const* text;
     char const* expected;
@@ -151,7 +151,7 @@ TEST_CASE("a trace that is no good is refused with file, line and what is wrong"
   CHECK_THROWS_WITH(read_trace("/"), contains("/: cannot be read: Is a directory"));
 }
 
-TEST_CASE("streams are counted as they appear, and share those of a replay from 1,024 on") {
+TEST_CASE("streams are numbered in the order of their first use, and shared from 1,024 on") {
   std::string rmm = "Thread,Time,Action,Pointer,Size,Stream\n";
   std::string own;
   for (unsigned i = 0; i <= replay::maximum_streams + 1; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocators that are broken on purpose must be caught, and those that are not must pass.
+// Deliberately broken allocators must be detected, and correct ones must pass.
 #include "tools/warpwright_replay/verifier.hpp"
 
 #include "memory/support.hpp"
@@ -36,7 +36,7 @@ replay::trace random_trace(unsigned seed, unsigned operations, unsigned streams)
     auto const stream = static_cast<std::uint32_t>(random() % streams);
     if (live.size() > 60 || (!live.empty() && random() % 9 < 4)) {
       std::swap(live[random() % live.size()], live.back());
-      // One free in five is another stream's.
+      // One free in five is on another stream.
       builder.free(live.back().id, live.back().bytes,
                    random() % 5 == 0 ? stream : live.back().stream, i + 1);
       live.pop_back();
@@ -58,20 +58,20 @@ replay::trace trace_of(std::vector<std::string> const& lines) {
   return builder.finish();
 }
 
-// What lying allocators share: one piece of memory, and no memory management at all.
+// Common to the broken allocators: one block of memory, and no memory management.
 class liar {
  public:
   struct options {};
   static constexpr char const* name = "liar";
   liar(replay::stream_set& streams, options const&) : streams_{streams}, memory_{4 * mib} {}
-  [[nodiscard]] replay::allocator_figures figures() const { return {}; }
+  [[nodiscard]] replay::allocator_counters counters() const { return {}; }
 
  protected:
   replay::stream_set& streams_;
   test_support::device_array<unsigned char> memory_;
 };
 
-// Gives everyone the same memory.
+// Returns the same memory for every request.
 struct same_again : liar {
   using liar::liar;
   void* allocate(std::uint32_t, std::uint64_t) { return memory_.data(); }
@@ -96,7 +96,7 @@ struct misaligned : liar {
   void deallocate(std::uint32_t, std::uint32_t, void*, std::uint64_t) {}
 };
 
-// Keeps books of its own in memory that it has handed out.
+// Writes its own data into memory that it has allocated.
 struct scribbler : liar {
   using liar::liar;
   void* allocate(std::uint32_t stream, std::uint64_t bytes) {
@@ -112,12 +112,12 @@ struct scribbler : liar {
   std::uint64_t next_ = 0;
 };
 
-// Hands a block that was freed on one stream to another at once, without waiting for the first.
+// Allocates a block freed on one stream to another at once, without waiting for the first.
 struct impatient : liar {
   using liar::liar;
   void* allocate(std::uint32_t stream, std::uint64_t bytes) {
     if (bytes != 1) return memory_.data();
-    streams_[stream].synchronize();  // the block before is stamped; its check is held back
+    streams_[stream].synchronize();  // the previous block is written; its check is blocked
     held_ = std::make_unique<test_support::gate>(streams_[stream]);
     return memory_.data() + mib;
   }
@@ -148,21 +148,21 @@ std::string all_of(replay::result const& r) {
 
 }  // namespace
 
-TEST_CASE("an allocator that hands out live memory is caught") {
+TEST_CASE("an allocator that returns live memory is detected") {
   replay::trace const t = trace_of({"a,0,1000,0", "a,1,500,0", "f,0,1000,0", "f,1,500,0"});
   for (verify_level const level : {verify_level::none, verify_level::ends, verify_level::full}) {
     replay::result const r = run<same_again>(t, level);
     CHECK(r.errors >= 1);
     CHECK_THAT(all_of(r),
                contains("line 2: the block overlaps the live one of line 1, which is at 0x"));
-    // The second block's stamp lies over the first one's.
+    // The second block's pattern overwrites the first one's.
     bool const lost = all_of(r).find("line 1: data written into the block of this line changed") !=
                       std::string::npos;
     CHECK(lost == (level != verify_level::none));
   }
 }
 
-TEST_CASE("blocks that overlap by their ends are caught, and only those") {
+TEST_CASE("blocks that overlap by their ends are detected, and only those") {
   replay::result const r = run<too_short>(
       trace_of({"a,0,512,0", "a,1,600,0", "a,2,512,0", "f,0,512,0", "f,1,600,0", "f,2,512,0"}),
       verify_level::ends);
@@ -171,20 +171,20 @@ TEST_CASE("blocks that overlap by their ends are caught, and only those") {
   CHECK_THAT(all_of(r), contains("line 2: data written into the block of this line changed"));
 }
 
-TEST_CASE("the same memory is no overlap when it is freed in between") {
+TEST_CASE("the same memory is not an overlap when it is freed in between") {
   replay::result const r =
       run<same_again>(trace_of({"a,0,1000,0", "f,0,1000,0", "a,1,3000,0", "f,1,3000,0"}));
   CHECK(r.errors == 0);
   CHECK(r.peak_live_bytes == 3000);
 }
 
-TEST_CASE("a pointer that is not aligned is caught") {
+TEST_CASE("a pointer that is not aligned is detected") {
   replay::result const r = run<misaligned>(trace_of({"a,0,100,0", "f,0,100,0"}));
   CHECK(r.errors == 1);
   CHECK_THAT(all_of(r), contains("is not aligned to 256 bytes"));
 }
 
-TEST_CASE("each stamped byte is seen, and ends stamps three pieces") {
+TEST_CASE("each written byte is checked, and `ends` writes three parts") {
   ww::stream s;
   constexpr std::uint64_t bytes = 4096 + 3;
   test_support::device_array<unsigned char> memory{bytes};
@@ -206,7 +206,7 @@ TEST_CASE("each stamped byte is seen, and ends stamps three pieces") {
   }
 }
 
-TEST_CASE("two blocks of the same size have different stamps") {
+TEST_CASE("two blocks of the same size have different patterns") {
   ww::stream s;
   test_support::device_array<unsigned char> memory{4096};
   replay::verifier watcher{2, verify_level::full};
@@ -221,22 +221,22 @@ TEST_CASE("two blocks of the same size have different stamps") {
   CHECK(watcher.messages().size() == 1);
 }
 
-TEST_CASE("an allocator that writes into live memory is caught by the data") {
+TEST_CASE("an allocator that writes into live memory is detected by the data") {
   replay::result const r =
       run<scribbler>(trace_of({"a,0,1000,0", "a,1,1000,0", "f,0,1000,0", "f,1,1000,0"}));
   CHECK(r.errors == 1);
   CHECK_THAT(all_of(r), contains("line 1: data written into the block of this line changed"));
 }
 
-TEST_CASE("a reuse that does not wait for the other stream is caught by the data") {
-  // No two blocks are ever live at once: only the order of the streams is wrong.
+TEST_CASE("a reuse that does not wait for the other stream is detected by the data") {
+  // No two blocks are live at once: only the order of the streams is wrong.
   replay::result const r =
       run<impatient>(trace_of({"a,0,4096,0", "a,9,1,0", "f,0,4096,0", "a,1,4096,1", "f,1,4096,1"}));
   CHECK(r.errors == 1);
   CHECK_THAT(all_of(r), contains("line 1: data written into the block of this line changed"));
 }
 
-TEST_CASE("of many errors the first are kept and all are counted") {
+TEST_CASE("of many errors the first are reported and all are counted") {
   std::vector<std::string> lines;
   for (int i = 0; i < 30; ++i) lines.push_back("a," + std::to_string(i) + ",100,0");
   replay::result const r = run<same_again>(trace_of(lines), verify_level::none);
@@ -265,7 +265,7 @@ TEST_CASE("every allocator passes random traces, serially and with threads") {
         CHECK(r.curve.size() > 50);
         CHECK(r.curve.front().operation == 0);
       }
-      // Nothing but the blocks of no bytes is free of a call.
+      // Every block of at least one byte costs a call.
       CHECK(results[1].cuda_calls_per_op > 0.9);
       CHECK(results[1].cuda_calls_per_op <= 1.0);
       CHECK(results[2].cuda_calls_per_op < 0.9);
@@ -285,7 +285,7 @@ TEST_CASE("an allocator without memory ends the replay, also with threads") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("the pool's figure of CUDA calls has each call that maps memory") {
+TEST_CASE("the pool's count of CUDA calls includes each call that maps memory") {
   replay::stream_set streams{1};
   replay::pool_allocator pool{streams,
                               ww::memory_pool_options{}.source(ww::memory_source::virtual_memory)};
@@ -296,7 +296,7 @@ TEST_CASE("the pool's figure of CUDA calls has each call that maps memory") {
     made += ww::testing::call_count(name);
   }
   CHECK(made >= 3);
-  CHECK(pool.figures().cuda_calls == made);
+  CHECK(pool.counters().cuda_calls == made);
   pool.deallocate(0, 0, p, 50 * mib);
 }
 #endif

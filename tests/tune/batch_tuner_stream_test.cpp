@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tuner on a real stream: events, device memory, errors that CUDA reports.
+// The tuner on a real stream: events, device memory, CUDA errors.
 #include <warpwright/core/launch.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
 
@@ -27,7 +27,7 @@ struct add_one {
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { data[i] += 1.0F; }
 };
 
-// Device memory that throws cuda_error, as a user's own wrapper would.
+// Device memory that throws cuda_error, as a user's wrapper.
 class floats {
  public:
   explicit floats(std::size_t count) {
@@ -44,7 +44,7 @@ class floats {
   float* data_ = nullptr;
 };
 
-constexpr std::size_t width = 256;  // floats an item
+constexpr std::size_t width = 256;  // floats per item
 
 ww::batch_tuner quick() {
   return ww::batch_tuner{}.stop_after_flat(0).latency_calls(12).sampling(
@@ -74,7 +74,7 @@ TEST_CASE("a workload on a stream is tuned", "[tune][batch_tuner]") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("device memory is seen and kept within the budget", "[tune][batch_tuner]") {
+TEST_CASE("device memory is measured and kept within the budget", "[tune][batch_tuner]") {
   ww::stream const s;
   constexpr std::size_t item_bytes = std::size_t{1} << 20;
   constexpr std::size_t budget = std::size_t{40} << 20;
@@ -101,20 +101,20 @@ TEST_CASE("device memory is seen and kept within the budget", "[tune][batch_tune
   ww::check(cudaFree(block), "cudaFree");
   CHECK(r.chosen().batch >= 1);
   CHECK(r.chosen().memory_bytes <= budget);
-  // Granules of 2 MiB and what other programs take meanwhile allow for a little.
+  // Tolerance for granules of 2 MiB and for other programs.
   CHECK(largest <= 44);
   bool refused = false;
   for (auto const& row : r.rows) refused = refused || row.status == ww::tune_status::over_budget;
   CHECK((refused || r.rows.back().batch < 64));
 }
 
-TEST_CASE("memory that CUDA refuses is survived", "[tune][batch_tuner]") {
+TEST_CASE("out-of-memory errors of CUDA do not end the tune", "[tune][batch_tuner]") {
   ww::stream const s;
   ww::device_memory_probe const before{};
   std::size_t free = 0;
   std::size_t total = 0;
   ww::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  // Each item asks for a sixteenth of the whole memory: at 32 items it cannot be had.
+  // Each item needs 1/16 of the device's memory: 32 items do not fit.
   std::size_t const item_bytes = total / 16;
   auto const r = quick().range(1, 32).tune(s, [&](std::size_t batch, ww::stream_ref on) {
     floats const x{batch * item_bytes / sizeof(float)};
@@ -127,7 +127,7 @@ TEST_CASE("memory that CUDA refuses is survived", "[tune][batch_tuner]") {
   CHECK(cudaGetLastError() == cudaSuccess);
   CHECK(s.done());
 
-  // A workload that does not check cudaMalloc leaves the error behind: that counts as well.
+  // The same for a workload that does not check cudaMalloc and leaves the error pending.
   auto const q = quick().range(1, 32).tune(s, [&](std::size_t batch, ww::stream_ref) {
     void* p = nullptr;
     static_cast<void>(cudaMalloc(&p, batch * item_bytes));
@@ -137,8 +137,7 @@ TEST_CASE("memory that CUDA refuses is survived", "[tune][batch_tuner]") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("an error that the workload leaves behind is not timed as success",
-          "[tune][batch_tuner]") {
+TEST_CASE("an error that the workload leaves pending is reported", "[tune][batch_tuner]") {
   ww::stream const s;
   CHECK_THROWS_AS(
       quick().range(1, 8).tune(
@@ -146,7 +145,7 @@ TEST_CASE("an error that the workload leaves behind is not timed as success",
       ww::cuda_error);
   CHECK(cudaGetLastError() == cudaSuccess);
 
-  // One from before is not blamed on the workload.
+  // An error from before the tune is not attributed to the workload.
   static_cast<void>(cudaSetDevice(12345));
   CHECK_THROWS_WITH(quick().tune(s, [](std::size_t, ww::stream_ref) {}),
                     contains("a call before batch_tuner::tune"));
@@ -170,7 +169,7 @@ TEST_CASE("after an exception the stream is idle and usable", "[tune][batch_tune
   s.synchronize();
 }
 
-TEST_CASE("a capturing stream is refused", "[tune][batch_tuner]") {
+TEST_CASE("a capturing stream throws", "[tune][batch_tuner]") {
   ww::stream const s;
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
@@ -181,7 +180,7 @@ TEST_CASE("a capturing stream is refused", "[tune][batch_tuner]") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("every runtime call of a tune may fail once", "[tune][batch_tuner]") {
+TEST_CASE("any runtime call of a tune may fail once", "[tune][batch_tuner]") {
   ww::stream const s;
   floats const x{width * 8};
   auto const tune = [&] {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tuner's search on a simulated clock: every choice is known beforehand.
+// The tuner's search with a simulated clock, where the correct choice is known.
 #include <warpwright/tune/batch_tuner.hpp>
 
 #include <cmath>
@@ -59,7 +59,7 @@ struct bench {
   }
 };
 
-// The answer by trying everything.
+// The correct choice by exhaustive search.
 template <typename Rate, typename Allowed>
 std::size_t smallest_near_best(std::size_t first, std::size_t last, double tolerance,
                                Rate const& rate, Allowed const& allowed) {
@@ -87,7 +87,8 @@ void check_rows_ascend(ww::tune_result const& r) {
 
 }  // namespace
 
-TEST_CASE("the smallest size near the best is chosen, to the item", "[tune][batch_tuner]") {
+TEST_CASE("the smallest size within tolerance of the best is chosen, to the item",
+          "[tune][batch_tuner]") {
   for (double const fixed : {1e-5, 1e-4, 1e-3}) {
     for (std::size_t const last :
          {std::size_t{1}, std::size_t{2}, std::size_t{100}, std::size_t{1000}, std::size_t{8192}}) {
@@ -119,7 +120,7 @@ TEST_CASE("a resolution saves runs and stays close", "[tune][batch_tuner]") {
 }
 
 TEST_CASE("a plateau ends the search and its start is chosen", "[tune][batch_tuner]") {
-  // Full at 200: beyond, twice the items take twice the time.
+  // Saturated at 200: beyond, the time is proportional to the size.
   auto const seconds = [](std::size_t n) { return n <= 200 ? 1e-3 : 1e-3 * double(n) / 200.0; };
   bench b;
   auto const r =
@@ -145,9 +146,9 @@ TEST_CASE("a peak between powers of two is found", "[tune][batch_tuner]") {
   CHECK(r.chosen().batch <= 98);
 }
 
-TEST_CASE("a wide gap beside the best is searched though its middle is worse",
+TEST_CASE("a wide gap next to the best size is searched even if its middle is worse",
           "[tune][batch_tuner]") {
-  // A cliff behind 70: the middle of 64 and 128 is worse than 64, and 70 is better.
+  // The throughput drops after 70: the middle of 64 and 128 is worse than 64, and 70 is better.
   auto const seconds = [](std::size_t n) {
     double const x = static_cast<double>(n);
     return n <= 70 ? 1e-3 + 1e-6 * x : 2e-3 + 4e-5 * x;
@@ -157,7 +158,7 @@ TEST_CASE("a wide gap beside the best is searched though its middle is worse",
   CHECK(r.chosen().batch == 70);
 }
 
-TEST_CASE("a resolution beyond all sizes leaves the doublings", "[tune][batch_tuner]") {
+TEST_CASE("with a resolution above all sizes only powers of two are tried", "[tune][batch_tuner]") {
   for (double const resolution : {1e300, std::numeric_limits<double>::infinity()}) {
     bench b;
     auto const r = b.tune(ww::batch_tuner{}.range(1, 64).resolution(resolution), cost{});
@@ -165,7 +166,7 @@ TEST_CASE("a resolution beyond all sizes leaves the doublings", "[tune][batch_tu
   }
 }
 
-TEST_CASE("falling throughput chooses the first size", "[tune][batch_tuner]") {
+TEST_CASE("decreasing throughput chooses the first size", "[tune][batch_tuner]") {
   auto const seconds = [](std::size_t n) { return 1e-6 * double(n) * double(n); };
   bench b;
   auto const r = b.tune(ww::batch_tuner{}.range(4, 4096), seconds);
@@ -173,12 +174,12 @@ TEST_CASE("falling throughput chooses the first size", "[tune][batch_tuner]") {
   CHECK(r.rows.front().batch == 4);
 }
 
-TEST_CASE("a range of one size and ends off the powers of two", "[tune][batch_tuner]") {
+TEST_CASE("a range of one size, and ends that are not powers of two", "[tune][batch_tuner]") {
   bench b;
   auto const one = b.tune(ww::batch_tuner{}.range(37, 37), cost{});
   CHECK(one.chosen().batch == 37);
   CHECK(one.rows.size() == 1);
-  CHECK(one.why.find("the best of the sizes") != std::string::npos);
+  CHECK(one.explanation.find("the best of the sizes") != std::string::npos);
 
   bench odd;
   auto const r = odd.tune(ww::batch_tuner{}.range(3, 1001).tolerance(0.0), cost{});
@@ -209,18 +210,19 @@ TEST_CASE("the latency limit holds to the item", "[tune][batch_tuner]") {
         1, 8192, 0.0, [&](std::size_t n) { return c.rate(n); },
         [&](std::size_t n) { return c(n) <= limit * (1.0 + 1e-9); });
     CAPTURE(limit);
-    // The clock adds up rounding errors: one item of leeway at the edge.
+    // The clock accumulates rounding errors: a tolerance of one item at the limit.
     CHECK(r.chosen().batch <= expected);
     CHECK(r.chosen().batch + 1 >= expected);
     CHECK(r.chosen().latency_p99_seconds <= limit);
     ww::tune_row const* const next = find_row(r, r.chosen().batch + 1);
     REQUIRE(next != nullptr);
     CHECK(next->status == ww::tune_status::over_latency);
-    CHECK(r.why.find("within the limit") != std::string::npos);
+    CHECK(r.explanation.find("within the limit") != std::string::npos);
   }
 }
 
-TEST_CASE("a tail counts, not the median", "[tune][batch_tuner]") {
+TEST_CASE("the latency limit applies to the 99th percentile, not to the median",
+          "[tune][batch_tuner]") {
   // Every 20th call takes three times as long.
   bench b;
   int calls = 0;
@@ -235,7 +237,7 @@ TEST_CASE("a tail counts, not the median", "[tune][batch_tuner]") {
   CHECK(r.chosen().latency_median_seconds < 0.5 * r.chosen().latency_p99_seconds);
 }
 
-TEST_CASE("a size predicted over the budget is never run", "[tune][batch_tuner]") {
+TEST_CASE("a size predicted to be over the budget is not run", "[tune][batch_tuner]") {
   std::size_t const base = 10'000'000;
   std::size_t const item = 50'000;
   auto const need = [&](std::size_t n) { return base + item * n; };
@@ -262,11 +264,11 @@ TEST_CASE("a size predicted over the budget is never run", "[tune][batch_tuner]"
     CHECK(last.status == ww::tune_status::over_budget);
     CHECK(last.memory_predicted);
     CHECK(last.items_per_second == 0.0);
-    CHECK(r.why.find("of the budget of") != std::string::npos);
+    CHECK(r.explanation.find("of the budget of") != std::string::npos);
   }
 }
 
-TEST_CASE("a first size above half the budget is not doubled blindly", "[tune][batch_tuner]") {
+TEST_CASE("a first size above half the budget is not doubled", "[tune][batch_tuner]") {
   bench b;
   std::size_t high_water = 0;
   auto const r = b.tune(
@@ -280,7 +282,7 @@ TEST_CASE("a first size above half the budget is not doubled blindly", "[tune][b
   CHECK(b.largest_run() == 1500);
 }
 
-TEST_CASE("a probe that only grows will do", "[tune][batch_tuner]") {
+TEST_CASE("a probe whose value only grows is enough", "[tune][batch_tuner]") {
   bench b;
   std::size_t high_water = 0;
   auto const r = b.tune(
@@ -293,7 +295,7 @@ TEST_CASE("a probe that only grows will do", "[tune][batch_tuner]") {
       },
       [&] { return high_water; });
   CHECK(std::fabs(r.memory.bytes_per_item - 1000.0) < 1.0);
-  // Refined sizes below the largest show the model's figure instead of the old high water.
+  // Sizes below the largest have the model's prediction instead of the largest size's peak.
   for (ww::tune_row const& row : r.rows) {
     if (row.memory_bytes == 0) continue;
     CAPTURE(row.batch);
@@ -301,7 +303,7 @@ TEST_CASE("a probe that only grows will do", "[tune][batch_tuner]") {
   }
 }
 
-TEST_CASE("memory that comes in steps stays within the budget", "[tune][batch_tuner]") {
+TEST_CASE("memory allocated in granules stays within the budget", "[tune][batch_tuner]") {
   bench b;
   std::size_t high_water = 0;
   std::size_t const budget = 40u << 20;
@@ -314,11 +316,12 @@ TEST_CASE("memory that comes in steps stays within the budget", "[tune][batch_tu
       },
       [&] { return high_water; });
   CHECK(need(r.chosen().batch) <= budget);
-  // The margin for the steps costs no more than a granule or two.
+  // The margin for granules is at most two granules.
   CHECK(r.chosen().batch > 1000);
 }
 
-TEST_CASE("memory that grows faster than a line is caught by measuring", "[tune][batch_tuner]") {
+TEST_CASE("memory that grows faster than linearly is rejected by measurement",
+          "[tune][batch_tuner]") {
   bench b;
   std::size_t high_water = 0;
   auto const need = [](std::size_t n) { return n * n * 10; };
@@ -335,7 +338,7 @@ TEST_CASE("memory that grows faster than a line is caught by measuring", "[tune]
   }
 }
 
-TEST_CASE("a preparation knows the memory before anything runs", "[tune][batch_tuner]") {
+TEST_CASE("a preparation returns the memory before a size is run", "[tune][batch_tuner]") {
   bench b;
   std::size_t prepared = 0;
   std::vector<std::size_t> mismatches;
@@ -353,7 +356,7 @@ TEST_CASE("a preparation knows the memory before anything runs", "[tune][batch_t
   CHECK(r.chosen().batch == 777);
   CHECK(b.largest_run() == 777);
 
-  // One that returns nothing only prepares.
+  // A preparation without a result only prepares.
   bench c;
   std::size_t calls = 0;
   auto const q = c.tune(ww::batch_tuner{}.range(1, 64), cost{}, [&](std::size_t) { ++calls; });
@@ -361,7 +364,8 @@ TEST_CASE("a preparation knows the memory before anything runs", "[tune][batch_t
   CHECK(q.chosen().memory_bytes == 0);
 }
 
-TEST_CASE("running out of memory lowers the bound and is survived", "[tune][batch_tuner]") {
+TEST_CASE("running out of memory lowers the upper bound and does not end the tune",
+          "[tune][batch_tuner]") {
   enum class kind { pool, standard, cuda };
   for (kind const k : {kind::pool, kind::standard, kind::cuda}) {
     bench b;
@@ -389,7 +393,7 @@ TEST_CASE("running out of memory lowers the bound and is survived", "[tune][batc
   }
 }
 
-TEST_CASE("memory that runs out only while sampling is survived", "[tune][batch_tuner]") {
+TEST_CASE("running out of memory while sampling does not end the tune", "[tune][batch_tuner]") {
   bench b;
   int calls = 0;
   auto const r = b.tune(ww::batch_tuner{}.range(1, 256), [&](std::size_t n) {
@@ -400,11 +404,11 @@ TEST_CASE("memory that runs out only while sampling is survived", "[tune][batch_
   CHECK(r.chosen().batch >= 64);
 }
 
-TEST_CASE("a finalist that fails in the duel is replaced", "[tune][batch_tuner]") {
+TEST_CASE("a finalist that fails in the final comparison is replaced", "[tune][batch_tuner]") {
   bench b;
   std::size_t runs_of_best = 0;
   auto const r = b.tune(ww::batch_tuner{}.range(1, 64).tolerance(0.0), [&](std::size_t n) {
-    // Enough for its own sampling; then the memory is gone.
+    // Succeeds during its own sampling, then runs out of memory.
     if (n == 64 && ++runs_of_best > 300) throw std::bad_alloc{};
     return cost{}(n);
   });
@@ -413,7 +417,7 @@ TEST_CASE("a finalist that fails in the duel is replaced", "[tune][batch_tuner]"
   CHECK(find_row(r, 64)->status == ww::tune_status::out_of_memory);
 }
 
-TEST_CASE("other exceptions end the tune and leave no trace", "[tune][batch_tuner]") {
+TEST_CASE("other exceptions end the tune, and the tuner can be used again", "[tune][batch_tuner]") {
   bench b;
   CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.range(1, 64),
                            [&](std::size_t n) -> double {
@@ -424,7 +428,7 @@ TEST_CASE("other exceptions end the tune and leave no trace", "[tune][batch_tune
   CHECK(cudaGetLastError() == cudaSuccess);
   CHECK(b.stream.done());
 
-  // A CUDA error that is not about memory is not survived, nor is one that is sticky.
+  // Other CUDA errors end the tune, and so do sticky ones.
   CHECK_THROWS_AS(b.tune(ww::batch_tuner{},
                          [](std::size_t) -> double {
                            throw ww::cuda_error{cudaErrorInvalidValue, "cudaMemcpy",
@@ -437,11 +441,11 @@ TEST_CASE("other exceptions end the tune and leave no trace", "[tune][batch_tune
                                                 ww::source_location::current(), true};
                          }),
                   ww::cuda_error);
-  // The same tuner and stream go on.
+  // The same tuner and stream can be used again.
   CHECK(b.tune(ww::batch_tuner{}.range(1, 64), cost{}).chosen().batch > 1);
 }
 
-TEST_CASE("nothing fits: an exception with the table", "[tune][batch_tuner]") {
+TEST_CASE("if no size fits, the exception has the table", "[tune][batch_tuner]") {
   bench b;
   try {
     b.tune(ww::batch_tuner{}.range(4, 64).objective(ww::throughput_under_latency(1e-5)), cost{});
@@ -461,9 +465,9 @@ TEST_CASE("nothing fits: an exception with the table", "[tune][batch_tuner]") {
       contains("needs 1000 B of 100 B"));
 }
 
-TEST_CASE("a size is prepared anew whenever another has run since", "[tune][batch_tuner]") {
-  // Rare long calls push a finalist's tail over the limit in its duel, so that it is looked at
-  // again.
+TEST_CASE("a size is prepared again if another one has run since", "[tune][batch_tuner]") {
+  // Rare long calls raise a finalist's p99 over the limit in the final comparison, so that it is
+  // measured again.
   cost const c;
   int mismatches = 0;
   int second_looks = 0;
@@ -481,7 +485,7 @@ TEST_CASE("a size is prepared anew whenever another has run since", "[tune][batc
           ww::batch_tuner{}.range(1, 4096).objective(ww::throughput_under_latency(3.0 * c(512))),
           seconds, [&](std::size_t batch) { prepared = batch; });
       for (auto const& row : r.rows) {
-        if (row.duelled && row.status == ww::tune_status::over_latency) ++second_looks;
+        if (row.interleaved && row.status == ww::tune_status::over_latency) ++second_looks;
       }
     } catch (ww::no_feasible_batch const&) {
     }
@@ -490,13 +494,13 @@ TEST_CASE("a size is prepared anew whenever another has run since", "[tune][batc
   CHECK(second_looks > 0);
 }
 
-TEST_CASE("noise does not mislead the choice", "[tune][batch_tuner]") {
+TEST_CASE("the choice is robust against noise", "[tune][batch_tuner]") {
   cost const c{};
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
     bench b;
     noise_source noise{seed};
-    // 4 % of jitter, and one call in 50 takes half again as long.
+    // 4 % of jitter, and one call in 50 takes 50 % longer.
     auto const r = b.tune(ww::batch_tuner{}.range(1, 8192), [&](std::size_t n) {
       double const slow = noise.uniform() < 0.02 ? 1.5 : 1.0;
       return c(n) * slow * (1.0 + 0.04 * noise.uniform());
@@ -504,14 +508,14 @@ TEST_CASE("noise does not mislead the choice", "[tune][batch_tuner]") {
     double const got = c.rate(r.chosen().batch) / c.rate(8192);
     CAPTURE(r.chosen().batch, got);
     CHECK(got >= 0.95);
-    // The true answer is 3005; half a percent of error moves it by a quarter.
+    // The correct size is 3005; an error of 0.5 % moves it by 25 %.
     CHECK(r.chosen().batch <= 5200);
-    CHECK(r.chosen().duelled);
+    CHECK(r.chosen().interleaved);
   }
 }
 
-TEST_CASE("a device that slows down meanwhile does not mislead the choice", "[tune][batch_tuner]") {
-  // Clocks drop by a fifth in the course of the tune; the duel compares like with like.
+TEST_CASE("the choice is robust against a device that slows down", "[tune][batch_tuner]") {
+  // The clock rate drops by 20 % during the tune; the interleaved comparison is not affected.
   bench b;
   cost const c{};
   auto const r = b.tune(ww::batch_tuner{}.range(1, 2048).tolerance(0.01), [&](std::size_t n) {
@@ -521,7 +525,7 @@ TEST_CASE("a device that slows down meanwhile does not mislead the choice", "[tu
   CHECK(c.rate(r.chosen().batch) / c.rate(2048) >= 0.97);
 }
 
-TEST_CASE("the time for tuning is kept", "[tune][batch_tuner]") {
+TEST_CASE("the time limit is kept", "[tune][batch_tuner]") {
   bench b;
   auto const r = b.tune(ww::batch_tuner{}
                             .range(1, 1 << 20)
@@ -530,10 +534,22 @@ TEST_CASE("the time for tuning is kept", "[tune][batch_tuner]") {
                         [](std::size_t n) { return 1e-3 + 1e-6 * double(n); });
   CHECK(r.measured_seconds < 12.0);
   CHECK(r.chosen().batch >= 1);
-  CHECK(r.why.find("ran out") != std::string::npos);
+  CHECK(r.explanation.find("time limit") != std::string::npos);
 }
 
-TEST_CASE("settings out of range are refused before anything runs", "[tune][batch_tuner]") {
+TEST_CASE("setters of batch_tuner return a changed copy", "[tune][batch_tuner]") {
+  ww::batch_tuner const whole = ww::batch_tuner{}.range(1, 64).resolution(0.0);
+  ww::batch_tuner const part = whole.range(4, 8).objective(ww::throughput_under_latency(1.0));
+  bench first;
+  bench second;
+  CHECK(first.tune(whole, cost{}).rows.front().batch == 1);
+  ww::tune_result const r = second.tune(part, cost{});
+  CHECK(r.rows.front().batch == 4);
+  CHECK(r.rows.back().batch == 8);
+  CHECK(r.objective.latency_limited());
+}
+
+TEST_CASE("settings out of range throw before anything runs", "[tune][batch_tuner]") {
   bench b;
   double const nan = std::numeric_limits<double>::quiet_NaN();
   auto const probe = [] { return std::size_t{0}; };
@@ -551,11 +567,11 @@ TEST_CASE("settings out of range are refused before anything runs", "[tune][batc
   }
   CHECK(b.ran.empty());
   CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.memory_budget(1000), cost{}),
-                    contains("a memory budget needs to see the memory"));
+                    contains("memory_budget() needs a memory argument"));
   CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.range(9, 8), cost{}), contains("range(9, 8)"));
 }
 
-TEST_CASE("the table marks the choice and says why", "[tune][batch_tuner]") {
+TEST_CASE("the table marks the choice and explains it", "[tune][batch_tuner]") {
   bench b;
   std::size_t high_water = 0;
   auto const r = b.tune(
@@ -573,5 +589,5 @@ TEST_CASE("the table marks the choice and says why", "[tune][batch_tuner]") {
   CHECK(table.find("-> ") != std::string::npos);
   CHECK(table.find("-> ") == table.rfind("-> "));
   CHECK(table.find(std::to_string(r.chosen().batch) + "  ") != std::string::npos);
-  CHECK(table.find(r.why) != std::string::npos);
+  CHECK(table.find(r.explanation) != std::string::npos);
 }

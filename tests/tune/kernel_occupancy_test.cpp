@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The occupancy of kernels: on a GPU against cudaOccupancyMaxActiveBlocksPerMultiprocessor for real
-// kernels, on the host runtime for kernels that are given attributes.
+// kernels, on the host runtime for kernels with registered attributes.
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
 
@@ -37,7 +37,7 @@ void compare(void const* kernel, std::string const& name) {
                                       std::size_t{8192}, std::size_t{30000}, std::size_t{49152}}) {
       auto const ours = ww::occupancy_of(kernel, threads, dynamic);
       INFO(name << " threads " << threads << " dynamic " << dynamic << ": " << ww::explain(ours));
-      // CUDA's answer takes no notice of a kernel's launch bounds, though such a launch fails.
+      // CUDA's result ignores a kernel's launch bounds, although such a launch fails.
       REQUIRE(
           ours.blocks_per_multiprocessor ==
           (threads > attributes.maxThreadsPerBlock ? 0 : cuda_answer(kernel, threads, dynamic)));
@@ -49,7 +49,7 @@ void compare(void const* kernel, std::string const& name) {
 
 __global__ void light(float* data) { data[threadIdx.x + blockIdx.x * blockDim.x] += 1.0F; }
 
-// Many values alive at once, so that registers bind.
+// Many live values, so that registers are the limiter.
 __global__ void heavy(float* data, int count) {
   float v[96];
   for (int i = 0; i < 96; ++i) v[i] = data[i * 7 + static_cast<int>(threadIdx.x)];
@@ -95,7 +95,7 @@ TEST_CASE("real kernels agree with the CUDA runtime", "[tune][occupancy]") {
   CHECK(ww::occupancy_of(bounded, 512).problem == ww::launch_problem::threads_over_limit);
 }
 
-TEST_CASE("opt-in and carve-out of a real kernel are seen", "[tune][occupancy]") {
+TEST_CASE("opt-in and carve-out of a real kernel are read", "[tune][occupancy]") {
   void const* const kernel = reinterpret_cast<void const*>(&with_dynamic);
   auto const device = ww::architecture_of(ww::current_device());
   std::size_t const large = device.shared_bytes_per_block_optin;
@@ -126,7 +126,7 @@ TEST_CASE("opt-in and carve-out of a real kernel are seen", "[tune][occupancy]")
 #if WARPWRIGHT_HOST_RUNTIME
 
 namespace {
-// Kernels in name only: the host runtime is told what they would take.
+// Addresses of kernels, whose attributes are registered with the host runtime.
 void plain_kernel() {}
 void large_kernel() {}
 void const* address(void (*kernel)()) { return reinterpret_cast<void const*>(kernel); }
@@ -143,7 +143,7 @@ cudaFuncAttributes attributes(int registers, std::size_t static_bytes, int max_t
 }
 }  // namespace
 
-TEST_CASE("kernels with given attributes agree with the host runtime", "[tune][occupancy]") {
+TEST_CASE("kernels with registered attributes agree with the host runtime", "[tune][occupancy]") {
   for (char const* const profile :
        {"H100", "A100", "L4", "T4", "V100", "RTX 4090", "RTX 5090", "B200"}) {
     ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_profile(profile));
@@ -162,7 +162,7 @@ TEST_CASE("kernels with given attributes agree with the host runtime", "[tune][o
   ww::testing::reset_host_runtime();
 }
 
-TEST_CASE("a device that the table does not know is refused", "[tune][occupancy]") {
+TEST_CASE("a device that is not in the table throws", "[tune][occupancy]") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_profile("P4"));
   CHECK_THROWS_WITH(ww::architecture_of(ww::current_device()), contains("compute capability 6.1"));
   CHECK_THROWS_AS(ww::occupancy_of(plain_kernel, 256), std::invalid_argument);

@@ -79,10 +79,10 @@ TEST_CASE("samples are summarised by order statistics", "[tune][measure]") {
   CHECK(s.median_low_seconds == 40.0);
   CHECK(s.median_high_seconds == 61.0);
   CHECK(s.deviation_seconds == 25.0);
-  CHECK(hundred.front() == 100.0);  // untouched
+  CHECK(hundred.front() == 100.0);  // unchanged
 }
 
-TEST_CASE("the interval holds the median about 95 times of 100", "[tune][measure]") {
+TEST_CASE("the interval contains the median about 95 times of 100", "[tune][measure]") {
   std::uint64_t const seed = 20260131;
   INFO("seed " << seed);
   noise_source noise{seed};
@@ -113,7 +113,7 @@ TEST_CASE("short calls are repeated until a sample is long enough", "[tune][meas
   CHECK(m.calls_per_sample >= 1000);
   CHECK(m.calls_per_sample <= 1200);
   CHECK(same(std::round(m.summary.median_seconds * 1e9), 1000.0));
-  CHECK(m.settled);
+  CHECK(m.converged);
   CHECK(m.samples.size() >= 5);
 
   // A call that is long enough is not repeated; the warm-up calls are extra.
@@ -127,14 +127,14 @@ TEST_CASE("short calls are repeated until a sample is long enough", "[tune][meas
   CHECK(fresh.calls() == 4 + 6);
 }
 
-TEST_CASE("a call that takes no time ends as well", "[tune][measure]") {
+TEST_CASE("sampling ends for a call that takes no time", "[tune][measure]") {
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
   ww::stream const s;
   auto const call = [] {};
   auto const m = ww::measure(s, call, ww::measure_options{}.min_samples(3), stopwatch);
   CHECK(m.summary.median_seconds == 0.0);
-  CHECK(m.settled);
+  CHECK(m.converged);
 }
 
 TEST_CASE("sampling stops by precision, count or time", "[tune][measure]") {
@@ -150,25 +150,43 @@ TEST_CASE("sampling stops by precision, count or time", "[tune][measure]") {
       s, noisy, ww::measure_options{}.precision(0.10).max_samples(500).max_seconds(1e9), stopwatch);
   auto const fine = ww::measure(
       s, noisy, ww::measure_options{}.precision(0.01).max_samples(500).max_seconds(1e9), stopwatch);
-  CHECK(coarse.settled);
-  CHECK(fine.settled);
+  CHECK(coarse.converged);
+  CHECK(fine.converged);
   CHECK(fine.samples.size() > coarse.samples.size());
   CHECK(std::fabs(fine.summary.median_seconds / 1.1e-2 - 1.0) < 0.02);
 
   auto const counted = ww::measure(
       s, noisy, ww::measure_options{}.precision(0.0).max_samples(12).max_seconds(1e9), stopwatch);
   CHECK(counted.samples.size() == 12);
-  CHECK_FALSE(counted.settled);
+  CHECK_FALSE(counted.converged);
 
   auto const timed = ww::measure(
       s, noisy, ww::measure_options{}.precision(0.0).max_samples(500).max_seconds(0.055),
       stopwatch);
   CHECK(timed.samples.size() >= 3);
   CHECK(timed.samples.size() <= 6);
-  CHECK_FALSE(timed.settled);
+  CHECK_FALSE(timed.converged);
 }
 
-TEST_CASE("options out of range are refused", "[tune][measure]") {
+TEST_CASE("setters of measure_options return a changed copy", "[tune][measure]") {
+  constexpr ww::measure_options defaults;
+  constexpr ww::measure_options changed = defaults.sample_seconds(1.0)
+                                              .warmup_calls(2)
+                                              .min_samples(3)
+                                              .max_samples(4)
+                                              .max_seconds(5.0)
+                                              .precision(0.5);
+  static_assert(changed.sample_seconds() == 1.0 && changed.warmup_calls() == 2 &&
+                    changed.min_samples() == 3 && changed.max_samples() == 4 &&
+                    changed.max_seconds() == 5.0 && changed.precision() == 0.5,
+                "each setter changes its own member");
+  static_assert(defaults.sample_seconds() == 2e-3 && defaults.min_samples() == 11,
+                "the original is unchanged");
+  CHECK(changed.precision(0.1).precision() == 0.1);
+  CHECK(changed.precision() == 0.5);
+}
+
+TEST_CASE("options out of range throw", "[tune][measure]") {
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
   ww::stream const s;
@@ -184,7 +202,7 @@ TEST_CASE("options out of range are refused", "[tune][measure]") {
   CHECK(stopwatch.calls() == 0);
 }
 
-TEST_CASE("work on a stream is timed by events", "[tune][measure]") {
+TEST_CASE("work on a stream is measured with events", "[tune][measure]") {
   ww::stream const s;
   constexpr std::size_t count = 1 << 16;
   device_floats const x{count};
@@ -203,7 +221,7 @@ TEST_CASE("work on a stream is timed by events", "[tune][measure]") {
   CHECK(s.done());
 }
 
-TEST_CASE("what a call throws reaches the caller", "[tune][measure]") {
+TEST_CASE("exceptions of the callable propagate", "[tune][measure]") {
   ww::stream const s;
   int calls = 0;
   auto const call = [&] {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The solver against the toolkit's own header, cuda_occupancy.h, over a dense sweep; and the
-// properties of what the header does not have. No GPU is needed.
+// The calculator compared with the toolkit's cuda_occupancy.h over a dense sweep; and the
+// functions that the header does not have. No GPU is needed.
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/occupancy.hpp>
 
@@ -18,7 +18,7 @@ namespace ww = warpwright;
 
 namespace {
 
-// What a user writes in a kernel's file, checked when it compiles.
+// Static assertions, as a user writes them next to a kernel.
 constexpr auto hopper =
     ww::occupancy(ww::arch::sm_90, ww::kernel_resources{}.threads(256).registers(40));
 static_assert(hopper.blocks_per_multiprocessor == 6, "");
@@ -67,7 +67,7 @@ cudaOccFuncAttributes header_kernel(ww::kernel_resources const& k) {
   f.numRegs = k.registers();
   f.sharedSizeBytes = 0;
   f.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
-  // Large enough that the header takes the opt-in limit for the limit of a block.
+  // Large enough that the header uses the opt-in limit as the limit of a block.
   f.maxDynamicSharedSizeBytes = 1u << 30;
   f.numBlockBarriers = k.barriers();
   return f;
@@ -85,9 +85,9 @@ cudaOccResult header_answer(ww::architecture const& a, ww::kernel_resources cons
   return result;
 }
 
-// The header's flags, put right: they go stale when barriers limit (it never drops the flags that
-// it set before it looked at barriers).
-unsigned header_binding(cudaOccResult const& r) {
+// The header's flags, corrected: they are wrong when barriers limit (it does not clear the flags
+// that it set before it computed the barriers' limit).
+unsigned header_limiters(cudaOccResult const& r) {
   int const blocks = r.activeBlocksPerMultiprocessor;
   return (r.blockLimitWarps == blocks ? 1u : 0u) | (r.blockLimitBlocks == blocks ? 2u : 0u) |
          (r.blockLimitRegs == blocks ? 4u : 0u) | (r.blockLimitSharedMem == blocks ? 8u : 0u) |
@@ -101,13 +101,13 @@ std::string describe(ww::architecture const& a, ww::kernel_resources const& k) {
          std::to_string(k.carveout_percent());
 }
 
-// One comparison; empty if both agree. (An assertion a point would take minutes.)
+// One comparison; empty if both agree. (An assertion per point takes minutes.)
 std::string differs(ww::architecture const& a, ww::kernel_resources const& k) {
   ww::occupancy_result const ours = ww::occupancy(a, k);
   cudaOccResult const theirs = header_answer(a, k);
   bool same = ours.blocks_per_multiprocessor == theirs.activeBlocksPerMultiprocessor;
   if (same && ours.blocks_per_multiprocessor > 0) {
-    same = ours.binding == header_binding(theirs) &&
+    same = ours.limiters == header_limiters(theirs) &&
            ours.block_limit_registers == theirs.blockLimitRegs &&
            ours.block_limit_shared_memory == theirs.blockLimitSharedMem &&
            ours.block_limit_warps == theirs.blockLimitWarps &&
@@ -118,16 +118,17 @@ std::string differs(ww::architecture const& a, ww::kernel_resources const& k) {
   }
   if (same) return {};
   return describe(a, k) + ": ours " + std::to_string(ours.blocks_per_multiprocessor) +
-         " blocks, binding " + std::to_string(ours.binding) + "; header " +
+         " blocks, limiters " + std::to_string(ours.limiters) + "; header " +
          std::to_string(theirs.activeBlocksPerMultiprocessor) + ", binding " +
-         std::to_string(header_binding(theirs));
+         std::to_string(header_limiters(theirs));
 }
 
 }  // namespace
 
 TEST_CASE("the solver agrees with cuda_occupancy.h over a dense sweep", "[tune][occupancy]") {
-  // Left out, as faults of the 13.0 header: 256 registers (it accepts them, an instruction can name
-  // 255), more than 16 barriers a block (it does not check), unknown minors (it refuses them late).
+  // Not compared, as errors of the 13.0 header: 256 registers (it accepts them, an instruction can
+  // name 255), more than 16 barriers per block (it does not check), unknown minors (it rejects them
+  // late).
   std::string first_difference;
   long long points = 0;
   for (ww::arch const name : known) {
@@ -179,10 +180,10 @@ TEST_CASE("barriers agree with cuda_occupancy.h", "[tune][occupancy]") {
   }
   CHECK(first_difference == "");
 
-  // The header's own flags name warps here as well (limit 12); only barriers bind.
+  // The header's own flags include warps here (limit 12); the only limiter is barriers.
   auto const o = ww::occupancy(ww::arch::sm_120, ww::kernel_resources{}.threads(128).barriers(3));
   CHECK(o.blocks_per_multiprocessor == 8);
-  CHECK(o.binding == static_cast<unsigned>(ww::resource::barriers));
+  CHECK(o.limiters == static_cast<unsigned>(ww::resource::barriers));
 }
 
 TEST_CASE("the suggested block size reaches the header's best occupancy", "[tune][occupancy]") {
@@ -213,11 +214,11 @@ TEST_CASE("the suggested block size reaches the header's best occupancy", "[tune
   }
 }
 
-TEST_CASE("the block size may decide the shared memory", "[tune][occupancy]") {
+TEST_CASE("shared memory may depend on the block size", "[tune][occupancy]") {
   constexpr auto per_thread = [](int threads) { return static_cast<std::size_t>(threads) * 64; };
   constexpr auto best = ww::suggest_block_size(ww::architecture_of(ww::arch::sm_80),
                                                ww::kernel_resources{}, per_thread);
-  // 64 bytes a thread and 1 KiB a block: fewer, larger blocks waste less of the 164 KiB.
+  // 64 bytes per thread and 1 KiB per block: fewer, larger blocks waste less of the 164 KiB.
   CHECK(best.occupancy.resources.shared_bytes() == static_cast<std::size_t>(best.threads) * 64);
   for (int threads = 32; threads <= 1024; threads += 32) {
     auto const o = ww::occupancy(
@@ -226,42 +227,42 @@ TEST_CASE("the block size may decide the shared memory", "[tune][occupancy]") {
   }
 }
 
-TEST_CASE("what does not fit is an answer with a reason", "[tune][occupancy]") {
+TEST_CASE("a kernel that does not fit is a result with a reason", "[tune][occupancy]") {
   struct {
     ww::kernel_resources k;
     ww::launch_problem problem;
     char const* text;
   } const cases[] = {
       {ww::kernel_resources{}.threads(1025), ww::launch_problem::threads_over_limit,
-       "1025 threads a block, the limit is 1024"},
+       "1025 threads per block, the limit is 1024"},
       {ww::kernel_resources{}.threads((std::numeric_limits<int>::max)()),
-       ww::launch_problem::threads_over_limit, "2147483647 threads a block, the limit is 1024"},
+       ww::launch_problem::threads_over_limit, "2147483647 threads per block, the limit is 1024"},
       {ww::kernel_resources{}.threads(513).max_threads(512), ww::launch_problem::threads_over_limit,
-       "513 threads a block, the limit is 512"},
+       "513 threads per block, the limit is 512"},
       {ww::kernel_resources{}.registers(256), ww::launch_problem::registers_over_limit,
-       "256 registers a thread, the limit is 255"},
+       "256 registers per thread, the limit is 255"},
       {ww::kernel_resources{}.threads(1024).registers(65),
-       ww::launch_problem::block_registers_over_limit, "64 a thread fit"},
+       ww::launch_problem::block_registers_over_limit, "64 per thread fit"},
       {ww::kernel_resources{}.shared_bytes(232449), ww::launch_problem::shared_memory_over_limit,
        "the limit is 232448"},
       {ww::kernel_resources{}.shared_bytes(50000).max_shared_bytes(49152),
        ww::launch_problem::shared_memory_not_opted_in, "cudaFuncSetAttribute"},
       {ww::kernel_resources{}.barriers(17), ww::launch_problem::barriers_over_limit,
-       "17 barriers a block, the limit is 16"},
+       "17 barriers per block, the limit is 16"},
   };
   for (auto const& c : cases) {
     auto const o = ww::occupancy(ww::arch::sm_90, c.k);
     CHECK(o.problem == c.problem);
     CHECK(o.blocks_per_multiprocessor == 0);
     CHECK(o.fraction == 0.0);
-    CHECK(o.binding == 0);
+    CHECK(o.limiters == 0);
     CHECK_FALSE(ww::smallest_fix(o).found);
     std::string const text = ww::explain(o);
     INFO(text);
     CHECK(text.find("sm_90: cannot run: ") == 0);
     CHECK(text.find(c.text) != std::string::npos);
   }
-  // The largest that the architecture gives does run.
+  // The architecture's maximum can be launched.
   CHECK(ww::occupancy(ww::arch::sm_90, ww::kernel_resources{}.shared_bytes(232448))
             .blocks_per_multiprocessor == 1);
   CHECK(ww::occupancy(ww::arch::sm_90, ww::kernel_resources{}.shared_bytes(49153))
@@ -270,7 +271,7 @@ TEST_CASE("what does not fit is an answer with a reason", "[tune][occupancy]") {
                   .needs_shared_memory_opt_in());
 }
 
-TEST_CASE("resources without meaning are refused", "[tune][occupancy]") {
+TEST_CASE("invalid resources throw", "[tune][occupancy]") {
   ww::kernel_resources const k{};
   CHECK_THROWS_AS(ww::occupancy(ww::arch::sm_90, k.threads(0)), std::invalid_argument);
   CHECK_THROWS_AS(ww::occupancy(ww::arch::sm_90, k.threads(-32)), std::invalid_argument);
@@ -283,7 +284,7 @@ TEST_CASE("resources without meaning are refused", "[tune][occupancy]") {
                     contains("threads 0 (at least 1)"));
 }
 
-TEST_CASE("an unknown compute capability is refused, not guessed", "[tune][occupancy]") {
+TEST_CASE("an unknown compute capability throws", "[tune][occupancy]") {
   CHECK_THROWS_AS(ww::architecture_of(10, 7), std::invalid_argument);
   CHECK_THROWS_AS(ww::architecture_of(6, 1), std::invalid_argument);
   CHECK_THROWS_AS(ww::occupancy(static_cast<ww::arch>(130), {}), std::invalid_argument);
@@ -291,7 +292,7 @@ TEST_CASE("an unknown compute capability is refused, not guessed", "[tune][occup
   CHECK(ww::find_architecture(9, 1) == nullptr);
   CHECK(ww::find_architecture(9, 0) != nullptr);
 
-  // A row that the user changed is taken as it is.
+  // A row changed by the user is used unchanged.
   ww::architecture mine = ww::architecture_of(ww::arch::sm_90);
   mine.minor = 7;
   mine.max_warps_per_multiprocessor = 32;
@@ -299,10 +300,10 @@ TEST_CASE("an unknown compute capability is refused, not guessed", "[tune][occup
   CHECK(ww::explain(ww::occupancy(mine, ww::kernel_resources{})).find("sm_97: 100 %") == 0);
 }
 
-TEST_CASE("the most registers and shared memory for a number of blocks are exact",
+TEST_CASE("the maximum registers and shared memory for a number of blocks are exact",
           "[tune][occupancy]") {
-  // Not compared with cudaOccAvailableDynamicSMemPerBlock: the 13.0 header forgets the reserve of
-  // each block there (sm_90, 2 blocks: it says 116,736 bytes, with which 1 block fits).
+  // Not compared with cudaOccAvailableDynamicSMemPerBlock: the 13.0 header ignores the reserve of
+  // each block (sm_90, 2 blocks: it returns 116,736 bytes, with which 1 block fits).
   for (ww::arch const name : known) {
     ww::architecture const a = ww::architecture_of(name);
     for (int const threads : {32, 96, 128, 256, 640, 1024}) {
@@ -345,7 +346,7 @@ TEST_CASE("the most registers and shared memory for a number of blocks are exact
   CHECK(bytes == 115712);
 }
 
-TEST_CASE("a fix does what it says with no less than it needs", "[tune][occupancy]") {
+TEST_CASE("a fix has the effect that it promises and is minimal", "[tune][occupancy]") {
   long long found = 0;
   for (ww::arch const name : known) {
     ww::architecture const a = ww::architecture_of(name);
@@ -382,7 +383,7 @@ TEST_CASE("a fix does what it says with no less than it needs", "[tune][occupanc
   CHECK(found > 1000);
 }
 
-TEST_CASE("the smallest carve-out keeps every block", "[tune][occupancy]") {
+TEST_CASE("the smallest carve-out keeps all blocks resident", "[tune][occupancy]") {
   for (ww::arch const name : known) {
     ww::architecture const a = ww::architecture_of(name);
     for (int const threads : {32, 128, 1024}) {
@@ -400,7 +401,7 @@ TEST_CASE("the smallest carve-out keeps every block", "[tune][occupancy]") {
   }
 }
 
-TEST_CASE("an occupancy is put into words", "[tune][occupancy]") {
+TEST_CASE("an occupancy is explained as text", "[tune][occupancy]") {
   CHECK(ww::explain(hopper) ==
         "sm_90: 75 % (6 blocks of 256 threads, 48 of 64 warps), limited by registers: 40 -> 32 "
         "gives 8 blocks instead of 6");

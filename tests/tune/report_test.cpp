@@ -36,7 +36,7 @@ ww::tune_result make_result() {
   r.rows[5].status = ww::tune_status::out_of_memory;
   r.rows[5].note = "said \"no\", <twice> & left\n\x01 \xFF";
   r.chosen_index = 2;
-  r.why = "batch 64: <best> & \"smallest\"";
+  r.explanation = "batch 64: <best> & \"smallest\"";
   r.objective = ww::throughput_under_latency(8e-3);
   r.memory_budget_bytes = 200000;
   r.tolerance = 0.02;
@@ -51,7 +51,7 @@ std::size_t count(std::string const& text, std::string const& part) {
   return n;
 }
 
-// Tags balanced, no bare '&', no attribute without quotes: enough of XML to catch bad escaping.
+// Balanced tags, no bare '&', quoted attributes: enough of XML to detect missing escapes.
 bool well_formed(std::string const& xml) {
   int depth = 0;
   for (std::size_t i = 0; i < xml.size(); ++i) {
@@ -77,7 +77,7 @@ bool well_formed(std::string const& xml) {
 
 }  // namespace
 
-TEST_CASE("figures are printed with their units", "[tune][report]") {
+TEST_CASE("numbers are printed with units", "[tune][report]") {
   using namespace ww::detail;
   CHECK(format_seconds(1.234e-6).str() == "1.23 us");
   CHECK(format_seconds(101e-6).str() == "101 us");
@@ -96,21 +96,21 @@ TEST_CASE("figures are printed with their units", "[tune][report]") {
   CHECK(format_bytes(1e13).str() == "9.095 TiB");
 }
 
-TEST_CASE("CSV has a line a row and quotes text", "[tune][report]") {
+TEST_CASE("CSV has a line per row and quotes text", "[tune][report]") {
   std::string const csv = ww::to_csv(make_result());
   CHECK(csv.find("batch,items_per_second,") == 0);
   CHECK(csv.find("\n64,12345.678,") != std::string::npos);
   CHECK(csv.find("\"said \"\"no\"\", <twice> & left\n") != std::string::npos);
   CHECK(csv.find("\"over latency limit\",0,\"\"") != std::string::npos);
   CHECK(csv.find("\"ok\",1,\"\"") != std::string::npos);
-  CHECK(count(csv, "\n") == 8);  // header, six rows, one inside of quotes
+  CHECK(count(csv, "\n") == 8);  // header, six rows, one within quotes
 }
 
-TEST_CASE("JSON is escaped and says what was not set", "[tune][report]") {
+TEST_CASE("JSON is escaped and has null for what was not set", "[tune][report]") {
   ww::tune_result r = make_result();
   std::string const json = ww::to_json(r);
   CHECK(json.find("{\"chosen_batch\":64,") == 0);
-  CHECK(json.find("\"why\":\"batch 64: <best> & \\\"smallest\\\"\"") != std::string::npos);
+  CHECK(json.find("\"explanation\":\"batch 64: <best> & \\\"smallest\\\"\"") != std::string::npos);
   CHECK(json.find("said \\\"no\\\", <twice> & left\\u000a\\u0001 ?") != std::string::npos);
   CHECK(json.find("\"latency_limit_seconds\":0.008") != std::string::npos);
   CHECK(json.find("\"memory_budget_bytes\":200000") != std::string::npos);
@@ -132,7 +132,7 @@ TEST_CASE("JSON is escaped and says what was not set", "[tune][report]") {
   CHECK(bare.find("inf") == std::string::npos);
 }
 
-TEST_CASE("text that is not UTF-8 becomes harmless", "[tune][report]") {
+TEST_CASE("bytes that are not UTF-8 are replaced", "[tune][report]") {
   using ww::detail::valid_utf8;
   CHECK(valid_utf8("plain") == "plain");
   CHECK(valid_utf8("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80") ==
@@ -159,7 +159,7 @@ TEST_CASE("SVG is well formed, self-contained and shows every row", "[tune][repo
   CHECK(svg.find("stroke-dasharray") != std::string::npos);
   CHECK(count(svg, "<circle") == 4 + 2 * 4 + 5);               // throughput, two latencies, memory
   CHECK(count(svg, "#c0262d\" stroke-width=\"1.8\"/>") == 2);  // two crosses
-  CHECK(count(svg, "http") == 1);                              // the name space alone
+  CHECK(count(svg, "http") == 1);                              // only the namespace
   CHECK(svg.find("<script") == std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf\"") == std::string::npos);
@@ -174,7 +174,7 @@ TEST_CASE("SVG of odd results", "[tune][report]") {
   CHECK(well_formed(ww::to_svg(one)));
   CHECK(ww::to_svg(one).find("memory") == std::string::npos);
 
-  // All failed; and numbers of nothing.
+  // All sizes failed, and values that are not finite.
   ww::tune_result failed;
   failed.rows = {make_row(1, 0.0, 0.0, 0), make_row(2, 0.0, 0.0, 0)};
   failed.chosen_index = 2;
@@ -184,7 +184,7 @@ TEST_CASE("SVG of odd results", "[tune][report]") {
   CHECK(svg.find("no size fits") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
 
-  // A budget far above what is used is named, not drawn: it would flatten the line.
+  // A budget far above the memory used is only named: drawing it would flatten the line.
   ww::tune_result roomy = make_result();
   roomy.memory_budget_bytes = std::size_t{1} << 40;
   CHECK(ww::to_svg(roomy).find("budget 1.000 TiB, above the chart") != std::string::npos);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device that exists only as a clock: workloads advance it, the stopwatch reads it.
+// A simulated device: workloads advance its clock, the stopwatch reads it.
 #pragma once
 
 #include <warpwright/core/stream.hpp>
@@ -20,7 +20,7 @@ class simulated_clock {
   double now_ = 0.0;
 };
 
-// Takes the place of event_stopwatch.
+// A replacement of event_stopwatch.
 class simulated_stopwatch {
  public:
   explicit simulated_stopwatch(simulated_clock& clock) : clock_{&clock} {}

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace is replayed on, behind one face: streams by index, CUDA's answer as it is.
+// The allocators that a trace is replayed on, with a common interface: streams by index; CUDA
+// errors are thrown unchanged.
 #pragma once
 
 #include "best_fit.hpp"
@@ -32,7 +33,7 @@ class stream_set {
   }
   [[nodiscard]] ww::stream_ref operator[](std::uint32_t i) const { return refs_[i]; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(refs_.size()); }
-  /// Orders stream `later` behind what `earlier` was given so far; two CUDA calls.
+  /// Orders stream `later` behind the work submitted to `earlier` so far; two CUDA calls.
   /// **Threads:** one at a time for each `actor`, the stream whose event is used.
   void order(std::uint32_t later, std::uint32_t earlier, std::uint32_t actor) {
     events_[actor].record(refs_[earlier]);
@@ -48,39 +49,38 @@ class stream_set {
   std::vector<ww::stream_ref> refs_;
 };
 
-/// What an allocator says of itself at one moment; sizes in bytes.
-struct allocator_figures {
+/// A snapshot of an allocator's counters; sizes in bytes.
+struct allocator_counters {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t largest_hole_bytes = 0;
-  bool knows_holes = false;
-  std::uint64_t cuda_calls = 0;  ///< as far as it knows; see each one
-  std::string statistics;        ///< what else it counts, as NAME=NUMBER
+  bool has_largest_hole = false;
+  std::uint64_t cuda_calls = 0;  ///< as defined for each allocator
+  std::string statistics;        ///< further counters, as NAME=NUMBER
 };
 
-/// ww::memory_pool. CUDA calls are those that its statistics count.
+/// ww::memory_pool. cuda_calls are those that its statistics count.
 class pool_allocator {
  public:
   using options = ww::memory_pool_options;
   static constexpr char const* name = "pool";
 
-  pool_allocator(stream_set& streams, options const& how)
-      : streams_{streams}, pool_{ww::current_device(), how} {}
+  pool_allocator(stream_set& streams, options const& pool_options)
+      : streams_{streams}, pool_{ww::current_device(), pool_options} {}
   void* allocate(std::uint32_t stream, std::uint64_t bytes) {
     return pool_.try_allocate(streams_[stream], bytes);
   }
   void deallocate(std::uint32_t stream, std::uint32_t, void* pointer, std::uint64_t bytes) {
     pool_.deallocate(streams_[stream], pointer, bytes);
   }
-  [[nodiscard]] allocator_figures figures() const {
+  [[nodiscard]] allocator_counters counters() const {
     ww::pool_statistics const s = pool_.statistics();
-    allocator_figures f;
+    allocator_counters f;
     f.reserved_bytes = s.reserved_bytes;
     f.reserved_peak_bytes = s.reserved_peak_bytes;
     f.largest_hole_bytes = s.largest_hole_bytes;
-    f.knows_holes = true;
-    // From virtual memory, a time that memory was taken is many calls, which are counted
-    // themselves.
+    f.has_largest_hole = true;
+    // With virtual memory one upstream allocation is many calls, which are counted separately.
     f.cuda_calls = s.virtual_memory_calls != 0 ? s.virtual_memory_calls
                                                : s.upstream_allocations + s.upstream_deallocations;
     f.cuda_calls += s.event_records + s.event_queries + s.stream_waits;
@@ -106,8 +106,8 @@ class pool_allocator {
   ww::memory_pool pool_;
 };
 
-/// cudaMallocAsync on a pool of its own that keeps what it has (release threshold at the maximum).
-/// One CUDA call an operation, by definition.
+/// cudaMallocAsync on its own pool, which keeps its memory (maximum release threshold). One CUDA
+/// call an operation, by definition.
 class async_allocator {
  public:
   struct options {};
@@ -119,8 +119,8 @@ class async_allocator {
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = ww::current_device().value();
     ww::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-    std::uint64_t most = ~std::uint64_t{0};
-    ww::check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &most),
+    std::uint64_t maximum = ~std::uint64_t{0};
+    ww::check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &maximum),
               "cudaMemPoolSetAttribute");
   }
   async_allocator(async_allocator const&) = delete;
@@ -148,8 +148,8 @@ class async_allocator {
     calls_.fetch_add(1, std::memory_order_relaxed);
     ww::check(cudaFreeAsync(pointer, streams_[stream].get()), "cudaFreeAsync");
   }
-  [[nodiscard]] allocator_figures figures() const {
-    allocator_figures f;
+  [[nodiscard]] allocator_counters counters() const {
+    allocator_counters f;
     f.reserved_bytes = attribute(cudaMemPoolAttrReservedMemCurrent);
     f.reserved_peak_bytes = attribute(cudaMemPoolAttrReservedMemHigh);
     f.cuda_calls = calls_.load(std::memory_order_relaxed);
@@ -167,7 +167,7 @@ class async_allocator {
   std::atomic<std::uint64_t> calls_{0};
 };
 
-/// The reference, best_fit.hpp. A block freed on another stream goes back to its own stream, which
+/// The reference, best_fit.hpp. A block freed on another stream returns to its own stream, which
 /// first waits for the freeing one.
 class best_fit_allocator {
  public:
@@ -186,12 +186,12 @@ class best_fit_allocator {
     }
     reference_.deallocate(pointer);
   }
-  [[nodiscard]] allocator_figures figures() const {
-    allocator_figures f;
+  [[nodiscard]] allocator_counters counters() const {
+    allocator_counters f;
     f.reserved_bytes = reference_.reserved_bytes();
     f.reserved_peak_bytes = reference_.reserved_peak_bytes();
     f.largest_hole_bytes = reference_.largest_hole_bytes();
-    f.knows_holes = true;
+    f.has_largest_hole = true;
     f.cuda_calls = reference_.calls() + 2 * orderings_.load(std::memory_order_relaxed);
     return f;
   }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plain reference: best fit with coalescing on cudaMalloc'ed segments, one set of free blocks a
-// stream. A stream never gets another stream's memory, so no event is ever needed for reuse; that
-// is what frameworks without cross-stream reuse do, and what it costs.
+// The reference: best fit with coalescing on cudaMalloc segments, with separate free blocks for
+// each stream. A stream never gets another stream's memory, so reuse needs no event. This is what
+// frameworks without cross-stream reuse do, and what it costs in memory.
 #pragma once
 
 #include <warpwright/core/stream.hpp>
@@ -20,7 +20,7 @@ namespace replay {
 
 namespace ww = warpwright;
 
-/// Best fit over segments; each belongs to the stream that asked for it.
+/// Best fit over segments; each belongs to the stream that requested it.
 class best_fit {
  public:
   static constexpr std::uint64_t granule_bytes = 256;
@@ -37,7 +37,7 @@ class best_fit {
     static_cast<void>(cudaGetLastError());
   }
 
-  /// @return memory for the stream; null when the device has no more
+  /// @return memory for the stream; null when the device is out of memory
   void* allocate(std::uint32_t stream, std::uint64_t bytes) {
     std::lock_guard<std::mutex> const lock{mutex_};
     if (bytes == 0 || bytes > ~std::uint64_t{0} - segment_bytes) return nullptr;
@@ -50,17 +50,17 @@ class best_fit {
     }
     std::uintptr_t const at = hole->second;
     free_[stream].erase(hole);
-    block& taken = blocks_.at(at);
-    taken.free = false;
-    if (taken.bytes > size) {
-      blocks_.emplace(at + size, block{taken.bytes - size, stream, true});
-      free_[stream].insert({taken.bytes - size, at + size});
-      taken.bytes = size;
+    block& allocated = blocks_.at(at);
+    allocated.free = false;
+    if (allocated.bytes > size) {
+      blocks_.emplace(at + size, block{allocated.bytes - size, stream, true});
+      free_[stream].insert({allocated.bytes - size, at + size});
+      allocated.bytes = size;
     }
     return reinterpret_cast<void*>(at);
   }
 
-  /// Takes a block back for the stream that it was allocated on.
+  /// Frees a block into the stream that it was allocated on.
   void deallocate(void* pointer) {
     if (pointer == nullptr) return;
     std::lock_guard<std::mutex> const lock{mutex_};
@@ -68,14 +68,14 @@ class best_fit {
     auto& holes = free_[at->second.stream];
     at->second.free = true;
     auto const next = std::next(at);
-    if (next != blocks_.end() && joins(*at, *next)) {
+    if (next != blocks_.end() && coalesces(*at, *next)) {
       holes.erase({next->second.bytes, next->first});
       at->second.bytes += next->second.bytes;
       blocks_.erase(next);
     }
     if (at != blocks_.begin()) {
       auto const before = std::prev(at);
-      if (joins(*before, *at)) {
+      if (coalesces(*before, *at)) {
         holes.erase({before->second.bytes, before->first});
         before->second.bytes += at->second.bytes;
         blocks_.erase(at);
@@ -113,13 +113,13 @@ class best_fit {
     std::uint32_t stream;
     bool free;
   };
-  using place = std::pair<std::uintptr_t const, block>;
+  using block_entry = std::pair<std::uintptr_t const, block>;
 
   static std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
   }
-  // Two segments may happen to be neighbours: they stay apart.
-  [[nodiscard]] bool joins(place const& low, place const& high) const {
+  // Adjacent segments are not coalesced.
+  [[nodiscard]] bool coalesces(block_entry const& low, block_entry const& high) const {
     return low.second.free && high.second.free && low.first + low.second.bytes == high.first &&
            segments_.count(high.first) == 0;
   }
@@ -128,7 +128,7 @@ class best_fit {
     ++calls_;
     if (cudaMalloc(&memory, bytes) != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
-      give_back_empty_segments();
+      free_empty_segments();
       ++calls_;
       if (cudaMalloc(&memory, bytes) != cudaSuccess) {
         static_cast<void>(cudaGetLastError());
@@ -143,7 +143,7 @@ class best_fit {
     if (reserved_bytes_ > reserved_peak_bytes_) reserved_peak_bytes_ = reserved_bytes_;
     return true;
   }
-  void give_back_empty_segments() {  // cudaFree waits for the device
+  void free_empty_segments() {  // cudaFree waits for the device
     for (auto segment = segments_.begin(); segment != segments_.end();) {
       auto const whole = blocks_.find(segment->first);
       if (!whole->second.free || whole->second.bytes != segment->second) {
@@ -161,8 +161,8 @@ class best_fit {
 
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, std::uint64_t> segments_;
-  std::map<std::uintptr_t, block> blocks_;  // all, free and taken, by address
-  std::vector<std::set<std::pair<std::uint64_t, std::uintptr_t>>> free_;  // a stream each
+  std::map<std::uintptr_t, block> blocks_;  // all blocks, free and live, by address
+  std::vector<std::set<std::pair<std::uint64_t, std::uintptr_t>>> free_;  // by stream
   std::uint64_t reserved_bytes_ = 0;
   std::uint64_t reserved_peak_bytes_ = 0;
   std::uint64_t calls_ = 0;

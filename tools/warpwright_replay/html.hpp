@@ -66,7 +66,7 @@ inline std::string escaped(std::string const& raw) {
   return out;
 }
 
-// A round step so that a linear axis has four to eight of them.
+// A round step that divides a linear axis into four to eight parts.
 inline double axis_step(double high) {
   double step = 1.0;
   while (high / step > 8.0) step *= 2.0;
@@ -91,7 +91,7 @@ struct plot {
   }
 };
 
-// What a curve shows is a sample's; between two samples it is drawn as a step.
+// A curve shows the samples, with a step between two of them.
 inline std::string steps(result const& r, plot const& at, std::uint64_t sample::*value) {
   std::string points;
   double before = at.y(0.0);
@@ -139,7 +139,7 @@ inline std::string chart(result const& r, plot const& at) {
   svg += area(r, at, "holes", &sample::reserved_bytes);
   svg += area(r, at, "live", &sample::live_bytes);
   svg += line(r, at, "reserved", &sample::reserved_bytes);
-  if (r.knows_holes) svg += line(r, at, "largest", &sample::largest_hole_bytes);
+  if (r.has_largest_hole) svg += line(r, at, "largest", &sample::largest_hole_bytes);
   for (int i = 0; i <= 4; ++i) {
     double const operation = at.operations * i / 4;
     svg += format("<text class=\"label mid\" x=\"%.1f\" y=\"%g\">", at.x(operation),
@@ -155,7 +155,7 @@ inline std::string chart(result const& r, plot const& at) {
   };
   std::vector<key> keys = {
       {"live", "live", true}, {"holes", "holes", true}, {"reserved", "reserved", false}};
-  if (r.knows_holes) keys.push_back({"largest", "largest hole", false});
+  if (r.has_largest_hole) keys.push_back({"largest", "largest hole", false});
   double y = plot::top + 8.0;
   for (key const& each : keys) {
     if (each.is_area) {
@@ -244,22 +244,24 @@ inline std::string page_html(trace const& what, replay_settings const& how,
     }
   }
   page += "<h2>Memory over time</h2>\n";
-  // One scale for all, so that allocators can be compared by eye.
+  // One scale for all allocators, so that they can be compared.
   for (result const& r : results) page += detail::chart(r, detail::plot{operations, bytes});
   return page +
-         "<p class=\"muted\">Live is what the trace asked for, at its highest between two points "
+         "<p class=\"muted\">Live is what the trace requested for, at its highest between two "
+         "points "
          "of the curve; holes are what is reserved beyond "
          "that, rounding included; the largest hole is the largest free block, where the allocator "
          "tells it.</p>\n</main>\n</body>\n</html>\n";
 }
 
-/// The page's path: `asked` as it is for a single trace, else with the trace's name in it.
-inline std::string page_path(std::string const& asked, trace const& what, bool single) {
-  if (single) return asked;
-  std::size_t const slash = asked.find_last_of('/');
-  std::size_t dot = asked.find_last_of('.');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash)) dot = asked.size();
-  return asked.substr(0, dot) + '-' + what.name + asked.substr(dot);
+/// The page's path: `requested` for a single trace, otherwise with the trace's name inserted.
+inline std::string page_path(std::string const& requested, trace const& what, bool single) {
+  if (single) return requested;
+  std::size_t const slash = requested.find_last_of('/');
+  std::size_t dot = requested.find_last_of('.');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
+    dot = requested.size();
+  return requested.substr(0, dot) + '-' + what.name + requested.substr(dot);
 }
 
 namespace detail {
@@ -284,8 +286,8 @@ inline void write_page(std::string const& path, std::string const& page) {
   detail::write_file(path, "wb", page);
 }
 
-/// Whether a page can be written there is found out before the replay; a page of before stays.
+/// Checks before the replay that a page can be written; an existing page is kept.
 /// @throws std::runtime_error  naming the path, when it cannot be written
-inline void try_page(std::string const& path) { detail::write_file(path, "ab", {}); }
+inline void check_writable(std::string const& path) { detail::write_file(path, "ab", {}); }
 
 }  // namespace replay

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpwright_replay: allocation traces replayed on the pool, on cudaMallocAsync and on a plain
+// warpwright_replay: replays allocation traces on the pool, on cudaMallocAsync and on a best-fit
 // reference. docs/tools.md describes it.
 #include "html.hpp"
 #include "options.hpp"
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Lost output must not look like success: what is printed is at its place, or an error.
+// Lost output is an error.
 void flush_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     throw std::runtime_error{std::string{"the standard output cannot be written: "} +
@@ -63,60 +63,61 @@ bool replay_on(replay::trace const& what, replay::replay_settings const& setting
   return r.errors == 0;
 }
 
-int run(replay::options const& asked) {
-  // All are read first: a bad trace is said at once, not after minutes of replay.
+int run(replay::options const& parsed) {
+  // Reads all traces first, so that an invalid one is reported before minutes of replay.
   std::vector<replay::trace> traces;
-  for (std::string const& file : asked.files) {
+  for (std::string const& file : parsed.files) {
     traces.push_back(replay::read_trace(file));
-    for (std::size_t i = 0; !asked.html.empty() && i + 1 < traces.size(); ++i) {
+    for (std::size_t i = 0; !parsed.html.empty() && i + 1 < traces.size(); ++i) {
       if (traces[i].name == traces.back().name) {
-        throw replay::usage_error{"--html: two traces are named \"" + traces[i].name +
-                                  "\" and would share a page; rename one, or replay them apart"};
+        throw replay::usage_error{
+            "--html: two traces are named \"" + traces[i].name +
+            "\" and would share a page; rename one, or replay them separately"};
       }
     }
   }
   auto const page_of = [&](replay::trace const& each) {
-    return replay::page_path(asked.html, each, traces.size() == 1);
+    return replay::page_path(parsed.html, each, traces.size() == 1);
   };
-  if (!asked.html.empty()) {
-    for (replay::trace const& each : traces) replay::try_page(page_of(each));
+  if (!parsed.html.empty()) {
+    for (replay::trace const& each : traces) replay::check_writable(page_of(each));
   }
-  bool good = true;
+  bool ok = true;
   for (replay::trace const& each : traces) {
     std::vector<replay::result> results;
-    if (asked.pool) {
-      good &= replay_on<replay::pool_allocator>(each, asked.settings, asked.pool_options,
-                                                asked.statistics, results);
+    if (parsed.pool) {
+      ok &= replay_on<replay::pool_allocator>(each, parsed.settings, parsed.pool_options,
+                                              parsed.statistics, results);
     }
-    if (asked.async)
-      good &=
-          replay_on<replay::async_allocator>(each, asked.settings, {}, asked.statistics, results);
-    if (asked.best_fit) {
-      good &= replay_on<replay::best_fit_allocator>(each, asked.settings, {}, asked.statistics,
-                                                    results);
+    if (parsed.async)
+      ok &=
+          replay_on<replay::async_allocator>(each, parsed.settings, {}, parsed.statistics, results);
+    if (parsed.best_fit) {
+      ok &= replay_on<replay::best_fit_allocator>(each, parsed.settings, {}, parsed.statistics,
+                                                  results);
     }
-    if (!asked.html.empty()) {
-      replay::write_page(page_of(each), replay::page_html(each, asked.settings, results));
+    if (!parsed.html.empty()) {
+      replay::write_page(page_of(each), replay::page_html(each, parsed.settings, results));
     }
   }
-  return good ? 0 : 1;
+  return ok ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
 #if WARPWRIGHT_HOST_RUNTIME
-  // Traces come from GPUs: as much memory as the profile's board has, unless the user says else.
+  // Traces come from GPUs: the default is as much memory as the profile's board has.
   static_cast<void>(setenv("WARPWRIGHT_HOST_MEMORY_BYTES", "profile", 0));
 #endif
   try {
-    replay::options const asked = replay::parse_options(argc, argv);
-    if (asked.help) {
+    replay::options const parsed = replay::parse_options(argc, argv);
+    if (parsed.help) {
       static_cast<void>(std::fputs(replay::usage, stdout));
       flush_output();
       return 0;
     }
-    return run(asked);
+    return run(parsed);
   } catch (replay::usage_error const& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
     return 2;

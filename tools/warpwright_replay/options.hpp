@@ -14,30 +14,30 @@
 
 namespace replay {
 
-/// A command line that cannot be followed.
+/// An invalid command line.
 struct usage_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The pool's own, but for the host runtime: a device there is a thread, which the system may hold
-/// up for longer than a pool waits before it grows.
-inline ww::memory_pool_options usual_pool_options() {
+/// The pool's defaults. On the host runtime a longer wait, because a device is a thread there,
+/// which the system may deschedule for longer than a pool waits before it grows.
+inline ww::memory_pool_options default_pool_options() {
   ww::memory_pool_options options;
 #if WARPWRIGHT_HOST_RUNTIME
-  options.patience_us(1000000);
+  options = options.maximum_wait_us(1000000);
 #endif
   return options;
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct options {
   bool help = false;
   bool pool = true;
   bool async = true;
   bool best_fit = true;
-  bool statistics = false;  ///< a second line with what the allocator counts
+  bool statistics = false;  ///< whether to print the allocator's counters
   replay_settings settings;
-  ww::memory_pool_options pool_options = usual_pool_options();
+  ww::memory_pool_options pool_options = default_pool_options();
   std::string html;  ///< empty: none
   std::vector<std::string> files;
 };
@@ -46,25 +46,25 @@ struct options {
 inline constexpr char const* usage =
     R"(usage: warpwright_replay [options] FILE...
 
-Replays allocation traces (our CSV or an RMM log, plain or gzip) and checks the allocator meanwhile.
+Replays allocation traces (warpwright's CSV or an RMM log, plain or gzip) and checks the allocator.
 One line a trace and allocator; sizes in bytes:
   trace=NAME allocator=NAME ops=N peak_live=N peak_reserved=N ratio=X ns_per_op=X cuda_calls_per_op=X
 
-  --allocator NAME     pool, async (cudaMallocAsync), best_fit (a plain reference) or all (all)
-  --threads            one thread a stream; else one thread for all
+  --allocator NAME     pool, async (cudaMallocAsync), best_fit (the reference) or all (all)
+  --threads            one thread a stream; otherwise one thread for all
   --repeat N           passes over the trace, 1 to 1000 (1); above 1, time is measured from the second on
   --verify LEVEL       what is written into each block and checked before its free: none,
                        ends (256 bytes at the start, the middle and the end) or full (ends)
   --ahead N            operations that the device may be behind the host while memory is measured
-                       (64); 0: any number, as fast as the host goes
+                       (64); 0: no limit
   --html FILE          writes a page of memory over time; of several traces, one page each, with
                        the trace's name before FILE's ending
-  --statistics         a second line, indented, of what the pool counted while it was watched
-  --pool-option K=V    of the pool, as often as needed: growth_bytes, growth_factor, cache_bytes, maximum_bytes,
-                       maximum_fraction, initial_bytes, patience_us, source, order (grow_before_wait, wait_before_grow)
+  --statistics         a second, indented line with the pool's counters of the first replay
+  --pool-option K=V    an option of the pool; may be repeated: growth_bytes, growth_factor, cache_bytes, maximum_bytes,
+                       maximum_fraction, initial_bytes, maximum_wait_us, source, order (grow_before_wait, wait_before_grow)
   --help               this text
 
-Exit status: 0 all went well; 1 an allocator failed, or output is lost; 2 a trace or the command line is no good.
+Exit status: 0 success; 1 an allocator failed, or output could not be written; 2 a trace or the command line is invalid.
 )";
 
 namespace detail {
@@ -97,7 +97,7 @@ inline std::uint64_t byte_size(std::string const& flag, std::string const& text)
   return value * scale;
 }
 
-// @param zero  whether 0 will do
+// @param zero  whether 0 is valid
 inline double real(std::string const& flag, std::string const& text, bool zero, unsigned high) {
   char* end = nullptr;
   double const value = std::strtod(text.c_str(), &end);
@@ -118,11 +118,11 @@ inline void set_pool_option(ww::memory_pool_options& pool, std::string const& te
   std::string const value = text.substr(equals + 1);
   std::string const flag = "--pool-option " + key;
   if (key == "growth_bytes") {
-    pool.growth_bytes(byte_size(flag, value));
+    pool = pool.growth_bytes(byte_size(flag, value));
   } else if (key == "cache_bytes") {
-    pool.cache_bytes(byte_size(flag, value));
-  } else if (key == "patience_us") {
-    pool.patience_us(static_cast<unsigned>(integer(flag, value, 0, 1000000000)));
+    pool = pool.cache_bytes(byte_size(flag, value));
+  } else if (key == "maximum_wait_us") {
+    pool = pool.maximum_wait_us(static_cast<unsigned>(integer(flag, value, 0, 1000000000)));
   } else if (key == "source") {
     if (value != "automatic" && value != "virtual_memory" && value != "cuda_malloc" &&
         value != "cuda_malloc_async") {
@@ -131,26 +131,26 @@ inline void set_pool_option(ww::memory_pool_options& pool, std::string const& te
                         "\"" +
                         value + '"'};
     }
-    pool.source(value == "automatic"        ? ww::memory_source::automatic
-                : value == "virtual_memory" ? ww::memory_source::virtual_memory
-                : value == "cuda_malloc"    ? ww::memory_source::cuda_malloc
-                                            : ww::memory_source::cuda_malloc_async);
+    pool = pool.source(value == "automatic"        ? ww::memory_source::automatic
+                       : value == "virtual_memory" ? ww::memory_source::virtual_memory
+                       : value == "cuda_malloc"    ? ww::memory_source::cuda_malloc
+                                                   : ww::memory_source::cuda_malloc_async);
   } else if (key == "growth_factor") {
-    pool.growth_factor(real(flag, value, true, 16));
+    pool = pool.growth_factor(real(flag, value, true, 16));
   } else if (key == "maximum_bytes") {
-    pool.maximum_bytes(byte_size(flag, value));
+    pool = pool.maximum_bytes(byte_size(flag, value));
   } else if (key == "maximum_fraction") {
-    pool.maximum_fraction(real(flag, value, false, 1));
+    pool = pool.maximum_fraction(real(flag, value, false, 1));
   } else if (key == "initial_bytes") {
-    pool.initial_bytes(byte_size(flag, value));
+    pool = pool.initial_bytes(byte_size(flag, value));
   } else if (key == "order") {
     if (value != "grow_before_wait" && value != "wait_before_grow") {
       throw usage_error{flag + " needs grow_before_wait or wait_before_grow, not \"" + value + '"'};
     }
-    pool.order(value == "grow_before_wait" ? ww::reuse_order::grow_before_wait
-                                           : ww::reuse_order::wait_before_grow);
+    pool = pool.order(value == "grow_before_wait" ? ww::reuse_order::grow_before_wait
+                                                  : ww::reuse_order::wait_before_grow);
   } else {
-    throw usage_error{"--pool-option knows no \"" + key + "\"; try --help"};
+    throw usage_error{"--pool-option: unknown option \"" + key + "\"; try --help"};
   }
 }
 
@@ -215,7 +215,7 @@ inline options parse_options(int argc, char const* const* argv) {
     }
   }
   if (!parsed.help && parsed.files.empty()) {
-    throw usage_error{"no trace is named; try --help"};
+    throw usage_error{"no trace given; try --help"};
   }
   return parsed;
 }

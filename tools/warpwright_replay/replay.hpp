@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays a trace on an allocator: once watched, for the figures of memory, and once with nothing
-// but its calls, for those of time.
+// Replays a trace on an allocator twice: once with checks, to measure_time memory, and once with
+// the allocator's calls only, to measure_time time.
 #pragma once
 
 #include "allocators.hpp"
@@ -26,7 +26,7 @@
 
 namespace replay {
 
-/// An allocator that did not do what it should.
+/// An allocator failed.
 struct replay_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -36,19 +36,20 @@ struct replay_settings {
   verify_level verify = verify_level::ends;
   bool threads = false;  ///< one thread a stream
   unsigned repeat = 1;   ///< passes over the trace; time is measured over all but the first
-  unsigned ahead = 64;   ///< how many operations the device may be behind while watched; 0: any
-  unsigned samples = 0;  ///< about how many points of the curves to take; 0: none
+  unsigned ahead = 64;   ///< operations that the device may be behind the host in the first replay;
+                         ///< 0: no limit
+  unsigned samples = 0;  ///< approximate number of points of the curves; 0: none
 };
 
 /// One point of the curves over time.
 struct sample {
   std::uint64_t operation = 0;
-  std::uint64_t live_bytes = 0;  ///< the most since the point before, so that no peak is missed
+  std::uint64_t live_bytes = 0;  ///< the peak since the previous point
   std::uint64_t reserved_bytes = 0;
   std::uint64_t largest_hole_bytes = 0;
 };
 
-/// What one trace on one allocator came to.
+/// The result of one trace on one allocator.
 struct result {
   std::string allocator;
   std::uint64_t operations = 0;
@@ -56,9 +57,9 @@ struct result {
   std::uint64_t peak_reserved_bytes = 0;
   double ns_per_op = 0.0;
   double cuda_calls_per_op = 0.0;
-  bool knows_holes = false;
+  bool has_largest_hole = false;
   std::vector<sample> curve;
-  std::string statistics;  ///< what the allocator counted while it was watched; empty: nothing
+  std::string statistics;  ///< the allocator's counters in the first replay; may be empty
   std::uint64_t errors = 0;
   std::vector<std::string> messages;  ///< of the first errors
 
@@ -73,11 +74,11 @@ namespace detail {
 
 using steady = std::chrono::steady_clock;
 
-/// No thread gets further ahead of the slowest than this many operations, so that threads mix
-/// about as the trace did.
+/// The maximum distance of a thread from the slowest, so that threads interleave approximately as
+/// in the trace.
 inline constexpr std::uint64_t window_operations = 4096;
 
-// The place of each block's pointer, shared by the threads of a replay.
+// Each block's pointer, shared by the threads of a replay.
 class block_table {
  public:
   explicit block_table(std::size_t blocks) : pointers_(blocks) { clear(); }
@@ -99,7 +100,7 @@ class block_table {
   std::vector<std::atomic<void*>> pointers_;
 };
 
-// Measures stretches of time; pause() and resume() leave out what is not the allocator's.
+// Measures the time between resume() and pause(), to exclude what is not the allocator's.
 class stopwatch {
  public:
   void resume() { begin_ = steady::now(); }
@@ -114,13 +115,13 @@ class stopwatch {
 };
 
 [[noreturn]] inline void out_of_memory(trace const& what, operation const& op,
-                                       allocator_figures const& figures) {
+                                       allocator_counters const& counters) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   ww::check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
   std::string text = what.path + ':' + std::to_string(op.line) + ": no memory for " +
                      std::to_string(op.bytes) + " bytes; reserved " +
-                     std::to_string(figures.reserved_bytes) + ", the trace's peak " +
+                     std::to_string(counters.reserved_bytes) + ", the trace's peak " +
                      std::to_string(what.peak_live_bytes) + ", free on the device " +
                      std::to_string(free_bytes) + " of " + std::to_string(total_bytes);
 #if WARPWRIGHT_HOST_RUNTIME
@@ -154,23 +155,23 @@ class replayer {
     }
   }
 
-  /// @throws replay_error     when the allocator has no memory
-  /// @throws ww::cuda_error   when CUDA refuses
+  /// @throws replay_error     when the allocator is out of memory
+  /// @throws ww::cuda_error   when a CUDA call fails
   result run(typename Allocator::options const& options) {
     result r;
     r.allocator = Allocator::name;
     r.operations = trace_.operations.size();
-    watch(options, r);
-    measure(options, r);
+    measure_memory(options, r);
+    measure_time(options, r);
     return r;
   }
 
  private:
-  // The first replay: overlaps, stamps, curves.
-  void watch(typename Allocator::options const& options, result& r) {
+  // The first replay: checks, curves and memory.
+  void measure_memory(typename Allocator::options const& options, result& r) {
     stream_set streams{trace_.streams};
     Allocator allocator{streams, options};
-    verifier watcher{static_cast<std::uint32_t>(trace_.block_bytes.size()), settings_.verify};
+    verifier checker{static_cast<std::uint32_t>(trace_.block_bytes.size()), settings_.verify};
     std::uint64_t const every =
         settings_.samples == 0 ? 0 : 1 + trace_.operations.size() / settings_.samples;
     std::mutex curve_mutex;
@@ -182,45 +183,45 @@ class replayer {
         if (op.allocates) {
           void* const pointer = allocator.allocate(op.stream, op.bytes);
           if (pointer == nullptr && op.bytes != 0)
-            detail::out_of_memory(trace_, op, allocator.figures());
-          watcher.allocated(op.block, op.line, streams[op.stream], pointer, op.bytes);
+            detail::out_of_memory(trace_, op, allocator.counters());
+          checker.allocated(op.block, op.line, streams[op.stream], pointer, op.bytes);
           table_.put(op.block, pointer);
         } else {
           void* const pointer = table_.get(op.block);
           std::uint32_t const owner = trace_.block_streams[op.block];
           if (op.crosses) streams.order(op.stream, owner, op.stream);
-          watcher.freeing(op.block, streams[op.stream], pointer, op.bytes);
+          checker.freeing(op.block, streams[op.stream], pointer, op.bytes);
           allocator.deallocate(op.stream, owner, pointer, op.bytes);
           table_.put(op.block, nullptr);
         }
         if (every != 0 && pass == 0 && i % every == 0) {
-          allocator_figures const f = allocator.figures();
-          sample const point{i, watcher.take_recent_peak_bytes(), f.reserved_bytes,
+          allocator_counters const f = allocator.counters();
+          sample const point{i, checker.take_recent_peak_bytes(), f.reserved_bytes,
                              f.largest_hole_bytes};
           std::lock_guard<std::mutex> const lock{curve_mutex};
           r.curve.push_back(point);
         }
       });
-      for_each_left([&](std::uint32_t block, void* pointer) {
+      free_remaining([&](std::uint32_t block, void* pointer) {
         std::uint32_t const owner = trace_.block_streams[block];
-        watcher.freeing(block, streams[owner], pointer, trace_.block_bytes[block]);
+        checker.freeing(block, streams[owner], pointer, trace_.block_bytes[block]);
         allocator.deallocate(owner, owner, pointer, trace_.block_bytes[block]);
       });
     }
     std::sort(r.curve.begin(), r.curve.end(), [](sample const& a, sample const& b) {
-      return a.operation < b.operation;  // threads do not take them in order
+      return a.operation < b.operation;  // threads do not sample in order
     });
-    r.errors = watcher.finish();
-    r.messages = watcher.messages();
-    allocator_figures const f = allocator.figures();
-    r.knows_holes = f.knows_holes;
-    r.peak_live_bytes = watcher.live_peak_bytes();
+    r.errors = checker.finish();
+    r.messages = checker.messages();
+    allocator_counters const f = allocator.counters();
+    r.has_largest_hole = f.has_largest_hole;
+    r.peak_live_bytes = checker.live_peak_bytes();
     r.peak_reserved_bytes = f.reserved_peak_bytes;
     r.statistics = f.statistics;
   }
 
-  // The second: nothing but the calls.
-  void measure(typename Allocator::options const& options, result& r) {
+  // The second replay: the allocator's calls only.
+  void measure_time(typename Allocator::options const& options, result& r) {
     stream_set streams{trace_.streams};
     Allocator allocator{streams, options};
     double nanoseconds = 0.0;
@@ -231,18 +232,18 @@ class replayer {
       table_.clear();
       orderings = 0;
       std::uint64_t const calls_before = detail::cuda_calls_so_far();
-      std::uint64_t const counted_before = allocator.figures().cuda_calls;
-      std::uint64_t const figures_calls = detail::cuda_calls_so_far() - calls_before;
+      std::uint64_t const counted_before = allocator.counters().cuda_calls;
+      std::uint64_t const query_calls = detail::cuda_calls_so_far() - calls_before;
       double const took = each_operation([&](std::uint64_t i, detail::stopwatch* watch) {
         operation const& op = trace_.operations[i];
         if (op.allocates) {
           void* const pointer = allocator.allocate(op.stream, op.bytes);
           if (pointer == nullptr && op.bytes != 0)
-            detail::out_of_memory(trace_, op, allocator.figures());
+            detail::out_of_memory(trace_, op, allocator.counters());
           table_.put(op.block, pointer);
         } else {
           std::uint32_t const owner = trace_.block_streams[op.block];
-          if (op.crosses) {  // the user's part, not the allocator's
+          if (op.crosses) {  // done by the user, not by the allocator
             watch->pause();
             streams.order(op.stream, owner, op.stream);
             orderings.fetch_add(1, std::memory_order_relaxed);
@@ -253,11 +254,11 @@ class replayer {
       });
 #if WARPWRIGHT_HOST_RUNTIME
       std::uint64_t const made =
-          detail::cuda_calls_so_far() - calls_before - figures_calls - 2 * orderings.load();
+          detail::cuda_calls_so_far() - calls_before - query_calls - 2 * orderings.load();
       static_cast<void>(counted_before);
 #else
-      static_cast<void>(figures_calls);
-      std::uint64_t const made = allocator.figures().cuda_calls - counted_before;
+      static_cast<void>(query_calls);
+      std::uint64_t const made = allocator.counters().cuda_calls - counted_before;
 #endif
       bool const warm_up = pass == 0 && settings_.repeat > 1;
       if (!warm_up) {
@@ -268,7 +269,7 @@ class replayer {
       for (operation const& op : trace_.operations) {
         if (!op.allocates) table_.put(op.block, nullptr);
       }
-      for_each_left([&](std::uint32_t block, void* pointer) {
+      free_remaining([&](std::uint32_t block, void* pointer) {
         std::uint32_t const owner = trace_.block_streams[block];
         allocator.deallocate(owner, owner, pointer, trace_.block_bytes[block]);
       });
@@ -280,17 +281,17 @@ class replayer {
     r.cuda_calls_per_op = static_cast<double>(calls) / operations;
   }
 
-  // Frees what a trace left allocated.
+  // Frees the blocks that a trace has not freed.
   template <class Free>
-  void for_each_left(Free const& give_back) {
+  void free_remaining(Free const& free_block) {
     for (std::uint32_t block = 0; block < trace_.block_bytes.size(); ++block) {
       void* const pointer = table_.get(block);
-      if (pointer != nullptr) give_back(block, pointer);
+      if (pointer != nullptr) free_block(block, pointer);
       table_.put(block, nullptr);
     }
   }
 
-  // Calls act(i, watch) for every operation. @return the nanoseconds of all threads together
+  // Calls act(i, stopwatch) for every operation. @return the nanoseconds of all threads together
   template <class Act>
   double each_operation(Act const& act) {
     if (!settings_.threads) {
@@ -368,10 +369,10 @@ class replayer {
       for (std::size_t stream = 0; stream < by_stream_.size(); ++stream)
         threads.emplace_back(body, stream);
     } catch (std::exception const& e) {  // std::system_error, or no memory for the thread's state
-      stop = true;                       // those that run already wait for the others
+      stop = true;                       // started threads wait for the others
       not_started = "thread " + std::to_string(threads.size() + 1) + " of " +
                     std::to_string(by_stream_.size()) + " cannot be started: " + e.what() +
-                    "; raise the limits of processes and memory (ulimit), or leave out --threads";
+                    "; raise the limits of processes and memory (ulimit), or omit --threads";
     }
     for (std::thread& each : threads) each.join();
     if (failure) std::rethrow_exception(failure);
@@ -384,7 +385,7 @@ class replayer {
   trace const& trace_;
   replay_settings settings_;
   detail::block_table table_;
-  std::vector<std::vector<std::uint32_t>> by_stream_;  // the operations of each
+  std::vector<std::vector<std::uint32_t>> by_stream_;  // the operations of each stream
 };
 
 }  // namespace replay

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads allocation traces: our CSV and RMM's log, plain or compressed with gzip.
+// Reads allocation traces: warpwright's CSV and RMM's log, plain or compressed with gzip.
 #pragma once
 
 #include <cerrno>
@@ -19,7 +19,7 @@
 
 namespace replay {
 
-/// A trace that cannot be read; the text is "file:line: what is wrong".
+/// A trace that cannot be read; the message is "file:line: problem".
 struct trace_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -27,17 +27,17 @@ struct trace_error : std::runtime_error {
 /// One call of an allocator.
 struct operation {
   std::uint64_t bytes = 0;
-  std::uint32_t block = 0;   ///< which allocation, counted from 0 in the order of the trace
+  std::uint32_t block = 0;   ///< index of the allocation in the order of the trace
   std::uint32_t stream = 0;  ///< counted from 0
   std::uint32_t line = 0;    ///< in the file, from 1
-  bool allocates = false;    ///< else frees
+  bool allocates = false;    ///< otherwise frees
   bool crosses = false;      ///< frees on another stream than the block was allocated on
 };
 
 /// A checked trace: each block is allocated once, and freed at most once after that.
 struct trace {
   std::string name;    ///< of the file, without directory and ending
-  std::string path;    ///< as given
+  std::string path;    ///< as passed
   std::string header;  ///< the JSON text of the first line; empty: none
   std::vector<operation> operations;
   std::vector<std::uint64_t> block_bytes;    ///< of each block
@@ -46,13 +46,13 @@ struct trace {
   std::uint64_t peak_live_bytes = 0;  ///< as requested, not rounded
 };
 
-/// The most streams of a replay; a trace may name more, which then share these in turn.
+/// The maximum number of streams of a replay; further streams of a trace share these in turn.
 inline constexpr std::uint32_t maximum_streams = 1024;
 
 namespace detail {
 
-[[noreturn]] inline void refuse(std::string const& path, std::size_t line,
-                                std::string const& problem) {
+[[noreturn]] inline void throw_trace_error(std::string const& path, std::size_t line,
+                                           std::string const& problem) {
   throw trace_error{path + ':' + std::to_string(line) + ": " + problem};
 }
 
@@ -64,7 +64,7 @@ inline std::string quoted(std::string const& raw) {
   return '"' + shown + (raw.size() > 60 ? "...\"" : "\"");
 }
 
-// By content: a gzip file starts with these two bytes whatever it is called.
+// By content: a gzip file starts with these two bytes.
 inline bool is_gzip(std::string const& data, std::size_t from) {
   return data.size() >= from + 2 && data[from] == '\x1f' && data[from + 1] == '\x8b';
 }
@@ -83,7 +83,7 @@ struct inflater {
 };
 #endif
 
-// What was read is inflated, and the file not opened again: a pipe can be read only once.
+// Inflates the data read instead of opening the file again: a pipe can be read only once.
 inline std::string inflate_all(std::string const& path, std::string const& packed) {
 #if WARPWRIGHT_REPLAY_ZLIB
   constexpr std::size_t most = std::size_t{1} << 30U;  // zlib counts in 32 bits
@@ -102,11 +102,11 @@ inline std::string inflate_all(std::string const& path, std::string const& packe
     text.append(part, sizeof part - state.avail_out);
     from += given - state.avail_in;
     if (status == Z_STREAM_END) {
-      // A gzip file may be several, one behind the other; what else follows is padding.
+      // A gzip file may have several members; anything else behind them is padding.
       if (!is_gzip(packed, from)) return text;
       static_cast<void>(inflateReset(&state));
     } else if (status == Z_BUF_ERROR) {
-      throw trace_error{path + ": the compressed data end too early; copy the file again"};
+      throw trace_error{path + ": the compressed data are truncated; copy the file again"};
     } else if (status != Z_OK) {
       throw trace_error{path + ": cannot be decompressed: " +
                         (state.msg != nullptr ? state.msg : zError(status))};
@@ -189,7 +189,7 @@ inline std::string name_of(std::string const& path) {
   return name;
 }
 
-// Puts operations together and checks that they make sense.
+// Collects operations and checks their consistency.
 class builder {
  public:
   explicit builder(std::string const& path) {
@@ -202,11 +202,13 @@ class builder {
     auto const block = static_cast<std::uint32_t>(trace_.block_bytes.size());
     auto const entry = live_.emplace(id, live_block{block, line});
     if (!entry.second) {
-      refuse(trace_.path, line,
-             "block " + std::to_string(id) + " is allocated again, but was not freed since line " +
-                 std::to_string(entry.first->second.line));
+      throw_trace_error(trace_.path, line,
+                        "block " + std::to_string(id) +
+                            " is allocated again, but was not freed since line " +
+                            std::to_string(entry.first->second.line));
     }
-    if (live_bytes_ + bytes < live_bytes_) refuse(trace_.path, line, "the sizes add up past 2^64");
+    if (live_bytes_ + bytes < live_bytes_)
+      throw_trace_error(trace_.path, line, "the sizes add up past 2^64");
     live_bytes_ += bytes;
     if (live_bytes_ > trace_.peak_live_bytes) trace_.peak_live_bytes = live_bytes_;
     trace_.block_bytes.push_back(bytes);
@@ -218,14 +220,16 @@ class builder {
     std::uint32_t const stream = stream_of(named);
     auto const entry = live_.find(id);
     if (entry == live_.end()) {
-      refuse(trace_.path, line, "block " + std::to_string(id) + " is freed, but is not allocated");
+      throw_trace_error(trace_.path, line,
+                        "block " + std::to_string(id) + " is freed, but is not allocated");
     }
     std::uint32_t const block = entry->second.block;
     if (trace_.block_bytes[block] != bytes) {
-      refuse(trace_.path, line,
-             "block " + std::to_string(id) + " is freed with " + std::to_string(bytes) +
-                 " bytes, but was allocated with " + std::to_string(trace_.block_bytes[block]) +
-                 " in line " + std::to_string(entry->second.line));
+      throw_trace_error(trace_.path, line,
+                        "block " + std::to_string(id) + " is freed with " + std::to_string(bytes) +
+                            " bytes, but was allocated with " +
+                            std::to_string(trace_.block_bytes[block]) + " in line " +
+                            std::to_string(entry->second.line));
     }
     live_.erase(entry);
     live_bytes_ -= bytes;
@@ -245,7 +249,7 @@ class builder {
     std::uint32_t block;
     std::size_t line;
   };
-  // CUDA never uses a stream's id again: programs with short streams name any number of them.
+  // CUDA never reuses a stream's id: programs with short-lived streams have any number of them.
   std::uint32_t stream_of(std::uint64_t named) {
     std::size_t const next = streams_.size();
     return static_cast<std::uint32_t>(streams_.emplace(named, next).first->second %
@@ -266,20 +270,21 @@ inline void read_own_line(std::string const& path, std::string const& line, std:
                           builder& to) {
   std::vector<std::string> const fields = fields_of(line);
   if (fields.size() != 4) {
-    refuse(path, number,
-           "expected the 4 fields op,id,bytes,stream, found " + std::to_string(fields.size()) +
-               " in " + quoted(line));
+    throw_trace_error(path, number,
+                      "expected the 4 fields op,id,bytes,stream, found " +
+                          std::to_string(fields.size()) + " in " + quoted(line));
   }
   if (fields[0] != "a" && fields[0] != "f") {
-    refuse(path, number,
-           "expected the operation a (allocate) or f (free), found " + quoted(fields[0]));
+    throw_trace_error(
+        path, number,
+        "expected the operation a (allocate) or f (free), found " + quoted(fields[0]));
   }
   std::uint64_t values[3] = {};
   char const* const names[3] = {"block id", "number of bytes", "stream index"};
   for (std::size_t i = 0; i < 3; ++i) {
     if (!parse_number(fields[i + 1], values[i])) {
-      refuse(path, number,
-             std::string{"expected a "} + names[i] + ", found " + quoted(fields[i + 1]));
+      throw_trace_error(path, number,
+                        std::string{"expected a "} + names[i] + ", found " + quoted(fields[i + 1]));
     }
   }
   if (fields[0] == "a") {
@@ -296,29 +301,30 @@ class rmm_reader {
                  builder& to) {
     std::vector<std::string> const fields = fields_of(line);
     if (fields.size() != 6) {
-      refuse(path, number,
-             "expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found " +
-                 std::to_string(fields.size()) + " in " + quoted(line));
+      throw_trace_error(path, number,
+                        "expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found " +
+                            std::to_string(fields.size()) + " in " + quoted(line));
     }
-    if (fields[2] == "allocate failure") return;  // nothing was handed out
+    if (fields[2] == "allocate failure") return;  // nothing was allocated
     bool const frees = fields[2] == "free" || fields[2] == "deallocate";
     if (fields[2] != "allocate" && !frees) {
-      refuse(path, number,
-             "expected the action allocate, free or allocate failure, found " + quoted(fields[2]));
+      throw_trace_error(
+          path, number,
+          "expected the action allocate, free or allocate failure, found " + quoted(fields[2]));
     }
     std::uint64_t pointer = 0;
     std::uint64_t bytes = 0;
     if (!number_or_null(fields[3], pointer)) {
-      refuse(path, number, "expected a pointer, found " + quoted(fields[3]));
+      throw_trace_error(path, number, "expected a pointer, found " + quoted(fields[3]));
     }
     if (!parse_number(fields[4], bytes)) {
-      refuse(path, number, "expected a number of bytes, found " + quoted(fields[4]));
+      throw_trace_error(path, number, "expected a number of bytes, found " + quoted(fields[4]));
     }
     std::uint64_t handle = 0;
     if (!number_or_null(fields[5], handle)) {
-      refuse(path, number, "expected a stream, found " + quoted(fields[5]));
+      throw_trace_error(path, number, "expected a stream, found " + quoted(fields[5]));
     }
-    if (bytes == 0 || pointer == 0) return;  // RMM hands out null for nothing
+    if (bytes == 0 || pointer == 0) return;  // RMM returns null for 0 bytes
     if (!frees) {
       to.allocate(pointer, bytes, handle, number);
     } else {
@@ -335,8 +341,8 @@ class rmm_reader {
 
 }  // namespace detail
 
-/// Reads one trace; what it is, is told by its content.
-/// @throws trace_error  naming file, line and what is wrong
+/// Reads one trace; detects its format from its content.
+/// @throws trace_error  naming file, line and problem
 inline trace read_trace(std::string const& path) {
   std::string const text = detail::read_text(path);
   detail::builder builder{path};
@@ -344,8 +350,9 @@ inline trace read_trace(std::string const& path) {
   bool is_rmm = false;
   bool first = true;
   std::size_t number = 0;
-  std::string const mark = "\xef\xbb\xbf";  // of UTF-8, which spreadsheets write first
-  for (std::size_t from = text.compare(0, 3, mark) == 0 ? 3 : 0; from < text.size();) {
+  std::string const byte_order_mark =
+      "\xef\xbb\xbf";  // UTF-8's byte order byte_order_mark, which spreadsheets write
+  for (std::size_t from = text.compare(0, 3, byte_order_mark) == 0 ? 3 : 0; from < text.size();) {
     std::size_t end = text.find('\n', from);
     if (end == std::string::npos) end = text.size();
     std::string const line = detail::trimmed(text.substr(from, end - from));
@@ -362,10 +369,10 @@ inline trace read_trace(std::string const& path) {
       is_rmm = line.compare(0, 7, "Thread,") == 0;
       if (is_rmm) {
         if (line != "Thread,Time,Action,Pointer,Size,Stream") {
-          detail::refuse(path, number,
-                         "looks like an RMM log, but its columns are not "
-                         "Thread,Time,Action,Pointer,Size,Stream: " +
-                             detail::quoted(line));
+          detail::throw_trace_error(path, number,
+                                    "looks like an RMM log, but its columns are not "
+                                    "Thread,Time,Action,Pointer,Size,Stream: " +
+                                        detail::quoted(line));
         }
         continue;
       }

@@ -9,10 +9,10 @@
 
 WARPWRIGHT_BEGIN
 
-/// What a device is; read once, so free memory is as of the call.
+/// The properties of a device at the time of the query.
 struct device_info {
   device_id id{0};
-  std::string name;         ///< as the driver gives it
+  std::string name;         ///< the driver's name of the device
   std::string uuid;         ///< "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
   std::string pci_address;  ///< "domain:bus:device.function", in hexadecimal
   int compute_capability_major = 0;
@@ -23,16 +23,16 @@ struct device_info {
   std::size_t l2_bytes = 0;
   std::size_t memory_total_bytes = 0;
   std::size_t memory_free_bytes = 0;
-  int memory_clock_khz = 0;  ///< 0 where the driver does not tell
+  int memory_clock_khz = 0;  ///< 0 if the driver does not report it
   int memory_bus_bits = 0;
   int core_clock_khz = 0;
-  /// Theoretical bandwidth of device memory in bytes a second: two transfers a clock over the bus's
-  /// width (CUDA C++ Best Practices Guide, "Theoretical Bandwidth Calculation"); 0 when unknown.
+  /// Theoretical bandwidth of device memory in bytes per second: two transfers per clock times the
+  /// bus width (CUDA C++ Best Practices Guide, "Theoretical Bandwidth Calculation"); 0 if unknown.
   double memory_bandwidth_bytes_per_s = 0.0;
-  bool mig = false;           ///< a slice of a GPU (multi-instance)
+  bool mig = false;           ///< a MIG (multi-instance GPU) device
   bool host_runtime = false;  ///< not a GPU: warpwright's host runtime
-  int driver_version = 0;     ///< 1000 * major + 10 * minor; the CUDA version of the driver
-  int runtime_version = 0;    ///< likewise, of the runtime linked
+  int driver_version = 0;     ///< CUDA version of the driver, 1000 * major + 10 * minor
+  int runtime_version = 0;    ///< CUDA version of the linked runtime, in the same form
 };
 
 namespace detail {
@@ -57,20 +57,20 @@ inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
 
 }  // namespace detail
 
-/// Reads what a device is.
+/// Queries the properties of a device.
 /// @param device  an ordinal below device_count()
 /// @throws cuda_error             when a query fails
 /// @throws std::invalid_argument  for an ordinal that does not exist
-/// **Threads:** any; the current device is left as found. **Capture:** not legal while the calling
-/// thread captures globally. **Cost:** creates the device's context at the first use (it reads free
-/// memory); call it at start-up.
+/// **Threads:** any; the current device does not change. **Capture:** not legal during a capture of
+/// global mode by the calling thread. **Cost:** call it at start-up: the first query creates the
+/// device's context, to read its free memory.
 inline device_info get_device_info(device_id device,
                                    source_location where = source_location::current()) {
   int const count = device_count(where);
   if (device.value() < 0 || device.value() >= count) {
     detail::throw_invalid_argument(detail::text{"device "} + device.value() +
-                                       " does not exist: this process sees " + count +
-                                       " (check CUDA_VISIBLE_DEVICES)",
+                                       " does not exist: the number of visible devices is " +
+                                       count + " (check CUDA_VISIBLE_DEVICES)",
                                    where);
   }
   cudaDeviceProp properties{};
@@ -78,7 +78,7 @@ inline device_info get_device_info(device_id device,
   device_info info;
   info.id = device;
   info.name = properties.name;
-  // A MIG slice names its profile, as "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+  // The name of a MIG device includes its profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
   info.mig = info.name.find(" MIG ") != std::string::npos;
   info.host_runtime = WARPWRIGHT_HOST_RUNTIME != 0;
   info.uuid = detail::uuid_text(properties.uuid, info.mig);
@@ -106,10 +106,10 @@ inline device_info get_device_info(device_id device,
   return info;
 }
 
-/// Reads what every visible device is.
-/// @return one entry a device, by ordinal; empty when there is none
+/// Queries the properties of all visible devices.
+/// @return one entry per device, by ordinal; empty if there is none
 /// @throws cuda_error  when a query fails
-/// **Threads:** any. **Cost:** creates a context on every device; call it at start-up.
+/// **Threads:** any. **Cost:** call it at start-up: it creates a context on every device.
 inline std::vector<device_info> list_devices(source_location where = source_location::current()) {
   std::vector<device_info> devices;
   int const count = device_count(where);

@@ -6,7 +6,8 @@
 
 WARPWRIGHT_BEGIN
 
-/// The ordinal of a CUDA device; explicit, so that a size or a flag never passes for a device.
+/// The ordinal of a CUDA device. It does not convert from int, so a size or flag cannot be passed
+/// as a device by mistake.
 class device_id {
  public:
   /// @param ordinal  0 to device_count() - 1, as CUDA numbers the visible devices
@@ -22,9 +23,9 @@ class device_id {
   int ordinal_;
 };
 
-/// How many CUDA devices this process sees.
-/// @return the number; 0 when there is no device or no driver
-/// @throws cuda_error  for any other failure, a driver older than the runtime for one
+/// Returns the number of CUDA devices visible to this process.
+/// @return the number; 0 if there is no device or no driver
+/// @throws cuda_error  for any other failure, for instance a driver older than the runtime
 /// **Threads:** any. **Capture:** legal.
 inline int device_count(source_location where = source_location::current()) {
   int count = 0;
@@ -34,7 +35,7 @@ inline int device_count(source_location where = source_location::current()) {
     return 0;
   }
   if (status == cudaErrorInsufficientDriver) {
-    // The code for "too old" stands for "none" as well, whose version is 0.
+    // The code is the same for a driver that is too old and for no driver, whose version is 0.
     int driver_version = 0;
     check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion", where);
     if (driver_version == 0) {
@@ -46,36 +47,36 @@ inline int device_count(source_location where = source_location::current()) {
   return count;
 }
 
-/// The device that the calling thread's CUDA calls go to.
+/// Returns the calling thread's current device.
 /// @throws cuda_error  when CUDA cannot be initialised
-/// **Threads:** any; each thread has its own. **Capture:** legal. **Cost:** one CUDA call, tens of
-/// ns.
+/// **Threads:** any; each thread has its own. **Capture:** legal. **Cost:** one CUDA call.
 inline device_id current_device(source_location where = source_location::current()) {
   int ordinal = 0;
   check(cudaGetDevice(&ordinal), "cudaGetDevice", where);
   return device_id{ordinal};
 }
 
-/// Makes a device current for the calling thread, and the earlier one again at the scope's end.
-/// **Threads:** belongs to the thread that made it. **Capture:** legal.
-/// **Cost:** one cudaGetDevice, and two cudaSetDevice only when the device really changes.
+/// Makes a device current for the calling thread, and restores the previous one at the end of
+/// scope.
+/// **Threads:** destroy it on the thread that constructed it. **Capture:** legal.
+/// **Cost:** one cudaGetDevice, and two cudaSetDevice if the device changes.
 class scoped_device {
  public:
   /// @param device  the device to use inside the scope
   /// @throws cuda_error  for an ordinal that does not exist
   /// **Stream:** none. **Capture:** legal.
   explicit scoped_device(device_id device, source_location where = source_location::current())
-      : before_{current_device(where)}, changed_{before_ != device} {
+      : previous_{current_device(where)}, changed_{previous_ != device} {
     if (changed_) check(cudaSetDevice(device.value()), "cudaSetDevice", where);
   }
   ~scoped_device() {
-    if (changed_) detail::discard(cudaSetDevice(before_.value()));
+    if (changed_) detail::discard(cudaSetDevice(previous_.value()));
   }
   scoped_device(scoped_device const&) = delete;
   scoped_device& operator=(scoped_device const&) = delete;
 
  private:
-  device_id before_;
+  device_id previous_;
   bool changed_;
 };
 

@@ -13,37 +13,37 @@
 
 WARPWRIGHT_BEGIN
 
-/// Where in the caller's source a call was made; public functions take one as their last, defaulted
-/// parameter, so that an error names the user's line and not ours.
+/// A file and line of the caller's source. Public functions take one as their last, defaulted
+/// parameter, so that an error names the line of the call.
 class source_location {
  public:
-  /// The place of the call that evaluates it as a default argument.
+  /// The location of the call that evaluates this as a default argument.
   static constexpr source_location current(char const* file = __builtin_FILE(),
                                            int line = __builtin_LINE()) noexcept {
-    return source_location{place{}, file, line};
+    return source_location{private_tag{}, file, line};
   }
-  /// @return the file's name as the compiler was given it
+  /// @return the file name as passed to the compiler
   [[nodiscard]] constexpr char const* file() const noexcept { return file_; }
   /// @return the line, from 1
   [[nodiscard]] constexpr int line() const noexcept { return static_cast<int>(line_); }
 
  private:
-  struct place {};
-  // With a place before them, no list of a caller's numbers, as {0, 1}, could be meant for these.
-  constexpr source_location(place, char const* file, int line) noexcept
+  struct private_tag {};
+  // The tag keeps a braced list of a caller's numbers, such as {0, 1}, from matching.
+  constexpr source_location(private_tag, char const* file, int line) noexcept
       : file_{file}, line_{line} {}
   char const* file_;
-  std::ptrdiff_t line_;  // as wide as the pointer: padding would be kept by every call
+  std::ptrdiff_t line_;  // as wide as the pointer: every call would have to preserve padding
 };
 
-/// A CUDA call that failed: what() reads "file:line: cudaMalloc: cudaErrorX (n): text".
+/// A failed CUDA call. what() has the form "file:line: cudaMalloc: cudaErrorX (n): text".
 class cuda_error : public std::runtime_error {
  public:
-  /// @param code    what the call answered, never cudaSuccess
+  /// @param code    the error that the call returned, not cudaSuccess
   /// @param api     the call's name; must outlive the exception (a string literal)
-  /// @param where   the caller's place
-  /// @param sticky  whether every later call in this process fails the same way
-  /// @param advice  what to do about it, added to the text; null for nothing
+  /// @param where   the caller's location
+  /// @param sticky  whether all later calls in this process fail with the same error
+  /// @param advice  a remedy, appended to the text, or null
   cuda_error(cudaError_t code, char const* api, source_location where, bool sticky,
              char const* advice = nullptr)
       : std::runtime_error{message(code, api, where, sticky, advice).c_str()},
@@ -54,13 +54,13 @@ class cuda_error : public std::runtime_error {
 
   /// @return the CUDA error code
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
-  /// @return the code's name, as "cudaErrorInvalidValue"
+  /// @return the code's name, for instance "cudaErrorInvalidValue"
   [[nodiscard]] char const* name() const noexcept { return cudaGetErrorName(code_); }
-  /// @return the name of the call that answered it; "kernel launch" for a launch
+  /// @return the name of the failed call; "kernel launch" for a launch
   [[nodiscard]] char const* api() const noexcept { return api_; }
-  /// @return the place in the caller's source
+  /// @return the caller's location
   [[nodiscard]] source_location where() const noexcept { return where_; }
-  /// @return true when the context is lost: only a new process can use the device again
+  /// @return whether the context is lost: only a new process can use the device again
   [[nodiscard]] bool sticky() const noexcept { return sticky_; }
 
  private:
@@ -82,24 +82,24 @@ class cuda_error : public std::runtime_error {
   bool sticky_;
 };
 
-/// What a memory resource knew when it had to give up; every size in bytes.
+/// The state of a memory resource when an allocation failed; all sizes in bytes.
 struct memory_report {
-  std::size_t requested_bytes = 0;     ///< what the caller asked for
-  std::size_t live_bytes = 0;          ///< handed out and not yet given back
-  std::size_t reserved_bytes = 0;      ///< taken from CUDA
+  std::size_t requested_bytes = 0;     ///< the size of the failed request
+  std::size_t live_bytes = 0;          ///< allocated and not yet freed
+  std::size_t reserved_bytes = 0;      ///< held from CUDA, free blocks included
   std::size_t largest_hole_bytes = 0;  ///< the largest free block
-  std::size_t limit_bytes = 0;         ///< the resource's own limit; SIZE_MAX: none
+  std::size_t limit_bytes = 0;         ///< the limit of the resource; SIZE_MAX: none
   int device = -1;                     ///< device ordinal; -1: page-locked host memory,
                                        ///< -2: pageable host memory
 };
 
-/// Memory that could not be had, as a std::bad_alloc whose text gives the figures.
+/// A failed allocation: a std::bad_alloc whose text has the figures of the memory resource.
 class out_of_memory : public std::bad_alloc {
  public:
-  /// @param report  the figures at the moment of failure
-  /// @param where   the caller's place
-  /// @param holders who has the memory, added to the text
-  /// The text has a fixed size, so that running out of host memory cannot hide the error.
+  /// @param report  the figures at the time of the failure
+  /// @param where   the caller's location
+  /// @param holders the streams or caches that hold memory, appended to the text
+  /// The text has a fixed capacity: the constructor does not allocate.
   explicit out_of_memory(memory_report const& report,
                          source_location where = source_location::current(),
                          detail::text const& holders = "") noexcept
@@ -132,9 +132,8 @@ class out_of_memory : public std::bad_alloc {
 
 namespace detail {
 
-// After these CUDA answers the same error for ever; its own reference says so of each
-// (driver_types.h: "the process must be terminated and relaunched"). By number, since the youngest
-// have no name in older toolkits.
+// After one of these errors all CUDA calls return the same error; driver_types.h documents each as
+// "the process must be terminated and relaunched". By number, since older toolkits lack some names.
 constexpr bool is_sticky(cudaError_t code) noexcept {
   switch (static_cast<int>(code)) {
     case 214:  // cudaErrorECCUncorrectable
@@ -170,18 +169,19 @@ constexpr bool is_sticky(cudaError_t code) noexcept {
   throw std::invalid_argument{(text{where.file(), where.line()} + ": " + problem).c_str()};
 }
 
-// For destructors: nothing can be reported, but the next call must not inherit the error.
+// For destructors, which cannot report an error: clears it, so that a later cudaGetLastError() does
+// not return it.
 inline void discard(cudaError_t status) noexcept {
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
 }  // namespace detail
 
-/// Turns a failed CUDA call into an exception.
-/// @param status  what the call answered
+/// Throws an exception if a CUDA call failed.
+/// @param status  the return value of the call
 /// @param api     the call's name, a string literal
-/// @param where   the caller's place
-/// @throws cuda_error  when `status` is not cudaSuccess; the thread's last error is cleared first
+/// @param where   the caller's location
+/// @throws cuda_error  if `status` is not cudaSuccess; the thread's last error is cleared first
 /// **Threads:** any. **Capture:** legal. **Cost:** one comparison on success.
 inline void check(cudaError_t status, char const* api,
                   source_location where = source_location::current()) {

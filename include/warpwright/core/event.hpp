@@ -9,7 +9,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// "Not yet" is an answer, not an error, and must not stay behind as the thread's last error.
+// cudaErrorNotReady is not a failure, and must not remain as the thread's last error.
 inline bool not_ready_is_false(cudaError_t status, char const* api, source_location where) {
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
@@ -25,7 +25,7 @@ class event_handle {
     check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreateWithFlags", where);
   }
   event_handle(event_handle&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
-  /// Destroys the event held so far; the other is left empty.
+  /// Destroys the current event; the other object becomes empty.
   event_handle& operator=(event_handle&& other) noexcept {
     event_handle moved{static_cast<event_handle&&>(other)};
     detail::swap(handle_, moved.handle_);
@@ -35,29 +35,30 @@ class event_handle {
     if (handle_ != nullptr) discard(cudaEventDestroy(handle_));
   }
 
-  /// @return the CUDA handle; null only after a move
+  /// @return the CUDA handle; null after a move
   [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
 
-  /// Marks the point that the stream's work has come to; an earlier mark is forgotten.
+  /// Records the event: it completes when all work enqueued on the stream so far has completed. An
+  /// earlier record is replaced.
   /// @param stream  a stream (or stream_ref) of the device that was current at construction
-  /// @throws cuda_error  when CUDA refuses
-  /// **Stream:** ordered behind all work so far; does not block. **Capture:** legal; the event then
-  /// belongs to the capture and may only be waited for.
+  /// @throws cuda_error  if the call fails
+  /// **Stream:** ordered after all work so far; does not block. **Capture:** legal; the event then
+  /// belongs to the capture, and only wait() may use it.
   void record(cudaStream_t stream, source_location where = source_location::current(),
-              cudaStream_t null_means = WARPWRIGHT_DEFAULT_STREAM) {
-    check(cudaEventRecord(handle_, stream == nullptr ? null_means : stream), "cudaEventRecord",
+              cudaStream_t default_stream = WARPWRIGHT_DEFAULT_STREAM) {
+    check(cudaEventRecord(handle_, stream == nullptr ? default_stream : stream), "cudaEventRecord",
           where);
   }
-  void record(int, source_location = source_location::current()) = delete;  // 0 is no stream
+  void record(int, source_location = source_location::current()) = delete;  // 0 is not a stream
   void record(std::nullptr_t, source_location = source_location::current()) = delete;
-  /// Whether the marked work has finished; true for an event that was never recorded.
-  /// @throws cuda_error  also for an error of that work
+  /// Returns whether the recorded work has completed; true for an event that was never recorded.
+  /// @throws cuda_error  also for an error of the recorded work
   /// **Stream:** does not block. **Capture:** not legal for an event recorded in a capture.
   [[nodiscard]] bool done(source_location where = source_location::current()) const {
     return not_ready_is_false(cudaEventQuery(handle_), "cudaEventQuery", where);
   }
-  /// Waits on the host until the marked work has finished.
-  /// @throws cuda_error  also for an error of that work
+  /// Waits on the host until the recorded work has completed.
+  /// @throws cuda_error  also for an error of the recorded work
   /// **Stream:** blocks the calling thread. **Capture:** not legal for an event recorded in one.
   void synchronize(source_location where = source_location::current()) const {
     check(cudaEventSynchronize(handle_), "cudaEventSynchronize", where);
@@ -69,29 +70,28 @@ class event_handle {
 
 }  // namespace detail
 
-/// A point in a stream's work that others can wait for; it takes no time stamps, which makes it
-/// cheaper to record than a timed_event.
-/// **Threads:** record() from one thread at a time.
+/// An event without a time stamp, for ordering streams; cheaper to record than a timed_event.
+/// **Threads:** call record() from one thread at a time.
 class event : public detail::event_handle {
  public:
   /// @throws cuda_error  when CUDA cannot create it
-  /// **Cost:** one CUDA call, and one for its destruction.
+  /// **Cost:** one CUDA call, and one at destruction.
   explicit event(source_location where = source_location::current())
       : event_handle{cudaEventDisableTiming, where} {}
 };
 
-/// A point in a stream's work with a time stamp of the device.
-/// **Threads:** record() from one thread at a time.
+/// An event with a time stamp of the device.
+/// **Threads:** call record() from one thread at a time.
 class timed_event : public detail::event_handle {
  public:
   /// @throws cuda_error  when CUDA cannot create it
   explicit timed_event(source_location where = source_location::current())
       : event_handle{cudaEventDefault, where} {}
 
-  /// The time between two points, to about half a microsecond.
-  /// @pre both have been recorded, and the work up to them has finished (synchronize())
-  /// @return milliseconds from `start` to this point
-  /// @throws cuda_error  cudaErrorNotReady when the work has not finished
+  /// Returns the time between two events, with a resolution of about half a microsecond.
+  /// @pre both have been recorded and have completed (synchronize())
+  /// @return milliseconds from `start` to this event
+  /// @throws cuda_error  cudaErrorNotReady if one has not completed
   /// **Stream:** does not block. **Capture:** not legal for events recorded in a capture.
   [[nodiscard]] float milliseconds_since(timed_event const& start,
                                          source_location where = source_location::current()) const {

@@ -12,85 +12,86 @@ WARPWRIGHT_BEGIN
 
 class stream;
 
-/// A stream that somebody else owns; two words, copied freely.
+/// A non-owning reference to a stream, with its id where that is known; cheap to copy.
 ///
-/// A null handle means what it means to CUDA in the calling translation unit (the legacy default
-/// stream, or the thread's own under per-thread default streams); get() never answers null.
-/// **Threads:** as const as the handle: any number may use it at once.
+/// A null handle stands for the default stream of the calling translation unit: the legacy default
+/// stream, or the per-thread one if compiled so. get() never returns null.
+/// **Threads:** any number of threads may use it at once.
 class stream_ref {
  public:
-  /// @param handle  a stream of any origin, alive while this reference is used
-  stream_ref(cudaStream_t handle, cudaStream_t null_means = WARPWRIGHT_DEFAULT_STREAM) noexcept
-      : handle_{handle == nullptr ? null_means : handle} {}
-  /// @param owner  alive while this reference is used; its id is carried along
+  /// @param handle  any stream; it must outlive this reference
+  stream_ref(cudaStream_t handle, cudaStream_t default_stream = WARPWRIGHT_DEFAULT_STREAM) noexcept
+      : handle_{handle == nullptr ? default_stream : handle} {}
+  /// @param owner  must outlive this reference, which stores its id
   stream_ref(stream const& owner) noexcept;
-  stream_ref(int, cudaStream_t = nullptr) = delete;  // 0 is no stream
+  stream_ref(int, cudaStream_t = nullptr) = delete;  // 0 is not a stream
   stream_ref(std::nullptr_t,
-             cudaStream_t = nullptr) = delete;  // say legacy_default() or per_thread()
+             cudaStream_t = nullptr) = delete;  // use legacy_default() or per_thread()
 
-  /// The legacy default stream: synchronises with every blocking stream of the device.
+  /// The legacy default stream, which synchronises with all blocking streams of the device.
   static stream_ref legacy_default() noexcept { return stream_ref{cudaStreamLegacy}; }
-  /// The calling thread's own default stream.
+  /// The calling thread's default stream.
   static stream_ref per_thread() noexcept { return stream_ref{cudaStreamPerThread}; }
 
   /// @return the CUDA handle, never null
   [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
-  /// The handle again, so that a stream_ref can be passed to CUDA calls and other libraries.
+  /// The handle, so that a stream_ref can be passed to CUDA calls and other libraries.
   operator cudaStream_t() const noexcept { return handle_; }
 
-  /// The id CUDA gave the stream: unlike a handle, never used again for another stream.
-  /// @return the id; cudaStreamPerThread's is the calling thread's
-  /// @throws cuda_error  for a stream that is gone
-  /// **Capture:** legal where the reference carries its id; else the query breaks the capture.
-  /// **Cost:** none for a reference from a warpwright stream or lease, or from resolved(); else one
-  /// cudaStreamGetId.
+  /// Returns the stream's id, which unlike a handle CUDA does not reuse for another stream.
+  /// @return the id; for cudaStreamPerThread that of the calling thread
+  /// @throws cuda_error  for a destroyed stream
+  /// **Capture:** legal if the reference has its id (has_id()); otherwise the query invalidates the
+  /// capture. **Cost:** none if the reference has its id (from a warpwright stream or lease, or
+  /// from resolved()); else one cudaStreamGetId.
   [[nodiscard]] std::uint64_t id(source_location where = source_location::current()) const {
     return id_ != unknown_id ? id_ : query_id(where);
   }
-  /// @return whether id() knows the answer without asking CUDA
-  [[nodiscard]] bool knows_id() const noexcept { return id_ != unknown_id; }
-  /// The same reference, carrying its id: keep it where a pool is called often.
-  /// The per-thread default stream is left as it is: its id differs from thread to thread.
-  /// @throws cuda_error  for a stream that is gone
-  /// **Capture:** as id().
+  /// @return whether the reference has its id, so that id() makes no CUDA call
+  [[nodiscard]] bool has_id() const noexcept { return id_ != unknown_id; }
+  /// Returns a copy of this reference that has its id: use it where a pool is called often.
+  /// A reference to the per-thread default stream is returned unchanged: its id depends on the
+  /// thread.
+  /// @throws cuda_error  for a destroyed stream
+  /// **Capture:** legal if the reference has its id; otherwise the query invalidates the capture.
   [[nodiscard]] stream_ref resolved(source_location where = source_location::current()) const {
     stream_ref copy{*this};
     if (handle_ != cudaStreamPerThread) copy.id_ = id(where);
     return copy;
   }
 
-  /// Waits until all work given to the stream so far has finished.
-  /// @throws cuda_error  also for an error of that earlier work
+  /// Waits until all work enqueued on the stream so far has completed.
+  /// @throws cuda_error  also for an error of earlier work
   /// **Stream:** blocks the calling thread. **Capture:** not legal.
   void synchronize(source_location where = source_location::current()) const {
     check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize", where);
   }
-  /// Whether all work given to the stream so far has finished.
-  /// @return false while some is queued or running
-  /// @throws cuda_error  for anything but "not yet"
+  /// Returns whether all work enqueued on the stream so far has completed.
+  /// @return false while work is queued or running
+  /// @throws cuda_error  also for an error of earlier work
   /// **Stream:** does not block. **Capture:** not legal.
   [[nodiscard]] bool done(source_location where = source_location::current()) const {
     return detail::not_ready_is_false(cudaStreamQuery(handle_), "cudaStreamQuery", where);
   }
-  /// Makes later work on this stream wait for what `event` recorded last.
-  /// @throws cuda_error  when CUDA refuses
-  /// **Stream:** does not block the host. **Capture:** legal; how captures fork and join.
+  /// Makes later work on this stream wait for the last record of an event.
+  /// @throws cuda_error  if the call fails
+  /// **Stream:** does not block the host. **Capture:** legal; it forks and joins streams of a
+  /// capture.
   void wait(event const& recorded, source_location where = source_location::current()) const {
     check(cudaStreamWaitEvent(handle_, recorded.get(), 0), "cudaStreamWaitEvent", where);
   }
-  /// Makes later work on this stream wait for all work given to `other` so far.
+  /// Makes later work on this stream wait for all work enqueued on `other` so far.
   /// @pre `other` belongs to the current device
-  /// @throws cuda_error  when CUDA refuses
-  /// **Stream:** does not block the host. **Capture:** legal. **Cost:** creates an event; keep an
-  /// `event` of your own in a hot loop.
+  /// @throws cuda_error  if a call fails
+  /// **Stream:** does not block the host. **Capture:** legal. **Cost:** creates an event; in a hot
+  /// loop record and wait for an `event` that you keep.
   void wait(stream_ref other, source_location where = source_location::current()) const {
     event marker{where};
     marker.record(other.get(), where);
     wait(marker, where);
   }
-  /// Whether the stream is capturing into a graph.
-  /// @return false also after the capture has ended
-  /// @throws cuda_error  for a capture that an illegal call has broken
+  /// Returns whether the stream is capturing into a graph.
+  /// @throws cuda_error  if an illegal call has invalidated the capture
   /// **Capture:** legal. **Cost:** one CUDA call.
   [[nodiscard]] bool is_capturing(source_location where = source_location::current()) const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -117,11 +118,11 @@ class stream_ref {
 
 /// The range of stream priorities of the current device.
 struct stream_priority_range {
-  int least = 0;     ///< the lowest priority, a number of 0 or above
-  int greatest = 0;  ///< the highest, a number of 0 or below
+  int least = 0;     ///< the lowest priority, numerically 0 or above
+  int greatest = 0;  ///< the highest priority, numerically 0 or below
 };
 
-/// Reads the range of stream priorities.
+/// Queries the range of stream priorities of a device.
 /// @throws cuda_error  when the query fails
 /// **Capture:** legal.
 inline stream_priority_range get_stream_priority_range(
@@ -133,18 +134,18 @@ inline stream_priority_range get_stream_priority_range(
   return range;
 }
 
-/// A stream with an owner: created at construction, destroyed at the end.
+/// An owning, non-blocking stream: it does not synchronise with the legacy default stream.
 ///
-/// It never synchronises with the legacy default stream. Destruction does not wait: work already
-/// given to the stream still runs.
+/// The destructor does not wait: work already enqueued still runs, so the memory that it uses must
+/// stay allocated until it has completed.
 class stream {
  public:
-  /// @param device    where the stream's work runs
-  /// @param priority  within get_stream_priority_range(device); lower numbers go first
-  /// @throws std::invalid_argument  for a priority outside of the range (CUDA would clamp silently)
+  /// @param device    the device on which the stream's work runs
+  /// @param priority  within get_stream_priority_range(device); lower numbers have precedence
+  /// @throws std::invalid_argument  for a priority outside of the range (CUDA clamps it silently)
   /// @throws cuda_error             when CUDA cannot create it
-  /// **Capture:** legal in a capture of thread-local mode. **Cost:** microseconds, with the
-  /// destruction; take streams from a stream_pool in a hot loop.
+  /// **Capture:** legal in a capture of thread-local mode. **Cost:** microseconds, for creation and
+  /// destruction; in a hot loop lease streams from a stream_pool.
   explicit stream(device_id device = current_device(), int priority = 0,
                   source_location where = source_location::current()) {
     scoped_device const scope{device, where};
@@ -168,9 +169,9 @@ class stream {
     ref_.id_ = id;
   }
   stream(std::nullptr_t) = delete;
-  /// The other stream is left empty: only destruction and assignment are legal on it.
+  /// The other object becomes empty: only destruction and assignment are legal on it.
   stream(stream&& other) noexcept : ref_{detail::exchange(other.ref_, empty())} {}
-  /// Destroys the stream held so far, whose work still runs; the other is left empty.
+  /// Destroys the current stream, whose enqueued work still runs; the other object becomes empty.
   stream& operator=(stream&& other) noexcept {
     stream moved{static_cast<stream&&>(other)};
     detail::swap(ref_, moved.ref_);
@@ -182,7 +183,7 @@ class stream {
 
   /// The CUDA handle, so that a stream can be passed to CUDA calls and other libraries.
   operator cudaStream_t() const noexcept { return ref_.get(); }
-  /// @return a reference that carries the stream's id
+  /// @return a reference that has the stream's id
   [[nodiscard]] stream_ref ref() const noexcept { return ref_; }
   /// @return the CUDA handle
   [[nodiscard]] cudaStream_t get() const noexcept { return ref_.handle_; }

@@ -9,11 +9,11 @@
 
 WARPWRIGHT_BEGIN
 
-/// Whose illegal calls break a capture (cudaMalloc, a synchronisation, …).
+/// Which threads' illegal calls (cudaMalloc, a synchronisation, …) invalidate a capture.
 enum class capture_mode {
-  thread,  ///< those of the capturing thread: the default, blind to a library's own threads
-  global,  ///< those of any thread of the process
-  relaxed  ///< nobody's: such a call is let through and is not part of the graph
+  thread,  ///< the capturing thread's: the default; does not check a library's own threads
+  global,  ///< those of all threads of the process
+  relaxed  ///< none: such a call runs immediately and is not part of the graph
 };
 
 namespace detail {
@@ -30,32 +30,31 @@ inline cudaStreamCaptureMode to_cuda(capture_mode mode) noexcept {
   return cudaStreamCaptureModeThreadLocal;
 }
 
-// What to do about each way in which a capture breaks (CUDA runtime API, cudaError_t 900 to 908).
+// The remedy for each capture error (CUDA runtime API, cudaError_t 900 to 908).
 inline char const* capture_advice(cudaError_t code) noexcept {
   switch (code) {
     case cudaErrorStreamCaptureUnsupported:
-      return "the call cannot be captured: do it before the capture, or capture a stream that is "
-             "not the legacy default stream";
+      return "the call cannot be captured: make it before the capture, or capture a stream other "
+             "than the legacy default stream";
     case cudaErrorStreamCaptureInvalidated:
-      return "an earlier call broke the capture: look for cudaMalloc, cudaFree, a synchronisation, "
-             "a "
-             "query, or work on the legacy default stream inside the body";
+      return "an earlier call invalidated the capture: look for cudaMalloc, cudaFree, a "
+             "synchronisation, a query, or work on the legacy default stream in the body";
     case cudaErrorStreamCaptureMerge:
-      return "a stream of another capture was waited for: keep the two captures apart";
+      return "the stream waited for a stream of another capture: two captures must not depend on "
+             "each other";
     case cudaErrorStreamCaptureUnmatched:
       return "the capture must be ended on the stream where it began";
     case cudaErrorStreamCaptureUnjoined:
       return "another stream was forked into the capture and not joined: use capture_scope::fork, "
-             "which joins by itself, or make the capturing stream wait for it";
+             "which capture_scope::end joins, or make the capturing stream wait for it";
     case cudaErrorStreamCaptureIsolation:
-      return "an event recorded outside of the capture was waited for inside: wait before it "
-             "begins";
+      return "the capturing stream waited for an event recorded outside of the capture: wait "
+             "before the capture begins";
     case cudaErrorStreamCaptureImplicit:
       return "work on the legacy default stream would depend on the capture: pass a stream to "
-             "every "
-             "call";
+             "every call";
     case cudaErrorCapturedEvent:
-      return "an event recorded inside a capture can only be waited for inside it";
+      return "an event recorded in a capture can only be waited for in the same capture";
     case cudaErrorStreamCaptureWrongThread:
       return "a thread-local capture must be ended by the thread that began it";
     default:
@@ -69,16 +68,16 @@ inline void check_capture(cudaError_t status, char const* api, source_location w
 
 }  // namespace detail
 
-/// A capture under way: begins at construction, and ends at the latest in the destructor, whatever
-/// is thrown in between. Most code uses capture() or graph_replay, which hand one to the body.
-/// **Threads:** belongs to the thread that made it.
+/// An active capture: it begins in the constructor and ends in end(), or in the destructor if an
+/// exception is thrown. Most code uses capture() or graph_replay, which pass one to the body.
+/// **Threads:** use it on the thread that constructed it.
 class capture_scope {
  public:
-  /// Begins to capture.
+  /// Begins a capture.
   /// @param stream  not the legacy default stream, and not capturing already
-  /// @param mode    whose illegal calls break the capture
+  /// @param mode    which threads' illegal calls invalidate the capture
   /// @throws std::invalid_argument  for the legacy default stream or a stream that is capturing
-  /// @throws cuda_error             when CUDA refuses
+  /// @throws cuda_error             if the call fails
   explicit capture_scope(stream_ref stream, capture_mode mode = capture_mode::thread,
                          source_location where = source_location::current())
       : stream_{stream} {
@@ -87,10 +86,11 @@ class capture_scope {
                           "cudaStreamBeginCapture", where);
     active_ = true;
   }
-  /// Abandons the capture if end() was not reached; the stream is as before it.
+  /// Discards the capture if end() was not called; the stream is then not capturing.
   ~capture_scope() {
     if (eager_) {
-      // The body threw: what it forked is put in order before its owners free what that work uses.
+      // The body threw: join its forks, since its objects free the memory that the forked work
+      // uses.
       for (forked& fork : forks_) {
         detail::discard(cudaEventRecord(fork.marker.get(), fork.stream.get()));
         detail::discard(cudaStreamWaitEvent(stream_.get(), fork.marker.get(), 0));
@@ -104,16 +104,18 @@ class capture_scope {
   capture_scope(capture_scope const&) = delete;
   capture_scope& operator=(capture_scope const&) = delete;
 
-  /// @return the stream to give work to
+  /// @return the capturing stream
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
-  /// The stream again, so that a body may take a stream_ref.
+  /// The capturing stream, so that a body may take a stream_ref.
   operator stream_ref() const noexcept { return stream_; }
 
-  /// Takes another stream into the capture: its work from here on can run beside the first's, and
-  /// waits for what the first was given so far. It is joined by join() or, at the latest, by end().
-  /// @param other  a stream of the same device that is not capturing, alive until end()
-  /// @throws cuda_error  when CUDA refuses
-  /// **Stream:** orders `other` behind the first; does not block. **Cost:** creates an event.
+  /// Forks another stream into the capture: its later work waits for the work of the capturing
+  /// stream so far, and can run concurrently with that stream's later work. join() or end() joins
+  /// it.
+  /// @param other  a stream of the same device that is not capturing; it must exist until end()
+  /// @throws cuda_error  if a call fails
+  /// **Stream:** orders `other` after the capturing stream; does not block. **Cost:** creates an
+  /// event.
   void fork(stream_ref other, source_location where = source_location::current()) {
     forks_.reserve(forks_.size() + 1);
     event marker{where};
@@ -123,11 +125,11 @@ class capture_scope {
     forks_.emplace_back(other, std::move(marker));
   }
 
-  /// Makes the first stream's later work wait for what `other` was given so far.
-  /// @param other  a stream given to fork()
+  /// Makes later work of the capturing stream wait for the work of `other` so far.
+  /// @param other  a stream passed to fork()
   /// @throws std::invalid_argument  for a stream that was not forked, or was joined already
-  /// @throws cuda_error             when CUDA refuses
-  /// **Stream:** orders the first behind `other`; does not block.
+  /// @throws cuda_error             if a call fails
+  /// **Stream:** orders the capturing stream after `other`; does not block.
   void join(stream_ref other, source_location where = source_location::current()) {
     for (std::size_t i = 0; i < forks_.size(); ++i) {
       if (forks_[i].stream == other) {
@@ -138,28 +140,30 @@ class capture_scope {
       }
     }
     detail::throw_invalid_argument(
-        "capture_scope::join: the stream was never forked into this capture, or was joined already",
+        "capture_scope::join: the stream was not forked into this capture, or was joined already: "
+        "call fork() first",
         where);
   }
 
-  /// Joins what was forked and ends the capture.
-  /// @return what was captured
-  /// @throws std::invalid_argument  when no capture is under way
-  /// @throws cuda_error             when an illegal call has broken the capture; the text says what
-  ///   to look for
-  /// **Stream:** nothing runs yet; does not block. **Threads:** the thread that began the capture.
+  /// Joins all forked streams and ends the capture.
+  /// @return the captured graph
+  /// @throws std::invalid_argument  when no capture is active
+  /// @throws cuda_error             when an illegal call has invalidated the capture; the text
+  ///   names the calls to look for
+  /// **Stream:** the captured work does not run yet; does not block. **Threads:** the thread that
+  /// began the capture.
   [[nodiscard]] graph end(source_location where = source_location::current()) {
     if (!active_) {
       detail::throw_invalid_argument(
-          "capture_scope::end: no capture is under way: it has been ended, or this is a warm-up, "
-          "which captures nothing",
+          "capture_scope::end: no capture is active: it has ended already, or this is a warm-up "
+          "step of graph_replay, which does not capture",
           where);
     }
     join_all(where);
     cudaGraph_t captured = nullptr;
     cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
-    active_ = status != cudaSuccess && still_capturing();  // then the destructor tries again
-    graph result{captured};  // destroyed if the capture was broken after all
+    active_ = status != cudaSuccess && still_capturing();  // then the destructor ends the capture
+    graph result{captured};                                // destroyed if the next line throws
     detail::check_capture(status, "cudaStreamEndCapture", where);
     return result;
   }
@@ -172,7 +176,7 @@ class capture_scope {
   };
   struct eager {};
 
-  // What begins a capture, and what warms up for one, want the same of the stream.
+  // A warm-up step has the same requirements of the stream as a capture.
   static void check_stream(stream_ref stream, source_location where) {
     if (stream.get() == cudaStreamLegacy) {
       detail::throw_invalid_argument(
@@ -185,13 +189,13 @@ class capture_scope {
                           where);
     if (status != cudaStreamCaptureStatusNone) {
       detail::throw_invalid_argument(
-          "the stream is capturing already: a capture cannot begin inside another on the same "
+          "the stream is capturing already: end that capture before beginning another on the same "
           "stream",
           where);
     }
   }
 
-  // A warm-up: the same body, forks and joins, without a capture.
+  // A warm-up step: runs the body, its forks and joins eagerly, without a capture.
   capture_scope(stream_ref stream, eager, source_location where) : stream_{stream}, eager_{true} {
     check_stream(stream, where);
   }
@@ -222,16 +226,17 @@ class capture_scope {
   detail::array<forked> forks_;
 };
 
-/// Captures what `body` gives to the stream, and runs nothing of it.
+/// Captures the work that `body` enqueues on the stream, without running it.
 /// @param stream  not the legacy default stream
 /// @param body    called once, as body(capture_scope&) or body(stream_ref)
-/// @param mode    whose illegal calls break the capture
-/// @return the graph
-/// @throws what `body` throws; the stream is then as before
+/// @param mode    which threads' illegal calls invalidate the capture
+/// @return the captured graph
+/// @throws what `body` throws; the stream is then not capturing
 /// @throws std::invalid_argument  for the legacy default stream or one that is capturing already
-/// @throws cuda_error             when the capture was broken; the text says what to look for
-/// **Stream:** does not block. **Threads:** any; each its own stream.
-/// **Cost:** what `body` costs, whose calls are noted instead of run, and a few CUDA calls.
+/// @throws cuda_error             when the capture was invalidated; the text names the calls to
+///   look for
+/// **Stream:** does not block. **Threads:** any, each with its own stream.
+/// **Cost:** the host time of `body`, and a few CUDA calls.
 template <class Body>
 [[nodiscard]] graph capture(stream_ref stream, Body&& body,
                             capture_mode mode = capture_mode::thread,
@@ -241,36 +246,36 @@ template <class Body>
   return scope.end(where);
 }
 
-/// A hot loop's body, captured once and replayed.
+/// Captures the body of a loop once and replays it.
 ///
-/// Pointers and scalars are baked in at the capture: when they change, call recapture(). The memory
-/// that the body uses must stay allocated while replays run.
+/// A replay uses the pointers and scalars of the capture: call recapture() when they change. The
+/// memory that the body uses must stay allocated while replays run.
 /// **Threads:** one at a time.
 class graph_replay {
  public:
-  /// How often each thing was done.
+  /// The number of times that each step was done.
   struct counts {
     std::uint64_t eager_runs = 0;  ///< warm-up steps, run without a graph
     std::uint64_t captures = 0;
     std::uint64_t instantiations = 0;
-    std::uint64_t updates = 0;  ///< recaptures that CUDA took in place
+    std::uint64_t updates = 0;  ///< recaptures that updated the executable graph in place
     std::uint64_t launches = 0;
   };
 
-  /// @param warmups  how many first calls of run() go without a graph, for what initialises itself
-  /// at
-  ///   its first use (libraries' workspaces, lazily loaded kernels) and may not while capturing
-  /// @param mode     whose illegal calls break a capture
+  /// @param warmups  the number of first calls of run() that run without a graph. Use at least 1
+  ///   for work that initialises itself at its first use (libraries' workspaces, lazily loaded
+  ///   kernels), which is not legal while capturing
+  /// @param mode     which threads' illegal calls invalidate a capture
   explicit graph_replay(unsigned warmups = 1, capture_mode mode = capture_mode::thread) noexcept
       : warmups_{warmups}, mode_{mode} {}
 
-  /// Does one step: eagerly while warming up, then by capturing `body` once, then by replay alone.
+  /// Runs one step: eagerly during the warm-up; then it captures `body` once; then it only replays.
   /// @param stream  any but the legacy default stream; may differ from call to call
-  /// @param body    as for capture(); not called at all once captured
-  /// @throws as capture(), and cuda_error when instantiation or launch fails
+  /// @param body    body(capture_scope&) or body(stream_ref); not called any more once captured
+  /// @throws what capture() throws, and cuda_error when instantiation or launch fails
   /// **Stream:** the step is ordered on `stream`; does not block. **Capture:** not legal before the
   /// first capture; a replay becomes a child graph.
-  /// **Cost:** one CUDA call once captured, whatever the number of kernels.
+  /// **Cost:** once captured, one CUDA call for any number of kernels.
   template <class Body>
   void run(stream_ref stream, Body&& body, source_location where = source_location::current()) {
     if (exec_.get() == nullptr) {
@@ -286,27 +291,27 @@ class graph_replay {
     launch(stream, where);
   }
 
-  /// Captures `body` and makes it what is replayed, in place where CUDA can; launches nothing.
-  /// @return whether the executable was updated or built anew (as at the first capture)
-  /// @throws as capture(); what was replayed before still is
+  /// Captures `body` and replaces the replayed graph by it, in place if CUDA can. Does not launch.
+  /// @return whether the executable graph was updated or instantiated (as at the first capture)
+  /// @throws what capture() throws, and cuda_error; the replayed graph is then unchanged
   template <class Body>
-  graph_change recapture(stream_ref stream, Body&& body,
-                         source_location where = source_location::current()) {
+  graph_update_result recapture(stream_ref stream, Body&& body,
+                                source_location where = source_location::current()) {
     graph const captured = capture(stream, std::forward<Body>(body), mode_, where);
-    graph_census const nodes = captured.census(where);
-    graph_change change = graph_change::reinstantiated;
+    graph_node_counts const nodes = captured.node_counts(where);
+    graph_update_result result = graph_update_result::reinstantiated;
     if (exec_.get() == nullptr) {
       exec_ = graph_exec{captured, where};
     } else {
-      change = exec_.update(captured, where);
+      result = exec_.update(captured, where);
     }
     ++counts_.captures;
-    ++(change == graph_change::updated ? counts_.updates : counts_.instantiations);
-    census_ = nodes;
-    return change;
+    ++(result == graph_update_result::updated ? counts_.updates : counts_.instantiations);
+    node_counts_ = nodes;
+    return result;
   }
 
-  /// Replays.
+  /// Replays the captured graph.
   /// @throws std::invalid_argument  when nothing has been captured
   /// @throws cuda_error             when the launch fails
   /// **Stream:** ordered on `stream`; does not block. **Cost:** one CUDA call.
@@ -320,22 +325,22 @@ class graph_replay {
     ++counts_.launches;
   }
 
-  /// Forgets the graph: the next run() captures, without warming up again.
+  /// Destroys the graph: the next run() captures again, without a warm-up.
   void reset() noexcept { exec_ = graph_exec{}; }
 
-  /// @return whether there is something to replay
+  /// @return whether there is a graph to replay
   [[nodiscard]] bool captured() const noexcept { return exec_.get() != nullptr; }
-  /// @return how often each thing was done
+  /// @return how often each step was done
   [[nodiscard]] counts statistics() const noexcept { return counts_; }
   /// @return the nodes of the last capture, by kind
-  [[nodiscard]] graph_census const& census() const noexcept { return census_; }
+  [[nodiscard]] graph_node_counts const& node_counts() const noexcept { return node_counts_; }
 
  private:
   graph_exec exec_;
   unsigned warmups_;
   capture_mode mode_;
   counts counts_;
-  graph_census census_;
+  graph_node_counts node_counts_;
 };
 
 WARPWRIGHT_END

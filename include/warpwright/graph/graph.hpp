@@ -8,8 +8,8 @@
 
 WARPWRIGHT_BEGIN
 
-/// How many nodes of each kind a graph holds, child graphs' own nodes not counted.
-struct graph_census {
+/// The number of nodes of each kind in a graph; the nodes of child graphs are not counted.
+struct graph_node_counts {
   std::size_t kernels = 0;
   std::size_t copies = 0;         ///< memcpy nodes
   std::size_t fills = 0;          ///< memset nodes
@@ -17,24 +17,24 @@ struct graph_census {
   std::size_t allocations = 0;    ///< memory allocation nodes (cudaMallocAsync while capturing)
   std::size_t deallocations = 0;  ///< memory free nodes
   std::size_t events = 0;         ///< event record and event wait nodes
-  std::size_t children = 0;       ///< child graphs
+  std::size_t child_graphs = 0;   ///< child graph nodes
   std::size_t other = 0;          ///< empty, semaphore and conditional nodes
   /// @return the number of all nodes
   [[nodiscard]] std::size_t total() const noexcept {
-    return kernels + copies + fills + host_calls + allocations + deallocations + events + children +
-           other;
+    return kernels + copies + fills + host_calls + allocations + deallocations + events +
+           child_graphs + other;
   }
 };
 
-/// A CUDA graph with an owner: work and its order, not yet executable.
+/// An owning CUDA graph: nodes of work and their dependencies. A graph_exec runs it.
 /// **Threads:** one at a time.
 class graph {
  public:
-  /// Takes ownership.
-  /// @param handle  a graph that nobody else destroys; null makes an empty object
+  /// Takes ownership of a graph and destroys it at the end of its lifetime.
+  /// @param handle  a graph without another owner; null makes an empty object
   explicit graph(cudaGraph_t handle) noexcept : handle_{handle} {}
   graph(graph&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
-  /// Destroys the graph held so far; the other is left empty.
+  /// Destroys the current graph; the other object becomes empty.
   graph& operator=(graph&& other) noexcept {
     graph moved{static_cast<graph&&>(other)};
     detail::swap(handle_, moved.handle_);
@@ -44,15 +44,16 @@ class graph {
     if (handle_ != nullptr) detail::discard(cudaGraphDestroy(handle_));
   }
 
-  /// @return the CUDA handle; null only after a move
+  /// @return the CUDA handle; null after a move
   [[nodiscard]] cudaGraph_t get() const noexcept { return handle_; }
 
-  /// Counts the nodes by kind: no kernel in a capture, say, means that the work went to another
-  /// stream.
+  /// Counts the nodes by kind. A captured graph without kernels, for instance, means that the work
+  /// went to another stream.
   /// @throws cuda_error  when a query fails
-  /// **Cost:** one CUDA call a node; for reports, not for hot loops.
-  [[nodiscard]] graph_census census(source_location where = source_location::current()) const {
-    graph_census counts;
+  /// **Cost:** one CUDA call per node; for reports, not for hot loops.
+  [[nodiscard]] graph_node_counts node_counts(
+      source_location where = source_location::current()) const {
+    graph_node_counts counts;
     for (cudaGraphNode_t const node : nodes(where)) {
       cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
       check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType", where);
@@ -72,7 +73,7 @@ class graph {
     return found;
   }
 
-  static std::size_t& counter(graph_census& counts, cudaGraphNodeType type) noexcept {
+  static std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept {
     switch (type) {
       case cudaGraphNodeTypeKernel:
         return counts.kernels;
@@ -90,7 +91,7 @@ class graph {
       case cudaGraphNodeTypeEventRecord:
         return counts.events;
       case cudaGraphNodeTypeGraph:
-        return counts.children;
+        return counts.child_graphs;
       default:
         return counts.other;
     }
@@ -99,23 +100,24 @@ class graph {
   cudaGraph_t handle_;
 };
 
-/// What became of an executable graph that was given new contents.
-enum class graph_change {
-  updated,        ///< the same executable, new parameters
-  reinstantiated  ///< CUDA refused the update, so it was built anew, which costs many times more
+/// How an executable graph took over another graph's contents.
+enum class graph_update_result {
+  updated,        ///< updated in place
+  reinstantiated  ///< CUDA could not update it, so it was instantiated again, at many times the
+                  ///< cost
 };
 
-/// A graph made ready to launch.
-/// **Threads:** one at a time; launches of one executable never overlap on the device.
+/// An owning executable graph.
+/// **Threads:** one at a time; launches of one executable graph do not overlap on the device.
 class graph_exec {
  public:
   /// An empty object: only assignment, get() and destruction are legal.
   graph_exec() noexcept = default;
-  /// Makes `source` executable.
+  /// Instantiates a graph.
   /// @param source  may be destroyed afterwards
-  /// @throws cuda_error  when CUDA refuses, for lack of memory among others
-  /// **Capture:** legal in a thread-local capture of another stream. **Cost:** one CUDA call that
-  /// grows with the nodes; do it at start-up.
+  /// @throws cuda_error  if the call fails, for instance for lack of memory
+  /// **Capture:** legal in a thread-local capture of another stream. **Cost:** one CUDA call whose
+  /// time grows with the number of nodes; do it at start-up.
   explicit graph_exec(graph const& source, source_location where = source_location::current())
       : handle_{instantiate(source, where)} {}
   graph_exec(graph_exec&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
@@ -123,7 +125,7 @@ class graph_exec {
     detail::swap(handle_, other.handle_);
     return *this;
   }
-  /// Launches already made still finish.
+  /// Launches already made still run to completion.
   ~graph_exec() {
     if (handle_ != nullptr) detail::discard(cudaGraphExecDestroy(handle_));
   }
@@ -131,36 +133,36 @@ class graph_exec {
   /// @return the CUDA handle; null for an empty object
   [[nodiscard]] cudaGraphExec_t get() const noexcept { return handle_; }
 
-  /// Runs the whole graph once.
+  /// Launches the graph once.
   /// @throws cuda_error  when the launch fails
-  /// **Stream:** ordered on `stream`, behind this executable's earlier launches; does not block.
+  /// **Stream:** ordered on `stream` and after this object's earlier launches; does not block.
   /// **Capture:** legal; becomes a child graph. **Cost:** one CUDA call.
   void launch(stream_ref stream, source_location where = source_location::current()) {
     check(cudaGraphLaunch(handle_, stream.get()), "cudaGraphLaunch", where);
   }
 
-  /// Moves the executable to the device ahead of its first launch, which is then as fast as the
-  /// rest.
-  /// @throws cuda_error  when CUDA refuses
+  /// Uploads the executable graph to the device, so that the first launch is as fast as later ones.
+  /// @throws cuda_error  if the call fails
   /// **Stream:** ordered on `stream`; does not block. **Capture:** not legal.
   void upload(stream_ref stream, source_location where = source_location::current()) {
     check(cudaGraphUpload(handle_, stream.get()), "cudaGraphUpload", where);
   }
 
-  /// Gives the executable the contents of `source`: in place where CUDA can, else by building anew.
-  /// @return which of the two it was
-  /// @throws cuda_error  when neither works; the executable is then as it was before
-  /// **Stream:** launches already made keep the old contents. **Cost:** in place one CUDA
-  /// call, a small part of a construction; else that call and a construction.
-  graph_change update(graph const& source, source_location where = source_location::current()) {
+  /// Replaces the contents by those of `source`: in place if CUDA can, else by instantiating again.
+  /// @return which of the two was done
+  /// @throws cuda_error  if neither works; the executable graph is then unchanged
+  /// **Stream:** launches already made keep the old contents. **Cost:** in place one CUDA call,
+  /// much less than an instantiation; otherwise that call and an instantiation.
+  graph_update_result update(graph const& source,
+                             source_location where = source_location::current()) {
     cudaGraphExecUpdateResultInfo result{};
     cudaError_t const status = cudaGraphExecUpdate(handle_, source.get(), &result);
-    if (status == cudaSuccess) return graph_change::updated;
+    if (status == cudaSuccess) return graph_update_result::updated;
     if (status != cudaErrorGraphExecUpdateFailure) check(status, "cudaGraphExecUpdate", where);
-    static_cast<void>(cudaGetLastError());  // a refusal is an answer, not an error
-    cudaGraphExec_t const anew = instantiate(source, where);
-    detail::discard(cudaGraphExecDestroy(detail::exchange(handle_, anew)));
-    return graph_change::reinstantiated;
+    static_cast<void>(cudaGetLastError());  // expected: the last error must not remain
+    cudaGraphExec_t const replacement = instantiate(source, where);
+    detail::discard(cudaGraphExecDestroy(detail::exchange(handle_, replacement)));
+    return graph_update_result::reinstantiated;
   }
 
  private:

@@ -15,18 +15,20 @@ WARPWRIGHT_BEGIN
 
 /// A pinned_pool as a std::pmr::memory_resource.
 ///
-/// Containers know no streams: name the one whose copies use their memory, and memory that they
-/// give back is handed out again only when that stream has passed. Without a stream, a container
-/// may give memory back (grow, shrink, end) only when no copy uses it any more.
+/// Containers do not pass a stream. Construct the resource with the stream whose copies use the
+/// containers' memory: freed memory is then reused only when that stream has completed. Without a
+/// stream, a container may free memory (grow, shrink, be destroyed) only when no copy uses it any
+/// more.
 /// @pre The pool outlives the resource, and the resource its containers.
 /// **Threads:** any number of containers at once.
 class pmr_pinned_resource final : public std::pmr::memory_resource {
  public:
-  /// For memory that no copy uses when it is given back.
-  /// @param pool  alignments above its maximum_alignment_bytes are refused
+  /// For memory that no copy uses when it is freed.
+  /// @param pool  rejects alignments above its maximum_alignment_bytes
   explicit pmr_pinned_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
-  /// For memory that copies on `stream` may still use when it is given back.
-  /// @param stream  outlives the resource; of the device that is current when memory is given back
+  /// For memory that copies on `stream` may still use when it is freed.
+  /// @param stream  outlives the resource; belongs to the device that is current when memory is
+  ///   freed
   pmr_pinned_resource(pinned_pool& pool, stream_ref stream) noexcept
       : pool_{&pool}, stream_{stream}, on_stream_{true} {}
 
@@ -34,25 +36,27 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
   [[nodiscard]] pinned_pool& pool() const noexcept { return *pool_; }
 
  private:
-  // The standard wants a pointer for nothing as well.
+  // The standard requires a pointer for 0 bytes, too.
   static std::size_t at_least_one(std::size_t bytes) noexcept { return bytes == 0 ? 1 : bytes; }
 
   // @throws out_of_memory (a std::bad_alloc), std::invalid_argument, cuda_error: as the pool
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     return pool_->allocate(at_least_one(bytes), alignment);
   }
-  // Never throws, as destructors call it: a block that the pool refuses stays live there.
+  // Never throws, since destructors call it: a block that the pool rejects stays live there.
   void do_deallocate(void* pointer, std::size_t bytes, std::size_t) override {
-    // As pinned_buffer: when no event can be had, wait for the stream instead.
+    // When no event can be recorded, waits for the stream instead.
     if (on_stream_) {
       try {
         pool_->deallocate(stream_, pointer, at_least_one(bytes));
         return;
       } catch (...) {
-        if (detail::may_be_capturing(stream_.get())) return;  // waiting would break the capture
-        cudaError_t const answer = cudaStreamSynchronize(stream_.get());
-        detail::discard(answer);
-        if (answer != cudaSuccess) return;
+        if (detail::may_be_capturing(stream_.get()))
+          return;  // waiting would invalidate the
+                   // capture
+        cudaError_t const result = cudaStreamSynchronize(stream_.get());
+        detail::discard(result);
+        if (result != cudaSuccess) return;
       }
     }
     try {
@@ -60,7 +64,7 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
     } catch (...) {
     }
   }
-  // Equal resources may give back each other's memory: on the same stream, or none.
+  // Equal resources can free each other's memory: same pool and same stream, or no stream.
   [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
     auto const* const same = dynamic_cast<pmr_pinned_resource const*>(&other);
     return same != nullptr && same->pool_ == pool_ && same->on_stream_ == on_stream_ &&

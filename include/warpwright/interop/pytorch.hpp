@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What torch.cuda.memory.CUDAPluggableAllocator asks of an allocator, over one memory_pool a
-// device. PyTorch loads a shared library with plain functions: examples/pytorch_allocator makes one
-// of this class. Needs nothing of PyTorch to compile.
+// The functions that torch.cuda.memory.CUDAPluggableAllocator calls, over one memory_pool a device.
+// PyTorch loads a shared library with plain functions: examples/pytorch_allocator makes one of this
+// class. Compiles without PyTorch.
 #pragma once
 
 #include <warpwright/core/device_id.hpp>
@@ -16,30 +16,31 @@
 
 WARPWRIGHT_BEGIN
 
-/// Device memory for PyTorch: a memory_pool for each device, made at its first use.
+/// Device memory for PyTorch: one memory_pool a device, created at its first use.
 ///
-/// PyTorch frees a tensor on the stream that it was allocated on, and tells by record_stream()
-/// which other streams use it; those that it does not tell about are the user's to order.
-/// @pre Streams keep memory_pool's rules: those of PyTorch live as long as the process; release an
-///   external one (torch.cuda.ExternalStream) with pool(device).retire() before its end.
+/// PyTorch frees a tensor on the stream that it was allocated on, and calls record_stream() for
+/// other streams that use it. The user must order streams that are not recorded.
+/// @pre Streams satisfy memory_pool's precondition. PyTorch's own live as long as the process; call
+///   pool(device).retire() before an external one (torch.cuda.ExternalStream) is destroyed.
 /// **Threads:** any number may call any member at once.
-/// **Capture:** as memory_pool. PyTorch's CUDA graphs need PyTorch's own allocator.
+/// **Capture:** as memory_pool. PyTorch's CUDA graphs require PyTorch's own allocator.
 class torch_allocator {
  public:
+  /// Creates an allocator without pools.
   /// @param options  of every pool; memory_fraction() replaces the fraction
-  /// @throws cuda_error  when CUDA cannot count the devices
+  /// @throws cuda_error  when the number of devices cannot be queried
   explicit torch_allocator(memory_pool_options const& options = {},
                            source_location where = source_location::current())
       : devices_(static_cast<std::size_t>(device_count(where))) {
     for (device_entry& entry : devices_) entry.options = options;
   }
 
-  /// Hands out memory for work on a stream.
-  /// @param bytes   0 answers nullptr
+  /// Allocates memory for work on a stream.
+  /// @param bytes   0 returns nullptr
   /// @param device  ordinal
   /// @param stream  null is the legacy default stream
-  /// @throws out_of_memory, cuda_error, std::invalid_argument  as memory_pool; PyTorch makes a
-  ///   RuntimeError of each, with its text
+  /// @throws out_of_memory, cuda_error, std::invalid_argument  as memory_pool; PyTorch raises a
+  ///   RuntimeError with the text
   /// **Stream:** ordered on `stream`. **Cost:** as memory_pool, and one cudaStreamGetId.
   [[nodiscard]] void* allocate(std::size_t bytes, int device, cudaStream_t stream) {
     if (bytes == 0) return nullptr;
@@ -48,19 +49,20 @@ class torch_allocator {
     return memory.allocate(stream, bytes);
   }
 
-  /// Takes memory back behind the work that its streams have been given so far.
+  /// Frees a block behind the work submitted to its streams so far.
   /// @param pointer  from allocate(); nullptr does nothing
-  /// @param bytes    as given to allocate()
-  /// @param device   as given to allocate()
-  /// @param stream   as given to allocate()
-  /// @throws cuda_error, std::invalid_argument  as memory_pool; what was recorded is forgotten then
-  /// **Stream:** does not block the host. Of several streams, the one recorded last waits for the
-  /// others, and has the memory first.
+  /// @param bytes    as passed to allocate()
+  /// @param device   as passed to allocate()
+  /// @param stream   as passed to allocate()
+  /// @throws cuda_error, std::invalid_argument  as memory_pool; the recorded streams are discarded
+  ///   then
+  /// **Stream:** does not block the host. With several streams, the one recorded last waits for the
+  /// others and can reuse the memory first.
   void deallocate(void* pointer, std::size_t bytes, int device, cudaStream_t stream) {
     if (pointer == nullptr) return;
     memory_pool& memory = pool(device);
     scoped_device const scope{device_id{device}};
-    std::vector<stream_ref> const others = forget_streams(pointer, stream);
+    std::vector<stream_ref> const others = take_recorded_streams(pointer, stream);
     stream_ref last = stream;
     for (stream_ref const other : others) {
       other.wait(last);
@@ -69,22 +71,23 @@ class torch_allocator {
     memory.deallocate(last, pointer, bytes);
   }
 
-  /// Notes that another stream uses a block, so that its memory is used again behind that too.
+  /// Records that another stream uses a block, so that its memory is reused only behind that
+  /// stream, too.
   /// @param pointer  from allocate(), still live; nullptr does nothing
-  /// @param stream   given work with the block before it is freed
+  /// @param stream   has work with the block submitted before it is freed
   void record_stream(void* pointer, cudaStream_t stream) {
     if (pointer == nullptr) return;
     stream_ref const added = stream;
     std::lock_guard<std::mutex> const lock{mutex_};
     std::vector<stream_ref>& streams = streams_[pointer];
-    for (stream_ref const known : streams) {
-      if (known == added) return;
+    for (stream_ref const recorded : streams) {
+      if (recorded == added) return;
     }
     streams.push_back(added);
   }
 
-  /// Gives the memory that is wholly free back to CUDA (torch.cuda.empty_cache()).
-  /// @throws cuda_error  when CUDA refuses
+  /// Returns idle memory to CUDA (torch.cuda.empty_cache()).
+  /// @throws cuda_error  when a CUDA call fails
   /// **Stream:** as memory_pool::trim(): waits on the host.
   void trim() {
     for (device_entry& entry : devices_) {
@@ -97,10 +100,11 @@ class torch_allocator {
     }
   }
 
-  /// Limits a device's pool to a part of the device's memory.
+  /// Limits a device's pool to a fraction of the device's memory.
   /// @param fraction  in (0, 1]
-  /// @param device    ordinal; its pool must not have been used yet
-  /// @throws std::invalid_argument  for a device in use, one that does not exist, a wrong fraction
+  /// @param device    ordinal; its pool must not exist yet
+  /// @throws std::invalid_argument  for a device whose pool exists, an unknown device, or a
+  ///   fraction out of range
   void memory_fraction(double fraction, int device) {
     device_entry& entry = entry_of(device);
     if (!(fraction > 0.0 && fraction <= 1.0)) {
@@ -115,13 +119,13 @@ class torch_allocator {
                                          "tensor",
                                      source_location::current());
     }
-    entry.options.maximum_fraction(fraction);
+    entry.options = entry.options.maximum_fraction(fraction);
   }
 
   /// @param device  ordinal
-  /// @return the device's pool, made now if need be
-  /// @throws std::invalid_argument  for a device that does not exist
-  /// @throws cuda_error             when the pool cannot be made
+  /// @return the device's pool, created if necessary
+  /// @throws std::invalid_argument  for an unknown device
+  /// @throws cuda_error             when the pool cannot be created
   [[nodiscard]] memory_pool& pool(int device) {
     device_entry& entry = entry_of(device);
     std::lock_guard<std::mutex> const lock{mutex_};
@@ -147,8 +151,8 @@ class torch_allocator {
     return devices_[static_cast<std::size_t>(device)];
   }
 
-  // The streams recorded for a block, without the one it was allocated on.
-  std::vector<stream_ref> forget_streams(void* pointer, stream_ref own) {
+  // Removes and returns the streams recorded for a block, without the one it was allocated on.
+  std::vector<stream_ref> take_recorded_streams(void* pointer, stream_ref own) {
     std::lock_guard<std::mutex> const lock{mutex_};
     std::vector<stream_ref> streams;
     if (streams_.empty()) return streams;
@@ -161,7 +165,8 @@ class torch_allocator {
     return streams;
   }
 
-  std::mutex mutex_;  // guards the pools' making and streams_; never held across a pool's calls
+  std::mutex mutex_;  // guards the creation of pools, and streams_; never held during a pool's
+                      // calls
   std::vector<device_entry> devices_;
   std::unordered_map<void*, std::vector<stream_ref>> streams_;
 };

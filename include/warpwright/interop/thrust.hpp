@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Thrust on a memory_pool: vectors, and the temporary storage of algorithms. For nvcc only.
+// Thrust vectors, and temporary storage for Thrust's algorithms, from a memory_pool. For nvcc only.
 //
 //   thrust::device_vector<int, ww::thrust_allocator<int>> v(n, {pool, stream});
 //   thrust::sort(ww::thrust_policy(pool, stream), v.begin(), v.end());
@@ -16,13 +16,13 @@
 
 WARPWRIGHT_BEGIN
 
-/// The allocator of a thrust::device_vector on a pool.
+/// Allocates the memory of a thrust::device_vector from a pool.
 ///
-/// Thrust runs a vector's own work (filling, growing, copying) on the default stream, whatever
-/// stream its memory comes from. So that this is safe, memory from here may be used by every stream
-/// at once: unless `stream` is that default stream, allocating waits for it on the host.
-/// @pre The pool outlives the vectors. When a vector ends or grows, other streams have passed the
-///   work with its elements, or `stream` is ordered behind them.
+/// Thrust runs a vector's own work (filling, growing, copying) on the default stream, regardless of
+/// the allocator's stream. Therefore every stream may use this memory at once: allocating waits on
+/// the host for `stream`, unless it is that default stream.
+/// @pre The pool outlives the vectors. When a vector is destroyed or grows, other streams have
+///   completed their work with its elements, or `stream` is ordered behind them.
 /// **Threads:** as the pool. **Capture:** as the pool; Thrust itself may wait for the stream, which
 /// is not legal.
 template <class T, class Pool = memory_pool>
@@ -44,8 +44,9 @@ class thrust_allocator {
     using other = thrust_allocator<U, Pool>;
   };
 
-  /// @param pool    anything with memory_pool's interface
-  /// @param stream  where memory is taken and given back
+  /// Creates an allocator.
+  /// @param pool    a class with memory_pool's interface
+  /// @param stream  the stream on which memory is allocated and freed
   thrust_allocator(Pool& pool, stream_ref stream) noexcept : pool_{&pool}, stream_{stream} {}
   template <class U>
   thrust_allocator(thrust_allocator<U, Pool> const& other) noexcept
@@ -62,23 +63,23 @@ class thrust_allocator {
       try {
         stream_.synchronize();  // earlier work on the stream may still use the block
       } catch (...) {
-        give(memory, bytes);
+        do_deallocate(memory, bytes);
         throw;
       }
     }
     return pointer{static_cast<T*>(memory)};
   }
-  /// Drops errors, as destructors call it: a block that the pool refuses stays live there.
+  /// Ignores errors, since destructors call it: a block that the pool rejects stays live there.
   void deallocate(pointer elements, size_type size) noexcept {
-    give(elements.get(), detail::bytes_for<T>(size));
+    do_deallocate(elements.get(), detail::bytes_for<T>(size));
   }
 
   /// @return the pool
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
-  /// @return the stream that memory is taken and given back on
+  /// @return the stream on which memory is allocated and freed
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
 
-  /// Whether memory of one can be given back to the other.
+  /// Whether memory of one can be freed through the other.
   friend bool operator==(thrust_allocator const& a, thrust_allocator const& b) noexcept {
     return a.pool_ == b.pool_ && a.stream_ == b.stream_;
   }
@@ -87,7 +88,7 @@ class thrust_allocator {
   }
 
  private:
-  void give(void* memory, std::size_t bytes) noexcept {
+  void do_deallocate(void* memory, std::size_t bytes) noexcept {
     try {
       pool_->deallocate(stream_, memory, bytes);
     } catch (...) {  // the pool counts the block as live
@@ -98,10 +99,10 @@ class thrust_allocator {
   stream_ref stream_;
 };
 
-/// The allocator of the temporary storage of Thrust's algorithms:
-/// thrust::cuda::par(alloc).on(stream), with the same stream.
+/// Allocates the temporary storage of Thrust's algorithms: thrust::cuda::par(alloc).on(stream),
+/// with the same stream. Do not use it for a vector: it waits for nothing, and its memory is for
+/// work on its own stream only.
 ///
-/// It waits for nothing: its memory is for work on its own stream only. Do not give it to a vector.
 /// **Threads:** as the pool. **Capture:** as the pool; Thrust itself may wait for the stream, which
 /// is not legal.
 template <class Pool = memory_pool>
@@ -109,7 +110,8 @@ class thrust_temporary_allocator {
  public:
   using value_type = char;
 
-  /// @param pool    anything with memory_pool's interface
+  /// Creates an allocator.
+  /// @param pool    a class with memory_pool's interface
   /// @param stream  the stream that the algorithms run on
   thrust_temporary_allocator(Pool& pool, stream_ref stream) noexcept
       : pool_{&pool}, stream_{stream} {}
@@ -118,7 +120,7 @@ class thrust_temporary_allocator {
   [[nodiscard]] char* allocate(std::size_t bytes) {
     return static_cast<char*>(pool_->allocate(stream_, bytes, 256));
   }
-  /// Drops errors: a block that the pool refuses stays live there.
+  /// Ignores errors: a block that the pool rejects stays live there.
   void deallocate(char* memory, std::size_t bytes) noexcept {
     try {
       pool_->deallocate(stream_, memory, bytes);
@@ -140,18 +142,19 @@ class thrust_temporary_allocator {
   stream_ref stream_;
 };
 
-/// An execution policy: Thrust's algorithms on a stream, with temporary storage from a pool.
+/// Returns an execution policy that runs Thrust's algorithms on a stream, with temporary storage
+/// from a pool.
 /// @param pool    outlives the policy
-/// @param stream  where the algorithms run
+/// @param stream  the stream that the algorithms run on
 /// @return thrust::cuda::par with allocator and stream
-/// **Stream:** algorithms run on `stream`, and wait for it on the host, as Thrust does.
+/// **Stream:** algorithms run on `stream` and wait for it on the host, as Thrust does.
 template <class Pool>
 [[nodiscard]] auto thrust_policy(Pool& pool, stream_ref stream) {
   return thrust::cuda::par(thrust_temporary_allocator<Pool>{pool, stream}).on(stream.get());
 }
 
-/// As thrust_policy(), without waiting where Thrust need not (thrust::cuda::par_nosync).
-/// The storage goes back in the stream's order, so this is safe.
+/// As thrust_policy(), without the waits that Thrust can omit (thrust::cuda::par_nosync). Safe,
+/// because the storage is freed in the stream's order.
 template <class Pool>
 [[nodiscard]] auto thrust_policy_nosync(Pool& pool, stream_ref stream) {
   return thrust::cuda::par_nosync(thrust_temporary_allocator<Pool>{pool, stream}).on(stream.get());

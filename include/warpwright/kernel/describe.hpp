@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An expression as one line of text, for logs and for tests of what was built.
+// An expression as one line of text, for logs and tests.
 //
 //   auto const a = ew::out(y, n) = ew::gelu(ew::in(x, n) * 0.5 + ew::row(b, cols));
 //   std::puts(ew::describe(a).c_str());
 //   // out f32[1048576] = gelu(in f32[1048576] * 0.5 + row f32[1024])
 //
 // Element types are bool, i8 to i64, u8 to u64, f16, bf16, e4m3, e5m2, f32, f64, complex, and
-// struct for all others. In brackets stand elements: of row() those of one row, of col() the
-// output's n over the length of a row, of a view() with gaps the extents, "by" and the strides, in
-// elements and with those dimensions merged that one stride walks. A number that keeps its type
-// has it before it: `2` and `0.5` are plain ones, `f64 0.5` is constant(0.5). Numbers have as few
-// digits as bring them back exactly.
+// struct for all others. Brackets hold the number of elements: for row() those of one row, for
+// col() the output's n over the length of a row, for a view() with gaps its extents, "by" and its
+// strides, in elements and after merging the dimensions that one stride covers. A number that keeps
+// its type is printed after that type: `2` and `0.5` are plain numbers, `f64 0.5` is constant(0.5).
+// Numbers have the fewest digits that convert back to the same value.
 #pragma once
 
-#include <warpwright/kernel/detail/function_names.hpp>
+#include <warpwright/kernel/functions.hpp>
 
 #include <cstdlib>
 #include <string>
@@ -24,295 +24,289 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// The name by which describe() calls a function. Of one given to map() it is null, which reads
-/// `map(function, …)`, unless you specialise it:
-/// `template <> inline constexpr char const* warpwright::ew::function_name<my_clip> = "my_clip";`
-template <class F>
-inline constexpr char const* function_name = detail::name_of_function<F>;
+// Nodes of headers that need not be included.
+template <class T, int Rank>
+struct view_input;
+template <class Use>
+struct draw;
+enum class row_part : unsigned char;
+template <class K, class E, row_part Part>
+struct row_function;
 
 namespace detail {
 
-inline float parsed(char const* digits, float) { return std::strtof(digits, nullptr); }
-inline double parsed(char const* digits, double) { return std::strtod(digits, nullptr); }
+struct raw_bits;
 
-template <class T>
-void add_number(std::string& words, T value) {
-  if constexpr (std::is_same<T, bool>::value) {
-    words += value ? "true" : "false";
-  } else if constexpr (std::is_integral<T>::value) {
-    using wide = std::conditional_t<std::is_signed<T>::value, long long, unsigned long long>;
-    words += text{static_cast<wide>(value)}.c_str();
-  } else if constexpr (is_complex<T>) {
-    words += "complex(";
-    add_number(words, value.re);
-    words += ", ";
-    add_number(words, value.im);
-    words += ")";
-  } else {
-    auto const as_double = static_cast<double>(value);
-    char digits[40] = {};
-    for (int count = 1; count <= std::numeric_limits<T>::max_digits10; ++count) {
-      std::snprintf(digits, sizeof digits, "%.*g", count, as_double);
-      if (parsed(digits, value) == value) break;
-    }
-    bool const large = std::strstr(digits, "e+") != nullptr;
-    if (large && as_double < 1e7 && as_double > -1e7) {  // 100, not 1e+02
-      std::snprintf(digits, sizeof digits, "%.0f", as_double);
-    }
-    warpwright::detail::undo_locale(digits);
-    words += digits;
-    if (std::strpbrk(digits, ".en") == nullptr) words += ".0";  // not of 1e9, inf, nan
-  }
-}
+// Static members of a functor by which it is printed; a functor may lack any of them.
+template <class Member, class T>
+using if_static = std::enable_if_t<std::is_same<Member, T const*>::value>;
 
-inline void add_count(std::string& words, std::uint64_t count) {
-  words += (text{"["} + count + "]").c_str();
-}
+// Its name.
+template <class F, class = void>
+inline constexpr char const* name_of = nullptr;
+template <class F>
+inline constexpr char const* name_of<F, if_static<decltype(&F::name), char const*>> = F::name;
 
-template <class Axes>
-void add_axes(std::string& words, Axes const& map) {
-  if (map.contiguous()) return add_count(words, map.of[0].extent);
-  words += "[";
-  for (int k = map.count - 1; k >= 0; --k) {
-    words += (text{map.of[k].extent} + (k == 0 ? " by " : ", ")).c_str();
-  }
-  for (int k = map.count - 1; k >= 0; --k) {
-    words += (text{static_cast<long long>(map.of[k].stride)} + (k == 0 ? "]" : ", ")).c_str();
-  }
-}
+// Of a conversion, the element type that is its template argument.
+template <class F, class = void>
+inline constexpr char const* type_name_of = nullptr;
+template <class F>
+inline constexpr char const* type_name_of<F, if_static<decltype(&F::type_name), char const*>> =
+    F::type_name;
 
-template <class State>
-void add_generator(std::string& words, State const& state) {
-  std::uint64_t const seed = state.keys.of[0] | std::uint64_t{state.keys.of[1]} << 32U;
-  words += (text{"philox{"} + seed).c_str();
-  if (state.in_memory != nullptr) {
-    words += ", *offset";
-  } else if (state.offset != 0) {
-    words += (text{", "} + state.offset).c_str();
-  }
-  words += "}";
-  if (state.subsequence != 0) {
-    words += (text{".subsequence("} + (state.subsequence >> 48U) + ")").c_str();
-  }
-}
+// Of an operator, its symbol and precedence.
+template <class F, class = void>
+inline constexpr bool is_operator = false;
+template <class F>
+inline constexpr bool is_operator<F, if_static<decltype(&F::syntax), operator_syntax>> = true;
 
-/// Adds a node's words; in parentheses where an operator around it holds more strongly.
-template <class E>
-struct describer {
-  static void add(std::string& words, E const&, int) { words += "expression"; }
-};
-
-template <class T>
-struct describer<input<T>> {
-  static void add(std::string& words, input<T> const& node, int) {
-    words += "in ";
-    words += element_name<T>();
-    add_count(words, node.size);
-  }
-};
-template <class T>
-struct describer<row_input<T>> {
-  static void add(std::string& words, row_input<T> const& node, int) {
-    words += "row ";
-    words += element_name<T>();
-    add_count(words, node.cols.divisor());
-  }
-};
-template <class T>
-struct describer<column_input<T>> {
-  static void add(std::string& words, column_input<T> const& node, int) {
-    words += (text{"col "} + element_name<T>() + "[n/" + node.cols.divisor() + "]").c_str();
-  }
-};
-template <class T>
-struct describer<single_input<T>> {
-  static void add(std::string& words, single_input<T> const&, int) {
-    words += "device_scalar ";
-    words += element_name<T>();
-  }
-};
-template <class T, int Rank>
-struct describer<view_input<T, Rank>> {
-  static void add(std::string& words, view_input<T, Rank> const& node, int) {
-    words += "view ";
-    words += element_name<T>();
-    add_axes(words, node.map);
-  }
-};
-template <class T, bool Weak>
-struct describer<scalar<T, Weak>> {
-  static void add(std::string& words, scalar<T, Weak> const& node, int) {
-    bool const plain = std::is_same<T, int>::value || std::is_same<T, bool>::value ||
-                       is_complex<T> || scalar<T, Weak>::weak;
-    if (!plain) (words += element_name<T>()) += " ";
-    add_number(words, node.number);
-  }
-};
-template <>
-struct describer<index_value> {
-  static void add(std::string& words, index_value const&, int) { words += "index()"; }
-};
-template <class Use>
-struct describer<draw<Use>> {
-  static void add(std::string& words, draw<Use> const& node, int) {
-    words += std::is_same<Use, raw_bits>::value ? "random_bits(" : "normal(";
-    add_generator(words, node.state);
-    words += ")";
-  }
-};
-template <class T, class E>
-struct describer<computed_as<T, E>> {
-  static void add(std::string& words, computed_as<T, E> const& node, int) {
-    ((words += "compute_as<") += element_name<T>()) += ">(";
-    describer<E>::add(words, node.expression, 0);
-    words += ")";
-  }
-};
-
-template <class K, class E, row_part Part>
-struct describer<row_function<K, E, Part>> {
-  static void add(std::string& words, row_function<K, E, Part> const& node, int) {
-    char const* const parts[] = {"", ".input()", ".mean()", ".rstd()", ".log_sum_exp()"};
-    (words += function_name<K>) += "(";
-    describer<E>::add(words, node.expression, 0);
-    if constexpr (std::is_same<K, layer_norm_kind>::value ||
-                  std::is_same<K, rms_norm_kind>::value) {
-      words += ", ";
-      add_number(words, node.kind.eps);
-    }
-    words += ")";
-    words += parts[static_cast<unsigned char>(Part)];
-  }
-};
-
-template <class Types, class F, class... A>
-struct describer<call<Types, F, A...>> {
-  using node_type = call<Types, F, A...>;
-
-  static void add(std::string& words, node_type const& node, int around) {
-    constexpr operator_sign sign = sign_of<F>;
-    if constexpr (sign.symbol != nullptr && sizeof...(A) == 1) {
-      if (around > unary) words += "(";
-      words += sign.symbol;
-      add_argument<0>(words, node, unary + 1);
-      if (around > unary) words += ")";
-    } else if constexpr (sign.symbol != nullptr) {
-      if (around > sign.strength) words += "(";
-      add_argument<0>(words, node, sign.strength + (sign.strength == comparing ? 1 : 0));
-      ((words += " ") += sign.symbol) += " ";
-      add_argument<1>(words, node, sign.strength + 1);
-      if (around > sign.strength) words += ")";
-    } else {
-      constexpr conversion_name conversion = conversion_of<F>;
-      if constexpr (conversion.function != nullptr) {
-        (((words += conversion.function) += "<") += conversion.type) += ">(";
-      } else {
-        words += function_name<F> != nullptr ? function_name<F> : "map(function";
-        words += function_name<F> != nullptr ? "(" : ", ";
-      }
-      add_arguments(words, node, typename node_type::indices{});
-      if constexpr (std::is_same<F, below>::value) {
-        words += ", ";
-        add_probability(words, node.function.threshold);
-      }
-      words += ")";
-    }
-  }
-
- private:
-  template <std::size_t Index>
-  static void add_argument(std::string& words, node_type const& node, int strength) {
-    auto const& argument = at<Index>(node.arguments);
-    describer<std::decay_t<decltype(argument)>>::add(words, argument, strength);
-  }
-  template <std::size_t... Index>
-  static void add_arguments(std::string& words, node_type const& node,
-                            std::index_sequence<Index...>) {
-    ((words += Index == 0 ? "" : ", ", add_drawn_or<Index>(words, node)), ...);
-  }
-  // What draws from a generator's bits is given the generator, as its author wrote it.
-  template <std::size_t Index>
-  static void add_drawn_or(std::string& words, node_type const& node) {
-    using argument = std::decay_t<decltype(at<Index>(node.arguments))>;
-    constexpr bool draws = std::is_same<F, to_unit_interval>::value ||
-                           std::is_same<F, below>::value ||
-                           (conversion_of<F>.function != nullptr && sizeof...(A) == 2);
-    if constexpr (draws && std::is_same<argument, draw<raw_bits>>::value) {
-      add_generator(words, at<Index>(node.arguments).state);
-    } else {
-      add_argument<Index>(words, node, 0);
-    }
-  }
-  // The shortest that bernoulli() rounds to the same multiple of 2^-32.
-  static void add_probability(std::string& words, std::uint64_t threshold) {
-    char digits[40] = {};
-    for (int count = 1; count <= 17; ++count) {
-      std::snprintf(digits, sizeof digits, "%.*g", count, static_cast<double>(threshold) * 0x1p-32);
-      double const p = parsed(digits, 0.0);
-      if (static_cast<std::uint64_t>(p * 0x1p32 + 0.5) == threshold) break;
-    }
-    add_number(words, parsed(digits, 0.0));
-  }
-};
-
-template <class E>
-void add_expression(std::string& words, E const& expression) {
-  describer<E>::add(words, expression, 0);
-}
-template <class T, class E>
-void add_assignment(std::string& words, assignment<T, E> const& a) {
-  (words += "out ") += element_name<T>();
-  add_count(words, a.size);
-  add_expression(words += " = ", a.expression);
-}
-template <class T, int Rank, class E>
-void add_assignment(std::string& words, strided_assignment<T, Rank, E> const& a) {
-  (words += "out ") += element_name<T>();
-  add_axes(words, a.data.map);
-  add_expression(words += " = ", a.expression);
-}
-template <class... A, std::size_t... Index>
-void add_assignments(std::string& words, assignments<A...> const& all,
-                     std::index_sequence<Index...>) {
-  ((words += Index == 0 ? "" : "; ", add_assignment(words, at<Index>(all.each))), ...);
-}
+// Of a function of random bits, that it is printed as a function of the generator.
+template <class F, class = void>
+inline constexpr bool takes_generator = false;
+template <class F>
+inline constexpr bool takes_generator<F, if_static<decltype(&F::takes_generator), bool>> = true;
 
 }  // namespace detail
 
-/// Says an expression in one line; see the head of this file for how.
-/// @param expression  of whatever nodes; no array is touched
-/// @return the line, without a newline
-/// @throws std::bad_alloc  when the host has no memory
-/// **Threads:** any. **Capture:** legal; no CUDA call.
-template <class E, class = detail::if_operands<E>>
-[[nodiscard]] std::string describe(E const& expression) {
-  std::string words;
-  detail::add_expression(words, expression);
-  return words;
-}
+/// The name that describe() prints for a function given to map().
+///
+/// It is the function's member `static constexpr char const* name`. A function without that member
+/// is printed as `map(function, …)`, unless you specialise this variable:
+/// `template <> inline constexpr char const* warpwright::ew::function_name<my_clip> = "my_clip";`
+template <class F>
+inline constexpr char const* function_name = detail::name_of<F>;
 
-/// As above, with the output before it: `out f32[8] = in f32[8] * 2`.
-template <class T, class E>
-[[nodiscard]] std::string describe(assignment<T, E> const& a) {
-  std::string words;
-  detail::add_assignment(words, a);
-  return words;
-}
+namespace detail {
 
-/// As above, for an output that is a strided array.
-template <class T, int Rank, class E>
-[[nodiscard]] std::string describe(strided_assignment<T, Rank, E> const& a) {
-  std::string words;
-  detail::add_assignment(words, a);
-  return words;
-}
+// The line, printed node by node.
+class description {
+ public:
+  [[nodiscard]] std::string const& line() const { return line_; }
 
-/// As above, for several outputs, separated by "; ".
+  template <class E>
+  void add(E const&, int = 0) {
+    line_ += "expression";
+  }
+  template <class T>
+  void add(input<T> const& node, int = 0) {
+    add_type<T>("in ");
+    add_text(text{"["} + node.size + "]");
+  }
+  template <class T>
+  void add(row_input<T> const& node, int = 0) {
+    add_type<T>("row ");
+    add_text(text{"["} + node.cols.divisor() + "]");
+  }
+  template <class T>
+  void add(column_input<T> const& node, int = 0) {
+    add_type<T>("col ");
+    add_text(text{"[n/"} + node.cols.divisor() + "]");
+  }
+  template <class T>
+  void add(single_input<T> const&, int = 0) {
+    add_type<T>("device_scalar ");
+  }
+  template <class T, int Rank>
+  void add(view_input<T, Rank> const& node, int = 0) {
+    add_type<T>("view ");
+    add_axes(node.map);
+  }
+  template <class T, bool Weak>
+  void add(scalar<T, Weak> const& node, int = 0) {
+    bool const plain = std::is_same<T, int>::value || std::is_same<T, bool>::value ||
+                       is_complex<T> || scalar<T, Weak>::weak;
+    if (!plain) (line_ += element_name<T>()) += " ";
+    add_number(node.number);
+  }
+  void add(index_value const&, int = 0) { line_ += "index()"; }
+  template <class Use>
+  void add(draw<Use> const& node, int = 0) {
+    (line_ += name_of<Use>) += "(";
+    add_generator(node);
+    line_ += ")";
+  }
+  template <class T, class E>
+  void add(computed_as<T, E> const& node, int = 0) {
+    add_type<T>("compute_as<");
+    line_ += ">(";
+    add(node.expression);
+    line_ += ")";
+  }
+  template <class K, class E, row_part Part>
+  void add(row_function<K, E, Part> const& node, int = 0) {
+    char const* const parts[] = {"", ".input()", ".mean()", ".rstd()", ".log_sum_exp()"};
+    (line_ += name_of<K>) += "(";
+    add(node.expression);
+    add_parameter(node.kind, 0);
+    (line_ += ")") += parts[static_cast<unsigned char>(Part)];
+  }
+  template <class Types, class F, class... A>
+  void add(call<Types, F, A...> const& node, int precedence = 0) {
+    if constexpr (is_operator<F>) {
+      if (F::syntax.precedence < precedence) line_ += "(";
+      add_operator(node);
+      if (F::syntax.precedence < precedence) line_ += ")";
+    } else {
+      add_call(node);
+    }
+  }
+
+  template <class T, class E>
+  void add(assignment<T, E> const& a) {
+    add_type<T>("out ");
+    add_text(text{"["} + a.size + "] = ");
+    add(a.expression);
+  }
+  template <class T, int Rank, class E>
+  void add(strided_assignment<T, Rank, E> const& a) {
+    add_type<T>("out ");
+    add_axes(a.data.map);
+    line_ += " = ";
+    add(a.expression);
+  }
+  template <class... A>
+  void add(assignments<A...> const& all) {
+    char const* separator = "";
+    detail::apply(all.each,
+                  [&](auto const&... a) { ((line_ += separator, add(a), separator = "; "), ...); });
+  }
+
+ private:
+  void add_text(text const& words) { line_ += words.c_str(); }
+  template <class T>
+  void add_type(char const* before) {
+    (line_ += before) += element_name<T>();
+  }
+
+  template <class T>
+  void add_number(T value) {
+    if constexpr (std::is_same<T, bool>::value) {
+      line_ += value ? "true" : "false";
+    } else if constexpr (std::is_integral<T>::value) {
+      using wide = std::conditional_t<std::is_signed<T>::value, long long, unsigned long long>;
+      add_text(text{static_cast<wide>(value)});
+    } else if constexpr (is_complex<T>) {
+      line_ += "complex(";
+      add_number(value.re);
+      line_ += ", ";
+      add_number(value.im);
+      line_ += ")";
+    } else {
+      auto const as_double = static_cast<double>(value);
+      char digits[40] = {};
+      for (int count = 1; count <= std::numeric_limits<T>::max_digits10; ++count) {
+        std::snprintf(digits, sizeof digits, "%.*g", count, as_double);
+        // Not strtod for both: a float's digits must be rounded once.
+        if (sizeof(T) == 4 ? std::strtof(digits, nullptr) == static_cast<float>(value)
+                           : std::strtod(digits, nullptr) == as_double)
+          break;
+      }
+      bool const large = std::strstr(digits, "e+") != nullptr;
+      if (large && as_double < 1e7 && as_double > -1e7) {  // 100, not 1e+02
+        std::snprintf(digits, sizeof digits, "%.0f", as_double);
+      }
+      warpwright::detail::undo_locale(digits);
+      line_ += digits;
+      if (std::strpbrk(digits, ".en") == nullptr) line_ += ".0";  // 1e9, inf and nan have an e or n
+    }
+  }
+
+  template <class Axes>
+  void add_axes(Axes const& map) {
+    if (map.contiguous()) return add_text(text{"["} + map.of[0].extent + "]");
+    line_ += "[";
+    for (int k = map.count - 1; k >= 0; --k) {
+      add_text(text{map.of[k].extent} + (k == 0 ? " by " : ", "));
+    }
+    for (int k = map.count - 1; k >= 0; --k) {
+      add_text(text{static_cast<long long>(map.of[k].stride)} + (k == 0 ? "]" : ", "));
+    }
+  }
+
+  // A template, as the state's type is complete only where random.hpp is included.
+  template <class Use>
+  void add_generator(draw<Use> const& node) {
+    auto const& state = node.state;
+    std::uint64_t const seed = state.keys.of[0] | std::uint64_t{state.keys.of[1]} << 32U;
+    add_text(text{"philox{"} + seed);
+    if (state.in_memory != nullptr) {
+      line_ += ", *offset";
+    } else if (state.offset != 0) {
+      add_text(text{", "} + state.offset);
+    }
+    line_ += "}";
+    if (state.subsequence != 0) {
+      add_text(text{".subsequence("} + (state.subsequence >> 48U) + ")");
+    }
+  }
+
+  template <class Types, class F, class A>
+  void add_operator(call<Types, F, A> const& node) {
+    line_ += F::syntax.symbol;
+    add(at<0>(node.arguments), F::syntax.precedence + 1);
+  }
+  template <class Types, class F, class A, class B>
+  void add_operator(call<Types, F, A, B> const& node) {
+    constexpr int precedence = F::syntax.precedence;
+    constexpr bool is_comparison = precedence == less::syntax.precedence;  // x < y < z: neither
+    add(at<0>(node.arguments), is_comparison ? precedence + 1 : precedence);
+    ((line_ += " ") += F::syntax.symbol) += " ";
+    add(at<1>(node.arguments), precedence + 1);
+  }
+
+  template <class Types, class F, class... A>
+  void add_call(call<Types, F, A...> const& node) {
+    line_ += function_name<F> != nullptr ? function_name<F> : "map";
+    if (type_name_of<F> != nullptr) ((line_ += "<") += type_name_of<F>) += ">";
+    line_ += function_name<F> != nullptr ? "(" : "(function, ";
+    char const* separator = "";
+    detail::apply(node.arguments, [&](auto const&... a) {
+      ((line_ += separator, add_argument<F>(a), separator = ", "), ...);
+    });
+    if constexpr (takes_generator<F>) add_parameter(node.function, 0);
+    line_ += ")";
+  }
+  // A number that a functor holds, if it has any.
+  template <class F>
+  auto add_parameter(F const& function, int) -> decltype(void(function.parameter())) {
+    line_ += ", ";
+    add_number(function.parameter());
+  }
+  template <class F>
+  void add_parameter(F const&, long) {}
+
+  template <class F, class Node>
+  void add_argument(Node const& node) {
+    if constexpr (takes_generator<F> && std::is_same<Node, draw<raw_bits>>::value) {
+      add_generator(node);
+    } else {
+      add(node);
+    }
+  }
+
+  std::string line_;
+};
+
+template <class X>
+inline constexpr bool is_describable = is_expression<X> || is_assignment<X>;
 template <class... A>
-[[nodiscard]] std::string describe(assignments<A...> const& all) {
-  std::string words;
-  detail::add_assignments(words, all, std::index_sequence_for<A...>{});
-  return words;
+inline constexpr bool is_describable<assignments<A...>> = true;
+
+}  // namespace detail
+
+/// Prints an expression, an assignment or several assignments in one line; the head of this file
+/// has the format.
+/// @param x  an expression, `out(…) = …`, or several of these in tie(); no array is accessed
+/// @return the line, without a newline: `in f32[8] * 2`, `out f32[8] = in f32[8] * 2`, and with ";
+/// "
+///   between several assignments
+/// @throws std::bad_alloc  when host memory runs out
+/// **Threads:** any. **Capture:** legal; no CUDA call.
+template <class X, class = std::enable_if_t<detail::is_describable<X>>>
+[[nodiscard]] std::string describe(X const& x) {
+  detail::description d;
+  d.add(x);
+  return d.line();
 }
 
 }  // namespace ew

@@ -13,7 +13,8 @@
 // as by cast(). Arrays of std::complex<float> and its like are of complex numbers: see complex.hpp.
 #pragma once
 
-#include <warpwright/kernel/detail/nodes.hpp>
+#include <warpwright/kernel/detail/expression/assignment.hpp>
+#include <warpwright/kernel/detail/expression/operators.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -65,136 +66,16 @@ template <class T>
 
 /// A number that keeps its type: `x * constant(0.5)` is double for float x, `x * 0.5` is float.
 template <class T>
-[[nodiscard]] scalar<typename detail::number<T>::value, false> constant(T value) {
+[[nodiscard]] scalar<typename detail::element_traits<T>::value, false> constant(T value) {
   static_assert(detail::is_scalar<T>, "warpwright::ew::constant: not a number");
   detail::check_no_long_double<T>();
-  scalar<typename detail::number<T>::value, false> result{};
-  result.number = detail::number<T>::decode(detail::bit_copy<detail::bits_of<T>>(value));
+  scalar<typename detail::element_traits<T>::value, false> result{};
+  result.number = detail::element_traits<T>::decode(detail::bit_copy<detail::bits_of<T>>(value));
   return result;
 }
 
 /// The index of the element, 0 … n - 1, as std::uint64_t.
 [[nodiscard]] inline index_value index() { return {}; }
-
-namespace detail {
-
-struct plus {
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return wrapped<A>(unwrapped(a) + unwrapped(b));
-  }
-};
-struct minus {
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return wrapped<A>(unwrapped(a) - unwrapped(b));
-  }
-};
-struct times {
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return wrapped<A>(unwrapped(a) * unwrapped(b));
-  }
-};
-// Where division may end the process: by 0, and by -1. There a * b, 0 or the negative, is answered.
-template <class T>
-WARPWRIGHT_HOST_DEVICE bool divides_by_product(T b) {
-  return std::is_signed<T>::value ? b == T{0} || b == static_cast<T>(-1) : b == T{0};
-}
-struct divided_by {
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    if constexpr (std::is_integral<B>::value) {
-      bool const product = divides_by_product(b);
-      auto const quotient = a / (product ? B{1} : b);
-      return product ? wrapped<B>(unwrapped(a) * unwrapped(b)) : quotient;
-    } else {
-      return a / b;
-    }
-  }
-};
-struct modulo {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    if constexpr (std::is_integral<T>::value) {
-      auto const remainder = a % (divides_by_product(b) ? T{1} : b);
-      return b == T{0} ? +a : remainder;
-    } else if constexpr (std::is_floating_point<T>::value || is_complex<T>) {
-      static_assert(
-          std::is_integral<T>::value,
-          "warpwright::ew: % is of integers; of floating point write x - y * floor(x / y)");
-      return T{};
-    } else {
-      return a % b;
-    }
-  }
-};
-struct equal_to {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a == b;
-  }
-};
-struct not_equal_to {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a != b;
-  }
-};
-struct less {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a < b;
-  }
-};
-struct less_equal {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-struct greater {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a > b;
-  }
-};
-struct greater_equal {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a >= b;
-  }
-};
-struct both {
-  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a && b; }
-};
-struct either {
-  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a || b; }
-};
-struct negated {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a) const {
-    return negative_of(a);
-  }
-};
-struct inverted {
-  WARPWRIGHT_HOST_DEVICE bool operator()(bool a) const { return !a; }
-};
-struct chosen_by {
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(bool condition, T yes, T no) const {
-    return condition ? yes : no;
-  }
-};
-template <class T>
-struct rounded_to {
-  template <class From>
-  WARPWRIGHT_HOST_DEVICE typename number<T>::value operator()(From from) const {
-    return number<T>::decode(number<T>::encode(encodable<T>(from)));
-  }
-};
-
-}  // namespace detail
 
 /// Arithmetic and comparison, element by element, in the common type of the two sides.
 template <class A, class B, class = detail::if_operands<A, B>>
@@ -209,18 +90,18 @@ template <class A, class B, class = detail::if_operands<A, B>>
 /// As operator+.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator*(A const& a, B const& b) {
-  return detail::make_call<detail::in_arithmetic_types>(detail::times{}, a, b);
+  return detail::make_call<detail::in_arithmetic_types>(detail::multiplies{}, a, b);
 }
 /// As operator+. Of integers the quotient is cut off towards 0; x / 0 is 0, and what overflows, the
 /// least integer / -1, wraps. The same on both runtimes.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator/(A const& a, B const& b) {
-  return detail::make_call<detail::in_arithmetic_types>(detail::divided_by{}, a, b);
+  return detail::make_call<detail::in_arithmetic_types>(detail::divides{}, a, b);
 }
 /// The remainder of operator/, of integers: x % 0 is x. The same on both runtimes.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator%(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::modulo{}, a, b);
+  return detail::make_call<detail::in_common_type>(detail::modulus{}, a, b);
 }
 /// As operator+.
 template <class A, class B, class = detail::if_operands<A, B>>
@@ -255,28 +136,28 @@ template <class A, class B, class = detail::if_operands<A, B>>
 /// Logic, element by element; both sides are always evaluated.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator&&(A const& a, B const& b) {
-  return detail::make_call<detail::as_conditions>(detail::both{}, a, b);
+  return detail::make_call<detail::as_conditions>(detail::logical_and{}, a, b);
 }
 /// Logic, element by element; both sides are always evaluated.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator||(A const& a, B const& b) {
-  return detail::make_call<detail::as_conditions>(detail::either{}, a, b);
+  return detail::make_call<detail::as_conditions>(detail::logical_or{}, a, b);
 }
 /// As operator&&.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto operator!(A const& a) {
-  return detail::make_call<detail::as_conditions>(detail::inverted{}, a);
+  return detail::make_call<detail::as_conditions>(detail::logical_not{}, a);
 }
 /// The negative, element by element.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto operator-(A const& a) {
-  return detail::make_call<detail::in_common_type>(detail::negated{}, a);
+  return detail::make_call<detail::in_common_type>(detail::negate{}, a);
 }
 
 /// `yes` where `condition` holds and `no` elsewhere, in their common type.
 template <class Condition, class A, class B, class = detail::if_operands<Condition, A, B>>
 [[nodiscard]] constexpr auto where(Condition const& condition, A const& yes, B const& no) {
-  return detail::make_call<detail::after_condition>(detail::chosen_by{}, condition, yes, no);
+  return detail::make_call<detail::after_condition>(detail::where_function{}, condition, yes, no);
 }
 
 /// The value rounded to `T`, then computed on in T's compute type.
@@ -289,7 +170,7 @@ template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
   detail::check_no_long_double<T>();
   static_assert(detail::is_number<T>, "warpwright::ew::cast: the type must be a number");
-  return detail::make_call<detail::as_they_are>(detail::rounded_to<T>{}, a);
+  return detail::make_call<detail::unconverted>(detail::cast_function<T>{}, a);
 }
 
 /// The expression with every array and number in it converted to `T` when it is read.
@@ -324,26 +205,8 @@ template <class F, class... A, class = detail::if_operands<A...>>
       "its operator() must be const, and 16-bit floats arrive as float");
   static_assert(detail::has_value<F, A...>(),
                 "warpwright::ew::map: the function returns void; it returns the element's value");
-  return detail::make_call<detail::as_they_are>(function, a...);
+  return detail::make_call<detail::unconverted>(function, a...);
 }
-
-/// What assigning to out() returns, and run() evaluates.
-template <class T, class E>
-struct assignment {
-  detail::bits_of<T>* data;
-  std::uint64_t size;
-  E expression;
-};
-
-/// What assigning to out() of a strided array returns; views.hpp defines it.
-template <class T, int Rank, class E>
-struct strided_assignment;
-
-/// What tie() returns, and run() evaluates.
-template <class... A>
-struct assignments {
-  detail::pack<A...> each;
-};
 
 /// What out() returns: assign an expression to it.
 template <class T>
@@ -405,17 +268,6 @@ template <class T>
                 "warpwright::ew::out: the element must be trivially copyable");
   return output<T>{data, size};
 }
-
-namespace detail {
-
-template <class>
-inline constexpr bool is_assignment = false;
-template <class T, class E>
-inline constexpr bool is_assignment<assignment<T, E>> = true;
-template <class T, int Rank, class E>
-inline constexpr bool is_assignment<strided_assignment<T, Rank, E>> = true;
-
-}  // namespace detail
 
 /// Several outputs of one kernel: `tie(out(p, n) = x + y, out(q, n) = x - y)`.
 /// @param a  assignments to outputs of one size, which do not overlap

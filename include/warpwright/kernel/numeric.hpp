@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers at the ends of their types: casts that saturate, and the distance of two numbers.
+// Saturating casts, and the distance of two numbers in units in the last place.
 //
-// fp8. __nv_fp8_e4m3 and __nv_fp8_e5m2 are elements like __half: computed as float, and rounded to
-// nearest even where they are written. A value past the largest finite one (448; 57,344), infinity
-// included, becomes that one with its sign; NaN becomes the NaN 0x7f. Reading is exact, and e5m2's
-// infinities are read as such. Include <cuda_fp8.h> for the types themselves: no header here does.
+// __nv_fp8_e4m3 and __nv_fp8_e5m2 saturate: a value past the largest finite one (448 and 57,344),
+// infinity included, is stored as that one with its sign; NaN is stored as 0x7f. Apart from that
+// they are elements like __half: computed as float and rounded to nearest even when stored. Loads
+// are exact, e5m2's infinities included. No header here includes <cuda_fp8.h>: include it for the
+// types themselves.
 //
 //   ew::run(s, ew::out(q, n) = ew::in(x, n) / ew::col(scale, cols));  // q: __nv_fp8_e4m3
 #pragma once
@@ -44,7 +45,7 @@ WARPWRIGHT_HOST_DEVICE inline To saturated_integer(From from) {
              : static_cast<To>(from);
 }
 
-// The value between -most and most; NaN stays.
+// The value limited to [-most, most]; NaN stays.
 template <class T>
 WARPWRIGHT_HOST_DEVICE inline T limited(T value, T most) {
   T const raised = value < -most ? -most : value;
@@ -52,20 +53,24 @@ WARPWRIGHT_HOST_DEVICE inline T limited(T value, T most) {
 }
 
 template <class T>
-struct saturated_to {
+struct saturate_cast_function {
+  static constexpr char const* name = "saturate_cast";
+  static constexpr char const* type_name = element_name<T>();
   template <class From>
-  WARPWRIGHT_HOST_DEVICE typename number<T>::value operator()(From from) const {
-    using value = typename number<T>::value;
+  WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value operator()(From from) const {
+    using value = typename element_traits<T>::value;
     if constexpr (std::is_integral<T>::value && std::is_integral<From>::value) {
       return saturated_integer<T>(from);
     } else if constexpr (std::is_integral<T>::value || is_8_bit_float<T>) {
-      return number<T>::decode(number<T>::encode(encodable<T>(from)));
+      return element_traits<T>::decode(element_traits<T>::encode(prepare_encode<T>(from)));
     } else if constexpr (std::is_same<From, double>::value) {
       constexpr auto most = static_cast<double>(most_finite<T>);
-      return number<T>::decode(number<T>::encode(encodable<T>(limited(from, most))));
+      return element_traits<T>::decode(
+          element_traits<T>::encode(prepare_encode<T>(limited(from, most))));
     } else {
       constexpr value most = most_finite<T>;
-      return number<T>::decode(number<T>::encode(limited(encodable<T>(from), most)));
+      return element_traits<T>::decode(
+          element_traits<T>::encode(limited(prepare_encode<T>(from), most)));
     }
   }
 };
@@ -83,12 +88,13 @@ inline constexpr std::uint64_t infinite_magnitude<__nv_bfloat16> = 0x7f80U;
 
 }  // namespace detail
 
-/// The value rounded to `T` as by cast(), but never past T's range: neither wrapped nor infinite.
+/// The value rounded to `T` as by cast(), but saturated to T's finite range: never wrapped, never
+/// infinite.
 ///
-/// Integers beyond T's end become the end, where cast() wraps. Floating point to integer truncates,
-/// saturates, and turns NaN into 0, as cast() does. To a floating-point type, infinity and what
-/// would round to it become the largest finite number with the same sign; NaN stays NaN. The same
-/// on both runtimes.
+/// An integer outside T's range becomes T's nearest limit; cast() wraps it. Floating point to
+/// integer truncates, saturates and turns NaN into 0, as cast() does. To a floating-point type,
+/// infinity and values that would round to it become the largest finite number with the same sign;
+/// NaN stays NaN. Results are the same on both runtimes.
 /// @tparam T  an integer (not bool), float, double, __half, __nv_bfloat16, __nv_fp8_e4m3 or
 ///   __nv_fp8_e5m2
 /// @param a   an expression
@@ -97,17 +103,17 @@ template <class T, class A, class = detail::if_operands<A>>
   detail::check_no_long_double<T>();
   static_assert(detail::is_number<T> && !std::is_same<T, bool>::value,
                 "warpwright::ew::saturate_cast: the type must be a number other than bool");
-  return detail::make_call<detail::as_they_are>(detail::saturated_to<T>{}, a);
+  return detail::make_call<detail::unconverted>(detail::saturate_cast_function<T>{}, a);
 }
 
-/// How many steps from one representable number to the next lie between two numbers; for tests.
+/// The distance of two numbers in units in the last place, for tests: the number of steps from one
+/// representable number to the next.
 ///
-/// The numbers lie in one row from -infinity to infinity: infinity is one step from the largest
-/// finite number, the least positive and the least negative number are two steps from each other,
-/// and -0 and +0 are the same place.
+/// Infinity is one step from the largest finite number. The smallest positive and the largest
+/// negative subnormal number are two steps apart; -0 and +0 are equal.
 /// @param a  a float, double, __half or __nv_bfloat16
-/// @param b  another
-/// @return the steps; 0 between two NaN, and 2^64 - 1 between NaN and a number
+/// @param b  a number of the same type
+/// @return the steps; 0 between two NaNs, and 2^64 - 1 between NaN and a number
 /// **Threads:** any; host and device code.
 template <class T>
 [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t ulp_distance(T const& a, T const& b) {

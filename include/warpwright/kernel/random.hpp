@@ -15,7 +15,7 @@
 #pragma once
 
 #include <warpwright/core/launch.hpp>
-#include <warpwright/kernel/detail/gaussian.hpp>
+#include <warpwright/kernel/detail/numeric/gaussian.hpp>
 #include <warpwright/kernel/expression.hpp>
 
 #include <cstdio>
@@ -88,7 +88,7 @@ class philox {
                                    source_location where = source_location::current()) const {
     if (number > 0xffffU) {
       warpwright::detail::throw_invalid_argument(
-          detail::text{"ew::philox: there is no subsequence "} + detail::as_given(number) +
+          detail::text{"ew::philox: there is no subsequence "} + detail::count_as_given(number) +
               "; they are 0 to 65535, and offsets and seeds have 64 bits",
           where);
     }
@@ -113,7 +113,7 @@ class philox {
 /// A random float for each element: 0 <= u < 1, in steps of 2^-24.
 /// @param rng  the generator
 [[nodiscard]] inline auto uniform(philox const& rng) {
-  return detail::make_call<detail::as_they_are>(detail::to_unit_interval{}, random_bits(rng));
+  return detail::make_call<detail::unconverted>(detail::uniform_function{}, random_bits(rng));
 }
 
 /// A float for each element, normally distributed with mean 0 and variance 1.
@@ -138,13 +138,13 @@ inline text in_full(double p) {
   return text{digits};
 }
 
-inline below below_probability(char const* name, double p, source_location where) {
+inline bernoulli_function checked_bernoulli(char const* name, double p, source_location where) {
   if (!(p >= 0.0 && p <= 1.0)) {
     warpwright::detail::throw_invalid_argument(text{"ew::"} + name + ": the probability is " +
                                                    in_full(p) + "; it must be a number from 0 to 1",
                                                where);
   }
-  return {static_cast<std::uint64_t>(p * 0x1p32 + 0.5)};
+  return {bernoulli_function::threshold_of(p)};
 }
 
 }  // namespace detail
@@ -156,7 +156,7 @@ inline below below_probability(char const* name, double p, source_location where
 /// @throws std::invalid_argument  for any other number, NaN included
 [[nodiscard]] inline auto bernoulli(philox const& rng, double p,
                                     source_location where = source_location::current()) {
-  return detail::make_call<detail::as_they_are>(detail::below_probability("bernoulli", p, where),
+  return detail::make_call<detail::unconverted>(detail::checked_bernoulli("bernoulli", p, where),
                                                 random_bits(rng));
 }
 
@@ -173,9 +173,9 @@ inline below below_probability(char const* name, double p, source_location where
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] auto dropout(A const& x, double p, philox const& rng,
                            source_location where = source_location::current()) {
-  auto const dropped = detail::make_call<detail::as_they_are>(
-      detail::below_probability("dropout", p, where), random_bits(rng));
-  return detail::make_call<detail::after_condition>(detail::chosen_by{}, dropped, 0.0,
+  auto const dropped = detail::make_call<detail::unconverted>(
+      detail::checked_bernoulli("dropout", p, where), random_bits(rng));
+  return detail::make_call<detail::after_condition>(detail::where_function{}, dropped, 0.0,
                                                     x * (p < 1.0 ? 1.0 / (1.0 - p) : 0.0));
 }
 
@@ -196,7 +196,7 @@ template <class T, class A, class = detail::if_operands<A>>
   static_assert(detail::is_small_float<T>,
                 "warpwright::ew::stochastic_round: the type must be __half, __nv_bfloat16, "
                 "__nv_fp8_e4m3 or __nv_fp8_e5m2");
-  return detail::make_call<detail::as_they_are>(detail::rounded_by_chance<T>{}, x,
+  return detail::make_call<detail::unconverted>(detail::stochastic_round_function<T>{}, x,
                                                 random_bits(rng));
 }
 
@@ -228,7 +228,7 @@ void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
             ", not a multiple of its 8 bytes; pass the device memory given to ew::philox",
         where);
   }
-  for_each_index(stream, 1, detail::advanced<Offset>{offset, by}, where);
+  for_each_index(stream, 1, detail::advance_function<Offset>{offset, by}, where);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -19,7 +19,8 @@
 // double).
 #pragma once
 
-#include <warpwright/kernel/detail/reducers.hpp>
+#include <warpwright/kernel/detail/reduce/reducers.hpp>
+#include <warpwright/kernel/functions.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -107,12 +108,12 @@ template <class X, class = detail::if_expression<X>>
 /// alone. NaN comes before all numbers: it is found where there is one. no_index of no elements.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto argmin(X const& x) {
-  return detail::make_reduction<detail::place_of_extreme<detail::lower_first>>(x);
+  return detail::make_reduction<detail::arg_extreme<detail::lower_first>>(x);
 }
 /// As argmin(), of the largest value.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto argmax(X const& x) {
-  return detail::make_reduction<detail::place_of_extreme<detail::higher_first>>(x);
+  return detail::make_reduction<detail::arg_extreme<detail::higher_first>>(x);
 }
 /// The number of elements where the condition holds, as std::uint64_t.
 template <class X, class = detail::if_expression<X>>

@@ -13,7 +13,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// n * sizeof(T), or more than any memory has when that overflows.
+/// n * sizeof(T); on overflow a size that no device has.
 template <class T>
 constexpr std::size_t bytes_for(std::size_t n) noexcept {
   return n <= ~std::size_t{0} / sizeof(T) ? n * sizeof(T) : ~std::size_t{0};
@@ -21,10 +21,10 @@ constexpr std::size_t bytes_for(std::size_t n) noexcept {
 
 }  // namespace detail
 
-/// An array of device memory with an owner: from a pool on a stream, given back at the end. The
-/// pool is a memory_pool, or anything with its interface: a memory_cache, an adaptor.
+/// An owning array of device memory, allocated from a pool on a stream and freed by the destructor.
+/// The pool is a memory_pool or a class with its interface: a memory_cache, an adaptor.
 ///
-/// @pre The pool outlives the buffer, and the buffer's stream is alive at the buffer's end.
+/// @pre The pool outlives the buffer, and the buffer's stream is alive at the buffer's destruction.
 /// **Threads:** as a std::vector: one at a time, or several that only read.
 template <class T, class Pool = memory_pool>
 class device_buffer {
@@ -39,14 +39,15 @@ class device_buffer {
   /// An empty buffer without a pool.
   device_buffer() noexcept = default;
 
+  /// Allocates a buffer.
   /// @param pool    outlives the buffer
-  /// @param stream  the elements may be used by work given to this stream from now on; they are
-  ///   freed on it
-  /// @param size    number of elements, not initialised; 0 takes no memory
-  /// @throws out_of_memory                      when the memory cannot be had; also when
-  ///   size * sizeof(T) overflows
+  /// @param stream  work submitted to this stream from now on may use the elements; they are freed
+  ///   on it
+  /// @param size    number of elements, not initialised; 0 allocates nothing
+  /// @throws out_of_memory                      when there is not enough memory, or size *
+  ///   sizeof(T) overflows
   /// @throws std::invalid_argument, cuda_error  as memory_pool::allocate()
-  /// **Stream:** ordered on `stream`. **Capture:** as the pool's.
+  /// **Stream:** ordered on `stream`. **Capture:** as the pool.
   device_buffer(Pool& pool, stream_ref stream, std::size_t size,
                 source_location where = source_location::current())
       : pool_{&pool}, stream_{stream} {
@@ -59,7 +60,7 @@ class device_buffer {
         stream_{other.stream_},
         data_{detail::exchange(other.data_, nullptr)},
         size_{detail::exchange(other.size_, 0)} {}
-  /// Frees what this buffer has first; the other buffer is left empty.
+  /// Frees this buffer's elements first; the other buffer is left empty.
   device_buffer& operator=(device_buffer&& other) noexcept {
     if (this == &other) return *this;
     free();
@@ -69,7 +70,7 @@ class device_buffer {
     size_ = detail::exchange(other.size_, 0);
     return *this;
   }
-  /// Frees the elements on stream(). Never throws: an error of the pool is dropped.
+  /// Frees the elements on stream(). Never throws: an error of the pool is ignored.
   ~device_buffer() { free(); }
 
   /// @return the first element, in device memory; nullptr when empty
@@ -80,26 +81,26 @@ class device_buffer {
   [[nodiscard]] std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
   /// @return whether there are no elements
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  /// @return the stream that the elements are freed on
+  /// @return the stream on which the elements are freed
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
   /// @return the pool; nullptr for a buffer that was default-constructed
   [[nodiscard]] Pool* pool() const noexcept { return pool_; }
 
-  /// Replaces the elements by `size` new ones, not initialised.
-  /// The old ones are freed first, so that the new ones may use their memory; when the allocation
-  /// fails the buffer is empty. @throws as the constructor
-  /// **Stream:** ordered on stream(). **Capture:** as the pool's.
+  /// Replaces the elements by `size` new ones, not initialised. The old elements are freed first,
+  /// so that the new ones may use their memory; after a failed allocation the buffer is empty.
+  /// @throws as the constructor
+  /// **Stream:** ordered on stream(). **Capture:** as the pool.
   void reallocate(std::size_t size, source_location where = source_location::current()) {
     free();
     data_ = allocate(size, where);
     size_ = size;
   }
 
-  /// Changes the number of elements and keeps the values of those that stay; new ones are not
-  /// initialised. When it throws, the buffer is as it was. @throws as the constructor
-  /// **Stream:** one copy on stream() when something stays; does not block. **Capture:** as the
-  /// pool's.
-  /// **Cost:** both sizes live for a moment; nothing when the size stays.
+  /// Changes the number of elements and keeps the values of the remaining ones; new elements are
+  /// not initialised.
+  /// @throws as the constructor; the buffer is unchanged then
+  /// **Stream:** one copy on stream() if elements remain; does not block. **Capture:** as the pool.
+  /// **Cost:** both arrays are live during the call; nothing when the size stays.
   void resize(std::size_t size, source_location where = source_location::current()) {
     if (size == size_) return;
     device_buffer larger{};
@@ -115,13 +116,12 @@ class device_buffer {
     *this = std::move(larger);
   }
 
-  /// Frees the elements on another stream from now on.
-  /// @pre that stream is ordered behind all work with the elements when they are freed
+  /// Changes the stream on which the elements are freed.
+  /// @pre at the free, `stream` is ordered behind all work with the elements
   void set_stream(stream_ref stream) noexcept { stream_ = stream; }
 
-  /// Gives the elements out of the buffer's hands.
-  /// @return what data() was; free it with pool()->deallocate(stream, pointer, size_bytes as
-  /// before)
+  /// Releases ownership of the elements.
+  /// @return data(); free it with pool()->deallocate(stream, pointer, size_bytes() before the call)
   [[nodiscard]] T* release() noexcept {
     size_ = 0;
     return detail::exchange(data_, nullptr);
@@ -132,8 +132,8 @@ class device_buffer {
     if (size == 0) return nullptr;
     if (pool_ == nullptr) {
       detail::throw_invalid_argument(
-          detail::text{"device_buffer: a default-constructed buffer has no pool to take "} + size +
-              " elements from; construct it with a pool and a stream",
+          detail::text{"device_buffer: a default-constructed buffer has no pool to allocate "} +
+              size + " elements from; construct it with a pool and a stream",
           where);
     }
     constexpr std::size_t alignment =
@@ -144,7 +144,7 @@ class device_buffer {
     if (data_ == nullptr) return;
     try {
       pool_->deallocate(stream_, data_, size_bytes());
-    } catch (...) {  // a destructor cannot report; the pool counts the block as live
+    } catch (...) {  // a destructor cannot throw; the pool counts the block as live
     }
     data_ = nullptr;
     size_ = 0;

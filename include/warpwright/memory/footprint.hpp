@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes of a neural network's parts in memory: arithmetic only, no CUDA call, usable in
-// static_assert. memory/plan.hpp adds them up.
+// The memory sizes of a neural network's parts: pure arithmetic without CUDA calls, usable in
+// static_assert. memory/plan.hpp computes totals.
 //
 // Sources of the formulas, by the names used below:
 //   ZeRO       Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
@@ -36,7 +36,7 @@ enum class precision {
   int4,      ///< two elements a byte
 };
 
-/// What an optimizer keeps for each parameter beside the parameter and its gradient.
+/// What an optimizer stores for each parameter in addition to the parameter and its gradient.
 enum class optimizer_kind {
   sgd,           ///< nothing
   sgd_momentum,  ///< one fp32 value: 4 bytes
@@ -44,21 +44,20 @@ enum class optimizer_kind {
   adam_8bit,     ///< two 8-bit moments: 2 bytes (Adam8); without the scale of each block
 };
 
-/// What data-parallel devices divide among themselves instead of keeping it whole (ZeRO, section
-/// 5).
+/// What data-parallel devices shard instead of storing it on every device (ZeRO, section 5).
 enum class zero_stage {
-  none,        ///< every device keeps everything
+  none,        ///< nothing: every device stores everything
   optimizer,   ///< stage 1: the optimizer's state and the master weights
   gradients,   ///< stage 2: the gradients as well
   parameters,  ///< stage 3: the weights as well
 };
 
-/// Which activations of a transformer layer are computed again in the backward pass.
+/// Which activations of a transformer layer are recomputed in the backward pass.
 enum class recomputation {
-  none,       ///< all activations are kept
-  selective,  ///< the attention scores are not kept (Recompute, section 5); fused attention kernels
-              ///< that never store them, as FlashAttention, come to the same
-  full,       ///< only the input of each layer is kept
+  none,       ///< none: all activations are stored
+  selective,  ///< the attention scores (Recompute, section 5); equivalent to fused attention
+              ///< kernels that never store them, as FlashAttention
+  full,       ///< all but the input of each layer
 };
 
 /// @return the size of one element in bits
@@ -86,8 +85,9 @@ enum class recomputation {
   return names[static_cast<int>(p)];
 }
 
-/// @param p  of each number that it keeps; adam_8bit's have 8 bits whatever is said
-/// @return what the optimizer keeps, in bytes a parameter
+/// @param kind  the optimizer
+/// @param p     how its state is stored; ignored for adam_8bit, whose state has 8 bits
+/// @return the optimizer's state in bytes a parameter
 [[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(
     optimizer_kind kind, precision p = precision::fp32) noexcept {
   constexpr std::uint64_t numbers[] = {0, 1, 2, 2};
@@ -97,7 +97,7 @@ enum class recomputation {
 
 namespace detail {
 
-// Sizes that stop at the largest number instead of wrapping: a sum that is too large stays so.
+// Arithmetic that saturates at the largest number instead of wrapping.
 constexpr std::uint64_t too_many_bytes = ~std::uint64_t{0};
 
 constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept {
@@ -106,7 +106,7 @@ constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcep
 constexpr std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) noexcept {
   return b != 0 && a > too_many_bytes / b ? too_many_bytes : a * b;
 }
-// The product of all; 0 times too much is 0.
+// The product of all factors; 0 times a saturated factor is 0.
 constexpr std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) noexcept {
   std::uint64_t product = 1;
   for (std::uint64_t factor : factors) {
@@ -124,7 +124,7 @@ constexpr std::uint64_t saturating_storage(std::uint64_t elements, precision p) 
   return saturating_multiply(elements, bits_of(p) / 8);
 }
 
-// Not constexpr on purpose: in a constant expression the compiler names it in its error.
+// Not constexpr, so that in a constant expression the compiler's error names the function.
 [[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_plan(text const& problem,
                                                             source_location where) {
   throw_invalid_argument(text{"memory plan: "} + problem, where);
@@ -136,9 +136,9 @@ constexpr std::uint64_t saturating_storage(std::uint64_t elements, precision p) 
 
 }  // namespace detail
 
-/// The size of an array: parameters, gradients or activations alike.
+/// The size of an array of parameters, gradients or activations.
 /// @param elements  how many
-/// @param p         how each is stored; two int4 share a byte, an odd one has a byte of its own
+/// @param p         how each is stored; two int4 share a byte, an odd last one has its own
 /// @return bytes
 /// @throws std::invalid_argument  when the size is beyond 64 bits
 /// **Threads:** any. **Capture:** legal; no CUDA call.
@@ -151,7 +151,7 @@ constexpr std::uint64_t saturating_storage(std::uint64_t elements, precision p) 
   return bytes;
 }
 
-/// The shape of a transformer; every setter returns a changed copy.
+/// The shape of a transformer. Every setter returns a changed copy.
 class transformer_shape {
  public:
   /// @param count  layers (blocks of attention and MLP), at least 1
@@ -185,8 +185,8 @@ class transformer_shape {
     copy.head_size_ = size;
     return copy;
   }
-  /// @param size  tokens that the output layer tells apart; 0, the default, leaves the activations
-  ///   of input and output layers out
+  /// @param size  tokens of the vocabulary; 0, the default, omits the activations of the input and
+  ///   output layers
   [[nodiscard]] constexpr transformer_shape vocabulary(std::uint64_t size) const {
     transformer_shape copy = *this;
     copy.vocabulary_ = size;
@@ -204,7 +204,7 @@ class transformer_shape {
   }
   [[nodiscard]] constexpr std::uint64_t vocabulary() const { return vocabulary_; }
 
-  /// @throws std::invalid_argument  for figures that contradict each other
+  /// @throws std::invalid_argument  for an inconsistent shape
   constexpr void require_valid(source_location where = source_location::current()) const {
     if (layers_ == 0 || hidden_ == 0 || heads_ == 0) {
       detail::throw_invalid_plan(detail::text{"a transformer of "} + layers_ + " layers, hidden " +
@@ -242,11 +242,11 @@ constexpr std::uint64_t saturating_kv_cache(transformer_shape const& t, std::uin
       saturating_product({2, t.layers(), t.kv_heads(), t.head_size(), tokens, batch}), p);
 }
 
-// One layer keeps, for each of the s b h elements: 16 elements (inputs of the two norms, of query,
+// One layer stores, for each of the s b h elements: 16 elements (inputs of the two norms, of query,
 // key and value together, of the output projection, of both MLP matrices (1 and 4) and of the
-// activation function (4); queries, keys, values) and 2 bytes of dropout masks; for each of the
-// a s^2 b scores 2 elements (softmax, its dropout) and 1 byte of mask. In 16 bits that is
-// s b h (34 + 5 a s / h) bytes: Recompute, equation (1).
+// activation function (4); queries, keys, values) and 2 bytes of dropout masks; for each of the a
+// s^2 b scores 2 elements (softmax, its dropout) and 1 byte of mask. In 16 bits that is s b h (34 +
+// 5 a s / h) bytes: Recompute, equation (1).
 constexpr std::uint64_t saturating_layer_activations(transformer_shape const& t,
                                                      std::uint64_t sequence, std::uint64_t batch,
                                                      precision p, recomputation r) noexcept {
@@ -262,8 +262,8 @@ constexpr std::uint64_t saturating_layer_activations(transformer_shape const& t,
   return bytes;
 }
 
-// All layers, and when the vocabulary is known: the mask of the embedding's dropout, the inputs of
-// the last norm and of the output layer, and the logits in fp32 (Recompute, section 4.3).
+// All layers and, with a vocabulary: the mask of the embedding's dropout, the inputs of the last
+// norm and of the output layer, and the logits in fp32 (Recompute, section 4.3).
 constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::uint64_t sequence,
                                                std::uint64_t batch, precision p,
                                                recomputation r) noexcept {
@@ -289,14 +289,14 @@ constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::
 
 }  // namespace detail
 
-/// The keys and values that a transformer keeps while it generates:
-/// 2 x layers x kv_heads x head_size x tokens x batch elements (GQA).
+/// The size of a transformer's KV cache during generation: 2 x layers x kv_heads x head_size x
+/// tokens x batch elements (GQA).
 /// @param shape   layers, heads and hidden must be given
 /// @param tokens  context of one sequence, prompt and answer together
 /// @param batch   sequences at once
 /// @param p       how keys and values are stored
 /// @return bytes
-/// @throws std::invalid_argument  for figures that contradict each other or are beyond 64 bits
+/// @throws std::invalid_argument  for an inconsistent shape, or a size beyond 64 bits
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 [[nodiscard]] constexpr std::uint64_t kv_cache_bytes(
     transformer_shape const& shape, std::uint64_t tokens, std::uint64_t batch = 1,
@@ -309,20 +309,20 @@ constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::
   return bytes;
 }
 
-/// The activations that a transformer keeps for its backward pass; in 16 bits, a layer keeps
-/// s b h (34 + 5 a s / h) bytes, s b h 34 with selective and 2 s b h with full recomputation, for s
-/// tokens, batch b, hidden h and a heads (Recompute, sections 4 and 5).
+/// The size of the activations that a transformer stores for its backward pass. In 16 bits, a layer
+/// stores s b h (34 + 5 a s / h) bytes, s b h 34 with selective and 2 s b h with full
+/// recomputation, for s tokens, batch b, hidden h and a heads (Recompute, sections 4 and 5).
 ///
 /// The layer is the paper's: multi-head attention, an MLP of 4 h with one activation function,
-/// dropout, no tensor or pipeline parallelism. Full recomputation also needs one layer's
-/// activations for a moment: those are not counted.
+/// dropout, no tensor or pipeline parallelism. The activations of the one layer that full
+/// recomputation recomputes at a time are not counted.
 /// @param shape            layers, heads and hidden must be given
 /// @param sequence_length  tokens
 /// @param batch            sequences at once
 /// @param p                how activations are stored
-/// @param r                what is computed again
+/// @param r                what is recomputed in the backward pass
 /// @return bytes
-/// @throws std::invalid_argument  for figures that contradict each other or are beyond 64 bits
+/// @throws std::invalid_argument  for an inconsistent shape, or a size beyond 64 bits
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 [[nodiscard]] constexpr std::uint64_t transformer_activation_bytes(
     transformer_shape const& shape, std::uint64_t sequence_length, std::uint64_t batch = 1,

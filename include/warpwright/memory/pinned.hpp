@@ -3,10 +3,10 @@
 #pragma once
 
 #include <warpwright/core/detail/exchange.hpp>
+#include <warpwright/core/detail/locks.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/detail/block_heap.hpp>
 #include <warpwright/memory/detail/capture_guard.hpp>
-#include <warpwright/memory/detail/locks.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 WARPWRIGHT_BEGIN
 
-/// The figures of a pinned_pool at one moment; every size in bytes.
+/// A snapshot of a pinned_pool's counters; all sizes in bytes.
 struct pinned_statistics {
-  std::uint64_t live_bytes = 0;           ///< handed out, in granules of 256 bytes
+  std::uint64_t live_bytes = 0;           ///< allocated, rounded up to 256 bytes a block
   std::uint64_t live_peak_bytes = 0;      ///< the highest live_bytes so far
-  std::uint64_t live_blocks = 0;          ///< handed out
+  std::uint64_t live_blocks = 0;          ///< allocated
   std::uint64_t reserved_bytes = 0;       ///< page-locked
   std::uint64_t reserved_peak_bytes = 0;  ///< the highest reserved_bytes so far
   std::uint64_t largest_hole_bytes = 0;   ///< the largest free block
@@ -36,25 +36,31 @@ struct pinned_statistics {
   }
 };
 
-/// How a pinned_pool is set up; chain the calls.
+/// Options of a pinned_pool. Every setter returns a changed copy.
 class pinned_pool_options {
  public:
   static constexpr std::size_t unlimited = ~std::size_t{0};
 
-  /// The most memory to page-lock. @param bytes  default: unlimited
-  pinned_pool_options& maximum_bytes(std::size_t bytes) noexcept {
-    maximum_bytes_ = bytes;
-    return *this;
+  /// The maximum of page-locked memory.
+  /// @param bytes  default: unlimited
+  [[nodiscard]] constexpr pinned_pool_options maximum_bytes(std::size_t bytes) const noexcept {
+    pinned_pool_options copy = *this;
+    copy.maximum_bytes_ = bytes;
+    return copy;
   }
-  /// Memory to page-lock at construction. @param bytes  default: 0
-  pinned_pool_options& initial_bytes(std::size_t bytes) noexcept {
-    initial_bytes_ = bytes;
-    return *this;
+  /// Memory to page-lock at construction.
+  /// @param bytes  default: 0
+  [[nodiscard]] constexpr pinned_pool_options initial_bytes(std::size_t bytes) const noexcept {
+    pinned_pool_options copy = *this;
+    copy.initial_bytes_ = bytes;
+    return copy;
   }
-  /// The least memory to page-lock at a time. @param bytes  default: 32 MiB
-  pinned_pool_options& growth_bytes(std::size_t bytes) noexcept {
-    growth_bytes_ = bytes;
-    return *this;
+  /// The minimum to page-lock at a time.
+  /// @param bytes  default: 32 MiB
+  [[nodiscard]] constexpr pinned_pool_options growth_bytes(std::size_t bytes) const noexcept {
+    pinned_pool_options copy = *this;
+    copy.growth_bytes_ = bytes;
+    return copy;
   }
 
  private:
@@ -64,38 +70,39 @@ class pinned_pool_options {
   std::size_t growth_bytes_ = std::size_t{32} << 20U;
 };
 
-/// Page-locked host memory, kept in slabs and handed out again without calling CUDA.
+/// A pool of page-locked host memory: keeps segments and allocates from them without calling CUDA.
 ///
-/// Blocks are cut to size (granules of 256 bytes, no rounding to powers of two) and merged again. A
-/// block that a copy on a stream still uses is given back with that stream, and is handed out only
-/// when an event says that the stream has passed; nothing is asked of the stream later, so it may
-/// die.
+/// Blocks are split to size (granules of 256 bytes, no rounding to powers of two) and coalesced.
+/// Free a block that a copy on a stream may still use with that stream: it is reused only after an
+/// event on the stream has completed. The pool does not use the stream later, so it may be
+/// destroyed.
 ///
 /// **Threads:** any number may call any member at once.
 /// **Capture:** memory that a graph uses must be kept as long as the graph's executable.
 class pinned_pool {
  public:
+  /// Creates a pool.
   /// @param options  limits and policies
-  /// @throws out_of_memory, cuda_error  when initial_bytes cannot be had
+  /// @throws out_of_memory, cuda_error  when initial_bytes cannot be page-locked
   explicit pinned_pool(pinned_pool_options const& options = {},
                        source_location where = source_location::current());
 
-  /// Waits for the streams of blocks given back, then unlocks all memory. Never throws, and
-  /// tolerates a CUDA runtime that is shutting down.
+  /// Waits for the streams of freed blocks, then unlocks all memory. Never throws, and tolerates a
+  /// CUDA runtime that is shutting down.
   ~pinned_pool();
   pinned_pool(pinned_pool const&) = delete;
   pinned_pool& operator=(pinned_pool const&) = delete;
 
-  /// Hands out page-locked memory, usable on the host at once and by copies on every device.
-  /// @param bytes      0 answers nullptr and counts nothing
-  /// @param alignment  of the address, in bytes: a power of two up to 4096; below 256 is 256
+  /// Allocates page-locked memory, usable on the host at once and by copies on every device.
+  /// @param bytes      0 returns nullptr and is not counted
+  /// @param alignment  of the address, in bytes: a power of two up to 4096; at least 256 is used
   /// @return memory with undefined contents
-  /// @throws out_of_memory          at the limit, or when the system locks no more
+  /// @throws out_of_memory          at the limit, or when the system cannot lock more memory
   /// @throws std::invalid_argument  for a bad alignment
-  /// @throws cuda_error             when another CUDA call fails; nothing is lost then
-  /// **Stream:** none; at the limit it may wait on the host for a stream of a block given back.
+  /// @throws cuda_error             when another CUDA call fails; no memory is lost
+  /// **Stream:** none; at the limit it may wait on the host for the stream of a freed block.
   /// **Capture:** legal. **Cost:** a hit makes no CUDA call; a miss page-locks growth_bytes (a GiB
-  /// takes most of a second), so reserve at start-up.
+  /// takes most of a second), so reserve memory at start-up.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
     void* const pointer = try_allocate(bytes, alignment, where);
@@ -103,20 +110,21 @@ class pinned_pool {
     return pointer;
   }
 
-  /// As allocate(), but answers nullptr when the memory cannot be had.
+  /// As allocate(), but returns nullptr when there is not enough memory.
   /// @throws std::invalid_argument, cuda_error  as allocate()
   [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
                                    source_location where = source_location::current());
 
-  /// Takes memory back that no copy uses any more.
+  /// Frees a block that no copy uses any more.
   /// @param pointer  from allocate() of this pool; nullptr does nothing
-  /// @param bytes    as given to allocate()
-  /// @throws std::invalid_argument  for a pointer that is not a live block's start, or wrong bytes
+  /// @param bytes    as passed to allocate()
+  /// @throws std::invalid_argument  for a pointer that is not the start of a live block, or a wrong
+  ///   size
   /// **Cost:** no CUDA call.
   void deallocate(void* pointer, std::size_t bytes,
                   source_location where = source_location::current());
 
-  /// Takes memory back that work given to `stream` so far may still use.
+  /// Frees a block that work submitted to `stream` so far may still use.
   /// @pre `stream` belongs to the current device
   /// @throws std::invalid_argument  as above, and for a capturing stream
   /// @throws cuda_error             when the event cannot be recorded; the block stays live
@@ -125,27 +133,27 @@ class pinned_pool {
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current());
 
-  /// Gives slabs that are wholly free back to the system.
-  /// @param bytes_to_keep  at least this much stays page-locked, if there is as much
-  /// @return the bytes given back
-  /// @throws cuda_error  when CUDA refuses; nothing is lost then
-  /// **Stream:** waits on the host for the streams of blocks given back.
+  /// Returns segments that are completely free to the system.
+  /// @param bytes_to_keep  at least this much stays page-locked, if as much is page-locked
+  /// @return the number of bytes returned
+  /// @throws cuda_error  when a CUDA call fails; no memory is lost
+  /// **Stream:** waits on the host for the streams of freed blocks.
   std::size_t trim(std::size_t bytes_to_keep = 0,
                    source_location where = source_location::current());
 
-  /// @return the figures of this moment
+  /// @return a snapshot of the counters
   [[nodiscard]] pinned_statistics statistics() const noexcept;
-  /// @return the most that the pool page-locks, in bytes; pinned_pool_options::unlimited: no limit
+  /// @return the maximum of page-locked bytes; pinned_pool_options::unlimited: no limit
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.maximum_bytes_; }
 
-  /// Every block starts at a multiple of this.
+  /// The minimum alignment of a block.
   static constexpr std::size_t block_alignment_bytes = 256;
-  /// The largest alignment that allocate() takes: the host's page.
+  /// The maximum alignment that allocate() accepts: the host's page size.
   static constexpr std::size_t maximum_alignment_bytes = 4096;
 
  private:
   using heap = detail::block_heap;
-  using spin_held = detail::held<detail::spin_lock>;
+  using heap_guard = detail::unique_lock<detail::spin_lock>;
   struct device_event {
     int device = 0;
     cudaEvent_t event = nullptr;
@@ -154,42 +162,42 @@ class pinned_pool {
     std::uint64_t epoch = 0;
     device_event marker;
   };
-  // The blocks given back on one stream; list number in heap_ as the index in streams_.
+  // The blocks freed on one stream; its index in streams_ is its list number in heap_.
   struct stream_entry {
     std::uint64_t id = 0;
     bool used = false;
     std::uint64_t epoch = 0;
-    detail::array<pending_event> pending;  // in the order of the epochs
-    std::size_t first = 0;                 // of the pending ones not yet passed
+    detail::array<pending_event> pending;  // in the order of their epochs
+    std::size_t first = 0;                 // index of the first that has not completed
   };
 
   static std::uint64_t address_of(void const* pointer) noexcept {
     return reinterpret_cast<std::uintptr_t>(pointer);
   }
-  void* hand_out(std::uint32_t node) noexcept;
-  void* take(std::uint64_t bytes, std::size_t alignment, std::size_t requested);
-  void add_segment(spin_held& lock, std::uint64_t bytes, source_location where);
-  std::size_t release_segments(spin_held& lock, std::uint64_t keep_bytes, source_location where);
-  bool finish(spin_held& lock, bool wait, source_location where);
+  void* commit_allocation(std::uint32_t node) noexcept;
+  void* allocate_ready(std::uint64_t bytes, std::size_t alignment, std::size_t requested);
+  void add_segment(heap_guard& lock, std::uint64_t bytes, source_location where);
+  std::size_t release_segments(heap_guard& lock, std::uint64_t keep_bytes, source_location where);
+  bool release_completed(heap_guard& lock, bool wait, source_location where);
   std::uint32_t list_of(std::uint64_t id);
-  std::uint32_t checked_block(void const* pointer, std::size_t bytes, spin_held& lock,
+  std::uint32_t checked_block(void const* pointer, std::size_t bytes, heap_guard& lock,
                               source_location where) const;
   [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
 
   pinned_pool_options options_;
-  detail::blocking_mutex slow_;  // serialises misses; taken before lock_
-  mutable detail::spin_lock lock_;
-  // Guarded by lock_:
+  detail::mutex slow_path_mutex_;  // serialises misses; locked before heap_lock_
+  mutable detail::spin_lock heap_lock_;
+  // Guarded by heap_lock_:
   detail::block_heap heap_;
   detail::address_map lists_;
   detail::array<stream_entry> streams_;
   detail::array<device_event> spare_events_;
-  std::size_t event_count_ = 0;  // in all; spare_events_ has room for them
+  std::size_t event_count_ = 0;  // of all events; spare_events_ has capacity for them
   std::uint64_t reserved_bytes_ = 0;
   pinned_statistics counters_;
 };
 
-/// An array of page-locked host memory with an owner.
+/// An owning array of page-locked host memory.
 /// @pre The pool outlives the buffer.
 /// **Threads:** as a std::vector.
 template <class T>
@@ -204,7 +212,7 @@ class pinned_buffer {
 
   /// An empty buffer without a pool.
   pinned_buffer() noexcept = default;
-  /// A buffer that no copy uses any more at its end.
+  /// Allocates a buffer that no copy uses at its destruction.
   /// @param pool  outlives the buffer
   /// @param size  number of elements, not initialised
   /// @throws out_of_memory, cuda_error  as pinned_pool::allocate()
@@ -218,8 +226,8 @@ class pinned_buffer {
                                           : pinned_pool::block_alignment_bytes;
     data_ = static_cast<T*>(pool.allocate(bytes, alignment, where));
   }
-  /// A buffer whose memory is used again only when `stream` has passed the work it had at the
-  /// buffer's end. Otherwise as above.
+  /// Allocates a buffer whose memory is reused only after `stream` has completed the work submitted
+  /// to it before the buffer's destruction. Otherwise as above.
   pinned_buffer(pinned_pool& pool, stream_ref stream, std::size_t size,
                 source_location where = source_location::current())
       : pinned_buffer{pool, size, where} {
@@ -227,15 +235,15 @@ class pinned_buffer {
   }
   /// The other buffer is left empty.
   pinned_buffer(pinned_buffer&& other) noexcept { swap(other); }
-  /// Frees what this buffer has first; the other buffer is left empty.
+  /// Frees this buffer's elements first; the other buffer is left empty.
   pinned_buffer& operator=(pinned_buffer&& other) noexcept {
     pinned_buffer moved{std::move(other)};
     swap(moved);
     return *this;
   }
-  /// Gives the memory back. Never throws; when no event can be had it waits for the stream instead.
+  /// Frees the memory. Never throws; waits for the stream when no event can be recorded.
   /// **Capture:** on a capturing stream, which cannot be waited for, the block stays live until the
-  /// pool's end.
+  /// pool's destruction.
   ~pinned_buffer() {
     if (data_ == nullptr) return;
     if (on_stream_) {
@@ -243,16 +251,16 @@ class pinned_buffer {
         pool_->deallocate(stream_, data_, size_bytes());
         return;
       } catch (...) {
-        // Waiting would break a capture; without an end of the stream's work the block stays live.
+        // Waiting would invalidate a capture; while the stream's work may run the block stays live.
         if (detail::may_be_capturing(stream_.get())) return;
-        cudaError_t const answer = cudaStreamSynchronize(stream_.get());
-        detail::discard(answer);
-        if (answer != cudaSuccess) return;
+        cudaError_t const result = cudaStreamSynchronize(stream_.get());
+        detail::discard(result);
+        if (result != cudaSuccess) return;
       }
     }
     try {
       pool_->deallocate(data_, size_bytes());
-    } catch (...) {  // a destructor cannot report; the pool counts the block as live
+    } catch (...) {  // a destructor cannot throw; the pool counts the block as live
     }
   }
 
@@ -269,13 +277,13 @@ class pinned_buffer {
   [[nodiscard]] T* begin() const noexcept { return data_; }
   [[nodiscard]] T* end() const noexcept { return data_ + size_; }
 
-  /// Names the stream whose copies use the memory until the buffer's end. With copies on several
-  /// streams, name one that waits for the others.
+  /// Sets the stream whose copies use the memory until the buffer's destruction. With copies on
+  /// several streams, pass one that waits for the others.
   void set_stream(stream_ref stream) noexcept {
     stream_ = stream;
     on_stream_ = true;
   }
-  /// Says that no copy uses the memory any more.
+  /// Declares that no copy uses the memory any more.
   void clear_stream() noexcept { on_stream_ = false; }
 
  private:

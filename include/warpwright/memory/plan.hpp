@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much memory training or serving a neural network takes, before any of it is allocated:
-// arithmetic only, no CUDA call, usable in static_assert.
+// Estimates of the device memory that training or serving a neural network needs: pure arithmetic
+// without CUDA calls, usable in static_assert.
 //
 //   constexpr auto plan = ww::training_plan{}.parameters(7'500'000'000).mixed_precision();
 //   static_assert(plan.total_bytes() == 120'000'000'000);  // Adam: 16 bytes a parameter
 //   static_assert(!ww::fits(plan, 80'000'000'000));
 //
-// A plan is a lower bound: allocators round, libraries keep workspaces, the context itself takes
-// some hundred MiB. workspace_bytes() and a reserve are for those.
+// A plan is a lower bound: allocators round up, libraries allocate workspaces, and the context
+// takes some hundred MiB. workspace_bytes() and a reserve account for these.
 #pragma once
 
 #include <warpwright/memory/footprint.hpp>
@@ -19,7 +19,7 @@
 
 WARPWRIGHT_BEGIN
 
-/// Where the memory of a plan goes, in bytes on one device.
+/// The memory of a plan by use, in bytes on one device.
 struct memory_breakdown {
   std::uint64_t weights_bytes = 0;
   std::uint64_t master_weights_bytes = 0;  ///< the fp32 copy that mixed precision updates
@@ -27,7 +27,7 @@ struct memory_breakdown {
   std::uint64_t optimizer_bytes = 0;    ///< the optimizer's state, without the master weights
   std::uint64_t activations_bytes = 0;  ///< grows with the batch
   std::uint64_t kv_cache_bytes = 0;     ///< grows with the batch
-  std::uint64_t workspace_bytes = 0;    ///< whatever else the plan was told
+  std::uint64_t workspace_bytes = 0;    ///< workspace_bytes() of the plan
 
   /// @return the sum; 2^64 - 1 when it is beyond 64 bits
   [[nodiscard]] constexpr std::uint64_t total_bytes() const noexcept {
@@ -41,9 +41,9 @@ struct memory_breakdown {
   }
 };
 
-/// What training takes on one device; every setter returns a changed copy.
+/// The memory that training needs on one device. Every setter returns a changed copy.
 ///
-/// Unless told otherwise: fp32 throughout, Adam, one device, batch 1, no activations.
+/// Defaults: fp32 throughout, Adam, one device, batch 1, no activations.
 class training_plan {
  public:
   /// @param count  parameters of the whole network
@@ -52,27 +52,28 @@ class training_plan {
     copy.parameters_ = count;
     return copy;
   }
-  /// Weights, gradients and activations in one precision, no master weights.
+  /// Stores weights, gradients and activations in one precision, without master weights.
   [[nodiscard]] constexpr training_plan uniform_precision(precision p) const {
     training_plan copy = *this;
     copy.weights_ = copy.gradients_ = copy.activations_ = p;
     copy.master_weights_ = false;
     return copy;
   }
-  /// Weights, gradients and activations in a short precision, and master weights in fp32: with
-  /// Adam 2 + 2 + 12 bytes a parameter (ZeRO, section 3.1).
+  /// Stores weights, gradients and activations in a short precision, and master weights in fp32:
+  /// with Adam 2 + 2 + 12 bytes a parameter (ZeRO, section 3.1).
   [[nodiscard]] constexpr training_plan mixed_precision(precision p = precision::bf16) const {
     training_plan copy = uniform_precision(p);
     copy.master_weights_ = true;
     return copy;
   }
-  /// Keeps gradients in another precision, as for summing them up in fp32. Call it after the above.
+  /// Stores gradients in another precision, for example to accumulate them in fp32. Call it after
+  /// the setters above.
   [[nodiscard]] constexpr training_plan gradient_precision(precision p) const {
     training_plan copy = *this;
     copy.gradients_ = p;
     return copy;
   }
-  /// Keeps activations in another precision. Call it after the above.
+  /// Stores activations in another precision. Call it after the precision setters above.
   [[nodiscard]] constexpr training_plan activation_precision(precision p) const {
     training_plan copy = *this;
     copy.activations_ = p;
@@ -84,15 +85,15 @@ class training_plan {
     copy.optimizer_ = kind;
     return copy;
   }
-  /// Keeps the optimizer's numbers in another precision than fp32: PyTorch's optimizers keep them
-  /// in the parameters' own.
+  /// Stores the optimizer's state in another precision than fp32: PyTorch's optimizers store it in
+  /// the parameters' precision.
   [[nodiscard]] constexpr training_plan optimizer_precision(precision p) const {
     training_plan copy = *this;
     copy.optimizer_precision_ = p;
     return copy;
   }
-  /// Divides the model's state among data-parallel devices; each keeps its part, rounded up.
-  /// @param stage    what is divided
+  /// Shards the model's state over data-parallel devices; each device's part is rounded up.
+  /// @param stage    what is sharded
   /// @param devices  at least 1
   [[nodiscard]] constexpr training_plan sharded(zero_stage stage, std::uint64_t devices) const {
     training_plan copy = *this;
@@ -100,7 +101,7 @@ class training_plan {
     copy.stage_ = stage;
     return copy;
   }
-  /// Adds activations of any network: what is kept for the backward pass.
+  /// Adds the activations of any network that are stored for the backward pass.
   /// @param elements  for one item of the batch
   [[nodiscard]] constexpr training_plan activations_per_item(std::uint64_t elements) const {
     training_plan copy = *this;
@@ -110,7 +111,7 @@ class training_plan {
   /// Adds a transformer's activations, as transformer_activation_bytes().
   /// @param shape            layers, hidden and heads must be given
   /// @param sequence_length  tokens of one item
-  /// @param r                what is computed again
+  /// @param r                what is recomputed in the backward pass
   [[nodiscard]] constexpr training_plan transformer(transformer_shape const& shape,
                                                     std::uint64_t sequence_length,
                                                     recomputation r = recomputation::none) const {
@@ -121,7 +122,7 @@ class training_plan {
     copy.recomputation_ = r;
     return copy;
   }
-  /// @param items  of one step on this device; default: 1
+  /// @param items  items of one step on this device; default: 1
   [[nodiscard]] constexpr training_plan batch(std::uint64_t items) const {
     training_plan copy = *this;
     copy.batch_ = items;
@@ -137,8 +138,8 @@ class training_plan {
   [[nodiscard]] constexpr std::uint64_t batch() const noexcept { return batch_; }
   [[nodiscard]] constexpr char const* name() const noexcept { return "training"; }
 
-  /// @return where the memory goes; a part beyond 64 bits is 2^64 - 1
-  /// @throws std::invalid_argument  for no device, or a shape that contradicts itself
+  /// @return the memory by use; a part beyond 64 bits is 2^64 - 1
+  /// @throws std::invalid_argument  for 0 devices, or an inconsistent shape
   [[nodiscard]] constexpr memory_breakdown breakdown(
       source_location where = source_location::current()) const {
     if (devices_ == 0) {
@@ -201,12 +202,12 @@ class training_plan {
   std::uint64_t workspace_bytes_ = 0;
 };
 
-/// What serving a network takes on one device; every setter returns a changed copy.
+/// The memory that serving a network needs on one device. Every setter returns a changed copy.
 ///
-/// Unless told otherwise: weights, activations and KV cache in fp16, batch 1, no KV cache.
+/// Defaults: weights, activations and KV cache in fp16, batch 1, no KV cache.
 class inference_plan {
  public:
-  /// @param count  parameters that lie on this device
+  /// @param count  parameters stored on this device
   /// @param p      how they are stored
   [[nodiscard]] constexpr inference_plan parameters(std::uint64_t count,
                                                     precision p = precision::fp16) const {
@@ -229,7 +230,7 @@ class inference_plan {
     copy.kv_cache_ = p;
     return copy;
   }
-  /// Adds the activations that live at once while one item passes.
+  /// Adds the activations that are live at the same time during the forward pass of one item.
   /// @param elements  for one item of the batch
   /// @param p         how they are stored
   [[nodiscard]] constexpr inference_plan activations_per_item(std::uint64_t elements,
@@ -239,7 +240,7 @@ class inference_plan {
     copy.activations_ = p;
     return copy;
   }
-  /// @param items  at once on this device; default: 1
+  /// @param items  items at once on this device; default: 1
   [[nodiscard]] constexpr inference_plan batch(std::uint64_t items) const {
     inference_plan copy = *this;
     copy.batch_ = items;
@@ -255,8 +256,8 @@ class inference_plan {
   [[nodiscard]] constexpr std::uint64_t batch() const noexcept { return batch_; }
   [[nodiscard]] constexpr char const* name() const noexcept { return "inference"; }
 
-  /// @return where the memory goes; a part beyond 64 bits is 2^64 - 1
-  /// @throws std::invalid_argument  for a shape that contradicts itself
+  /// @return the memory by use; a part beyond 64 bits is 2^64 - 1
+  /// @throws std::invalid_argument  for an inconsistent shape
   [[nodiscard]] constexpr memory_breakdown breakdown(
       source_location where = source_location::current()) const {
     memory_breakdown b;
@@ -298,9 +299,10 @@ class inference_plan {
   std::uint64_t workspace_bytes_ = 0;
 };
 
-/// What is left of a device's memory when a part of it stays free.
-/// @param device_bytes      the device's memory, or what is free of it
-/// @param reserve_fraction  the part to leave alone, at least 0 and below 1; rounded up to a byte
+/// The device memory that a plan may use when a fraction of it stays free.
+/// @param device_bytes      the device's total or free memory
+/// @param reserve_fraction  the fraction that stays free, at least 0 and below 1; rounded up to a
+///   byte
 /// @return bytes
 /// @throws std::invalid_argument  for a fraction out of range
 [[nodiscard]] constexpr std::uint64_t usable_bytes(
@@ -321,10 +323,10 @@ class inference_plan {
 
 /// Whether a plan fits in a device.
 /// @param plan              a training_plan or an inference_plan
-/// @param device_bytes      the device's memory, or what is free of it
-/// @param reserve_fraction  the part of it to leave alone, at least 0 and below 1
+/// @param device_bytes      the device's total or free memory
+/// @param reserve_fraction  the fraction that stays free, at least 0 and below 1
 /// @return false also for a plan beyond 64 bits
-/// @throws std::invalid_argument  for a plan that contradicts itself, or a fraction out of range
+/// @throws std::invalid_argument  for an inconsistent plan, or a fraction out of range
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class Plan>
 [[nodiscard]] constexpr bool fits(Plan const& plan, std::uint64_t device_bytes,
@@ -335,13 +337,13 @@ template <class Plan>
          total <= usable_bytes(device_bytes, reserve_fraction, where);
 }
 
-/// What largest_batch() answers when the batch takes no memory at all.
+/// The result of largest_batch() when the batch takes no memory at all.
 inline constexpr std::uint64_t unlimited_batch = ~std::uint64_t{0};
 
 /// The largest batch that fits, exactly: one more does not.
 /// @param plan              a training_plan or an inference_plan; its own batch does not matter
 /// @param device_bytes      the device's memory, or what is free of it
-/// @param reserve_fraction  the part of it to leave alone, at least 0 and below 1
+/// @param reserve_fraction  the fraction that stays free, at least 0 and below 1
 /// @return items; 0 when not even one fits; unlimited_batch when nothing depends on the batch
 /// @throws std::invalid_argument  for a plan that contradicts itself, or a fraction out of range
 /// **Threads:** any. **Capture:** legal; no CUDA call. **Cost:** at most 128 sums.
@@ -353,11 +355,11 @@ template <class Plan>
   if (fits(plan.batch(unlimited_batch), device_bytes, reserve_fraction, where)) {
     return unlimited_batch;
   }
-  // The sum never falls as the batch grows: `low` fits, `high` does not.
+  // total_bytes() is monotonic in the batch: `low` fits, `high` does not.
   std::uint64_t low = 1;
   std::uint64_t high = unlimited_batch;
   while (high - low > 1) {
-    // By doubling first: most answers are small.
+    // Doubles first: most results are small.
     std::uint64_t const middle =
         low < high / 2 && high == unlimited_batch ? low * 2 : low + (high - low) / 2;
     (fits(plan.batch(middle), device_bytes, reserve_fraction, where) ? low : high) = middle;
@@ -367,7 +369,7 @@ template <class Plan>
 
 namespace detail {
 
-// "1.5 GiB": rounded to hundredths, so never exact but for small sizes.
+// "1.5 GiB": rounded to hundredths.
 inline text size_text(std::uint64_t bytes) noexcept {
   constexpr char const* units[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
   double value = static_cast<double>(bytes);
@@ -382,12 +384,12 @@ inline text size_text(std::uint64_t bytes) noexcept {
 
 }  // namespace detail
 
-/// Puts a plan into words: the sum, a line for each part, and whether it fits.
+/// Describes a plan as text: the total, a line for each part, and whether it fits.
 /// @param plan              a training_plan or an inference_plan
-/// @param device_bytes      the device's memory; 0, the default, leaves the verdict out
-/// @param reserve_fraction  the part of it to leave alone, at least 0 and below 1
-/// @return lines without a newline at the end, plain ASCII, as
-///   "training, batch 1: 111.76 GiB" and "  weights 13.97 GiB"
+/// @param device_bytes      the device's memory; 0, the default, omits whether the plan fits
+/// @param reserve_fraction  the fraction of it that stays free, at least 0 and below 1
+/// @return lines without a newline at the end, plain ASCII, as "training, batch 1: 111.76 GiB" and
+///   "  weights 13.97 GiB"
 /// @throws std::invalid_argument  as breakdown() and fits(); std::bad_alloc
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class Plan>

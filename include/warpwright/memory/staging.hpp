@@ -10,30 +10,37 @@
 
 WARPWRIGHT_BEGIN
 
-/// How a staging object is set up; chain the calls.
+/// Options of a staging object. Every setter returns a changed copy.
 class staging_options {
  public:
-  /// Threads that copy, the caller's included. @param count  1 to 256; 0, the default: one for each
-  /// processor this thread may run on, at most 8
-  staging_options& threads(unsigned count) noexcept {
-    threads_ = count;
-    return *this;
+  /// The number of threads that copy, the caller's included.
+  /// @param count  1 to 256; 0, the default: one for each processor that this thread may run on, at
+  ///   most 8
+  [[nodiscard]] constexpr staging_options threads(unsigned count) const noexcept {
+    staging_options copy = *this;
+    copy.threads_ = count;
+    return copy;
   }
-  /// Size of a page-locked slot, the largest piece copied at a time. @param bytes  at least 4096;
-  /// default: 4 MiB
-  staging_options& slot_bytes(std::size_t bytes) noexcept {
-    slot_bytes_ = bytes;
-    return *this;
+  /// The size of a page-locked slot, which is also the maximum size of a chunk.
+  /// @param bytes  at least 4096; default: 4 MiB
+  [[nodiscard]] constexpr staging_options slot_bytes(std::size_t bytes) const noexcept {
+    staging_options copy = *this;
+    copy.slot_bytes_ = bytes;
+    return copy;
   }
-  /// Slots of each thread. @param count  1 to 64; default: 2, one is filled while one is in flight
-  staging_options& slots(unsigned count) noexcept {
-    slots_ = count;
-    return *this;
+  /// The number of slots of each thread.
+  /// @param count  1 to 64; default: 2, one is filled while the other is in flight
+  [[nodiscard]] constexpr staging_options slots(unsigned count) const noexcept {
+    staging_options copy = *this;
+    copy.slots_ = count;
+    return copy;
   }
-  /// Copies up to this size run on the calling thread alone. @param bytes  default: 256 KiB
-  staging_options& direct_bytes(std::size_t bytes) noexcept {
-    direct_bytes_ = bytes;
-    return *this;
+  /// The maximum size of copies that run on the calling thread alone.
+  /// @param bytes  default: 256 KiB
+  [[nodiscard]] constexpr staging_options direct_bytes(std::size_t bytes) const noexcept {
+    staging_options copy = *this;
+    copy.direct_bytes_ = bytes;
+    return copy;
   }
 
  private:
@@ -44,27 +51,28 @@ class staging_options {
   std::size_t direct_bytes_ = std::size_t{256} << 10U;
 };
 
-/// Copies large pieces of pageable host memory to and from a device, near the link's speed rather
-/// than one thread's: several threads move pieces through page-locked slots while others are in
-/// flight. Up to some 16 MiB a plain cudaMemcpy may be as fast or faster.
+/// Copies large arrays of pageable host memory to and from a device near the link's bandwidth:
+/// several threads copy chunks through page-locked slots while other chunks are in flight. Up to
+/// about 16 MiB a plain cudaMemcpy may be as fast or faster.
 ///
-/// For host memory that is page-locked already, call cudaMemcpyAsync: it needs no help.
+/// For host memory that is page-locked already call cudaMemcpyAsync.
 ///
 /// @pre The pinned_pool outlives the staging object, which belongs to the device that was current
-///   when it was made.
-/// **Threads:** any number may call at once; copies above direct_bytes then take turns. The worker
-/// threads belong to the object, take no signals, and end with it.
-/// **Capture:** copying on a capturing stream throws std::invalid_argument: the pieces are copied
-/// now and cannot be replayed. A capture on another stream does no harm and takes none.
+///   at its construction.
+/// **Threads:** any number may call at once; copies above direct_bytes are serialised. The worker
+/// threads belong to the object, block all signals, and end with it.
+/// **Capture:** copying on a capturing stream throws std::invalid_argument, because chunks are
+/// copied immediately and cannot be replayed. Captures on other streams are not disturbed.
 class staging {
  public:
-  /// @param pool     where the slots come from: threads * slots * slot_bytes, and small copies
+  /// Allocates the slots and starts the threads.
+  /// @param pool     provides the slots (threads * slots * slot_bytes) and memory for small copies
   /// @param options  threads and slots
-  /// @throws std::invalid_argument              for options outside of their ranges
-  /// @throws out_of_memory, cuda_error          when the slots or events cannot be had
-  /// @throws std::runtime_error                 when the system starts no more threads
-  /// **Cost:** page-locks the slots (64 MiB with 8 threads) unless the pool has them,
-  /// and starts the threads: make it at start-up.
+  /// @throws std::invalid_argument      for options out of range
+  /// @throws out_of_memory, cuda_error  when the slots or events cannot be created
+  /// @throws std::runtime_error         when the system cannot start the threads
+  /// **Cost:** page-locks the slots (64 MiB with 8 threads) unless the pool has free memory, and
+  /// starts the threads: construct it at start-up.
   explicit staging(pinned_pool& pool, staging_options const& options = {},
                    source_location where = source_location::current())
       : pool_{&pool},
@@ -75,26 +83,26 @@ class staging {
   }
 
   /// Waits for the slots' copies and ends the threads. A slot whose copy cannot be waited for stays
-  /// live in the pinned_pool. @pre no call to this object is under way. Never throws.
-  /// **Capture:** legal; captures of other streams do no harm.
+  /// live in the pinned_pool. Never throws.
+  /// @pre no call to this object is in progress
+  /// **Capture:** legal; captures on other streams are not disturbed.
   ~staging() { stop(); }
   staging(staging const&) = delete;
   staging& operator=(staging const&) = delete;
 
-  /// Copies host memory to the device.
+  /// Copies host memory to the device; returns when the source has been read completely, so that it
+  /// may be changed or freed.
   /// @param stream       a stream of the staging object's device
   /// @param destination  device memory of at least `bytes`
   /// @param source       host memory of at least `bytes`, of any kind and alignment
   /// @param bytes        0 does nothing
-  /// Returns when the source has been read completely: it may be changed or freed at once.
-  /// @throws std::invalid_argument  for a null pointer, a capturing stream, or one of another
-  /// device
+  /// @throws std::invalid_argument  for a null pointer, a capturing stream, or a stream of another
+  ///   device
   /// @throws out_of_memory          when the pool has no page-locked memory for a small copy
   /// @throws cuda_error             when a call fails in any thread; the destination is then
-  /// undefined
-  ///   from the stream's next work on, and the object can be used again
-  /// **Stream:** the destination is written behind earlier work of `stream` and before later; the
-  /// call may wait for a slot, and so for the stream.
+  ///   undefined for later work of the stream, and the object remains usable
+  /// **Stream:** the destination is written behind earlier work of `stream` and before later work;
+  /// the call may wait for a slot, and so for the stream.
   void copy_to_device(stream_ref stream, void* destination, void const* source, std::size_t bytes,
                       source_location where = source_location::current()) {
     if (bytes == 0) return;
@@ -102,7 +110,7 @@ class staging {
     scoped_device const scope{device_, where};
     detail::relaxed_capture_mode const relaxed{where};
     if (bytes > options_.direct_bytes_) {
-      copy_in_pieces(true, stream, destination, source, bytes, where);
+      copy_in_chunks(true, stream, destination, source, bytes, where);
       return;
     }
     pinned_buffer<unsigned char> slot{*pool_, bytes, where};
@@ -112,14 +120,14 @@ class staging {
     slot.set_stream(stream);
   }
 
-  /// Copies device memory to the host.
+  /// Copies device memory to the host; returns when the destination is complete.
   /// @param stream       a stream of the staging object's device
   /// @param destination  host memory of at least `bytes`, of any kind and alignment
   /// @param source       device memory of at least `bytes`
   /// @param bytes        0 does nothing
-  /// Returns when the destination is complete.
   /// @throws as copy_to_device(); the destination is then undefined
-  /// **Stream:** the source is read behind earlier work of `stream`; blocks until that is done.
+  /// **Stream:** the source is read behind earlier work of `stream`; blocks until the copy is
+  /// complete.
   void copy_to_host(stream_ref stream, void* destination, void const* source, std::size_t bytes,
                     source_location where = source_location::current()) {
     if (bytes == 0) return;
@@ -127,7 +135,7 @@ class staging {
     scoped_device const scope{device_, where};
     detail::relaxed_capture_mode const relaxed{where};
     if (bytes > options_.direct_bytes_) {
-      copy_in_pieces(false, stream, destination, source, bytes, where);
+      copy_in_chunks(false, stream, destination, source, bytes, where);
       return;
     }
     pinned_buffer<unsigned char> slot{*pool_, bytes, where};
@@ -141,9 +149,9 @@ class staging {
 
   /// @return the number of threads that copy, the caller's included
   [[nodiscard]] unsigned threads() const noexcept {
-    return static_cast<unsigned>(workers_.lanes().size());
+    return static_cast<unsigned>(workers_.rings().size());
   }
-  /// @return the device whose streams may be used
+  /// @return the device of the streams that may be used
   [[nodiscard]] device_id device() const noexcept { return device_; }
 
  private:
@@ -151,15 +159,15 @@ class staging {
   void stop() noexcept;
   void check_call(stream_ref stream, void const* destination, void const* source, char const* name,
                   source_location where) const;
-  void copy_in_pieces(bool to_device, stream_ref stream, void* destination, void const* source,
+  void copy_in_chunks(bool to_device, stream_ref stream, void* destination, void const* source,
                       std::size_t bytes, source_location where);
 
   pinned_pool* pool_;
   staging_options options_;
   device_id device_;
-  // Stands in for cudaStreamPerThread, which means another stream in each worker.
+  // Used in place of cudaStreamPerThread, which is another stream in each worker.
   stream own_stream_;
-  detail::blocking_mutex turn_;  // one large copy at a time
+  detail::mutex large_copy_mutex_;  // serialises large copies
   detail::staging_workers workers_;
 };
 
@@ -175,10 +183,10 @@ inline void staging::start(source_location where) {
         where);
   }
   try {
-    workers_.lanes().resize(threads);
-    for (detail::staging_lane& lane : workers_.lanes()) {
-      lane.slots.resize(options_.slots_);
-      for (detail::staging_slot& slot : lane.slots) {
+    workers_.rings().resize(threads);
+    for (detail::slot_ring& ring : workers_.rings()) {
+      ring.slots.resize(options_.slots_);
+      for (detail::staging_slot& slot : ring.slots) {
         check(cudaEventCreateWithFlags(&slot.event, cudaEventDisableTiming),
               "cudaEventCreateWithFlags", where);
         slot.memory = static_cast<char*>(pool_->allocate(options_.slot_bytes_, 256, where));
@@ -194,23 +202,23 @@ inline void staging::start(source_location where) {
 inline void staging::stop() noexcept {
   workers_.stop();
   detail::relaxed_capture_mode const relaxed;
-  for (detail::staging_lane& lane : workers_.lanes()) {
-    for (detail::staging_slot& slot : lane.slots) {
+  for (detail::slot_ring& ring : workers_.rings()) {
+    for (detail::staging_slot& slot : ring.slots) {
       bool done = !slot.in_flight;
       for (int attempt = 0; attempt < 2 && !done; ++attempt) {
-        cudaError_t const answer = cudaEventSynchronize(slot.event);
-        detail::discard(answer);
-        done = answer == cudaSuccess;
+        cudaError_t const result = cudaEventSynchronize(slot.event);
+        detail::discard(result);
+        done = result == cudaSuccess;
       }
       if (slot.event != nullptr) detail::discard(cudaEventDestroy(slot.event));
-      if (!done) continue;  // a copy may still use it: better lost than handed out
+      if (!done) continue;  // a copy may still use it: leak it rather than reuse it too early
       try {
         pool_->deallocate(slot.memory, options_.slot_bytes_);
-      } catch (...) {  // a destructor cannot report; the pool counts the block as live
+      } catch (...) {  // a destructor cannot throw; the pool counts the block as live
       }
     }
   }
-  workers_.lanes().clear();
+  workers_.rings().clear();
 }
 
 inline void staging::check_call(stream_ref stream, void const* destination, void const* source,
@@ -221,10 +229,10 @@ inline void staging::check_call(stream_ref stream, void const* destination, void
                                        " and bytes to copy",
                                    where);
   }
-  // First: asking a capturing stream for its device would break the capture.
+  // First: querying the device of a capturing stream would invalidate the capture.
   if (detail::is_capturing(stream, where)) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name +
-                                       " on a capturing stream: pieces are copied at once and "
+                                       " on a capturing stream: chunks are copied at once and "
                                        "cannot be replayed; copy before the capture, or capture a "
                                        "cudaMemcpyAsync from page-locked memory",
                                    where);
@@ -232,7 +240,7 @@ inline void staging::check_call(stream_ref stream, void const* destination, void
 #if CUDART_VERSION >= 12080
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
-  // A default stream's handle means the current device, which is about to be ours.
+  // A default stream's handle means the current device, which the caller sets to device_ next.
   bool const is_default = stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
   if (device != device_.value() && !is_default) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name + " on a stream of device " +
@@ -243,27 +251,27 @@ inline void staging::check_call(stream_ref stream, void const* destination, void
 #endif
 }
 
-inline void staging::copy_in_pieces(bool to_device, stream_ref stream, void* destination,
+inline void staging::copy_in_chunks(bool to_device, stream_ref stream, void* destination,
                                     void const* source, std::size_t bytes, source_location where) {
-  detail::held<detail::blocking_mutex> const turn{turn_};
-  bool const stand_in = stream.get() == cudaStreamPerThread;
-  if (stand_in) own_stream_.wait(stream, where);
+  detail::unique_lock<detail::mutex> const lock{large_copy_mutex_};
+  bool const use_own_stream = stream.get() == cudaStreamPerThread;
+  if (use_own_stream) own_stream_.wait(stream, where);
   detail::staging_job job;
   job.to_device = to_device;
   job.destination = static_cast<char*>(destination);
   job.source = static_cast<char const*>(source);
   job.bytes = bytes;
-  job.stream = stand_in ? own_stream_.get() : stream.get();
-  // Two pieces a thread keep all threads busy, 64 KiB keep the calls' cost small.
+  job.stream = use_own_stream ? own_stream_.get() : stream.get();
+  // Two chunks a thread keep all threads busy, 64 KiB keep the cost of the calls small.
   constexpr std::size_t least = std::size_t{64} << 10U;
-  std::size_t const share = bytes / (2 * workers_.lanes().size());
-  job.piece_bytes = (share / least + 1) * least;
-  if (job.piece_bytes > options_.slot_bytes_) job.piece_bytes = options_.slot_bytes_;
+  std::size_t const share = bytes / (2 * workers_.rings().size());
+  job.chunk_bytes = (share / least + 1) * least;
+  if (job.chunk_bytes > options_.slot_bytes_) job.chunk_bytes = options_.slot_bytes_;
   detail::staging_failure const failure = workers_.run(job);
-  if (stand_in) {
+  if (use_own_stream) {
     try {
       stream.wait(own_stream_.ref(), where);
-    } catch (...) {  // nothing orders the pieces before the caller's next work
+    } catch (...) {  // nothing orders the chunks before the caller's next work
       detail::discard(cudaStreamSynchronize(own_stream_.get()));
       throw;
     }

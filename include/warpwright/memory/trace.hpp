@@ -11,31 +11,33 @@
 
 WARPWRIGHT_BEGIN
 
-/// A memory resource that hands every call on to another one and remembers it.
+/// A memory resource that forwards every call to another one and records it.
 ///
-/// The last calls stay in a ring of fixed size; the oldest make room, and lost_operations() says
-/// how many did. They can be written at any time as a CSV, which warpwright_replay reads, and as a
-/// snapshot for the viewer at pytorch.org/memory_viz. What failed is not recorded.
+/// The last calls stay in a ring of fixed size; a new call overwrites the oldest, and
+/// lost_operations() counts the overwritten ones. They can be written at any time as a CSV, which
+/// warpwright_replay reads, and as a snapshot for the viewer at pytorch.org/memory_viz. Failed
+/// calls are not recorded.
 ///
-/// @tparam Upstream  memory_pool, or anything with its allocate(), try_allocate(), deallocate() and
+/// @tparam Upstream  memory_pool, or a class with its allocate(), try_allocate(), deallocate() and
 ///   device()
-/// @pre the files' names that callers pass with their source_location stay where they are (string
-///   literals; a library that was unloaded takes its own along)
+/// @pre The file names in the callers' source_locations stay valid: string literals of libraries
+///   that stay loaded.
 ///
 /// **Threads:** any number may call any member at once. A free is recorded before it happens and an
-/// allocation after it has happened, so that the record of an address is always in order.
-/// **Capture:** as the upstream's, with a stream_ref that carries its id; asking for it breaks the
-/// capture. **Cost:** no CUDA call and no memory request a call with such a stream_ref: one clock
-/// reading, two atomic operations and one cache line.
+/// allocation after it has happened, so that the records of an address are always in order.
+/// **Capture:** as the upstream, with a stream_ref that carries its id; querying the id invalidates
+/// the capture. **Cost:** no CUDA call and no memory allocation a call with such a stream_ref: one
+/// clock reading, two atomic operations and one cache line.
 template <class Upstream>
 class trace_recorder {
  public:
   static constexpr std::size_t block_alignment_bytes = Upstream::block_alignment_bytes;
   static constexpr std::size_t maximum_alignment_bytes = Upstream::maximum_alignment_bytes;
 
-  /// @param upstream  what memory comes from; must outlive the recorder
+  /// Creates a recorder.
+  /// @param upstream  where the memory comes from; must outlive the recorder
   /// @param capacity  calls to keep, rounded up to a power of two of at least 16; 64 bytes each
-  /// @throws std::bad_alloc  when the host has no memory for them
+  /// @throws std::bad_alloc  when the host has no memory for the ring
   explicit trace_recorder(Upstream& upstream, std::size_t capacity = std::size_t{1} << 18U)
       : upstream_{upstream}, ring_{capacity} {}
   trace_recorder(trace_recorder const&) = delete;
@@ -47,9 +49,11 @@ class trace_recorder {
                                std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
     if (bytes == 0) return upstream_.allocate(stream, bytes, alignment, where);
-    stream_ref const known = stream.resolved(where);
-    std::uint64_t const id = known.id(where);  // before memory is there that a failure would lose
-    return allocated(upstream_.allocate(known, bytes, alignment, where), bytes, id, where);
+    stream_ref const resolved = stream.resolved(where);
+    std::uint64_t const id = resolved.id(where);  // before the allocation, which a failure of this
+                                                  // query would leak
+    return record_allocation(upstream_.allocate(resolved, bytes, alignment, where), bytes, id,
+                             where);
   }
 
   /// As the upstream's try_allocate(), recorded when it succeeds.
@@ -58,9 +62,10 @@ class trace_recorder {
                                    std::size_t alignment = block_alignment_bytes,
                                    source_location where = source_location::current()) {
     if (bytes == 0) return upstream_.try_allocate(stream, bytes, alignment, where);
-    stream_ref const known = stream.resolved(where);
-    std::uint64_t const id = known.id(where);
-    return allocated(upstream_.try_allocate(known, bytes, alignment, where), bytes, id, where);
+    stream_ref const resolved = stream.resolved(where);
+    std::uint64_t const id = resolved.id(where);
+    return record_allocation(upstream_.try_allocate(resolved, bytes, alignment, where), bytes, id,
+                             where);
   }
 
   /// As the upstream's deallocate(), recorded.
@@ -68,34 +73,34 @@ class trace_recorder {
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
     if (pointer == nullptr) return;
-    stream_ref const known = stream.resolved(where);
-    undo guard{ring_, ring_.record(detail::trace_kind::deallocation, pointer, bytes,
-                                   known.id(where), where)};
-    upstream_.deallocate(known, pointer, bytes, where);
+    stream_ref const resolved = stream.resolved(where);
+    record_guard guard{ring_, ring_.record(detail::trace_kind::deallocation, pointer, bytes,
+                                           resolved.id(where), where)};
+    upstream_.deallocate(resolved, pointer, bytes, where);
     guard.dismiss();
   }
 
   /// @return the upstream's device
   [[nodiscard]] device_id device() const noexcept { return upstream_.device(); }
-  /// @return where the memory comes from
+  /// @return the upstream
   [[nodiscard]] Upstream& upstream() const noexcept { return upstream_; }
-  /// @return calls that the ring can hold
+  /// @return the number of calls that the ring can hold
   [[nodiscard]] std::size_t capacity() const noexcept { return ring_.capacity(); }
-  /// @return calls recorded since construction or clear(), lost ones included
+  /// @return the number of calls recorded since construction or clear(), overwritten ones included
   [[nodiscard]] std::uint64_t recorded_operations() const noexcept { return ring_.recorded(); }
-  /// @return how many of them were the oldest when the ring was full
+  /// @return the number of calls that were overwritten
   [[nodiscard]] std::uint64_t lost_operations() const noexcept { return ring_.lost(); }
-  /// Forgets all calls so far. Blocks that are live stay so, and their frees will have no
-  /// allocation in the record.
+  /// Discards all recorded calls. Blocks that are live now will have a free without a recorded
+  /// allocation.
   void clear() noexcept { ring_.clear(); }
 
-  /// Writes the calls as a trace: a comment with figures as JSON, then one line a call,
+  /// Writes the calls as a trace: a comment with counters as JSON, then one line a call,
   /// "a,block,bytes,stream" or "f,block,bytes,stream", with blocks and streams counted from 0.
   ///
-  /// The result can be replayed: frees whose allocations were lost are left out, and counted in the
-  /// first line. Calls recorded by other threads meanwhile may be missing.
+  /// The trace can be replayed: frees without a recorded allocation are omitted, and counted in the
+  /// first line. May omit calls that other threads record at the same time.
   /// @param file  open for writing; flushed, not closed
-  /// @throws std::runtime_error  when it cannot be written, with the system's reason
+  /// @throws std::runtime_error  when the file cannot be written, with the system's reason
   /// @throws std::bad_alloc      when the host has no memory for a copy of the ring
   void write_csv(std::FILE* file, source_location where = source_location::current()) const {
     detail::array<detail::trace_event> events;
@@ -103,13 +108,14 @@ class trace_recorder {
     detail::write_trace_csv(file, events, ring_.lost(), where);
   }
 
-  /// Writes the calls and what they left live as a pickle of the dictionary that
-  /// torch.cuda.memory._snapshot() makes; the viewer at pytorch.org/memory_viz opens it.
+  /// Writes the calls and the blocks still live as a pickle of the dictionary of
+  /// torch.cuda.memory._snapshot(), which the viewer at pytorch.org/memory_viz opens.
   ///
-  /// The callers' files and lines are its frames. Segments are not recorded: those shown are what
-  /// the blocks cover, rounded to 2 MiB. Blocks whose allocations were lost are missing.
+  /// The frames are the callers' files and lines. Segments are not recorded: the file shows the
+  /// ranges that blocks cover, rounded to 2 MiB. Blocks whose allocations were overwritten are
+  /// missing.
   /// @param file  open for writing in binary; flushed, not closed
-  /// @throws std::runtime_error  when it cannot be written, with the system's reason
+  /// @throws std::runtime_error  when the file cannot be written, with the system's reason
   /// @throws std::bad_alloc      when the host has no memory for a copy of the ring
   void write_snapshot(std::FILE* file, source_location where = source_location::current()) const {
     detail::array<detail::trace_event> events;
@@ -118,13 +124,14 @@ class trace_recorder {
   }
 
  private:
-  // Takes a record back when the call that it stands for throws.
-  class undo {
+  // Removes a record whose call throws.
+  class record_guard {
    public:
-    undo(detail::trace_ring& ring, std::uint64_t ticket) noexcept : ring_{ring}, ticket_{ticket} {}
-    undo(undo const&) = delete;
-    undo& operator=(undo const&) = delete;
-    ~undo() {
+    record_guard(detail::trace_ring& ring, std::uint64_t ticket) noexcept
+        : ring_{ring}, ticket_{ticket} {}
+    record_guard(record_guard const&) = delete;
+    record_guard& operator=(record_guard const&) = delete;
+    ~record_guard() {
       if (armed_) ring_.cancel(ticket_);
     }
     void dismiss() noexcept { armed_ = false; }
@@ -135,7 +142,8 @@ class trace_recorder {
     bool armed_ = true;
   };
 
-  void* allocated(void* pointer, std::size_t bytes, std::uint64_t id, source_location where) {
+  void* record_allocation(void* pointer, std::size_t bytes, std::uint64_t id,
+                          source_location where) {
     if (pointer != nullptr) {
       ring_.record(detail::trace_kind::allocation, pointer, bytes, id, where);
     }

@@ -4,9 +4,8 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/exchange.hpp>
+#include <warpwright/core/detail/locks.hpp>
 #include <warpwright/core/stream.hpp>
-
-#include <pthread.h>
 
 #include <cstdint>
 
@@ -14,11 +13,11 @@ WARPWRIGHT_BEGIN
 
 class stream_pool;
 
-/// The use of one stream of a pool, by nobody else until it is given back.
-/// **Threads:** as a unique_ptr; the stream itself may be used by any number.
+/// Exclusive use of one stream of a pool, until reset() or destruction.
+/// **Threads:** one at a time; the stream itself may be used by any number of threads.
 class stream_lease {
  public:
-  /// Holds nothing, as try_lease() answers when every stream is out.
+  /// An empty lease, as try_lease() returns if no stream is free.
   stream_lease() noexcept = default;
   stream_lease(stream_lease&& other) noexcept
       : pool_{detail::exchange(other.pool_, nullptr)},
@@ -26,34 +25,35 @@ class stream_lease {
         stream_{other.stream_} {}
   stream_lease& operator=(stream_lease&& other) noexcept {
     if (this != &other) {
-      give_back();
+      reset();
       pool_ = detail::exchange(other.pool_, nullptr);
       index_ = other.index_;
       stream_ = other.stream_;
     }
     return *this;
   }
-  /// Gives the stream back, without waiting for its work: the next user's work follows behind it.
-  ~stream_lease() { give_back(); }
+  /// Returns the stream to the pool without waiting for its work; the next user's work is ordered
+  /// after it.
+  ~stream_lease() { reset(); }
 
-  /// @return whether a stream is held
+  /// @return whether the lease holds a stream
   explicit operator bool() const noexcept { return pool_ != nullptr; }
-  /// @return the stream, carrying its id; valid until the lease ends
-  /// @throws std::invalid_argument  for a lease that holds nothing
+  /// @return the stream, with its id; valid until the lease ends
+  /// @throws std::invalid_argument  for an empty lease
   [[nodiscard]] stream_ref stream(source_location where = source_location::current()) const {
     if (pool_ == nullptr) {
       detail::throw_invalid_argument(
-          "stream_lease: it holds no stream: every stream was out, or it was moved from or given "
-          "back; test it before use",
+          "stream_lease: the lease is empty: no stream was free, or the lease was moved from or "
+          "reset; test it before use",
           where);
     }
     return stream_;
   }
-  /// As stream().
+  /// The stream, as stream() returns it; throws for an empty lease.
   operator stream_ref() const { return stream(); }
-  /// Gives the stream back now; the lease is then empty.
-  /// @pre the stream is not capturing: the next user's work would go into that capture
-  inline void give_back() noexcept;
+  /// Returns the stream to the pool; the lease is then empty.
+  /// @pre the stream is not capturing: the next user's work would become part of that capture
+  inline void reset() noexcept;
 
  private:
   friend class stream_pool;
@@ -65,65 +65,61 @@ class stream_lease {
   stream_ref stream_ = stream_ref::legacy_default();
 };
 
-/// A fixed set of streams, leased one user at a time: two leases never share a stream, which a
-/// round-robin pool cannot promise.
+/// A fixed set of streams with exclusive leases. The pool must outlive its leases.
 ///
-/// Streams go out in rotation: the next free one behind the last that went out, so that one just
-/// given back, and perhaps still busy, rarely goes out again at once. The pool must outlive its
-/// leases.
-/// **Threads:** any number may lease and give back at once.
+/// Two leases never share a stream, unlike with a round-robin pool. The pool leases the next free
+/// stream after the one leased last, so that a stream just returned, which may still be busy, is
+/// rarely leased again immediately.
+/// **Threads:** any number may lease and return streams at once.
 class stream_pool {
  public:
-  /// The most streams of one pool: their state is one 64-bit word.
+  /// The maximum number of streams: their state is one 64-bit word.
   static constexpr unsigned max_size = 64;
 
   /// Creates the streams.
-  /// @param device    where they run their work
-  /// @param size      how many, 1 to 64
-  /// @param priority  of all; within get_stream_priority_range(device)
+  /// @param device    the device on which the streams' work runs
+  /// @param size      number of streams, 1 to 64
+  /// @param priority  of all streams; within get_stream_priority_range(device)
   /// @throws std::invalid_argument  for a size or priority out of range
-  /// @throws cuda_error             when CUDA cannot create them; none is left behind
-  /// **Cost:** as so many streams; make it at start-up.
+  /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
+  /// **Cost:** a few CUDA calls per stream; create the pool at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
-      : device_{device}, free_{all(size, where)} {
+      : device_{device}, free_{all_free(size, where)} {
     streams_.reserve(size);
     for (unsigned i = 0; i < size; ++i) streams_.emplace_back(device, priority, where);
   }
   stream_pool(stream_pool const&) = delete;
   stream_pool& operator=(stream_pool const&) = delete;
-  /// @pre every lease has ended. Work already given to the streams still runs.
-  ~stream_pool() {
-    pthread_cond_destroy(&returned_);
-    pthread_mutex_destroy(&mutex_);
-  }
+  /// @pre all leases have ended. Work already enqueued on the streams still runs.
+  ~stream_pool() = default;
 
-  /// Leases a stream, waiting until one is given back when all are out.
+  /// Leases a stream; blocks while none is free.
+  /// @pre the calling thread does not hold all of the pool's leases: it would deadlock. Use
+  ///   try_lease() where one thread takes several
   /// @return the lease
-  /// A thread that holds all of the pool's leases and asks for one more waits for itself: use
-  /// try_lease() where one thread takes several.
-  /// **Stream:** no CUDA call; the stream may still be busy with the last user's work.
-  /// **Capture:** legal. **Cost:** two atomic operations while one is free.
+  /// **Stream:** no CUDA call; the stream may still be busy with the previous user's work.
+  /// **Capture:** legal. **Cost:** two atomic operations if a stream is free.
   [[nodiscard]] stream_lease lease() {
-    stream_lease found = try_lease();
-    if (!found) found = wait_for_one();
-    return found;
+    stream_lease lease = try_lease();
+    if (!lease) lease = wait_for_lease();
+    return lease;
   }
 
   /// Leases a stream if one is free.
-  /// @return the lease, empty (false) when every stream is out
+  /// @return the lease, empty (false) if none is free
   /// **Capture:** legal. **Cost:** two atomic operations.
   [[nodiscard]] stream_lease try_lease() noexcept {
-    std::uint64_t free = __atomic_load_n(&free_, __ATOMIC_SEQ_CST);  // see wait_for_one()
+    std::uint64_t free = free_.load(detail::memory_order::seq_cst);  // see wait_for_lease()
     while (free != 0) {
-      // The first free one from `next_` on, else the first of all.
+      // The first free stream from `next_` on, else the first free stream.
       std::uint64_t const ahead =
-          free & (~std::uint64_t{0} << __atomic_load_n(&next_, __ATOMIC_RELAXED));
+          free & (~std::uint64_t{0} << next_.load(detail::memory_order::relaxed));
       auto const index = static_cast<unsigned>(__builtin_ctzll(ahead != 0 ? ahead : free));
       std::uint64_t const bit = std::uint64_t{1} << index;
-      if (__atomic_compare_exchange_n(&free_, &free, free & ~bit, true, __ATOMIC_ACQUIRE,
-                                      __ATOMIC_RELAXED)) {
-        __atomic_store_n(&next_, (index + 1) % max_size, __ATOMIC_RELAXED);
+      if (free_.compare_exchange_weak(free, free & ~bit, detail::memory_order::acquire,
+                                      detail::memory_order::relaxed)) {
+        next_.store((index + 1) % max_size, detail::memory_order::relaxed);
         return stream_lease{*this, index, streams_[index].ref()};
       }
     }
@@ -132,14 +128,14 @@ class stream_pool {
 
   /// @return the number of streams
   [[nodiscard]] unsigned size() const noexcept { return static_cast<unsigned>(streams_.size()); }
-  /// @return how many are free at this moment
+  /// @return the number of streams free at this moment
   [[nodiscard]] unsigned available() const noexcept {
-    return static_cast<unsigned>(__builtin_popcountll(__atomic_load_n(&free_, __ATOMIC_RELAXED)));
+    return static_cast<unsigned>(__builtin_popcountll(free_.load(detail::memory_order::relaxed)));
   }
   /// @return the device of the streams
   [[nodiscard]] device_id device() const noexcept { return device_; }
 
-  /// Waits for all work of all the streams, leased or not.
+  /// Waits for all work of all streams, leased or not.
   /// @throws cuda_error  also for an error of that work
   /// **Stream:** blocks the calling thread. **Capture:** not legal.
   void synchronize(source_location where = source_location::current()) const {
@@ -149,50 +145,46 @@ class stream_pool {
  private:
   friend class stream_lease;
 
-  static std::uint64_t all(unsigned size, source_location where) {
+  static std::uint64_t all_free(unsigned size, source_location where) {
     if (size == 0 || size > max_size) {
       detail::throw_invalid_argument(detail::text{"stream_pool: size is "} + size +
-                                         ", the limit is 1 to 64 streams: make several pools",
+                                         ", it must be 1 to 64: use several pools for more streams",
                                      where);
     }
     return ~std::uint64_t{0} >> (max_size - size);
   }
 
-  stream_lease wait_for_one() noexcept {
-    pthread_mutex_lock(&mutex_);
-    __atomic_fetch_add(
-        &waiters_, 1U,
-        __ATOMIC_SEQ_CST);  // before the last look: a return after it sees the waiter and signals
-    stream_lease found = try_lease();
-    while (!found) {
-      pthread_cond_wait(&returned_, &mutex_);
-      found = try_lease();
+  stream_lease wait_for_lease() noexcept {
+    detail::unique_lock<detail::mutex> const lock{mutex_};
+    // Before try_lease(): a stream returned after that call then signals the condition.
+    waiters_.fetch_add(1, detail::memory_order::seq_cst);
+    stream_lease lease = try_lease();
+    while (!lease) {
+      returned_.wait(mutex_);
+      lease = try_lease();
     }
-    __atomic_fetch_sub(&waiters_, 1U, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&mutex_);
-    return found;
+    waiters_.fetch_sub(1, detail::memory_order::seq_cst);
+    return lease;
   }
 
-  void give_back(unsigned index) noexcept {
-    __atomic_fetch_or(&free_, std::uint64_t{1} << index, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&waiters_, __ATOMIC_SEQ_CST) == 0) return;
-    pthread_mutex_lock(&mutex_);
-    pthread_cond_signal(&returned_);
-    pthread_mutex_unlock(&mutex_);
+  void return_stream(unsigned index) noexcept {
+    free_.fetch_or(std::uint64_t{1} << index, detail::memory_order::seq_cst);
+    if (waiters_.load(detail::memory_order::seq_cst) == 0) return;
+    detail::unique_lock<detail::mutex> const lock{mutex_};
+    returned_.notify_one();
   }
 
   device_id device_;
   detail::array<warpwright::stream> streams_;
-  std::uint64_t
-      free_;  // bit i: stream i is free; the compiler's atomics, as in memory/detail/locks.hpp
-  unsigned next_ = 0;
-  unsigned waiters_ = 0;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // for waiting only
-  pthread_cond_t returned_ = PTHREAD_COND_INITIALIZER;
+  detail::atomic<std::uint64_t> free_;  // bit i: stream i is free
+  detail::atomic<unsigned> next_;       // index at which the search starts
+  detail::atomic<unsigned> waiters_;
+  detail::mutex mutex_;  // protects waiting only
+  detail::condition_variable returned_;
 };
 
-inline void stream_lease::give_back() noexcept {
-  if (pool_ != nullptr) detail::exchange(pool_, nullptr)->give_back(index_);
+inline void stream_lease::reset() noexcept {
+  if (pool_ != nullptr) detail::exchange(pool_, nullptr)->return_stream(index_);
 }
 
 WARPWRIGHT_END

@@ -20,95 +20,105 @@ namespace testing {
 
 #pragma GCC visibility push(default)
 
-/// What one rule of a fault_plan does to the calls that it hits.
+/// The effect of a fault_plan's rule on the calls that match it.
 enum class fault_effect {
-  fail,    ///< the call does nothing and answers the rule's code
-  poison,  ///< as fail, and the current device answers that code from then on (a sticky error)
-  delay,   ///< the call sleeps first, then does its work
+  fail,    ///< the call has no effect and returns the rule's code
+  poison,  ///< as fail; all later calls on the current device return the code too (a sticky error)
+  delay,   ///< the call sleeps before it runs
 };
 
-/// One rule: which calls of which function it hits, and what happens to them.
+/// One rule: the calls that match it, and its effect on them.
 struct fault_rule {
   std::string call;  ///< "cudaMalloc", or "*" for any call
   fault_effect effect = fault_effect::fail;
-  cudaError_t code = cudaErrorUnknown;  ///< of fail and poison
-  std::uint64_t first = 1;   ///< first call hit, counted from 1 since the plan was installed
-  std::uint64_t last = 1;    ///< last call hit
-  double probability = 1.0;  ///< chance of each call in [first, last] to be hit, in [0, 1]
-  std::uint64_t seed = 0;    ///< of the draws when probability is below 1
+  cudaError_t code = cudaErrorUnknown;  ///< returned by fail and poison
+  std::uint64_t first = 1;   ///< first matching call, counted from 1 since the plan was installed
+  std::uint64_t last = 1;    ///< last matching call
+  double probability = 1.0;  ///< probability that a call in [first, last] matches, in [0, 1]
+  std::uint64_t seed = 0;    ///< of the random numbers if probability is below 1
   std::chrono::microseconds duration{0};  ///< of delay
 };
 
-/// A list of runtime calls that are to go wrong, made by chaining, put into effect by
-/// scoped_fault_plan.
+/// A list of faults to inject into runtime calls: a value, to which each member function adds a
+/// rule in a changed copy. A scoped_fault_plan installs it.
 ///
-/// Names are those of the CUDA runtime API; the per-thread-default-stream variants count under the
-/// plain name. A name that the host runtime does not implement is never hit.
+/// Names are those of the CUDA runtime API; per-thread-default-stream variants count under the
+/// plain name. A rule for a function that the host runtime does not implement has no effect.
 ///
-/// **Threads:** a plan is a value; an installed one may be hit from any thread.
+/// **Threads:** a plan is a value; calls of all threads are matched against an installed plan.
 class fault_plan {
  public:
-  /// Makes the n-th call answer `code` without doing anything.
+  /// Makes the n-th call return `code` without any effect.
   ///
-  /// @param call name of the function, or "*" for the n-th call of any.
-  /// @param nth which call, from 1.
-  /// @param code what it answers; anything but cudaSuccess.
+  /// @param call name of the function, or "*" to count the calls of all functions.
+  /// @param nth number of the call, from 1.
+  /// @param code the error to return; not cudaSuccess.
+  /// @return a copy of the plan with the rule
   /// @throws std::invalid_argument when `nth` is 0, `call` is empty or `code` is cudaSuccess.
-  fault_plan& fail(std::string call, std::uint64_t nth, cudaError_t code);
+  [[nodiscard]] fault_plan fail(std::string call, std::uint64_t nth, cudaError_t code) const;
 
-  /// Makes every call from the n-th on answer `code` without doing anything.
-  /// @throws std::invalid_argument as fail().
-  fault_plan& fail_from(std::string call, std::uint64_t nth, cudaError_t code);
+  /// Makes the n-th and all later calls return `code` without any effect.
+  /// @return a copy of the plan with the rule
+  /// @throws std::invalid_argument when `nth` is 0, `call` is empty or `code` is cudaSuccess.
+  [[nodiscard]] fault_plan fail_from(std::string call, std::uint64_t nth, cudaError_t code) const;
 
-  /// Makes each call answer `code` with a given chance, the same calls for the same seed.
+  /// Makes each call return `code` with a probability; the same calls for the same seed.
   ///
   /// @param probability in [0, 1].
-  /// @param seed of the draws.
-  /// @throws std::invalid_argument as fail(), and when `probability` is outside [0, 1].
-  fault_plan& fail_randomly(std::string call, double probability, cudaError_t code,
-                            std::uint64_t seed);
+  /// @param seed of the random numbers.
+  /// @return a copy of the plan with the rule
+  /// @throws std::invalid_argument when `call` is empty, `code` is cudaSuccess or `probability` is
+  ///   outside [0, 1].
+  [[nodiscard]] fault_plan fail_randomly(std::string call, double probability, cudaError_t code,
+                                         std::uint64_t seed) const;
 
-  /// Makes the n-th call answer `code` and poisons the calling thread's current device: every later
-  /// call that needs the device answers `code` too, until reset_host_runtime().
-  /// @throws std::invalid_argument as fail().
-  fault_plan& poison(std::string call, std::uint64_t nth, cudaError_t code);
+  /// Makes the n-th call return `code` as a sticky error of the calling thread's current device:
+  /// all later calls that need the device return `code` too, until reset_host_runtime().
+  /// @return a copy of the plan with the rule
+  /// @throws std::invalid_argument when `nth` is 0, `call` is empty or `code` is cudaSuccess.
+  [[nodiscard]] fault_plan poison(std::string call, std::uint64_t nth, cudaError_t code) const;
 
-  /// Makes every call sleep before it does its work.
+  /// Makes each call sleep before it runs.
   ///
   /// @param duration in microseconds, not negative.
+  /// @return a copy of the plan with the rule
   /// @throws std::invalid_argument when `duration` is negative or `call` is empty.
-  fault_plan& delay(std::string call, std::chrono::microseconds duration);
+  [[nodiscard]] fault_plan delay(std::string call, std::chrono::microseconds duration) const;
 
-  /// Makes the n-th call alone sleep before it does its work.
-  /// @throws std::invalid_argument as delay(), and when `nth` is 0.
-  fault_plan& delay(std::string call, std::uint64_t nth, std::chrono::microseconds duration);
+  /// Makes the n-th call sleep before it runs.
+  /// @return a copy of the plan with the rule
+  /// @throws std::invalid_argument when `nth` is 0, `duration` is negative or `call` is empty.
+  [[nodiscard]] fault_plan delay(std::string call, std::uint64_t nth,
+                                 std::chrono::microseconds duration) const;
 
-  /// Reads a plan from text: rules `call:n:code`, `call:n+:code` (from the n-th on),
-  /// `call:p0.01@seed:code` (a chance), `call:n:poison=code`, `call:*:delay=microseconds`,
+  /// Parses a plan: rules `call:n:code`, `call:n+:code` (the n-th and later calls),
+  /// `call:p0.01@seed:code` (a probability), `call:n:poison=code`, `call:*:delay=microseconds`,
   /// separated by commas or semicolons. `code` is a name ("cudaErrorMemoryAllocation") or a number.
-  /// @throws std::invalid_argument naming the rule that cannot be read.
-  static fault_plan parse(std::string const& text);
+  /// @throws std::invalid_argument naming the rule that is malformed.
+  [[nodiscard]] static fault_plan parse(std::string const& text);
 
-  /// The rules, in the order they were added; of several that hit a call, the first decides.
-  std::vector<fault_rule> const& rules() const noexcept { return rules_; }
+  /// The rules, in the order they were added; the first rule that matches a call is applied.
+  [[nodiscard]] std::vector<fault_rule> const& rules() const noexcept { return rules_; }
 
  private:
+  [[nodiscard]] fault_plan with(fault_rule rule) const;
+
   std::vector<fault_rule> rules_;
 };
 
-/// Puts a fault_plan into effect for a scope, for all threads of the process; the plan that was in
-/// effect before comes back at the end. Calls are counted from the start of the scope.
+/// Installs a fault_plan for a scope and for all threads of the process, and restores the previous
+/// plan at the end of the scope. Calls are counted from the start of the scope.
 ///
-/// **Threads:** scopes nest, they do not overlap: install plans from one thread.
+/// **Threads:** install plans from one thread: scopes must nest and not overlap.
 class scoped_fault_plan {
  public:
-  /// @param plan  is copied
+  /// @param plan  copied
   explicit scoped_fault_plan(fault_plan const& plan);
   ~scoped_fault_plan();
   scoped_fault_plan(scoped_fault_plan const&) = delete;
   scoped_fault_plan& operator=(scoped_fault_plan const&) = delete;
 
-  /// How many calls the plan has hit so far.
+  /// @return the number of calls that matched a rule so far
   std::uint64_t hits() const noexcept;
 
  private:

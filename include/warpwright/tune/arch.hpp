@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one streaming multiprocessor of each GPU architecture can hold, as a constexpr table.
+// The resource limits of a streaming multiprocessor of each GPU architecture, as a constexpr table.
 #pragma once
 
 #include <warpwright/core/error.hpp>
@@ -12,9 +12,9 @@
 
 WARPWRIGHT_BEGIN
 
-/// The GPU architectures that the library knows, by the name that nvcc gives them.
+/// The GPU architectures in the table, by nvcc's names.
 ///
-/// `sm_101` is Thor before CUDA 13, which calls the same chip `sm_110`.
+/// `sm_101` and `sm_110` are the same chip, Thor, before and from CUDA 13.
 enum class arch : int {
   sm_70 = 70,
   sm_72 = 72,
@@ -33,10 +33,10 @@ enum class arch : int {
   sm_121 = 121,
 };
 
-/// What one multiprocessor holds and in which units it hands it out.
+/// The resource limits and allocation granularities of a multiprocessor.
 ///
-/// A plain value: for a part that the table does not know, copy the row that you hold to be the
-/// nearest, change what differs, and pass that to `occupancy`. The library never guesses for you.
+/// A plain value. For an architecture that is not in the table, copy the nearest row, change what
+/// differs, and pass that to `occupancy`; the library does not guess.
 ///
 /// Sources: CUDA Programming Guide 13, section "Compute Capabilities" (limits and shared memory
 /// steps), guide 11.8 for 7.0 and 7.2, and the toolkit's cuda_occupancy.h (units, barriers).
@@ -50,22 +50,22 @@ struct architecture {
   int registers_per_multiprocessor = 65536;  ///< 32-bit registers
   int max_registers_per_block = 65536;       ///< 32-bit registers
   int max_registers_per_thread = 255;        ///< 32-bit registers
-  int register_unit = 256;                   ///< registers, the step in which a warp gets them
-  int sub_partitions = 4;                    ///< each with an equal share of the registers
-  int barriers_per_multiprocessor = 0;       ///< hardware barriers; 0: they never limit (below 9.0)
-  int max_barriers_per_block = 16;           ///< PTX barriers 0 to 15
+  int register_allocation_unit = 256;        ///< registers, the granularity of a warp's allocation
+  int sub_partitions = 4;               ///< SM sub-partitions, which share the registers equally
+  int barriers_per_multiprocessor = 0;  ///< hardware barriers; 0: not a limit (below 9.0)
+  int max_barriers_per_block = 16;      ///< PTX barriers 0 to 15
   std::size_t shared_bytes_per_multiprocessor = 0;     ///< the largest carve-out
   std::size_t shared_bytes_per_block = 48 * 1024;      ///< without opting in
   std::size_t shared_bytes_per_block_optin = 0;        ///< with cudaFuncSetAttribute
-  std::size_t reserved_shared_bytes_per_block = 1024;  ///< the system's own share of each block
-  std::size_t shared_unit_bytes = 128;                 ///< the step in which a block gets it
-  int carveout_count = 0;                              ///< how many of carveout_kib are in use
+  std::size_t reserved_shared_bytes_per_block = 1024;  ///< reserved by CUDA in every block
+  std::size_t shared_allocation_unit_bytes = 128;      ///< granularity of a block's allocation
+  int carveout_count = 0;                              ///< number of entries in carveout_kib
   std::uint16_t carveout_kib[10] = {};  ///< possible shared memory sizes, ascending, KiB
 };
 
 namespace detail {
 
-// One bit a possible carve-out, so that a row of the table stays one line.
+// One bit per possible carve-out, so that each row of the table is one line.
 inline constexpr std::uint16_t carveout_sizes_kib[] = {0,   8,   16,  32,  64, 96,
                                                        100, 132, 164, 196, 228};
 inline constexpr unsigned carveouts_volta = 0x03F;   // 0 8 16 32 64 96
@@ -86,7 +86,7 @@ constexpr architecture make_architecture(int major, int minor, int warps, int bl
   a.shared_bytes_per_multiprocessor = shared_kib * 1024;
   a.shared_bytes_per_block_optin = optin_kib * 1024;
   a.reserved_shared_bytes_per_block = major >= 8 ? 1024 : 0;
-  a.shared_unit_bytes = major >= 8 ? 128 : 256;
+  a.shared_allocation_unit_bytes = major >= 8 ? 128 : 256;
   for (unsigned i = 0; i < 11; ++i) {
     if ((carveouts >> i) & 1u) a.carveout_kib[a.carveout_count++] = carveout_sizes_kib[i];
   }
@@ -114,8 +114,8 @@ inline constexpr architecture architectures[] = {
 
 inline constexpr std::size_t architecture_count = sizeof(architectures) / sizeof(architectures[0]);
 
-// An index, not a pointer: under -fsanitize=undefined GCC takes no comparison of an element's
-// address with null for constant.
+// Returns an index, not a pointer: with -fsanitize=undefined GCC does not treat the comparison of
+// an element's address with null as a constant expression.
 constexpr std::size_t architecture_index(int major, int minor) noexcept {
   std::size_t i = 0;
   while (i < architecture_count &&
@@ -125,23 +125,23 @@ constexpr std::size_t architecture_index(int major, int minor) noexcept {
   return i;
 }
 
-// Not constexpr on purpose: in a constant expression the compiler names it in its error.
+// Not constexpr on purpose: a call in a constant expression is an error that names this function.
 [[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_compute_capability(int major, int minor,
                                                                           source_location where) {
   throw_invalid_argument(
       text{"compute capability "} + major + "." + minor +
-          " is not in the table of architectures (7.0 to 12.1), and its limits are not guessed; "
-          "copy the nearest row with architecture_of(), change what differs and pass that",
+          " is not in the table of architectures (7.0 to 12.1): copy the nearest row with "
+          "architecture_of(), change what differs, and pass that",
       where);
 }
 
 }  // namespace detail
 
-/// Finds the row of a compute capability, where not knowing it is normal.
+/// Finds the row of a compute capability, or null.
 ///
 /// @param major compute capability, major
 /// @param minor compute capability, minor
-/// @return the row, which lives for the whole program, or null if the table does not have it
+/// @return the row, of static lifetime, or null if it is not in the table
 ///
 /// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr architecture const* find_architecture(int major, int minor) noexcept {
@@ -149,13 +149,13 @@ constexpr architecture const* find_architecture(int major, int minor) noexcept {
   return i < detail::architecture_count ? &detail::architectures[i] : nullptr;
 }
 
-/// The row of a compute capability.
+/// Returns the row of a compute capability.
 ///
 /// @param major compute capability, major
 /// @param minor compute capability, minor
-/// @return a copy of the row, to be changed at will
-/// @throws std::invalid_argument if the table does not have it; in a constant expression that is a
-///   compile error which names `throw_unknown_compute_capability`
+/// @return a copy of the row
+/// @throws std::invalid_argument if it is not in the table; in a constant expression this is a
+///   compile error that names `throw_unknown_compute_capability`
 ///
 /// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr architecture architecture_of(int major, int minor,
@@ -167,7 +167,7 @@ constexpr architecture architecture_of(int major, int minor,
   return detail::architectures[i];
 }
 
-/// The row of a named architecture; see the overload above.
+/// Returns the row of a named architecture; see the overload above.
 constexpr architecture architecture_of(arch name,
                                        source_location where = source_location::current()) {
   return architecture_of(static_cast<int>(name) / 10, static_cast<int>(name) % 10, where);

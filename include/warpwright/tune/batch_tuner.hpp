@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the batch size to run a workload with, by running it.
+// Finds the best batch size of a workload by running it.
 //
 //   auto const best = ww::batch_tuner{}
 //                         .range(1, 8192)
@@ -19,20 +19,21 @@
 
 WARPWRIGHT_BEGIN
 
-/// Tells a tuner that the workload's memory is not looked at.
+/// Pass this to a tuner that does not measure the workload's memory.
 struct no_memory_probe {};
 
-/// The device memory that the machine has handed out since this probe was made.
+/// Reports the device memory allocated since the probe was constructed.
 ///
-/// It sees what cudaMalloc and pools take from the device, rounded to their granularity, and also
-/// what other processes take meanwhile: on a shared device read your pool's own high water instead.
+/// Do not use it on a shared device, as it counts the allocations of other processes: read the peak
+/// from your own pool instead. It counts what cudaMalloc and pools take from the device, rounded to
+/// their granularity.
 class device_memory_probe {
  public:
   /// @throws cuda_error if the query fails
   explicit device_memory_probe(source_location where = source_location::current())
       : where_{where}, free_at_start_{free_bytes()} {}
 
-  /// @return bytes taken since construction, 0 if memory was given back
+  /// @return bytes allocated since construction; 0 if more was freed than allocated
   /// @throws cuda_error if the query fails
   ///
   /// **Stream:** does not block. **Capture:** not legal. **Cost:** one cudaMemGetInfo.
@@ -55,43 +56,42 @@ class device_memory_probe {
 namespace detail {
 
 template <typename Settings>
-WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool sees_memory,
+WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool memory_known,
                                            source_location where) {
-  auto const refuse = [where](text const& problem) {
+  auto const fail = [where](text const& problem) {
     throw_invalid_argument(text{"batch_tuner: "} + problem, where);
   };
   if (s.first < 1 || s.last < s.first) {
-    refuse(text{"range("} + s.first + ", " + s.last +
-           ") is empty; the first size is at least 1 and the last not below it");
+    fail(text{"range("} + s.first + ", " + s.last +
+         ") is empty; the first size must be at least 1, and the last not below the first");
   }
-  if (s.multiple < 1) refuse("multiple_of(0); use 1 for every size");
+  if (s.multiple < 1) fail("multiple_of(0); it must be at least 1, which allows every size");
   std::size_t const down = s.last / s.multiple * s.multiple;
   if (down < s.first) {
-    refuse(text{"no multiple of "} + s.multiple + " lies in range(" + s.first + ", " + s.last +
-           ")");
+    fail(text{"no multiple of "} + s.multiple + " lies in range(" + s.first + ", " + s.last + ")");
   }
   if (s.has_budget && s.budget_bytes == 0) {
-    refuse("memory_budget(0); leave it out for no budget");
+    fail("memory_budget(0); leave it out for no budget");
   }
-  if (s.has_budget && !sees_memory) {
-    refuse(
-        "a memory budget needs to see the memory: pass a probe, std::size_t(), as third argument "
-        "of tune(), such as device_memory_probe, or a preparation, std::size_t(std::size_t)");
+  if (s.has_budget && !memory_known) {
+    fail(
+        "memory_budget() needs a memory argument: pass tune() a probe, std::size_t(), such as "
+        "device_memory_probe, or a preparation, std::size_t(std::size_t batch)");
   }
   double const limit = s.objective.latency_limit_seconds();
   if (s.objective.latency_limited() && !(limit > 0.0)) {
-    refuse(text{"latency limit of "} + limit + " seconds; it must be above 0");
+    fail(text{"a latency limit of "} + limit + " seconds; it must be above 0");
   }
   if (!(s.tolerance >= 0.0 && s.tolerance < 1.0)) {
-    refuse(text{"tolerance of "} + s.tolerance + "; it must be from 0 to below 1");
+    fail(text{"a tolerance of "} + s.tolerance + "; it must be from 0 to below 1");
   }
   if (!(s.resolution >= 0.0)) {
-    refuse(text{"resolution of "} + s.resolution + "; it must not be negative");
+    fail(text{"a resolution of "} + s.resolution + "; it must not be negative");
   }
   if (!(s.max_seconds >= 0.0)) {
-    refuse(text{"max_seconds of "} + s.max_seconds + "; it must not be negative");
+    fail(text{"max_seconds of "} + s.max_seconds + "; it must not be negative");
   }
-  if (s.latency_calls < 1) refuse("latency_calls(0); at least 1 call is needed");
+  if (s.latency_calls < 1) fail("latency_calls(0); at least 1 call is needed");
   check_measure_options(s.sampling, where);
 }
 
@@ -100,78 +100,67 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool sees_memory,
 /// Finds the smallest batch size whose throughput is within a few percent of the best possible
 /// under a memory budget and a latency limit.
 ///
-/// It doubles from the first size until a limit, the end of the range or no more gain; fits a line
-/// to the memory that the sizes took and never runs one whose predicted memory is over the budget;
-/// bisects at the limits, around the best size and at the smallest size near it; and measures the
-/// finalists again in turns. Running out of memory is survived and lowers the upper bound. Every
-/// setter changes the object and returns it. A tuner may be used any number of times.
+/// It doubles the size until a limit, the end of the range or a plateau; fits a line to the memory
+/// of the sizes run and does not run a size whose predicted memory is over the budget; bisects at
+/// the limits, around the best size and at the smallest size near it; and measures the finalists
+/// again, interleaved. Running out of memory does not end the search; it lowers the upper bound. A
+/// tuner is a value, each setter of which returns a changed copy, and may be used any number of
+/// times.
 ///
-/// The first two sizes are run to learn how memory grows, so the second may exceed the budget once;
-/// it is then refused by what it took.
+/// The second size may exceed the memory budget once: two sizes must run before the model can
+/// predict memory. It is then rejected by its measured memory.
 ///
 /// **Threads:** any number of tunes of one object at once; each needs its own stream and workload.
 class batch_tuner {
  public:
   /// @param first  smallest size, items, at least 1
   /// @param last  largest size, items
-  batch_tuner& range(std::size_t first, std::size_t last) {
-    settings_.first = first;
-    settings_.last = last;
-    return *this;
+  [[nodiscard]] batch_tuner range(std::size_t first, std::size_t last) const {
+    return with(&detail::search_settings::first, first).with(&detail::search_settings::last, last);
   }
-  /// @param items  only multiples of this are tried; 8 suits tensor cores
-  batch_tuner& multiple_of(std::size_t items) {
-    settings_.multiple = items;
-    return *this;
+  /// @param items  only multiples of this are tried; use 8 for tensor cores
+  [[nodiscard]] batch_tuner multiple_of(std::size_t items) const {
+    return with(&detail::search_settings::multiple, items);
   }
-  /// @param bytes  the most memory that the workload may take, as the memory argument of tune()
-  /// sees it
-  batch_tuner& memory_budget(std::size_t bytes) {
-    settings_.budget_bytes = bytes;
-    settings_.has_budget = true;
-    return *this;
+  /// @param bytes  the limit of the workload's memory, as reported by the memory argument of tune()
+  [[nodiscard]] batch_tuner memory_budget(std::size_t bytes) const {
+    return with(&detail::search_settings::budget_bytes, bytes)
+        .with(&detail::search_settings::has_budget, true);
   }
   /// @param what  max_throughput(), the default, or throughput_under_latency(seconds)
-  batch_tuner& objective(tuning_objective what) {
-    settings_.objective = what;
-    return *this;
+  [[nodiscard]] batch_tuner objective(tuning_objective what) const {
+    return with(&detail::search_settings::objective, what);
   }
-  /// @param fraction  share of the best throughput given up for a smaller size; 0.02 unless told
-  batch_tuner& tolerance(double fraction) {
-    settings_.tolerance = fraction;
-    return *this;
+  /// @param fraction  fraction of the best throughput given up for a smaller size; default 0.02
+  [[nodiscard]] batch_tuner tolerance(double fraction) const {
+    return with(&detail::search_settings::tolerance, fraction);
   }
-  /// Sizes are tried by doubling, then around the best until they are this close: a workload whose
-  /// rate falls and rises again between two doublings can hide a better size.
-  /// @param fraction  of the size; 0.05 unless told, 0: to the item
-  batch_tuner& resolution(double fraction) {
-    settings_.resolution = fraction;
-    return *this;
+  /// Sets how closely the search narrows down a size after doubling. A throughput that falls and
+  /// rises again between two powers of two can hide a better size.
+  /// @param fraction  of the size; default 0.05; 0: to the item
+  [[nodiscard]] batch_tuner resolution(double fraction) const {
+    return with(&detail::search_settings::resolution, fraction);
   }
-  /// @param count  doublings without gain after which larger sizes are left out; 3 unless told, 0:
-  ///   always up to the end of the range
-  batch_tuner& stop_after_flat(std::size_t count) {
-    settings_.flat_doublings = count;
-    return *this;
+  /// @param count  number of doublings without gain after which larger sizes are not tried; default
+  ///   3; 0: doubles up to the end of the range
+  [[nodiscard]] batch_tuner stop_after_flat(std::size_t count) const {
+    return with(&detail::search_settings::flat_doublings, count);
   }
-  /// @param seconds  measured time after which no new size is tried; 30 unless told
-  batch_tuner& max_seconds(double seconds) {
-    settings_.max_seconds = seconds;
-    return *this;
+  /// @param seconds  measured time after which no new size is tried; default 30
+  [[nodiscard]] batch_tuner max_seconds(double seconds) const {
+    return with(&detail::search_settings::max_seconds, seconds);
   }
-  /// @param options  how each size's throughput is sampled
-  batch_tuner& sampling(measure_options const& options) {
-    settings_.sampling = options;
-    return *this;
+  /// @param options  how the throughput of each size is sampled
+  [[nodiscard]] batch_tuner sampling(measure_options const& options) const {
+    return with(&detail::search_settings::sampling, options);
   }
-  /// @param count  calls, one at a time, for each size's latencies; 100 unless told, fewer (but 10)
-  ///   for a workload that takes longer than the sampling's max_seconds for them
-  batch_tuner& latency_calls(std::size_t count) {
-    settings_.latency_calls = count;
-    return *this;
+  /// @param count  single calls measured for the latency of each size; default 100. A workload
+  ///   whose calls take longer than the sampling's max_seconds gets fewer, but at least 10
+  [[nodiscard]] batch_tuner latency_calls(std::size_t count) const {
+    return with(&detail::search_settings::latency_calls, count);
   }
 
-  /// Tunes without looking at memory; see the overload below.
+  /// Tunes without measuring memory; see the overload below.
   template <typename Workload>
   tune_result tune(stream_ref stream, Workload&& workload,
                    source_location where = source_location::current()) const {
@@ -181,24 +170,24 @@ class batch_tuner {
   /// Runs `workload` at many sizes and chooses one.
   ///
   /// @pre the stream's device is current
-  /// @param stream  where the workload puts its work, not capturing
-  /// @param workload  `void(std::size_t batch, stream_ref stream)`; runs one batch. It may
-  /// allocate,
-  ///   and may throw; work on other streams must be joined to `stream`
-  /// @param memory  what is known of its memory, one of
-  ///   - a probe, `std::size_t()`: the high water in bytes since its last call. One that only
-  ///     grows, such as device_memory_probe, will do: the sizes are first run in ascending order;
+  /// @param stream  the stream on which the workload enqueues its work, not capturing
+  /// @param workload  `void(std::size_t batch, stream_ref stream)`; runs one batch. It may allocate
+  ///   and throw; it must join work on other streams to `stream`
+  /// @param memory  reports the workload's memory, one of
+  ///   - a probe, `std::size_t()`: returns the peak in bytes since its last call. A probe whose
+  ///     value only grows, such as device_memory_probe, is enough, as sizes first run in ascending
+  ///     order;
   ///   - a preparation, `std::size_t(std::size_t batch)` or void: called before a size is run, may
   ///     allocate for it and throw out_of_memory; the bytes that it returns are taken as exact;
   ///   - no_memory_probe
   /// @return all rows and the choice
-  /// @throws no_feasible_batch if no size fits and meets the limit; it carries the rows
+  /// @throws no_feasible_batch if no size fits and meets the latency limit; it holds the rows
   /// @throws std::invalid_argument for settings out of range, a capturing stream, or a memory
   ///   budget with no_memory_probe
-  /// @throws cuda_error for an error that was pending before, or that the workload left behind
-  ///   (a failed launch would look fast); and whatever else the workload throws. out_of_memory,
-  ///   std::bad_alloc and cudaErrorMemoryAllocation are survived. After an exception the stream is
-  ///   idle and the last error clear, unless it is sticky
+  /// @throws cuda_error for an error that was pending before the call, or that the workload left
+  ///   pending (a failed launch would be measured as fast); and whatever else the workload throws.
+  ///   out_of_memory, std::bad_alloc and cudaErrorMemoryAllocation reject the size instead. After
+  ///   an exception the stream is idle and the last error is clear, unless it is sticky
   ///
   /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
   template <typename Workload, typename Memory>
@@ -208,10 +197,10 @@ class batch_tuner {
     return tune_with(stopwatch, stream, workload, memory, where);
   }
 
-  /// Tunes by another clock than CUDA events.
+  /// Tunes with another clock than CUDA events.
   ///
-  /// @param stopwatch  as event_stopwatch: `double(stream_ref, Call& call, std::size_t repeats)`
-  ///   runs `call()` so often and returns seconds
+  /// @param stopwatch  `double(stream_ref, Call& call, std::size_t repeats)`, as event_stopwatch:
+  ///   calls `call()` that many times and returns seconds
   /// The other parameters, results and exceptions are those of tune().
   template <typename Stopwatch, typename Workload, typename Memory>
   tune_result tune_with(Stopwatch& stopwatch, stream_ref stream, Workload&& workload,
@@ -229,10 +218,11 @@ class batch_tuner {
                   "void(std::size_t batch), or no_memory_probe");
     constexpr bool returns_bytes = prepares_with_bytes<memory_type>();
 
-    detail::search_settings const settings = checked(settings_, is_probe || returns_bytes, where);
+    detail::search_settings const settings = validated(settings_, is_probe || returns_bytes, where);
     if (stream.is_capturing(where)) {
       detail::throw_invalid_argument(
-          "batch_tuner: the stream is capturing, where nothing runs; tune before the capture",
+          "batch_tuner: the stream is capturing, so the workload would not run; tune before the "
+          "capture",
           where);
     }
     check(cudaGetLastError(), "a call before batch_tuner::tune", where);
@@ -252,7 +242,7 @@ class batch_tuner {
       static_cast<void>(bytes);
       return is_probe;
     };
-    auto const timed = [&](std::size_t batch, std::size_t repeats) {
+    auto const time_batches = [&](std::size_t batch, std::size_t repeats) {
       auto call = [&] { workload(batch, stream); };
       double const seconds = stopwatch(stream, call, repeats);
       check(cudaGetLastError(), "the workload of batch_tuner::tune", where);
@@ -262,7 +252,8 @@ class batch_tuner {
       static_cast<void>(cudaGetLastError());
       stream.synchronize(where);
     };
-    return finish(settings, detail::search_hooks{prepare, read_memory, timed, recover}, stream);
+    return finish(settings, detail::search_hooks{prepare, read_memory, time_batches, recover},
+                  stream);
   }
 
  private:
@@ -275,11 +266,18 @@ class batch_tuner {
     }
   }
 
-  // Templates for the same reason as batch_search.
+  template <typename T>
+  [[nodiscard]] batch_tuner with(T detail::search_settings::*member, T value) const {
+    batch_tuner copy = *this;
+    copy.settings_.*member = value;
+    return copy;
+  }
+
+  // validated() and finish() are templates for the same reason as batch_search.
   template <typename Settings>
-  static Settings checked(Settings settings, bool sees_memory, source_location where) {
-    detail::check_search_settings(settings, sees_memory, where);
-    // Both ends on the lattice of multiples; the first size is rounded up.
+  static Settings validated(Settings settings, bool memory_known, source_location where) {
+    detail::check_search_settings(settings, memory_known, where);
+    // Both ends become multiples; the first size is rounded up.
     settings.last = settings.last / settings.multiple * settings.multiple;
     settings.first = ((settings.first - 1) / settings.multiple + 1) * settings.multiple;
     return settings;
@@ -292,7 +290,7 @@ class batch_tuner {
     try {
       result = detail::batch_search<Hooks>{settings, hooks}.run();
     } catch (...) {
-      // What the workload had put on the stream ends before its owners are unwound further.
+      // The enqueued work must finish before unwinding destroys the memory that it uses.
       detail::discard(cudaStreamSynchronize(stream));
       static_cast<void>(cudaGetLastError());
       throw;

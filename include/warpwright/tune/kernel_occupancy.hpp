@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The occupancy of a compiled kernel on a device, with the solver's reasons.
+// The occupancy of a compiled kernel on a device, with its limiting resources.
 #pragma once
 
 #include <warpwright/core/device_id.hpp>
@@ -9,11 +9,11 @@
 
 WARPWRIGHT_BEGIN
 
-/// The row of the table for a device.
+/// Returns the row of the table for a device.
 ///
 /// @param device  any device of this machine
 /// @return a copy of the row
-/// @throws std::invalid_argument if the table does not know the device's compute capability
+/// @throws std::invalid_argument if the device's compute capability is not in the table
 /// @throws cuda_error if the query fails
 ///
 /// **Threads:** safe. **Capture:** legal. **Cost:** two attribute queries.
@@ -30,15 +30,15 @@ inline architecture architecture_of(device_id device,
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// What a compiled kernel asks for: registers, static shared memory, launch bounds and carve-out
-/// preference are read from it.
+/// Reads the resources of a compiled kernel: registers, static shared memory, launch bounds and
+/// carve-out preference.
 ///
-/// CUDA does not tell how many barriers a kernel uses; the result says 1. With more ("used N
-/// barriers" of `ptxas -v`) set `.barriers(n)` on it.
+/// CUDA does not report how many barriers a kernel uses; the result has 1. For a kernel with more
+/// ("used N barriers" in the output of `ptxas -v`) use `.barriers(n)`.
 ///
 /// @param kernel  the kernel's address
-/// @param block_threads  threads a block, at least 1
-/// @param dynamic_shared_bytes  dynamic shared memory a block, in bytes
+/// @param block_threads  threads per block, at least 1
+/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
 /// @return the resources on the current device
 /// @throws cuda_error if `kernel` is not a kernel of the current device
 ///
@@ -62,16 +62,16 @@ inline kernel_resources resources_of(void const* kernel, int block_threads,
       .carveout_percent(attributes.preferredShmemCarveout);
 }
 
-/// Solves the occupancy of a compiled kernel on the current device.
+/// Calculates the occupancy of a compiled kernel on the current device.
 ///
-/// The figure is that of cudaOccupancyMaxActiveBlocksPerMultiprocessor; the result adds the
-/// reasons.
+/// The number of blocks equals cudaOccupancyMaxActiveBlocksPerMultiprocessor; the result adds the
+/// limits.
 ///
 /// @param kernel  the kernel's address
-/// @param block_threads  threads a block, at least 1
-/// @param dynamic_shared_bytes  dynamic shared memory a block, in bytes
+/// @param block_threads  threads per block, at least 1
+/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
 /// @return the occupancy with every limit
-/// @throws std::invalid_argument if the table does not know the device, or for less than 1 thread
+/// @throws std::invalid_argument if the device is not in the table, or for less than 1 thread
 /// @throws cuda_error if `kernel` is not a kernel of the current device
 ///
 /// **Threads:** safe. **Capture:** legal.
@@ -82,7 +82,7 @@ inline occupancy_result occupancy_of(void const* kernel, int block_threads,
   return occupancy(device, resources_of(kernel, block_threads, dynamic_shared_bytes, where), where);
 }
 
-/// Solves the occupancy of a kernel given by name; see the overload above.
+/// Calculates the occupancy of a kernel function; see the overload above.
 template <typename... Parameters>
 occupancy_result occupancy_of(void (*kernel)(Parameters...), int block_threads,
                               std::size_t dynamic_shared_bytes = 0,

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timing of a callable on a stream, with the statistics that say how far to trust it.
+// Measures the time of a callable on a stream, with a confidence interval.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
-#include <warpwright/tune/detail/function_ref.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 WARPWRIGHT_BEGIN
 
-/// Order statistics of a set of samples, in seconds; robust against a few slow ones.
+/// Order statistics of a set of samples, in seconds; robust against outliers.
 struct sample_summary {
   std::size_t count = 0;             ///< samples
   double minimum_seconds = 0.0;      ///< the fastest
-  double median_seconds = 0.0;       ///< of an even count: the mean of the two in the middle
+  double median_seconds = 0.0;       ///< for an even count the mean of the two middle samples
   double median_low_seconds = 0.0;   ///< 95 % confidence interval of the median, lower end
   double median_high_seconds = 0.0;  ///< and upper end
-  double deviation_seconds = 0.0;    ///< median absolute deviation from the median, not scaled
+  double deviation_seconds = 0.0;    ///< median absolute deviation (MAD), not scaled
   double p99_seconds = 0.0;      ///< 99th percentile by nearest rank; below 100 samples: maximum
   double maximum_seconds = 0.0;  ///< the slowest
 };
@@ -40,7 +40,6 @@ inline void sort(array<double>& values) noexcept {
              });
 }
 
-// For one sample more at a time.
 inline void insert_sorted(array<double>& sorted, double value) {
   sorted.push_back(value);
   for (std::size_t i = sorted.size() - 1; i > 0 && sorted[i - 1] > value; --i) {
@@ -54,16 +53,16 @@ inline double median_of_sorted(array<double> const& sorted) {
   return sorted.size() % 2 == 1 ? sorted[middle] : 0.5 * (sorted[middle - 1] + sorted[middle]);
 }
 
-// Ranks, from 0, of the ends of the 95 % interval of the median.
+// Zero-based ranks of the bounds of the median's 95 % confidence interval.
 struct median_ranks {
   std::size_t low;
   std::size_t high;
 };
 inline median_ranks median_interval(std::size_t count) {
   double const half = 0.5 * static_cast<double>(count);
-  double const spread = 0.98 * std::sqrt(static_cast<double>(count));  // 1.96 / 2
-  double const low = std::floor(half - spread);
-  double const high = std::ceil(half + 1.0 + spread);
+  double const half_width = 0.98 * std::sqrt(static_cast<double>(count));  // 1.96 / 2
+  double const low = std::floor(half - half_width);
+  double const high = std::ceil(half + 1.0 + half_width);
   return {low < 1.0 ? 0 : static_cast<std::size_t>(low) - 1,
           high > static_cast<double>(count) ? count - 1 : static_cast<std::size_t>(high) - 1};
 }
@@ -75,14 +74,14 @@ inline std::size_t nearest_rank(std::size_t count, double quantile) {
 
 }  // namespace detail
 
-/// Summarises samples.
+/// Computes the order statistics of samples.
 ///
 /// @param samples  seconds, in any order
-/// @return the statistics; all zero without samples
+/// @return the statistics; all zero for an empty set
 ///
 /// **Threads:** safe. **Cost:** two sorts.
-/// Source of the interval: Conover, Practical Nonparametric Statistics, section 3.2 (order
-/// statistics; it assumes no distribution; below 6 samples it is the whole range).
+/// Source of the interval: Conover, Practical Nonparametric Statistics, section 3.2. It assumes no
+/// distribution; below 6 samples it is the whole range.
 inline sample_summary summarize(std::vector<double> const& samples) {
   sample_summary s;
   s.count = samples.size();
@@ -106,35 +105,51 @@ inline sample_summary summarize(std::vector<double> const& samples) {
   return s;
 }
 
-/// How long and how exactly to measure; every setter changes the object and returns it.
+/// How long and how precisely to measure: a value, each setter of which returns a changed copy.
 class measure_options {
- public:
-  /// @param seconds  the least duration of one sample; shorter calls are repeated inside of it
-  measure_options& sample_seconds(double seconds) { return set(sample_seconds_, seconds); }
-  /// @param count  calls before the first sample, their times are dropped
-  measure_options& warmup_calls(std::size_t count) { return set(warmup_calls_, count); }
-  /// @param count  samples that are always taken while time is left, at least 1
-  measure_options& min_samples(std::size_t count) { return set(min_samples_, count); }
-  /// @param count  samples after which it always stops
-  measure_options& max_samples(std::size_t count) { return set(max_samples_, count); }
-  /// @param seconds  measured time after which it stops once 3 samples are there
-  measure_options& max_seconds(double seconds) { return set(max_seconds_, seconds); }
-  /// @param fraction  stop when half the interval of the median is below this share of the median
-  measure_options& precision(double fraction) { return set(precision_, fraction); }
+  // Before its users: clang 14 instantiates it for a constant expression only so.
+  template <typename T>
+  [[nodiscard]] constexpr measure_options with(T measure_options::*member, T value) const {
+    measure_options copy = *this;
+    copy.*member = value;
+    return copy;
+  }
 
-  [[nodiscard]] double sample_seconds() const { return sample_seconds_; }
-  [[nodiscard]] std::size_t warmup_calls() const { return warmup_calls_; }
-  [[nodiscard]] std::size_t min_samples() const { return min_samples_; }
-  [[nodiscard]] std::size_t max_samples() const { return max_samples_; }
-  [[nodiscard]] double max_seconds() const { return max_seconds_; }
-  [[nodiscard]] double precision() const { return precision_; }
+ public:
+  /// @param seconds  the minimum duration of one sample; shorter calls are repeated within a sample
+  [[nodiscard]] constexpr measure_options sample_seconds(double seconds) const {
+    return with(&measure_options::sample_seconds_, seconds);
+  }
+  /// @param count  calls before the first sample, whose times are discarded
+  [[nodiscard]] constexpr measure_options warmup_calls(std::size_t count) const {
+    return with(&measure_options::warmup_calls_, count);
+  }
+  /// @param count  the minimum number of samples while time is left, at least 1
+  [[nodiscard]] constexpr measure_options min_samples(std::size_t count) const {
+    return with(&measure_options::min_samples_, count);
+  }
+  /// @param count  the maximum number of samples
+  [[nodiscard]] constexpr measure_options max_samples(std::size_t count) const {
+    return with(&measure_options::max_samples_, count);
+  }
+  /// @param seconds  measured time after which sampling stops, once there are 3 samples
+  [[nodiscard]] constexpr measure_options max_seconds(double seconds) const {
+    return with(&measure_options::max_seconds_, seconds);
+  }
+  /// @param fraction  sampling stops when half the median's confidence interval is at most this
+  ///   fraction of the median
+  [[nodiscard]] constexpr measure_options precision(double fraction) const {
+    return with(&measure_options::precision_, fraction);
+  }
+
+  [[nodiscard]] constexpr double sample_seconds() const { return sample_seconds_; }
+  [[nodiscard]] constexpr std::size_t warmup_calls() const { return warmup_calls_; }
+  [[nodiscard]] constexpr std::size_t min_samples() const { return min_samples_; }
+  [[nodiscard]] constexpr std::size_t max_samples() const { return max_samples_; }
+  [[nodiscard]] constexpr double max_seconds() const { return max_seconds_; }
+  [[nodiscard]] constexpr double precision() const { return precision_; }
 
  private:
-  template <typename T>
-  measure_options& set(T& member, T value) {
-    member = value;
-    return *this;
-  }
   double sample_seconds_ = 2e-3;
   std::size_t warmup_calls_ = 3;
   std::size_t min_samples_ = 11;
@@ -143,17 +158,18 @@ class measure_options {
   double precision_ = 0.01;
 };
 
-/// What measure() found: seconds for one call.
+/// The result of measure(), in seconds per call.
 struct measurement {
-  sample_summary summary;            ///< of the samples, seconds a call
-  std::vector<double> samples;       ///< in the order in which they were taken, seconds a call
-  std::size_t calls_per_sample = 0;  ///< how often one sample ran the callable
-  bool settled = false;              ///< whether the precision asked for was reached
+  sample_summary summary;            ///< statistics of the samples, seconds per call
+  std::vector<double> samples;       ///< in the order in which they were taken, seconds per call
+  std::size_t calls_per_sample = 0;  ///< calls of the callable in each sample
+  bool converged = false;            ///< whether the requested precision was reached
 };
 
-/// Times calls by a pair of CUDA events around them: the time of the device, launch gaps included.
+/// Times calls with a pair of CUDA events: device time, launch gaps included.
 ///
-/// Any class with this call operator can take its place, for instance one on a simulated clock.
+/// measure() and batch_tuner accept any class with this call operator, for instance one with a
+/// simulated clock.
 /// **Threads:** one at a time.
 class event_stopwatch {
  public:
@@ -161,12 +177,12 @@ class event_stopwatch {
   explicit event_stopwatch(source_location where = source_location::current())
       : begin_{where}, end_{where}, where_{where} {}
 
-  /// Runs `call` back to back and waits for the last one.
+  /// Runs `call` back to back and waits for the last call's work.
   ///
-  /// @param stream  where `call` puts its work
+  /// @param stream  the stream on which `call` enqueues its work
   /// @param call  callable without arguments
-  /// @param repeats  how often, at least 1
-  /// @return seconds for all of them together
+  /// @param repeats  number of calls, at least 1
+  /// @return seconds for all calls together
   /// @throws cuda_error if timing fails, or for an error of the work; and whatever `call` throws
   ///
   /// **Stream:** ordered on `stream`; blocks until its work is done. **Capture:** not legal.
@@ -187,13 +203,14 @@ class event_stopwatch {
 
 namespace detail {
 
-// Options is measure_options. Templates, so that only who measures pays for compiling them.
+// Options is measure_options. These are templates, so that a file which only includes the header
+// does not compile them.
 template <typename Options>
 WARPWRIGHT_COLD void check_measure_options(Options const& o, source_location where) {
-  // Written so that a NaN fails as well.
-  bool const good = o.sample_seconds() >= 0.0 && o.max_seconds() >= 0.0 && o.precision() >= 0.0 &&
-                    o.min_samples() >= 1 && o.max_samples() >= o.min_samples();
-  if (!good) {
+  // Comparisons that are false for a NaN.
+  bool const valid = o.sample_seconds() >= 0.0 && o.max_seconds() >= 0.0 && o.precision() >= 0.0 &&
+                     o.min_samples() >= 1 && o.max_samples() >= o.min_samples();
+  if (!valid) {
     throw_invalid_argument(text{"measure_options out of range: sample_seconds "} +
                                o.sample_seconds() + ", max_seconds " + o.max_seconds() +
                                ", precision " + o.precision() + " (none negative), min_samples " +
@@ -203,37 +220,38 @@ WARPWRIGHT_COLD void check_measure_options(Options const& o, source_location whe
   }
 }
 
-// How many calls make a sample of at least the duration asked for.
-inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> timed, double one_call,
+// The number of calls per sample that takes at least `sample_seconds`. `time_calls` runs so many
+// calls and returns seconds.
+inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> time_calls, double one_call,
                                      double sample_seconds, double& spent) {
-  constexpr std::size_t most = std::size_t{1} << 20;
+  constexpr std::size_t max_repeats = std::size_t{1} << 20;
   std::size_t repeats = 1;
   double total = one_call;
-  while (total < sample_seconds && repeats < most) {
+  while (total < sample_seconds && repeats < max_repeats) {
     double const per_call = total / static_cast<double>(repeats);
-    // A tenth above, so that jitter does not send it round again; never more than 16 times.
-    double const wanted = per_call > 0.0 ? 1.1 * sample_seconds / per_call : 1e300;
-    double const grown = static_cast<double>(repeats) * 16.0;
-    double next = wanted < grown ? wanted : grown;
-    if (next > static_cast<double>(most)) next = static_cast<double>(most);
+    // 10 % more than needed, so that jitter does not cause another round; at most 16 times as many.
+    double const needed = per_call > 0.0 ? 1.1 * sample_seconds / per_call : 1e300;
+    double const growth_limit = static_cast<double>(repeats) * 16.0;
+    double next = needed < growth_limit ? needed : growth_limit;
+    if (next > static_cast<double>(max_repeats)) next = static_cast<double>(max_repeats);
     repeats =
         static_cast<std::size_t>(next) > repeats ? static_cast<std::size_t>(next) : repeats + 1;
-    total = timed(repeats);
+    total = time_calls(repeats);
     spent += total;
   }
   return repeats;
 }
 
 template <typename Options>
-measurement take_samples(function_ref<double(std::size_t)> timed, Options const& o) {
+measurement take_samples(function_ref<double(std::size_t)> time_calls, Options const& o) {
   measurement m;
   double spent = 0.0;
-  double one_call = timed(1);
-  for (std::size_t i = 1; i < o.warmup_calls(); ++i) one_call = timed(1);
-  m.calls_per_sample = calibrate_repeats(timed, one_call, o.sample_seconds(), spent);
+  double one_call = time_calls(1);
+  for (std::size_t i = 1; i < o.warmup_calls(); ++i) one_call = time_calls(1);
+  m.calls_per_sample = calibrate_repeats(time_calls, one_call, o.sample_seconds(), spent);
   array<double> sorted;
   while (m.samples.size() < o.max_samples()) {
-    double const total = timed(m.calls_per_sample);
+    double const total = time_calls(m.calls_per_sample);
     spent += total;
     m.samples.push_back(total / static_cast<double>(m.calls_per_sample));
     insert_sorted(sorted, m.samples.back());
@@ -241,8 +259,8 @@ measurement take_samples(function_ref<double(std::size_t)> timed, Options const&
     if (sorted.size() < o.min_samples()) continue;
     median_ranks const ranks = median_interval(sorted.size());
     double const half_width = 0.5 * (sorted[ranks.high] - sorted[ranks.low]);
-    m.settled = sorted.size() > 1 && half_width <= o.precision() * median_of_sorted(sorted);
-    if (m.settled) break;
+    m.converged = sorted.size() > 1 && half_width <= o.precision() * median_of_sorted(sorted);
+    if (m.converged) break;
   }
   m.summary = summarize(m.samples);
   return m;
@@ -250,30 +268,32 @@ measurement take_samples(function_ref<double(std::size_t)> timed, Options const&
 
 }  // namespace detail
 
-/// Measures what one call of `callable` takes on a stream.
+/// Measures the time of one call of `callable` on a stream.
 ///
-/// After warm-up it takes samples of at least `sample_seconds` (short calls repeated inside) until
-/// the 95 % interval of the median is narrow enough, or the samples or the time are used up.
+/// After the warm-up it takes samples of at least `sample_seconds` (short calls are repeated within
+/// a sample) until the median's 95 % confidence interval is narrow enough, or a limit of samples or
+/// time is reached.
 ///
-/// @param stream  where `callable` puts its work, not capturing
+/// @param stream  the stream on which `callable` enqueues its work, not capturing
 /// @param callable  `void()`
-/// @param options  how long and how exactly
-/// @param stopwatch  what takes the time, as event_stopwatch
-/// @return the samples and their statistics, seconds a call
+/// @param options  how long and how precisely to measure
+/// @param stopwatch  an event_stopwatch, or an object with the same call operator
+/// @return the samples and their statistics, in seconds per call
 /// @throws std::invalid_argument for options out of range
 /// @throws cuda_error if timing fails, or for an error of the work; and whatever `callable` throws
 ///
-/// **Stream:** ordered on `stream`; blocks. **Threads:** one at a time a stopwatch. **Capture:**
-/// not legal.
+/// **Stream:** ordered on `stream`; blocks. **Threads:** one thread at a time per stopwatch.
+/// **Capture:** not legal.
 template <typename Callable, typename Stopwatch>
 measurement measure(stream_ref stream, Callable&& callable, measure_options const& options,
                     Stopwatch& stopwatch, source_location where = source_location::current()) {
   detail::check_measure_options(options, where);
-  auto const timed = [&](std::size_t repeats) { return stopwatch(stream, callable, repeats); };
-  return detail::take_samples(timed, options);
+  auto const time_calls = [&](std::size_t repeats) { return stopwatch(stream, callable, repeats); };
+  return detail::take_samples(time_calls, options);
 }
 
-/// Measures by CUDA events what one call of `callable` takes on a stream; see the overload above.
+/// Measures the time of one call of `callable` on a stream with CUDA events; see the overload
+/// above.
 template <typename Callable>
 measurement measure(stream_ref stream, Callable&& callable, measure_options const& options = {},
                     source_location where = source_location::current()) {

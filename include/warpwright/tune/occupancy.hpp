@@ -1,63 +1,66 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many blocks of a kernel one multiprocessor holds, and why not more: a constexpr solver.
+// A constexpr occupancy calculator: how many blocks of a kernel are resident on one multiprocessor,
+// and which resources limit them.
 //
 //   constexpr auto o = ww::occupancy(ww::arch::sm_90, ww::kernel_resources{}.threads(256)
 //                                                         .registers(40));
 //   static_assert(o.blocks_per_multiprocessor == 6 && o.limited_by(ww::resource::registers));
 //
-// tune/explain.hpp puts a result into words; tune/kernel_occupancy.hpp asks a compiled kernel.
+// tune/explain.hpp explains a result as text; tune/kernel_occupancy.hpp reads the resources of a
+// compiled kernel.
 #pragma once
 
 #include <warpwright/tune/arch.hpp>
 
 WARPWRIGHT_BEGIN
 
-/// What one block of a kernel asks of a multiprocessor; every setter returns a changed copy.
+/// The resources of one block of a kernel: a value, each setter of which returns a changed copy.
 ///
-/// The figures are those of `nvcc --resource-usage` (`ptxas -v`).
+/// The numbers are those that `nvcc --resource-usage` (`ptxas -v`) prints.
 class kernel_resources {
  public:
-  /// @param count  threads a block, at least 1
+  /// @param count  threads per block, at least 1
   [[nodiscard]] constexpr kernel_resources threads(int count) const {
     kernel_resources copy = *this;
     copy.threads_ = count;
     return copy;
   }
-  /// @param count  32-bit registers a thread, at least 0
+  /// @param count  32-bit registers per thread, at least 0
   [[nodiscard]] constexpr kernel_resources registers(int count) const {
     kernel_resources copy = *this;
     copy.registers_ = count;
     return copy;
   }
-  /// @param bytes  shared memory a block, static and dynamic together
+  /// @param bytes  shared memory per block, static and dynamic together
   [[nodiscard]] constexpr kernel_resources shared_bytes(std::size_t bytes) const {
     kernel_resources copy = *this;
     copy.shared_bytes_ = bytes;
     return copy;
   }
-  /// @param count  barriers a block ("used N barriers"); 1 unless told
+  /// @param count  barriers per block ("used N barriers"); default 1
   [[nodiscard]] constexpr kernel_resources barriers(int count) const {
     kernel_resources copy = *this;
     copy.barriers_ = count;
     return copy;
   }
-  /// @param percent  preferred share of the unified memory that serves as shared memory, 0 to 100,
-  ///   as cudaFuncAttributePreferredSharedMemoryCarveout; -1, the default: as much as possible
+  /// @param percent  preferred percentage of the unified L1 and shared memory used as shared
+  ///   memory, 0 to 100, as cudaFuncAttributePreferredSharedMemoryCarveout; -1, the default: the
+  ///   maximum
   [[nodiscard]] constexpr kernel_resources carveout_percent(int percent) const {
     kernel_resources copy = *this;
     copy.carveout_percent_ = percent;
     return copy;
   }
-  /// @param count  the kernel's own limit of threads a block (`__launch_bounds__`), at least 1
+  /// @param count  the kernel's limit of threads per block (`__launch_bounds__`), at least 1
   [[nodiscard]] constexpr kernel_resources max_threads(int count) const {
     kernel_resources copy = *this;
     copy.max_threads_ = count;
     return copy;
   }
-  /// @param bytes  the kernel's own limit of shared memory a block: 48 KiB until
-  ///   cudaFuncSetAttribute raises it; unless told, what the architecture allows at most
+  /// @param bytes  the kernel's limit of shared memory per block: 48 KiB until cudaFuncSetAttribute
+  ///   raises it; default: the architecture's maximum
   [[nodiscard]] constexpr kernel_resources max_shared_bytes(std::size_t bytes) const {
     kernel_resources copy = *this;
     copy.max_shared_bytes_ = bytes;
@@ -82,53 +85,53 @@ class kernel_resources {
   std::size_t max_shared_bytes_ = static_cast<std::size_t>(-1);
 };
 
-/// What a multiprocessor can run out of; the values are bits.
+/// The resources that limit the number of resident blocks; the values are bits.
 enum class resource : unsigned {
   warps = 1,          ///< warp slots
   blocks = 2,         ///< block slots
   registers = 4,      ///< the register file
-  shared_memory = 8,  ///< shared memory at the carve-out in force
+  shared_memory = 8,  ///< shared memory at the effective carve-out
   barriers = 16,      ///< hardware barriers, from compute capability 9.0
 };
 
 /// Why a launch is impossible.
 enum class launch_problem {
-  none,                        ///< it can run
-  threads_over_limit,          ///< more threads a block than the architecture or the kernel allows
-  registers_over_limit,        ///< more registers a thread than an instruction can name (255)
-  block_registers_over_limit,  ///< one block's registers do not fit
-  shared_memory_over_limit,    ///< more shared memory than one block may have, opt-in included
-  shared_memory_not_opted_in,  ///< over the kernel's own limit; cudaFuncSetAttribute raises it
-  barriers_over_limit,         ///< more barriers than a block may have
+  none,                        ///< the kernel can be launched
+  threads_over_limit,          ///< more threads per block than the architecture or kernel allows
+  registers_over_limit,        ///< more registers per thread than the maximum (255)
+  block_registers_over_limit,  ///< the registers of one block do not fit
+  shared_memory_over_limit,    ///< more shared memory per block than the opt-in maximum
+  shared_memory_not_opted_in,  ///< over the kernel's limit; cudaFuncSetAttribute raises it
+  barriers_over_limit,         ///< more barriers per block than the maximum
 };
 
-/// A solved occupancy: a plain value with the figures that led to it.
+/// An occupancy, with the limit of each resource.
 struct occupancy_result {
-  static constexpr int unlimited = 2147483647;  ///< a limit of a resource that is not used
+  static constexpr int unlimited = 2147483647;  ///< the limit of a resource that is not used
 
-  int blocks_per_multiprocessor = 0;   ///< resident blocks; 0: cannot run, see problem
+  int blocks_per_multiprocessor = 0;   ///< resident blocks; 0: cannot be launched, see problem
   int warps_per_multiprocessor = 0;    ///< resident warps
-  int threads_per_multiprocessor = 0;  ///< resident threads, without the idle lanes
+  int threads_per_multiprocessor = 0;  ///< resident threads, without a partial warp's idle lanes
   double fraction = 0.0;               ///< resident warps / possible warps, 0 to 1
 
-  int block_limit_warps = 0;          ///< blocks that the warp slots would allow
-  int block_limit_blocks = 0;         ///< blocks that the block slots would allow
-  int block_limit_registers = 0;      ///< blocks that the registers would allow
-  int block_limit_shared_memory = 0;  ///< blocks that the shared memory would allow
-  int block_limit_barriers = 0;       ///< blocks that the barriers would allow
-  unsigned binding = 0;               ///< bits of `resource`: all that allow no more than that
+  int block_limit_warps = 0;          ///< blocks that the warp slots allow
+  int block_limit_blocks = 0;         ///< blocks that the block slots allow
+  int block_limit_registers = 0;      ///< blocks that the registers allow
+  int block_limit_shared_memory = 0;  ///< blocks that the shared memory allows
+  int block_limit_barriers = 0;       ///< blocks that the barriers allow
+  unsigned limiters = 0;              ///< bits of `resource`: those with the lowest limit
 
   int warps_per_block = 0;                          ///< threads rounded up to warps
   int registers_per_block = 0;                      ///< allocated, rounding included
   std::size_t shared_bytes_per_block = 0;           ///< allocated, reserve and rounding included
-  std::size_t shared_bytes_per_multiprocessor = 0;  ///< the carve-out in force
+  std::size_t shared_bytes_per_multiprocessor = 0;  ///< the effective carve-out
   launch_problem problem = launch_problem::none;
-  architecture device{};         ///< what it was solved for
-  kernel_resources resources{};  ///< what it was solved with
+  architecture device{};         ///< the architecture passed to occupancy()
+  kernel_resources resources{};  ///< the resources passed to occupancy()
 
-  /// Whether a resource is among those that bind; several can bind at once.
+  /// Whether a resource is one of the limiters; there can be several.
   [[nodiscard]] constexpr bool limited_by(resource r) const {
-    return (binding & static_cast<unsigned>(r)) != 0;
+    return (limiters & static_cast<unsigned>(r)) != 0;
   }
   /// Whether the kernel needs cudaFuncSetAttribute(…MaxDynamicSharedMemorySize…) to launch.
   [[nodiscard]] constexpr bool needs_shared_memory_opt_in() const {
@@ -138,15 +141,16 @@ struct occupancy_result {
 
 namespace detail {
 
-// Not constexpr on purpose: in a constant expression the compiler names it in its error.
+// Not constexpr on purpose: a call in a constant expression is an error that names this function.
 [[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_kernel_resources(kernel_resources const& k,
                                                                         source_location where) {
-  throw_invalid_argument(
-      text{"kernel resources out of range: threads "} + k.threads() + " (at least 1), registers " +
-          k.registers() + " (at least 0), barriers " + k.barriers() +
-          " (at least 0), carve-out percent " + k.carveout_percent() +
-          " (-1 to 100), the kernel's limit of threads " + k.max_threads() + " (at least 1)",
-      where);
+  throw_invalid_argument(text{"kernel resources out of range: threads "} + k.threads() +
+                             " (at least 1), registers " + k.registers() +
+                             " (at least 0), barriers " + k.barriers() +
+                             " (at least 0), carve-out percent " + k.carveout_percent() +
+                             " (-1 to 100), the kernel's limit of threads per block " +
+                             k.max_threads() + " (at least 1)",
+                         where);
 }
 
 constexpr int min_of(int a, int b) { return b < a ? b : a; }
@@ -155,7 +159,7 @@ constexpr T round_up(T value, T unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// The smallest possible carve-out of at least `bytes`; the largest if none is.
+// The smallest carve-out of at least `bytes`, or the largest.
 constexpr std::size_t carveout_bytes(architecture const& a, std::size_t bytes) {
   for (int i = 0; i < a.carveout_count; ++i) {
     std::size_t const step = std::size_t{a.carveout_kib[i]} * 1024;
@@ -164,21 +168,22 @@ constexpr std::size_t carveout_bytes(architecture const& a, std::size_t bytes) {
   return a.shared_bytes_per_multiprocessor;
 }
 
-constexpr std::size_t carveout_in_force(architecture const& a, int percent, std::size_t needed) {
-  std::size_t const wanted =
+constexpr std::size_t effective_carveout_bytes(architecture const& a, int percent,
+                                               std::size_t needed) {
+  std::size_t const requested =
       percent < 0 ? a.shared_bytes_per_multiprocessor
                   : a.shared_bytes_per_multiprocessor * static_cast<std::size_t>(percent) / 100;
-  std::size_t const preferred = carveout_bytes(a, wanted);
-  // A preference too small for one block gives way: it is no hard limit.
+  std::size_t const preferred = carveout_bytes(a, requested);
+  // CUDA overrides a preference that is too small for one block.
   return preferred >= needed ? preferred : carveout_bytes(a, needed);
 }
 
 constexpr std::size_t allocated_shared_bytes(architecture const& a, std::size_t bytes) {
-  return round_up(bytes + a.reserved_shared_bytes_per_block, a.shared_unit_bytes);
+  return round_up(bytes + a.reserved_shared_bytes_per_block, a.shared_allocation_unit_bytes);
 }
 
 constexpr int allocated_registers_per_warp(architecture const& a, int registers) {
-  return round_up(registers * a.warp_size, a.register_unit);
+  return round_up(registers * a.warp_size, a.register_allocation_unit);
 }
 
 constexpr launch_problem find_launch_problem(architecture const& a, kernel_resources const& k) {
@@ -187,7 +192,7 @@ constexpr launch_problem find_launch_problem(architecture const& a, kernel_resou
   }
   int const warps = (k.threads() + a.warp_size - 1) / a.warp_size;
   if (k.registers() > a.max_registers_per_thread) return launch_problem::registers_over_limit;
-  // The launch check counts as if every sub-partition got the same number of warps.
+  // The launch check rounds the warps up to a multiple of the sub-partitions.
   if (allocated_registers_per_warp(a, k.registers()) * round_up(warps, a.sub_partitions) >
       a.max_registers_per_block) {
     return launch_problem::block_registers_over_limit;
@@ -202,20 +207,21 @@ constexpr launch_problem find_launch_problem(architecture const& a, kernel_resou
 
 }  // namespace detail
 
-/// Solves the occupancy of a kernel: how many of its blocks one multiprocessor holds at once.
+/// Calculates the occupancy of a kernel: the number of its blocks resident on one multiprocessor.
 ///
-/// What cannot be launched (1,025 threads, 256 registers, more shared memory than the opt-in limit)
-/// is an answer, not an error: 0 blocks and a `problem`, so that sweeps may cross the limits.
+/// A kernel that cannot be launched (1,025 threads, 256 registers, more shared memory than the
+/// opt-in limit) is not an error: the result has 0 blocks and a `problem`, so that a sweep may
+/// exceed limits.
 ///
-/// @param a  the architecture: `arch::sm_90`, or a row that you changed
-/// @param k  what one block asks for
+/// @param a  the architecture: `arch::sm_90`, or a row of the table that you changed
+/// @param k  the resources of one block
 /// @return the occupancy with every limit
-/// @throws std::invalid_argument for an architecture that is not in the table, and for resources
-///   without meaning (no thread, negative counts, a carve-out outside of -1 to 100); in a constant
+/// @throws std::invalid_argument for an architecture that is not in the table, and for invalid
+///   resources (no thread, negative counts, a carve-out outside of -1 to 100); in a constant
 ///   expression these are compile errors
 ///
 /// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** some tens of nanoseconds.
-/// Source: the toolkit's cuda_occupancy.h, which the tests compare with.
+/// Source: the toolkit's cuda_occupancy.h; the tests compare the results with it.
 constexpr occupancy_result occupancy(architecture const& a, kernel_resources const& k,
                                      source_location where = source_location::current()) {
   if (k.threads() < 1 || k.registers() < 0 || k.barriers() < 0 || k.carveout_percent() < -1 ||
@@ -232,7 +238,7 @@ constexpr occupancy_result occupancy(architecture const& a, kernel_resources con
   o.block_limit_warps = a.max_warps_per_multiprocessor / o.warps_per_block;
   o.block_limit_blocks = a.max_blocks_per_multiprocessor;
 
-  // Registers go to warps, and each sub-partition has its own share of them.
+  // Registers are allocated per warp, from the register file of the warp's sub-partition.
   int const per_warp = detail::allocated_registers_per_warp(a, k.registers());
   o.registers_per_block = per_warp * o.warps_per_block;
   o.block_limit_registers = occupancy_result::unlimited;
@@ -243,7 +249,7 @@ constexpr occupancy_result occupancy(architecture const& a, kernel_resources con
 
   o.shared_bytes_per_block = detail::allocated_shared_bytes(a, k.shared_bytes());
   o.shared_bytes_per_multiprocessor =
-      detail::carveout_in_force(a, k.carveout_percent(), o.shared_bytes_per_block);
+      detail::effective_carveout_bytes(a, k.carveout_percent(), o.shared_bytes_per_block);
   o.block_limit_shared_memory = occupancy_result::unlimited;
   if (o.shared_bytes_per_block > 0) {
     o.block_limit_shared_memory =
@@ -262,11 +268,11 @@ constexpr occupancy_result occupancy(architecture const& a, kernel_resources con
   auto const bit = [blocks](int limit, resource r) {
     return limit == blocks ? static_cast<unsigned>(r) : 0u;
   };
-  o.binding = bit(o.block_limit_warps, resource::warps) |
-              bit(o.block_limit_blocks, resource::blocks) |
-              bit(o.block_limit_registers, resource::registers) |
-              bit(o.block_limit_shared_memory, resource::shared_memory) |
-              bit(o.block_limit_barriers, resource::barriers);
+  o.limiters = bit(o.block_limit_warps, resource::warps) |
+               bit(o.block_limit_blocks, resource::blocks) |
+               bit(o.block_limit_registers, resource::registers) |
+               bit(o.block_limit_shared_memory, resource::shared_memory) |
+               bit(o.block_limit_barriers, resource::barriers);
   o.blocks_per_multiprocessor = blocks;
   o.warps_per_multiprocessor = blocks * o.warps_per_block;
   o.threads_per_multiprocessor = blocks * k.threads();
@@ -274,19 +280,19 @@ constexpr occupancy_result occupancy(architecture const& a, kernel_resources con
   return o;
 }
 
-/// Solves the occupancy for a named architecture; see the overload above.
+/// Calculates the occupancy for a named architecture; see the overload above.
 constexpr occupancy_result occupancy(arch name, kernel_resources const& k,
                                      source_location where = source_location::current()) {
   return occupancy(architecture_of(name, where), k, where);
 }
 
-/// The most registers a thread may use so that a given number of blocks fits: what to aim at with
-/// `__launch_bounds__` or `-maxrregcount`.
+/// Returns the maximum number of registers per thread at which a number of blocks fits: the target
+/// for `__launch_bounds__` or `-maxrregcount`.
 ///
 /// @param a  the architecture
-/// @param k  the kernel; its registers are not looked at
-/// @param blocks  blocks a multiprocessor, at least 1
-/// @return registers a thread, a multiple of 8 (or 255); 0 if that many blocks cannot fit
+/// @param k  the kernel; its registers are ignored
+/// @param blocks  blocks per multiprocessor, at least 1
+/// @return registers per thread, a multiple of 8 (or 255); 0 if that many blocks cannot fit
 ///
 /// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr int max_registers_per_thread(architecture const& a, kernel_resources const& k,
@@ -298,17 +304,18 @@ constexpr int max_registers_per_thread(architecture const& a, kernel_resources c
   int per_warp = a.registers_per_multiprocessor / a.sub_partitions / share;
   per_warp = detail::min_of(per_warp,
                             a.max_registers_per_block / detail::round_up(warps, a.sub_partitions));
-  int const registers = per_warp / a.register_unit * a.register_unit / a.warp_size;
+  int const registers =
+      per_warp / a.register_allocation_unit * a.register_allocation_unit / a.warp_size;
   return detail::min_of(registers, a.max_registers_per_thread);
 }
 
-/// The most shared memory a block may use, static and dynamic together, so that a given number of
-/// blocks fits; unlike cudaOccupancyAvailableDynamicSMemPerBlock's header it counts the system's
-/// reserve of each block.
+/// Computes the maximum shared memory per block, static and dynamic together, at which a number of
+/// blocks fits. Unlike cudaOccAvailableDynamicSMemPerBlock of cuda_occupancy.h it includes the
+/// memory that CUDA reserves in each block.
 ///
 /// @param a  the architecture
-/// @param k  the kernel; its carve-out preference counts, its shared memory is not looked at
-/// @param blocks  blocks a multiprocessor, at least 1
+/// @param k  the kernel; its carve-out preference is used, its shared memory is ignored
+/// @param blocks  blocks per multiprocessor, at least 1
 /// @param bytes  receives the size, in bytes
 /// @return false if that many blocks do not fit even without shared memory
 ///
@@ -319,10 +326,10 @@ constexpr bool max_shared_bytes_per_block(architecture const& a, kernel_resource
   if (blocks < 1) return false;
   std::size_t const capacity =
       blocks == 1 ? a.shared_bytes_per_multiprocessor  // one block may override the preference
-                  : detail::carveout_in_force(a, k.carveout_percent(),
-                                              detail::allocated_shared_bytes(a, 1));
-  std::size_t const share =
-      capacity / static_cast<std::size_t>(blocks) / a.shared_unit_bytes * a.shared_unit_bytes;
+                  : detail::effective_carveout_bytes(a, k.carveout_percent(),
+                                                     detail::allocated_shared_bytes(a, 1));
+  std::size_t const share = capacity / static_cast<std::size_t>(blocks) /
+                            a.shared_allocation_unit_bytes * a.shared_allocation_unit_bytes;
   if (share < a.reserved_shared_bytes_per_block) return false;
   bytes = share - a.reserved_shared_bytes_per_block;
   if (bytes > a.shared_bytes_per_block_optin) bytes = a.shared_bytes_per_block_optin;
@@ -330,23 +337,23 @@ constexpr bool max_shared_bytes_per_block(architecture const& a, kernel_resource
   return true;
 }
 
-/// A block size and what it gives.
+/// A block size and its occupancy.
 struct block_size_suggestion {
-  int threads = 0;               ///< threads a block; 0: the kernel cannot run at all
-  occupancy_result occupancy{};  ///< at that size
+  int threads = 0;               ///< threads per block; 0: the kernel cannot be launched
+  occupancy_result occupancy{};  ///< the occupancy at that size
 };
 
-/// Finds the block size with the most resident warps, where shared memory depends on the size.
+/// Finds the block size with the most resident warps, if shared memory depends on the block size.
 ///
-/// Among equals it takes the smallest of at least 128 threads (one warp for each scheduler; small
-/// blocks leave shorter tails), and below that the largest.
+/// Among equal sizes it chooses the smallest of at least 128 threads (one warp per scheduler;
+/// smaller blocks have a shorter tail), and below that the largest.
 ///
 /// @param a  the architecture
-/// @param k  the kernel; its threads are not looked at
+/// @param k  the kernel; its threads are ignored
 /// @param shared_bytes_of  callable, `std::size_t(int threads)`: shared memory of a block
 /// @return the size and its occupancy
 ///
-/// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** 32 solutions.
+/// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** 32 calls of occupancy().
 template <typename SharedBytes>
 constexpr block_size_suggestion suggest_block_size(
     architecture const& a, kernel_resources const& k, SharedBytes const& shared_bytes_of,
@@ -367,7 +374,7 @@ constexpr block_size_suggestion suggest_block_size(
   return best;
 }
 
-/// Finds the block size with the most resident warps at the same shared memory for every size.
+/// Finds the block size with the most resident warps, with the same shared memory at every size.
 constexpr block_size_suggestion suggest_block_size(
     architecture const& a, kernel_resources const& k,
     source_location where = source_location::current()) {
@@ -382,8 +389,8 @@ constexpr block_size_suggestion suggest_block_size(
   return suggest_block_size(architecture_of(name, where), k, where);
 }
 
-/// The smallest preference for shared memory that still holds all blocks of an occupancy: it leaves
-/// the most L1 cache. Pass it to cudaFuncSetAttribute(kernel,
+/// Returns the smallest shared memory carve-out that keeps all blocks of an occupancy resident,
+/// which leaves the most L1 cache. Pass it to cudaFuncSetAttribute(kernel,
 /// cudaFuncAttributePreferredSharedMemoryCarveout, percent).
 ///
 /// @param o  an occupancy
@@ -393,24 +400,25 @@ constexpr block_size_suggestion suggest_block_size(
 constexpr int smallest_carveout_percent(occupancy_result const& o) {
   std::size_t const needed =
       o.shared_bytes_per_block * static_cast<std::size_t>(o.blocks_per_multiprocessor);
-  // CUDA rounds a preference up to the next step, so the percentage itself is rounded down.
+  // CUDA rounds a preference up to the next carve-out, so the percentage is rounded down.
   return static_cast<int>(detail::carveout_bytes(o.device, needed) * 100 /
                           o.device.shared_bytes_per_multiprocessor);
 }
 
 /// The smallest change that lets at least one more block fit.
 struct occupancy_fix {
-  bool found = false;            ///< whether less of the binding resources helps
+  bool found = false;            ///< whether there is such a change
   kernel_resources resources{};  ///< the kernel after the change
-  occupancy_result occupancy{};  ///< what the change gives
+  occupancy_result occupancy{};  ///< the occupancy after the change
 };
 
-/// Finds the smallest change of registers, shared memory and barriers that lets one more block fit.
+/// Finds the smallest reduction of registers, shared memory and barriers with which one more block
+/// fits.
 ///
-/// Only resources that bind are changed, each by as little as its allocation unit allows.
+/// Only limiting resources change, each by as little as its allocation unit allows.
 ///
 /// @param o  an occupancy with no problem
-/// @return the change; not found if warp or block slots bind, or nothing can be shed
+/// @return the change; not found if warp or block slots are limiting, or if no reduction suffices
 ///
 /// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
@@ -423,7 +431,7 @@ constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
   kernel_resources changed = o.resources;
   if (o.limited_by(resource::registers)) {
     int const registers = max_registers_per_thread(o.device, changed, target);
-    // Below 16 registers no kernel of use compiles.
+    // Fewer than 16 registers per thread are not practical.
     if (registers < 16) return fix;
     changed = changed.registers(registers);
   }

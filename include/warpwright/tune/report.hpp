@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tune result for other programs (CSV, JSON) and for eyes (a self-contained SVG). The functions
-// take a tune_result; they are templates so that only who calls them pays for compiling them.
+// A tune result as CSV, JSON or SVG text. The functions take a tune_result; they are templates, so
+// that a file which only includes the header does not compile them.
 #pragma once
 
 #include <warpwright/tune/detail/plot.hpp>
@@ -44,15 +44,17 @@ inline string_builder csv_text(std::string const& text) {
 
 }  // namespace detail
 
-/// The rows as CSV by RFC 4180 (with "\n"): a header line, then a line a size; plain numbers in
-/// seconds, bytes and items, text in quotes.
+/// Formats the rows as CSV (RFC 4180, but lines end in "\n"): a header, then a line per size;
+/// numbers in seconds, bytes and items, text in quotes.
 ///
-/// @param result  a finished tune
+/// @param result  the result of batch_tuner::tune()
+/// @return the text; the caller writes the file
 template <typename Result = tune_result>
 std::string to_csv(Result const& result) {
   detail::string_builder csv =
       "batch,items_per_second,seconds_per_batch,deviation_seconds,latency_median_seconds,"
-      "latency_p99_seconds,samples,latency_samples,memory_bytes,memory_predicted,duelled,status,"
+      "latency_p99_seconds,samples,latency_samples,memory_bytes,memory_predicted,interleaved,"
+      "status,"
       "chosen,note\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     tune_row const& row = result.rows[i];
@@ -64,25 +66,26 @@ std::string to_csv(Result const& result) {
     csv += ',' + detail::string_builder(row.samples) + ',' +
            detail::string_builder(row.latency_samples) + ',' +
            detail::string_builder(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') +
-           ',' + (row.duelled ? '1' : '0') + ',' + detail::csv_text(to_string(row.status)) + ',' +
-           (i == result.chosen_index ? '1' : '0') + ',' + detail::csv_text(row.note) + '\n';
+           ',' + (row.interleaved ? '1' : '0') + ',' + detail::csv_text(to_string(row.status)) +
+           ',' + (i == result.chosen_index ? '1' : '0') + ',' + detail::csv_text(row.note) + '\n';
   }
   return csv;
 }
 
-/// The whole result as one JSON object (RFC 8259).
+/// Formats the whole result as one JSON object (RFC 8259).
 ///
-/// `chosen_batch` is null without a choice, `latency_limit_seconds` and `memory_budget_bytes` are
-/// null where none was set.
+/// `chosen_batch` is null if no size is feasible; `latency_limit_seconds` and `memory_budget_bytes`
+/// are null if they were not set.
 ///
-/// @param result  a finished tune
+/// @param result  the result of batch_tuner::tune()
+/// @return the text; the caller writes the file
 template <typename Result = tune_result>
 std::string to_json(Result const& result) {
   using detail::json_number;
   bool const has_choice = result.chosen_index < result.rows.size();
   detail::string_builder json = "{\"chosen_batch\":";
   json += has_choice ? detail::string_builder(result.rows[result.chosen_index].batch) : "null";
-  json += ",\"why\":" + detail::json_text(result.why);
+  json += ",\"explanation\":" + detail::json_text(result.explanation);
   json +=
       ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
                                            ? json_number(result.objective.latency_limit_seconds())
@@ -116,19 +119,20 @@ std::string to_json(Result const& result) {
             ",\"latency_samples\":" + detail::string_builder(row.latency_samples) +
             ",\"memory_bytes\":" + detail::string_builder(row.memory_bytes) +
             ",\"memory_predicted\":" + (row.memory_predicted ? "true" : "false") +
-            ",\"duelled\":" + (row.duelled ? "true" : "false") +
+            ",\"interleaved\":" + (row.interleaved ? "true" : "false") +
             ",\"note\":" + detail::json_text(row.note) + "}";
   }
   return json + "\n]}\n";
 }
 
-/// The result as an SVG image: throughput, latency and (where known) memory against the batch size,
-/// with the choice, the limit, the budget and the sizes that failed marked.
+/// Draws the result as an SVG image: throughput, latency and (if known) memory over the batch size,
+/// with the choice, the limits and the sizes that failed.
 ///
-/// It refers to no other file and runs no script, so that it can be embedded in HTML as it is.
+/// The image refers to no other file and runs no script: it can be embedded in HTML unchanged.
 ///
-/// @param result  a finished tune
-/// @param title  the heading, UTF-8; escaped here
+/// @param result  the result of batch_tuner::tune()
+/// @param title  the heading, UTF-8, not escaped: to_svg() escapes it
+/// @return the text; the caller writes the file
 template <typename Result = tune_result>
 std::string to_svg(Result const& result, std::string const& title = "Batch size") {
   using namespace detail;
@@ -168,7 +172,7 @@ std::string to_svg(Result const& result, std::string const& title = "Batch size"
                format_seconds(chosen->latency_p99_seconds);
     p.mark_x(static_cast<double>(chosen->batch));
   }
-  p.heading(title, subtitle, result.why);
+  p.heading(title, subtitle, result.explanation);
 
   p.begin_panel(
       "throughput, items/s", plot_scale::linear,
@@ -182,7 +186,7 @@ std::string to_svg(Result const& result, std::string const& title = "Batch size"
                 {&medians, &tails}, limit);
   p.line(tails, plot_style::orange, "p99", "");
   p.line(medians, plot_style::blue, "median", "");
-  if (limit > 0.0) p.level(limit, "limit " + format_seconds(limit));
+  if (limit > 0.0) p.reference_line(limit, "limit " + format_seconds(limit));
 
   if (memory_known) {
     double const budget = static_cast<double>(result.memory_budget_bytes);
@@ -190,7 +194,7 @@ std::string to_svg(Result const& result, std::string const& title = "Batch size"
         "memory", plot_scale::linear_bytes, [](double value) { return format_tick(value, true); },
         {&bytes}, budget);
     p.line(bytes, plot_style::green, "", "predicted");
-    if (budget > 0.0) p.level(budget, "budget " + format_bytes(budget));
+    if (budget > 0.0) p.reference_line(budget, "budget " + format_bytes(budget));
   }
   return p.finish("batch size, items");
 }

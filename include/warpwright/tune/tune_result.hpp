@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a batch tuner found: every size that it looked at, the choice, and why.
+// The result of a batch tuner: every size that it measured, the choice and the reasons.
 #pragma once
 
+#include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/tune/detail/string_builder.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 WARPWRIGHT_BEGIN
 
-/// What a tuner is to maximise, and under which limit.
+/// What a tuner maximises, and under which limit.
 class tuning_objective {
  public:
   constexpr tuning_objective() = default;
@@ -32,7 +32,7 @@ class tuning_objective {
   double latency_limit_seconds_ = 0.0;
 };
 
-/// The most items per second, whatever one batch takes.
+/// The most items per second, at any latency.
 constexpr tuning_objective max_throughput() { return {}; }
 
 /// The most items per second with the 99th percentile of one batch's latency within a limit.
@@ -45,12 +45,12 @@ constexpr tuning_objective throughput_under_latency(double seconds) {
   return objective;
 }
 
-/// What became of one batch size.
+/// The outcome of one batch size.
 enum class tune_status {
-  ok,             ///< ran, within all limits
-  over_budget,    ///< needs more memory than the budget; not run unless it was measured
-  out_of_memory,  ///< ran out of memory, which the tuner survived
-  over_latency,   ///< ran, but its 99th percentile is over the limit
+  ok,             ///< ran within all limits
+  over_budget,    ///< needs more memory than the budget; not run where that was predicted
+  out_of_memory,  ///< ran out of memory; the search continued with smaller sizes
+  over_latency,   ///< ran, but the 99th percentile of its latency is over the limit
 };
 
 /// The status as the tables print it.
@@ -68,44 +68,44 @@ inline char const* to_string(tune_status status) {
   return "unknown";
 }
 
-/// One batch size that the tuner looked at.
+/// The figures of one batch size.
 struct tune_row {
   std::size_t batch = 0;                ///< items
-  double items_per_second = 0.0;        ///< batch / seconds_per_batch; 0: not run to the end
-  double seconds_per_batch = 0.0;       ///< median, batches back to back
-  double deviation_seconds = 0.0;       ///< median absolute deviation of that
-  double latency_median_seconds = 0.0;  ///< one batch alone, from its submission to its end
-  double latency_p99_seconds = 0.0;     ///< the 99th percentile of that
+  double items_per_second = 0.0;        ///< batch / seconds_per_batch; 0: not run to completion
+  double seconds_per_batch = 0.0;       ///< median of batches run back to back
+  double deviation_seconds = 0.0;       ///< median absolute deviation of seconds_per_batch
+  double latency_median_seconds = 0.0;  ///< of a single batch on an idle device
+  double latency_p99_seconds = 0.0;     ///< 99th percentile of the same
   std::size_t samples = 0;              ///< samples behind seconds_per_batch
   std::size_t latency_samples = 0;      ///< calls behind the latencies
-  std::size_t memory_bytes = 0;         ///< high water; 0: not known
-  bool memory_predicted = false;        ///< memory_bytes is the model's, not measured
-  bool duelled = false;                 ///< measured again, in turns with the other best sizes
+  std::size_t memory_bytes = 0;         ///< peak memory; 0: not known
+  bool memory_predicted = false;        ///< memory_bytes is the model's prediction, not measured
+  bool interleaved = false;             ///< measured again, interleaved with the other finalists
   tune_status status = tune_status::ok;
-  std::string note;  ///< more about the status: the text of the error, what was predicted
+  std::string note;  ///< details of the status: the error's text, or the predicted memory
 };
 
-/// Memory as a straight line of the batch size, fitted to what small sizes took.
+/// Peak memory as a linear function of the batch size, fitted to the sizes measured.
 struct memory_model {
-  std::size_t points = 0;       ///< measured sizes behind it; fewer than 2: no model
-  double base_bytes = 0.0;      ///< what an empty batch takes
-  double bytes_per_item = 0.0;  ///< what each item adds, never negative
-  double margin_bytes = 0.0;    ///< the largest amount by which a measured size was above the line
+  std::size_t points = 0;       ///< number of sizes fitted; fewer than 2: no model
+  double base_bytes = 0.0;      ///< intercept: memory of an empty batch
+  double bytes_per_item = 0.0;  ///< slope, never negative
+  double margin_bytes = 0.0;    ///< largest residual of a measured size above the line
 };
 
-/// What a tune found. Rows are in ascending order of the batch size.
+/// The result of a tune. Rows are in ascending order of the batch size.
 struct tune_result {
-  std::vector<tune_row> rows;           ///< every size that it looked at
-  std::size_t chosen_index = 0;         ///< of rows; rows.size(): none was good
-  std::string why;                      ///< the reasons of the choice, in words
-  tuning_objective objective{};         ///< what was asked for
-  std::size_t memory_budget_bytes = 0;  ///< what was asked for; 0: no budget
-  double tolerance = 0.0;         ///< the share of the best throughput given up for a small size
-  memory_model memory{};          ///< what the predictions rest on
-  double measured_seconds = 0.0;  ///< what all measuring took on the device
+  std::vector<tune_row> rows;           ///< every size considered
+  std::size_t chosen_index = 0;         ///< index into rows; rows.size(): none is feasible
+  std::string explanation;              ///< the reasons of the choice, one line of text
+  tuning_objective objective{};         ///< the objective that was set
+  std::size_t memory_budget_bytes = 0;  ///< the budget that was set; 0: none
+  double tolerance = 0.0;  ///< the fraction of the best throughput given up for a smaller size
+  memory_model memory{};   ///< the model behind the predictions
+  double measured_seconds = 0.0;  ///< device time of all measurements
 
   /// The chosen row.
-  /// @throws std::logic_error if there is none, as in the result that no_feasible_batch carries
+  /// @throws std::logic_error if there is none, as in the result of a no_feasible_batch
   [[nodiscard]] tune_row const& chosen() const {
     if (chosen_index >= rows.size()) throw std::logic_error{"warpwright: no batch size was chosen"};
     return rows[chosen_index];
@@ -114,18 +114,11 @@ struct tune_result {
 
 namespace detail {
 
-inline string_builder format_number(char const* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  undo_locale(text);
-  return text;
-}
-
-// With so many significant digits and the zeros at the end, so that columns line up.
+// Formats with a number of significant digits, trailing zeros included, so that columns line up.
 inline string_builder format_significant(double value, int digits) {
   int decimals = digits - 1;
   double next = 10.0;
-  // A value that would round up to the next power of ten has one decimal less.
+  // A value that rounds up to the next power of ten has one decimal less.
   while (decimals > 0 && value >= next * (1.0 - 0.5 * std::pow(10.0, -digits))) {
     next *= 10.0;
     --decimals;
@@ -165,16 +158,11 @@ inline string_builder format_rate(double per_second) {
   return format_significant(per_second, 4) + units[unit];
 }
 
-inline string_builder format_percent(double fraction) {
-  return format_number("%.3g %%", fraction * 100.0);
-}
-
 // Right-aligned.
 inline string_builder pad(string_builder const& text, std::size_t width) {
   return string_builder{std::string(text.size() < width ? width - text.size() : 0, ' ')} + text;
 }
 
-// The status with what is worth a word beside it.
 inline string_builder status_cell(tune_row const& row) {
   string_builder text = to_string(row.status);
   if (row.status == tune_status::over_budget && row.memory_predicted) text += ": predicted";
@@ -208,7 +196,8 @@ inline string_builder table_cell(tune_row const* row, int column) {
 
 }  // namespace detail
 
-/// The result as a table for a terminal, the chosen row marked by an arrow, the reasons below.
+/// Formats the result as a table for a terminal, with an arrow at the chosen row and the
+/// explanation below.
 ///
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
@@ -234,14 +223,15 @@ inline std::string to_table(tune_result const& result) {
     }
     table += detail::table_cell(row_of(line), last) + (chosen ? ", chosen\n" : "\n");
   }
-  if (!result.why.empty()) table += result.why + '\n';
+  if (!result.explanation.empty()) table += result.explanation + '\n';
   return table;
 }
 
-/// Thrown when no batch size fits the budget and meets the limit; what() has the whole table.
+/// Thrown when no batch size fits the budget and meets the latency limit; what() has the whole
+/// table.
 ///
-/// A service must not start with a size that nobody chose, so this is an exception and not a result
-/// without a choice.
+/// An exception, and not a result without a choice, so that a service cannot start with a size that
+/// was not chosen.
 class no_feasible_batch : public std::runtime_error {
  public:
   /// @param result  all rows, with no choice
@@ -251,7 +241,7 @@ class no_feasible_batch : public std::runtime_error {
                                .str()},
         result_{std::move(result)} {}
 
-  /// What was tried; its chosen() throws.
+  /// The rows of all sizes; its chosen() throws.
   [[nodiscard]] tune_result const& result() const noexcept { return result_; }
 
  private:

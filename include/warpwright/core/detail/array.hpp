@@ -12,18 +12,19 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What the library needs of a std::vector for itself: each instantiation of std::vector is slow to
-/// compile, those of this cost next to nothing.
+/// A growing array with the subset of std::vector's interface that the library needs. It compiles
+/// much faster than std::vector.
 ///
-/// @pre T may be moved by copying its bytes: it holds no pointer to itself
+/// @pre T is trivially relocatable: it can be moved by copying its bytes
 template <class T>
 class array {
  public:
   array() noexcept = default;
   explicit array(std::size_t size) { resize(size); }
-  array(array&& other) noexcept : data_{other.data_}, size_{other.size_}, room_{other.room_} {
+  array(array&& other) noexcept
+      : data_{other.data_}, size_{other.size_}, capacity_{other.capacity_} {
     other.data_ = nullptr;
-    other.size_ = other.room_ = 0;
+    other.size_ = other.capacity_ = 0;
   }
   array& operator=(array&& other) = delete;
   ~array() {
@@ -32,7 +33,7 @@ class array {
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return room_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   T& operator[](std::size_t i) noexcept { return data_[i]; }
   T const& operator[](std::size_t i) const noexcept { return data_[i]; }
@@ -45,26 +46,26 @@ class array {
   [[nodiscard]] T const* begin() const noexcept { return data_; }
   [[nodiscard]] T const* end() const noexcept { return data_ + size_; }
 
-  /// Makes room, so that push_back() cannot fail until there are `count` elements.
-  /// @throws std::bad_alloc  and nothing has changed
+  /// Reserves memory: push_back() cannot fail until there are `count` elements.
+  /// @throws std::bad_alloc  and the array is unchanged
   void reserve(std::size_t count) {
-    if (count <= room_) return;
-    std::size_t room = room_ < 8 ? 8 : room_ * 2;
-    if (room < count) room = count;
-    void* const data = room <= ~std::size_t{0} / sizeof(T)
-                           ? std::realloc(static_cast<void*>(data_), room * sizeof(T))
+    if (count <= capacity_) return;
+    std::size_t capacity = capacity_ < 8 ? 8 : capacity_ * 2;
+    if (capacity < count) capacity = count;
+    void* const data = capacity <= ~std::size_t{0} / sizeof(T)
+                           ? std::realloc(static_cast<void*>(data_), capacity * sizeof(T))
                            : nullptr;
     if (data == nullptr) throw std::bad_alloc{};
     data_ = static_cast<T*>(data);
-    room_ = room;
+    capacity_ = capacity;
   }
-  /// @throws std::bad_alloc  and nothing has changed
+  /// @throws std::bad_alloc  and the array is unchanged
   void push_back(T const& value) {
     reserve(size_ + 1);
     ::new (static_cast<void*>(data_ + size_)) T(value);
     ++size_;
   }
-  /// @throws std::bad_alloc, or what T's constructor throws, and nothing has changed
+  /// @throws std::bad_alloc, or what T's constructor throws, and the array is unchanged
   template <class... Arguments>
   T& emplace_back(Arguments&&... arguments) {
     reserve(size_ + 1);
@@ -74,12 +75,12 @@ class array {
     return *element;
   }
   void pop_back() noexcept { data_[--size_].~T(); }
-  /// Makes the array longer. @pre size is not below size()
+  /// Appends default-constructed elements. @pre size is at least size()
   void resize(std::size_t size) {
     reserve(size);
     while (size_ < size) emplace_back();
   }
-  /// Removes the first elements. @pre count is at most size(), T needs no destruction
+  /// Removes the first elements. @pre count is at most size(), T is trivially destructible
   void remove_front(std::size_t count) noexcept {
     for (std::size_t i = count; i < size_; ++i) data_[i - count] = data_[i];
     size_ -= count;
@@ -90,19 +91,19 @@ class array {
   void swap(array& other) noexcept {
     T* const data = data_;
     std::size_t const size = size_;
-    std::size_t const room = room_;
+    std::size_t const capacity = capacity_;
     data_ = other.data_;
     size_ = other.size_;
-    room_ = other.room_;
+    capacity_ = other.capacity_;
     other.data_ = data;
     other.size_ = size;
-    other.room_ = room;
+    other.capacity_ = capacity;
   }
 
  private:
   T* data_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t room_ = 0;
+  std::size_t capacity_ = 0;
 };
 
 }  // namespace detail

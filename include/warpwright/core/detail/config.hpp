@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every macro of the library, but for the version's, lives here.
+// All macros of the library, except the version's.
 #pragma once
 
 #include <warpwright/version.hpp>
 
-// Set to 1 by the CMake target warpwright::host_runtime, never by hand: which CUDA runtime the
-// program links, NVIDIA's or ours for machines without a GPU.
+// 1 if the program links warpwright's host runtime instead of NVIDIA's runtime. Do not define it by
+// hand: the CMake target warpwright::host_runtime does.
 #ifndef WARPWRIGHT_HOST_RUNTIME
 #define WARPWRIGHT_HOST_RUNTIME 0
 #endif
@@ -26,7 +26,7 @@
 #define WARPWRIGHT_RUNTIME_TAG cuda
 #endif
 
-// v0_1_cuda, v0_1_host: two versions, or the two runtimes, never mix silently in one program.
+// v0_1_cuda, v0_1_host: a program that mixes two versions, or the two runtimes, does not link.
 #define WARPWRIGHT_ABI_4(major, minor, runtime) v##major##_##minor##_##runtime
 #define WARPWRIGHT_ABI_3(major, minor, runtime) WARPWRIGHT_ABI_4(major, minor, runtime)
 #define WARPWRIGHT_ABI_NAMESPACE \
@@ -39,19 +39,32 @@
   }                    \
   }
 
-// Templates whose body depends on the compiler (the launch seam, kernels) sit in this inner
-// namespace, so that the instantiations of a .cu and of a .cpp never collide. It is hidden: a
-// kernel is known only to the library that registered it, so neither kernels nor the functions that
-// receive their addresses may be shared between two libraries.
+// Templates whose body depends on the compiler (kernels and their launch) are in this inner
+// namespace, so that the instantiations of a .cu and of a .cpp file have different names. It has
+// hidden visibility: CUDA registers a kernel per library, so two libraries must not share a kernel
+// or a function that receives a kernel's address.
 #if defined(__GNUC__)
 #define WARPWRIGHT_HIDDEN_NAMESPACE __attribute__((visibility("hidden")))
 #else
 #define WARPWRIGHT_HIDDEN_NAMESPACE
 #endif
-#if defined(__CUDACC__)
-#define WARPWRIGHT_COMPILER_NAMESPACE nvcc
-#else
+// How kernels are launched (core/launch.hpp) is a part of the name, too.
+#ifndef WARPWRIGHT_NO_EARLY_LAUNCH
+#define WARPWRIGHT_NO_EARLY_LAUNCH 0
+#endif
+#ifndef WARPWRIGHT_NO_KERNEL_HANDLES
+#define WARPWRIGHT_NO_KERNEL_HANDLES 0
+#endif
+#if !defined(__CUDACC__)
 #define WARPWRIGHT_COMPILER_NAMESPACE cxx
+#elif WARPWRIGHT_NO_EARLY_LAUNCH && WARPWRIGHT_NO_KERNEL_HANDLES
+#define WARPWRIGHT_COMPILER_NAMESPACE nvcc_plain_launch
+#elif WARPWRIGHT_NO_EARLY_LAUNCH
+#define WARPWRIGHT_COMPILER_NAMESPACE nvcc_no_early_launch
+#elif WARPWRIGHT_NO_KERNEL_HANDLES
+#define WARPWRIGHT_COMPILER_NAMESPACE nvcc_no_kernel_handles
+#else
+#define WARPWRIGHT_COMPILER_NAMESPACE nvcc
 #endif
 #define WARPWRIGHT_BEGIN_PER_COMPILER \
   WARPWRIGHT_BEGIN                    \
@@ -66,7 +79,7 @@
 #define WARPWRIGHT_HOST_DEVICE
 #endif
 
-// Whether this is device code for hardware that converts fp8: sm_90 and, since CUDA 12.1, sm_89.
+// Whether this is device code for hardware with fp8 conversions: sm_90, and from CUDA 12.1 sm_89.
 #if !defined(__CUDA_ARCH__)
 #define WARPWRIGHT_DEVICE_HAS_FP8 0
 #elif __CUDA_ARCH__ == 890 && __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ == 0
@@ -77,7 +90,7 @@
 
 #if defined(__GNUC__)
 #define WARPWRIGHT_COLD __attribute__((cold))
-#define WARPWRIGHT_NOINLINE __attribute__((noinline))  // where it is declared but once
+#define WARPWRIGHT_NOINLINE __attribute__((noinline))  // for functions with a single declaration
 #define WARPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define WARPWRIGHT_COLD
@@ -85,7 +98,24 @@
 #define WARPWRIGHT_ALWAYS_INLINE inline
 #endif
 
-// What a null stream handle means to this translation unit.
+// Unrolls the loop that follows, or keeps it a loop, in device code alone.
+#if defined(__CUDA_ARCH__)
+#define WARPWRIGHT_UNROLL _Pragma("unroll")
+#define WARPWRIGHT_NO_UNROLL _Pragma("unroll 1")
+#else
+#define WARPWRIGHT_UNROLL
+#define WARPWRIGHT_NO_UNROLL
+#endif
+
+// Initialises, on the host alone, what a thread sets and uses under one condition: g++ does not see
+// that, and would warn.
+#if defined(__CUDA_ARCH__)
+#define WARPWRIGHT_ZERO_ON_HOST
+#else
+#define WARPWRIGHT_ZERO_ON_HOST = {}
+#endif
+
+// The stream that a null handle stands for in this translation unit.
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
 #define WARPWRIGHT_DEFAULT_STREAM cudaStreamPerThread
 #else

@@ -4,27 +4,27 @@
 
 #include <warpwright/core/error.hpp>
 
-// What the driver's handles point to; the runtime's streams and events are the driver's.
+// The driver's context. The runtime's stream and event handles are the driver's as well.
 struct CUctx_st;
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Finds a function of the driver through the runtime, so that nothing links libcuda.
-/// @return whether this driver has it
+/// Looks up a driver function through the runtime, so that a program does not link libcuda.
+/// @return whether the driver has the function
 template <class Function>
 bool find_driver_function(char const* name, Function& function) noexcept {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
-  cudaError_t const answer =
+  cudaError_t const error =
       cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status);
 #else
-  cudaError_t const answer = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &status);
+  cudaError_t const error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &status);
 #endif
-  discard(answer);
-  if (answer != cudaSuccess || status != cudaDriverEntryPointSuccess) return false;
+  discard(error);
+  if (error != cudaSuccess || status != cudaDriverEntryPointSuccess) return false;
   function = reinterpret_cast<Function>(found);
   return function != nullptr;
 }

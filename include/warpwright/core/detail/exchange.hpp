@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// std::exchange and std::swap for handles, whose constraints cost each including file more to
-// compile than all that is moved with them.
+// std::exchange and std::swap for handles: <utility>'s versions are constrained templates, which
+// are slow to compile.
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>

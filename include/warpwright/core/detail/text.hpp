@@ -12,12 +12,13 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// A printed number with the point that C has, whatever the program's locale.
+/// Replaces the decimal separator of the program's locale by the C locale's point, in place.
+/// @param number  a number as printf wrote it
 inline void undo_locale(char* number) noexcept {
   char* to = number;
   for (char const* from = number; *from != '\0'; ++from) {
-    bool const usual = *from != ',' && static_cast<unsigned char>(*from) < 0x80;
-    if (usual) {
+    bool const plain = *from != ',' && static_cast<unsigned char>(*from) < 0x80;
+    if (plain) {
       *to++ = *from;
     } else if (to == number || to[-1] != '.') {
       *to++ = '.';
@@ -26,13 +27,13 @@ inline void undo_locale(char* number) noexcept {
   *to = '\0';
 }
 
-/// An error's text while it is put together, of a fixed size: it asks for no memory, so that
-/// running out of it cannot hide the error, and it compiles in no time, where adding up
-/// std::strings is slow. What does not fit is cut off.
+/// A string of fixed capacity for the messages of exceptions. It does not allocate, so an
+/// out-of-memory error can still be reported, and it compiles faster than concatenated
+/// std::strings. Text beyond 999 characters is cut off.
 class text {
  public:
   text(char const* value) noexcept { append(value, std::strlen(value)); }
-  text(char) = delete;  // would be taken for a number
+  text(char) = delete;  // would convert to int
   text(int value) noexcept { number("%lld", static_cast<long long>(value)); }
   text(unsigned value) noexcept { number("%llu", static_cast<unsigned long long>(value)); }
   text(long value) noexcept { number("%lld", static_cast<long long>(value)); }
@@ -41,7 +42,7 @@ class text {
   text(unsigned long long value) noexcept { number("%llu", value); }
   text(double value) noexcept { number("%g", value); }
   text(void const* value) noexcept { number("%p", value); }
-  /// "file:line"; a long path loses its front, never the figures behind it.
+  /// "file:line"; of a long path the last 200 characters remain.
   text(char const* file, int line) noexcept {
     std::size_t const length = std::strlen(file);
     std::size_t const kept = length < 200 ? length : 200;
@@ -69,8 +70,8 @@ class text {
     append(digits, std::strlen(digits));
   }
   void append(char const* more, std::size_t length) noexcept {
-    std::size_t const room = sizeof data_ - 1 - size_;
-    if (length > room) length = room;
+    std::size_t const free = sizeof data_ - 1 - size_;
+    if (length > free) length = free;
     std::memcpy(data_ + size_, more, length);
     size_ += length;
     data_[size_] = '\0';

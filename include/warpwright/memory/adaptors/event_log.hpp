@@ -10,13 +10,13 @@
 
 WARPWRIGHT_BEGIN
 
-/// What a memory_log_record tells of.
+/// The kind of a memory_log_record.
 enum class memory_log_operation {
-  allocate,           ///< told when upstream has answered
-  allocate_failed,    ///< upstream threw, or answered a null pointer
-  deallocate,         ///< told before upstream gets the block, so that no later use of its address
-                      ///< is told first
-  deallocate_failed,  ///< upstream threw; the block is still live
+  allocate,           ///< logged after the upstream has returned
+  allocate_failed,    ///< the upstream threw or returned a null pointer
+  deallocate,         ///< logged before the upstream frees the block, so that a later use of its
+                      ///< address is never logged first
+  deallocate_failed,  ///< the upstream threw; the block is still live
 };
 
 /// @return "allocate", "allocate_failed", "deallocate" or "deallocate_failed"
@@ -34,33 +34,34 @@ constexpr char const* to_string(memory_log_operation operation) noexcept {
   return "unknown";
 }
 
-/// One call that an event_log_adaptor has seen.
+/// One call of an event_log_adaptor.
 struct memory_log_record {
   memory_log_operation operation;
   void* pointer;             ///< null for a failed allocation
-  std::size_t bytes;         ///< as the caller gave it
+  std::size_t bytes;         ///< as passed by the caller
   std::size_t alignment;     ///< in bytes; 0 for a deallocation
-  std::uint64_t stream_id;   ///< as stream_ref::id() tells it
-  std::uint64_t time_ns;     ///< of the system's monotonic clock, when the call began
-  std::uint64_t elapsed_ns;  ///< that upstream took; 0 for deallocate, which is told before
-  source_location where;     ///< the caller's place
+  std::uint64_t stream_id;   ///< stream_ref::id()
+  std::uint64_t time_ns;     ///< of the monotonic clock, at the begin of the call
+  std::uint64_t elapsed_ns;  ///< time in the upstream; 0 for deallocate, which is logged before
+  source_location where;     ///< the caller's source location
 };
 
-/// Tells a callback of every call.
+/// Reports every call to a callback.
 ///
-/// To see them as a table: event_log_adaptor log{pool, memory_log_to_csv, stderr}.
+/// For a table on stderr: event_log_adaptor log{pool, memory_log_to_csv, stderr}.
 /// @pre The upstream outlives the adaptor.
-/// **Threads:** as many as upstream takes; the callback is called without a lock, by each of them.
-/// **Capture:** as upstream, with a stream_ref that carries its id; asking for it breaks the
-/// capture. **Cost:** two readings of the clock an allocation, one a deallocation, and the
-/// callback; a cudaStreamGetId for a stream_ref without its id, which upstream then need not make
-/// again.
+/// **Threads:** as many as the upstream allows; the callback is called without a lock, from each of
+/// them. **Capture:** as the upstream, with a stream_ref that carries its id; querying the id
+/// invalidates the capture. **Cost:** two clock readings an allocation, one a deallocation, and the
+/// callback; one cudaStreamGetId for a stream_ref without its id, which the upstream then need not
+/// repeat.
 template <class Upstream>
 class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstream>, Upstream> {
  public:
-  /// Told of each call of at least one byte; it may not throw, for a block would be lost.
+  /// Called for each call of at least one byte. Must not throw, since the block would be lost.
   using callback = void (*)(void* user, memory_log_record const& record) noexcept;
 
+  /// Creates an adaptor.
   /// @param upstream   where the memory comes from
   /// @param on_record  the callback
   /// @param user       passed to it
@@ -69,20 +70,21 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
                     source_location where = source_location::current())
       : base{upstream}, on_record_{on_record}, user_{user} {
     if (on_record == nullptr) {
-      detail::throw_invalid_argument(
-          "event_log_adaptor: the callback is null; a log needs a reader, pass one", where);
+      detail::throw_invalid_argument("event_log_adaptor: the callback is null; pass a function",
+                                     where);
     }
   }
-  event_log_adaptor(Upstream&, std::nullptr_t, void* = nullptr) = delete;  // a log without a reader
+  event_log_adaptor(Upstream&, std::nullptr_t,
+                    void* = nullptr) = delete;  // the callback is required
 
  private:
   using base = detail::memory_adaptor<event_log_adaptor, Upstream>;
   friend class detail::memory_interface<event_log_adaptor>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& asked) {
-    detail::memory_request request = asked;
-    request.stream = asked.stream.resolved(asked.where);
+  void* do_allocate(detail::memory_request const& original) {
+    detail::memory_request request = original;
+    request.stream = original.stream.resolved(original.where);
     memory_log_record record{memory_log_operation::allocate_failed,
                              nullptr,
                              request.bytes,
@@ -94,15 +96,15 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
     try {
       record.pointer = detail::allocate_from<Throws>(this->upstream(), request);
     } catch (...) {
-      tell(record);
+      report(record);
       throw;
     }
     if (record.pointer != nullptr) record.operation = memory_log_operation::allocate;
-    tell(record);
+    report(record);
     return record.pointer;
   }
-  void give(stream_ref asked, void* pointer, std::size_t bytes, source_location where) {
-    stream_ref const stream = asked.resolved(where);
+  void do_deallocate(stream_ref original, void* pointer, std::size_t bytes, source_location where) {
+    stream_ref const stream = original.resolved(where);
     memory_log_record record{memory_log_operation::deallocate, pointer, bytes, 0, stream.id(where),
                              detail::monotonic_ns(),           0,       where};
     on_record_(user_, record);
@@ -110,11 +112,11 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
       this->upstream().deallocate(stream, pointer, bytes, where);
     } catch (...) {
       record.operation = memory_log_operation::deallocate_failed;
-      tell(record);
+      report(record);
       throw;
     }
   }
-  void tell(memory_log_record& record) noexcept {
+  void report(memory_log_record& record) noexcept {
     record.elapsed_ns = detail::monotonic_ns() - record.time_ns;
     on_record_(user_, record);
   }
@@ -123,15 +125,16 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
   void* user_;
 };
 
-/// Writes the line of names that belongs above the lines of memory_log_to_csv().
+/// Writes the header line for memory_log_to_csv().
 /// @param file  open for writing
 inline void memory_log_csv_header(std::FILE* file) noexcept {
   std::fputs("time_ns,operation,pointer,bytes,alignment,stream_id,elapsed_ns,file,line\n", file);
 }
 
-/// A callback for event_log_adaptor: writes each record as one line of comma-separated values; a
+/// A callback for event_log_adaptor: writes each record as one line of comma-separated values. A
 /// quotation mark in the file's name is doubled.
-/// @param file  a std::FILE* open for writing; what cannot be written is lost silently
+/// @param file    a std::FILE* open for writing; write errors are ignored
+/// @param record  the call
 /// **Threads:** any number: a line is written under the file's lock, so lines do not mix.
 inline void memory_log_to_csv(void* file, memory_log_record const& record) noexcept {
   auto* const out = static_cast<std::FILE*>(file);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <cstddef>
@@ -9,70 +10,84 @@
 
 WARPWRIGHT_BEGIN
 
-/// Which allocations a fault_adaptor makes fail, and how; chain the calls:
-/// memory_faults{}.fail_nth(3).delay_microseconds(50). A request that any rule hits fails.
+/// Which allocations a fault_adaptor fails, and how. Every setter returns a changed copy:
+/// memory_faults{}.fail_nth(3).delay_microseconds(50). A request fails if any rule matches.
 ///
-/// Requests are counted from 1, those of 0 bytes not at all. For two rules of one kind, put one
-/// fault_adaptor over another.
+/// Requests are counted from 1; those of 0 bytes are not counted. For two rules of one kind, put
+/// one fault_adaptor over another.
 class memory_faults {
  public:
-  /// Fails one request. @param n  which, from 1; 0: none, the default
-  memory_faults& fail_nth(std::uint64_t n) noexcept {
-    nth_ = n;
-    return *this;
+  /// Fails one request.
+  /// @param n  its number, from 1; 0: none, the default
+  [[nodiscard]] constexpr memory_faults fail_nth(std::uint64_t n) const noexcept {
+    memory_faults copy = *this;
+    copy.nth_ = n;
+    return copy;
   }
-  /// Fails every n-th request. @param n  1: all; 0: none, the default
-  memory_faults& fail_every(std::uint64_t n) noexcept {
-    every_ = n;
-    return *this;
+  /// Fails every n-th request.
+  /// @param n  1: all; 0: none, the default
+  [[nodiscard]] constexpr memory_faults fail_every(std::uint64_t n) const noexcept {
+    memory_faults copy = *this;
+    copy.every_ = n;
+    return copy;
   }
-  /// Fails each request with a chance, the same requests for the same seed.
+  /// Fails each request with a probability; the same seed fails the same requests.
   /// @param probability  in [0, 1]; default: 0
-  /// @param seed         of the draws; print it
+  /// @param seed         of the random numbers; print it
   /// @throws std::invalid_argument  for a probability outside of [0, 1]
-  memory_faults& fail_randomly(double probability, std::uint64_t seed,
-                               source_location where = source_location::current()) {
+  [[nodiscard]] constexpr memory_faults fail_randomly(
+      double probability, std::uint64_t seed,
+      source_location where = source_location::current()) const {
     if (!(probability >= 0.0 && probability <= 1.0)) {
       detail::throw_invalid_argument(
           detail::text{"memory_faults: a probability of "} + probability + " is not in [0, 1]",
           where);
     }
-    probability_ = probability;
-    seed_ = seed;
-    return *this;
+    memory_faults copy = *this;
+    copy.probability_ = probability;
+    copy.seed_ = seed;
+    return copy;
   }
-  /// Fails each request of a size or above. @param bytes  default: none
-  memory_faults& fail_from_bytes(std::size_t bytes) noexcept {
-    from_bytes_ = bytes;
-    return *this;
+  /// Fails each request of this size or larger.
+  /// @param bytes  default: no request
+  [[nodiscard]] constexpr memory_faults fail_from_bytes(std::size_t bytes) const noexcept {
+    memory_faults copy = *this;
+    copy.from_bytes_ = bytes;
+    return copy;
   }
-  /// Lets a failed request throw cuda_error, from try_allocate() too, where it would be out of
-  /// memory. @param code  not cudaSuccess
+  /// Makes a failed request throw cuda_error, also from try_allocate(), instead of being out of
+  /// memory.
+  /// @param code  not cudaSuccess
   /// @throws std::invalid_argument  for cudaSuccess
-  memory_faults& answer(cudaError_t code, source_location where = source_location::current()) {
+  [[nodiscard]] constexpr memory_faults error(
+      cudaError_t code, source_location where = source_location::current()) const {
     if (code == cudaSuccess) {
-      detail::throw_invalid_argument("memory_faults: cudaSuccess is no error to answer; name one",
-                                     where);
+      detail::throw_invalid_argument(
+          "memory_faults: cudaSuccess is not an error; pass an error code", where);
     }
-    code_ = code;
-    return *this;
+    memory_faults copy = *this;
+    copy.code_ = code;
+    return copy;
   }
-  /// Lets every request sleep on the host first. @param microseconds  default: 0
-  memory_faults& delay_microseconds(std::uint64_t microseconds) noexcept {
-    delay_us_ = microseconds;
-    return *this;
+  /// Makes every request sleep on the host first.
+  /// @param microseconds  default: 0
+  [[nodiscard]] constexpr memory_faults delay_microseconds(
+      std::uint64_t microseconds) const noexcept {
+    memory_faults copy = *this;
+    copy.delay_us_ = microseconds;
+    return copy;
   }
 
  private:
   template <class Upstream>
   friend class fault_adaptor;
 
-  [[nodiscard]] bool hits(std::uint64_t number, std::size_t bytes) const noexcept {
+  [[nodiscard]] bool matches(std::uint64_t number, std::size_t bytes) const noexcept {
     return number == nth_ || (every_ != 0 && number % every_ == 0) || bytes >= from_bytes_ ||
            (probability_ > 0.0 && draw(seed_, number) < probability_);
   }
   // The number-th output of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-  // Generators, 2014) in [0, 1): it needs no state, so threads do not change each other's draws.
+  // Generators, 2014) in [0, 1). Stateless, so that threads do not affect each other's numbers.
   static double draw(std::uint64_t seed, std::uint64_t number) noexcept {
     std::uint64_t z = seed + number * 0x9e3779b97f4a7c15ULL;
     z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -87,31 +102,32 @@ class memory_faults {
   std::uint64_t seed_ = 0;
   std::size_t from_bytes_ = ~std::size_t{0};
   std::uint64_t delay_us_ = 0;
-  cudaError_t code_ = cudaSuccess;  // success: out of memory
+  cudaError_t code_ = cudaSuccess;  // cudaSuccess: out of memory
 };
 
-/// Makes allocations fail on demand, to see whether a program stands it. Deallocations never fail.
+/// Fails allocations by rules, to test how a program handles it. Deallocations never fail.
 ///
-/// The out_of_memory of an injected fault has a limit of 0 bytes in its report; a cuda_error says
-/// that it was injected.
+/// The out_of_memory of an injected fault reports a limit of 0 bytes; a cuda_error says that it was
+/// injected.
 /// @pre The upstream outlives the adaptor.
-/// **Threads:** as many as upstream takes. **Capture:** as upstream.
+/// **Threads:** as many as the upstream allows. **Capture:** as the upstream.
 /// **Cost:** one atomic addition an allocation, and the delay.
 template <class Upstream>
 class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Upstream> {
  public:
+  /// Creates the adaptor.
   /// @param upstream  where the memory comes from
-  /// @param faults    what goes wrong
+  /// @param faults    the rules
   fault_adaptor(Upstream& upstream, memory_faults const& faults) noexcept
       : base{upstream}, faults_{faults} {}
 
-  /// @return allocations asked for, the failed ones included
+  /// @return the number of allocations, failed ones included
   [[nodiscard]] std::uint64_t requests() const noexcept {
-    return __atomic_load_n(&requests_, __ATOMIC_RELAXED);
+    return requests_.load(detail::memory_order::relaxed);
   }
-  /// @return allocations made to fail
+  /// @return the number of allocations that the rules failed
   [[nodiscard]] std::uint64_t injected() const noexcept {
-    return __atomic_load_n(&injected_, __ATOMIC_RELAXED);
+    return injected_.load(detail::memory_order::relaxed);
   }
 
  private:
@@ -119,17 +135,17 @@ class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Ups
   friend class detail::memory_interface<fault_adaptor>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
-    std::uint64_t const number = __atomic_add_fetch(&requests_, 1, __ATOMIC_RELAXED);
+  void* do_allocate(detail::memory_request const& request) {
+    std::uint64_t const number = requests_.fetch_add(1, detail::memory_order::relaxed) + 1;
     if (faults_.delay_us_ != 0) sleep();
-    if (faults_.hits(number, request.bytes)) {
-      __atomic_fetch_add(&injected_, 1, __ATOMIC_RELAXED);
+    if (faults_.matches(number, request.bytes)) {
+      injected_.fetch_add(1, detail::memory_order::relaxed);
       if (Throws || faults_.code_ != cudaSuccess) fail(number, request);
       return nullptr;
     }
     return detail::allocate_from<Throws>(this->upstream(), request);
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     this->upstream().deallocate(stream, pointer, bytes, where);
   }
   void sleep() const noexcept {
@@ -152,8 +168,8 @@ class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Ups
   }
 
   memory_faults faults_;
-  std::uint64_t requests_ = 0;
-  std::uint64_t injected_ = 0;
+  detail::atomic<std::uint64_t> requests_;
+  detail::atomic<std::uint64_t> injected_;
 };
 
 WARPWRIGHT_END

@@ -3,23 +3,24 @@
 #pragma once
 
 #include <warpwright/memory/detail/adaptor.hpp>
-#include <warpwright/memory/detail/block_books.hpp>
+#include <warpwright/memory/detail/live_block_map.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
 WARPWRIGHT_BEGIN
 
-/// Something wrote beside a block: what() says which, where it was allocated, and what was found.
+/// A write outside of a block: what() names the block, where it was allocated and the bytes found.
 class guard_damage {
  public:
-  /// @param pointer       the block
-  /// @param bytes         its size, as asked for
-  /// @param offset_bytes  from the block's start to the first damaged byte
-  /// @param damaged_bytes how many bytes of this side's red zone are not as they were
-  /// @param found         what stands in the first of them
-  /// @param allocated     the place of the allocation
-  /// @param noticed       the place of the call that noticed it
+  /// Describes the damage of one red zone.
+  /// @param pointer        the block
+  /// @param bytes          its size, as requested
+  /// @param offset_bytes   from the block's start to the first damaged byte
+  /// @param damaged_bytes  the number of damaged bytes in this red zone
+  /// @param found          the value of the first damaged byte
+  /// @param allocated      the source location of the allocation
+  /// @param noticed        the source location of the call that found it
   guard_damage(void* pointer, std::size_t bytes, std::ptrdiff_t offset_bytes,
                std::size_t damaged_bytes, unsigned char found, source_location allocated,
                source_location noticed) noexcept
@@ -36,17 +37,18 @@ class guard_damage {
               " and holds " + static_cast<unsigned>(found) +
               "; look for an index out of range in the work with this block"} {}
 
-  /// @return one line with all of it
+  /// @return a one-line description
   [[nodiscard]] char const* what() const noexcept { return text_.c_str(); }
   /// @return the block
   [[nodiscard]] void* pointer() const noexcept { return pointer_; }
   /// @return its size in bytes
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  /// @return from the block's start to the first damaged byte: below 0, or bytes() and more
+  /// @return the offset from the block's start to the first damaged byte: below 0, or at least
+  ///   bytes()
   [[nodiscard]] std::ptrdiff_t offset_bytes() const noexcept { return offset_bytes_; }
-  /// @return how many bytes of this side's red zone are not as they were
+  /// @return the number of damaged bytes in this red zone
   [[nodiscard]] std::size_t damaged_bytes() const noexcept { return damaged_bytes_; }
-  /// @return the place of the allocation
+  /// @return the source location of the allocation
   [[nodiscard]] source_location allocated() const noexcept { return allocated_; }
 
  private:
@@ -63,32 +65,37 @@ class guard_damage {
   detail::text text_;
 };
 
-/// How a guard_adaptor is set up; chain the calls.
+/// Options of a guard_adaptor. Every setter returns a changed copy.
 class guard_options {
  public:
-  /// The red zone on each side of a block. @param bytes  a multiple of 256 up to 4096; default: 256
+  /// The size of the red zone on each side of a block.
+  /// @param bytes  a multiple of 256 up to 4096; default: 256
   /// @throws std::invalid_argument  for other sizes
-  guard_options& zone_bytes(std::size_t bytes, source_location where = source_location::current()) {
+  [[nodiscard]] constexpr guard_options zone_bytes(
+      std::size_t bytes, source_location where = source_location::current()) const {
     if (bytes == 0 || bytes % 256 != 0 || bytes > maximum_zone_bytes) {
       detail::throw_invalid_argument(detail::text{"guard_options: a zone of "} + bytes +
                                          " bytes is not a multiple of 256 from 256 to " +
                                          maximum_zone_bytes,
                                      where);
     }
-    zone_bytes_ = bytes;
-    return *this;
+    guard_options copy = *this;
+    copy.zone_bytes_ = bytes;
+    return copy;
   }
-  /// Whether new blocks are filled with 0xFF: not a number in every floating-point type, -1 in the
-  /// integers. @param on  default: true
-  guard_options& poison_new(bool on) noexcept {
-    poison_new_ = on;
-    return *this;
+  /// Whether new blocks are filled with 0xFF: NaN in every floating-point type, -1 in integers.
+  /// @param on  default: true
+  [[nodiscard]] constexpr guard_options poison_new(bool on) const noexcept {
+    guard_options copy = *this;
+    copy.poison_new_ = on;
+    return copy;
   }
-  /// Whether blocks are filled with 0xFE when they are freed: not a number as fp16, about -1.7e38
-  /// as fp32 and bf16. @param on  default: true
-  guard_options& poison_freed(bool on) noexcept {
-    poison_freed_ = on;
-    return *this;
+  /// Whether freed blocks are filled with 0xFE: NaN as fp16, about -1.7e38 as fp32 and bf16.
+  /// @param on  default: true
+  [[nodiscard]] constexpr guard_options poison_freed(bool on) const noexcept {
+    guard_options copy = *this;
+    copy.poison_freed_ = on;
+    return copy;
   }
 
   static constexpr std::size_t maximum_zone_bytes = 4096;
@@ -101,30 +108,32 @@ class guard_options {
   bool poison_freed_ = true;
 };
 
-/// Puts a red zone before and behind each block and tells when work has written into one; fills new
-/// and freed blocks with bytes that show in results.
+/// Puts a red zone before and behind each block and reports writes into it. Fills new and freed
+/// blocks with bytes that are visible in results.
 ///
-/// Zones are looked at when a block is freed, and when check_blocks() is called. compute-sanitizer
-/// finds more, and the line of the kernel; this costs less, needs no tool and also sees writes by
+/// Zones are checked when a block is freed and by check_blocks(). compute-sanitizer finds more, and
+/// names the line of the kernel; the adaptor costs less, needs no tool and also detects writes by
 /// copies.
-/// @pre The upstream outlives the adaptor; its memory is known to CUDA: device, managed or
-///   page-locked.
-/// **Threads:** as many as upstream takes.
-/// **Capture:** not legal on a capturing stream: std::invalid_argument, and the capture goes on.
+/// @pre The upstream outlives the adaptor. Its memory is device, managed or page-locked memory.
+/// **Threads:** as many as the upstream allows.
+/// **Capture:** not legal on a capturing stream: throws std::invalid_argument, and the capture
+/// stays valid.
 /// **Cost:** for debugging. Two zones of memory a block, the front one at least the alignment; two
 /// or three cudaMemsetAsync an allocation; a deallocation copies both zones to the host and waits
-/// for the stream; one mutex, taken twice, and one look-up by address a call.
+/// for the stream; one mutex, locked twice, and one look-up by address a call.
 template <class Upstream>
 class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Upstream> {
  public:
-  /// Told of each damaged zone, before the block goes back to upstream. Called without a lock, by
-  /// any thread. It may not throw: print what() and abort, or count.
+  /// Called for each damaged zone, before the block is freed in the upstream. Called without a
+  /// lock, from any thread. Must not throw: print what() and abort, or count.
   using callback = void (*)(void* user, guard_damage const& damage) noexcept;
 
+  /// Creates the adaptor.
   /// @param upstream   where the memory comes from
-  /// @param on_damage  required: a deallocation that threw would be lost in a buffer's destructor
-  /// @param user       passed to it
-  /// @param options    zones and poison
+  /// @param on_damage  required: an exception from a deallocation would be lost in a buffer's
+  ///   destructor
+  /// @param user       passed to the callback
+  /// @param options    zones and fill patterns
   /// @throws std::invalid_argument  for a null callback
   guard_adaptor(Upstream& upstream, callback on_damage, void* user = nullptr,
                 guard_options const& options = {},
@@ -132,30 +141,31 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
       : base{upstream}, on_damage_{on_damage}, user_{user}, options_{options} {
     if (on_damage == nullptr) {
       detail::throw_invalid_argument(
-          "guard_adaptor: the callback is null; damage is never silent, pass one", where);
+          "guard_adaptor: the callback is null; pass a function that reports the damage", where);
     }
   }
   guard_adaptor(Upstream&, std::nullptr_t, void* = nullptr, guard_options const& = {}) = delete;
 
-  /// @return damaged zones noticed so far
+  /// @return the number of damaged zones found so far
   [[nodiscard]] std::uint64_t damages() const noexcept {
-    return __atomic_load_n(&damages_, __ATOMIC_RELAXED);
+    return damages_.load(detail::memory_order::relaxed);
   }
 
-  /// Looks at the zones of all live blocks, to find the part of a program that does the damage.
+  /// Checks the zones of all live blocks, to find the part of a program that does the damage.
   /// @param stream  ordered behind all work with the blocks
-  /// @return damaged zones; each was told to the callback
+  /// @return the number of damaged zones; each was reported to the callback
   /// @throws std::invalid_argument  for a capturing stream
-  /// @throws cuda_error             when CUDA refuses, also for an error of earlier work
-  /// @throws std::bad_alloc         when the host has no memory to note damage
+  /// @throws cuda_error             when a CUDA call fails, also for an error of earlier work
+  /// @throws std::bad_alloc         when the host has no memory for the report
   /// **Stream:** waits for `stream`, twice a block; calls of other threads wait meanwhile.
   std::size_t check_blocks(stream_ref stream, source_location where = source_location::current()) {
-    detail::refuse_capture("guard_adaptor", "check blocks", stream, where);
+    detail::check_not_capturing("guard_adaptor", "check blocks", stream, where);
     detail::array<guard_damage> found;
-    books_.for_each([&](detail::booked_block const& block) {
-      look_at(block, stream, where, [&](guard_damage const& damage) { found.push_back(damage); });
+    blocks_.for_each([&](detail::live_block const& block) {
+      check_zones(block, stream, where,
+                  [&](guard_damage const& damage) { found.push_back(damage); });
     });
-    for (guard_damage const& damage : found) tell(damage);
+    for (guard_damage const& damage : found) report(damage);
     return found.size();
   }
 
@@ -163,15 +173,14 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
   using base = detail::memory_adaptor<guard_adaptor, Upstream>;
   friend class detail::memory_interface<guard_adaptor>;
 
-  static constexpr unsigned char zone_byte = 0xA5;  // neither zeros nor a NaN's bytes
+  static constexpr unsigned char zone_byte = 0xA5;  // neither zero nor part of a usual NaN
   static constexpr unsigned char new_byte = 0xFF;
   static constexpr unsigned char freed_byte = 0xFE;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
-    detail::refuse_capture("guard_adaptor", "allocate", request.stream, request.where);
-    // Room in front for a zone that keeps the alignment; upstream refuses an alignment that is
-    // none.
+  void* do_allocate(detail::memory_request const& request) {
+    detail::check_not_capturing("guard_adaptor", "allocate", request.stream, request.where);
+    // The front zone keeps the alignment; the upstream rejects an invalid alignment.
     std::size_t const front =
         request.alignment > options_.zone_bytes_ ? request.alignment : front_of(request.alignment);
     detail::memory_request whole = request;
@@ -179,7 +188,7 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
     std::size_t const zones = front + options_.zone_bytes_;
     whole.bytes = zones < front || request.bytes > most - zones ? most : request.bytes + zones;
 
-    detail::block_books::place place{books_};
+    detail::live_block_map::reservation entry{blocks_};
     void* const begin = detail::allocate_from<Throws>(this->upstream(), whole);
     if (begin == nullptr) return nullptr;
     char* const pointer = static_cast<char*>(begin) + front;
@@ -191,23 +200,23 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
         fill(request.stream, pointer, new_byte, request.bytes, request.where);
       }
     } catch (...) {
-      detail::give_back(this->upstream(), whole, begin);
+      detail::undo_allocation(this->upstream(), whole, begin);
       throw;
     }
-    place.fill(detail::booked_block{pointer, request.bytes, front, 0, request.where});
+    entry.insert(detail::live_block{pointer, request.bytes, front, 0, request.where});
     return pointer;
   }
 
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    detail::refuse_capture("guard_adaptor", "deallocate", stream, where);
-    detail::block_books::taken entry{books_, pointer, where};
-    entry.require("guard_adaptor", bytes, where);
-    detail::booked_block const& block = entry.block();
-    look_at(block, stream, where, [this](guard_damage const& damage) { tell(damage); });
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    detail::check_not_capturing("guard_adaptor", "deallocate", stream, where);
+    detail::live_block_map::removal removed{blocks_, pointer, where};
+    removed.check("guard_adaptor", bytes, where);
+    detail::live_block const& block = removed.block();
+    check_zones(block, stream, where, [this](guard_damage const& damage) { report(damage); });
     if (options_.poison_freed_) fill(stream, pointer, freed_byte, bytes, where);
     this->upstream().deallocate(stream, static_cast<char*>(pointer) - block.front_bytes,
                                 block.front_bytes + bytes + options_.zone_bytes_, where);
-    entry.gone();
+    removed.commit();
   }
 
   [[nodiscard]] std::size_t front_of(std::size_t alignment) const noexcept {
@@ -218,14 +227,14 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
                    source_location where) {
     check(cudaMemsetAsync(pointer, value, bytes, stream.get()), "cudaMemsetAsync", where);
   }
-  void tell(guard_damage const& damage) noexcept {
-    __atomic_fetch_add(&damages_, 1, __ATOMIC_RELAXED);
+  void report(guard_damage const& damage) noexcept {
+    damages_.fetch_add(1, detail::memory_order::relaxed);
     on_damage_(user_, damage);
   }
 
-  template <class Tell>
-  void look_at(detail::booked_block const& block, stream_ref stream, source_location where,
-               Tell const& tell) const {
+  template <class Report>
+  void check_zones(detail::live_block const& block, stream_ref stream, source_location where,
+                   Report const& report) const {
     std::size_t const zone = options_.zone_bytes_;
     unsigned char bytes[2 * guard_options::maximum_zone_bytes];
     char const* const begin = static_cast<char const*>(block.pointer);
@@ -234,12 +243,12 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
     check(cudaMemcpyAsync(bytes + zone, begin + block.bytes, zone, cudaMemcpyDefault, stream.get()),
           "cudaMemcpyAsync", where);
     stream.synchronize(where);
-    look_at_zone(block, bytes, -static_cast<std::ptrdiff_t>(zone), where, tell);
-    look_at_zone(block, bytes + zone, static_cast<std::ptrdiff_t>(block.bytes), where, tell);
+    check_zone(block, bytes, -static_cast<std::ptrdiff_t>(zone), where, report);
+    check_zone(block, bytes + zone, static_cast<std::ptrdiff_t>(block.bytes), where, report);
   }
-  template <class Tell>
-  void look_at_zone(detail::booked_block const& block, unsigned char const* zone,
-                    std::ptrdiff_t offset, source_location where, Tell const& tell) const {
+  template <class Report>
+  void check_zone(detail::live_block const& block, unsigned char const* zone, std::ptrdiff_t offset,
+                  source_location where, Report const& report) const {
     std::size_t first = 0;
     std::size_t damaged = 0;
     for (std::size_t i = 0; i < options_.zone_bytes_; ++i) {
@@ -247,15 +256,15 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
       if (damaged++ == 0) first = i;
     }
     if (damaged == 0) return;
-    tell(guard_damage{block.pointer, block.bytes, offset + static_cast<std::ptrdiff_t>(first),
-                      damaged, zone[first], block.where, where});
+    report(guard_damage{block.pointer, block.bytes, offset + static_cast<std::ptrdiff_t>(first),
+                        damaged, zone[first], block.where, where});
   }
 
   callback on_damage_;
   void* user_;
   guard_options options_;
-  detail::block_books books_;
-  std::uint64_t damages_ = 0;
+  detail::live_block_map blocks_;
+  detail::atomic<std::uint64_t> damages_;
 };
 
 WARPWRIGHT_END

@@ -2,32 +2,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <cstddef>
 
 WARPWRIGHT_BEGIN
 
-/// Refuses what would take its live bytes above a limit: a share of a pool for one part of a
-/// program.
+/// Limits the live bytes of one part of a program to a share of a pool.
 ///
-/// @pre The upstream outlives the adaptor, and the adaptor all that it handed out.
-/// **Threads:** as many as upstream takes. **Capture:** as upstream.
-/// **Cost:** two atomic additions a pair of calls.
+/// @pre The upstream outlives the adaptor, and the adaptor all its blocks.
+/// **Threads:** as many as the upstream allows. **Capture:** as the upstream.
+/// **Cost:** two atomic additions for an allocation and its deallocation.
 template <class Upstream>
 class limit_adaptor : public detail::memory_adaptor<limit_adaptor<Upstream>, Upstream> {
  public:
+  /// Creates the adaptor.
   /// @param upstream     where the memory comes from
-  /// @param limit_bytes  the most that may be live at once, as asked for, without what upstream
-  ///   adds by rounding
+  /// @param limit_bytes  the maximum of live bytes, as requested, without the upstream's rounding
   limit_adaptor(Upstream& upstream, std::size_t limit_bytes) noexcept
       : base{upstream}, limit_bytes_{limit_bytes} {}
 
   /// @return the limit
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
-  /// @return what is handed out, or just being asked for, in bytes
+  /// @return the live bytes, including requests in progress
   [[nodiscard]] std::size_t live_bytes() const noexcept {
-    return __atomic_load_n(&live_bytes_, __ATOMIC_RELAXED);
+    return live_bytes_.load(detail::memory_order::relaxed);
   }
 
  private:
@@ -35,35 +35,35 @@ class limit_adaptor : public detail::memory_adaptor<limit_adaptor<Upstream>, Ups
   friend class detail::memory_interface<limit_adaptor>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
-    // Booked before upstream is asked, so that two threads cannot pass the limit together.
+  void* do_allocate(detail::memory_request const& request) {
+    // Counted before the upstream is called, so that two threads cannot exceed the limit together.
     std::size_t live = live_bytes();
     do {
       if (live > limit_bytes_ || request.bytes > limit_bytes_ - live) {
-        if constexpr (Throws) refuse(request, live);
+        if constexpr (Throws) throw_over_limit(request, live);
         return nullptr;
       }
-    } while (!__atomic_compare_exchange_n(&live_bytes_, &live, live + request.bytes, true,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    } while (!live_bytes_.compare_exchange_weak(
+        live, live + request.bytes, detail::memory_order::relaxed, detail::memory_order::relaxed));
     void* pointer = nullptr;
     try {
       pointer = detail::allocate_from<Throws>(this->upstream(), request);
     } catch (...) {
-      forget(request.bytes);
+      release(request.bytes);
       throw;
     }
-    if (pointer == nullptr) forget(request.bytes);
+    if (pointer == nullptr) release(request.bytes);
     return pointer;
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     this->upstream().deallocate(stream, pointer, bytes, where);
-    forget(bytes);
+    release(bytes);
   }
-  void forget(std::size_t bytes) noexcept {
-    __atomic_fetch_sub(&live_bytes_, bytes, __ATOMIC_RELAXED);
+  void release(std::size_t bytes) noexcept {
+    live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
   }
-  [[noreturn]] WARPWRIGHT_COLD void refuse(detail::memory_request const& request,
-                                           std::size_t live) const {
+  [[noreturn]] WARPWRIGHT_COLD void throw_over_limit(detail::memory_request const& request,
+                                                     std::size_t live) const {
     memory_report report;
     report.requested_bytes = request.bytes;
     report.live_bytes = live;
@@ -75,7 +75,7 @@ class limit_adaptor : public detail::memory_adaptor<limit_adaptor<Upstream>, Ups
   }
 
   std::size_t limit_bytes_;
-  std::size_t live_bytes_ = 0;  // the compiler's atomics: <atomic> is slow to compile
+  detail::atomic<std::size_t> live_bytes_;
 };
 
 WARPWRIGHT_END

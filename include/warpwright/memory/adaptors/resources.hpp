@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
-#include <warpwright/memory/detail/block_books.hpp>
+#include <warpwright/memory/detail/live_block_map.hpp>
 
 #include <cstddef>
 #include <cstdlib>
@@ -12,8 +13,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What a resource that keeps no free memory reports when there is none.
-inline memory_report report_of_resource(std::size_t bytes, std::size_t live, int device) noexcept {
+/// The report of a resource without free memory of its own.
+inline memory_report resource_report(std::size_t bytes, std::size_t live, int device) noexcept {
   memory_report report;
   report.requested_bytes = bytes;
   report.live_bytes = live;
@@ -32,111 +33,112 @@ inline void require_alignment(char const* who, memory_request const& request, st
 
 }  // namespace detail
 
-/// Managed memory (cudaMallocManaged) with the pool's interface, taken from CUDA at each call: the
-/// second upstream of a fallback_adaptor behind device memory, since it may exceed the device's.
+/// Managed memory (cudaMallocManaged) with the pool's interface, requested from CUDA at each call:
+/// the second upstream of a fallback_adaptor behind device memory, since it may exceed the device's
+/// memory.
 ///
-/// The host may use it too; on a device without concurrent managed access only while the device is
-/// idle.
+/// The host may access it, too; on a device without concurrent managed access only while the device
+/// is idle.
 /// **Threads:** any number may call any member at once.
-/// **Capture:** not legal to deallocate on a capturing stream.
+/// **Capture:** deallocating on a capturing stream is not legal.
 /// **Cost:** each call is a CUDA call of many microseconds, and a deallocation waits for the
-/// stream. A block of a larger alignment than 256 bytes takes as much more.
+/// stream. An alignment above 256 bytes costs as many bytes more.
 class managed_memory_resource : public detail::memory_interface<managed_memory_resource> {
  public:
-  /// @param device  where the memory is first used
+  /// Creates a resource.
+  /// @param device  the device that uses the memory first
   explicit managed_memory_resource(device_id device) noexcept : device_{device} {}
   managed_memory_resource(managed_memory_resource const&) = delete;
   managed_memory_resource& operator=(managed_memory_resource const&) = delete;
 
   /// @return the device
   [[nodiscard]] device_id device() const noexcept { return device_; }
-  /// @return what is handed out, in bytes
+  /// @return the live bytes
   [[nodiscard]] std::size_t live_bytes() const noexcept {
-    return __atomic_load_n(&live_bytes_, __ATOMIC_RELAXED);
+    return live_bytes_.load(detail::memory_order::relaxed);
   }
-  /// The largest alignment that allocate() takes.
+  /// The maximum alignment that allocate() accepts.
   static constexpr std::size_t maximum_alignment_bytes = std::size_t{1} << 30U;
 
  private:
   friend class detail::memory_interface<managed_memory_resource>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
+  void* do_allocate(detail::memory_request const& request) {
     detail::require_alignment("managed_memory_resource", request, maximum_alignment_bytes);
     scoped_device const scope{device_, request.where};
     detail::relaxed_capture_mode const relaxed{request.where};
-    if (request.alignment > granted_alignment_bytes) return take_aligned<Throws>(request);
-    return take_plain<Throws>(request, request.bytes);
+    if (request.alignment > cuda_alignment_bytes) return allocate_aligned<Throws>(request);
+    return allocate_managed<Throws>(request, request.bytes);
   }
-  // The aligned part of a larger block, which the books know by that.
+  // The aligned part of a larger block, recorded in aligned_.
   template <bool Throws>
-  void* take_aligned(detail::memory_request const& request) {
-    detail::block_books::place place{aligned_};
-    std::size_t const more = request.alignment - granted_alignment_bytes;
+  void* allocate_aligned(detail::memory_request const& request) {
+    detail::live_block_map::reservation entry{aligned_};
+    std::size_t const more = request.alignment - cuda_alignment_bytes;
     bool const too_much = request.bytes > ~std::size_t{0} - more;
     void* const whole =
-        take_plain<Throws>(request, too_much ? request.bytes : request.bytes + more);
+        allocate_managed<Throws>(request, too_much ? request.bytes : request.bytes + more);
     if (whole == nullptr) return nullptr;
     std::uintptr_t const address = reinterpret_cast<std::uintptr_t>(whole);
     std::uintptr_t const aligned = (address + more) & ~(std::uintptr_t{request.alignment} - 1);
     auto* const pointer = static_cast<unsigned char*>(whole) + (aligned - address);
-    place.fill(detail::booked_block{pointer, request.bytes, aligned - address, 0, request.where});
-    __atomic_fetch_add(&aligned_count_, 1, __ATOMIC_RELAXED);
+    entry.insert(detail::live_block{pointer, request.bytes, aligned - address, 0, request.where});
+    aligned_count_.fetch_add(1, detail::memory_order::relaxed);
     return pointer;
   }
-  // `whole_bytes` of CUDA, counted as what was asked for.
+  // Requests `whole_bytes` from CUDA and counts the bytes requested by the caller.
   template <bool Throws>
-  void* take_plain(detail::memory_request const& request, std::size_t whole_bytes) {
+  void* allocate_managed(detail::memory_request const& request, std::size_t whole_bytes) {
     void* pointer = nullptr;
-    cudaError_t const answer = cudaMallocManaged(&pointer, whole_bytes, cudaMemAttachGlobal);
-    if (answer == cudaErrorMemoryAllocation) {
-      detail::discard(answer);
+    cudaError_t const result = cudaMallocManaged(&pointer, whole_bytes, cudaMemAttachGlobal);
+    if (result == cudaErrorMemoryAllocation) {
+      detail::discard(result);
       if constexpr (Throws) {
-        throw out_of_memory{
-            detail::report_of_resource(request.bytes, live_bytes(), device_.value()),
-            request.where};
+        throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device_.value()),
+                            request.where};
       }
       return nullptr;
     }
-    check(answer, "cudaMallocManaged", request.where);
-    __atomic_fetch_add(&live_bytes_, request.bytes, __ATOMIC_RELAXED);
+    check(result, "cudaMallocManaged", request.where);
+    live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
     return pointer;
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    detail::refuse_capture("managed_memory_resource", "deallocate", stream, where);
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    detail::check_not_capturing("managed_memory_resource", "deallocate", stream, where);
     stream.synchronize(where);
     scoped_device const scope{device_, where};
     detail::relaxed_capture_mode const relaxed{where};
-    // Who frees an aligned block has been handed it, and so sees that there is one.
-    if (__atomic_load_n(&aligned_count_, __ATOMIC_RELAXED) != 0) {
-      detail::block_books::taken block{aligned_, pointer, where};
-      if (block.found()) {
-        block.require("managed_memory_resource", bytes, where);
-        check(cudaFree(static_cast<unsigned char*>(pointer) - block.block().front_bytes),
+    // Relaxed suffices: the caller received an aligned block after aligned_count_ was incremented.
+    if (aligned_count_.load(detail::memory_order::relaxed) != 0) {
+      detail::live_block_map::removal removed{aligned_, pointer, where};
+      if (removed.found()) {
+        removed.check("managed_memory_resource", bytes, where);
+        check(cudaFree(static_cast<unsigned char*>(pointer) - removed.block().front_bytes),
               "cudaFree", where);
-        block.gone();
-        __atomic_fetch_sub(&aligned_count_, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_sub(&live_bytes_, bytes, __ATOMIC_RELAXED);
+        removed.commit();
+        aligned_count_.fetch_sub(1, detail::memory_order::relaxed);
+        live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
         return;
       }
     }
     check(cudaFree(pointer), "cudaFree", where);
-    __atomic_fetch_sub(&live_bytes_, bytes, __ATOMIC_RELAXED);
+    live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
   }
 
-  static constexpr std::size_t granted_alignment_bytes = 256;  // CUDA C++ Programming Guide, 5.3.2
+  static constexpr std::size_t cuda_alignment_bytes = 256;  // CUDA C++ Programming Guide, 5.3.2
 
   device_id device_;
-  std::size_t live_bytes_ = 0;
-  detail::block_books aligned_;
-  std::uint64_t aligned_count_ = 0;
+  detail::atomic<std::size_t> live_bytes_;
+  detail::live_block_map aligned_;
+  detail::atomic<std::uint64_t> aligned_count_;
 };
 
-/// Ordinary host memory with the pool's interface, taken from the C library at each call: the
+/// Pageable host memory with the pool's interface, requested from the C library at each call: the
 /// second upstream of a fallback_adaptor behind page-locked memory. Copies from and to it are
 /// slower, and a cudaMemcpyAsync with it may block.
 /// **Threads:** any number may call any member at once.
-/// **Capture:** not legal to deallocate on a capturing stream.
+/// **Capture:** deallocating on a capturing stream is not legal.
 /// **Cost:** a deallocation waits for the stream.
 class pageable_memory_resource : public detail::memory_interface<pageable_memory_resource> {
  public:
@@ -144,20 +146,20 @@ class pageable_memory_resource : public detail::memory_interface<pageable_memory
   pageable_memory_resource(pageable_memory_resource const&) = delete;
   pageable_memory_resource& operator=(pageable_memory_resource const&) = delete;
 
-  /// @return -2, which is no device: memory_report::device of pageable host memory
+  /// @return -2, which is not a device: memory_report::device of pageable host memory
   [[nodiscard]] device_id device() const noexcept { return device_id{-2}; }
-  /// @return what is handed out, in bytes
+  /// @return the live bytes
   [[nodiscard]] std::size_t live_bytes() const noexcept {
-    return __atomic_load_n(&live_bytes_, __ATOMIC_RELAXED);
+    return live_bytes_.load(detail::memory_order::relaxed);
   }
-  /// The largest alignment that allocate() takes.
+  /// The maximum alignment that allocate() accepts.
   static constexpr std::size_t maximum_alignment_bytes = std::size_t{2} << 20U;
 
  private:
   friend class detail::memory_interface<pageable_memory_resource>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
+  void* do_allocate(detail::memory_request const& request) {
     detail::require_alignment("pageable_memory_resource", request, maximum_alignment_bytes);
     std::size_t const alignment = request.alignment < block_alignment_bytes
                                       ? std::size_t{block_alignment_bytes}
@@ -165,40 +167,40 @@ class pageable_memory_resource : public detail::memory_interface<pageable_memory
     void* pointer = nullptr;
     if (posix_memalign(&pointer, alignment, request.bytes) != 0) {
       if constexpr (Throws) {
-        throw out_of_memory{
-            detail::report_of_resource(request.bytes, live_bytes(), device().value()),
-            request.where};
+        throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device().value()),
+                            request.where};
       }
       return nullptr;
     }
-    __atomic_fetch_add(&live_bytes_, request.bytes, __ATOMIC_RELAXED);
+    live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
     return pointer;
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    detail::refuse_capture("pageable_memory_resource", "deallocate", stream, where);
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    detail::check_not_capturing("pageable_memory_resource", "deallocate", stream, where);
     stream.synchronize(where);
     std::free(pointer);
-    __atomic_fetch_sub(&live_bytes_, bytes, __ATOMIC_RELAXED);
+    live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
   }
 
-  std::size_t live_bytes_ = 0;
+  detail::atomic<std::size_t> live_bytes_;
 };
 
-/// Gives a pinned_pool, which allocates without a stream, the pool's interface:
+/// Adapts a pinned_pool, which allocates without a stream, to memory_pool's interface:
 /// pinned_memory_resource pinned{pool};
-/// @tparam Pool  pinned_pool, or what has its interface
+/// @tparam Pool  pinned_pool, or a class with its interface
 /// @pre The pool outlives the resource.
-/// **Threads:** as the pool. **Capture:** as the pool: deallocating on a capturing stream is not
-/// legal. **Cost:** the pool's.
+/// **Threads:** as the pool. **Capture:** deallocating on a capturing stream is not legal.
+/// **Cost:** the pool's.
 template <class Pool>
 class pinned_memory_resource : public detail::memory_interface<pinned_memory_resource<Pool>> {
  public:
+  /// Creates a resource.
   /// @param pool  where the memory comes from
   explicit pinned_memory_resource(Pool& pool) noexcept : pool_{pool} {}
   pinned_memory_resource(pinned_memory_resource const&) = delete;
   pinned_memory_resource& operator=(pinned_memory_resource const&) = delete;
 
-  /// @return -1, which is no device: memory_report::device of page-locked host memory
+  /// @return -1, which is not a device: memory_report::device of page-locked host memory
   [[nodiscard]] device_id device() const noexcept { return device_id{-1}; }
   /// @return the pool
   [[nodiscard]] Pool& pool() const noexcept { return pool_; }
@@ -207,14 +209,14 @@ class pinned_memory_resource : public detail::memory_interface<pinned_memory_res
   friend class detail::memory_interface<pinned_memory_resource>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
+  void* do_allocate(detail::memory_request const& request) {
     if constexpr (Throws) {
       return pool_.allocate(request.bytes, request.alignment, request.where);
     } else {
       return pool_.try_allocate(request.bytes, request.alignment, request.where);
     }
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     pool_.deallocate(stream, pointer, bytes, where);
   }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/locks.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
-#include <warpwright/memory/detail/locks.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,71 +14,70 @@
 
 WARPWRIGHT_BEGIN
 
-/// The figures of a statistics_adaptor, or of one of its tags, at one moment. Sizes are in bytes,
-/// as asked for. The live ones of a tag go below 0 when its blocks are freed through another
-/// handle.
+/// A snapshot of the counters of a statistics_adaptor or of one of its tags. Sizes are in bytes, as
+/// requested. A tag's live values become negative when its blocks are freed through another handle.
 struct allocation_statistics {
-  std::int64_t live_bytes = 0;        ///< handed out
+  std::int64_t live_bytes = 0;        ///< allocated and not freed
   std::int64_t live_peak_bytes = 0;   ///< the highest live_bytes since the start or reset_peaks()
-  std::int64_t live_blocks = 0;       ///< handed out
+  std::int64_t live_blocks = 0;       ///< allocated and not freed
   std::int64_t live_peak_blocks = 0;  ///< the highest live_blocks, as above
-  std::uint64_t allocated_bytes = 0;  ///< by all allocations together
-  std::uint64_t allocations = 0;      ///< that succeeded
-  std::uint64_t deallocations = 0;    ///< that succeeded
-  std::uint64_t failures = 0;         ///< allocations that failed, for whatever reason
+  std::uint64_t allocated_bytes = 0;  ///< the sum of all allocations
+  std::uint64_t allocations = 0;      ///< successful ones
+  std::uint64_t deallocations = 0;    ///< successful ones
+  std::uint64_t failures = 0;         ///< failed allocations, for any reason
 };
 
 namespace detail {
 
-/// The counters of all tags, and of their sum: number 0 is the sum, 1 what has no tag.
-class statistics_books {
+/// The counters of all tags: row 0 is the total, row 1 counts allocations without a tag.
+class statistics_table {
  public:
   static constexpr std::size_t all = 0;
   static constexpr std::size_t untagged = 1;
 
-  statistics_books() {
+  statistics_table() {
     rows_.push_back(row{"all", {}});
     rows_.push_back(row{"untagged", {}});
   }
-  /// The number of a tag; a new one when there is none of this name.
+  /// The row of a tag, created if there is none with this name.
   std::size_t tag(char const* name) {
-    held<spin_lock> const lock{lock_};
-    std::size_t const known = find(name, untagged);  // "all" is a name like any other
-    if (known != rows_.size()) return known;
+    unique_lock<spin_lock> const lock{lock_};
+    std::size_t const existing = find(name, untagged);  // "all" is a valid tag
+    if (existing != rows_.size()) return existing;
     rows_.push_back(row{name, {}});
-    return known;
+    return existing;
   }
   void allocated(std::size_t tag, std::size_t bytes) noexcept {
-    held<spin_lock> const lock{lock_};
-    add(rows_[all].figures, bytes);
-    add(rows_[tag].figures, bytes);
+    unique_lock<spin_lock> const lock{lock_};
+    add(rows_[all].counters, bytes);
+    add(rows_[tag].counters, bytes);
   }
   void deallocated(std::size_t tag, std::size_t bytes) noexcept {
-    held<spin_lock> const lock{lock_};
-    subtract(rows_[all].figures, bytes);
-    subtract(rows_[tag].figures, bytes);
+    unique_lock<spin_lock> const lock{lock_};
+    subtract(rows_[all].counters, bytes);
+    subtract(rows_[tag].counters, bytes);
   }
   void failed(std::size_t tag) noexcept {
-    held<spin_lock> const lock{lock_};
-    ++rows_[all].figures.failures;
-    ++rows_[tag].figures.failures;
+    unique_lock<spin_lock> const lock{lock_};
+    ++rows_[all].counters.failures;
+    ++rows_[tag].counters.failures;
   }
   void reset_peaks() noexcept {
-    held<spin_lock> const lock{lock_};
+    unique_lock<spin_lock> const lock{lock_};
     for (row& r : rows_) {
-      r.figures.live_peak_bytes = r.figures.live_bytes;
-      r.figures.live_peak_blocks = r.figures.live_blocks;
+      r.counters.live_peak_bytes = r.counters.live_bytes;
+      r.counters.live_peak_blocks = r.counters.live_blocks;
     }
   }
-  [[nodiscard]] allocation_statistics figures(std::size_t number) const noexcept {
-    held<spin_lock> const lock{lock_};
-    return rows_[number].figures;
+  [[nodiscard]] allocation_statistics counters(std::size_t number) const noexcept {
+    unique_lock<spin_lock> const lock{lock_};
+    return rows_[number].counters;
   }
-  /// Zeros for a name that is not known.
-  [[nodiscard]] allocation_statistics figures(char const* name) const noexcept {
-    held<spin_lock> const lock{lock_};
+  /// Zeros for an unknown name.
+  [[nodiscard]] allocation_statistics counters(char const* name) const noexcept {
+    unique_lock<spin_lock> const lock{lock_};
     std::size_t const number = find(name, untagged);
-    return number == rows_.size() ? allocation_statistics{} : rows_[number].figures;
+    return number == rows_.size() ? allocation_statistics{} : rows_[number].counters;
   }
   [[nodiscard]] std::string report() const {
     std::string table =
@@ -86,26 +85,26 @@ class statistics_books {
     for (std::size_t i = 0;; ++i) {
       row r{nullptr, {}};
       {
-        held<spin_lock> const lock{lock_};
+        unique_lock<spin_lock> const lock{lock_};
         if (i == rows_.size()) return table;
         r = rows_[i];
       }
-      char figures[160] = {};
-      std::snprintf(figures, sizeof figures, "%12lld  %12lld  %12lld  %12lld  %12llu  %12llu  ",
-                    static_cast<long long>(r.figures.live_bytes),
-                    static_cast<long long>(r.figures.live_peak_bytes),
-                    static_cast<long long>(r.figures.live_blocks),
-                    static_cast<long long>(r.figures.live_peak_blocks),
-                    static_cast<unsigned long long>(r.figures.allocations),
-                    static_cast<unsigned long long>(r.figures.failures));
-      table.append(figures).append(r.name).append("\n");
+      char counters[160] = {};
+      std::snprintf(counters, sizeof counters, "%12lld  %12lld  %12lld  %12lld  %12llu  %12llu  ",
+                    static_cast<long long>(r.counters.live_bytes),
+                    static_cast<long long>(r.counters.live_peak_bytes),
+                    static_cast<long long>(r.counters.live_blocks),
+                    static_cast<long long>(r.counters.live_peak_blocks),
+                    static_cast<unsigned long long>(r.counters.allocations),
+                    static_cast<unsigned long long>(r.counters.failures));
+      table.append(counters).append(r.name).append("\n");
     }
   }
 
  private:
   struct row {
     char const* name;
-    allocation_statistics figures;
+    allocation_statistics counters;
   };
   static void add(allocation_statistics& s, std::size_t bytes) noexcept {
     s.live_bytes += static_cast<std::int64_t>(bytes);
@@ -129,38 +128,38 @@ class statistics_books {
   array<row> rows_;  // guarded by lock_
 };
 
-/// Asks upstream and counts the answer under a tag.
+/// Allocates from the upstream and counts the result under a tag.
 template <bool Throws, class Upstream>
-void* allocate_counted(Upstream& upstream, statistics_books& books, std::size_t tag,
+void* allocate_counted(Upstream& upstream, statistics_table& table, std::size_t tag,
                        memory_request const& request) {
   void* pointer = nullptr;
   try {
     pointer = allocate_from<Throws>(upstream, request);
   } catch (...) {
-    books.failed(tag);
+    table.failed(tag);
     throw;
   }
   if (pointer != nullptr) {
-    books.allocated(tag, request.bytes);
+    table.allocated(tag, request.bytes);
   } else {
-    books.failed(tag);
+    table.failed(tag);
   }
   return pointer;
 }
 
 }  // namespace detail
 
-/// A handle of a statistics_adaptor with the pool's interface, which counts under one tag as well
-/// as in the sum. Copies count together.
+/// A handle of a statistics_adaptor with the pool's interface, which counts under one tag and in
+/// the total. Copies share the tag.
 ///
 /// @pre The adaptor outlives the handle. A block is freed through a handle of the tag that it was
-///   allocated under; through another, both tags' figures are wrong by it, and the sum is right.
+///   allocated under; otherwise the counters of both tags are wrong, and the total is right.
 /// **Threads:** as statistics_adaptor.
 template <class Upstream>
 class tagged_statistics : public detail::memory_interface<tagged_statistics<Upstream>> {
  public:
-  /// @return the tag's figures of this moment
-  [[nodiscard]] allocation_statistics statistics() const noexcept { return books_->figures(tag_); }
+  /// @return a snapshot of the tag's counters
+  [[nodiscard]] allocation_statistics statistics() const noexcept { return table_->counters(tag_); }
   /// @return the upstream's device
   [[nodiscard]] device_id device() const noexcept { return upstream_->device(); }
 
@@ -169,75 +168,75 @@ class tagged_statistics : public detail::memory_interface<tagged_statistics<Upst
   friend class statistics_adaptor;
   friend class detail::memory_interface<tagged_statistics>;
 
-  tagged_statistics(Upstream& upstream, detail::statistics_books& books, std::size_t tag) noexcept
-      : upstream_{&upstream}, books_{&books}, tag_{tag} {}
+  tagged_statistics(Upstream& upstream, detail::statistics_table& table, std::size_t tag) noexcept
+      : upstream_{&upstream}, table_{&table}, tag_{tag} {}
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
-    return detail::allocate_counted<Throws>(*upstream_, *books_, tag_, request);
+  void* do_allocate(detail::memory_request const& request) {
+    return detail::allocate_counted<Throws>(*upstream_, *table_, tag_, request);
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     upstream_->deallocate(stream, pointer, bytes, where);
-    books_->deallocated(tag_, bytes);
+    table_->deallocated(tag_, bytes);
   }
 
   Upstream* upstream_;
-  detail::statistics_books* books_;
+  detail::statistics_table* table_;
   std::size_t tag_;
 };
 
-/// Counts what passes through it: live and peak bytes and blocks, and calls, in all and per tag.
+/// Counts live and peak bytes and blocks, and calls, in total and per tag.
 ///
-/// What is allocated through the adaptor itself counts as untagged; for a tag, allocate through a
-/// handle: auto weights = counted.tagged("weights");
+/// Allocations through the adaptor itself are untagged; for a tag, allocate through a handle: auto
+/// weights = counted.tagged("weights");
 /// @pre The upstream outlives the adaptor.
-/// **Threads:** as many as upstream takes. **Capture:** as upstream.
+/// **Threads:** as many as the upstream allows. **Capture:** as the upstream.
 /// **Cost:** one spin lock a call, held for a few additions; no CUDA call.
 template <class Upstream>
 class statistics_adaptor : public detail::memory_adaptor<statistics_adaptor<Upstream>, Upstream> {
  public:
+  /// Creates an adaptor.
   /// @param upstream  where the memory comes from
   /// @throws std::bad_alloc  when the host has no memory for the counters
   explicit statistics_adaptor(Upstream& upstream) : base{upstream} {}
 
-  /// A handle that counts under a tag.
-  /// @param name  of the tag; equal names are one tag. It must outlive the adaptor (a string
-  ///   literal)
+  /// Creates a handle that counts under a tag.
+  /// @param name  of the tag; equal names are one tag. Must outlive the adaptor (a string literal)
   /// @throws std::bad_alloc  when the host has no memory for a new tag
   /// **Cost:** compares the name with those of all tags; keep the handle.
   [[nodiscard]] tagged_statistics<Upstream> tagged(char const* name) {
-    return tagged_statistics<Upstream>{this->upstream(), books_, books_.tag(name)};
+    return tagged_statistics<Upstream>{this->upstream(), table_, table_.tag(name)};
   }
 
-  /// @return the figures of this moment, of all tags together
+  /// @return a snapshot of the total of all tags
   [[nodiscard]] allocation_statistics statistics() const noexcept {
-    return books_.figures(detail::statistics_books::all);
+    return table_.counters(detail::statistics_table::all);
   }
   /// @param tag  the name of a tag, or "untagged"
-  /// @return the tag's figures of this moment; zeros for a name that was never used
+  /// @return a snapshot of the tag's counters; zeros for an unknown name
   [[nodiscard]] allocation_statistics statistics(char const* tag) const noexcept {
-    return books_.figures(tag);
+    return table_.counters(tag);
   }
-  /// Lets all peaks start again from what is live now, to learn the peak of what follows.
-  void reset_peaks() noexcept { books_.reset_peaks(); }
-  /// @return a table with one line a tag, in the order of their first use
+  /// Resets all peaks to the current live values.
+  void reset_peaks() noexcept { table_.reset_peaks(); }
+  /// @return a table with one line a tag, in the order of their creation
   /// @throws std::bad_alloc  when the host has no memory for it
-  [[nodiscard]] std::string report() const { return books_.report(); }
+  [[nodiscard]] std::string report() const { return table_.report(); }
 
  private:
   using base = detail::memory_adaptor<statistics_adaptor, Upstream>;
   friend class detail::memory_interface<statistics_adaptor>;
 
   template <bool Throws>
-  void* take(detail::memory_request const& request) {
-    return detail::allocate_counted<Throws>(this->upstream(), books_,
-                                            detail::statistics_books::untagged, request);
+  void* do_allocate(detail::memory_request const& request) {
+    return detail::allocate_counted<Throws>(this->upstream(), table_,
+                                            detail::statistics_table::untagged, request);
   }
-  void give(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     this->upstream().deallocate(stream, pointer, bytes, where);
-    books_.deallocated(detail::statistics_books::untagged, bytes);
+    table_.deallocated(detail::statistics_table::untagged, bytes);
   }
 
-  detail::statistics_books books_;
+  detail::statistics_table table_;
 };
 
 WARPWRIGHT_END

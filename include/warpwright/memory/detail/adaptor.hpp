@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the memory adaptors and resources share: the pool's interface, written once.
+// The pool's interface, implemented once for the memory adaptors and resources.
 #pragma once
 
 #include <warpwright/core/stream.hpp>
@@ -16,7 +16,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What allocate() was called with.
+/// The arguments of allocate().
 struct memory_request {
   stream_ref stream;
   std::size_t bytes;
@@ -24,7 +24,8 @@ struct memory_request {
   source_location where;
 };
 
-/// Passes a request on: a null pointer for memory that cannot be had, or out_of_memory.
+/// Forwards a request. Out of memory is a null pointer from try_allocate(), out_of_memory from
+/// allocate().
 template <bool Throws, class Upstream>
 [[nodiscard]] void* allocate_from(Upstream& upstream, memory_request const& request) {
   if constexpr (Throws) {
@@ -34,16 +35,16 @@ template <bool Throws, class Upstream>
   }
 }
 
-/// Gives memory back that nobody has been told of, while an exception is on its way.
+/// Frees memory that the caller has not received, while an exception is propagating.
 template <class Upstream>
-void give_back(Upstream& upstream, memory_request const& request, void* pointer) noexcept {
+void undo_allocation(Upstream& upstream, memory_request const& request, void* pointer) noexcept {
   try {
     upstream.deallocate(request.stream, pointer, request.bytes, request.where);
-  } catch (...) {  // the first error is the one to report; upstream counts the block as live
+  } catch (...) {  // the first error is reported; upstream counts the block as live
   }
 }
 
-/// A time that only grows, in ns.
+/// The monotonic clock, in ns.
 inline std::uint64_t monotonic_ns() noexcept {
   timespec now{};
   static_cast<void>(clock_gettime(CLOCK_MONOTONIC, &now));
@@ -51,9 +52,10 @@ inline std::uint64_t monotonic_ns() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// For what has to wait for a stream, or to enqueue work that no graph must replay.
-inline void refuse_capture(char const* who, char const* verb, stream_ref stream,
-                           source_location where) {
+/// Throws when `stream` is capturing: for operations that wait for a stream or enqueue work that no
+/// graph must replay.
+inline void check_not_capturing(char const* who, char const* verb, stream_ref stream,
+                                source_location where) {
   if (!is_capturing(stream, where)) return;
   throw_invalid_argument(
       text{who} + ": cannot " + verb + " on a capturing stream; do it before or after the capture",
@@ -64,47 +66,50 @@ constexpr bool is_power_of_two(std::size_t value) noexcept {
   return value != 0 && (value & (value - 1)) == 0;
 }
 
-/// The interface of memory_pool over Self's take<Throws>(memory_request) and
-/// give(stream, pointer, bytes, where), which never see 0 bytes or a null pointer.
+/// The interface of memory_pool over Self's do_allocate<Throws>(memory_request) and
+/// do_deallocate(stream, pointer, bytes, where), which are never called with 0 bytes or a null
+/// pointer.
 template <class Self>
 class memory_interface {
  public:
-  /// The alignment of a block that asks for none.
+  /// The default and minimum alignment of a block.
   static constexpr std::size_t block_alignment_bytes = 256;
 
-  /// Hands out memory for work on a stream; as the upstream does, and as this class adds.
-  /// @param stream     the memory may be used by work given to this stream from now on
-  /// @param bytes      0 answers nullptr and counts nothing
-  /// @param alignment  of the address, in bytes: a power of two, as far up as upstream goes
-  /// @param where      the caller's place; upstream gets the same
+  /// Allocates memory for work on a stream from the upstream, with the addition that the class
+  /// describes.
+  /// @param stream     work submitted to this stream from now on may use the memory
+  /// @param bytes      0 returns nullptr and is not counted
+  /// @param alignment  of the address, in bytes: a power of two up to the upstream's maximum
+  /// @param where      the caller's source location, passed to the upstream
   /// @return memory with undefined contents
-  /// @throws out_of_memory   when the memory cannot be had
-  /// @throws std::bad_alloc  when the host has no memory for a class that keeps books
-  /// Otherwise what upstream throws. Whatever is thrown, no memory is lost.
-  /// **Stream:** ordered on `stream`, as upstream.
+  /// @throws out_of_memory   when there is not enough memory
+  /// @throws std::bad_alloc  when the host has no memory for the adaptor's own records
+  /// Otherwise what the upstream throws. No exception loses memory.
+  /// **Stream:** ordered on `stream`, as the upstream.
   [[nodiscard]] void* allocate(stream_ref stream, std::size_t bytes,
                                std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
     if (bytes == 0) return nullptr;
-    return self().template take<true>(memory_request{stream, bytes, alignment, where});
+    return self().template do_allocate<true>(memory_request{stream, bytes, alignment, where});
   }
 
-  /// As allocate(), but answers nullptr when the memory cannot be had.
+  /// As allocate(), but returns nullptr when there is not enough memory.
   [[nodiscard]] void* try_allocate(stream_ref stream, std::size_t bytes,
                                    std::size_t alignment = block_alignment_bytes,
                                    source_location where = source_location::current()) {
     if (bytes == 0) return nullptr;
-    return self().template take<false>(memory_request{stream, bytes, alignment, where});
+    return self().template do_allocate<false>(memory_request{stream, bytes, alignment, where});
   }
 
-  /// Takes memory back; work given to `stream` before the call may still use it.
-  /// @param stream   as memory_pool::deallocate() wants it
+  /// Frees a block; work submitted to `stream` before the call may still use it.
+  /// @param stream   as memory_pool::deallocate()
   /// @param pointer  from allocate() of this object; nullptr does nothing
-  /// @param bytes    as given to allocate()
-  /// @throws what upstream throws; the block is live then, here and upstream
+  /// @param bytes    as passed to allocate()
+  /// @param where    the caller's source location, passed to the upstream
+  /// @throws what the upstream throws; the block is then still live, here and in the upstream
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
-    if (pointer != nullptr) self().give(stream, pointer, bytes, where);
+    if (pointer != nullptr) self().do_deallocate(stream, pointer, bytes, where);
   }
 
  protected:
@@ -117,14 +122,14 @@ class memory_interface {
   Self& self() noexcept { return static_cast<Self&>(*this); }
 };
 
-/// An object with the pool's interface over another one, which it does not own.
+/// A class with the pool's interface over an upstream that it does not own.
 template <class Self, class Upstream>
 class memory_adaptor : public memory_interface<Self> {
  public:
-  memory_adaptor(memory_adaptor const&) = delete;  // buffers and other adaptors point to it
+  memory_adaptor(memory_adaptor const&) = delete;  // buffers and other adaptors refer to it
   memory_adaptor& operator=(memory_adaptor const&) = delete;
 
-  /// @return what lies below
+  /// @return where the memory comes from
   [[nodiscard]] Upstream& upstream() const noexcept { return upstream_; }
   /// @return the upstream's device
   [[nodiscard]] device_id device() const noexcept { return upstream_.device(); }

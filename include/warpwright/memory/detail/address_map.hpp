@@ -11,14 +11,14 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// 64-bit keys to 32-bit numbers: open addressing with linear probing, at most half full.
-/// Erasing moves later entries back (Knuth, TAOCP vol. 3, 6.4, algorithm R), so that there are no
-/// tombstones and a pool that runs for weeks stays as fast as on its first day.
+/// A hash map from 64-bit keys to 32-bit numbers: open addressing with linear probing, at most half
+/// full. Erasing moves later entries back (Knuth, TAOCP vol. 3, 6.4, algorithm R), so that no
+/// tombstones accumulate in a pool that runs for weeks.
 class address_map {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
 
-  /// Makes room for `count` entries in all, so that insert() cannot fail until then.
+  /// Reserves capacity for `count` entries in all, so that insert() cannot fail until then.
   void reserve(std::size_t count) {
     if (count * 2 <= slots_.size()) return;
     std::size_t capacity = slots_.empty() ? 64 : slots_.size() * 2;
@@ -27,35 +27,35 @@ class address_map {
     old.swap(slots_);
     shift_ = 64U - bits(capacity);
     for (slot const& s : old) {
-      if (s.value != none) place(s.key, s.value);
+      if (s.value != none) insert_slot(s.key, s.value);
     }
   }
 
-  /// @pre the key is not there, and reserve() has made room
+  /// @pre the key is not in the map, and reserve() has reserved capacity
   void insert(std::uint64_t key, std::uint32_t value) noexcept {
-    place(key, value);
+    insert_slot(key, value);
     ++size_;
   }
 
   [[nodiscard]] std::uint32_t find(std::uint64_t key) const noexcept {
     if (slots_.empty()) return none;
-    for (std::size_t i = home(key);; i = next(i)) {
+    for (std::size_t i = home_slot(key);; i = next(i)) {
       slot const& s = slots_[i];
       if (s.value == none) return none;
       if (s.key == key) return s.value;
     }
   }
 
-  /// @return the value it had; none when the key is not there
+  /// @return the erased value; none if the key is not in the map
   std::uint32_t erase(std::uint64_t key) noexcept {
     if (slots_.empty()) return none;
-    std::size_t hole = home(key);
+    std::size_t hole = home_slot(key);
     while (slots_[hole].value != none && slots_[hole].key != key) hole = next(hole);
     std::uint32_t const value = slots_[hole].value;
     if (value == none) return none;
     for (std::size_t i = next(hole); slots_[i].value != none; i = next(i)) {
-      // An entry may fill the hole unless its home lies cyclically after the hole.
-      std::size_t const distance_home = (i - home(slots_[i].key)) & (slots_.size() - 1);
+      // An entry may fill the hole unless its home slot lies cyclically after the hole.
+      std::size_t const distance_home = (i - home_slot(slots_[i].key)) & (slots_.size() - 1);
       std::size_t const distance_hole = (i - hole) & (slots_.size() - 1);
       if (distance_home >= distance_hole) {
         slots_[hole] = slots_[i];
@@ -79,15 +79,16 @@ class address_map {
     while ((std::size_t{1} << n) < power_of_two) ++n;
     return n;
   }
-  // Fibonacci hashing: the golden ratio's multiples spread addresses that differ in high bits only.
-  [[nodiscard]] std::size_t home(std::uint64_t key) const noexcept {
+  // Fibonacci hashing: multiples of the golden ratio distribute addresses that differ in high bits
+  // only.
+  [[nodiscard]] std::size_t home_slot(std::uint64_t key) const noexcept {
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15ULL) >> shift_);
   }
   [[nodiscard]] std::size_t next(std::size_t i) const noexcept {
     return (i + 1) & (slots_.size() - 1);
   }
-  void place(std::uint64_t key, std::uint32_t value) noexcept {
-    std::size_t i = home(key);
+  void insert_slot(std::uint64_t key, std::uint32_t value) noexcept {
+    std::size_t i = home_slot(key);
     while (slots_[i].value != none) i = next(i);
     slots_[i] = slot{key, value};
   }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/far_fence.hpp>
-#include <warpwright/memory/detail/locks.hpp>
+#include <warpwright/core/detail/asymmetric_fence.hpp>
+#include <warpwright/core/detail/locks.hpp>
 
 #include <cstdint>
 
@@ -11,14 +11,16 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// A spin lock that leans towards a thread that takes it time after time: that one pays no locked
-/// instruction, of which two were most of what a hit in a pool's cache took.
+/// A spin lock biased towards the thread that takes it repeatedly: that thread executes no locked
+/// instruction. The two locked instructions of a spin lock were most of the cost of a hit in a
+/// pool's cache.
 ///
-/// As owner_lock, by Dekker's algorithm with the fence on one side: another thread ends the favour
-/// with one system call (far_fence) and waits until the favourite is out. From then on all spin,
-/// until one thread has come often enough in a row again: eight times as often after each favour
-/// that was ended, and never after the fourth. Each favour has a flag of its own, as a thread may
-/// be held up between its look at the favour and its flag, until somebody else has the next one.
+/// Dekker's algorithm with an asymmetric fence (as owner_lock): another thread revokes the bias
+/// with one system call and waits until the biased thread has left the critical section. After that
+/// all threads take the spin lock, until one thread has taken it often enough in a row: eight times
+/// as often after each revocation, and never after the fourth. Each bias has an inside flag of its
+/// own, because a thread that was descheduled between reading the bias and setting its flag may
+/// resume when another thread has the next bias.
 class biased_lock {
  public:
   biased_lock() noexcept = default;
@@ -26,56 +28,56 @@ class biased_lock {
   biased_lock& operator=(biased_lock const&) = delete;
 
   WARPWRIGHT_ALWAYS_INLINE void lock() noexcept {
-    std::uintptr_t const me = this_thread();
-    std::uintptr_t const seen = __atomic_load_n(&favour_, __ATOMIC_RELAXED);
-    if (thread_of(seen) == me) {
-      unsigned const number = number_of(seen);
-      __atomic_store_n(inside_ + number, true, __ATOMIC_RELAXED);
-      __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the compiler keeps the order
-      if (__atomic_load_n(&favour_, __ATOMIC_SEQ_CST) == seen) {
-        held_by_ = static_cast<unsigned char>(number);
+    std::uintptr_t const self = this_thread();
+    std::uintptr_t const bias = bias_.load(memory_order::relaxed);
+    if (thread_of(bias) == self) {
+      unsigned const number = number_of(bias);
+      inside_[number].store(true, memory_order::relaxed);
+      compiler_fence();
+      if (bias_.load(memory_order::seq_cst) == bias) {
+        locked_by_bias_ = static_cast<unsigned char>(number);
         return;
       }
-      __atomic_store_n(inside_ + number, false, __ATOMIC_RELEASE);
+      inside_[number].store(false, memory_order::release);
     }
-    lock_as_any(me);
+    lock_unbiased(self);
   }
   WARPWRIGHT_ALWAYS_INLINE void unlock() noexcept {
-    if (held_by_ != anyone) {
-      __atomic_store_n(inside_ + held_by_, false, __ATOMIC_RELEASE);
+    if (locked_by_bias_ != no_bias) {
+      inside_[locked_by_bias_].store(false, memory_order::release);
     } else {
-      any_.unlock();
+      spin_.unlock();
     }
   }
 
-  /// As lock(), by a thread that comes seldom: the favour stays.
-  /// @return what unlock_in_passing() wants
-  [[nodiscard]] std::uintptr_t lock_in_passing() noexcept {
-    any_.lock();
-    std::uintptr_t const favour = favour_;
-    if (favour != nobody) send_out();
-    held_by_ = anyone;
-    return favour;
+  /// As lock(), for a thread that rarely takes the lock: suspends the bias instead of revoking it.
+  /// @return the argument for unlock_restoring_bias()
+  [[nodiscard]] std::uintptr_t lock_keeping_bias() noexcept {
+    spin_.lock();
+    std::uintptr_t const bias = bias_.load(memory_order::relaxed);
+    if (bias != no_thread) revoke_bias();
+    locked_by_bias_ = no_bias;
+    return bias;
   }
-  void unlock_in_passing(std::uintptr_t favour) noexcept {
-    __atomic_store_n(&favour_, favour, __ATOMIC_RELEASE);
-    any_.unlock();
+  void unlock_restoring_bias(std::uintptr_t bias) noexcept {
+    bias_.store(bias, memory_order::release);
+    spin_.unlock();
   }
 
  private:
-  static constexpr unsigned most_favours = 4;
-  static constexpr unsigned char anyone = most_favours;
-  static constexpr std::uintptr_t nobody = 0;
+  static constexpr unsigned maximum_biases = 4;
+  static constexpr unsigned char no_bias = maximum_biases;
+  static constexpr std::uintptr_t no_thread = 0;
 
-  // A favour is its thread, with its number in the last two bits.
-  static std::uintptr_t thread_of(std::uintptr_t favour) noexcept {
-    return favour & ~std::uintptr_t{most_favours - 1};
+  // A bias is a thread, with the number of the bias in the last two bits.
+  static std::uintptr_t thread_of(std::uintptr_t bias) noexcept {
+    return bias & ~std::uintptr_t{maximum_biases - 1};
   }
-  static unsigned number_of(std::uintptr_t favour) noexcept {
-    return static_cast<unsigned>(favour & (most_favours - 1));
+  static unsigned number_of(std::uintptr_t bias) noexcept {
+    return static_cast<unsigned>(bias & (maximum_biases - 1));
   }
-  // The address of the thread's own data, of which the last bits are 0: a thread that starts when
-  // another has ended may inherit it, and with it the favour. Volatile, as a fibre may go on in
+  // The address of the thread's control block, whose last bits are 0. A new thread may reuse the
+  // address of one that has ended, and then has its bias. Volatile, because a fibre may resume on
   // another thread between two calls.
   WARPWRIGHT_ALWAYS_INLINE static std::uintptr_t this_thread() noexcept {
     std::uintptr_t thread;
@@ -89,47 +91,44 @@ class biased_lock {
     return thread;
   }
 
-  WARPWRIGHT_NOINLINE void lock_as_any(std::uintptr_t me) noexcept {
-    any_.lock();
-    if (favour_ != nobody && thread_of(favour_) != me) {
-      send_out();
-      ++favours_ended_;
+  WARPWRIGHT_NOINLINE void lock_unbiased(std::uintptr_t self) noexcept {
+    spin_.lock();
+    std::uintptr_t const bias = bias_.load(memory_order::relaxed);
+    if (bias != no_thread && thread_of(bias) == self) {  // restored by unlock_restoring_bias()
+      locked_by_bias_ = no_bias;
+      return;
     }
-    held_by_ = anyone;
-    if (favour_ != nobody) return;  // this thread's: somebody was in passing
-    // Two threads alike in these bits take longer to be told apart, and nothing else.
-    auto const trace = static_cast<std::uint16_t>(me >> 6U ^ me >> 22U);
-    if (last_ != trace) {
-      last_ = trace;
-      in_a_row_ = 0;
-    } else if (favours_ended_ < most_favours && ++in_a_row_ == 64U << 3U * favours_ended_ &&
-               has_far_fence) {
-      in_a_row_ = 0;
-      // From the next time on.
-      __atomic_store_n(&favour_, me | favours_ended_, __ATOMIC_RELAXED);
+    if (bias != no_thread) {
+      revoke_bias();
+      ++revocations_;
+    }
+    locked_by_bias_ = no_bias;
+    // Two threads with the same hash only delay the next bias.
+    auto const hash = static_cast<std::uint16_t>(self >> 6U ^ self >> 22U);
+    if (last_thread_hash_ != hash) {
+      last_thread_hash_ = hash;
+      locks_in_a_row_ = 0;
+    } else if (revocations_ < maximum_biases && ++locks_in_a_row_ == 64U << 3U * revocations_ &&
+               has_asymmetric_fence) {
+      locks_in_a_row_ = 0;
+      bias_.store(self | revocations_, memory_order::relaxed);  // from the next lock() on
     }
   }
-  // Takes the favour back, and returns once its thread is outside.
-  WARPWRIGHT_COLD void send_out() noexcept {
-    bool const* const inside = inside_ + number_of(favour_);
-    __atomic_store_n(&favour_, nobody, __ATOMIC_SEQ_CST);
-    far_fence();
-    for (int spins = 0; __atomic_load_n(inside, __ATOMIC_SEQ_CST); ++spins) {
-      if (spins < 64) {
-        pause_processor();
-      } else {
-        sched_yield();
-      }
-    }
+  // Takes the bias back and waits until its thread has left the critical section.
+  WARPWRIGHT_COLD void revoke_bias() noexcept {
+    atomic<bool> const& inside = inside_[number_of(bias_.load(memory_order::relaxed))];
+    bias_.store(no_thread, memory_order::seq_cst);
+    asymmetric_fence();
+    for (int step = 0; inside.load(memory_order::seq_cst); ++step) spin_wait(step);
   }
 
-  std::uintptr_t favour_ = nobody;   // changes under any_
-  bool inside_[most_favours] = {};   // of each favour: its thread is, or looks whether it may be
-  unsigned char held_by_ = anyone;   // the number of the favour by which the lock is held
-  unsigned char favours_ended_ = 0;  // from here on guarded by any_
-  spin_lock any_;
-  std::uint16_t last_ = 0;
-  std::uint16_t in_a_row_ = 0;
+  atomic<std::uintptr_t> bias_;             // written under spin_
+  atomic<bool> inside_[maximum_biases];     // per bias: its thread is, or may be, inside
+  unsigned char locked_by_bias_ = no_bias;  // number of the bias by which the lock is held
+  unsigned char revocations_ = 0;           // this and all below: guarded by spin_
+  spin_lock spin_;
+  std::uint16_t last_thread_hash_ = 0;
+  std::uint16_t locks_in_a_row_ = 0;
 };
 
 }  // namespace detail

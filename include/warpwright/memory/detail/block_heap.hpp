@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bookkeeping of a pool: pure arithmetic on addresses, without CUDA and without a lock.
+// The heap of a pool: pure arithmetic on addresses, without CUDA and without a lock.
 #pragma once
 
 #include <warpwright/memory/detail/address_map.hpp>
@@ -13,19 +13,20 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Segments of memory cut into blocks. Every block is live, or free in exactly one list.
+/// Segments of memory, divided into blocks. Every block is live, or free in exactly one list.
 ///
-/// Three lists have a meaning here: what anybody may take, addresses without memory, and what a
-/// slow operation holds back from everybody. The owner gives the others theirs (one a stream). Free
-/// neighbours in the same list are merged at once. A list finds a block through a two-level bitmap
-/// over size bins (16 a power of two, as in TLSF: Masmano et al., ECRTS 2004), so that the time
-/// does not grow with the number of holes, and remembers the order in which its blocks were freed.
+/// Three lists have a fixed meaning: blocks that all streams may use (ready), addresses without
+/// memory (unmapped), and blocks that a slow operation has reserved. The pool adds further lists,
+/// one a stream. Adjacent free blocks of the same list are coalesced at once. A list finds a block
+/// through a two-level bitmap over size classes (16 a power of two, as in TLSF: Masmano et al.,
+/// ECRTS 2004), so that the time does not grow with the number of free blocks, and keeps its blocks
+/// in the order in which they were freed.
 class block_heap {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
   static constexpr std::uint32_t ready = 0;
   static constexpr std::uint32_t unmapped = 1;
-  static constexpr std::uint32_t held_back = 2;
+  static constexpr std::uint32_t reserved_list = 2;
   static constexpr std::uint32_t first_stream_list = 3;
   static constexpr std::uint64_t granule_bytes = 256;
 
@@ -33,23 +34,25 @@ class block_heap {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;            // a multiple of granule_bytes
     std::uint64_t requested_bytes = 0;  // of a live block
-    std::uint64_t epoch = 0;    // of a free block: when its stream let it go; 0: no stream's
-    std::uint32_t mark = 0;     // of a live block: the owner's, 0 when it is handed out
+    std::uint64_t epoch = 0;    // of a free block: its stream's epoch at the free; 0: not of a
+                                // stream
+    std::uint32_t tag = 0;      // of a live block: set by the pool; 0: allocated by a caller
     std::uint32_t list = none;  // none: live
     std::uint32_t segment = 0;
     std::uint32_t previous = none, next = none;  // neighbours in the segment
     std::uint32_t bin_previous = none, bin_next = none;
-    std::uint32_t age_previous = none, age_next = none;  // oldest free first
+    std::uint32_t age_previous = none, age_next = none;  // in the order of the frees, oldest first
   };
   struct segment {
     std::uint64_t address = 0;
-    std::uint64_t bytes = 0;     // 0: the entry is unused
-    std::uint32_t first = none;  // its block of the lowest address
+    std::uint64_t bytes = 0;     // 0: unused entry
+    std::uint32_t first = none;  // its block with the lowest address
   };
 
-  /// @param joins_ready  whether a block freed with an epoch may take in ready neighbours, see
-  /// takes_in()
-  explicit block_heap(bool joins_ready = false) : joins_ready_{joins_ready} {
+  /// Creates a heap without segments.
+  /// @param coalesces_ready  whether a block freed with an epoch may coalesce with ready
+  ///   neighbours, see coalesces_with()
+  explicit block_heap(bool coalesces_ready = false) : coalesces_ready_{coalesces_ready} {
     while (lists_.size() < first_stream_list) lists_.emplace_back();
   }
 
@@ -59,7 +62,7 @@ class block_heap {
     return rounded >= bytes;
   }
 
-  /// @return a new, empty list
+  /// @return the number of a new, empty list
   std::uint32_t add_list() {
     lists_.emplace_back();
     return static_cast<std::uint32_t>(lists_.size() - 1);
@@ -67,7 +70,7 @@ class block_heap {
 
   /// Adds a segment as one free block of a list.
   /// @pre address and size are multiples of granule_bytes
-  /// @throws std::bad_alloc  and nothing has changed
+  /// @throws std::bad_alloc  without any effect
   void add_segment(std::uint64_t address, std::uint64_t bytes, std::uint32_t list = ready) {
     reserve_blocks(1);
     std::uint32_t index = 0;
@@ -78,54 +81,54 @@ class block_heap {
     blocks_[node].address = address;
     blocks_[node].bytes = bytes;
     blocks_[node].segment = index;
-    put(node, list, 0);
+    insert_free(node, list, 0);
   }
 
-  /// Takes a live block out of a list; the rest of the free block stays where it was.
+  /// Allocates a block from a list; the rest of the free block stays in the list.
   /// @param bytes       a multiple of granule_bytes, not 0
   /// @param alignment   a power of two, at least granule_bytes
-  /// @param exhaustive  look at every block that could fit, not only at the first few of a bin
-  /// @return the block; none when the list has no fit
-  /// @throws std::bad_alloc  and nothing has changed
-  std::uint32_t take(std::uint32_t list, std::uint64_t bytes, std::uint64_t alignment,
-                     bool exhaustive, std::uint64_t requested_bytes) {
+  /// @param exhaustive  examine every block that could fit, not only the first few of a size class
+  /// @return the block; none when no block of the list fits
+  /// @throws std::bad_alloc  without any effect
+  std::uint32_t allocate(std::uint32_t list, std::uint64_t bytes, std::uint64_t alignment,
+                         bool exhaustive, std::uint64_t requested_bytes) {
     std::uint32_t const node = find_fit(list, bytes, alignment, exhaustive);
-    return node == none ? none : take_from(node, bytes, alignment, requested_bytes);
+    return node == none ? none : allocate_from(node, bytes, alignment, requested_bytes);
   }
 
-  /// Takes a live block out of a free one that it fits into; the rest stays where it was.
-  /// @throws std::bad_alloc  and nothing has changed
-  std::uint32_t take_from(std::uint32_t node, std::uint64_t bytes, std::uint64_t alignment,
-                          std::uint64_t requested_bytes) {
+  /// Allocates a block from a free block that it fits into; the rest stays in its list.
+  /// @throws std::bad_alloc  without any effect
+  std::uint32_t allocate_from(std::uint32_t node, std::uint64_t bytes, std::uint64_t alignment,
+                              std::uint64_t requested_bytes) {
     reserve_blocks(2);
     live_.reserve(live_.size() + 1);
     std::uint64_t const padding = (~blocks_[node].address + 1) & (alignment - 1);
-    std::uint32_t const taken = cut(node, blocks_[node].address + padding, bytes);
+    std::uint32_t const taken = split(node, blocks_[node].address + padding, bytes);
     blocks_[taken].requested_bytes = requested_bytes;
-    blocks_[taken].mark = 0;
+    blocks_[taken].tag = 0;
     live_.insert(blocks_[taken].address, taken);
     live_bytes_ += bytes;
     return taken;
   }
 
-  /// @return the live block that starts at the address; none when there is none
+  /// @return the live block that starts at the address; none if there is none
   [[nodiscard]] std::uint32_t find(std::uint64_t address) const noexcept {
     return live_.find(address);
   }
 
-  /// Gives a live block back to a list.
-  /// @param epoch  at least that of every block the list has
-  void give(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
+  /// Frees a live block into a list.
+  /// @param epoch  not below the epoch of any block in the list
+  void deallocate(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
     live_.erase(blocks_[node].address);
     live_bytes_ -= blocks_[node].bytes;
-    put(node, list, epoch);
+    insert_free(node, list, epoch);
   }
 
-  void set_mark(std::uint32_t node, std::uint32_t mark) noexcept { blocks_[node].mark = mark; }
-  /// Takes a mark off every block that has it. **Cost:** linear.
-  void clear_marks(std::uint32_t mark) noexcept {
+  void set_tag(std::uint32_t node, std::uint32_t tag) noexcept { blocks_[node].tag = tag; }
+  /// Clears a tag on every live block that has it. **Cost:** linear.
+  void clear_tags(std::uint32_t tag) noexcept {
     for (block& b : blocks_) {
-      if (b.list == none && b.mark == mark) b.mark = 0;
+      if (b.list == none && b.tag == tag) b.tag = 0;
     }
   }
 
@@ -138,72 +141,78 @@ class block_heap {
     }
   }
 
-  /// Moves free blocks of a list that are not younger than `epoch` to another list, the oldest
+  /// Moves the free blocks of a list with an epoch of at most `epoch` to another list, the oldest
   /// first.
-  /// @return whether all have been moved; false after `portion` of them
+  /// @return whether all have been moved; false after `portion` blocks
   bool move(std::uint32_t from, std::uint64_t epoch, std::uint32_t to, std::uint64_t new_epoch,
             std::size_t portion = ~std::size_t{0}) noexcept {
     for (; lists_[from].oldest != none && blocks_[lists_[from].oldest].epoch <= epoch; --portion) {
       if (portion == 0) return false;
       std::uint32_t const node = lists_[from].oldest;
       unlink(node);
-      put(node, to, new_epoch);
+      insert_free(node, to, new_epoch);
     }
     return true;
   }
 
-  /// Moves a part of a free block to a list; the rest stays where it was.
+  /// Moves a part of a free block to a list; the rest stays in its list.
   /// @pre the part lies within the block, in multiples of granule_bytes
-  /// @return the block that the part is in now
-  /// @throws std::bad_alloc  and nothing has changed
+  /// @return the block that now contains the part
+  /// @throws std::bad_alloc  without any effect
   std::uint32_t move_part(std::uint32_t node, std::uint64_t address, std::uint64_t bytes,
                           std::uint32_t to, std::uint64_t epoch) {
     reserve_blocks(2);
-    std::uint32_t const part = cut(node, address, bytes);
-    put(part, to, epoch);
+    std::uint32_t const part = split(node, address, bytes);
+    insert_free(part, to, epoch);
     return part;
   }
 
-  /// Moves a free block to a list. It keeps its number, whatever it merges with.
-  void move_whole(std::uint32_t node, std::uint32_t to, std::uint64_t epoch) noexcept {
+  /// Moves a free block to a list. It keeps its number even when it coalesces.
+  void move_block(std::uint32_t node, std::uint32_t to, std::uint64_t epoch) noexcept {
     unlink(node);
-    put(node, to, epoch);
+    insert_free(node, to, epoch);
   }
 
-  /// The block of a list that holds an address; none when there is none. **Cost:** the list's
+  /// The block of a list that contains an address; none if there is none. **Cost:** the list's
   /// length.
-  [[nodiscard]] std::uint32_t find_in(std::uint32_t list, std::uint64_t address) const noexcept {
+  [[nodiscard]] std::uint32_t find_free_containing(std::uint32_t list,
+                                                   std::uint64_t address) const noexcept {
     std::uint32_t n = lists_[list].oldest;
     while (n != none && address - blocks_[n].address >= blocks_[n].bytes) n = blocks_[n].age_next;
     return n;
   }
 
-  /// Blocks from this size on are taken from the lowest address that fits, smaller ones from the
-  /// hole that fits best: large ones kept low leave whole granules free above, and small ones fill
-  /// the gaps between them. Replays of training lose half as much memory so as with best fit alone.
+  /// Requests from this size on get the lowest address that fits (address-ordered first fit),
+  /// smaller ones the best fit. Large blocks at low addresses leave whole granules free above them,
+  /// and small ones fill the gaps. Replays of training waste half as much memory as with best fit
+  /// alone.
   static constexpr std::uint64_t large_bytes = std::uint64_t{256} << 10U;
 
-  /// The free block of a list to take a request from.
-  /// @param exhaustive  look at every block that could fit, not only at the first few of a bin
+  /// The free block of a list to allocate a request from.
+  /// @param exhaustive  examine every block that could fit, not only the first few of a size class
   [[nodiscard]] std::uint32_t find_fit(std::uint32_t list, std::uint64_t bytes,
                                        std::uint64_t alignment, bool exhaustive) const noexcept {
     if (lists_[list].bytes < bytes) return none;
-    return bytes < large_bytes ? find_best(list, bytes, alignment, exhaustive)
-                               : find_lowest(list, bytes, alignment, exhaustive);
+    return bytes < large_bytes ? find_best_fit(list, bytes, alignment, exhaustive)
+                               : find_lowest_fit(list, bytes, alignment, exhaustive);
   }
 
-  /// The smallest that fits. A bin's blocks differ by 6 %: the first few are good enough.
-  [[nodiscard]] std::uint32_t find_best(std::uint32_t list, std::uint64_t bytes,
-                                        std::uint64_t alignment, bool exhaustive) const noexcept {
-    std::uint64_t const sure = bytes + (alignment - granule_bytes);  // fits at any address
-    if (sure < bytes) return none;
-    unsigned const last = bin_of(sure);
+  /// The smallest block that fits. The blocks of a size class differ by 6 %, so the first few
+  /// suffice.
+  [[nodiscard]] std::uint32_t find_best_fit(std::uint32_t list, std::uint64_t bytes,
+                                            std::uint64_t alignment,
+                                            bool exhaustive) const noexcept {
+    std::uint64_t const padded_bytes = bytes + (alignment - granule_bytes);  // a block of this size
+                                                                             // fits at any address
+    if (padded_bytes < bytes) return none;
+    unsigned const last = bin_of(padded_bytes);
     std::uint32_t best = none;
     unsigned bin = next_bin(list, bin_of(bytes));
     for (; bin <= last; bin = next_bin(list, bin + 1)) {
-      unsigned seen = 0;
-      for (std::uint32_t n = lists_[list].heads[bin]; n != none && (exhaustive || seen < looks);
-           n = blocks_[n].bin_next, ++seen) {
+      unsigned examined = 0;
+      for (std::uint32_t n = lists_[list].heads[bin];
+           n != none && (exhaustive || examined < search_limit);
+           n = blocks_[n].bin_next, ++examined) {
         if (!fits(blocks_[n], bytes, alignment)) continue;
         if (best == none || blocks_[n].bytes < blocks_[best].bytes) best = n;
         if (blocks_[n].bytes == bytes) return n;
@@ -213,17 +222,18 @@ class block_heap {
     return bin < bin_count ? lists_[list].heads[bin] : none;
   }
 
-  /// Which of two blocks, that both fit, to take a request from; none is the worst.
-  [[nodiscard]] std::uint32_t better(std::uint32_t a, std::uint32_t b,
-                                     std::uint64_t bytes) const noexcept {
+  /// The better of two blocks that fit; none is worse than any block.
+  [[nodiscard]] std::uint32_t better_fit(std::uint32_t a, std::uint32_t b,
+                                         std::uint64_t bytes) const noexcept {
     if (a == none || b == none) return a == none ? b : a;
     bool const second = bytes < large_bytes ? blocks_[b].bytes < blocks_[a].bytes
                                             : blocks_[b].address < blocks_[a].address;
     return second ? b : a;
   }
 
-  /// Forgets a segment that is one free block of the ready list and no larger than asked.
-  /// @return the segment; 0 bytes when there is none
+  /// Removes a segment that is one free block of the ready list and not larger than
+  /// `maximum_bytes`.
+  /// @return the segment; 0 bytes if there is none
   segment remove_empty_segment(std::uint64_t maximum_bytes) noexcept {
     segment best;
     for (segment& s : segments_) {
@@ -239,7 +249,8 @@ class block_heap {
     return best;
   }
 
-  /// The block, live or free, that holds an address; none for a foreign one. **Cost:** linear.
+  /// The block, live or free, that contains an address; none for a foreign address. **Cost:**
+  /// linear.
   [[nodiscard]] std::uint32_t find_containing(std::uint64_t address) const noexcept {
     for (segment const& s : segments_) {
       if (s.bytes == 0 || address < s.address || address - s.address >= s.bytes) continue;
@@ -250,12 +261,13 @@ class block_heap {
     return none;
   }
 
-  /// The largest block of a list; none when it has none. **Cost:** the blocks of its highest bin.
+  /// The largest block of a list; none for an empty list. **Cost:** the blocks of its highest size
+  /// class.
   [[nodiscard]] std::uint32_t largest_in(std::uint32_t number) const noexcept {
     free_list const& list = lists_[number];
     std::uint32_t largest = none;
-    if (list.filled_words == 0) return none;
-    auto const word = 31U - static_cast<unsigned>(__builtin_clz(list.filled_words));
+    if (list.nonempty_words == 0) return none;
+    auto const word = 31U - static_cast<unsigned>(__builtin_clz(list.nonempty_words));
     unsigned const bin = word * 64 + 63 - static_cast<unsigned>(__builtin_clzll(list.words[word]));
     for (std::uint32_t n = list.heads[bin]; n != none; n = blocks_[n].bin_next) {
       if (largest == none || blocks_[n].bytes > blocks_[largest].bytes) largest = n;
@@ -263,8 +275,7 @@ class block_heap {
     return largest;
   }
 
-  /// The size of the largest free block that is memory, of any list. **Cost:** largest_in() of
-  /// each.
+  /// The size of the largest mapped free block of all lists. **Cost:** largest_in() of each list.
   [[nodiscard]] std::uint64_t largest_hole_bytes() const noexcept {
     std::uint64_t largest = 0;
     for (std::uint32_t list = 0; list < lists_.size(); ++list) {
@@ -279,7 +290,8 @@ class block_heap {
   [[nodiscard]] bool empty(std::uint32_t list) const noexcept {
     return lists_[list].oldest == none;
   }
-  /// The block of the list that was freed first; none when there is none. at(n).age_next follows.
+  /// The block of the list that was freed first; none for an empty list. at(n).age_next is the
+  /// next.
   [[nodiscard]] std::uint32_t oldest(std::uint32_t list) const noexcept {
     return lists_[list].oldest;
   }
@@ -294,20 +306,21 @@ class block_heap {
   }
   [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
   [[nodiscard]] std::size_t live_blocks() const noexcept { return live_.size(); }
-  /// One above the highest number a block has had: the length of a side table.
-  [[nodiscard]] std::size_t block_numbers() const noexcept { return blocks_.size(); }
+  /// One above the highest block number so far: the length of a side table.
+  [[nodiscard]] std::size_t node_count_bound() const noexcept { return blocks_.size(); }
 
  private:
-  static constexpr unsigned bin_count = 512;  // up to 2^35 granules, 8 TiB; the last bin: above
+  static constexpr unsigned bin_count = 512;  // up to 2^35 granules, 8 TiB; the last bin holds
+                                              // larger blocks
   static constexpr unsigned word_count = bin_count / 64;
-  static constexpr unsigned looks = 8;
+  static constexpr unsigned search_limit = 8;
 
   struct free_list {
     free_list() noexcept {
       for (std::uint32_t& head : heads) head = none;
     }
     std::uint64_t words[word_count] = {};  // bit b of word w: bin 64 w + b is not empty
-    std::uint32_t filled_words = 0;        // bit w: word w is not 0
+    std::uint32_t nonempty_words = 0;      // bit w: word w is not 0
     std::uint64_t bytes = 0;
     std::uint32_t oldest = none, newest = none;
     std::uint32_t heads[bin_count];
@@ -321,14 +334,14 @@ class block_heap {
     return bin < bin_count ? bin : bin_count - 1;
   }
 
-  /// The first bin from `bin` on that has a block; bin_count when there is none.
+  /// The first non-empty bin from `bin` on; bin_count if there is none.
   [[nodiscard]] unsigned next_bin(std::uint32_t list, unsigned bin) const noexcept {
     if (bin >= bin_count) return bin_count;
     free_list const& l = lists_[list];
     unsigned word = bin / 64;
     std::uint64_t bits = l.words[word] & (~std::uint64_t{0} << (bin % 64));
     if (bits == 0) {
-      std::uint32_t const above = l.filled_words & (~std::uint32_t{1} << word);
+      std::uint32_t const above = l.nonempty_words & (~std::uint32_t{1} << word);
       if (above == 0) return bin_count;
       word = static_cast<unsigned>(__builtin_ctz(above));
       bits = l.words[word];
@@ -336,18 +349,20 @@ class block_heap {
     return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
   }
 
-  /// The lowest that fits, as far as the bins' order by address goes.
-  [[nodiscard]] std::uint32_t find_lowest(std::uint32_t list, std::uint64_t bytes,
-                                          std::uint64_t alignment, bool exhaustive) const noexcept {
-    std::uint64_t const sure = bytes + (alignment - granule_bytes);
-    if (sure < bytes) return none;
-    unsigned const last = bin_of(sure);
+  /// The block with the lowest address that fits, as far as the bins are ordered by address.
+  [[nodiscard]] std::uint32_t find_lowest_fit(std::uint32_t list, std::uint64_t bytes,
+                                              std::uint64_t alignment,
+                                              bool exhaustive) const noexcept {
+    std::uint64_t const padded_bytes = bytes + (alignment - granule_bytes);
+    if (padded_bytes < bytes) return none;
+    unsigned const last = bin_of(padded_bytes);
     std::uint32_t lowest = none;
     unsigned bin = next_bin(list, bin_of(bytes));
     for (; bin <= last; bin = next_bin(list, bin + 1)) {
-      unsigned seen = 0;
-      for (std::uint32_t n = lists_[list].heads[bin]; n != none && (exhaustive || seen < looks);
-           n = blocks_[n].bin_next, ++seen) {
+      unsigned examined = 0;
+      for (std::uint32_t n = lists_[list].heads[bin];
+           n != none && (exhaustive || examined < search_limit);
+           n = blocks_[n].bin_next, ++examined) {
         if (!fits(blocks_[n], bytes, alignment)) continue;
         if (lowest == none || blocks_[n].address < blocks_[lowest].address) lowest = n;
       }
@@ -365,25 +380,25 @@ class block_heap {
   }
 
   void reserve_blocks(std::size_t count) {
-    if (unused_count_ + (blocks_.capacity() - blocks_.size()) < count) {
+    if (spare_node_count_ + (blocks_.capacity() - blocks_.size()) < count) {
       blocks_.reserve(blocks_.capacity() + 64);  // doubles
     }
   }
   std::uint32_t new_block() noexcept {
-    if (unused_ == none) {
-      blocks_.emplace_back();  // reserve_blocks() made room
+    if (spare_nodes_ == none) {
+      blocks_.emplace_back();  // reserve_blocks() has reserved capacity
       return static_cast<std::uint32_t>(blocks_.size() - 1);
     }
-    std::uint32_t const node = unused_;
-    unused_ = blocks_[node].bin_next;
-    --unused_count_;
+    std::uint32_t const node = spare_nodes_;
+    spare_nodes_ = blocks_[node].bin_next;
+    --spare_node_count_;
     blocks_[node] = block{};
     return node;
   }
   void delete_block(std::uint32_t node) noexcept {
-    blocks_[node].bin_next = unused_;
-    unused_ = node;
-    ++unused_count_;
+    blocks_[node].bin_next = spare_nodes_;
+    spare_nodes_ = node;
+    ++spare_node_count_;
   }
 
   void insert_before(std::uint32_t node, std::uint32_t before) noexcept {
@@ -399,7 +414,7 @@ class block_heap {
     }
     b.previous = node;
   }
-  void remove_neighbour(std::uint32_t node) noexcept {
+  void remove_node(std::uint32_t node) noexcept {
     block const& n = blocks_[node];
     if (n.previous != none) {
       blocks_[n.previous].next = n.next;
@@ -410,8 +425,8 @@ class block_heap {
     delete_block(node);
   }
 
-  /// Puts a block into its bin: large ones by address, as far as a few steps reach, small ones
-  /// first.
+  /// Inserts a block into its bin: a large block by address within a limited number of steps, a
+  /// small one at the front.
   void link_bin(std::uint32_t node) noexcept {
     block& n = blocks_[node];
     free_list& l = lists_[n.list];
@@ -419,7 +434,7 @@ class block_heap {
     std::uint32_t after = none;
     std::uint32_t before = l.heads[bin];
     if (n.bytes >= large_bytes) {
-      for (unsigned step = 0; step < 2 * looks && before != none; ++step) {
+      for (unsigned step = 0; step < 2 * search_limit && before != none; ++step) {
         if (blocks_[before].address > n.address) break;
         after = before;
         before = blocks_[before].bin_next;
@@ -431,7 +446,7 @@ class block_heap {
     (after != none ? blocks_[after].bin_next : l.heads[bin]) = node;
     l.bytes += n.bytes;
     l.words[bin / 64] |= std::uint64_t{1} << (bin % 64);
-    l.filled_words |= std::uint32_t{1} << (bin / 64);
+    l.nonempty_words |= std::uint32_t{1} << (bin / 64);
   }
   void unlink_bin(std::uint32_t node) noexcept {
     block const& n = blocks_[node];
@@ -445,11 +460,11 @@ class block_heap {
       l.heads[bin] = n.bin_next;
       if (n.bin_next == none) {
         l.words[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
-        if (l.words[bin / 64] == 0) l.filled_words &= ~(std::uint32_t{1} << (bin / 64));
+        if (l.words[bin / 64] == 0) l.nonempty_words &= ~(std::uint32_t{1} << (bin / 64));
       }
     }
   }
-  /// Puts a block behind another one, or behind all, in the order of age.
+  /// Inserts a block behind another one in the order of age; none: at the front.
   void link_age(std::uint32_t node, std::uint32_t after) noexcept {
     block& n = blocks_[node];
     free_list& l = lists_[n.list];
@@ -477,34 +492,34 @@ class block_heap {
     unlink_age(node);
   }
 
-  /// Whether what is about to be free in a list takes a free neighbour in: one of the same list,
-  /// or, in a stream's, a ready one that is no larger than what is freed. What is ready may become
-  /// one stream's again, and seams between the two are where fragmentation begins; but a small free
-  /// must not take a large hole away from the other streams.
-  [[nodiscard]] bool takes_in(std::uint32_t neighbour, std::uint32_t list, std::uint64_t epoch,
-                              std::uint64_t freed_bytes) const noexcept {
+  /// Whether a block freed into a list coalesces with a free neighbour: one of the same list or,
+  /// for a stream's list, a ready block that is not larger than the freed one. Boundaries between a
+  /// stream's list and the ready list cause fragmentation; but a small free must not take a large
+  /// block away from the other streams.
+  [[nodiscard]] bool coalesces_with(std::uint32_t neighbour, std::uint32_t list,
+                                    std::uint64_t epoch, std::uint64_t freed_bytes) const noexcept {
     if (neighbour == none) return false;
     block const& b = blocks_[neighbour];
     return b.list == list ||
-           (joins_ready_ && b.list == ready && epoch != 0 && b.bytes <= freed_bytes);
+           (coalesces_ready_ && b.list == ready && epoch != 0 && b.bytes <= freed_bytes);
   }
 
-  /// Makes a block that is in no list free in one, merged with its neighbours.
-  void put(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
+  /// Inserts a block that is in no list into one, coalesced with its neighbours.
+  void insert_free(std::uint32_t node, std::uint32_t list, std::uint64_t epoch) noexcept {
     block& n = blocks_[node];
     std::uint64_t const freed_bytes = n.bytes;
-    while (takes_in(n.previous, list, epoch, freed_bytes)) {
+    while (coalesces_with(n.previous, list, epoch, freed_bytes)) {
       std::uint32_t const lower = n.previous;
       unlink(lower);
       n.address = blocks_[lower].address;
       n.bytes += blocks_[lower].bytes;
-      remove_neighbour(lower);
+      remove_node(lower);
     }
-    while (takes_in(n.next, list, epoch, freed_bytes)) {
+    while (coalesces_with(n.next, list, epoch, freed_bytes)) {
       std::uint32_t const upper = n.next;
       unlink(upper);
       n.bytes += blocks_[upper].bytes;
-      remove_neighbour(upper);
+      remove_node(upper);
     }
     n.list = list;
     n.epoch = epoch;
@@ -512,9 +527,9 @@ class block_heap {
     link_age(node, lists_[list].newest);
   }
 
-  /// Cuts a block of no list out of a free one; what is left keeps its list, epoch and age.
+  /// Splits a block off a free one; it is in no list. The rest keeps its list, epoch and age.
   /// @pre reserve_blocks(2)
-  std::uint32_t cut(std::uint32_t node, std::uint64_t address, std::uint64_t bytes) noexcept {
+  std::uint32_t split(std::uint32_t node, std::uint64_t address, std::uint64_t bytes) noexcept {
     std::uint64_t const padding = address - blocks_[node].address;
     unlink_bin(node);
     if (padding != 0) {
@@ -548,14 +563,14 @@ class block_heap {
     return taken;
   }
 
-  bool joins_ready_;
+  bool coalesces_ready_;
   array<block> blocks_;
   array<segment> segments_;
   array<free_list> lists_;
   address_map live_;
   std::uint64_t live_bytes_ = 0;
-  std::uint32_t unused_ = none;
-  std::size_t unused_count_ = 0;
+  std::uint32_t spare_nodes_ = none;
+  std::size_t spare_node_count_ = 0;
 };
 
 }  // namespace detail

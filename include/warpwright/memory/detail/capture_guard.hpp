@@ -8,19 +8,19 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Lets the calling thread make calls that another thread's capture would forbid (cudaMalloc,
-/// cudaEventQuery): none of the library's own calls touches a capturing stream.
+/// Allows the calling thread calls that another thread's capture would forbid (cudaMalloc,
+/// cudaEventQuery). Safe, because none of the library's own calls touches a capturing stream.
 class relaxed_capture_mode {
  public:
   explicit relaxed_capture_mode(source_location where) {
     check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode",
           where);
   }
-  /// For destructors, which do without when it cannot be had.
+  /// For destructors: ignores a failure.
   relaxed_capture_mode() noexcept {
-    cudaError_t const answer = cudaThreadExchangeStreamCaptureMode(&mode_);
-    discard(answer);
-    changed_ = answer == cudaSuccess;
+    cudaError_t const result = cudaThreadExchangeStreamCaptureMode(&mode_);
+    discard(result);
+    changed_ = result == cudaSuccess;
   }
   ~relaxed_capture_mode() {
     if (changed_) discard(cudaThreadExchangeStreamCaptureMode(&mode_));
@@ -33,23 +33,23 @@ class relaxed_capture_mode {
   bool changed_ = true;
 };
 
-/// Whether a stream of somebody else had better be left alone.
+/// Whether a stream of another caller may be capturing, so that it must not be touched.
 inline bool may_be_capturing(cudaStream_t stream) noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaError_t const answer = cudaStreamIsCapturing(stream, &status);
-  discard(answer);
-  return answer != cudaSuccess || status != cudaStreamCaptureStatusNone;
+  cudaError_t const result = cudaStreamIsCapturing(stream, &status);
+  discard(result);
+  return result != cudaSuccess || status != cudaStreamCaptureStatusNone;
 }
 
 /// Whether the caller's stream is capturing, or is a legacy default stream during a capture.
 inline bool is_capturing(stream_ref stream, source_location where) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaError_t const answer = cudaStreamIsCapturing(stream.get(), &status);
-  if (answer == cudaErrorStreamCaptureImplicit) {
-    discard(answer);
+  cudaError_t const result = cudaStreamIsCapturing(stream.get(), &status);
+  if (result == cudaErrorStreamCaptureImplicit) {
+    discard(result);
     return true;
   }
-  check(answer, "cudaStreamIsCapturing", where);
+  check(result, "cudaStreamIsCapturing", where);
   return status != cudaStreamCaptureStatusNone;
 }
 

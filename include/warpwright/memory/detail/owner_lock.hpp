@@ -2,73 +2,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/far_fence.hpp>
-#include <warpwright/memory/detail/locks.hpp>
+#include <warpwright/core/detail/asymmetric_fence.hpp>
+#include <warpwright/core/detail/locks.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// A lock that costs one thread, its owner, two plain stores, and all others a system call.
+/// A lock that costs one thread, its owner, two plain stores, and every other thread a system call.
 ///
-/// Dekker's algorithm with the fence on one side: whoever is not the owner says that it wants the
-/// lock and then has the kernel run a full fence on every thread of the process (far_fence).
-/// After it, either the owner has seen the wish, or its entry is seen here. Where the kernel does
-/// not offer that, the lock is always wanted, and the owner enters behind the others' lock.
+/// Dekker's algorithm with an asymmetric fence: a thread that is not the owner sets its request
+/// flag and then runs a fence on every thread of the process. After the fence either the owner has
+/// seen the request, or the owner's entry is visible here. Where the kernel has no such fence, the
+/// request flag is always set, and the owner enters through the other threads' spin lock.
 class owner_lock {
  public:
-  owner_lock() noexcept : wanted_{!has_far_fence}, shared_{wanted_} {}
+  owner_lock() noexcept = default;
   owner_lock(owner_lock const&) = delete;
   owner_lock& operator=(owner_lock const&) = delete;
 
   /// By the owner only.
-  void enter() noexcept {
-    __atomic_store_n(&inside_, true, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the compiler keeps the order
-    if (__atomic_load_n(&wanted_, __ATOMIC_SEQ_CST)) yield();
+  void lock_by_owner() noexcept {
+    inside_.store(true, memory_order::relaxed);
+    compiler_fence();
+    if (requested_.load(memory_order::seq_cst)) lock_by_owner_contended();
   }
-  void leave() noexcept { __atomic_store_n(&inside_, false, __ATOMIC_RELEASE); }
+  void unlock_by_owner() noexcept { inside_.store(false, memory_order::release); }
 
-  /// By anybody else.
+  /// By any other thread.
   void lock() noexcept {
     others_.lock();
-    __atomic_store_n(&wanted_, true, __ATOMIC_SEQ_CST);
-    if (!shared_) far_fence();
-    for (int spins = 0; __atomic_load_n(&inside_, __ATOMIC_SEQ_CST); ++spins) {
-      if (spins < 64) {
-        pause_processor();
-      } else {
-        sched_yield();
-      }
-    }
+    requested_.store(true, memory_order::seq_cst);
+    if (!always_requested_) asymmetric_fence();
+    for (int step = 0; inside_.load(memory_order::seq_cst); ++step) spin_wait(step);
   }
   void unlock() noexcept {
-    __atomic_store_n(&wanted_, shared_, __ATOMIC_RELEASE);
+    requested_.store(always_requested_, memory_order::release);
     others_.unlock();
   }
 
  private:
-  WARPWRIGHT_COLD void yield() noexcept {
-    leave();
-    others_.lock();  // until whoever wants it is done
-    __atomic_store_n(&inside_, true, __ATOMIC_RELAXED);
+  WARPWRIGHT_COLD void lock_by_owner_contended() noexcept {
+    unlock_by_owner();
+    others_.lock();  // waits until the other thread has unlocked
+    inside_.store(true, memory_order::relaxed);
     others_.unlock();
-    // Another one may have come between: it sees inside_, for its wish is behind others_'s lock.
+    // A third thread sees inside_: it sets its request after it has locked others_.
   }
 
-  bool inside_ = false;
-  bool wanted_;
-  bool shared_;  // no far_fence: as if others always wanted the lock
+  bool always_requested_ = !has_asymmetric_fence;
+  atomic<bool> inside_;
+  atomic<bool> requested_{always_requested_};
   spin_lock others_;
 };
 
-/// Holds an owner_lock for its owner.
-class owner_held {
+/// Holds an owner_lock for its owner until the end of the scope.
+class owner_guard {
  public:
-  explicit owner_held(owner_lock& lock) noexcept : lock_{lock} { lock_.enter(); }
-  ~owner_held() { lock_.leave(); }
-  owner_held(owner_held const&) = delete;
-  owner_held& operator=(owner_held const&) = delete;
+  explicit owner_guard(owner_lock& lock) noexcept : lock_{lock} { lock_.lock_by_owner(); }
+  ~owner_guard() { lock_.unlock_by_owner(); }
+  owner_guard(owner_guard const&) = delete;
+  owner_guard& operator=(owner_guard const&) = delete;
 
  private:
   owner_lock& lock_;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The members of pinned_pool. Included by pinned.hpp. Every CUDA call is made with lock_ open.
+// The members of pinned_pool. Included by pinned.hpp. Every CUDA call is made with heap_lock_
+// released.
 #pragma once
 
 #include <warpwright/memory/pinned.hpp>
@@ -17,7 +18,7 @@ inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_locat
   }
   if (initial == 0) return;
   detail::relaxed_capture_mode const relaxed{where};
-  spin_held lock{lock_};
+  heap_guard lock{heap_lock_};
   add_segment(lock, initial, where);
   if (reserved_bytes_ != 0) return;
   lock.unlock();
@@ -40,7 +41,7 @@ inline pinned_pool::~pinned_pool() {
 }
 
 inline memory_report pinned_pool::report(std::size_t requested_bytes) const noexcept {
-  spin_held const lock{lock_};
+  heap_guard const lock{heap_lock_};
   memory_report r;
   r.requested_bytes = requested_bytes;
   r.live_bytes = heap_.live_bytes();
@@ -51,7 +52,7 @@ inline memory_report pinned_pool::report(std::size_t requested_bytes) const noex
 }
 
 inline pinned_statistics pinned_pool::statistics() const noexcept {
-  spin_held const lock{lock_};
+  heap_guard const lock{heap_lock_};
   pinned_statistics s = counters_;
   s.live_bytes = heap_.live_bytes();
   s.live_blocks = heap_.live_blocks();
@@ -60,7 +61,7 @@ inline pinned_statistics pinned_pool::statistics() const noexcept {
   return s;
 }
 
-inline void* pinned_pool::hand_out(std::uint32_t node) noexcept {
+inline void* pinned_pool::commit_allocation(std::uint32_t node) noexcept {
   ++counters_.allocations;
   if (heap_.live_bytes() > counters_.live_peak_bytes) {
     counters_.live_peak_bytes = heap_.live_bytes();
@@ -68,9 +69,10 @@ inline void* pinned_pool::hand_out(std::uint32_t node) noexcept {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(heap_.at(node).address));
 }
 
-inline void* pinned_pool::take(std::uint64_t bytes, std::size_t alignment, std::size_t requested) {
-  std::uint32_t const node = heap_.take(heap::ready, bytes, alignment, true, requested);
-  return node == heap::none ? nullptr : hand_out(node);
+inline void* pinned_pool::allocate_ready(std::uint64_t bytes, std::size_t alignment,
+                                         std::size_t requested) {
+  std::uint32_t const node = heap_.allocate(heap::ready, bytes, alignment, true, requested);
+  return node == heap::none ? nullptr : commit_allocation(node);
 }
 
 inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
@@ -86,37 +88,38 @@ inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
   std::uint64_t rounded = 0;
   if (!heap::round_up(bytes, heap::granule_bytes, rounded)) return nullptr;
   {
-    spin_held const lock{lock_};
-    std::uint32_t const node = heap_.take(heap::ready, rounded, alignment, false, bytes);
+    heap_guard const lock{heap_lock_};
+    std::uint32_t const node = heap_.allocate(heap::ready, rounded, alignment, false, bytes);
     if (node != heap::none) {
       ++counters_.hits;
-      return hand_out(node);
+      return commit_allocation(node);
     }
   }
-  detail::held<detail::blocking_mutex> const slow{slow_};
+  detail::unique_lock<detail::mutex> const slow{slow_path_mutex_};
   detail::relaxed_capture_mode const relaxed{where};
-  spin_held lock{lock_};
+  heap_guard lock{heap_lock_};
   std::uint64_t const limit = options_.maximum_bytes_;
   if (rounded > limit || heap_.live_bytes() > limit - rounded) return nullptr;
-  if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
-  static_cast<void>(finish(lock, false, where));
-  if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+  if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
+  static_cast<void>(release_completed(lock, false, where));
+  if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
   std::uint64_t const needed = rounded + (alignment - block_alignment_bytes);
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::uint64_t const allowed = (limit - reserved_bytes_) & ~(heap::granule_bytes - 1);
     if (needed >= rounded && needed <= allowed) {
-      std::uint64_t wish = 0;
-      if (!heap::round_up(options_.growth_bytes_, heap::granule_bytes, wish) || wish > allowed) {
-        wish = allowed;
+      std::uint64_t preferred = 0;
+      if (!heap::round_up(options_.growth_bytes_, heap::granule_bytes, preferred) ||
+          preferred > allowed) {
+        preferred = allowed;
       }
       std::uint64_t const before = reserved_bytes_;
-      if (wish > needed) add_segment(lock, wish, where);
+      if (preferred > needed) add_segment(lock, preferred, where);
       if (reserved_bytes_ == before) add_segment(lock, needed, where);
-      if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+      if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
     }
     if (attempt == 0) {
-      if (finish(lock, true, where)) {
-        if (void* const pointer = take(rounded, alignment, bytes)) return pointer;
+      if (release_completed(lock, true, where)) {
+        if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
       }
       static_cast<void>(release_segments(lock, 0, where));
     }
@@ -124,14 +127,14 @@ inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
   return nullptr;
 }
 
-inline void pinned_pool::add_segment(spin_held& lock, std::uint64_t bytes, source_location where) {
+inline void pinned_pool::add_segment(heap_guard& lock, std::uint64_t bytes, source_location where) {
   lock.unlock();
   void* pointer = nullptr;
-  cudaError_t const answer = cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable);
-  if (answer == cudaErrorMemoryAllocation) detail::discard(answer);
+  cudaError_t const result = cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable);
+  if (result == cudaErrorMemoryAllocation) detail::discard(result);
   lock.lock();
-  if (answer == cudaErrorMemoryAllocation) return;
-  check(answer, "cudaHostAlloc", where);
+  if (result == cudaErrorMemoryAllocation) return;
+  check(result, "cudaHostAlloc", where);
   try {
     heap_.add_segment(address_of(pointer), bytes);
   } catch (...) {
@@ -146,18 +149,18 @@ inline void pinned_pool::add_segment(spin_held& lock, std::uint64_t bytes, sourc
   }
 }
 
-inline std::size_t pinned_pool::release_segments(spin_held& lock, std::uint64_t keep_bytes,
+inline std::size_t pinned_pool::release_segments(heap_guard& lock, std::uint64_t keep_bytes,
                                                  source_location where) {
   std::size_t released = 0;
   while (reserved_bytes_ > keep_bytes) {
     heap::segment const s = heap_.remove_empty_segment(reserved_bytes_ - keep_bytes);
     if (s.bytes == 0) break;
     lock.unlock();
-    cudaError_t const answer =
+    cudaError_t const result =
         cudaFreeHost(reinterpret_cast<void*>(static_cast<std::uintptr_t>(s.address)));
     lock.lock();
-    if (answer != cudaSuccess) heap_.add_segment(s.address, s.bytes);
-    check(answer, "cudaFreeHost", where);
+    if (result != cudaSuccess) heap_.add_segment(s.address, s.bytes);
+    check(result, "cudaFreeHost", where);
     ++counters_.upstream_deallocations;
     reserved_bytes_ -= s.bytes;
     released += s.bytes;
@@ -165,37 +168,37 @@ inline std::size_t pinned_pool::release_segments(spin_held& lock, std::uint64_t 
   return released;
 }
 
-/// Looks at, or waits for, the events of blocks given back, and frees what they stand for.
-/// @return whether anything became free
-inline bool pinned_pool::finish(spin_held& lock, bool wait, source_location where) {
-  bool any = false;
+/// Queries, or waits for, the events of freed blocks, and makes completed blocks ready.
+/// @return whether any block became ready
+inline bool pinned_pool::release_completed(heap_guard& lock, bool wait, source_location where) {
+  bool released = false;
   for (std::uint32_t list = heap::first_stream_list; list < streams_.size(); ++list) {
     while (streams_[list].first < streams_[list].pending.size()) {
       pending_event const oldest = streams_[list].pending[streams_[list].first];
       lock.unlock();
-      cudaError_t const answer =
+      cudaError_t const result =
           wait ? cudaEventSynchronize(oldest.marker.event) : cudaEventQuery(oldest.marker.event);
-      if (answer == cudaErrorNotReady) detail::discard(answer);
+      if (result == cudaErrorNotReady) detail::discard(result);
       lock.lock();
-      if (answer == cudaErrorNotReady) break;
-      check(answer, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
+      if (result == cudaErrorNotReady) break;
+      check(result, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
       stream_entry& entry = streams_[list];
       heap_.move(list, oldest.epoch, heap::ready, 0);
       spare_events_.push_back(oldest.marker);
       ++entry.first;
-      any = true;
+      released = true;
     }
     streams_[list].pending.remove_front(streams_[list].first);
     streams_[list].first = 0;
   }
-  return any;
+  return released;
 }
 
 inline std::uint32_t pinned_pool::list_of(std::uint64_t id) {
-  std::uint32_t const known = lists_.find(id);
-  if (known != detail::address_map::none) return known;
+  std::uint32_t const existing = lists_.find(id);
+  if (existing != detail::address_map::none) return existing;
   std::uint32_t list = heap::first_stream_list;
-  // An entry may change streams: it holds events only, and those are its own.
+  // An entry without pending events may be reused for another stream.
   while (list < streams_.size() && streams_[list].used && !streams_[list].pending.empty()) ++list;
   lists_.reserve(lists_.size() + 1);
   if (list == streams_.size()) {
@@ -211,7 +214,7 @@ inline std::uint32_t pinned_pool::list_of(std::uint64_t id) {
 }
 
 inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t bytes,
-                                                spin_held& lock, source_location where) const {
+                                                heap_guard& lock, source_location where) const {
   std::uint32_t const node = heap_.find(address_of(pointer));
   std::uint64_t const right = node != heap::none ? heap_.at(node).requested_bytes : 0;
   if (node != heap::none && right == bytes) return node;
@@ -222,7 +225,7 @@ inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t
   if (node != heap::none) {
     message += detail::text{"wrong size: "} + right + " bytes were allocated; pass the same size";
   } else if (ours) {
-    message += "double free, or not the pointer that allocate() answered";
+    message += "double free, or not the pointer that allocate() returned";
   } else {
     message += "it is not from this pool; free it where it was allocated";
   }
@@ -231,8 +234,8 @@ inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t
 
 inline void pinned_pool::deallocate(void* pointer, std::size_t bytes, source_location where) {
   if (pointer == nullptr) return;
-  spin_held lock{lock_};
-  heap_.give(checked_block(pointer, bytes, lock, where), heap::ready, 0);
+  heap_guard lock{heap_lock_};
+  heap_.deallocate(checked_block(pointer, bytes, lock, where), heap::ready, 0);
   ++counters_.deallocations;
 }
 
@@ -241,15 +244,15 @@ inline void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_
   if (pointer == nullptr) return;
   if (detail::is_capturing(stream, where)) {
     detail::throw_invalid_argument(
-        "pinned_pool: cannot take memory back on a capturing stream: the graph would use it after "
-        "the pool has given it to others; keep it as long as the graph",
+        "pinned_pool: cannot free a block on a capturing stream: the graph would use its memory "
+        "after the pool has reused it; keep the block as long as the graph",
         where);
   }
   std::uint64_t const id = stream.id(where);
   int const device = current_device(where).value();
   device_event marker{device, nullptr};
   {
-    spin_held lock{lock_};
+    heap_guard lock{heap_lock_};
     static_cast<void>(checked_block(pointer, bytes, lock, where));
     for (std::size_t i = spare_events_.size(); i-- > 0;) {
       if (spare_events_[i].device != device) continue;
@@ -259,53 +262,53 @@ inline void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_
       break;
     }
     if (marker.event == nullptr) {
-      spare_events_.reserve(event_count_ + 1);  // giving it back later cannot fail
+      spare_events_.reserve(event_count_ + 1);  // so that returning the event cannot fail
       ++event_count_;
     }
   }
   char const* api = "cudaEventCreateWithFlags";
-  cudaError_t answer = cudaSuccess;
+  cudaError_t result = cudaSuccess;
   if (marker.event == nullptr) {
-    answer = cudaEventCreateWithFlags(&marker.event, cudaEventDisableTiming);
-    if (answer != cudaSuccess) marker.event = nullptr;
+    result = cudaEventCreateWithFlags(&marker.event, cudaEventDisableTiming);
+    if (result != cudaSuccess) marker.event = nullptr;
   }
-  if (answer == cudaSuccess) {
+  if (result == cudaSuccess) {
     api = "cudaEventRecord";
-    answer = cudaEventRecord(marker.event, stream.get());
+    result = cudaEventRecord(marker.event, stream.get());
   }
-  spin_held lock{lock_};
+  heap_guard lock{heap_lock_};
   bool stored = false;
   try {
-    if (answer == cudaSuccess) {
+    if (result == cudaSuccess) {
       std::uint32_t const node = checked_block(pointer, bytes, lock, where);
       std::uint32_t const list = list_of(id);
       stream_entry& entry = streams_[list];
       entry.pending.push_back(pending_event{++entry.epoch, marker});
       stored = true;
-      heap_.give(node, list, entry.epoch);
+      heap_.deallocate(node, list, entry.epoch);
       ++counters_.event_records;
       ++counters_.deallocations;
     }
   } catch (...) {
-    // Of two threads that free one block at once, the second comes here.
-    if (!lock.locked()) lock.lock();
+    // Reached by the second of two threads that free the same block at once.
+    if (!lock.owns_lock()) lock.lock();
     if (!stored) spare_events_.push_back(marker);
     throw;
   }
-  if (answer == cudaSuccess) return;
+  if (result == cudaSuccess) return;
   if (marker.event != nullptr) {
     spare_events_.push_back(marker);
   } else {
     --event_count_;
   }
-  check(answer, api, where);
+  check(result, api, where);
 }
 
 inline std::size_t pinned_pool::trim(std::size_t bytes_to_keep, source_location where) {
-  detail::held<detail::blocking_mutex> const slow{slow_};
+  detail::unique_lock<detail::mutex> const slow{slow_path_mutex_};
   detail::relaxed_capture_mode const relaxed{where};
-  spin_held lock{lock_};
-  static_cast<void>(finish(lock, true, where));
+  heap_guard lock{heap_lock_};
+  static_cast<void>(release_completed(lock, true, where));
   return release_segments(lock, bytes_to_keep, where);
 }
 

@@ -1,31 +1,31 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a memory_pool says when it is misused or exhausted. Included by pool.hpp.
+// Statistics, misuse and exhaustion of a memory_pool. Included by pool.hpp.
 #pragma once
 
 #include <warpwright/memory/pool.hpp>
 
 WARPWRIGHT_BEGIN
 
-/// Every lock of the pool that its figures need, for one moment.
+/// Holds every lock that a consistent snapshot of the counters needs.
 class memory_pool::all_locks {
  public:
   explicit all_locks(memory_pool const& pool) noexcept : pool_{pool} {
     for (unsigned i = 0; i < shard_count; ++i) {
-      seen_[i] = pool.cache_of(i);  // a cache made meanwhile is empty
-      if (seen_[i] != nullptr) favours_[i] = seen_[i]->lock.lock_in_passing();
+      shards_[i] = pool.cache_of(i);  // a cache created meanwhile is empty
+      if (shards_[i] != nullptr) biases_[i] = shards_[i]->lock.lock_keeping_bias();
     }
     pool.registry_lock_.lock();
     for (memory_cache* c = pool.caches_; c != nullptr; c = c->next_) c->cache_.lock.lock();
-    books_favour_ = pool.lock_.lock_in_passing();
+    heap_bias_ = pool.heap_lock_.lock_keeping_bias();
   }
   ~all_locks() {
-    pool_.lock_.unlock_in_passing(books_favour_);
+    pool_.heap_lock_.unlock_restoring_bias(heap_bias_);
     for (memory_cache* c = pool_.caches_; c != nullptr; c = c->next_) c->cache_.lock.unlock();
     pool_.registry_lock_.unlock();
     for (unsigned i = 0; i < shard_count; ++i) {
-      if (seen_[i] != nullptr) seen_[i]->lock.unlock_in_passing(favours_[i]);
+      if (shards_[i] != nullptr) shards_[i]->lock.unlock_restoring_bias(biases_[i]);
     }
   }
   all_locks(all_locks const&) = delete;
@@ -33,7 +33,7 @@ class memory_pool::all_locks {
 
   template <class Use>
   void for_each_cache(Use&& use) const {
-    for (shard const* cache : seen_) {
+    for (shard const* cache : shards_) {
       if (cache != nullptr) use(*cache);
     }
     for (memory_cache const* c = pool_.caches_; c != nullptr; c = c->next_) use(c->cache_);
@@ -41,15 +41,15 @@ class memory_pool::all_locks {
 
  private:
   memory_pool const& pool_;
-  shard* seen_[shard_count];
-  std::uintptr_t favours_[shard_count];
-  std::uintptr_t books_favour_;
+  shard* shards_[shard_count];
+  std::uintptr_t biases_[shard_count];
+  std::uintptr_t heap_bias_;
 };
 
 inline pool_statistics memory_pool::statistics() const noexcept {
   all_locks const locks{*this};
   pool_statistics s = counters_;
-  std::uint64_t free_blocks = held_blocks_;
+  std::uint64_t free_blocks = deferred_blocks_;
   locks.for_each_cache([&](front_cache const& cache) {
     s.allocations += cache.allocations;
     s.hits += cache.allocations;
@@ -58,11 +58,11 @@ inline pool_statistics memory_pool::statistics() const noexcept {
     s.cached_bytes += cache.cached_bytes();
     free_blocks += cache.cached_blocks();
   });
-  s.graph_bytes = held_bytes_;
+  s.graph_bytes = deferred_bytes_;
   for (std::uint32_t list = heap::first_stream_list; list < entries_.size(); ++list) {
     if (entries_[list].of_graph) s.graph_bytes += heap_.bytes_in(list);
   }
-  s.live_bytes = heap_.live_bytes() - held_bytes_ - s.cached_bytes;
+  s.live_bytes = heap_.live_bytes() - deferred_bytes_ - s.cached_bytes;
   s.live_blocks = heap_.live_blocks() - free_blocks;
   s.reserved_bytes = reserved_bytes_;
   s.largest_hole_bytes = heap_.largest_hole_bytes();
@@ -81,15 +81,15 @@ inline memory_report memory_pool::report(std::size_t requested_bytes) const noex
   return r;
 }
 
-/// Who has the memory: the streams with the most free bytes, and in checked mode the places that
-/// allocated most of what is live.
-inline detail::text memory_pool::holders() const noexcept {
+/// What occupies the memory: the streams with the most free bytes and, in checked mode, the source
+/// locations with the most live bytes.
+inline detail::text memory_pool::memory_users() const noexcept {
   constexpr unsigned shown = 3;
   detail::text text = "";
-  pool_held const lock{lock_};
+  biased_guard const lock{heap_lock_};
   std::uint32_t last = heap::none;
   for (unsigned i = 0; i < shown; ++i) {
-    // Selection by size, of equals by number, the next each time: no memory is needed for it.
+    // Selects the next largest each time, of equals the lower number: needs no memory.
     auto const before = [this](std::uint32_t a, std::uint32_t b) {
       std::uint64_t const a_bytes = heap_.bytes_in(a);
       std::uint64_t const b_bytes = heap_.bytes_in(b);
@@ -102,8 +102,8 @@ inline detail::text memory_pool::holders() const noexcept {
     }
     if (best == heap::none) break;
     last = best;
-    text += detail::text{i == 0 ? ". Free, but not for all: " : ", "} + heap_.bytes_in(best) +
-            " bytes of " +
+    text += detail::text{i == 0 ? ". Free, but reserved for one stream: " : ", "} +
+            heap_.bytes_in(best) + " bytes of " +
             (entries_[best].of_graph ? detail::text{"a graph"}
                                      : detail::text{"stream "} + entries_[best].id);
   }
@@ -111,8 +111,8 @@ inline detail::text memory_pool::holders() const noexcept {
   return text;
 }
 
-/// The places that allocated most of what is live, `shown` of them.
-/// @pre under lock_
+/// Appends the `shown` source locations with the most live bytes.
+/// @pre heap_lock_ is held
 inline void memory_pool::add_sites(detail::text& text, unsigned shown) const noexcept {
   struct site {
     detail::call_site at;
@@ -122,9 +122,9 @@ inline void memory_pool::add_sites(detail::text& text, unsigned shown) const noe
   detail::address_map numbers;
   try {
     heap_.for_each([&](std::uint32_t node, heap::block const& b) {
-      if (b.list != heap::none || b.mark == held_mark) return;
+      if (b.list != heap::none || b.tag == deferred_free) return;
       detail::call_site const from = site_of(node);
-      // Places that fall on one key, which is next to impossible, follow each other.
+      // Locations with the same key, which are next to impossible, get the following keys.
       std::uint64_t key =
           address_of(from.file) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(from.line);
       std::uint32_t number = numbers.find(key);
@@ -141,25 +141,26 @@ inline void memory_pool::add_sites(detail::text& text, unsigned shown) const noe
       sites[number].bytes += b.bytes;
     });
   } catch (std::bad_alloc const&) {
-    return;  // of the host, too: then without
+    return;  // the host is out of memory, too: omit the locations
   }
   for (unsigned i = 0; i < shown && i < sites.size(); ++i) {
     std::size_t most = i;
     for (std::size_t k = i; k < sites.size(); ++k) {
       if (sites[k].bytes > sites[most].bytes) most = k;
     }
-    site const taken = sites[most];
+    site const largest = sites[most];
     sites[most] = sites[i];
-    sites[i] = taken;
-    text += detail::text{i == 0 ? ". Live from: " : ", "} + taken.at + " " + taken.bytes + " bytes";
+    sites[i] = largest;
+    text += detail::text{i == 0 ? ". Live, allocated at: " : ", "} + largest.at + " " +
+            largest.bytes + " bytes";
   }
 }
 
 inline void memory_pool::throw_out_of_memory(std::size_t bytes, source_location where) const {
-  throw out_of_memory{report(bytes), where, holders()};
+  throw out_of_memory{report(bytes), where, memory_users()};
 }
 
-inline void memory_pool::refuse_alignment(std::size_t alignment, source_location where) {
+inline void memory_pool::throw_bad_alignment(std::size_t alignment, source_location where) {
   detail::throw_invalid_argument(detail::text{"memory_pool: an alignment of "} + alignment +
                                      " bytes is not a power of two from 1 to " +
                                      maximum_alignment_bytes,
@@ -184,12 +185,13 @@ inline void memory_pool::check_device(stream_ref stream, char const* verb,
 #endif
 }
 
-inline void memory_pool::remember_allocation(std::uint32_t node, source_location where) noexcept {
-  if (sites_.size() < heap_.block_numbers()) {
+inline void memory_pool::record_allocation_site(std::uint32_t node,
+                                                source_location where) noexcept {
+  if (sites_.size() < heap_.node_count_bound()) {
     try {
-      sites_.resize(heap_.block_numbers());
+      sites_.resize(heap_.node_count_bound());
     } catch (std::bad_alloc const&) {
-      return;  // a text less exact is better than a block lost
+      return;  // a less exact error message is better than a lost block
     }
   }
   sites_[node] = detail::call_site{where.file(), where.line()};
@@ -199,15 +201,15 @@ inline detail::call_site memory_pool::site_of(std::uint32_t node) const noexcept
   return node < sites_.size() ? sites_[node] : detail::call_site{};
 }
 
-inline void memory_pool::remember_free(std::uint32_t node, source_location where) noexcept {
+inline void memory_pool::record_freed_block(std::uint32_t node, source_location where) noexcept {
   detail::block_heap::block const& b = heap_.at(node);
   recent_frees_[next_recent_free_] = detail::freed_block{
       b.address, b.requested_bytes, site_of(node), detail::call_site{where.file(), where.line()}};
   next_recent_free_ = (next_recent_free_ + 1) % recent_frees_.size();
 }
 
-inline void memory_pool::refuse_size(pool_held& lock, std::uint32_t node, void* pointer,
-                                     std::size_t bytes, source_location where) const {
+inline void memory_pool::throw_wrong_size(biased_guard& lock, std::uint32_t node, void* pointer,
+                                          std::size_t bytes, source_location where) const {
   std::uint64_t const right = heap_.at(node).requested_bytes;
   detail::call_site const site = site_of(node);
   lock.unlock();
@@ -217,24 +219,25 @@ inline void memory_pool::refuse_size(pool_held& lock, std::uint32_t node, void* 
                                  where);
 }
 
-/// Answers why a pointer that is no live block's start is refused to deallocate(), or record_use().
-inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes, source_location where,
-                                        bool to_free) const {
+/// Throws with the reason why a pointer is not the start of a live block, for deallocate() and
+/// record_use().
+inline void memory_pool::throw_unknown_pointer(void* pointer, std::size_t bytes,
+                                               source_location where, bool to_free) const {
   detail::text message =
       detail::text{"memory_pool: cannot "} + (to_free ? "free " : "record a use of ") + pointer;
   if (to_free) message += detail::text{" ("} + bytes + " bytes)";
   message += ": ";
-  char const* const again = to_free ? "double free: " : "";
+  char const* const double_free = to_free ? "double free: " : "";
   std::uint64_t const address = address_of(pointer);
-  pool_held lock{lock_};
+  biased_guard lock{heap_lock_};
   for (std::size_t i = 0; i < recent_frees_.size(); ++i) {
-    // Newest first, for an address is used again.
+    // Newest first, because addresses are reused.
     std::size_t const at =
         (next_recent_free_ + recent_frees_.size() - 1 - i) % recent_frees_.size();
     detail::freed_block const freed = recent_frees_[at];
     if (freed.address != address) continue;
     lock.unlock();
-    detail::throw_invalid_argument(message + again + "its " + freed.requested_bytes +
+    detail::throw_invalid_argument(message + double_free + "its " + freed.requested_bytes +
                                        " bytes were allocated at " + freed.allocated +
                                        " and freed already at " + freed.freed,
                                    where);
@@ -244,25 +247,25 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes, source
     heap::block const block = heap_.at(node);
     detail::call_site const site = block.list == heap::none ? site_of(node) : detail::call_site{};
     lock.unlock();
-    if (block.list != heap::none || block.mark == held_mark || block.address == address) {
+    if (block.list != heap::none || block.tag == deferred_free || block.address == address) {
       detail::throw_invalid_argument(
-          message + again + "the memory belongs to this pool and is free already" +
+          message + double_free + "the memory belongs to this pool and is free already" +
               (options_.checked_ ? ""
-                                 : "; memory_pool_options::checked() tells where it was freed"),
+                                 : "; memory_pool_options::checked() reports where it was freed"),
           where);
     }
     message += detail::text{"it lies "} + (address - block.address) +
                " bytes inside of a block of " + block.requested_bytes + " bytes";
     if (options_.checked_) message += detail::text{" allocated at "} + site;
-    detail::throw_invalid_argument(message + "; pass the pointer that allocate() answered", where);
+    detail::throw_invalid_argument(message + "; pass the pointer that allocate() returned", where);
   }
   lock.unlock();
   cudaPointerAttributes attributes{};
-  cudaError_t const answer = cudaPointerGetAttributes(&attributes, pointer);
-  detail::discard(answer);
+  cudaError_t const result = cudaPointerGetAttributes(&attributes, pointer);
+  detail::discard(result);
   message += "it is not from this pool (";
-  if (answer != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) {
-    message += "memory that CUDA does not know";
+  if (result != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) {
+    message += "memory that is not registered with CUDA";
   } else if (attributes.type == cudaMemoryTypeHost) {
     message += "page-locked host memory";
   } else {
@@ -270,15 +273,15 @@ inline void memory_pool::refuse_unknown(void* pointer, std::size_t bytes, source
   }
   detail::throw_invalid_argument(
       message + "; the pool is on device " + device_.value() + "); " +
-          (to_free ? "free it where it was allocated" : "tell the pool that it is from"),
+          (to_free ? "free it where it was allocated" : "call record_use() of the pool it is from"),
       where);
 }
 
-inline void memory_pool::refuse_after_end(char const* call, source_location where) const {
-  if ((attention() & ended) == 0) return;
+inline void memory_pool::check_alive(char const* call, source_location where) const {
+  if ((slow_path_reasons() & destroyed) == 0) return;
   detail::throw_invalid_argument(
       detail::text{"memory_pool: "} + call +
-          "() of a pool that has ended; let what has its memory end before the pool",
+          "() of a destroyed pool; destroy the objects that use its memory before the pool",
       where);
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/locks.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/memory/detail/locks.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,32 +23,35 @@ struct trace_event {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint64_t stream_id = 0;
-  std::uint64_t time_us = 0;   // since 1970
-  char const* file = nullptr;  // a string literal of the caller's
+  std::uint64_t time_us = 0;   // since 1970, UTC
+  char const* file = nullptr;  // a string literal
   int line = 0;
   trace_kind kind = trace_kind::cancelled;
 };
 
-/// The last calls of a memory resource, in the order of their tickets; the oldest make room.
+/// The last calls of a memory resource, in the order of their tickets; a new call overwrites the
+/// oldest.
 ///
-/// A writer takes a ticket and locks only the ticket's own slot, so writers meet each other only
-/// when the ring has gone round while one of them was held up, and never wait for a reader longer
+/// A writer draws a ticket and locks only the ticket's slot. Writers therefore collide only when
+/// the ring has wrapped around while one of them was descheduled, and wait for a reader no longer
 /// than it takes to copy one slot.
 class trace_ring {
  public:
+  /// Creates an empty ring.
   /// @param capacity  calls to keep, rounded up to a power of two @throws std::bad_alloc
   explicit trace_ring(std::size_t capacity) {
-    std::size_t room = 16;
-    while (room < capacity) {
-      if (room > ~std::size_t{0} / (2 * sizeof(slot))) throw std::bad_alloc{};
-      room *= 2;
+    std::size_t slots = 16;
+    while (slots < capacity) {
+      if (slots > ~std::size_t{0} / (2 * sizeof(slot))) throw std::bad_alloc{};
+      slots *= 2;
     }
-    // Zero-filled by the system, page by page when first used; plus what aligning may take.
-    memory_ = std::calloc(room + 1, sizeof(slot));
+    // Zero-filled by the system, page by page at first use: a slot of zeros is empty. One slot more
+    // for the alignment.
+    memory_ = std::calloc(slots + 1, sizeof(slot));
     if (memory_ == nullptr) throw std::bad_alloc{};
     auto const address = reinterpret_cast<std::uintptr_t>(memory_);
     slots_ = reinterpret_cast<slot*>((address + sizeof(slot) - 1) / sizeof(slot) * sizeof(slot));
-    mask_ = room - 1;
+    mask_ = slots - 1;
   }
   trace_ring(trace_ring const&) = delete;
   trace_ring& operator=(trace_ring const&) = delete;
@@ -57,26 +60,24 @@ class trace_ring {
   [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
   /// Calls recorded since construction or clear().
   [[nodiscard]] std::uint64_t recorded() const noexcept {
-    return __atomic_load_n(&next_, __ATOMIC_RELAXED) - __atomic_load_n(&first_, __ATOMIC_RELAXED);
+    return next_.load(memory_order::relaxed) - first_.load(memory_order::relaxed);
   }
-  /// Those of them that had to make room.
+  /// The part of recorded() that was overwritten.
   [[nodiscard]] std::uint64_t lost() const noexcept {
     std::uint64_t const all = recorded();
     return all > capacity() ? all - capacity() : 0;
   }
-  void clear() noexcept {
-    __atomic_store_n(&first_, __atomic_load_n(&next_, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-  }
+  void clear() noexcept { first_.store(next_.load(memory_order::relaxed), memory_order::relaxed); }
 
   /// @return the ticket, for cancel()
   std::uint64_t record(trace_kind kind, void const* pointer, std::uint64_t bytes,
                        std::uint64_t stream_id, source_location where) noexcept {
     timespec now{};
     static_cast<void>(clock_gettime(CLOCK_REALTIME, &now));
-    std::uint64_t const ticket = __atomic_fetch_add(&next_, 1, __ATOMIC_RELAXED);
+    std::uint64_t const ticket = next_.fetch_add(1, memory_order::relaxed);
     slot& s = slots_[ticket & mask_];
     std::uint64_t const mine = state_of(ticket);
-    if (!take(s, mine)) return ticket;
+    if (!lock_newer(s, mine)) return ticket;
     s.event.address = reinterpret_cast<std::uintptr_t>(pointer);
     s.event.bytes = bytes;
     s.event.stream_id = stream_id;
@@ -85,77 +86,78 @@ class trace_ring {
     s.event.file = where.file();
     s.event.line = where.line();
     s.event.kind = kind;
-    __atomic_store_n(&s.state, mine, __ATOMIC_RELEASE);
+    s.state.store(mine, memory_order::release);
     return ticket;
   }
 
-  /// Takes a record back, for a call that failed after all.
+  /// Removes a record whose call failed.
   void cancel(std::uint64_t ticket) noexcept {
     slot& s = slots_[ticket & mask_];
     std::uint64_t const mine = state_of(ticket);
-    if (!lock_at(s, mine)) return;
+    if (!lock_exact(s, mine)) return;
     s.event.kind = trace_kind::cancelled;
-    __atomic_store_n(&s.state, mine, __ATOMIC_RELEASE);
+    s.state.store(mine, memory_order::release);
   }
 
-  /// Appends what is there, oldest first. Calls recorded meanwhile may be missing.
+  /// Appends the recorded calls, oldest first. May omit calls recorded at the same time.
   /// @throws std::bad_alloc
   void copy(array<trace_event>& to) const {
-    std::uint64_t const end = __atomic_load_n(&next_, __ATOMIC_RELAXED);
-    std::uint64_t begin = __atomic_load_n(&first_, __ATOMIC_RELAXED);
+    std::uint64_t const end = next_.load(memory_order::relaxed);
+    std::uint64_t begin = first_.load(memory_order::relaxed);
     if (end - begin > capacity()) begin = end - capacity();
     to.reserve(to.size() + static_cast<std::size_t>(end - begin));
     for (std::uint64_t ticket = begin; ticket != end; ++ticket) {
       slot& s = slots_[ticket & mask_];
       std::uint64_t const state = state_of(ticket);
-      if (!lock_at(s, state)) continue;
+      if (!lock_exact(s, state)) continue;
       trace_event const event = s.event;
-      __atomic_store_n(&s.state, state, __ATOMIC_RELEASE);
+      s.state.store(state, memory_order::release);
       if (event.kind != trace_kind::cancelled) to.push_back(event);
     }
   }
 
  private:
-  // The state is twice the ticket plus one, so that 0 is an empty slot, and odd while it is locked.
-  struct alignas(64) slot {  // a cache line each: neighbours do not disturb each other
-    std::uint64_t state;
+  // A slot's state is 0 when it is empty, 2 * (ticket + 1) when it holds that ticket, and one more
+  // while it is locked.
+  struct alignas(64) slot {  // a cache line each, against false sharing
+    atomic<std::uint64_t> state;
     trace_event event;
   };
 
   static std::uint64_t state_of(std::uint64_t ticket) noexcept { return (ticket + 1) * 2; }
 
-  // Locks a slot for a newer ticket. @return false when one still newer has it
-  static bool take(slot& s, std::uint64_t mine) noexcept {
-    std::uint64_t state = __atomic_load_n(&s.state, __ATOMIC_RELAXED);
+  // Locks a slot for a ticket. @return false when a newer ticket has the slot
+  static bool lock_newer(slot& s, std::uint64_t mine) noexcept {
+    std::uint64_t state = s.state.load(memory_order::relaxed);
     for (;;) {
       if (state > mine) return false;
       if ((state & 1U) != 0) {
         pause_processor();
-        state = __atomic_load_n(&s.state, __ATOMIC_RELAXED);
-      } else if (__atomic_compare_exchange_n(&s.state, &state, mine + 1, false, __ATOMIC_ACQUIRE,
-                                             __ATOMIC_RELAXED)) {
+        state = s.state.load(memory_order::relaxed);
+      } else if (s.state.compare_exchange(state, mine + 1, memory_order::acquire,
+                                          memory_order::relaxed)) {
         return true;
       }
     }
   }
-  // Locks a slot that holds just this ticket. @return false when it does not
-  static bool lock_at(slot& s, std::uint64_t wanted) noexcept {
+  // Locks a slot that holds this ticket. @return false when it holds another one
+  static bool lock_exact(slot& s, std::uint64_t wanted) noexcept {
     for (;;) {
       std::uint64_t state = wanted;
-      if (__atomic_compare_exchange_n(&s.state, &state, wanted + 1, false, __ATOMIC_ACQUIRE,
-                                      __ATOMIC_RELAXED)) {
+      if (s.state.compare_exchange(state, wanted + 1, memory_order::acquire,
+                                   memory_order::relaxed)) {
         return true;
       }
       if (state != wanted + 1) return false;
-      pause_processor();  // another reader, or the writer itself
+      pause_processor();  // locked by another reader or by its writer
     }
   }
 
   void* memory_ = nullptr;
   slot* slots_ = nullptr;
   std::uint64_t mask_ = 0;
-  std::uint64_t first_ = 0;
-  alignas(64) std::uint64_t next_ = 0;  // every writer changes it
+  atomic<std::uint64_t> first_;
+  alignas(64) atomic<std::uint64_t> next_;  // written by every writer
 };
 
 }  // namespace detail

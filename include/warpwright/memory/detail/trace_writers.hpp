@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorded calls as text and as a pickle.
+// Writers of recorded calls: CSV and pickle.
 #pragma once
 
+#include <warpwright/core/detail/file.hpp>
 #include <warpwright/memory/detail/address_map.hpp>
 #include <warpwright/memory/detail/trace_ring.hpp>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,15 +17,17 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_write_error(char const* what,
-                                                           source_location where) {
-  int const reason = errno;
+/// Flushes a writer.
+/// @throws std::runtime_error  for a failed write, with the system's reason
+inline void finish_writing(file_writer& out, char const* what, source_location where) {
+  int const error = out.flush();
+  if (error == 0) return;
   throw std::runtime_error{(text{where.file(), where.line()} + ": trace_recorder: the " + what +
-                            " cannot be written: " + std::strerror(reason))
+                            " cannot be written: " + std::strerror(error))
                                .c_str()};
 }
 
-/// Which allocation each deallocation belongs to, and what follows from that.
+/// Matches deallocations with allocations.
 class trace_index {
  public:
   static constexpr std::uint32_t none = address_map::none;
@@ -48,7 +50,7 @@ class trace_index {
         block_[i] = static_cast<std::uint32_t>(allocation_.size());
         live_.insert(e.address, block_[i]);
         allocation_.push_back(i);
-        replaces_.push_back(before);
+        superseded_.push_back(before);
         live_bytes += e.bytes;
         if (live_bytes > peak_live_bytes_) peak_live_bytes_ = live_bytes;
         operations_ += before != none ? 2 : 1;
@@ -56,16 +58,16 @@ class trace_index {
         block_[i] = before;
         ++operations_;
       } else {
-        ++unknown_;
+        ++unmatched_frees_;
       }
     }
   }
 
-  /// The block of a call, counted from 0; none: freed, and its allocation was not recorded.
+  /// The block of a call, counted from 0; none: a free whose allocation was not recorded.
   [[nodiscard]] std::uint32_t block(std::size_t event) const noexcept { return block_[event]; }
-  /// The block that was live where this one begins, because its free was not recorded; or none.
-  [[nodiscard]] std::uint32_t replaces(std::uint32_t block) const noexcept {
-    return replaces_[block];
+  /// The block that was live at this block's address, because its free was not recorded; or none.
+  [[nodiscard]] std::uint32_t superseded(std::uint32_t block) const noexcept {
+    return superseded_[block];
   }
   [[nodiscard]] trace_event const& allocation(std::uint32_t block) const noexcept {
     return events_[allocation_[block]];
@@ -81,58 +83,60 @@ class trace_index {
   }
   [[nodiscard]] std::size_t streams() const noexcept { return streams_.size(); }
   [[nodiscard]] std::uint64_t peak_live_bytes() const noexcept { return peak_live_bytes_; }
-  /// Lines that the CSV has.
+  /// The number of lines of the CSV.
   [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
-  /// Frees without a block.
-  [[nodiscard]] std::uint64_t unknown() const noexcept { return unknown_; }
+  /// The number of frees without a recorded allocation.
+  [[nodiscard]] std::uint64_t unmatched_frees() const noexcept { return unmatched_frees_; }
 
  private:
   array<trace_event> const& events_;
-  array<std::uint32_t> block_;     // of each event
-  array<std::size_t> allocation_;  // of each block, its event
-  array<std::uint32_t> replaces_;  // of each block
+  array<std::uint32_t> block_;       // of each event
+  array<std::size_t> allocation_;    // of each block, its event
+  array<std::uint32_t> superseded_;  // of each block
   address_map live_;
   address_map streams_;
   std::uint64_t peak_live_bytes_ = 0;
   std::uint64_t operations_ = 0;
-  std::uint64_t unknown_ = 0;
+  std::uint64_t unmatched_frees_ = 0;
 };
 
 inline void write_trace_csv(std::FILE* file, array<trace_event> const& events, std::uint64_t lost,
-                            source_location where) {
+                            source_location where,
+                            file_operations const& operations = stdio_operations) {
   using number = unsigned long long;
   trace_index const index{events};
-  std::fprintf(file,
-               "# {\"recorder\": \"warpwright\", \"ops\": %llu, \"streams\": %llu, "
-               "\"peak_live_bytes\": %llu, \"lost_ops\": %llu, \"omitted_frees\": %llu}\n"
-               "# op (a=allocate, f=free), block id, bytes, stream index\n",
-               static_cast<number>(index.operations()), static_cast<number>(index.streams()),
-               static_cast<number>(index.peak_live_bytes()), static_cast<number>(lost),
-               static_cast<number>(index.unknown()));
+  file_writer out{file, operations};
+  out.print(
+      "# {\"recorder\": \"warpwright\", \"ops\": %llu, \"streams\": %llu, "
+      "\"peak_live_bytes\": %llu, \"lost_ops\": %llu, \"omitted_frees\": %llu}\n"
+      "# op (a=allocate, f=free), block id, bytes, stream index\n",
+      static_cast<number>(index.operations()), static_cast<number>(index.streams()),
+      static_cast<number>(index.peak_live_bytes()), static_cast<number>(lost),
+      static_cast<number>(index.unmatched_frees()));
   auto const line = [&](char op, std::uint32_t block, trace_event const& by) {
-    std::fprintf(file, "%c,%u,%llu,%u\n", op, block,
-                 static_cast<number>(index.allocation(block).bytes), index.stream(by));
+    out.print("%c,%u,%llu,%u\n", op, block, static_cast<number>(index.allocation(block).bytes),
+              index.stream(by));
   };
   for (std::size_t i = 0; i < events.size(); ++i) {
     std::uint32_t const block = index.block(i);
     if (block == trace_index::none) continue;
     bool const allocates = events[i].kind == trace_kind::allocation;
-    if (allocates && index.replaces(block) != trace_index::none) {
-      line('f', index.replaces(block), events[i]);
+    if (allocates && index.superseded(block) != trace_index::none) {
+      line('f', index.superseded(block), events[i]);
     }
     line(allocates ? 'a' : 'f', block, events[i]);
   }
-  if (std::fflush(file) != 0 || std::ferror(file) != 0) throw_write_error("CSV", where);
+  finish_writing(out, "CSV", where);
 }
 
-/// @return how many bytes the first character of a UTF-8 text has; 0: it is not UTF-8
+/// @return the length in bytes of the text's first UTF-8 character; 0: not UTF-8
 inline std::size_t utf8_bytes(char const* text) noexcept {
   auto const at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char const lead = at(0);
   if (lead < 0x80) return 1;
   if (lead < 0xc2 || lead > 0xf4) return 0;
   std::size_t const bytes = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  for (std::size_t i = 1; i < bytes; ++i) {  // the text's end is no such byte
+  for (std::size_t i = 1; i < bytes; ++i) {  // stops at the terminating zero
     if ((at(i) & 0xc0U) != 0x80U) return 0;
   }
   bool const too_long = (lead == 0xe0 && at(1) < 0xa0) || (lead == 0xf0 && at(1) < 0x90);
@@ -141,10 +145,10 @@ inline std::size_t utf8_bytes(char const* text) noexcept {
   return too_long || surrogate || too_high ? 0 : bytes;
 }
 
-/// Writes a pickle of protocol 2: what Python's pickle.load and the JavaScript of memory_viz read.
+/// Writes a pickle of protocol 2, which Python's pickle.load and the JavaScript of memory_viz read.
 class pickle_writer {
  public:
-  explicit pickle_writer(std::FILE* file) : file_{file} {
+  pickle_writer(std::FILE* file, file_operations const& operations) : out_{file, operations} {
     byte(0x80);
     byte(2);
   }
@@ -157,7 +161,7 @@ class pickle_writer {
     byte(']');
     byte('(');
   }
-  // Readers push a whole batch at once: too many at a time overflow JavaScript's stack.
+  // Readers push a whole batch onto their stack; JavaScript's overflows with very large batches.
   void next_batch() {
     byte('e');
     byte('(');
@@ -165,17 +169,17 @@ class pickle_writer {
   void end_list() { byte('e'); }
   void empty_list() { byte(']'); }
   void boolean(bool value) { byte(value ? 0x88 : 0x89); }
-  /// Makes a pair of the last two values.
+  /// Combines the last two values into a pair.
   void pair() { byte(0x86); }
   void string(char const* value) {
     std::size_t const length = std::strlen(value);
     byte('X');
     little_endian(length, 4);
-    // A file's name is any bytes, and readers refuse the whole pickle for what is not UTF-8.
+    // A file's name may contain any bytes, but readers reject a pickle with text that is not UTF-8.
     for (std::size_t i = 0; i < length;) {
-      std::size_t const good = utf8_bytes(value + i);
-      put(good != 0 ? value + i : "?", good != 0 ? good : 1);
-      i += good != 0 ? good : 1;
+      std::size_t const valid_bytes = utf8_bytes(value + i);
+      out_.write(valid_bytes != 0 ? value + i : "?", valid_bytes != 0 ? valid_bytes : 1);
+      i += valid_bytes != 0 ? valid_bytes : 1;
     }
   }
   void integer(std::uint64_t value) {
@@ -198,52 +202,40 @@ class pickle_writer {
       if (leading_zero) byte(0);
     }
   }
-  /// Remembers the last value. @return its number, for again()
-  std::uint32_t remember() {
+  /// Stores the last value in the memo. @return its number, for get_memo()
+  std::uint32_t put_memo() {
     byte('r');
-    little_endian(remembered_, 4);
-    return remembered_++;
+    little_endian(memo_count_, 4);
+    return memo_count_++;
   }
-  void again(std::uint32_t number) {
+  void get_memo(std::uint32_t number) {
     byte('j');
     little_endian(number, 4);
   }
-  void end() {
-    byte('.');
-    flush();
-  }
+  void end() { byte('.'); }
+  [[nodiscard]] file_writer& file() noexcept { return out_; }
 
  private:
-  void byte(int value) {
-    if (used_ == sizeof buffer_) flush();
-    buffer_[used_++] = static_cast<unsigned char>(value);
-  }
+  void byte(int value) { out_.put(value); }
   void little_endian(std::uint64_t value, unsigned bytes) {
     for (unsigned i = 0; i < bytes; ++i) byte(static_cast<int>(value >> (8 * i) & 0xffU));
   }
-  void put(char const* data, std::size_t length) {
-    for (std::size_t i = 0; i < length; ++i) byte(static_cast<unsigned char>(data[i]));
-  }
-  void flush() {
-    static_cast<void>(std::fwrite(buffer_, 1, used_, file_));  // the caller asks ferror()
-    used_ = 0;
-  }
-  std::FILE* file_;
-  std::size_t used_ = 0;
-  std::uint32_t remembered_ = 0;
-  unsigned char buffer_[4096];
+  file_writer out_;
+  std::uint32_t memo_count_ = 0;
 };
 
-/// The dictionary that torch.cuda.memory._snapshot() makes, of what a recorder knows.
+/// Writes a recorder's calls as the dictionary of torch.cuda.memory._snapshot().
 class snapshot_writer {
  public:
-  snapshot_writer(std::FILE* file, array<trace_event> const& events, int device)
-      : out_{file},
+  snapshot_writer(std::FILE* file, array<trace_event> const& events, int device,
+                  file_operations const& operations)
+      : out_{file, operations},
         events_{events},
         index_{events},
-        device_{device < 0 ? 0 : device} {}  // host memory has none, and the viewer wants one
+        device_{device < 0 ? 0 : device} {}  // host memory has no device, but the viewer needs one
 
-  void write() {
+  /// @throws std::runtime_error  when the file cannot be written
+  void write(source_location where) {
     find_segments();
     out_.begin_dict();
     key("segments");
@@ -261,6 +253,7 @@ class snapshot_writer {
     out_.end_list();
     out_.end_dict();
     out_.end();
+    finish_writing(out_.file(), "snapshot", where);
   }
 
  private:
@@ -274,7 +267,7 @@ class snapshot_writer {
   };
   static constexpr std::uint64_t unit = std::uint64_t{2} << 20U;
 
-  // By address, which comes first in a range and in a live_block.
+  // By address, the first member of range and live_block.
   static int compare(void const* a, void const* b) {
     std::uint64_t x = 0;
     std::uint64_t y = 0;
@@ -287,7 +280,7 @@ class snapshot_writer {
     if (!values.empty()) std::qsort(values.begin(), values.size(), sizeof(T), &compare);
   }
 
-  // A recorder does not see segments: they are what the blocks cover, in steps of 2 MiB.
+  // A recorder does not see segments: shows the ranges that blocks cover, rounded to 2 MiB.
   void find_segments() {
     array<range> covered;
     for (std::size_t i = 0; i < events_.size(); ++i) {
@@ -319,14 +312,14 @@ class snapshot_writer {
       live_bytes += live_[next].bytes;
     }
     out_.begin_dict();
-    number("device", static_cast<std::uint64_t>(device_));
-    number("address", segment.begin);
-    number("total_size", segment.end - segment.begin);
-    number("allocated_size", live_bytes);
-    number("active_size", live_bytes);
-    number("requested_size", live_bytes);
-    number("stream", 0);
-    word("segment_type", "large");
+    integer_entry("device", static_cast<std::uint64_t>(device_));
+    integer_entry("address", segment.begin);
+    integer_entry("total_size", segment.end - segment.begin);
+    integer_entry("allocated_size", live_bytes);
+    integer_entry("active_size", live_bytes);
+    integer_entry("requested_size", live_bytes);
+    integer_entry("stream", 0);
+    string_entry("segment_type", "large");
     key("segment_pool_id");
     out_.integer(0);
     out_.integer(0);
@@ -339,7 +332,7 @@ class snapshot_writer {
     out_.begin_list();
     std::uint64_t at = segment.begin;
     for (std::size_t i = first; i < next; ++i) {
-      if (live_[i].address < at) continue;  // recorded while other threads went on
+      if (live_[i].address < at) continue;  // overlaps: recorded while other threads were running
       if (live_[i].address > at) write_block(at, live_[i].address - at, false);
       write_block(live_[i].address, live_[i].bytes, true);
       at = live_[i].address + live_[i].bytes;
@@ -352,10 +345,10 @@ class snapshot_writer {
 
   void write_block(std::uint64_t address, std::uint64_t bytes, bool live) {
     out_.begin_dict();
-    number("address", address);
-    number("size", bytes);
-    number("requested_size", live ? bytes : 0);
-    word("state", live ? "active_allocated" : "inactive");
+    integer_entry("address", address);
+    integer_entry("size", bytes);
+    integer_entry("requested_size", live ? bytes : 0);
+    string_entry("state", live ? "active_allocated" : "inactive");
     key("frames");
     out_.empty_list();
     out_.end_dict();
@@ -367,8 +360,8 @@ class snapshot_writer {
       trace_event const& e = events_[i];
       std::uint32_t const block = index_.block(i);
       if (e.kind == trace_kind::allocation) {
-        if (index_.replaces(block) != trace_index::none) {
-          write_free(index_.allocation(index_.replaces(block)), e);
+        if (index_.superseded(block) != trace_index::none) {
+          write_free(index_.allocation(index_.superseded(block)), e);
         }
         write_event("alloc", e, e);
       } else {
@@ -384,64 +377,64 @@ class snapshot_writer {
   }
   void write_event(char const* action, trace_event const& what, trace_event const& by) {
     out_.begin_dict();
-    word("action", action);
-    number("addr", what.address);
-    number("size", what.bytes);
-    number("stream", index_.stream(by));
-    number("time_us", by.time_us);
+    string_entry("action", action);
+    integer_entry("addr", what.address);
+    integer_entry("size", what.bytes);
+    integer_entry("stream", index_.stream(by));
+    integer_entry("time_us", by.time_us);
     key("frames");
     write_frames(by);
     out_.end_dict();
   }
 
-  // The caller's place as the only frame; one list a place.
+  // The caller's source location as the only frame; one list for each location.
   void write_frames(trace_event const& by) {
-    std::uint64_t const file = number_of(files_, reinterpret_cast<std::uintptr_t>(by.file));
-    std::uint64_t const place = file << 33U | static_cast<std::uint64_t>(by.line) << 1U |
-                                (by.kind == trace_kind::allocation ? 1U : 0U);
-    std::uint32_t const known = places_.find(place);
-    if (known != address_map::none) {
-      out_.again(known);
+    std::uint64_t const file = index_of(files_, reinterpret_cast<std::uintptr_t>(by.file));
+    std::uint64_t const site = file << 33U | static_cast<std::uint64_t>(by.line) << 1U |
+                               (by.kind == trace_kind::allocation ? 1U : 0U);
+    std::uint32_t const memo = call_sites_.find(site);
+    if (memo != address_map::none) {
+      out_.get_memo(memo);
       return;
     }
     out_.begin_list();
     out_.begin_dict();
-    word("filename", by.file);
-    number("line", static_cast<std::uint64_t>(by.line));
-    word("name", by.kind == trace_kind::allocation ? "allocate" : "deallocate");
+    string_entry("filename", by.file);
+    integer_entry("line", static_cast<std::uint64_t>(by.line));
+    string_entry("name", by.kind == trace_kind::allocation ? "allocate" : "deallocate");
     out_.end_dict();
     out_.end_list();
-    places_.reserve(places_.size() + 1);
-    places_.insert(place, out_.remember());
+    call_sites_.reserve(call_sites_.size() + 1);
+    call_sites_.insert(site, out_.put_memo());
   }
 
-  static std::uint32_t number_of(address_map& map, std::uint64_t value) {
-    std::uint32_t const known = map.find(value);
-    if (known != address_map::none) return known;
+  static std::uint32_t index_of(address_map& map, std::uint64_t value) {
+    std::uint32_t const memo = map.find(value);
+    if (memo != address_map::none) return memo;
     map.reserve(map.size() + 1);
     map.insert(value, static_cast<std::uint32_t>(map.size()));
     return map.find(value);
   }
 
-  void number(char const* name, std::uint64_t value) {
+  void integer_entry(char const* name, std::uint64_t value) {
     key(name);
     out_.integer(value);
   }
-  void word(char const* name, char const* value) {
+  void string_entry(char const* name, char const* value) {
     key(name);
     key(value);
   }
-  // A string literal, written once and referred to from then on.
+  // Writes a string literal once and refers to it from then on.
   void key(char const* name) {
     auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(name));
-    std::uint32_t const known = strings_.find(address);
-    if (known != address_map::none) {
-      out_.again(known);
+    std::uint32_t const memo = strings_.find(address);
+    if (memo != address_map::none) {
+      out_.get_memo(memo);
       return;
     }
     out_.string(name);
     strings_.reserve(strings_.size() + 1);
-    strings_.insert(address, out_.remember());
+    strings_.insert(address, out_.put_memo());
   }
 
   pickle_writer out_;
@@ -452,13 +445,13 @@ class snapshot_writer {
   array<live_block> live_;
   address_map strings_;
   address_map files_;
-  address_map places_;
+  address_map call_sites_;
 };
 
 inline void write_trace_snapshot(std::FILE* file, array<trace_event> const& events, int device,
-                                 source_location where) {
-  snapshot_writer{file, events, device}.write();
-  if (std::fflush(file) != 0 || std::ferror(file) != 0) throw_write_error("snapshot", where);
+                                 source_location where,
+                                 file_operations const& operations = stdio_operations) {
+  snapshot_writer{file, events, device, operations}.write(where);
 }
 
 }  // namespace detail

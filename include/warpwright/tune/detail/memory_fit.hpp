@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The straight line through the memory that sizes took.
+// Least-squares fit of peak memory as a linear function of the batch size.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
@@ -37,9 +37,9 @@ inline memory_model fit_memory(array<memory_point> const& points) {
   model.bytes_per_item = xy > 0.0 ? xy / xx : 0.0;
   model.base_bytes = mean_y - model.bytes_per_item * mean_x;
   for (auto const& p : points) {
-    double const above = static_cast<double>(p.bytes) - model.base_bytes -
-                         model.bytes_per_item * static_cast<double>(p.batch);
-    if (above > model.margin_bytes) model.margin_bytes = above;
+    double const residual = static_cast<double>(p.bytes) - model.base_bytes -
+                            model.bytes_per_item * static_cast<double>(p.batch);
+    if (residual > model.margin_bytes) model.margin_bytes = residual;
   }
   return model;
 }

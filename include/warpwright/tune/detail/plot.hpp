@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Panels of lines over one logarithmic x axis, written as SVG.
+// Line charts, stacked over one logarithmic x axis, as SVG.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
@@ -14,7 +14,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Text from exceptions may be anything: bytes that are not UTF-8 become '?'.
+// Replaces bytes that are not UTF-8 by '?': the text of an exception may hold any bytes.
 inline std::string valid_utf8(std::string const& text) {
   std::string valid;
   for (std::size_t i = 0; i < text.size();) {
@@ -28,7 +28,7 @@ inline std::string valid_utf8(std::string const& text) {
     for (std::size_t k = 1; good && k < length; ++k) {
       auto const byte = static_cast<unsigned char>(text[i + k]);
       good = byte >= 0x80 && byte <= 0xBF;
-      // Overlong forms, surrogates and what is above U+10FFFF.
+      // Overlong encodings, surrogates and code points above U+10FFFF.
       if (k == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
                      (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
         good = false;
@@ -65,14 +65,14 @@ inline string_builder xml_text(string_builder const& text) {
         escaped += "&#39;";
         break;
       default:
-        // XML has no way to write the other control characters.
+        // XML cannot represent the other control characters.
         escaped += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
     }
   }
   return escaped;
 }
 
-// Short numbers for axes: 1500000 -> "1.5 M", or in KiB, MiB, ...
+// Axis labels: 1500000 -> "1.5 M", or in KiB, MiB, ...
 inline string_builder format_tick(double value, bool binary) {
   constexpr char const* decimal_units[] = {"", " k", " M", " G", " T"};
   constexpr char const* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
@@ -96,7 +96,7 @@ inline string_builder format_tick_seconds(double seconds) {
 struct plot_point {
   double x;
   double y;
-  bool solid;  // false: drawn hollow
+  bool filled;  // false: an outlined marker
 };
 
 enum class plot_scale { linear, linear_bytes, logarithmic };
@@ -106,12 +106,13 @@ struct plot_style {
   static constexpr char const* orange = "#d9730d";
   static constexpr char const* green = "#2e8540";
   static constexpr char const* red = "#c0262d";
-  static constexpr char const* ink = "#24292f";
+  static constexpr char const* foreground = "#24292f";
   static constexpr char const* muted = "#57606a";
   static constexpr char const* grid = "#e3e7eb";
 };
 
-// Point is plot_point. A template, so that only who draws pays for compiling it.
+// Point is plot_point. This is a template, so that a file which only includes the header does not
+// compile it.
 template <typename Point>
 class plot {
  public:
@@ -119,7 +120,7 @@ class plot {
       : low_x_{std::log2(first_x)},
         high_x_{std::log2(last_x)},
         height_{top + panels * (panel_height + gap) - gap + bottom} {
-    if (!(high_x_ - low_x_ > 0.5)) {  // one size: in the middle
+    if (!(high_x_ - low_x_ > 0.5)) {  // a single size is centred
       low_x_ -= 1.0;
       high_x_ += 1.0;
     }
@@ -128,7 +129,7 @@ class plot {
   void heading(string_builder const& title, string_builder const& subtitle,
                string_builder const& description) {
     head_ = "<title>" + xml_text(title) + "</title>\n<desc>" + xml_text(description) + "</desc>\n";
-    text(left, 28, "start", "font-size=\"17\" font-weight=\"600\"", plot_style::ink, title);
+    text(left, 28, "start", "font-size=\"17\" font-weight=\"600\"", plot_style::foreground, title);
     text(left, 49, "start", "font-size=\"13\"", plot_style::muted, subtitle);
   }
 
@@ -138,14 +139,14 @@ class plot {
   }
 
   void begin_panel(string_builder const& name, plot_scale scale, string_builder (*label)(double),
-                   std::initializer_list<array<Point> const*> series, double level) {
+                   std::initializer_list<array<Point> const*> series, double reference) {
     flush_legend();
     panel_top_ = panel_ == 0 ? top : panel_top_ + panel_height + gap;
     ++panel_;
     scale_ = scale;
-    fit_range(series, level);
-    text(left, panel_top_ - 9, "start", "font-size=\"12.5\" font-weight=\"600\"", plot_style::ink,
-         name);
+    fit_range(series, reference);
+    text(left, panel_top_ - 9, "start", "font-size=\"12.5\" font-weight=\"600\"",
+         plot_style::foreground, name);
     for (double const value : y_ticks()) {
       double const y = y_of(value);
       line_element(left, y, right, y, plot_style::grid, "");
@@ -158,14 +159,14 @@ class plot {
     line_element(left, panel_bottom(), right, panel_bottom(), plot_style::muted, "");
     if (marked_) {
       double const x = x_of(marked_x_);
-      line_element(x, panel_top_, x, panel_bottom(), plot_style::ink,
+      line_element(x, panel_top_, x, panel_bottom(), plot_style::foreground,
                    " stroke-width=\"1.4\" stroke-dasharray=\"5 3\"");
     }
   }
 
-  // A line with its points; the names, unless empty, go into the legend.
+  // A line with markers; names that are not empty appear in the legend.
   void line(array<Point> const& points, char const* color, string_builder const& name,
-            string_builder const& hollow_name) {
+            string_builder const& outlined_name) {
     string_builder path;
     for (Point const& p : points) {
       path += (path.empty() ? "M" : "L") + coordinates(x_of(p.x), y_of(p.y));
@@ -174,25 +175,25 @@ class plot {
       body_ += "<path d=\"" + path + "\" fill=\"none\" stroke=\"" + color +
                "\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>\n";
     }
-    bool any_hollow = false;
+    bool any_outlined = false;
     for (Point const& p : points) {
       bool const chosen = marked_ && p.x == marked_x_;
-      any_hollow = any_hollow || !p.solid;
-      circle(x_of(p.x), y_of(p.y), chosen ? "5.5" : "3.2", p.solid ? color : "#ffffff",
-             chosen ? plot_style::ink : color, chosen ? "1.8" : "1.4");
+      any_outlined = any_outlined || !p.filled;
+      circle(x_of(p.x), y_of(p.y), chosen ? "5.5" : "3.2", p.filled ? color : "#ffffff",
+             chosen ? plot_style::foreground : color, chosen ? "1.8" : "1.4");
     }
-    if (!name.empty()) legend(name, color, dot);
-    if (any_hollow && !hollow_name.empty()) legend(hollow_name, color, hollow);
+    if (!name.empty()) legend(name, color, filled_circle);
+    if (any_outlined && !outlined_name.empty()) legend(outlined_name, color, outlined_circle);
   }
 
-  // Sizes without a value: crosses at the foot of the panel.
+  // Sizes without a value: crosses at the bottom of the panel.
   void crosses(std::vector<double> const& xs, string_builder const& name) {
     for (double const x : xs) cross(x_of(x), panel_bottom() - 7, plot_style::red);
-    if (!xs.empty()) legend(name, plot_style::red, times);
+    if (!xs.empty()) legend(name, plot_style::red, cross_mark);
   }
 
-  void level(double value, string_builder const& name) {
-    bool const above = !level_in_range_;
+  void reference_line(double value, string_builder const& name) {
+    bool const above = !reference_in_range_;
     double const y = above ? panel_top_ + 16 : y_of(value);
     if (!above) line_element(left, y, right, y, plot_style::red, " stroke-width=\"1.4\"");
     text(left + 6, y - 5, "start", "font-size=\"11.5\"", plot_style::red,
@@ -243,9 +244,9 @@ class plot {
     return panel_bottom() - panel_height * (value - low_y_) / (high_y_ - low_y_);
   }
 
-  // The range holds the series, and the level unless that lies so far off that it would flatten
-  // them.
-  void fit_range(std::initializer_list<array<Point> const*> series, double level) {
+  // Fits the y axis to the series, and to the reference line unless that is so far above the series
+  // that they would be flat.
+  void fit_range(std::initializer_list<array<Point> const*> series, double reference) {
     double low = 0.0;
     double high = 0.0;
     for (auto const* points : series) {
@@ -254,10 +255,10 @@ class plot {
         if (p.y > 0.0 && (low == 0.0 || p.y < low)) low = p.y;
       }
     }
-    level_in_range_ =
-        high == 0.0 || level <= high * (scale_ == plot_scale::logarithmic ? 20.0 : 3.0);
-    if (level > high && level_in_range_) high = level;
-    if (level > 0.0 && (low == 0.0 || level < low)) low = level;
+    reference_in_range_ =
+        high == 0.0 || reference <= high * (scale_ == plot_scale::logarithmic ? 20.0 : 3.0);
+    if (reference > high && reference_in_range_) high = reference;
+    if (reference > 0.0 && (low == 0.0 || reference < low)) low = reference;
     if (!(high > 0.0)) low = high = 1.0;
     if (scale_ == plot_scale::logarithmic) {
       low_y_ = std::log10(low) - 0.08;
@@ -279,7 +280,7 @@ class plot {
           ticks.push_back(std::pow(10.0, at));
         }
       }
-      // Too short for that: the ends.
+      // No two ticks fit: label the ends of the range.
       if (ticks.size() < 2) {
         ticks = {std::pow(10.0, low_y_ + 0.08), std::pow(10.0, high_y_ - 0.12)};
       }
@@ -291,7 +292,7 @@ class plot {
     return ticks;
   }
 
-  // The next of 1, 2, 5 times a power of ten; and of 1, 2, 4 ... times one of 1024.
+  // Rounds a tick step up to 1, 2 or 5 times a power of ten, or to a power of two.
   static double decimal_step(double least) {
     double const power = std::pow(10.0, std::floor(std::log10(least)));
     for (double const digit : {1.0, 2.0, 5.0}) {
@@ -301,10 +302,10 @@ class plot {
   }
   static double binary_step(double least) { return std::exp2(std::ceil(std::log2(least))); }
 
-  // Marks are glyphs of one right-aligned text, so that no font's width needs to be known.
-  static constexpr char const* dot = "\xE2\x97\x8F";
-  static constexpr char const* hollow = "\xE2\x97\x8B";
-  static constexpr char const* times = "\xC3\x97";
+  // The legend's markers are glyphs of one right-aligned text, which needs no font metrics.
+  static constexpr char const* filled_circle = "\xE2\x97\x8F";
+  static constexpr char const* outlined_circle = "\xE2\x97\x8B";
+  static constexpr char const* cross_mark = "\xC3\x97";
 
   void legend(string_builder const& name, char const* color, char const* mark) {
     if (!legend_.empty()) legend_ += "&#160;&#160;&#160;&#160;";
@@ -357,7 +358,7 @@ class plot {
   double marked_x_ = 0.0;
   int panel_ = 0;
   bool marked_ = false;
-  bool level_in_range_ = true;
+  bool reference_in_range_ = true;
   plot_scale scale_ = plot_scale::linear;
   string_builder head_;
   string_builder body_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the search of batch_tuner is told, and what it needs of the world.
+// The settings of batch_tuner's search, and the functions through which it runs the workload.
 #pragma once
 
 #include <warpwright/tune/measure.hpp>
@@ -25,24 +25,24 @@ struct search_settings {
   double max_seconds = 30.0;
   std::size_t flat_doublings = 3;
   std::size_t latency_calls = 100;
-  std::size_t duel_rounds = 4;
+  std::size_t comparison_rounds = 4;
   measure_options sampling = measure_options{}.min_samples(7).max_samples(41).max_seconds(0.25);
 };
 
-// What the search needs of the world.
+// The search calls the workload, the memory probe and the stopwatch through these functions.
 struct search_hooks {
-  // Makes ready for a size. True, and bytes set, if what it needs is known before it runs.
+  // Prepares a batch size. Returns true, with bytes set, if the memory is known before the run.
   function_ref<bool(std::size_t batch, std::size_t& bytes)> prepare;
-  // True, and bytes set, if the high water of the last run can be read.
+  // Returns true, with bytes set, if the peak memory of the last run is available.
   function_ref<bool(std::size_t& bytes)> read_memory;
-  // Seconds for so many batches back to back.
-  function_ref<double(std::size_t batch, std::size_t repeats)> timed;
-  // Brings stream and error state in order after memory ran out; throws if that cannot be.
+  // Runs the batch `repeats` times back to back and returns seconds.
+  function_ref<double(std::size_t batch, std::size_t repeats)> time_batches;
+  // Synchronises the stream and clears the error after an out-of-memory error; throws if it cannot.
   function_ref<void()> recover;
 };
 
-// Runs body; true if it ran out of memory. The handler is left before anybody goes on, so that what
-// the exception holds is gone by then.
+// Runs body and returns whether it ran out of memory. It returns after the handler, so that the
+// exception and the memory that it may hold are destroyed before the search continues.
 inline bool ran_out_of_memory(function_ref<void()> body, std::string& note) {
   try {
     body();

@@ -1,0 +1,398 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functors of functions.hpp: what each function does to one element. To add a function, write
+// its functor here and the function that users call in functions.hpp.
+//
+// The functor of f() is called f_function. Its operator() takes the types that make_call() converts
+// operands to: float or double for in_real_type, any type for in_common_type. describe() prints its
+// `name`.
+#pragma once
+
+#include <warpwright/kernel/detail/expression/nodes.hpp>
+#include <warpwright/kernel/detail/numeric/trigonometric.hpp>
+
+#include <cmath>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+struct exp_function {
+  static constexpr char const* name = "exp";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::expf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::exp(x); }
+};
+
+struct exp2_function {
+  static constexpr char const* name = "exp2";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::exp2f(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::exp2(x); }
+};
+
+struct expm1_function {
+  static constexpr char const* name = "expm1";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::expm1f(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::expm1(x); }
+};
+
+struct log_function {
+  static constexpr char const* name = "log";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::logf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::log(x); }
+};
+
+struct log2_function {
+  static constexpr char const* name = "log2";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::log2f(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::log2(x); }
+};
+
+struct log1p_function {
+  static constexpr char const* name = "log1p";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::log1pf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::log1p(x); }
+};
+
+struct sqrt_function {
+  static constexpr char const* name = "sqrt";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::sqrtf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::sqrt(x); }
+};
+
+struct rsqrt_function {
+  static constexpr char const* name = "rsqrt";
+#if defined(__CUDA_ARCH__)
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::rsqrtf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::rsqrt(x); }
+#else
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return 1.0F / ::sqrtf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return 1.0 / ::sqrt(x); }
+#endif
+};
+
+struct sin_function {
+  static constexpr char const* name = "sin";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 0); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::sin(x); }
+};
+
+struct cos_function {
+  static constexpr char const* name = "cos";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 1); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::cos(x); }
+};
+
+struct tanh_function {
+  static constexpr char const* name = "tanh";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::tanhf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::tanh(x); }
+};
+
+struct erf_function {
+  static constexpr char const* name = "erf";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::erff(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::erf(x); }
+};
+
+struct pow_function {
+  static constexpr char const* name = "pow";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x, float y) const { return ::powf(x, y); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x, double y) const { return ::pow(x, y); }
+};
+
+// 1 / d for d of at least 1, infinity included. The device's instruction is within 1 ULP and
+// returns 0 where 1 / d is subnormal.
+WARPWRIGHT_HOST_DEVICE inline float reciprocal(float d) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(d));
+  return result;
+#else
+  return 1.0F / d;
+#endif
+}
+WARPWRIGHT_HOST_DEVICE inline double reciprocal(double d) { return 1.0 / d; }
+
+WARPWRIGHT_HOST_DEVICE inline float approximate_exp2(float x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return ::exp2f(x);
+#endif
+}
+
+template <class T>
+WARPWRIGHT_HOST_DEVICE bool is_negative(T x) {
+  if constexpr (std::is_unsigned<T>::value) {
+    return false;  // compilers warn about the comparison
+  } else {
+    return x < T{0};
+  }
+}
+
+struct abs_function {
+  static constexpr char const* name = "abs";
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::fabsf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::fabs(x); }
+  WARPWRIGHT_HOST_DEVICE float operator()(complex<float> x) const { return ::hypotf(x.re, x.im); }
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T x) const {
+    if constexpr (has_negative<void, T>) {
+      return is_negative(x) ? negative_of(x) : +x;
+    } else {
+      return negative_of(x);  // its static_assert names the problem
+    }
+  }
+};
+
+// exp(-|x|) never overflows.
+struct sigmoid_function {
+  static constexpr char const* name = "sigmoid";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
+    T const e = exp_function{}(-abs_function{}(x));
+    return (x < T{0} ? e : T{1}) * reciprocal(T{1} + e);
+  }
+};
+
+// The comparisons of relu and leaky_relu are false for NaN, which they return.
+struct relu_function {
+  static constexpr char const* name = "relu";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T x) const {
+    return is_negative(x) ? T{0} : x;
+  }
+};
+
+struct leaky_relu_function {
+  static constexpr char const* name = "leaky_relu";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T x, T slope) const {
+    return is_negative(x) ? wrapped<T>(unwrapped(x) * unwrapped(slope)) : +x;
+  }
+};
+
+// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which never overflows.
+struct softplus_function {
+  static constexpr char const* name = "softplus";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
+    return (x < T{0} ? T{0} : x) + log1p_function{}(exp_function{}(x < T{0} ? x : -x));
+  }
+};
+
+// -0 below -3 and x itself above 3, where x * 0 would be NaN and 6 x infinite.
+struct hardswish_function {
+  static constexpr char const* name = "hardswish";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
+    T const product = x * ((x + T{3}) * T(0.16666666666666666667));
+    return x < T(-3) ? T(-0.0) : x > T{3} ? x : product;
+  }
+};
+
+struct silu_function {
+  static constexpr char const* name = "silu";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
+    T s = x;
+    // Below this exp(x) may be subnormal where x exp(x) is not; x + 16 is exact.
+    if (x < (sizeof(T) == 4 ? T(-80) : T(-700))) {
+      s = x + T(16);
+      x = (x < T(-1000) ? T(-1000) : x) * T(1.1253517471925911e-7);  // exp(-16)
+    }
+    return x * sigmoid_function{}(s);
+  }
+};
+
+// x Phi(x) = max(x, 0) - |x| Phi(-|x|): with the upper tail itself, no digits cancel.
+struct gelu_function {
+  static constexpr char const* name = "gelu";
+  // Phi(-a) = exp(-a^2 / 2) t p(t), t = 1 / (1 + 0.27 a); p is a minimax fit of our own on 0 <= a
+  // <= 14 with a relative error of 0.4 * 2^-24. Past 14 the product is less than any normal float.
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const {
+    float const a = ::fminf(::fabsf(x), 16.0F);
+    float const t = reciprocal(1.0F + 0.27F * a);
+    float p = 0.0289152645F;
+    p = p * t - 0.126255214F;
+    p = p * t + 0.169291295F;
+    p = p * t - 0.068620842F;
+    p = p * t + 0.107399331F;
+    p = p * t + 0.0722403363F;
+    p = p * t + 0.101759153F;
+    p = p * t + 0.107550508F;
+    p = p * t + 0.107720181F;
+    float const weighted = a * approximate_exp2(a * a * -0.721347520F);
+    return (x < 0.0F ? 0.0F : x) - weighted * (t * p);
+  }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const {
+    return x < -1000.0 ? -0.0 : x * (0.5 * ::erfc(-0.70710678118654752 * x));
+  }
+};
+
+// 0.5 x (1 + tanh u) = x / (1 + exp(-2u)), which keeps the digits that 1 + tanh u loses.
+struct gelu_tanh_function {
+  static constexpr char const* name = "gelu_tanh";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
+    T const twice_u = x * (T(1.59576912160573071) + T(0.071354816272600248) * x * x);
+    T const product = x * sigmoid_function{}(twice_u);
+    return x < T(-1000) ? T(-0.0) : product;  // -infinity * 0 would be NaN
+  }
+};
+
+struct min_function {
+  static constexpr char const* name = "min";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T a, T b) const {
+    return a < b || a != a ? a : b;
+  }
+};
+
+struct max_function {
+  static constexpr char const* name = "max";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T a, T b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+
+struct clamp_function {
+  static constexpr char const* name = "clamp";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x, T low, T high) const {
+    T const raised = x < low ? low : x;
+    return raised > high ? high : raised;
+  }
+};
+
+// Rounding to an integer leaves integers as they are.
+struct integer_rounding {
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
+    static_assert(std::is_integral<T>::value,
+                  "warpwright::ew: floor(), ceil(), round() and rint() are of real numbers");
+    return x;
+  }
+};
+struct floor_function : integer_rounding {
+  static constexpr char const* name = "floor";
+  using integer_rounding::operator();
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::floorf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::floor(x); }
+};
+
+struct ceil_function : integer_rounding {
+  static constexpr char const* name = "ceil";
+  using integer_rounding::operator();
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::ceilf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::ceil(x); }
+};
+
+struct round_function : integer_rounding {
+  static constexpr char const* name = "round";
+  using integer_rounding::operator();
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::roundf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::round(x); }
+};
+
+struct rint_function : integer_rounding {
+  static constexpr char const* name = "rint";
+  using integer_rounding::operator();
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::rintf(x); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::rint(x); }
+};
+
+struct fma_function {
+  static constexpr char const* name = "fma";
+  WARPWRIGHT_HOST_DEVICE float operator()(float a, float b, float c) const {
+    return ::fmaf(a, b, c);
+  }
+  WARPWRIGHT_HOST_DEVICE double operator()(double a, double b, double c) const {
+    return ::fma(a, b, c);
+  }
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b, T c) const {
+    return wrapped<T>(unwrapped(a) * unwrapped(b) + unwrapped(c));
+  }
+};
+
+struct isnan_function {
+  static constexpr char const* name = "isnan";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE bool operator()(T x) const {
+    return x != x;
+  }
+};
+
+struct isfinite_function {
+  static constexpr char const* name = "isfinite";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE bool operator()(T x) const {
+    if constexpr (std::is_integral<T>::value) {
+      return true;
+    } else {
+      return x - x == x - x;  // infinity - infinity is NaN
+    }
+  }
+};
+
+template <class T>
+WARPWRIGHT_HOST_DEVICE complex<float> require_complex(T const& z) {
+  static_assert(is_complex<T>,
+                "warpwright::ew: real(), imag() and conj() are of a complex expression");
+  return static_cast<complex<float>>(z);
+}
+
+struct real_function {
+  static constexpr char const* name = "real";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE float operator()(T z) const {
+    return require_complex(z).re;
+  }
+};
+
+struct imag_function {
+  static constexpr char const* name = "imag";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE float operator()(T z) const {
+    return require_complex(z).im;
+  }
+};
+
+struct conj_function {
+  static constexpr char const* name = "conj";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE complex<float> operator()(T z) const {
+    complex<float> const w = require_complex(z);
+    return {w.re, -w.im};
+  }
+};
+
+struct abs_squared_function {
+  static constexpr char const* name = "abs_squared";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T x) const {
+    if constexpr (is_complex<T>) {
+      return x.re * x.re + x.im * x.im;
+    } else {
+      return wrapped<T>(unwrapped(x) * unwrapped(x));
+    }
+  }
+};
+
+struct make_complex_function {
+  static constexpr char const* name = "make_complex";
+  WARPWRIGHT_HOST_DEVICE complex<float> operator()(float real, float imag) const {
+    return {real, imag};
+  }
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,499 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nodes that expressions are made of. expression.hpp and functions.hpp build them.
+//
+// To add an operand, write a leaf here (or in a header of its own, as views/view_node.hpp is) and a
+// function in expression.hpp that returns it. A node has these members; `call` and `computed_as`
+// derive them from the nodes below, so that a new function needs none of them:
+//
+//   expression_tag               marks the type as a node
+//   operands                     number of arrays below the node
+//   widest_bytes                 their largest element, as the choice of the vector length sees it
+//   loaded_bytes                 bytes that one element loads, without what repeats
+//   weak                         true for a plain floating-point number, which adapts its type
+//   value_type<C>                type of one value, where compute_as asks for C, or void
+//   registers<V>                 what V neighbouring elements load before any is used
+//   load<V, First>(r, i, wide)   loads V elements from element i, an index of plan/axes.hpp or an
+//   integer;
+//                                bit First of `wide` says that the node's first array is moved by
+//                                vectors
+//   value<C, V>(r, j, i)         the value of element i, the j-th of r
+//   describe<V>(next)            writes an operand for each array, from left to right
+#pragma once
+
+#include <warpwright/kernel/detail/expression/pack.hpp>
+#include <warpwright/kernel/detail/expression/packed_vector.hpp>
+#include <warpwright/kernel/detail/expression/type_rules.hpp>
+#include <warpwright/kernel/detail/plan/operand_checks.hpp>
+#include <warpwright/kernel/detail/plan/partition.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+namespace detail {
+
+template <class T, class = void>
+inline constexpr bool is_expression = false;
+template <class T>
+inline constexpr bool is_expression<T, typename T::expression_tag> = true;
+
+// What an operator accepts: expressions, and numbers beside an expression.
+template <class... T>
+using if_operands =
+    std::enable_if_t<(is_expression<T> || ...) && ((is_expression<T> || is_scalar<T>)&&...)>;
+
+// if_operands accepts a long double, so that this text is what the compiler prints.
+template <class T>
+constexpr void check_no_long_double() {
+  static_assert(
+      !is_long_double<T>,
+      "warpwright::ew: GPUs have no long double; the numbers are float, double, integers, "
+      "bool, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2 and complex of float");
+}
+
+template <class T>
+constexpr bool is_element() {
+  check_no_long_double<T>();
+  if constexpr (is_small_float<T>) {
+    return true;
+  } else {
+    return std::is_trivially_copyable<T>::value && std::is_default_constructible<T>::value;
+  }
+}
+
+template <class T>
+using bits_of = typename element_traits<T>::bits;
+
+// The type of T's values in a compute_as of type C, or outside of one (void).
+template <class C, class T>
+using computed_t = std::conditional_t<std::is_void<C>::value, typename element_traits<T>::value, C>;
+
+// Decodes element j of neighbours; fp8 is decoded in pairs.
+template <class T, int V>
+WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value decoded(
+    packed_vector<bits_of<T>, V> const& r, int j) {
+  if constexpr (is_8_bit_float<T> && V % 2 == 0) {
+    return element_traits<T>::decode_of(r.words[j / 4] >> (16 * (j / 2 % 2)), j);
+  } else {
+    return element_traits<T>::decode(r.get(j));
+  }
+}
+
+template <class T, int V>
+operand describe_array(access_pattern kind, bits_of<T> const* data, std::uint64_t count) {
+  operand o;
+  o.kind = kind;
+  o.element_bytes = static_cast<unsigned>(sizeof(bits_of<T>));
+  o.aligned_bytes = static_cast<unsigned>(packed_vector<bits_of<T>, V>::aligned_bytes);
+  o.natural_bytes = static_cast<unsigned>(alignof(bits_of<T>));
+  o.address = reinterpret_cast<std::uintptr_t>(data);
+  o.count = count;
+  return o;
+}
+
+// Bytes of an element as the choice of the vector length sees it: 16, one element a vector, for a
+// size that does not divide 16.
+template <class T>
+inline constexpr int vector_element_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) == 2 ||
+                                                    sizeof(bits_of<T>) == 4 ||
+                                                    sizeof(bits_of<T>) == 8
+                                                ? static_cast<int>(sizeof(bits_of<T>))
+                                                : 16;
+
+struct no_registers {};
+
+// An element of a matrix, for a kernel that works by rows. Every row() and col() must be of the
+// same row length.
+struct matrix_index {
+  std::uint64_t index;
+  std::uint64_t row;
+  unsigned column;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
+};
+// The row and the column of an element, for rows of `cols` elements.
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor const& cols) {
+  return cols.quotient(i);
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(matrix_index const& i, fast_divisor const&) {
+  return i.row;
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(std::uint64_t i, fast_divisor const& cols) {
+  return i - cols.quotient(i) * cols.divisor();
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(matrix_index const& i, fast_divisor const&) {
+  return i.column;
+}
+
+template <class... Int>
+constexpr int largest(Int... values) {
+  int result = 1;
+  ((result = values > result ? values : result), ...);
+  return result;
+}
+
+}  // namespace detail
+
+/// What in() returns: one array, element by element.
+template <class T>
+struct input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = detail::vector_element_bytes<T>;
+  static constexpr int loaded_bytes = static_cast<int>(sizeof(detail::bits_of<T>));
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::packed_vector<detail::bits_of<T>, V>;
+
+  detail::bits_of<T> const* data;
+  std::uint64_t size;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    if constexpr (V == 1) {
+      r.load_one(data + i);
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      r.load_wide(data + i);
+    } else {
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) r.set(j, data[i + static_cast<unsigned>(j)]);
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, V>(detail::access_pattern::elements, data, size);
+  }
+};
+
+/// What row() returns: element i is data[i % cols].
+template <class T>
+struct row_input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes =
+      detail::vector_element_bytes<T> <= 8 ? 1 : detail::vector_element_bytes<T>;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::packed_vector<detail::bits_of<T>, V>;
+
+  detail::bits_of<T> const* data;
+  detail::fast_divisor cols;
+
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+    std::uint64_t column = detail::column_of(i, cols);
+    if constexpr (V == 1) {
+      r.load_one(data + column);
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      r.load_wide(data + column);
+    } else {
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) {
+        r.set(j, data[column]);
+        if (++column == cols.divisor()) column = 0;
+      }
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, V>(detail::access_pattern::row, data, cols.divisor());
+  }
+};
+
+/// What col() returns: element i is data[i / cols].
+template <class T>
+struct column_input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = row_input<T>::widest_bytes;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::packed_vector<detail::bits_of<T>, V>;
+
+  detail::bits_of<T> const* data;
+  detail::fast_divisor cols;
+
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+    std::uint64_t line = detail::row_of(i, cols);
+    if constexpr (V == 1) {
+      r.load_one(data + line);
+    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+      detail::bits_of<T> const same = data[line];
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) r.set(j, same);
+    } else {
+      std::uint64_t column = i - line * cols.divisor();
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) {
+        r.set(j, data[line]);
+        if (++column == cols.divisor()) column = 0, ++line;
+      }
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, V>(detail::access_pattern::column, data, cols.divisor());
+  }
+};
+
+/// What device_scalar() returns: every element is *data, read when the kernel runs.
+template <class T>
+struct single_input {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::packed_vector<detail::bits_of<T>, 1>;
+
+  detail::bits_of<T> const* data;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t, std::uint64_t) const {
+    r.load_one(data);
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::element_traits<T>::decode(r.only));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    *next++ = detail::describe_array<T, 1>(detail::access_pattern::single, data, 1);
+  }
+};
+
+namespace detail {
+
+// Leaves that touch no memory.
+struct no_memory {
+  using expression_tag = void;
+  static constexpr int operands = 0;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 0;
+  template <int V>
+  using registers = no_registers;
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(no_registers&, std::uint64_t, std::uint64_t) const {}
+  template <int V>
+  void describe(operand*&) const {}
+};
+
+}  // namespace detail
+
+/// What constant(), and a plain number beside an expression, become.
+template <class T, bool Weak>
+struct scalar : detail::no_memory {
+  static constexpr bool weak = Weak && std::is_floating_point<T>::value;
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  T number;
+
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
+                                             std::uint64_t) const {
+    return detail::convert<value_type<C>>(number);
+  }
+};
+
+/// What index() returns: element i is i.
+struct index_value : detail::no_memory {
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, std::uint64_t>;
+
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
+                                             std::uint64_t i) const {
+    return static_cast<value_type<C>>(i);
+  }
+};
+
+namespace detail {
+
+template <class X>
+constexpr auto as_expression(X const& x) {
+  if constexpr (is_expression<X>) {
+    return x;
+  } else if constexpr (is_long_double<X>) {
+    check_no_long_double<X>();
+    return scalar<double, true>{};
+  } else {
+    using value = typename element_traits<X>::value;
+    scalar<value, true> wrapped{};
+    wrapped.number = element_traits<X>::decode(bit_copy<bits_of<X>>(x));
+    return wrapped;
+  }
+}
+template <class X>
+using expression_t = decltype(as_expression(std::declval<X const&>()));
+
+}  // namespace detail
+
+/// A function of expressions, evaluated element by element. `Types` (type_rules.hpp) decides in
+/// which types F gets its arguments.
+template <class Types, class F, class... A>
+struct call {
+  using expression_tag = void;
+  using indices = std::index_sequence_for<A...>;
+  static constexpr int operands = (0 + ... + A::operands);
+  static constexpr int loaded_bytes = (0 + ... + A::loaded_bytes);
+  static constexpr int widest_bytes = detail::largest(A::widest_bytes...);
+  static constexpr bool weak = Types::template weak<A...>;
+  template <class C>
+  using value_type = typename detail::result_of_call<Types, F, C, indices, A...>::type;
+  template <int V>
+  using registers = detail::pack<typename A::template registers<V>...>;
+
+  F function;
+  detail::pack<A...> arguments;
+
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+    load_each<V, First>(r, i, wide, indices{});
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
+    return call_with<C, V>(r, j, i, indices{});
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    describe_each<V>(next, indices{});
+  }
+
+ private:
+  // The number of arrays in the arguments before the index-th.
+  WARPWRIGHT_HOST_DEVICE static constexpr int arrays_before(std::size_t index) {
+    int const each[] = {A::operands..., 0};
+    int sum = 0;
+    for (std::size_t k = 0; k < index; ++k) sum += each[k];
+    return sum;
+  }
+  template <int V, int First, class Element, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE void load_each(registers<V>& r, Element const& i, std::uint64_t wide,
+                                        std::index_sequence<Index...>) const {
+    (detail::at<Index>(arguments).template load<V, First + arrays_before(Index)>(
+         detail::at<Index>(r), i, wide),
+     ...);
+  }
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  template <class C, int V, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE value_type<C> call_with(registers<V> const& r, int j, std::uint64_t i,
+                                                 std::index_sequence<Index...>) const {
+    return function(detail::convert<typename Types::template argument<Index, C, A...>>(
+        detail::at<Index>(arguments).template value<C, V>(detail::at<Index>(r), j, i))...);
+  }
+  template <int V, std::size_t... Index>
+  void describe_each(detail::operand*& next, std::index_sequence<Index...>) const {
+    (detail::at<Index>(arguments).template describe<V>(next), ...);
+  }
+};
+
+/// What compute_as() returns: E with every array and number below converted to T when read.
+template <class T, class E>
+struct computed_as {
+  using expression_tag = void;
+  static constexpr int operands = E::operands;
+  static constexpr int widest_bytes = E::widest_bytes;
+  static constexpr int loaded_bytes = E::loaded_bytes;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = typename E::template value_type<T>;
+  template <int V>
+  using registers = typename E::template registers<V>;
+
+  E expression;
+
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+    expression.template load<V, First>(r, i, wide);
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
+    return expression.template value<T, V>(r, j, i);
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    expression.template describe<V>(next);
+  }
+};
+
+namespace detail {
+
+// Whether the host cannot know the type of a node's value.
+template <class E>
+inline constexpr bool is_of_unknown = false;
+template <class T, class E>
+inline constexpr bool is_of_unknown<computed_as<T, E>> = is_of_unknown<E>;
+template <class Types, class F, class... A>
+inline constexpr bool is_of_unknown<call<Types, F, A...>> = returns_unknown<F> ||
+                                                            (is_of_unknown<A> || ...);
+
+template <class E>
+struct known_value {
+  static_assert(!is_of_unknown<E>,
+                "warpwright::ew: below a reduction or a function of rows, the lambda of map() must "
+                "be __host__ __device__, or say what it returns, as in -> float");
+  using type = typename E::template value_type<void>;
+};
+template <class X>
+using value_t = typename known_value<expression_t<X>>::type;
+
+template <class F, class... X>
+constexpr bool is_map_of() {
+  if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...)) {
+    return true;
+  } else {
+    return is_callable<F, value_t<X>...>;
+  }
+}
+
+// Whether such a call has a value; true where the host cannot know.
+template <class F, class... X>
+constexpr bool has_value() {
+  if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...)) {
+    return true;
+  } else if constexpr (is_callable<F, value_t<X>...>) {
+    using result = decltype(std::declval<F const&>()(std::declval<value_t<X>>()...));
+    return !std::is_void<result>::value;
+  } else {
+    return true;
+  }
+}
+
+template <class Types, class F, class... X>
+constexpr call<Types, F, expression_t<X>...> make_call(F const& function, X const&... x) {
+  return {function, {{as_expression(x)}...}};
+}
+
+}  // namespace detail
+
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functors of the operators of expression.hpp, of where() and of cast(), named as those of
+// <functional>: what each does to one element.
+#pragma once
+
+#include <warpwright/kernel/detail/expression/nodes.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+// How describe() prints an operator. An operand of lower precedence gets parentheses: 1 is ||, 2
+// &&, 3 comparison, 4 addition, 5 multiplication, 6 a prefix.
+struct operator_syntax {
+  char const* symbol;
+  int precedence;
+};
+
+struct plus {
+  static constexpr operator_syntax syntax{"+", 4};
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    return wrapped<A>(unwrapped(a) + unwrapped(b));
+  }
+};
+
+struct minus {
+  static constexpr operator_syntax syntax{"-", 4};
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    return wrapped<A>(unwrapped(a) - unwrapped(b));
+  }
+};
+
+struct multiplies {
+  static constexpr operator_syntax syntax{"*", 5};
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    return wrapped<A>(unwrapped(a) * unwrapped(b));
+  }
+};
+
+// Whether a / b would end the process or be undefined for some a: b is 0 or -1. For these b the
+// quotient is a * b, wrapped: 0 or the negative of a.
+template <class T>
+WARPWRIGHT_HOST_DEVICE bool divides_by_product(T b) {
+  return std::is_signed<T>::value ? b == T{0} || b == static_cast<T>(-1) : b == T{0};
+}
+
+struct divides {
+  static constexpr operator_syntax syntax{"/", 5};
+  template <class A, class B>
+  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
+    if constexpr (std::is_integral<B>::value) {
+      bool const product = divides_by_product(b);
+      auto const quotient = a / (product ? B{1} : b);
+      return product ? wrapped<B>(unwrapped(a) * unwrapped(b)) : quotient;
+    } else {
+      return a / b;
+    }
+  }
+};
+
+struct modulus {
+  static constexpr operator_syntax syntax{"%", 5};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    if constexpr (std::is_integral<T>::value) {
+      auto const remainder = a % (divides_by_product(b) ? T{1} : b);
+      return b == T{0} ? +a : remainder;
+    } else if constexpr (std::is_floating_point<T>::value || is_complex<T>) {
+      static_assert(
+          std::is_integral<T>::value,
+          "warpwright::ew: % is of integers; of floating point write x - y * floor(x / y)");
+      return T{};
+    } else {
+      return a % b;
+    }
+  }
+};
+
+struct equal_to {
+  static constexpr operator_syntax syntax{"==", 3};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a == b;
+  }
+};
+
+struct not_equal_to {
+  static constexpr operator_syntax syntax{"!=", 3};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a != b;
+  }
+};
+
+struct less {
+  static constexpr operator_syntax syntax{"<", 3};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a < b;
+  }
+};
+
+struct less_equal {
+  static constexpr operator_syntax syntax{"<=", 3};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+
+struct greater {
+  static constexpr operator_syntax syntax{">", 3};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a > b;
+  }
+};
+
+struct greater_equal {
+  static constexpr operator_syntax syntax{">=", 3};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
+    return a >= b;
+  }
+};
+
+struct logical_and {
+  static constexpr operator_syntax syntax{"&&", 2};
+  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a && b; }
+};
+
+struct logical_or {
+  static constexpr operator_syntax syntax{"||", 1};
+  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a || b; }
+};
+
+struct logical_not {
+  static constexpr operator_syntax syntax{"!", 6};
+  WARPWRIGHT_HOST_DEVICE bool operator()(bool a) const { return !a; }
+};
+
+struct negate {
+  static constexpr operator_syntax syntax{"-", 6};
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE auto operator()(T a) const {
+    return negative_of(a);
+  }
+};
+
+struct where_function {
+  static constexpr char const* name = "where";
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE T operator()(bool condition, T yes, T no) const {
+    return condition ? yes : no;
+  }
+};
+
+template <class T>
+struct cast_function {
+  static constexpr char const* name = "cast";
+  static constexpr char const* type_name = element_name<T>();
+  template <class From>
+  WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value operator()(From from) const {
+    return element_traits<T>::decode(element_traits<T>::encode(prepare_encode<T>(from)));
+  }
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

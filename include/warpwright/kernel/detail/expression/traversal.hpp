@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one walk over an expression: its leaves as types, visited as values, and replaced.
+#pragma once
+
+#include <warpwright/kernel/detail/expression/nodes.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+template <class... Leaf>
+struct leaf_list {};
+
+template <class... List>
+struct joined_leaves;
+template <>
+struct joined_leaves<> {
+  using type = leaf_list<>;
+};
+template <class... A>
+struct joined_leaves<leaf_list<A...>> {
+  using type = leaf_list<A...>;
+};
+template <class... A, class... B, class... Rest>
+struct joined_leaves<leaf_list<A...>, leaf_list<B...>, Rest...>
+    : joined_leaves<leaf_list<A..., B...>, Rest...> {};
+
+/// How a node is walked. Of every node:
+///   leaves              its leaves from left to right, as a leaf_list
+///   visit(node, f)      calls f(leaf) for each
+///   visit(node, r, f)   calls f(leaf, registers of the leaf) for each
+///   replace(node, f)    the node with f(leaf) in place of each leaf
+///   replaced<F>         its type
+template <class Leaf>
+struct traversal {
+  using leaves = leaf_list<Leaf>;
+  template <class F>
+  using replaced = decltype(std::declval<F const&>()(std::declval<Leaf const&>()));
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable  // visitors of the host are functions of the host
+#endif
+  template <class Node, class F>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& leaf, F& f) {
+    f(leaf);
+  }
+  template <class Registers, class F>
+  WARPWRIGHT_HOST_DEVICE static void visit(Leaf const& leaf, Registers& r, F const& f) {
+    f(leaf, r);
+  }
+  template <class F>
+  static replaced<F> replace(Leaf const& leaf, F const& f) {
+    return f(leaf);
+  }
+};
+
+template <class T, class E>
+struct traversal<computed_as<T, E>> {
+  using below = traversal<E>;
+  using leaves = typename below::leaves;
+  template <class F>
+  using replaced = computed_as<T, typename below::template replaced<F>>;
+  template <class Node, class F>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f) {
+    below::visit(node.expression, f);
+  }
+  template <class Registers, class F>
+  WARPWRIGHT_HOST_DEVICE static void visit(computed_as<T, E> const& node, Registers& r,
+                                           F const& f) {
+    below::visit(node.expression, r, f);
+  }
+  template <class F>
+  static replaced<F> replace(computed_as<T, E> const& node, F const& f) {
+    return {below::replace(node.expression, f)};
+  }
+};
+
+template <class Types, class Function, class... A>
+struct traversal<call<Types, Function, A...>> {
+  using node_type = call<Types, Function, A...>;
+  using indices = typename node_type::indices;
+  using leaves = typename joined_leaves<typename traversal<A>::leaves...>::type;
+  template <class F>
+  using replaced = call<Types, Function, typename traversal<A>::template replaced<F>...>;
+  template <class Node, class F>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f) {
+    visit_each(node, f, indices{});
+  }
+  template <class Registers, class F>
+  WARPWRIGHT_HOST_DEVICE static void visit(node_type const& node, Registers& r, F const& f) {
+    visit_each(node, r, f, indices{});
+  }
+  template <class F>
+  static replaced<F> replace(node_type const& node, F const& f) {
+    return replace_each(node, f, indices{});
+  }
+
+ private:
+  template <class Node, class F, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE static void visit_each(Node& node, F& f, std::index_sequence<Index...>) {
+    (traversal<A>::visit(at<Index>(node.arguments), f), ...);
+  }
+  template <class Registers, class F, std::size_t... Index>
+  WARPWRIGHT_HOST_DEVICE static void visit_each(node_type const& node, Registers& r, F const& f,
+                                                std::index_sequence<Index...>) {
+    (traversal<A>::visit(at<Index>(node.arguments), at<Index>(r), f), ...);
+  }
+  template <class F, std::size_t... Index>
+  static replaced<F> replace_each(node_type const& node, F const& f,
+                                  std::index_sequence<Index...>) {
+    return {node.function, {{traversal<A>::replace(at<Index>(node.arguments), f)}...}};
+  }
+};
+
+template <class E>
+using leaves_of = typename traversal<E>::leaves;
+
+// Whether some, or all, of an expression's leaves have what Test says: Test<Leaf>::value.
+template <template <class> class Test, class List>
+inline constexpr bool any_of_leaves = false;
+template <template <class> class Test, class... Leaf>
+inline constexpr bool any_of_leaves<Test, leaf_list<Leaf...>> = (Test<Leaf>::value || ...);
+template <template <class> class Test, class List>
+inline constexpr bool all_of_leaves = false;
+template <template <class> class Test, class... Leaf>
+inline constexpr bool all_of_leaves<Test, leaf_list<Leaf...>> = (Test<Leaf>::value && ...);
+
+// The operands before the K-th leaf.
+template <class List>
+struct leaf_operands;
+template <class... Leaf>
+struct leaf_operands<leaf_list<Leaf...>> : operand_offsets<Leaf::operands...> {};
+
+// A view() of views.hpp; view_node.hpp says it of its leaf.
+template <class Leaf>
+struct is_view : std::false_type {};
+template <class E>
+inline constexpr bool holds_view = any_of_leaves<is_view, leaves_of<E>>;
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

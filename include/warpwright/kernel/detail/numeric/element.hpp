@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element types: their bits in memory and the type in which they are computed. __half,
+// __nv_bfloat16 and the fp8 types are forward-declared, as cuda_fp16.h and cuda_fp8.h are slow to
+// compile.
+#pragma once
+
+#include <warpwright/kernel/detail/numeric/complex.hpp>
+
+#include <limits>
+#include <type_traits>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+// IEEE binary16 from binary32, to nearest even, as cvt.rn.f16.f32: NaN becomes 0x7fff.
+WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
+#if defined(__CUDA_ARCH__)
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  std::uint32_t const all = bit_copy<std::uint32_t>(value);
+  std::uint32_t const sign = (all >> 16U) & 0x8000U;
+  std::uint32_t const magnitude = all & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return 0x7fffU;
+  if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 2^16 and up
+  if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);             // below 2^-25
+  std::uint32_t const exponent = magnitude >> 23U;
+  std::uint32_t kept;
+  std::uint32_t lost;
+  if (exponent < 113U) {  // subnormal in binary16
+    std::uint32_t const shift = 126U - exponent;
+    std::uint32_t const mantissa = (magnitude & 0x7fffffU) | 0x800000U;
+    kept = mantissa >> shift;
+    lost = mantissa << (32U - shift);
+  } else {
+    kept = (magnitude >> 13U) - (112U << 10U);
+    lost = magnitude << 19U;
+  }
+  if (lost > 0x80000000U || (lost == 0x80000000U && (kept & 1U) != 0)) ++kept;
+  return static_cast<std::uint16_t>(sign | kept);
+#endif
+}
+
+WARPWRIGHT_HOST_DEVICE inline float float_from_half(std::uint16_t bits) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#else
+  std::uint32_t const sign = (bits & 0x8000U) << 16U;
+  std::uint32_t const rest = bits & 0x7fffU;
+  if (rest >= 0x7c00U) return bit_copy<float>(sign | 0x7f800000U | (rest & 0x3ffU) << 13U);
+  if (rest >= 0x400U) return bit_copy<float>(sign | ((rest << 13U) + (112U << 23U)));
+  float const magnitude = static_cast<float>(rest) * 0x1p-24F;  // exact
+  return sign != 0 ? -magnitude : magnitude;
+#endif
+}
+
+// bfloat16 from binary32, to nearest even, as cvt.rn.bf16.f32: NaN becomes 0x7fff.
+WARPWRIGHT_HOST_DEVICE inline std::uint16_t bfloat16_from_float(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  std::uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  std::uint32_t const all = bit_copy<std::uint32_t>(value);
+  if ((all & 0x7fffffffU) > 0x7f800000U) return 0x7fffU;
+  return static_cast<std::uint16_t>((all + 0x7fffU + ((all >> 16U) & 1U)) >> 16U);
+#endif
+}
+
+WARPWRIGHT_HOST_DEVICE inline float float_from_bfloat16(std::uint16_t bits) {
+  return bit_copy<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+// Two values in one word, `low` in the lower half: one instruction where the hardware has it.
+WARPWRIGHT_HOST_DEVICE inline std::uint32_t half_pair_from_floats(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return half_from_float(low) | static_cast<std::uint32_t>(half_from_float(high)) << 16U;
+#endif
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint32_t bfloat16_pair_from_floats(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return bfloat16_from_float(low) | static_cast<std::uint32_t>(bfloat16_from_float(high)) << 16U;
+#endif
+}
+
+/// An element type: `bits` is its representation in memory, `value` the type it is computed in. A
+/// type with `packs_pairs` has encode_pair(low, high), which encodes two neighbours at once.
+template <class T, class = void>
+struct element_traits {
+  using bits = T;
+  using value = T;
+  static constexpr bool packs_pairs = false;
+  WARPWRIGHT_HOST_DEVICE static T decode(T stored) { return stored; }
+  WARPWRIGHT_HOST_DEVICE static T encode(T computed) { return computed; }
+};
+
+template <>
+struct element_traits<__half> {
+  using bits = std::uint16_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return float_from_half(stored); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) { return half_from_float(computed); }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return half_pair_from_floats(low, high);
+  }
+};
+
+template <>
+struct element_traits<__nv_bfloat16> {
+  using bits = std::uint16_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return float_from_bfloat16(stored); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
+    return bfloat16_from_float(computed);
+  }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return bfloat16_pair_from_floats(low, high);
+  }
+};
+
+template <>
+struct element_traits<__nv_fp8_e4m3> {
+  using bits = std::uint8_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  // Decodes the first or the second value of the lower half of `pair`.
+  WARPWRIGHT_HOST_DEVICE static float decode_of(std::uint32_t pair, int which) {
+    return float_from_half(
+        static_cast<std::uint16_t>(halves_from_e4m3_pair(pair) >> (16 * (which % 2))));
+  }
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return decode_of(stored, 0); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
+    return static_cast<bits>(e4m3_pair_from_floats(computed, 0.0F));
+  }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return e4m3_pair_from_floats(low, high);
+  }
+};
+
+template <>
+struct element_traits<__nv_fp8_e5m2> {
+  using bits = std::uint8_t;
+  using value = float;
+  static constexpr bool packs_pairs = true;
+  WARPWRIGHT_HOST_DEVICE static float decode_of(std::uint32_t pair, int which) {
+    return float_from_half(
+        static_cast<std::uint16_t>(halves_from_e5m2_pair(pair) >> (16 * (which % 2))));
+  }
+  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return decode_of(stored, 0); }
+  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
+    return static_cast<bits>(e5m2_pair_from_floats(computed, 0.0F));
+  }
+  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
+    return e5m2_pair_from_floats(low, high);
+  }
+};
+
+// Any type that qualifies as complex; see kernel/complex.hpp.
+template <class T>
+struct element_traits<T, std::enable_if_t<looks_complex<T>>> {
+  using bits = complex_bits;
+  using value = complex<float>;
+  static constexpr bool packs_pairs = false;
+  WARPWRIGHT_HOST_DEVICE static value decode(bits stored) { return {stored.re, stored.im}; }
+  WARPWRIGHT_HOST_DEVICE static bits encode(value computed) { return {computed.re, computed.im}; }
+};
+
+// What describe() calls an element type.
+template <class T>
+constexpr char const* element_name() {
+  if constexpr (std::is_same<T, __half>::value) {
+    return "f16";
+  } else if constexpr (std::is_same<T, __nv_bfloat16>::value) {
+    return "bf16";
+  } else if constexpr (std::is_same<T, __nv_fp8_e4m3>::value) {
+    return "e4m3";
+  } else if constexpr (std::is_same<T, __nv_fp8_e5m2>::value) {
+    return "e5m2";
+  } else if constexpr (std::is_same<T, bool>::value) {
+    return "bool";
+  } else if constexpr (std::is_floating_point<T>::value) {
+    return sizeof(T) == 4 ? "f32" : "f64";
+  } else if constexpr (std::is_integral<T>::value) {
+    constexpr char const* names[][2] = {
+        {"u8", "i8"}, {"u16", "i16"}, {"u32", "i32"}, {"u64", "i64"}};
+    constexpr int place = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return names[place][std::is_signed<T>::value ? 1 : 0];
+  } else if constexpr (looks_complex<T>) {
+    return "complex";
+  } else {
+    return "struct";
+  }
+}
+
+template <class T>
+inline constexpr bool is_8_bit_float =
+    std::is_same<T, __nv_fp8_e4m3>::value || std::is_same<T, __nv_fp8_e5m2>::value;
+template <class T>
+inline constexpr bool is_small_float =
+    std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value || is_8_bit_float<T>;
+
+template <class T>
+inline constexpr bool is_long_double = std::is_same<T, long double>::value;
+template <class T>
+inline constexpr bool is_number =
+    (std::is_arithmetic<T>::value && !is_long_double<T>) || is_small_float<T>;
+// Types of scalars in expressions; long double is one of them only to be refused by a
+// static_assert.
+template <class T>
+inline constexpr bool is_scalar = is_number<T> || looks_complex<T> || is_long_double<T>;
+
+// Constants that device code may read, where the functions of std::numeric_limits are host-only.
+template <class T>
+struct integer_range {
+  static constexpr T most = std::numeric_limits<T>::max();
+  static constexpr T least = std::numeric_limits<T>::min();
+};
+
+template <class, class To, class From>
+inline constexpr bool casts_to = false;
+template <class To, class From>
+inline constexpr bool
+    casts_to<std::void_t<decltype(static_cast<To>(std::declval<From>()))>, To, From> = true;
+
+// C++'s conversion, but defined for every value: floating point to integer truncates, saturates,
+// and turns NaN into 0, on both runtimes.
+template <class To, class From>
+WARPWRIGHT_HOST_DEVICE inline To convert(From from) {
+  if constexpr (std::is_same<To, From>::value) {
+    return from;
+  } else if constexpr (is_complex<From> && std::is_arithmetic<To>::value) {
+    static_assert(!is_complex<From>,
+                  "warpwright::ew: a complex value becomes real by real(), imag(), abs() or "
+                  "abs_squared()");
+    return To{};
+  } else if constexpr (is_complex<To> && std::is_arithmetic<From>::value) {
+    return {convert<float>(from), 0.0F};
+  } else if constexpr (!casts_to<void, To, From>) {
+    static_assert(
+        casts_to<void, To, From>,
+        "warpwright::ew: elements of this type do not convert to the one in which they are "
+        "computed, tested or written; give structs to map()");
+    return To{};
+  } else if constexpr (std::is_same<To, bool>::value) {
+    return static_cast<bool>(from);
+  } else if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {
+    constexpr To most = integer_range<To>::most;
+    constexpr To least = integer_range<To>::least;
+    // Powers of two, or 0, so exact in every floating type.
+    constexpr From past_end = static_cast<From>(most / 2 + 1) * static_cast<From>(2);
+    constexpr From begin = static_cast<From>(least);
+    if (!(from > begin)) return from != from ? To{0} : least;
+    return from < past_end ? static_cast<To>(from) : most;
+  } else {
+    return static_cast<To>(from);
+  }
+}
+
+// Round to odd: truncates, and sets the last bit if the result is inexact. Rounding that to a
+// format with at least two bits less then gives the same result as rounding the value itself.
+WARPWRIGHT_HOST_DEVICE inline float round_to_odd(double value) {
+#if defined(__CUDA_ARCH__)
+  float cut;
+  double back;
+  asm("cvt.rz.f32.f64 %0, %1;" : "=f"(cut) : "d"(value));
+  asm("cvt.f64.f32 %0, %1;" : "=d"(back) : "f"(cut));
+  auto const bits = bit_copy<std::uint32_t>(cut);
+#else
+  auto const nearest = static_cast<float>(value);
+  auto const back = static_cast<double>(nearest);
+  bool const away = value < 0 ? back < value : back > value;
+  std::uint32_t const bits = bit_copy<std::uint32_t>(nearest) - (away ? 1U : 0U);
+#endif
+  bool const lost = bit_copy<std::uint64_t>(back) != bit_copy<std::uint64_t>(value);
+  return bit_copy<float>(bits | (lost ? 1U : 0U));
+}
+template <class Integer>
+WARPWRIGHT_HOST_DEVICE inline float round_integer_to_odd(Integer value) {
+#if defined(__CUDA_ARCH__)
+  float cut;
+  if constexpr (sizeof(Integer) == 8) {
+    cut = std::is_signed<Integer>::value ? __ll2float_rz(static_cast<long long>(value))
+                                         : __ull2float_rz(static_cast<unsigned long long>(value));
+  } else {
+    cut = std::is_signed<Integer>::value ? __int2float_rz(static_cast<int>(value))
+                                         : __uint2float_rz(static_cast<unsigned>(value));
+  }
+  bool const lost = static_cast<Integer>(cut) != value;
+  return bit_copy<float>(bit_copy<std::uint32_t>(cut) | (lost ? 1U : 0U));
+#else
+  if constexpr (sizeof(Integer) == 8) {
+    constexpr Integer low{0x7ff};  // to odd in double first, which has 11 bits less
+    if (value / (Integer{1} << 53) != 0) {
+      value = static_cast<Integer>((value & ~low) | ((value & low) != 0 ? low + 1 : 0));
+    }
+  }
+  return round_to_odd(static_cast<double>(value));
+#endif
+}
+
+// The argument of element_traits<T>::encode for a value of another type, such that encode's
+// rounding is the only one.
+template <class T, class From>
+WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value prepare_encode(From from) {
+  // An integer of more than 24 bits exceeds the range of the other formats, however it is rounded.
+  constexpr bool too_long = std::is_same<T, __nv_bfloat16>::value &&
+                            std::is_integral<From>::value &&
+                            (sizeof(From) == 4 || sizeof(From) == 8);
+  if constexpr (is_small_float<T> && std::is_same<From, double>::value) {
+    return round_to_odd(from);
+  } else if constexpr (too_long) {
+    return round_integer_to_odd(from);
+  } else {
+    return convert<typename element_traits<T>::value>(from);
+  }
+}
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

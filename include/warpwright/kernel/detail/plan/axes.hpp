@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The dimensions of a strided view: the host merges them, and a kernel maps an element's index to
+// its offset. Needs no GPU.
+#pragma once
+
+#include <warpwright/kernel/detail/plan/fast_division.hpp>
+
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+inline constexpr int max_dimensions = 6;
+
+/// One dimension of a view.
+struct axis {
+  std::uint64_t extent = 1;
+  std::int64_t stride = 0;       ///< elements from one to the next
+  std::uint64_t multiplier = 0;  ///< of fast_division.hpp, to divide by the extent
+  unsigned shift = 0;            ///< likewise
+};
+
+// Sets the divisor of an axis: for 32-bit dividends if `narrow`, else for 64-bit ones.
+constexpr axis with_divisor(axis a, bool narrow) {
+  if (narrow) {
+    small_divisor const d{static_cast<std::uint32_t>(a.extent)};
+    a.multiplier = d.multiplier();
+    a.shift = d.shift();
+  } else {
+    fast_divisor const d{a.extent};
+    a.multiplier = d.multiplier();
+    a.shift = d.shift();
+  }
+  return a;
+}
+template <class UInt>
+WARPWRIGHT_HOST_DEVICE UInt quotient(axis const& by, UInt dividend) {
+  return (multiply_high(static_cast<UInt>(by.multiplier), dividend) + dividend) >> by.shift;
+}
+
+/// The position of a view's element.
+struct strided_position {
+  std::int64_t offset;  ///< from the view's first element
+  std::uint64_t left;   ///< elements from this one to the end of the innermost axis, both included
+};
+
+// Indices by which a kernel loads and stores. Each converts to the element's number, for nodes that
+// need no more.
+
+/// The index on the fast path: all views are narrow, and all operands are moved by vectors.
+struct fast_index {
+  std::uint64_t index;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
+};
+
+/// The index of a thread that takes elements warp_stride apart where vectors do not fit, so that
+/// the accesses of a warp are contiguous.
+struct warp_strided_index {
+  std::uint64_t index;          ///< of the first
+  unsigned const* coordinates;  ///< of the first: x, y, the batches'
+  std::int64_t staged;          ///< offset of the first in the staged view, in bytes
+  unsigned step_bytes;          ///< in that view, from one element to the next
+  unsigned count;               ///< elements that exist
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
+};
+inline constexpr unsigned warp_stride = 32;
+
+/// The dimensions of a view, innermost first, after make_axes() has merged them.
+template <int Rank>
+struct axes {
+  axis of[Rank];
+  int count = 1;                  ///< of those in use, at least one
+  bool narrow = false;            ///< indices and offsets take 31 bits
+  std::int64_t outer_stride = 0;  ///< of the outermost in use
+
+  [[nodiscard]] constexpr bool contiguous() const { return count == 1 && of[0].stride == 1; }
+
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE strided_position find(std::uint64_t i) const {
+    if (narrow) return find_as<std::uint32_t, std::int32_t>(static_cast<std::uint32_t>(i));
+    return find_as<std::uint64_t, std::int64_t>(i);
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE strided_position find(fast_index i) const {
+    return find_as<std::uint32_t, std::int32_t>(static_cast<std::uint32_t>(i.index));
+  }
+  /// @pre all offsets take 31 bits
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::int32_t offset_of(unsigned const* coordinates) const {
+    std::uint32_t offset = 0;
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < Rank; ++k)
+      offset += coordinates[k] * static_cast<std::uint32_t>(of[k].stride);
+    return static_cast<std::int32_t>(offset);
+  }
+
+ private:
+  // Unrolled with constant subscripts, so that a copy of the axes stays in registers. The outermost
+  // axis needs no division; its code stands once, behind the loop.
+  template <class Index, class Offset>
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE strided_position find_as(Index i) const {
+    Offset offset = 0;
+    Index rest = i;
+    Index column = i;
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k + 1 < Rank; ++k) {
+      if (k + 1 == count) break;
+      Index const beyond = quotient(of[k], rest);
+      Index const coordinate = rest - beyond * static_cast<Index>(of[k].extent);
+      offset += static_cast<Offset>(coordinate) * static_cast<Offset>(of[k].stride);
+      if (k == 0) column = coordinate;
+      rest = beyond;
+    }
+    offset += static_cast<Offset>(rest) * static_cast<Offset>(outer_stride);
+    return {offset, of[0].extent - column};
+  }
+};
+
+// The largest power of two, at most 16, that divides all numbers whose bitwise or is `bits`.
+constexpr unsigned common_alignment(std::uint64_t bits) {
+  unsigned alignment = 1;
+  while (alignment < 16 && (bits & alignment) == 0) alignment *= 2;
+  return alignment;
+}
+
+/// The offsets of a view's lowest and highest element from its first, in elements.
+struct view_bounds {
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+  std::uint64_t elements = 1;  ///< the product of its extents
+  bool too_large = false;      ///< more than 2^59 elements, or from the lowest to the highest
+  bool too_many = false;       ///< the former
+  int at_dimension = 0;        ///< the first dimension with which it is
+};
+
+constexpr view_bounds measure_view(std::int64_t const* shape, std::int64_t const* strides,
+                                   int rank) {
+  __extension__ typedef __int128 wide;
+  wide const most = wide{1} << 59U;
+  view_bounds r;
+  wide lowest = 0;
+  wide highest = 0;
+  wide elements = 1;
+  for (int k = 0; k < rank; ++k) {
+    if (shape[k] == 0) return {0, 0, 0, false, false, 0};
+  }
+  for (int k = 0; k < rank; ++k) {
+    wide const extent = (wide{shape[k]} - 1) * strides[k];
+    (extent < 0 ? lowest : highest) += extent;
+    elements *= shape[k];
+    if (elements > most || highest - lowest >= most) {
+      r.too_large = true;
+      r.too_many = elements > most;
+      r.at_dimension = k;
+      return r;
+    }
+  }
+  r.lowest = static_cast<std::int64_t>(lowest);
+  r.highest = static_cast<std::int64_t>(highest);
+  r.elements = static_cast<std::uint64_t>(elements);
+  return r;
+}
+
+/// Drops dimensions of extent 1 and merges neighbours whose elements are one stride apart
+/// throughout. The order of the elements stays.
+/// @pre no extent is negative, and measure_view() finds it not too large
+template <int Rank>
+constexpr axes<Rank> make_axes(std::int64_t const* shape, std::int64_t const* strides, int rank) {
+  axes<Rank> result;
+  view_bounds const r = measure_view(shape, strides, rank);
+  int count = 0;
+  for (int k = rank - 1; k >= 0 && r.elements != 0; --k) {
+    if (shape[k] == 1) continue;
+    if (count > 0) {
+      axis& inner = result.of[count - 1];
+      if (strides[k] == inner.stride * static_cast<std::int64_t>(inner.extent)) {
+        inner.extent *= static_cast<std::uint64_t>(shape[k]);
+        continue;
+      }
+    }
+    result.of[count].extent = static_cast<std::uint64_t>(shape[k]);
+    result.of[count].stride = strides[k];
+    ++count;
+  }
+  if (count == 0) {
+    result.of[0].extent = r.elements;
+    result.of[0].stride = 1;
+    count = 1;
+  }
+  result.count = count;
+  result.outer_stride = result.of[count - 1].stride;
+  std::int64_t const most = 0x7fffffff;
+  result.narrow =
+      r.elements <= static_cast<std::uint64_t>(most) && r.highest <= most && r.lowest >= -most;
+  for (int k = 0; k < count; ++k) result.of[k] = with_divisor(result.of[k], result.narrow);
+  return result;
+}
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

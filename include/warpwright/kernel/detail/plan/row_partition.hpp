@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the rows of a matrix are divided among threads and blocks: decided on the host from addresses
+// and sizes, before a function of rows is launched. Needs no GPU.
+#pragma once
+
+#include <warpwright/core/detail/block.hpp>
+#include <warpwright/kernel/detail/plan/partition.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+using warpwright::detail::warp_size;
+
+// Most threads of a block that keeps rows in registers: a row of 8,192 floats is 16 a thread, and
+// 64 registers for each thread leave room for two blocks on an SM, one computing while the other
+// loads.
+inline constexpr unsigned max_row_threads = 512;
+// Two blocks share an SM, too, if a streamed row takes at most half of the shared memory that an SM
+// of an H100 has. A longer one has the SM to itself, and as many threads as two blocks: 1 to 36 %
+// faster on an H100; shorter ones were up to 15 % slower. Constants, not the device's properties,
+// so that every GPU adds in the same order.
+inline constexpr unsigned max_streamed_row_threads = 1024;
+inline constexpr std::uint64_t shared_bytes_for_two_blocks = 113 * 1024;
+// Threads of a block whose rows take a warp or less each.
+inline constexpr unsigned short_row_threads = 256;
+// Fewest neighbouring threads of a short row: 8 times 16 bytes fill a cache line.
+inline constexpr unsigned threads_per_cache_line = 8;
+// Values that a thread keeps of a row: 16 floats, with which the kernels of a softmax or a norm
+// take 40 to 64 registers, so that an SM holds 1,024 threads or more. Their loads are 64 KiB of
+// float and 48 KiB of 16-bit floats; an H100 needs 32 to 48 KiB in flight.
+inline constexpr int row_register_bytes = 64;
+// Loads that a thread has in flight, where a row is computed from several arrays: 32 registers.
+inline constexpr int row_bytes_in_flight = 128;
+// Loads that a thread has in flight of a streamed row: 64 KiB an SM. More took registers of which
+// an SM has too few for two blocks.
+inline constexpr int streamed_row_bytes_in_flight = 64;
+inline constexpr int max_vectors_in_flight = 8;
+// Shared memory for a streamed row on the host, which is on the stack.
+inline constexpr std::size_t host_row_cache_bytes = 64 * 1024;
+// Columns, so that 32 bits count a row's vectors, which takes fewer registers.
+inline constexpr std::uint64_t max_cols = std::uint64_t{1} << 31U;
+
+/// Vectors that a thread keeps of a row, a power of two.
+/// @param loaded_bytes  of an element, in all arrays that the function reads
+/// @param value_bytes   of an element as it is computed
+constexpr int vectors_of_row(int vector, int loaded_bytes, int value_bytes) {
+  int vectors = 8;
+  while (vectors > 1 && (vectors * vector * value_bytes > row_register_bytes ||
+                         vectors * vector * loaded_bytes > row_bytes_in_flight)) {
+    vectors /= 2;
+  }
+  return vectors;
+}
+
+/// How many of `vectors` are processed together: `bytes` each, at most `most` bytes in all.
+constexpr int batch_of(int bytes, int vectors, int most = row_bytes_in_flight) {
+  int batch = vectors;
+  while (batch > 1 && batch * bytes > most) batch /= 2;
+  return batch;
+}
+
+enum class row_strategy : unsigned char {
+  none,     // no elements: nothing is launched
+  warp,     // the registers of a warp, or of a part of one, keep a row
+  block,    // the registers of a block keep a row
+  streamed  // a block keeps a row in shared memory; what does not fit is read twice
+};
+
+/// The elements of one row: full vectors, and those before the first (`head`) and behind the last,
+/// which go one a thread.
+struct row_span {
+  std::uint64_t row = 0;
+  std::uint64_t begin = 0;         ///< index of the row's first element in the whole matrix
+  std::uint64_t vector_begin = 0;  ///< and of the first vector's
+  unsigned vectors = 0;
+  unsigned head = 0;
+  unsigned edge = 0;  ///< elements in no vector, head and tail together
+};
+
+/// Which threads work on which rows.
+struct row_partition {
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  std::uint64_t wide = 0;  ///< bit k: operand k is moved by vector accesses
+  unsigned threads = 0;    ///< of one row: 1, 2, 4, 8, 16, or a multiple of 32
+  unsigned rows_per_block = 1;
+  unsigned row_shift = 31;  ///< log2 of `threads`; 31 where a block has one row
+  unsigned head = 0;        ///< element of the matrix where the first vector starts
+  unsigned cached = 0;      ///< vectors of a streamed row that a thread keeps in shared memory
+  bool ragged = false;      ///< some rows have elements in no vector
+  bool all_wide = false;    ///< every operand is, and every row() and col() is of this matrix
+
+  /// The row of a block's thread, counted in the block, and the thread's number in that row.
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr unsigned row_of_thread(unsigned t) const {
+    return t >> row_shift;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr unsigned thread_in_row(unsigned t) const {
+    return t - (row_of_thread(t) << row_shift);
+  }
+
+  /// @tparam V  elements a vector, a power of two
+  template <unsigned V>
+  WARPWRIGHT_HOST_DEVICE constexpr row_span span(std::uint64_t row) const {
+    row_span s;
+    s.row = row;
+    s.begin = row * cols;
+    if (ragged) {
+      s.head = static_cast<unsigned>((head - s.begin) % V);
+      if (s.head > cols) s.head = static_cast<unsigned>(cols);
+    }
+    s.vector_begin = s.begin + s.head;
+    s.vectors = static_cast<unsigned>((cols - s.head) / V);
+    s.edge = static_cast<unsigned>(cols - std::uint64_t{s.vectors} * V);
+    return s;
+  }
+};
+
+/// A partition and the grid to launch it on.
+struct row_plan {
+  row_partition partition;
+  row_strategy strategy = row_strategy::none;
+  unsigned threads = 0;
+  std::uint64_t blocks = 0;
+};
+
+constexpr unsigned power_of_two_from(std::uint64_t least) {
+  unsigned power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+/// Partitions a matrix.
+/// @param operands          every output followed by its arrays
+/// @param vector            elements a vector, a power of two
+/// @param per_thread        vectors that a thread keeps in registers
+/// @param cached_bytes      that a vector takes in shared memory
+/// @param streamed_threads  most threads of a row that is too long for registers
+constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t rows,
+                             std::uint64_t cols, unsigned vector, unsigned per_thread,
+                             unsigned cached_bytes = 0,
+                             unsigned streamed_threads = max_row_threads) {
+  row_plan plan;
+  row_partition& p = plan.partition;
+  p.rows = rows;
+  p.cols = cols;
+  if (rows == 0 || cols == 0) return plan;
+  // Vectors lie where those of the whole matrix would, so that a row of odd length is moved by
+  // vectors except at its ends.
+  vector_partition const whole =
+      make_plan(operands, count, rows * cols, vector, per_thread).partition;
+  p.wide = whole.wide;
+  p.all_wide = whole.all_wide;
+  for (int k = 0; k < count; ++k) {
+    bool const repeats =
+        operands[k].kind == access_pattern::row || operands[k].kind == access_pattern::column;
+    if (repeats && operands[k].count != cols) p.all_wide = false;
+  }
+  p.head = whole.head;
+  p.ragged = p.head != 0 || cols % vector != 0;
+
+  // Enough threads to keep the row; at least as many as fill a cache line with one access, and as
+  // there are elements in no vector.
+  std::uint64_t const vectors = cols / vector;
+  std::uint64_t const keepers = vectors / per_thread + (vectors % per_thread != 0);
+  std::uint64_t least = vectors < threads_per_cache_line ? vectors : threads_per_cache_line;
+  if (p.ragged) {
+    std::uint64_t const ends = 2 * (vector - 1);
+    std::uint64_t const edge = cols < ends ? cols : ends;
+    if (edge > least) least = edge;
+  }
+  std::uint64_t const wanted = keepers > least ? keepers : least;
+  if (wanted <= warp_size) {
+    plan.strategy = row_strategy::warp;
+    p.threads = power_of_two_from(wanted);
+    plan.threads = short_row_threads;
+    while (plan.threads > warp_size && rows <= plan.threads / p.threads * (target_blocks - 1)) {
+      plan.threads /= 2;
+    }
+  } else {
+    plan.strategy = wanted <= max_row_threads ? row_strategy::block : row_strategy::streamed;
+    std::uint64_t const warps = (wanted + warp_size - 1) / warp_size;
+    plan.threads = static_cast<unsigned>(warps) * warp_size;
+    if (plan.strategy == row_strategy::streamed) {
+      bool const alone_on_sm = vectors * cached_bytes > shared_bytes_for_two_blocks;
+      plan.threads = alone_on_sm ? streamed_threads : max_row_threads;
+    }
+    p.threads = plan.threads;
+  }
+  p.rows_per_block = plan.threads / p.threads;
+  if (p.rows_per_block > 1) p.row_shift = static_cast<unsigned>(__builtin_ctz(p.threads));
+  plan.blocks = (rows - 1) / p.rows_per_block + 1;
+  return plan;
+}
+
+/// The partition of a streamed row where a block has shared memory: all vectors are cached, or as
+/// many as fit; none where that is less than half, as a second block on the SM is then taken to be
+/// worth more.
+/// @param vector  elements a vector
+/// @param bytes   that a vector takes in the cache
+/// @param memory  bytes that a block may have
+constexpr row_partition with_cached_vectors(row_plan const& plan, unsigned vector, unsigned bytes,
+                                            std::uint64_t memory) {
+  row_partition partition = plan.partition;
+  if (plan.strategy != row_strategy::streamed) return partition;
+  std::uint64_t const iteration = std::uint64_t{vector} * partition.threads;
+  std::uint64_t const all = (partition.cols - 1) / iteration + 1;
+  std::uint64_t const most = memory / (std::uint64_t{bytes} * partition.threads);
+  if (2 * most >= all) partition.cached = static_cast<unsigned>(most < all ? most : all);
+  return partition;
+}
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel that reduces each column of a matrix: blocks take tiles of columns, and where the rows
+// are many, several blocks share a tile.
+#pragma once
+
+#include <warpwright/kernel/detail/reduce/row_reduction.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+// Vectors of one row that neighbouring threads of a block take: of 16 bytes each they fill whole
+// cache lines. Few, so that the block's other threads combine the states of many blocks quickly.
+inline constexpr unsigned max_columns_per_tile = 16;
+// Rows that a thread loads before it adds, where its vector is one element.
+inline constexpr int scalar_rows_per_iteration = 8;
+inline constexpr std::size_t max_column_state_bytes =
+    128;  // two for each column and warp are shared
+// The states of a thread's columns stay in registers.
+inline constexpr std::size_t max_vector_state_bytes = 128;
+
+/// How the columns are divided: a block's threads take `lanes` vectors of a row by `rows_at_once`
+/// rows; `tiles` such blocks lie beside each other, `splits` below each other.
+struct cols_plan {
+  bool wide = false;
+  unsigned lanes = 1;
+  unsigned rows_at_once = reduce_threads;
+  std::uint64_t vectors = 0;  ///< of a row
+  std::uint64_t tiles = 0;
+  unsigned splits = 1;
+  std::uint64_t rows_per_split = 0;
+};
+
+constexpr cols_plan plan_cols(std::uint64_t rows, std::uint64_t cols, bool wide, unsigned vector,
+                              unsigned rows_per_iteration) {
+  cols_plan plan;
+  plan.wide = wide;
+  plan.vectors = cols / (wide ? vector : 1U);
+  while (plan.lanes < max_columns_per_tile && plan.lanes < plan.vectors) plan.lanes *= 2;
+  plan.rows_at_once = reduce_threads / plan.lanes;
+  plan.tiles = plan.vectors / plan.lanes + (plan.vectors % plan.lanes != 0 ? 1 : 0);
+  std::uint64_t const iteration = std::uint64_t{plan.rows_at_once} * rows_per_iteration;
+  std::uint64_t const iterations = rows / iteration + (rows % iteration != 0 ? 1 : 0);
+  // As many blocks as reduce() takes, which keep a GPU busy.
+  std::uint64_t const wanted =
+      plan.tiles == 0 || plan.tiles >= max_reduce_blocks ? 1 : max_reduce_blocks / plan.tiles;
+  std::uint64_t const splits = iterations < wanted ? (iterations == 0 ? 1 : iterations) : wanted;
+  plan.rows_per_split = (iterations / splits + (iterations % splits != 0 ? 1 : 0)) * iteration;
+  plan.splits = rows == 0 ? 1U : static_cast<unsigned>((rows - 1) / plan.rows_per_split + 1);
+  return plan;
+}
+
+// What a reduction_pass does for elements, done for columns.
+template <class Pass>
+struct column_reduction {
+  using states = typename Pass::states;
+  static_assert(
+      sizeof(states) <= max_column_state_bytes,
+      "warpwright::ew::reduce_cols: what the reductions of one pass carry takes more than "
+      "128 bytes, which shared memory is too small for; split the pass, or let fold() "
+      "carry less");
+  static constexpr int vector =
+      Pass::vector * sizeof(states) <= max_vector_state_bytes ? Pass::vector : 1;
+  // Resident blocks an SM: four with light states and few arrays, as reduce() has. (Nine arrays,
+  // some of them row() and col(), took local memory even with two.)
+  static constexpr unsigned light_blocks =
+      vector * sizeof(states) <= max_vector_state_bytes / 4 && Pass::operands <= 4
+          ? reduce_blocks_per_sm
+          : 2;
+  static constexpr unsigned least_blocks = Pass::operands > 8 ? 1 : light_blocks;
+  static constexpr int rows_per_iteration = vector == 1 ? scalar_rows_per_iteration : Pass::vectors;
+
+  static constexpr cols_plan plan(std::uint64_t rows, std::uint64_t cols, bool wide) {
+    return plan_cols(rows, cols, wide, vector,
+                     static_cast<unsigned>(wide ? rows_per_iteration : scalar_rows_per_iteration));
+  }
+  // Whether every row's operands can be moved by vectors from its first element on.
+  static constexpr bool is_wide(operand const* operands, std::uint64_t cols) {
+    return vector > 1 && cols % vector == 0 &&
+           wide_operands(operands, Pass::operands, 0, vector) == bits_of_operands(Pass::operands);
+  }
+  // The workspace that suffices for any alignment of the operands; 0: none.
+  static constexpr std::uint64_t workspace_bytes(std::uint64_t rows, std::uint64_t cols) {
+    unsigned most = plan(rows, cols, false).splits;
+    if (vector > 1 && cols % vector == 0 && plan(rows, cols, true).splits > most) {
+      most = plan(rows, cols, true).splits;
+    }
+    return most == 1 ? 0 : workspace_head_bytes + most * cols * sizeof(states);
+  }
+
+  // The states of V columns from `column` on, of rows begin, begin + step, ... below end.
+  template <int V, int Rows>
+  WARPWRIGHT_HOST_DEVICE static void accumulate(Pass const& pass, states (&sum)[V],
+                                                std::uint64_t begin, std::uint64_t end,
+                                                std::uint64_t step, std::uint64_t cols,
+                                                std::uint64_t column) {
+    std::uint64_t row = begin;
+    for (; row < end && (Rows - 1) * step < end - row; row += Rows * step) {
+      add<V, Rows>(pass, sum, row, step, cols, column);
+    }
+    for (; row < end; row += step) add<V, 1>(pass, sum, row, step, cols, column);
+  }
+
+ private:
+  // Adds `Rows` rows pairwise; all are loaded before the first is used.
+  template <int V, int Rows>
+  WARPWRIGHT_HOST_DEVICE static void add(Pass const& pass, states (&sum)[V], std::uint64_t row,
+                                         std::uint64_t step, std::uint64_t cols,
+                                         std::uint64_t column) {
+    using registers = typename Pass::whole::template registers<V>;
+    registers r[Rows];
+    WARPWRIGHT_UNROLL
+    for (unsigned u = 0; u < Rows; ++u) {
+      pass.expression.template load<V, 1>(r[u], (row + u * step) * cols + column, all_wide_bits);
+    }
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) {
+      sum[j] =
+          pass.combine_states(sum[j], pairwise<V, 0, Rows>(pass, r, j, row, step, cols, column));
+    }
+  }
+  template <int V, int First, int Count, class Registers>
+  WARPWRIGHT_HOST_DEVICE static states pairwise(Pass const& pass, Registers const* r, int j,
+                                                std::uint64_t row, std::uint64_t step,
+                                                std::uint64_t cols, std::uint64_t column) {
+    if constexpr (Count == 1) {
+      std::uint64_t const at = row + First * step;
+      return pass.initial_states(pass.expression.template value<void, V>(
+                                     r[First], j, at * cols + column + static_cast<unsigned>(j)),
+                                 at);
+    } else {
+      constexpr int half = Count / 2;
+      return pass.append_states(
+          pairwise<V, First, half>(pass, r, j, row, step, cols, column),
+          pairwise<V, First + half, Count - half>(pass, r, j, row, step, cols, column));
+    }
+  }
+};
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+template <class Pass>
+struct reduce_cols_kernel
+    : warpwright::detail::kernel_base<reduce_threads, column_reduction<Pass>::least_blocks> {
+  using columns = column_reduction<Pass>;
+  using states = typename Pass::states;
+
+  // The states of the V columns of one vector.
+  template <int V>
+  struct vector_states {
+    states of[V];
+  };
+  using shared =
+      reduction_scratch<vector_states<columns::vector>, reduce_threads, max_columns_per_tile>;
+
+  Pass parameters;
+  cols_plan plan;
+  std::uint64_t rows;
+  std::uint64_t cols;
+  unsigned* tickets;
+  states* of_splits;
+
+  reduce_cols_kernel(Pass const& pass, cols_plan const& p, matrix_shape const& shape,
+                     void* workspace)
+      : parameters{pass},
+        plan{p},
+        rows{shape.rows},
+        cols{shape.cols},
+        tickets{static_cast<unsigned*>(workspace)},
+        of_splits{workspace == nullptr
+                      ? nullptr  // where no tile is split
+                      : reinterpret_cast<states*>(static_cast<unsigned char*>(workspace) +
+                                                  workspace_head_bytes)} {}
+
+  template <class Block>
+  WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
+    Pass const pass = parameters.with_shared_input();
+    bool const splits = plan.splits != 1;
+    auto const tiles = static_cast<unsigned>(plan.tiles);
+    unsigned const split = splits ? block.index() / tiles : 0U;
+    std::uint64_t const step = splits ? plan.tiles : block.count();
+    unsigned round = 0;
+    for (std::uint64_t tile = splits ? block.index() % tiles : block.index(); tile < plan.tiles;
+         tile += step) {
+      if (columns::vector > 1 && plan.wide) {
+        reduce_tile<columns::vector, columns::rows_per_iteration>(block, pass, tile, split, round);
+      } else {
+        reduce_tile<1, scalar_rows_per_iteration>(block, pass, tile, split, round);
+      }
+    }
+  }
+
+ private:
+  template <int V, int Rows, class Block>
+  WARPWRIGHT_HOST_DEVICE void reduce_tile(Block& block, Pass const& pass, std::uint64_t tile,
+                                          unsigned split, unsigned& round) const {
+    using values = vector_states<V>;
+    auto const combine = [&](values const& a, values const& b) {
+      values c;
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) c.of[j] = pass.combine_states(a.of[j], b.of[j]);
+      return c;
+    };
+    thread_columns const groups{reduce_threads, plan.lanes};
+    auto const vector_of = [&](unsigned t) { return tile * plan.lanes + t % plan.lanes; };
+    auto const writes = [&](unsigned t) { return t < plan.lanes && vector_of(t) < plan.vectors; };
+
+    auto sum = block.template per_thread<values>();
+    block.for_each_thread([&](unsigned t) {
+      clear(pass, sum[t]);
+      if (vector_of(t) >= plan.vectors) return;
+      std::uint64_t const begin = split * plan.rows_per_split;
+      std::uint64_t const end =
+          rows - begin < plan.rows_per_split ? rows : begin + plan.rows_per_split;
+      columns::template accumulate<V, Rows>(pass, sum[t].of, begin + t / plan.lanes, end,
+                                            plan.rows_at_once, cols, vector_of(t) * V);
+    });
+    combine_groups(block, sum, block.shared(), round++, groups, combine);
+    if (plan.splits > 1) {
+      bool const last = is_last_block(block, tickets + tile, plan.splits, [&](unsigned t) {
+        if (!writes(t)) return false;
+        WARPWRIGHT_UNROLL
+        for (int j = 0; j < V; ++j) left_by(split, vector_of(t) * V, j) = sum[t].of[j];
+        return true;
+      });
+      if (!last) return;
+      block.for_each_thread([&](unsigned t) {
+        clear(pass, sum[t]);
+        if (vector_of(t) >= plan.vectors) return;
+        for (unsigned s = t / plan.lanes; s < plan.splits; s += plan.rows_at_once) {
+          WARPWRIGHT_UNROLL
+          for (int j = 0; j < V; ++j) {
+            sum[t].of[j] = pass.combine_states(sum[t].of[j], left_by(s, vector_of(t) * V, j));
+          }
+        }
+      });
+      combine_groups(block, sum, block.shared(), round++, groups, combine);
+    }
+    block.for_each_thread([&](unsigned t) {
+      if (!writes(t)) return;
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) {
+        pass.finish(sum[t].of[j], rows, vector_of(t) * V + static_cast<unsigned>(j));
+      }
+    });
+  }
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE static void clear(Pass const& pass, vector_states<V>& sum) {
+    WARPWRIGHT_UNROLL
+    for (states& s : sum.of) s = pass.identities();
+  }
+  WARPWRIGHT_HOST_DEVICE states& left_by(unsigned split, std::uint64_t column, int j) const {
+    return of_splits[split * cols + column + static_cast<unsigned>(j)];
+  }
+};
+
+// Reduces each column, on a stream or on the calling thread.
+// @param workspace  null where no column is split
+template <class Where, class... R>
+void reduce_each_column(Where const& execute, void* workspace, std::size_t workspace_bytes,
+                        matrix_shape const& shape, R const&... r) {
+  elements const n = elements_of(shape);
+  memory_range const results[] = {range_of(r, shape.cols)...};
+  int const count = sizeof...(r);
+  if (shape.cols != 0) {
+    check_result_ranges(results, count, workspace, workspace_bytes, shape.where);
+  }
+  with_reduction_pass(
+      n,
+      [&](auto const& pass, operand const* operands) {
+        using pass_type = std::decay_t<decltype(pass)>;
+        using columns = column_reduction<pass_type>;
+        check_results_disjoint(results, count, operands, pass_type::operands, n.count, n.where);
+        if (shape.cols == 0) return;
+        cols_plan const plan =
+            columns::plan(shape.rows, shape.cols, columns::is_wide(operands, shape.cols));
+        std::uint64_t const blocks = plan.tiles * plan.splits;
+        execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads,
+                reduce_cols_kernel<pass_type>{pass, plan, shape, workspace},
+                "warpwright::ew::reduce_cols");
+      },
+      r...);
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,401 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reductions. To add one, write a kind here and a function in reductions.hpp that returns a
+// reduction of it. A kind is a commutative monoid over a state; for elements of type V it has
+//   state<V>, result<V>      the type that is carried, and that of the result
+//   identity<V>()            the state of no elements
+//   lift<V>(value, i)        the state of one element
+//   append<V>(a, b)          both combined, where all elements of a precede those of b
+//   combine<V>(a, b)         both combined, in any order
+//   finish<V>(state, n)      the result of n elements
+#pragma once
+
+#include <warpwright/kernel/detail/expression/functors.hpp>
+#include <warpwright/kernel/detail/expression/operators.hpp>
+#include <warpwright/kernel/detail/numeric/no_contract.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+template <class K, class E>
+struct reduction;
+
+/// What argmin() and argmax() find: the value, and the lowest index that has it.
+template <class T>
+struct located {
+  T value;
+  std::uint64_t index;
+};
+
+/// The index that argmin() and argmax() return of no elements.
+inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
+
+namespace detail {
+
+template <class V>
+struct float_limits {
+  static constexpr V infinity = std::numeric_limits<V>::infinity();
+};
+
+// ---- Sums ----
+
+enum class total : unsigned char { sum, mean, norm };
+
+template <class V>
+using real_of = std::conditional_t<is_complex<V>, float, V>;
+
+// The type of a sum unless in<A>() sets one: that of a floating-point value, 64 bits for integers,
+// and double for squares of integers, which 64 bits cannot hold.
+template <total What, class V>
+using default_accumulator = std::conditional_t<
+    std::is_floating_point<real_of<V>>::value, real_of<V>,
+    std::conditional_t<What == total::norm, double,
+                       std::conditional_t<std::is_signed<V>::value, std::int64_t, std::uint64_t>>>;
+
+template <class A>
+struct compensated_sum {
+  A sum;
+  A error;
+};
+
+// D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2: the error of a sum is
+// itself a floating-point number, found by six operations.
+template <class A>
+WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
+                                                  compensated_sum<A> const& b) {
+  A const sum = no_contract::plus(a.sum, b.sum);
+  A const b_seen = no_contract::plus(sum, -a.sum);
+  A const a_seen = no_contract::plus(sum, -b_seen);
+  A const error =
+      no_contract::plus(no_contract::plus(a.sum, -a_seen), no_contract::plus(b.sum, -b_seen));
+  return {sum, no_contract::plus(no_contract::plus(a.error, b.error), error)};
+}
+
+template <total What, class Asked, bool Compensated>
+struct summing {
+  static constexpr bool is_total = true;
+  template <class A>
+  using with_accumulator = summing<What, A, Compensated>;
+  using with_compensation = summing<What, Asked, true>;
+
+  template <class V>
+  using accumulator =
+      std::conditional_t<std::is_void<Asked>::value, default_accumulator<What, V>, Asked>;
+  template <class V>
+  using state = std::conditional_t<Compensated, compensated_sum<accumulator<V>>, accumulator<V>>;
+  template <class V>
+  using result =
+      std::conditional_t<What == total::sum || std::is_floating_point<accumulator<V>>::value,
+                         accumulator<V>, double>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return state<V>{};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t i) const {
+    if constexpr (is_complex<V>) {
+      static_assert(std::is_floating_point<accumulator<V>>::value,
+                    "warpwright::ew: sums of complex numbers are in floating point");
+      return combine<V>(lift<float>(value.re, i), lift<float>(value.im, i));  // of a norm
+    } else {
+      return initial_states<V>(value);
+    }
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> append(state<V> const& a, state<V> const& b) const {
+    return combine<V>(a, b);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    if constexpr (Compensated) {
+      return two_sum(a, b);
+    } else {
+      return plus{}(a, b);
+    }
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t n) const {
+    if constexpr (What == total::sum) {
+      if constexpr (Compensated) {
+        return s.error - s.error == 0 ? s.sum + s.error : s.sum;  // past infinity it is NaN
+      } else {
+        return s;
+      }
+    } else {
+      double whole = 0;
+      if constexpr (Compensated) {
+        whole = static_cast<double>(s.sum);
+        if (s.error - s.error == 0) whole += static_cast<double>(s.error);
+      } else {
+        whole = static_cast<double>(s);
+      }
+      if constexpr (What == total::norm) {
+        return static_cast<result<V>>(sqrt_function{}(whole));
+      } else {
+        return static_cast<result<V>>(n == 0 ? not_a_number() : whole / static_cast<double>(n));
+      }
+    }
+  }
+
+ private:
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static state<V> initial_states(V value) {
+    accumulator<V> a = convert<accumulator<V>>(value);
+    if constexpr (What == total::norm) a = multiplies{}(a, a);
+    if constexpr (Compensated) {
+      static_assert(std::is_floating_point<accumulator<V>>::value,
+                    "warpwright::ew: compensated() wants a floating-point accumulator; sums of "
+                    "integers are exact without it, or add .in<double>()");
+#if defined(__CUDA_ARCH__)
+      return {a, 0};
+#else
+      return {no_contract::rounded_product(a), 0};
+#endif
+    } else {
+      return a;
+    }
+  }
+  WARPWRIGHT_HOST_DEVICE static double not_a_number() {
+    return bit_copy<double>(std::uint64_t{0x7ff8000000000000U});
+  }
+};
+
+template <class S>
+struct complex_state {
+  S re;
+  S im;
+};
+
+// Sums the real and the imaginary parts separately.
+template <total What, class Asked, bool Compensated>
+struct complex_summing {
+  static constexpr bool is_total = true;
+  static_assert(std::is_void<Asked>::value || std::is_floating_point<Asked>::value,
+                "warpwright::ew: sums of complex numbers are in floating point");
+  using part = summing<What, Asked, Compensated>;
+  template <class A>
+  using with_accumulator = complex_summing<What, A, Compensated>;
+  using with_compensation = complex_summing<What, Asked, true>;
+  template <class V>
+  using state = complex_state<typename part::template state<float>>;
+  template <class V>
+  using result = complex<float>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return state<V>{};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V const& value, std::uint64_t i) const {
+    return {part{}.template lift<float>(value.re, i), part{}.template lift<float>(value.im, i)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> append(state<V> const& a, state<V> const& b) const {
+    return combine<V>(a, b);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    return {part{}.template combine<float>(a.re, b.re), part{}.template combine<float>(a.im, b.im)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE complex<float> finish(state<V> const& s, std::uint64_t n) const {
+    return {static_cast<float>(part{}.template finish<float>(s.re, n)),
+            static_cast<float>(part{}.template finish<float>(s.im, n))};
+  }
+};
+
+template <total What, class V>
+using summing_of =
+    std::conditional_t<is_complex<V> && What != total::norm, complex_summing<What, void, false>,
+                       summing<What, void, false>>;
+
+// ---- Extremes ----
+
+struct lower_first {
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
+    return a < b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static V last() {
+    if constexpr (std::is_floating_point<V>::value) {
+      return float_limits<V>::infinity;
+    } else {
+      return integer_range<V>::most;
+    }
+  }
+};
+struct higher_first {
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
+    return a > b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static V last() {
+    if constexpr (std::is_floating_point<V>::value) {
+      return -float_limits<V>::infinity;
+    } else {
+      return integer_range<V>::least;
+    }
+  }
+};
+
+template <class Order>
+struct extreme {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = V;
+  template <class V>
+  using result = V;
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V identity() const {
+    return Order::template last<V>();
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V lift(V value, std::uint64_t) const {
+    return value;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V append(V a, V b) const {
+    return combine<V>(a, b);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V combine(V a, V b) const {
+    return Order::before(a, b) || a != a ? a : b;  // NaN stays
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE V finish(V s, std::uint64_t) const {
+    return s;
+  }
+};
+
+template <class Order>
+struct arg_extreme {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = located<V>;
+  template <class V>
+  using result = located<V>;
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> identity() const {
+    return {Order::template last<V>(), no_index};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> lift(V value, std::uint64_t i) const {
+    return {value, i};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> append(located<V> const& a, located<V> const& b) const {
+    return better(b.value, a.value) ? b : a;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> combine(located<V> const& a, located<V> const& b) const {
+    bool const later = !better(a.value, b.value) && b.index < a.index;
+    return better(b.value, a.value) || later ? b : a;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE located<V> finish(located<V> const& s, std::uint64_t) const {
+    return s;
+  }
+
+ private:
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE static bool better(V a, V b) {
+    return Order::before(a, b) || (a != a && b == b);  // NaN comes before all numbers
+  }
+};
+
+// ---- Counts ----
+
+struct is_true {
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE bool operator()(V value) const {
+    return convert<bool>(value);
+  }
+};
+struct is_not_finite {  // by its bits, so that no fast-math option removes it
+  WARPWRIGHT_HOST_DEVICE bool operator()(float value) const {
+    return (bit_copy<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
+  }
+  WARPWRIGHT_HOST_DEVICE bool operator()(double value) const {
+    return (bit_copy<std::uint64_t>(value) >> 52U & 0x7ffU) == 0x7ffU;
+  }
+  WARPWRIGHT_HOST_DEVICE bool operator()(complex<float> const& value) const {
+    return (*this)(value.re) || (*this)(value.im);
+  }
+};
+
+template <class Test>
+struct counting {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = std::uint64_t;
+  template <class V>
+  using result = std::uint64_t;
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t identity() const {
+    return 0;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t lift(V value, std::uint64_t) const {
+    return Test{}(value) ? 1U : 0U;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t append(std::uint64_t a, std::uint64_t b) const {
+    return a + b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t combine(std::uint64_t a, std::uint64_t b) const {
+    return a + b;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t finish(std::uint64_t s, std::uint64_t) const {
+    return s;
+  }
+};
+
+// ---- fold() ----
+
+template <class T, class F>
+struct folding {
+  static constexpr bool is_total = false;
+  template <class V>
+  using state = T;
+  template <class V>
+  using result = T;
+
+  T neutral;
+  F function;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T identity() const {
+    return neutral;
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T lift(V value, std::uint64_t) const {
+    return convert<T>(value);
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T append(T const& a, T const& b) const {
+    return combine<V>(a, b);
+  }
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T combine(T const& a, T const& b) const {
+    return convert<T>(function(a, b));
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE T finish(T const& s, std::uint64_t) const {
+    return s;
+  }
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

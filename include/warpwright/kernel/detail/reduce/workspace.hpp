@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The device memory that reductions and norms work in: its preparation, its checks, and a block of
+// a pool in its place.
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/stream.hpp>
+#include <warpwright/kernel/detail/plan/operand_checks.hpp>
+
+#include <cstddef>
+#include <cstring>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+namespace detail {
+
+// Tickets, one for each tile of columns or group of blocks that share a tensor; 0 between launches.
+inline constexpr std::size_t workspace_head_bytes = 2048;
+
+constexpr std::size_t round_up_to_16(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+inline void check_workspace(std::size_t bytes, std::size_t needed, source_location where,
+                            char const* size_function = "reduction_workspace_bytes()") {
+  if (bytes >= needed) return;
+  refuse("the workspace",
+         text{"has "} + bytes + " bytes, but this call needs " + needed + "; " + size_function +
+             " says how many",
+         where);
+}
+
+}  // namespace detail
+
+/// Device memory that reduce() works in, prepared by prepare_workspace(). Does not own it.
+class reduction_workspace {
+ public:
+  /// @return the memory given to prepare_workspace()
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  /// @return its size in bytes
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return bytes_; }
+
+ private:
+  friend reduction_workspace prepare_workspace(stream_ref, void*, std::size_t, source_location);
+  reduction_workspace(void* data, std::size_t bytes) : data_{data}, bytes_{bytes} {}
+  void* data_;
+  std::size_t bytes_;
+};
+
+/// Makes a workspace of device memory, once for any number of reduce() after each other.
+/// @pre the memory stays alive, and untouched by others, while it is used
+/// @param stream  the first reduce() is on this stream, or ordered behind it
+/// @param data    aligned to 16 bytes
+/// @param bytes   reduction_workspace_bytes() or more
+/// @throws std::invalid_argument  for a null or odd pointer, or fewer than 2048 bytes
+/// @throws cuda_error             when the memset fails
+/// **Stream:** a memset of a few bytes, ordered on `stream`; does not block. **Threads:** any.
+/// **Capture:** legal; the graph then prepares the workspace at every launch.
+inline reduction_workspace prepare_workspace(stream_ref stream, void* data, std::size_t bytes,
+                                             source_location where = source_location::current()) {
+  auto const name = [] { return detail::text{"the workspace"}; };
+  detail::check_address(reinterpret_cast<std::uintptr_t>(data), 16, 0, name, where);
+  detail::check_workspace(bytes, detail::workspace_head_bytes, where,
+                          "reduction_workspace_bytes() or its like");
+  check(cudaMemsetAsync(data, 0, detail::workspace_head_bytes, stream.get()), "cudaMemsetAsync",
+        where);
+  return {data, bytes};
+}
+
+namespace detail {
+
+// Where a result goes.
+struct memory_range {
+  std::uint64_t address;
+  std::uint64_t bytes;
+  unsigned alignment;
+};
+constexpr bool overlaps(memory_range const& r, std::uint64_t address, std::uint64_t bytes) {
+  return r.address < address + bytes && address < r.address + r.bytes;
+}
+
+// Refuses results that overlap each other or the workspace.
+inline void check_result_ranges(memory_range const* results, int count, void const* workspace,
+                                std::uint64_t workspace_bytes, source_location where) {
+  auto const start = reinterpret_cast<std::uintptr_t>(workspace);
+  for (int k = 0; k < count; ++k) {
+    memory_range const& r = results[k];
+    auto const name = [k] { return text{"result "} + (k + 1); };
+    check_address(r.address, r.alignment, 0, name, where);
+    bool const behind = r.address >= start && r.address - start >= workspace_bytes;
+    if (workspace != nullptr && !behind && start < r.address + r.bytes) {
+      refuse(name(), "goes into the workspace; pass other memory", where);
+    }
+    for (int other = 0; other < k; ++other) {
+      if (!overlaps(r, results[other].address, results[other].bytes)) continue;
+      refuse(name(), text{"goes where result "} + (other + 1) + " does; give each its own memory",
+             where);
+    }
+  }
+}
+
+// Refuses results that overlap what other blocks may still read.
+inline void check_results_disjoint(memory_range const* results, int count, operand const* operands,
+                                   int operand_count, std::uint64_t n, source_location where) {
+  for (int r = 0; r < count; ++r) {
+    for (int k = 1; k < operand_count && n != 0; ++k) {
+      if (!overlaps(results[r], operands[k].address, span_bytes(operands[k], n))) continue;
+      refuse(text{"result "} + (r + 1),
+             text{"overlaps "} + operand_name(operands, k) +
+                 ", which other blocks may still read; pass other memory",
+             where);
+    }
+  }
+}
+
+// The workspace of a call on the calling thread.
+class host_workspace {
+ public:
+  explicit host_workspace(std::size_t bytes) : memory_(bytes) {
+    std::memset(memory_.begin(), 0, bytes < workspace_head_bytes ? bytes : workspace_head_bytes);
+  }
+  [[nodiscard]] void* data() { return memory_.begin(); }
+
+ private:
+  warpwright::detail::array<unsigned char> memory_;  // aligned as by malloc()
+};
+
+// A block of a pool for one call, given back on the stream even when the call throws.
+template <class Pool>
+class workspace_block {
+ public:
+  workspace_block(Pool& pool, stream_ref stream, std::size_t bytes, source_location where)
+      : pool_{pool}, stream_{stream}, bytes_{bytes}, data_{allocate(where, 0)} {}
+  workspace_block(workspace_block const&) = delete;
+  workspace_block& operator=(workspace_block const&) = delete;
+  ~workspace_block() {
+    try {
+      pool_.deallocate(stream_, data_, bytes_);
+    } catch (...) {  // the error that came first says more
+    }
+  }
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  // Passes the caller's place on where the pool takes one, as memory_pool does.
+  template <class P = Pool>
+  auto allocate(source_location where, int)
+      -> decltype(std::declval<P&>().allocate(std::declval<stream_ref>(), 1U,
+                                              P::block_alignment_bytes, where)) {
+    return pool_.allocate(stream_, bytes_, P::block_alignment_bytes, where);
+  }
+  void* allocate(source_location, long) { return pool_.allocate(stream_, bytes_); }
+
+  Pool& pool_;
+  stream_ref stream_;
+  std::size_t bytes_;
+  void* data_;
+};
+
+template <class Pool>
+using if_pool = decltype(std::declval<Pool&>().deallocate(
+    std::declval<stream_ref>(), std::declval<Pool&>().allocate(std::declval<stream_ref>(), 1U),
+    1U));
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks the outputs of run_rows(), plans, and launches.
+#pragma once
+
+#include <warpwright/kernel/detail/plan/matrix_shape.hpp>
+#include <warpwright/kernel/detail/rows/row_kernel.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+/// Refuses statistics that do not fit the matrix, or that overlap anything.
+/// @param operands  of the outputs of the matrix's shape
+inline void check_row_statistics(operand const* statistics, int count, operand const* operands,
+                                 int arrays, matrix_shape const& shape) {
+  std::uint64_t const n = shape.rows * shape.cols;
+  for (int k = 0; k < count; ++k) {
+    operand const& o = statistics[k];
+    auto const name = [k] { return text{"statistic "} + (k + 1); };
+    if (o.count != shape.rows) {
+      refuse(name(),
+             text{"goes to "} + count_as_given(o.count) + " elements, but rows = " + shape.rows +
+                 "; give it an out() of one element a row",
+             shape.where);
+    }
+    if (n == 0) continue;
+    check_address(o.address, o.natural_bytes, o.count, name, shape.where);
+    std::uint64_t const end = o.address + o.count * o.element_bytes;
+    for (int j = 0; j < arrays; ++j) {
+      operand const& a = operands[j];
+      if (a.kind != access_pattern::absent && o.address < a.address + span_bytes(a, n) &&
+          a.address < end) {
+        refuse(name(), "overlaps an array of the matrix; pass other memory", shape.where);
+      }
+    }
+    for (int j = 0; j < k; ++j) {
+      if (!is_disjoint(statistics[j], o, end)) {
+        refuse(name(), text{"overlaps statistic "} + (j + 1) + "; give each its own memory",
+               shape.where);
+      }
+    }
+  }
+}
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+// Where the kernels of a call run.
+struct rows_on_stream {
+  stream_ref stream;
+  source_location where;
+
+  template <class Kernel>
+  std::size_t dynamic_shared_limit() const {
+    return warpwright::detail::dynamic_shared_limit<Kernel>();
+  }
+  template <class Kernel>
+  void run(row_plan const& plan, Kernel const& kernel, std::size_t dynamic_bytes = 0) const {
+    warpwright::detail::launch_blocks(stream, plan.blocks, plan.threads, kernel,
+                                      "warpwright::ew::run_rows", where, dynamic_bytes);
+  }
+};
+struct rows_on_calling_thread {
+  template <class Kernel>
+  std::size_t dynamic_shared_limit() const {
+    return Kernel::host_dynamic_bytes;
+  }
+  template <class Kernel>
+  void run(row_plan const& plan, Kernel const& kernel, std::size_t = 0) const {
+    warpwright::detail::run_blocks(static_cast<unsigned>(plan.blocks), plan.threads, kernel);
+  }
+};
+
+// Checks the outputs, plans, and runs the kernel.
+template <class Target, class... A>
+void run_row_function(Target const& target, matrix_shape const& shape, A const&... a) {
+  constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
+  constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
+  static_assert(matrices > 0,
+                "warpwright::ew::run_rows: no output has the matrix's shape; to reduce rows to "
+                "numbers use reduce_rows()");
+  using in_matrices = row_function_summary<
+      typename joined_leaves<typename row_output_t<A>::operand_leaves...>::type>;
+  using in_all = row_function_summary<
+      typename joined_leaves<leaves_of<decltype(std::declval<A const&>().expression)>...>::type>;
+  static_assert(in_matrices::count > 0,
+                "warpwright::ew::run_rows: no output is of softmax(), layer_norm() or the like; "
+                "evaluate it with run()");
+  static_assert(in_all::are_alike,
+                "warpwright::ew::run_rows: the outputs are of several functions of rows; name one, "
+                "auto const f = softmax(...), and use f in all of them");
+  using function = typename in_all::type;
+  using kind = decltype(std::declval<function>().kind);
+  using expression = decltype(std::declval<function>().expression);
+  using pass =
+      row_pass<kind, expression, in_matrices::first, in_all::uses_input, pack<row_output_t<A>...>>;
+
+  std::uint64_t const n = elements_in(shape);
+  operand operands[pass::operands];
+  operand of_statistics[statistics + 1];
+  int counts[matrices];
+  operand* next = operands;
+  operand* next_statistic = of_statistics;
+  int* count = counts;
+  auto const describe = [&](auto const& each) {
+    using output = row_output_t<std::decay_t<decltype(each)>>;
+    if constexpr (output::is_matrix) {
+      output::template describe<pass::vector>(next, each);
+      *count++ = output::operands;
+    } else {
+      output::describe(next_statistic, each);
+    }
+  };
+  (describe(a), ...);
+  if (operands[0].count != n) {
+    refuse(operand_name(operands, 0, matrices > 1 ? 1 : 0),
+           text{"has "} + count_as_given(operands[0].count) + " elements, but {rows, cols} = {" +
+               shape.rows + ", " + shape.cols + "} are " + n + "; give it an out() of rows * cols",
+           shape.where);
+  }
+  if (n != 0 && shape.cols > max_cols) {
+    warpwright::detail::throw_invalid_argument(
+        text{"ew: the rows have "} + shape.cols +
+            " elements, more than 2^31, and one block for each; use reduce() and run()",
+        shape.where);
+  }
+  check_assignments(operands, counts, matrices, shape.where);
+  check_row_statistics(of_statistics, statistics, operands, pass::operands, shape);
+  row_function_finder<kind, expression, in_all::count> found;
+  (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
+  if (!found.are_one()) {
+    warpwright::detail::throw_invalid_argument(
+        "ew: the outputs are of several functions of rows; call softmax(), layer_norm() or the "
+        "like once, name what it returns, and use that in all of them",
+        shape.where);
+  }
+
+  row_plan const plan = plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector,
+                                  pass::vectors, pass::cache::bytes, pass::streamed_threads);
+  if (plan.strategy == row_strategy::none) return;
+  auto const width = static_cast<typename pass::real>(shape.cols);
+  pass const p{
+      *found.kinds[0], *found.expressions[0], {{row_output_t<A>::make(a)}...}, {width, 1 / width}};
+  if (plan.strategy == row_strategy::streamed) {
+    using kernel = streamed_rows_kernel<pass>;
+    row_partition const partition = with_cached_vectors(
+        plan, pass::vector, pass::cache::bytes, target.template dynamic_shared_limit<kernel>());
+    target.run(plan, kernel{{}, p, partition},
+               std::size_t{partition.cached} * partition.threads * pass::cache::bytes);
+  } else {
+    target.run(plan, register_rows_kernel<pass>{{}, p, plan.partition});
+  }
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

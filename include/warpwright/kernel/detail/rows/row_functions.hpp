@@ -1,0 +1,313 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of a row: softmax, log-softmax, layer norm and RMS norm. To add one, write a type
+// as the contract below says, and a function that makes its node in rows.hpp.
+//
+// The contract of a row function. A kernel computes a row in five steps: the centre of all values
+// (their maximum or mean), a transformed value for each, the total of the transformed values'
+// weights, a scale from the total, and results from transformed values and scale. A row function
+// has
+//   name                     what describe() calls it; with parameter(), a number that it prints,
+//   too is_centered              whether there is a centre; 0 is passed for it otherwise
+//   combine_centers          a functor: combines the partial centres of two sets of values
+//   none<R>()                the partial centre of no values
+//   center(partial, width)   the centre of the row, from the partial centre of all its values
+//   transform(x, center)     a value, transformed
+//   weight({y, ...})         the part of some transformed values in the total
+//   scale(total, width)      what result() takes
+//   result(y, scale)         the result, from a transformed value
+//   has(part)                whether a row_function of it has that part beside its result
+//   statistic<part>(s)       the value of such a part that is one number a row
+//   accumulator<R>           of a streamed row, whose values are seen once before the centre is
+//                            known: accumulate({x, ...}) adds values; partial_center() and
+//                            total(center) are then those of all values added
+// center(), none() and partial_center() are needed where is_centered only. An operator== compares
+// the numbers of a row function that has any.
+#pragma once
+
+#include <warpwright/kernel/detail/expression/functors.hpp>
+#include <warpwright/kernel/detail/numeric/no_contract.hpp>
+
+#include <limits>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+/// What a node of a row function stands for: the function's result, the value that it is of, or
+/// a statistic, which is one number a row.
+enum class row_part : unsigned char { result, input, mean, rstd, log_sum_exp };
+
+namespace detail {
+
+WARPWRIGHT_HOST_DEVICE constexpr bool is_statistic(row_part part) {
+  return part != row_part::result && part != row_part::input;
+}
+
+struct add {
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const {
+    return no_contract::plus(a, b);
+  }
+};
+// Ignores a NaN, which makes the total NaN.
+struct maximum {
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const {
+    return no_contract::larger(a, b);
+  }
+};
+
+// Combines Count values, a power of two, by a tree of halves.
+template <int Count, class Combine, class R>
+WARPWRIGHT_HOST_DEVICE R pairwise_fold(R const (&values)[Count], Combine combine) {
+  R all[Count];
+  WARPWRIGHT_UNROLL
+  for (int k = 0; k < Count; ++k) all[k] = values[k];
+  WARPWRIGHT_UNROLL
+  for (int half = Count / 2; half != 0; half /= 2) {
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < half; ++k) all[k] = combine(all[k], all[k + half]);
+  }
+  return all[0];
+}
+
+template <int Count, class R>
+WARPWRIGHT_HOST_DEVICE R sum_of_squares_of(R const (&y)[Count]) {
+  constexpr int half = Count > 1 ? Count / 2 : 1;
+  R w[half];
+  WARPWRIGHT_UNROLL
+  for (int k = 0; k < half; ++k) {
+    w[k] = no_contract::times(y[k], y[k]);
+    if constexpr (Count > 1) w[k] = no_contract::fused(y[k + half], y[k + half], w[k]);
+  }
+  return pairwise_fold(w, add{});
+}
+
+/// The statistics of one row.
+template <class R>
+struct row_statistics {
+  R center;  // the maximum, or the mean
+  R total;   // of exponentials or squares
+  R scale;   // made from the total: 1 / total, log(total), or 1 / standard deviation
+};
+
+/// The number of columns, and 1 / that.
+template <class R>
+struct row_width {
+  R cols;
+  R inverse;
+  // value / cols, rounded as that (except for infinities and subnormal numbers), for a fraction of
+  // its instructions. Source: P. Markstein, "IA-64 and Elementary Functions", 2000, chapter 8.
+  WARPWRIGHT_HOST_DEVICE R divide_by_cols(R value) const {
+    R const near = no_contract::times(value, inverse);
+    return no_contract::fused(no_contract::fused(-near, cols, value), inverse, near);
+  }
+};
+
+template <class R>
+inline constexpr R lowest = std::numeric_limits<R>::lowest();
+
+struct softmax_base {
+  static constexpr bool is_centered = true;
+  using combine_centers = maximum;
+  // Not -infinity, from which no value could be subtracted; where all values are -infinity the
+  // total is 0, and the results are NaN as they should be.
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE static R none() {
+    return lowest<R>;
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R center(R partial_center, row_width<R> const&) const {
+    return partial_center;
+  }
+  static constexpr bool has(row_part part) {
+    return part == row_part::input || part == row_part::log_sum_exp;
+  }
+  template <row_part, class R>
+  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
+    return no_contract::plus(s.center, log_function{}(s.total));
+  }
+
+  // Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
+  // arXiv:1805.02867.
+  template <class R>
+  struct accumulator {
+    R most = none<R>();
+    R sum = 0;
+    template <int Count>
+    WARPWRIGHT_HOST_DEVICE void accumulate(R const (&x)[Count]) {
+      R const now = no_contract::larger(most, pairwise_fold(x, maximum{}));
+      R w[Count];
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < Count; ++j) w[j] = exp_function{}(no_contract::minus(x[j], now));
+      sum = no_contract::plus(total(now), pairwise_fold(w, add{}));
+      most = now;
+    }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R partial_center() const { return most; }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R center) const {
+      return no_contract::times(sum, exp_function{}(no_contract::minus(most, center)));
+    }
+  };
+};
+
+struct softmax_function : softmax_base {
+  static constexpr char const* name = "softmax";
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
+    return exp_function{}(no_contract::minus(x, center));
+  }
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE R weight(R const (&y)[Count]) const {
+    return pairwise_fold(y, add{});
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
+    return R{1} / total;
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::times(y, scale);
+  }
+};
+
+struct log_softmax_function : softmax_base {
+  static constexpr char const* name = "log_softmax";
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
+    return no_contract::minus(x, center);
+  }
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE R weight(R const (&y)[Count]) const {
+    R w[Count];
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < Count; ++j) w[j] = exp_function{}(y[j]);
+    return pairwise_fold(w, add{});
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
+    return log_function{}(total);
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::minus(y, scale);
+  }
+};
+
+struct norm_base {
+  double eps;
+  float eps_as_float;  // converted once, on the host
+
+  [[nodiscard]] double parameter() const { return eps; }
+  explicit norm_base(double epsilon) : eps{epsilon}, eps_as_float{narrowed(epsilon)} {}
+  // C++ does not define the conversion of what float cannot hold.
+  static float narrowed(double epsilon) {
+    constexpr float most = std::numeric_limits<float>::max();
+    return epsilon > static_cast<double>(most) ? std::numeric_limits<float>::infinity()
+                                               : static_cast<float>(epsilon);
+  }
+  friend bool operator==(norm_base const& a, norm_base const& b) { return a.eps == b.eps; }
+
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE R weight(R const (&y)[Count]) const {
+    return sum_of_squares_of(y);
+  }
+  // Not rsqrt, whose rounding differs between host and GPU.
+  WARPWRIGHT_HOST_DEVICE float scale(float total, row_width<float> const& width) const {
+    return 1.0F / sqrt_function{}(no_contract::fused(total, width.inverse, eps_as_float));
+  }
+  WARPWRIGHT_HOST_DEVICE double scale(double total, row_width<double> const& width) const {
+    return 1.0 / sqrt_function{}(no_contract::fused(total, width.inverse, eps));
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::times(y, scale);
+  }
+  template <row_part Part, class R>
+  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
+    return Part == row_part::mean ? s.center : s.scale;
+  }
+};
+
+struct layer_norm_function : norm_base {
+  static constexpr char const* name = "layer_norm";
+  using norm_base::norm_base;
+  static constexpr bool is_centered = true;
+  using combine_centers = add;
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE static R none() {
+    return 0;
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R center(R sum, row_width<R> const& width) const {
+    return width.divide_by_cols(sum);
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
+    return no_contract::minus(x, center);
+  }
+  static constexpr bool has(row_part part) {
+    return part == row_part::input || part == row_part::mean || part == row_part::rstd;
+  }
+
+  // Mean and squared deviations of the values so far. Source: T. Chan, G. Golub, R. LeVeque,
+  // "Algorithms for Computing the Sample Variance", The American Statistician 37 (1983).
+  template <class R>
+  struct accumulator {
+    R count = 0;
+    R mean = 0;
+    R squares = 0;
+    template <int Count>
+    WARPWRIGHT_HOST_DEVICE void accumulate(R const (&x)[Count]) {
+      constexpr R more = static_cast<R>(Count);
+      R const mean_of_x = pairwise_fold(x, add{}) / more;
+      R y[Count];
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(x[j], mean_of_x);
+      R const all = count + more;
+      R const part = more / all;
+      R const difference = no_contract::minus(mean_of_x, mean);
+      R const moved = no_contract::times(difference, part);
+      squares = no_contract::plus(no_contract::plus(squares, sum_of_squares_of(y)),
+                                  no_contract::times(no_contract::times(difference, moved), count));
+      mean = no_contract::plus(mean, moved);
+      count = all;
+    }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R partial_center() const {
+      return no_contract::times(count, mean);
+    }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R center) const {
+      R const off = no_contract::minus(mean, center);
+      return no_contract::plus(squares, no_contract::times(no_contract::times(off, off), count));
+    }
+  };
+};
+
+struct rms_norm_function : norm_base {
+  static constexpr char const* name = "rms_norm";
+  using norm_base::norm_base;
+  static constexpr bool is_centered = false;
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
+    return x;
+  }
+  static constexpr bool has(row_part part) {
+    return part == row_part::input || part == row_part::rstd;
+  }
+
+  template <class R>
+  struct accumulator {
+    R squares = 0;
+    template <int Count>
+    WARPWRIGHT_HOST_DEVICE void accumulate(R const (&x)[Count]) {
+      squares = no_contract::plus(squares, sum_of_squares_of(x));
+    }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R) const { return squares; }
+  };
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The node of a row function: in an expression, and as a kernel computes with it.
+#pragma once
+
+#include <warpwright/kernel/detail/expression/traversal.hpp>
+#include <warpwright/kernel/detail/rows/row_functions.hpp>
+
+#include <cstring>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+// The type in which a row of E is computed.
+template <class E>
+using row_value_t =
+    std::conditional_t<std::is_same<typename E::template value_type<void>, double>::value, double,
+                       float>;
+
+}  // namespace detail
+
+/// What softmax(), layer_norm() and the like return: a value for each element, which run_rows()
+/// evaluates, and which may stand in further expressions.
+template <class K, class E, row_part Part = row_part::result>
+struct row_function {
+  using expression_tag = void;
+  static constexpr int operands = E::operands;
+  static constexpr int widest_bytes = E::widest_bytes;
+  static constexpr int loaded_bytes = E::loaded_bytes;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, detail::row_value_t<E>>;
+  template <int V>
+  using registers = detail::no_registers;
+
+  K kind;
+  E expression;
+
+  /// The expression that the function is of, element by element: read and computed once for both.
+  /// Stored beside the result it is the residual stream of a transformer.
+  [[nodiscard]] auto input() const { return part<row_part::input>(); }
+  /// The row's mean, of layer_norm(), NaN where a value or the sum is infinite; assign it to an
+  /// out() of as many elements as there are rows.
+  [[nodiscard]] auto mean() const { return part<row_part::mean>(); }
+  /// 1 / sqrt(variance + eps) of layer_norm(), 1 / sqrt(mean square + eps) of rms_norm(); assign it
+  /// to an out() of as many elements as there are rows.
+  [[nodiscard]] auto rstd() const { return part<row_part::rstd>(); }
+  /// log(sum of exp(x)) over the row, of softmax() and log_softmax(); assign it to an out() of as
+  /// many elements as there are rows.
+  [[nodiscard]] auto log_sum_exp() const { return part<row_part::log_sum_exp>(); }
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(detail::no_registers&, std::uint64_t, std::uint64_t) const {
+    static_assert(
+        V < 0,
+        "warpwright::ew: softmax(), layer_norm() and the like are functions of whole rows: "
+        "evaluate them with run_rows(stream, {rows, cols}, ...)");
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
+                                             std::uint64_t) const {
+    return {};  // never evaluated: load() does not compile
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    expression.template describe<V>(next);
+  }
+
+ private:
+  template <row_part P>
+  row_function<K, E, P> part() const {
+    static_assert(Part == row_part::result && K::has(P),
+                  "warpwright::ew: this function of rows has no such part: softmax() and "
+                  "log_softmax() have input() and log_sum_exp(), layer_norm() has input(), mean() "
+                  "and rstd(), rms_norm() has input() and rstd()");
+    return {kind, expression};
+  }
+};
+
+namespace detail {
+
+// The values of V neighbouring elements.
+template <class R, int V>
+struct row_values {
+  R of[V];
+};
+
+// A row_function as a kernel computes with it: its values are put into its registers.
+template <class K, class E, row_part Part>
+struct row_function_leaf {
+  using expression_tag = void;
+  static constexpr int operands = E::operands;  // which the kernel loads elsewhere
+  static constexpr int widest_bytes = E::widest_bytes;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  static constexpr row_part part = Part;
+  template <class C>
+  using value_type = computed_t<C, row_value_t<E>>;
+  template <int V>
+  using registers = row_values<row_value_t<E>, is_statistic(Part) ? 1 : V>;
+
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>&, std::uint64_t, std::uint64_t) const {}
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return convert<value_type<C>>(r.of[is_statistic(Part) ? 0 : j]);
+  }
+};
+
+struct to_row_function_leaf {
+  template <class K, class E, row_part Part>
+  row_function_leaf<K, E, Part> operator()(row_function<K, E, Part> const&) const {
+    return {};
+  }
+  template <class Leaf>
+  Leaf operator()(Leaf const& leaf) const {
+    return leaf;
+  }
+};
+// An expression as a kernel computes it.
+template <class E>
+using row_kernel_node_t = typename traversal<E>::template replaced<to_row_function_leaf>;
+
+// A leaf's row function: the node of its result, whichever part the leaf is.
+template <class Leaf>
+struct row_function_of : std::false_type {
+  using type = void;
+  static constexpr bool is_input = false;
+};
+template <class K, class E, row_part Part>
+struct row_function_of<row_function<K, E, Part>> : std::true_type {
+  using type = row_function<K, E>;
+  static constexpr bool is_input = Part == row_part::input;
+};
+template <class E>
+inline constexpr bool has_row_function = any_of_leaves<row_function_of, leaves_of<E>>;
+
+/// The row functions among leaves.
+///   type         of the first one; void: there is none
+///   are_alike    whether all are of that type
+///   first        the number of operands before it
+///   count        their number
+///   uses_input   whether there is an input() among them
+template <class List>
+struct row_function_summary;
+template <>
+struct row_function_summary<leaf_list<>> {
+  using type = void;
+  static constexpr bool are_alike = true;
+  static constexpr int first = 0;
+  static constexpr int count = 0;
+  static constexpr bool uses_input = false;
+};
+template <class Leaf, class... Rest>
+struct row_function_summary<leaf_list<Leaf, Rest...>> {
+  using rest = row_function_summary<leaf_list<Rest...>>;
+  using own = typename row_function_of<Leaf>::type;
+  using type = std::conditional_t<std::is_void<own>::value, typename rest::type, own>;
+  static constexpr bool are_alike =
+      rest::are_alike && (std::is_void<own>::value || std::is_void<typename rest::type>::value ||
+                          std::is_same<own, typename rest::type>::value);
+  static constexpr int first = std::is_void<own>::value ? Leaf::operands + rest::first : 0;
+  static constexpr int count = rest::count + (row_function_of<Leaf>::value ? 1 : 0);
+  static constexpr bool uses_input = row_function_of<Leaf>::is_input || rest::uses_input;
+};
+
+// ---- Whether two row functions are the same ----
+
+template <class T, class = void>
+inline constexpr bool has_equality = false;
+template <class T>
+inline constexpr bool has_equality<
+    T, std::void_t<decltype(bool(std::declval<T const&>() == std::declval<T const&>()))>> = true;
+
+// Whether two function objects are equal: by their operator==, or by their bytes.
+template <class F>
+bool same_function(F const& a, F const& b) {
+  if constexpr (std::is_empty<F>::value) {
+    return true;
+  } else if constexpr (has_equality<F>) {
+    return a == b;
+  } else {
+    return std::memcmp(&a, &b, sizeof(F)) == 0;
+  }
+}
+
+template <class Leaf, class = void>
+inline constexpr bool is_array = false;
+template <class Leaf>
+inline constexpr bool is_array<Leaf, std::void_t<decltype(std::declval<Leaf const&>().data)>> =
+    true;
+
+/// Whether two expressions of one type compute the same: of the same arrays, with equal numbers and
+/// functions.
+template <class E>
+struct same_expression {
+  static bool test(E const& a, E const& b) {
+    if constexpr (is_array<E>) {  // not by its bytes: there may be padding among them
+      operand of_a, of_b;
+      operand *next_a = &of_a, *next_b = &of_b;
+      a.template describe<1>(next_a);
+      b.template describe<1>(next_b);
+      return of_a.kind == of_b.kind && of_a.address == of_b.address && of_a.count == of_b.count &&
+             (of_a.kind != access_pattern::view || in_place(of_a, of_b));
+    } else {
+      return std::is_empty<E>::value || std::memcmp(&a, &b, sizeof(E)) == 0;
+    }
+  }
+};
+template <class T, class E>
+struct same_expression<computed_as<T, E>> {
+  static bool test(computed_as<T, E> const& a, computed_as<T, E> const& b) {
+    return same_expression<E>::test(a.expression, b.expression);
+  }
+};
+template <class Types, class F, class... A>
+struct same_expression<call<Types, F, A...>> {
+  using node_type = call<Types, F, A...>;
+  static bool test(node_type const& a, node_type const& b) {
+    return same_function(a.function, b.function) && test(a, b, typename node_type::indices{});
+  }
+
+ private:
+  template <std::size_t... Index>
+  static bool test(node_type const& a, node_type const& b, std::index_sequence<Index...>) {
+    return (same_expression<A>::test(at<Index>(a.arguments), at<Index>(b.arguments)) && ...);
+  }
+};
+
+/// Visits the leaves of the outputs and lists the row functions, of which there are Count.
+template <class K, class E, int Count>
+struct row_function_finder {
+  K const* kinds[Count];
+  E const* expressions[Count];
+  int count = 0;
+
+  template <row_part Part>
+  WARPWRIGHT_HOST_DEVICE void operator()(row_function<K, E, Part> const& f) {
+    kinds[count] = &f.kind;
+    expressions[count] = &f.expression;
+    ++count;
+  }
+  template <class Leaf>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&) {}
+
+  /// Whether all are the same.
+  [[nodiscard]] bool are_one() const {
+    for (int k = 1; k < count; ++k) {
+      if (!same_function(*kinds[0], *kinds[k]) ||
+          !same_expression<E>::test(*expressions[0], *expressions[k])) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

@@ -1,0 +1,439 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row function and its outputs: what one thread does with its part of a row.
+#pragma once
+
+#include <warpwright/kernel/detail/elementwise/fused.hpp>
+#include <warpwright/kernel/detail/plan/row_partition.hpp>
+#include <warpwright/kernel/detail/rows/row_cache.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+// An output of rows * cols elements.
+template <class T, class E>
+struct row_matrix_output : fused_part<T, row_kernel_node_t<E>> {
+  static constexpr bool is_matrix = true;
+  // The operands, in the order of their numbers, as leaves.
+  struct output_leaf {
+    static constexpr int operands = 1;
+  };
+  using operand_leaves = typename joined_leaves<leaf_list<output_leaf>, leaves_of<E>>::type;
+
+  static row_matrix_output make(assignment<T, E> const& a) {
+    return {{a.data, traversal<E>::replace(a.expression, to_row_function_leaf{})}};
+  }
+  template <int V>
+  static void describe(operand*& next, assignment<T, E> const& a) {
+    *next++ = describe_array<T, V>(access_pattern::elements, a.data, a.size);
+    a.expression.template describe<V>(next);
+  }
+  template <class Registers, class Fill>
+  WARPWRIGHT_HOST_DEVICE void set_row_function(Registers& r, Fill const& fill) const {
+    traversal<row_kernel_node_t<E>>::visit(this->expression, r, fill);
+  }
+  template <class K, class R>
+  WARPWRIGHT_HOST_DEVICE void store_statistic(K const&, row_statistics<R> const&,
+                                              std::uint64_t) const {}
+};
+
+// An output of one number a row.
+template <class T, row_part Part>
+struct row_statistic_output {
+  static constexpr bool is_matrix = false;
+  static constexpr int operands = 0;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 0;
+  using operand_leaves = leaf_list<>;
+  template <int V>
+  using registers = no_registers;
+  template <int V>
+  using results = no_registers;
+
+  bits_of<T>* data;
+
+  template <class E>
+  static row_statistic_output make(assignment<T, E> const& a) {
+    return {a.data};
+  }
+  template <class E>
+  static void describe(operand*& next, assignment<T, E> const& a) {
+    *next++ = describe_array<T, 1>(access_pattern::elements, a.data, a.size);
+  }
+  template <int V, int First, class Index>
+  WARPWRIGHT_HOST_DEVICE void load(no_registers&, Index const&, std::uint64_t) const {}
+  template <class Fill>
+  WARPWRIGHT_HOST_DEVICE void set_row_function(no_registers&, Fill const&) const {}
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void compute(no_registers&, no_registers const&, std::uint64_t) const {}
+  template <int V, int First, class Index>
+  WARPWRIGHT_HOST_DEVICE void store(no_registers const&, Index const&, std::uint64_t) const {}
+  template <class K, class R>
+  WARPWRIGHT_HOST_DEVICE void store_statistic(K const& kind, row_statistics<R> const& s,
+                                              std::uint64_t row) const {
+    data[row] = element_traits<T>::encode(prepare_encode<T>(kind.template statistic<Part>(s)));
+  }
+};
+
+template <class A>
+struct row_output_of;
+template <class T, class E>
+struct row_output_of<assignment<T, E>> {
+  using type = row_matrix_output<T, E>;
+};
+template <class T, class K, class E, row_part Part>
+struct row_output_of<assignment<T, row_function<K, E, Part>>> {
+  using type = std::conditional_t<is_statistic(Part), row_statistic_output<T, Part>,
+                                  row_matrix_output<T, row_function<K, E, Part>>>;
+};
+template <class A>
+using row_output_t = typename row_output_of<A>::type;
+
+// Visits the leaves of an output: sets the registers of the row function's, for V neighbours.
+template <class K, class R, int V, bool Transformed>
+struct row_function_fill {
+  K const& kind;
+  row_statistics<R> const& statistics;
+  R const (&x)[V];
+
+  template <class E, row_part Part, class Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(row_function_leaf<K, E, Part> const&, Registers& r) const {
+    if constexpr (is_statistic(Part)) {
+      r.of[0] = kind.template statistic<Part>(statistics);
+    } else {
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) r.of[j] = value<Part>(j);
+    }
+  }
+  template <class Leaf, class Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
+
+ private:
+  template <row_part Part>
+  WARPWRIGHT_HOST_DEVICE R value(int j) const {
+    if constexpr (Part == row_part::input) {
+      static_assert(!Transformed, "the values have been overwritten");
+      return x[j];
+    } else {
+      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center),
+                         statistics.scale);
+    }
+  }
+};
+
+/// The arguments of a kernel, and the work of a thread.
+/// @tparam K, E        a row function, see row_functions.hpp, and the expression that it is of
+/// @tparam First       the number of the first operand of E
+/// @tparam KeepsInput  whether values are needed beside results: then they are not transformed
+///   where they are kept
+/// @tparam Outputs     a pack of row_matrix_output and row_statistic_output
+template <class K, class E, int First, bool KeepsInput, class Outputs>
+struct row_pass;
+
+template <class K, class E, int First, bool KeepsInput, std::size_t... Index, class... Output>
+struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, Output...>> {
+  using kind_type = K;
+  using real = row_value_t<E>;
+  using accumulator = typename K::template accumulator<real>;
+  using offsets = operand_offsets<Output::operands...>;
+  static constexpr int operands = (0 + ... + Output::operands);
+  static_assert(operands <= 64,
+                "warpwright::ew::run_rows: more than 64 arrays in one kernel; split the "
+                "expressions");
+  static constexpr int vector = vector_elements(largest(Output::widest_bytes...));
+  static constexpr int vectors =
+      vectors_of_row(vector, E::loaded_bytes, static_cast<int>(sizeof(real)));
+  using loaded = typename E::template registers<vector>;
+  template <int V>
+  using registers = pack<typename Output::template registers<V>...>;
+  template <int V>
+  using results = pack<typename Output::template results<V>...>;
+  // Of the vectors that a thread keeps, those whose other arrays are loaded before the first is
+  // finished: one where these repeat and come from a cache, else as many as go into 32 registers.
+  static constexpr int output_bytes =
+      (0 + ... +
+       (Output::is_matrix ? static_cast<int>(sizeof(typename Output::template registers<vector>))
+                          : 0));
+  template <int N>
+  static constexpr int batch = batch_of((0 + ... + Output::loaded_bytes) == 0 ? row_bytes_in_flight
+                                                                              : output_bytes,
+                                        N);
+  // Vectors of a streamed row that a thread loads at a time, and of these those that are stored
+  // together: so few that two blocks share an SM, and that nothing spilled.
+  static constexpr int streamed_vectors =
+      batch_of(largest(static_cast<int>(sizeof(loaded)),
+                       (E::loaded_bytes + ... + Output::loaded_bytes) * vector),
+               max_vectors_in_flight, streamed_row_bytes_in_flight);
+  static constexpr int half_of_vectors = vectors > 1 ? vectors / 2 : 1;
+  static constexpr int streamed_batch =
+      half_of_vectors < streamed_vectors ? half_of_vectors : streamed_vectors;
+  // With doubles, fewer threads an SM than the compiler would choose: it spilled for more.
+  static constexpr unsigned min_blocks = sizeof(real) == 8 ? 1 : 0;
+  static constexpr unsigned streamed_threads =
+      sizeof(real) == 8 ? max_row_threads : max_streamed_row_threads;
+  using cache = row_cache<loaded, real, vector>;
+
+  // What a thread keeps of a row: vectors, and one element in no vector.
+  using values = row_values<real, vector>;
+  using edge_value = row_values<real, 1>;
+  struct row_registers {
+    values x[vectors];
+    edge_value edge;
+  };
+  // A thread's part of a row: the vectors t, t + threads, …, and an element in no vector.
+  struct part {
+    row_partition const& partition;
+    row_span const& row;
+    unsigned t;  // the thread's number in the row
+
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t index(unsigned v) const {
+      return row.vector_begin + std::uint64_t{v} * vector;
+    }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has_edge() const { return t < row.edge; }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t edge_index() const {
+      return row.begin + (t < row.head ? t : row.vectors * vector + t);
+    }
+    // Calls f(u, v) for those of the vectors v = first + u * threads, u < N, that the row has.
+    template <int N, class F>
+    WARPWRIGHT_HOST_DEVICE void for_each_vector(unsigned first, F const& f) const {
+      WARPWRIGHT_UNROLL
+      for (unsigned u = 0; u < N; ++u) {
+        unsigned const v = first + u * partition.threads;
+        if (v < row.vectors) f(u, v);
+      }
+    }
+  };
+
+  K kind;
+  E expression;
+  pack_of<std::index_sequence<Index...>, Output...> outputs;
+  row_width<real> width;
+
+  WARPWRIGHT_HOST_DEVICE real center(real partial_center) const {
+    return kind.center(partial_center, width);
+  }
+  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total) const {
+    return {center, total, kind.scale(total, width)};
+  }
+  WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s,
+                                               std::uint64_t row) const {
+    (at<Index>(outputs).store_statistic(kind, s, row), ...);
+  }
+
+  // ---- A row in registers ----
+
+  WARPWRIGHT_HOST_DEVICE void load_row(row_registers& kept, part const& p) const {
+    vector_loads<vectors> r;
+    load_input(r.of, p, p.t);
+    p.template for_each_vector<vectors>(
+        p.t, [&](unsigned u, unsigned v) { evaluate<vector>(kept.x[u], r.of[u], p.index(v)); });
+    load_edge(kept.edge, p);
+  }
+  WARPWRIGHT_HOST_DEVICE real partial_center(row_registers const& kept, part const& p) const {
+    typename K::combine_centers const combine{};
+    real all = K::template none<real>();
+    p.template for_each_vector<vectors>(p.t, [&](unsigned u, unsigned) {
+      all = combine(all, pairwise_fold(kept.x[u].of, combine));
+    });
+    return p.has_edge() ? combine(all, kept.edge.of[0]) : all;
+  }
+  // Transforms the values, unless the outputs need them.
+  WARPWRIGHT_HOST_DEVICE real partial_total(row_registers& kept, part const& p, real center) const {
+    real all = 0;
+    p.template for_each_vector<vectors>(p.t, [&](unsigned u, unsigned) {
+      all = no_contract::plus(all, weight(kept.x[u], center));
+    });
+    return p.has_edge() ? no_contract::plus(all, weight(kept.edge, center)) : all;
+  }
+  WARPWRIGHT_HOST_DEVICE void store_row(row_registers const& kept, row_statistics<real> const& s,
+                                        part const& p) const {
+    store_vectors(kept.x, s, p, p.t);
+    store_edge(kept.edge, s, p);
+  }
+
+  // ---- A row that is too long for registers ----
+
+  // The first partition.cached vectors go into the cache, too.
+  WARPWRIGHT_HOST_DEVICE accumulator accumulate_row(part const& p, cache const& c,
+                                                    edge_value& edge) const {
+    accumulator all;
+    load_edge(edge, p);
+    unsigned const iteration = streamed_vectors * p.partition.threads;
+    unsigned k = 0;
+    for (unsigned first = p.t; first < p.row.vectors; first += iteration, k += streamed_vectors) {
+      vector_loads<streamed_vectors> r;
+      load_input(r.of, p, first);
+      p.template for_each_vector<streamed_vectors>(first, [&](unsigned u, unsigned v) {
+        values x;
+        evaluate<vector>(x, r.of[u], p.index(v));
+        if (k + u < p.partition.cached) c.put(k + u, x, r.of[u]);
+        all.accumulate(x.of);
+      });
+    }
+    if (p.has_edge()) all.accumulate(edge.of);  // last: it was loaded first
+    return all;
+  }
+  // What is not cached is read again, the last vectors first, as the L2 cache still has those.
+  WARPWRIGHT_HOST_DEVICE void store_streamed_row(row_statistics<real> const& s, part const& p,
+                                                 cache const& c, edge_value& edge) const {
+    row_span cached_row = p.row;
+    unsigned const cached = p.partition.cached * p.partition.threads;
+    if (cached < p.row.vectors) cached_row.vectors = cached;
+    part const from_cache{p.partition, cached_row, p.t};
+
+    unsigned const iteration = streamed_vectors * p.partition.threads;
+    for (unsigned iterations = (p.row.vectors - cached_row.vectors + iteration - 1) / iteration;
+         iterations != 0; --iterations) {
+      unsigned const v = cached_row.vectors + (iterations - 1) * iteration + p.t;
+      vector_loads<streamed_vectors> r;
+      load_input(r.of, p, v);
+      WARPWRIGHT_UNROLL
+      for (unsigned first = 0; first < streamed_vectors; first += streamed_batch) {
+        store_batch(s, p, v + first * p.partition.threads,
+                    [&](values& x, unsigned u, std::uint64_t i) {
+                      evaluate<vector>(x, r.of[first + u], i);
+                    });
+      }
+    }
+    if (p.has_edge()) transform(edge, s.center);
+    store_edge(edge, s, p);
+    unsigned k = 0;
+    for (unsigned v = p.t; v < cached_row.vectors;
+         v += streamed_batch * p.partition.threads, k += streamed_batch) {
+      store_batch(s, from_cache, v, [&](values& x, unsigned u, std::uint64_t i) {
+        typename cache::vector kept;
+        c.get(k + u, kept);
+        if constexpr (cache::of_values) {
+          x = kept;
+        } else {
+          evaluate<vector>(x, kept, i);
+        }
+      });
+    }
+  }
+
+ private:
+  template <int N>
+  struct vector_loads {
+    loaded of[N] WARPWRIGHT_ZERO_ON_HOST;
+  };
+
+  // Calls load(r[u], index, wide) for the vectors v, v + threads, ….
+  template <class Registers, int N, class Load>
+  WARPWRIGHT_HOST_DEVICE static void load_vectors(Registers (&r)[N], part const& p, unsigned first,
+                                                  Load const& load) {
+    if (p.partition.all_wide) {  // the same for the whole grid, so that the loads follow each other
+      p.template for_each_vector<N>(first, [&](unsigned u, unsigned v) {
+        load(r[u], matrix_index{p.index(v), p.row.row, p.row.head + v * vector}, all_wide_bits);
+      });
+    } else {
+      p.template for_each_vector<N>(
+          first, [&](unsigned u, unsigned v) { load(r[u], p.index(v), p.partition.wide); });
+    }
+  }
+  // The arrays of the row function's expression; all loads are issued before the first is used.
+  template <int N>
+  WARPWRIGHT_HOST_DEVICE void load_input(loaded (&r)[N], part const& p, unsigned first) const {
+    load_vectors(r, p, first, [&](loaded& to, auto const& i, std::uint64_t wide) {
+      expression.template load<vector, First>(to, i, wide);
+    });
+  }
+  // The other arrays of the outputs.
+  template <int V, class Element>
+  WARPWRIGHT_HOST_DEVICE void load_others(registers<V>& r, Element const& i,
+                                          std::uint64_t wide) const {
+    (at<Index>(outputs).template load<V, offsets::of(Index)>(at<Index>(r), i, wide), ...);
+  }
+  // The values of V neighbours from element i on.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void evaluate(row_values<real, V>& x,
+                                       typename E::template registers<V> const& r,
+                                       std::uint64_t i) const {
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) {
+      x.of[j] =
+          convert<real>(expression.template value<void, V>(r, j, i + static_cast<unsigned>(j)));
+    }
+  }
+  WARPWRIGHT_HOST_DEVICE void load_edge(edge_value& edge, part const& p) const {
+    if (!p.has_edge()) return;
+    typename E::template registers<1> r;
+    expression.template load<1, First>(r, p.edge_index(), all_wide_bits);
+    evaluate<1>(edge, r, p.edge_index());
+  }
+
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void transform(row_values<real, V>& x, real center) const {
+    if constexpr (!KeepsInput) {
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) x.of[j] = kind.transform(x.of[j], center);
+    }
+  }
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE real weight(row_values<real, V>& x, real center) const {
+    transform(x, center);
+    if constexpr (!KeepsInput) {
+      return kind.weight(x.of);
+    } else {
+      real y[V];
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) y[j] = kind.transform(x.of[j], center);
+      return kind.weight(y);
+    }
+  }
+
+  // Computes and stores the outputs of the vectors v, v + threads, ….
+  template <int N>
+  WARPWRIGHT_HOST_DEVICE void store_vectors(values const (&x)[N], row_statistics<real> const& s,
+                                            part const& p, unsigned v) const {
+    WARPWRIGHT_UNROLL
+    for (unsigned k = 0; k < N; k += batch<N>) {
+      unsigned const first = v + k * p.partition.threads;
+      registers<vector> r[batch<N>] WARPWRIGHT_ZERO_ON_HOST;
+      load_vectors(r, p, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
+        load_others<vector>(to, i, wide);
+      });
+      p.template for_each_vector<batch<N>>(first, [&](unsigned u, unsigned at_u) {
+        store<vector>(r[u], x[k + u], s, p.index(at_u), p.partition.wide);
+      });
+    }
+  }
+  WARPWRIGHT_HOST_DEVICE void store_edge(edge_value const& edge, row_statistics<real> const& s,
+                                         part const& p) const {
+    if (!p.has_edge()) return;
+    registers<1> r;
+    load_others<1>(r, p.edge_index(), all_wide_bits);
+    store<1>(r, edge, s, p.edge_index(), all_wide_bits);
+  }
+  // Stores streamed_batch vectors, of which fetch(x, u, index) sets the values of the u-th.
+  template <class Fetch>
+  WARPWRIGHT_HOST_DEVICE void store_batch(row_statistics<real> const& s, part const& p,
+                                          unsigned first, Fetch const& fetch) const {
+    values x[streamed_batch];
+    p.template for_each_vector<streamed_batch>(first, [&](unsigned u, unsigned v) {
+      fetch(x[u], u, p.index(v));
+      transform(x[u], s.center);
+    });
+    store_vectors(x, s, p, first);
+  }
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void store(registers<V>& r, row_values<real, V> const& x,
+                                    row_statistics<real> const& s, std::uint64_t i,
+                                    std::uint64_t wide) const {
+    row_function_fill<K, real, V, !KeepsInput> const fill{kind, s, x.of};
+    results<V> result = {};  // all of it is set, which g++ does not see
+    (at<Index>(outputs).set_row_function(at<Index>(r), fill), ...);
+    (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), i), ...);
+    (at<Index>(outputs).template store<V, offsets::of(Index)>(at<Index>(result), i, wide), ...);
+  }
+};
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

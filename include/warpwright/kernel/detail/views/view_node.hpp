@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The leaf of an expression that reads a strided view.
+#pragma once
+
+#include <warpwright/kernel/detail/expression/traversal.hpp>
+#include <warpwright/kernel/detail/views/pixels.hpp>
+#include <warpwright/kernel/detail/views/tile.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+namespace detail {
+
+/// Completes the operand of a view whose first element is at o.address.
+inline void describe_axes(operand& o, axis const* of, int count) {
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+  std::uint64_t distinct = 1;
+  std::uint64_t ranges = o.address;
+  o.shaped = true;
+  o.count = 1;
+  for (int k = 0; k < count; ++k) {
+    o.count *= of[k].extent;
+    if (of[k].stride != 0) distinct *= of[k].extent;
+    std::int64_t const extent = (static_cast<std::int64_t>(of[k].extent) - 1) * of[k].stride;
+    (extent < 0 ? lowest : highest) += extent;
+    if (k != 0) ranges |= static_cast<std::uint64_t>(of[k].stride) * o.element_bytes;
+  }
+  bool const contiguous = count == 1 && of[0].stride == 1;
+  if (contiguous || o.count == 0) return;
+  o.kind = access_pattern::view;
+  o.of = of;
+  o.axes = count;
+  o.step = of[0].stride;
+  o.run = of[0].extent;
+  if (o.step == 1) o.vector_bytes = common_alignment(ranges | o.run * o.element_bytes);
+  if (o.step == 0)
+    o.vector_bytes = common_alignment(o.run) * o.element_bytes;  // one element for a vector
+  o.span = (static_cast<std::uint64_t>(highest - lowest) + 1) * o.element_bytes;
+  o.touched = distinct * o.element_bytes;
+  if (o.address != 0) o.address += static_cast<std::uint64_t>(lowest) * o.element_bytes;
+}
+
+/// The index that a kernel of tiles loads by. OnlyView: one view of the kernel can be staged, and
+/// is.
+template <bool OnlyView>
+struct tile_index {
+  output_element const& element;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
+};
+
+/// The index that a kernel of pixels loads by: every view is staged or aligned.
+struct pixel_index {
+  output_element const& element;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
+};
+
+}  // namespace detail
+
+/// What view() returns: element i is at the offset from `data` that the axes give it.
+template <class T, int Rank>
+struct view_input {
+  using expression_tag = void;
+  using bits = detail::bits_of<T>;
+  static constexpr int operands = 1;
+  // Vectors of 32 bytes, moved by two accesses, where the other arrays' elements are half as wide:
+  // what repeats is loaded once a vector, and a staged tile's elements one by one in any case.
+  static constexpr int widest_bytes =
+      detail::vector_element_bytes<T> == 1 || detail::vector_element_bytes<T> == 16
+          ? detail::vector_element_bytes<T>
+          : detail::vector_element_bytes<T> / 2;
+  static constexpr int loaded_bytes = static_cast<int>(sizeof(bits));
+  static constexpr bool weak = false;
+  static constexpr bool fits_tiles = Rank > 1 && detail::is_number<T> && sizeof(bits) <= 8;
+  template <int V>
+  static constexpr bool fits_pixels = fits_tiles &&
+                                      (V == 1 || (V * sizeof(bits) >= 4 && V * sizeof(bits) <= 16));
+  template <class C>
+  using value_type = detail::computed_t<C, T>;
+  template <int V>
+  using registers = detail::packed_vector<bits, V>;
+
+  bits const* data;
+  detail::axes<Rank> map;
+  detail::view_access access = detail::view_access::strided;
+
+  // Loads one run of the innermost dimension after the other; a wide vector is one run. A loop, so
+  // that find(), most of the code, is compiled once.
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+    if constexpr (V == 1) {
+      r.only = data[map.find(i).offset];
+    } else {
+      bool const whole = detail::is_wide_operand<First>(wide);
+      std::int64_t const step = map.of[0].stride;
+      r = {};
+      unsigned begin = 0;
+      WARPWRIGHT_NO_UNROLL
+      do {
+        detail::strided_position const position = map.find(i + begin);
+        bits const* const from = data + position.offset;
+        if (whole && step != 0) return r.load_wide(from);
+        unsigned const room = static_cast<unsigned>(V) - begin;
+        bool const ends = !whole && position.left < room;
+        unsigned const end = begin + (ends ? static_cast<unsigned>(position.left) : room);
+        load_run<V>(r, from, step, begin, end);
+        begin = end;
+      } while (begin < V);
+    }
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::fast_index i, std::uint64_t) const {
+    bits const* const from = data + map.find(i).offset;
+    if constexpr (V == 1) {
+      r.only = *from;
+    } else if (map.of[0].stride == 0) {
+      repeat<V>(r, *from);
+    } else {
+      r.load_wide(from);
+    }
+  }
+  template <int V, int First, bool OnlyView>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::tile_index<OnlyView> const& i,
+                                   std::uint64_t wide) const {
+    if (fits_tiles && (OnlyView || access == detail::view_access::staged)) {
+      r = {};
+    } else if (fits_tiles && access != detail::view_access::strided) {
+      load_aligned<V>(r, i.element);
+    } else {
+      load<V, First>(r, i.element.index, wide);
+    }
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::pixel_index const& i,
+                                   std::uint64_t) const {
+    if (fits_pixels<V> && access == detail::view_access::staged) {
+      r = {};
+    } else {
+      load_aligned<V>(r, i.element);
+    }
+  }
+  template <int V, int First>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::warp_strided_index const& i,
+                                   std::uint64_t) const {
+    r = {};
+    auto const* const start = reinterpret_cast<unsigned char const*>(data);
+    bool const staged = access == detail::view_access::staged;
+    auto const* const from = staged ? reinterpret_cast<bits const*>(start + i.staged)
+                                    : data + map.offset_of(i.coordinates);
+    std::int64_t const step = staged ? static_cast<std::int64_t>(i.step_bytes / sizeof(bits))
+                                     : map.of[0].stride * detail::warp_stride;
+    if (step == 0) {
+      r.set(0, *from);  // access is `broadcast`
+      return;
+    }
+    WARPWRIGHT_UNROLL
+    for (unsigned j = 0; j < V; ++j) {
+      r.set(static_cast<int>(j), j < i.count ? from[static_cast<std::int64_t>(j) * step] : bits{});
+    }
+  }
+  /// Copies the element that load() left of a broadcast view to the others of its vector.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void finish_load(registers<V>& r) const {
+    if (fits_tiles && V > 1 && access == detail::view_access::broadcast) repeat<V>(r, r.get(0));
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
+  }
+  template <int V>
+  void describe(detail::operand*& next) const {
+    detail::operand o = detail::describe_array<T, V>(detail::access_pattern::elements, data, 1);
+    detail::describe_axes(o, map.of, map.count);
+    o.narrow = map.narrow;
+    *next++ = o;
+  }
+
+ private:
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE static void repeat(registers<V>& r, bits same) {
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) r.set(j, same);
+  }
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void load_aligned(registers<V>& r, detail::output_element const& e) const {
+    bits const* const from = data + map.offset_of(e.coordinates);
+    if constexpr (V == 1) {
+      r.only = *from;
+    } else if (access == detail::view_access::broadcast) {
+      r = {};
+      r.set(0, *from);  // finish_load() sets the others, behind all loads
+    } else {
+      r.load_wide(from);
+    }
+  }
+  // Sets the elements [begin, end) from memory, `step` apart.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE static void load_run(registers<V>& r, bits const* from, std::int64_t step,
+                                              unsigned begin, unsigned end) {
+    if (step == 0) {
+      bits const same = *from;
+      WARPWRIGHT_UNROLL
+      for (unsigned j = 0; j < V; ++j) {
+        if (j >= begin && j < end) r.set(static_cast<int>(j), same);
+      }
+    } else {
+      WARPWRIGHT_UNROLL
+      for (unsigned j = 0; j < V; ++j) {
+        if (j >= begin && j < end) {
+          r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
+        }
+      }
+    }
+  }
+};
+
+namespace detail {
+
+template <class T, int Rank>
+struct is_view<view_input<T, Rank>> : std::true_type {};
+
+/// Visits the views of an expression alone: f(view) or f(view, registers), and no other leaf.
+template <class F>
+struct for_views {
+  F& f;
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  template <class Leaf, class... Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf& leaf, Registers&... r) const {
+    if constexpr (is_view<std::remove_const_t<Leaf>>::value) f(leaf, r...);
+  }
+};
+
+// Whether an expression's elements may be evaluated in any order: no leaf depends on the element's
+// index.
+template <class Leaf>
+struct is_order_free : is_view<Leaf> {};
+template <class T, bool Weak>
+struct is_order_free<scalar<T, Weak>> : std::true_type {};
+template <class T>
+struct is_order_free<single_input<T>> : std::true_type {};
+template <class E>
+inline constexpr bool takes_any_order = all_of_leaves<is_order_free, leaves_of<E>>;
+
+/// What the kernels of tiles and pixels need of the leaves of an expression.
+template <class Leaf>
+struct tile_traits {
+  static constexpr int candidates = 0;      ///< views that can be staged
+  static constexpr unsigned alignment = 0;  ///< of their elements, by or
+  template <int V>
+  static constexpr int pixel_words = 0;  ///< of V pixels of a view
+};
+template <class T, int Rank>
+struct tile_traits<view_input<T, Rank>> {
+  using view = view_input<T, Rank>;
+  static constexpr int candidates = view::fits_tiles ? 1 : 0;
+  static constexpr unsigned alignment = candidates * alignof(bits_of<T>);
+  template <int V>
+  static constexpr int count_pixel_words() {
+    if constexpr (view::template fits_pixels<V>) return pixel_vector<bits_of<T>, V>::words;
+    return 0;
+  }
+  template <int V>
+  static constexpr int pixel_words = count_pixel_words<V>();
+};
+template <class... Leaf>
+struct tile_traits<leaf_list<Leaf...>> {
+  static constexpr int candidates = (0 + ... + tile_traits<Leaf>::candidates);
+  static constexpr unsigned alignment = common_alignment((0U | ... | tile_traits<Leaf>::alignment));
+  template <int V>
+  static constexpr int pixel_words = largest(0, tile_traits<Leaf>::template pixel_words<V>...);
+};
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END

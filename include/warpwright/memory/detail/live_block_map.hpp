@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/error.hpp>
+#include <warpwright/memory/detail/address_map.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// An adaptor's record of a live block.
+struct live_block {
+  void* pointer;
+  std::size_t bytes;
+  std::size_t front_bytes;  // from the start of upstream's block to the user's
+  std::uint64_t allocated_ns;
+  source_location where;
+};
+
+/// The live blocks of an adaptor, by address.
+///
+/// An entry is reserved before the upstream allocates (reservation), and removed before the
+/// upstream frees (removal). So a lack of host memory loses no block, and an address that another
+/// thread gets at once does not collide with its old entry.
+/// **Threads:** any number; one mutex.
+class live_block_map {
+ public:
+  class reservation;
+  class removal;
+
+  /// Calls visit(live_block const&) for each block. Other calls wait meanwhile.
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    unique_lock<mutex> const lock{mutex_};
+    for (live_block const& block : blocks_) visit(block);
+  }
+  [[nodiscard]] std::size_t blocks() const noexcept {
+    unique_lock<mutex> const lock{mutex_};
+    return blocks_.size();
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    unique_lock<mutex> const lock{mutex_};
+    return bytes_;
+  }
+
+ private:
+  static std::uint64_t key(void const* pointer) noexcept {
+    return reinterpret_cast<std::uintptr_t>(pointer);
+  }
+  void reserve_entry() {
+    std::size_t const count = blocks_.size() + reservations_ + 1;
+    blocks_.reserve(count);
+    numbers_.reserve(count);
+    ++reservations_;
+  }
+  // @pre an entry is reserved
+  void insert(live_block const& block) noexcept {
+    --reservations_;
+    bytes_ += block.bytes;
+    std::uint32_t const number = numbers_.find(key(block.pointer));
+    if (number != address_map::none) {
+      // The old block was freed without the adaptor, since its address could not be allocated again
+      // otherwise.
+      bytes_ -= blocks_[number].bytes;
+      blocks_[number] = block;
+      return;
+    }
+    numbers_.insert(key(block.pointer), static_cast<std::uint32_t>(blocks_.size()));
+    blocks_.push_back(block);
+  }
+  // The entry stays reserved.
+  bool remove(void const* pointer, live_block& block) noexcept {
+    std::uint32_t const number = numbers_.erase(key(pointer));
+    if (number == address_map::none) return false;
+    block = blocks_[number];
+    bytes_ -= block.bytes;
+    ++reservations_;
+    live_block const last = blocks_.back();
+    blocks_.pop_back();
+    if (last.pointer != pointer) {  // the last entry moves into the gap
+      numbers_.erase(key(last.pointer));
+      numbers_.insert(key(last.pointer), number);
+      blocks_[number] = last;
+    }
+    return true;
+  }
+
+  mutable mutex mutex_;
+  // Guarded by mutex_:
+  array<live_block> blocks_;
+  address_map numbers_;  // address to index in blocks_
+  std::size_t reservations_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Capacity for one entry; released by the destructor unless insert() was called.
+class live_block_map::reservation {
+ public:
+  explicit reservation(live_block_map& map) : map_{map} {
+    unique_lock<mutex> const lock{map_.mutex_};
+    map_.reserve_entry();
+  }
+  ~reservation() {
+    if (!pending_) return;
+    unique_lock<mutex> const lock{map_.mutex_};
+    --map_.reservations_;
+  }
+  reservation(reservation const&) = delete;
+  reservation& operator=(reservation const&) = delete;
+
+  void insert(live_block const& block) noexcept {
+    unique_lock<mutex> const lock{map_.mutex_};
+    map_.insert(block);
+    pending_ = false;
+  }
+
+ private:
+  live_block_map& map_;
+  bool pending_ = true;
+};
+
+/// A removed entry; the destructor inserts it again unless commit() was called.
+class live_block_map::removal {
+ public:
+  removal(live_block_map& map, void* pointer, source_location where) noexcept
+      : map_{map}, block_{pointer, 0, 0, 0, where} {
+    unique_lock<mutex> const lock{map_.mutex_};
+    found_ = map_.remove(pointer, block_);
+  }
+  ~removal() {
+    if (!found_) return;
+    unique_lock<mutex> const lock{map_.mutex_};
+    if (committed_) {
+      --map_.reservations_;
+    } else {
+      map_.insert(block_);
+    }
+  }
+  removal(removal const&) = delete;
+  removal& operator=(removal const&) = delete;
+
+  [[nodiscard]] bool found() const noexcept { return found_; }
+  [[nodiscard]] live_block const& block() const noexcept { return block_; }
+  void commit() noexcept { committed_ = true; }
+
+  /// Throws for a pointer that is not in the map, and for another size than the one allocated.
+  void check(char const* who, std::size_t bytes, source_location where) const {
+    if (!found_) {
+      throw_invalid_argument(
+          text{who} + ": cannot free " + block_.pointer + " (" + bytes +
+              " bytes): it is not a live block of this adaptor: freed already, or "
+              "not allocated here; free it once, where it was allocated",
+          where);
+    }
+    if (block_.bytes != bytes) {
+      throw_invalid_argument(
+          text{who} + ": wrong size: " + block_.pointer + " is freed with " + bytes +
+              " bytes, but " + block_.bytes + " bytes were allocated at " +
+              text{block_.where.file(), block_.where.line()} + "; pass the same size",
+          where);
+    }
+  }
+
+ private:
+  live_block_map& map_;
+  live_block block_;
+  bool found_ = false;
+  bool committed_ = false;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
