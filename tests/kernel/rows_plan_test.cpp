@@ -53,10 +53,8 @@ bool covers(row_plan const& plan, std::uint64_t offset) {
   for (std::uint64_t row = 0; row < plan.partition.rows; ++row) {
     ew::detail::row_span const s = plan.partition.span<vector>(row);
     std::vector<int> taken(cols, 0);
-    if (s.vector_begin != s.begin + s.head || s.begin != row * cols ||
-        s.edge > plan.partition.threads)
-      return false;
-    if (s.vectors != 0 && (s.vector_begin * 4 + offset) % 16 != 0) return false;
+    if (s.begin != row * cols || s.edge > plan.partition.threads) return false;
+    if (s.vectors != 0 && (s.vector_begin() * 4 + offset) % 16 != 0) return false;
     for (unsigned t = 0; t < plan.partition.threads; ++t) {
       if (t < s.edge) ++taken[t < s.head ? t : s.vectors * vector + t];
       std::uint64_t v = t;

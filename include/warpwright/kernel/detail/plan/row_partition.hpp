@@ -74,11 +74,15 @@ enum class row_strategy : unsigned char {
 /// which go one a thread.
 struct row_span {
   std::uint64_t row = 0;
-  std::uint64_t begin = 0;         ///< index of the row's first element in the whole matrix
-  std::uint64_t vector_begin = 0;  ///< and of the first vector's
+  std::uint64_t begin = 0;  ///< index of the row's first element in the whole matrix
   unsigned vectors = 0;
   unsigned head = 0;
   unsigned edge = 0;  ///< elements in no vector, head and tail together
+
+  /// Index of the first vector's first element; a member for it took two registers, which spilled.
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr std::uint64_t vector_begin() const {
+    return begin + head;
+  }
 };
 
 /// Which threads work on which rows.
@@ -112,7 +116,6 @@ struct row_partition {
       s.head = static_cast<unsigned>((head - s.begin) % V);
       if (s.head > cols) s.head = static_cast<unsigned>(cols);
     }
-    s.vector_begin = s.begin + s.head;
     s.vectors = static_cast<unsigned>((cols - s.head) / V);
     s.edge = static_cast<unsigned>(cols - std::uint64_t{s.vectors} * V);
     return s;

@@ -69,9 +69,12 @@ __device__ T shuffle_xor(T const& value, unsigned distance) {
 // Of more than one warp, those that another is combined with first: the greatest power of two below
 // their number.
 WARPWRIGHT_HOST_DEVICE inline unsigned half_of_warps(unsigned threads) {
-  unsigned half = 1;
-  while (2 * half * warp_size < threads) half *= 2;
-  return half;
+  unsigned const last = threads / warp_size - 1;
+#if defined(__CUDA_ARCH__)
+  return 1U << (31 - __clz(static_cast<int>(last)));
+#else
+  return 1U << (31 - __builtin_clz(last));
+#endif
 }
 
 /// Combines the values of each group; every thread of it then has the result.

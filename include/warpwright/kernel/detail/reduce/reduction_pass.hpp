@@ -337,10 +337,14 @@ void with_reduction_pass(elements const& n, Use const& use, R const&... r) {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
+// With many states, fewer threads an SM than the compiler would choose: it spilled for more.
+template <class Pass>
+inline constexpr unsigned min_reduce_blocks = sizeof(typename Pass::states) > 64 ? 1 : 0;
+
 // Every block leaves its states in `of_blocks`; the last one combines them in the order of the
 // blocks.
 template <class Pass>
-struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads> {
+struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduce_blocks<Pass>> {
   using states = typename Pass::states;
   using shared = reduction_scratch<states, reduce_threads>;
 

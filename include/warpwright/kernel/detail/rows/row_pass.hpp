@@ -191,7 +191,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     unsigned t;  // the thread's number in the row
 
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t index(unsigned v) const {
-      return row.vector_begin + std::uint64_t{v} * vector;
+      return row.vector_begin() + std::uint64_t{v} * vector;
     }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has_edge() const { return t < row.edge; }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t edge_index() const {
