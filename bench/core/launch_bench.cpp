@@ -243,11 +243,11 @@ struct by_runtime {
 
 // The driver's call: with the function of a context, or with the kernel's handle in all contexts.
 template <bool Early, bool Function>
-struct by_driver {
+struct driver_kernel {
   int (*call)(cudaLaunchConfig_t const*, void*, void**, void**) = nullptr;
   void* kernel = nullptr;
 
-  by_driver() {
+  driver_kernel() {
     auto const* const symbol = reinterpret_cast<void const*>(&triad_kernel<Early>);
     if (!ww::detail::find_driver_function("cuLaunchKernelEx", call)) {
       ww::check(cudaErrorSymbolNotFound, "cuLaunchKernelEx");
@@ -262,11 +262,15 @@ struct by_driver {
       kernel = handle;
     }
   }
+};
+template <bool Early, bool Function>
+struct by_driver {
   void operator()(ww::stream_ref s, triad_sets const& a, std::size_t set) const {
+    static driver_kernel<Early, Function> const triad;
     configuration<Early> const c{s, a};
     triad_arguments p = a.arguments(set);
     void* arguments[] = {&p};
-    if (call(&c.config, kernel, arguments, nullptr) != 0) {
+    if (triad.call(&c.config, triad.kernel, arguments, nullptr) != 0) {
       ww::check(cudaErrorLaunchFailure, "cuLaunchKernelEx");
     }
   }

@@ -8,10 +8,12 @@
 #include <warpwright/memory/pool.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace ww = warpwright;
@@ -48,6 +50,7 @@ class keeping_default_pool {
 
 std::unique_ptr<ww::memory_pool> shared_pool;
 std::unique_ptr<keeping_default_pool> shared_default_pool;
+std::atomic<int> threads_with_cache{0};  // of shared_pool, which must outlive the caches
 
 void sizes_and_threads(benchmark::internal::Benchmark* b) {
   for (std::int64_t const bytes :
@@ -83,6 +86,7 @@ BENCHMARK(memory_pool_pair)->Apply(sizes_and_threads);
 void memory_cache_pair(benchmark::State& state) {
   std::size_t const bytes = bytes_of(state);
   if (state.thread_index() == 0) {
+    threads_with_cache = state.threads();
     std::size_t const all = bytes * static_cast<std::size_t>(state.threads());
     shared_pool =
         std::make_unique<ww::memory_pool>(device, ww::memory_pool_options{}.initial_bytes(all));
@@ -96,8 +100,10 @@ void memory_cache_pair(benchmark::State& state) {
     cache->deallocate(p, bytes);
   }
   cache.reset();
+  --threads_with_cache;
   state.SetItemsProcessed(state.iterations());
   if (state.thread_index() == 0) {
+    while (threads_with_cache != 0) std::this_thread::yield();
     state.counters["hit_rate"] = shared_pool->statistics().hit_rate();
     shared_pool.reset();
   }
