@@ -9,9 +9,11 @@
 #include <warpwright/core/launch.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -193,7 +195,29 @@ TEST_CASE("one launch is one call") {
 }
 #else
 
+// What launch_kernel() passes to the driver is laid out as the runtime's.
+static_assert(sizeof(cudaLaunchConfig_t) == sizeof(CUlaunchConfig), "");
+static_assert(offsetof(cudaLaunchConfig_t, gridDim) == offsetof(CUlaunchConfig, gridDimX), "");
+static_assert(offsetof(cudaLaunchConfig_t, blockDim) == offsetof(CUlaunchConfig, blockDimX), "");
+static_assert(offsetof(cudaLaunchConfig_t, dynamicSmemBytes) ==
+                  offsetof(CUlaunchConfig, sharedMemBytes),
+              "");
+static_assert(offsetof(cudaLaunchConfig_t, stream) == offsetof(CUlaunchConfig, hStream), "");
+static_assert(offsetof(cudaLaunchConfig_t, attrs) == offsetof(CUlaunchConfig, attrs), "");
+static_assert(offsetof(cudaLaunchConfig_t, numAttrs) == offsetof(CUlaunchConfig, numAttrs), "");
+static_assert(sizeof(dim3) == 3 * sizeof(unsigned), "");
+static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "");
+static_assert(offsetof(cudaLaunchAttribute, val) == offsetof(CUlaunchAttribute, value), "");
+static_assert(static_cast<int>(cudaLaunchAttributeProgrammaticStreamSerialization) ==
+                  static_cast<int>(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION),
+              "");
+
 using ww::detail::built_for;
+#if !WARPWRIGHT_NO_EARLY_LAUNCH
+static_assert(std::is_same<ww::detail::this_build, built_for<__CUDA_ARCH_LIST__>>::value, "");
+#else
+static_assert(!ww::detail::this_build::some_wait, "");
+#endif
 static_assert(!built_for<750, 890>::some_wait, "");
 static_assert(built_for<900, 1000>::all_wait, "");
 static_assert(!built_for<750, 900>::all_wait && built_for<750, 900>::some_wait, "");
@@ -230,6 +254,17 @@ TEST_CASE("threads launch that have made no CUDA call before") {
     CHECK(status == cudaSuccess);
   }
   CHECK(x.fetch(s)[99] == 3 * 99);
+}
+
+TEST_CASE("a kernel is launched by its handle, or by its address where the macro says so") {
+  using kernel = ww::detail::index_kernel<only_here<5>>;
+  ww::stream s;
+  device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
+  ww::for_each_index(s, x.size(), only_here<5>{x.data()});
+  bool const by_address = ww::detail::launchable<kernel, ww::detail::this_build>() ==
+                          ww::detail::kernel_address<kernel>();
+  CHECK(by_address == (WARPWRIGHT_NO_DRIVER_LAUNCH != 0));
+  CHECK(x.fetch(s)[99] == 99);
 }
 
 TEST_CASE("the first launch of a kernel in a capture is a node of that kernel") {
@@ -295,7 +330,7 @@ TEST_CASE("every device is launched on, and those in turns") {
   }
 }
 
-TEST_CASE("contexts come and go, as many as a kernel's launches keep and more") {
+TEST_CASE("contexts come and go") {
   // As CUDA 11.4 to 12.4 have it.
   int (*create)(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice) = nullptr;
   int (*destroy)(CUcontext) = nullptr;

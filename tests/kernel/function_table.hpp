@@ -63,8 +63,13 @@ inline exact exact_rint(exact x) {
 // ULP of float on the host and on a GPU, then of double. A GPU's are those of functions.hpp: half a
 // ULP more than in CUDA's documentation, which counts steps from the rounded result, where the
 // bounds here are distances from the exact one. The C library of the host has smaller errors.
+//
+// Every row must also be in one of the groups below: real_functions if it computes in float or
+// double, own_type_functions if in the operands' own type.
+constexpr int first_row = __COUNTER__;
 #define WARPWRIGHT_TEST_ROW(name, function, value, host32, gpu32, host64, gpu64) \
   struct name##_row {                                                            \
+    static constexpr int number = __COUNTER__;                                   \
     static constexpr char const* text = #name;                                   \
     template <class E>                                                           \
     static auto of(E const& x) {                                                 \
@@ -126,6 +131,7 @@ WARPWRIGHT_TEST_ROW(where,      ew::where(x > 1, x, 1), x > 1 ? x : 1,       0, 
 // clang-format on
 
 #undef WARPWRIGHT_TEST_ROW
+constexpr int row_count = __COUNTER__ - first_row - 1;
 
 // Distance in units in the last place of T; 0 for two NaNs, and for a subnormal number that is off
 // by at most the smallest normal one.
@@ -194,28 +200,34 @@ void check_rows(std::vector<In> const& x, In const* device, std::index_sequence<
   std::vector<Out> const got = out.fetch(s);
   (check_row<Row>(x, got.data() + Index * stride), ...);
 }
-template <class Out, class... Row, class In>
-void check_rows(std::vector<In> const& x, In const* device) {
-  check_rows<Out, Row...>(x, device, std::index_sequence_for<Row...>{});
-}
-
-// The rows that compute in float or double.
-template <class Out, class In>
-void check_real_functions(std::vector<In> const& x, In const* device) {
-  check_rows<Out, exp_row, exp2_row, expm1_row, log_row, log2_row, log1p_row>(x, device);
-  check_rows<Out, sin_row, cos_row, tanh_row, erf_row>(x, device);
-  check_rows<Out, sqrt_row, rsqrt_row, square_root_by_pow_row, cube_by_pow_row>(x, device);
-  check_rows<Out, sigmoid_row, silu_row, softplus_row, hardswish_row, gelu_row, gelu_tanh_row>(
-      x, device);
-}
-// The rows that compute in the operands' own type.
-template <class Out, class In>
-void check_own_type_functions(std::vector<In> const& x, In const* device) {
-  check_rows<Out, relu_row, leaky_relu_row, abs_row, floor_row, ceil_row, round_row, rint_row>(
-      x, device);
-  check_rows<Out, fma_row, abs_squared_row, isnan_row, isfinite_row, negative_row, clamp_row,
-             min_row, max_row, where_row>(x, device);
-}
+// The rows of one kernel.
+template <class... Row>
+struct rows {
+  static constexpr int count = static_cast<int>(sizeof...(Row));
+  template <class Out, class In>
+  static void check(std::vector<In> const& x, In const* device) {
+    check_rows<Out, Row...>(x, device, std::index_sequence_for<Row...>{});
+  }
+};
+template <class... Rows>
+struct groups {
+  static constexpr int count = (0 + ... + Rows::count);
+  template <class Out, class In>
+  static void check(std::vector<In> const& x, In const* device) {
+    (Rows::template check<Out>(x, device), ...);
+  }
+};
+using real_functions =
+    groups<rows<exp_row, exp2_row, expm1_row, log_row, log2_row, log1p_row>,
+           rows<sin_row, cos_row, tanh_row, erf_row>,
+           rows<sqrt_row, rsqrt_row, square_root_by_pow_row, cube_by_pow_row>,
+           rows<sigmoid_row, silu_row, softplus_row, hardswish_row, gelu_row, gelu_tanh_row>>;
+using own_type_functions =
+    groups<rows<relu_row, leaky_relu_row, abs_row, floor_row, ceil_row, round_row, rint_row>,
+           rows<fma_row, abs_squared_row, isnan_row, isfinite_row, negative_row, clamp_row, min_row,
+                max_row, where_row>>;
+static_assert(real_functions::count + own_type_functions::count == row_count,
+              "a row of the table is in no group, so that nothing checks it");
 
 // Critical and random arguments, of both signs.
 template <class T>

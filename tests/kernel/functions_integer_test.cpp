@@ -34,7 +34,7 @@ template <class T>
 void check_integers(std::vector<T> const& x) {
   std::size_t const n = x.size();
   device_array<T> const device{x};
-  kernel_test::check_real_functions<float>(x, device.data());
+  kernel_test::real_functions::check<float>(x, device.data());
   ww::stream s;
   device_array<std::int64_t> const out{9 * n};
   auto const e = ew::in(device.data(), n);

@@ -36,8 +36,8 @@ template <class T>
 void check_all_patterns() {
   std::vector<T> const x = all_patterns<T>();
   device_array<T> const device{x};
-  kernel_test::check_real_functions<float>(x, device.data());
-  kernel_test::check_own_type_functions<float>(x, device.data());
+  kernel_test::real_functions::check<float>(x, device.data());
+  kernel_test::own_type_functions::check<float>(x, device.data());
 }
 
 template <class T>

@@ -30,8 +30,8 @@ void check_all() {
   INFO("seed " << seed);
   std::vector<T> const x = kernel_test::arguments<T>(seed);
   device_array<T> const device{x};
-  kernel_test::check_real_functions<T>(x, device.data());
-  kernel_test::check_own_type_functions<T>(x, device.data());
+  kernel_test::real_functions::check<T>(x, device.data());
+  kernel_test::own_type_functions::check<T>(x, device.data());
 }
 
 // pow: random pairs, results over the whole range, bases near 1, and the special values of C.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
@@ -112,11 +113,11 @@ TEST_CASE("norms of random lists") {
   check_type<__nv_bfloat16>(0x1p-20);
 }
 
-TEST_CASE("every size from 0 to 4096, and sizes around tiles") {
+TEST_CASE("sizes around vectors, warps and tiles") {
   ww::stream s;
   norm_bench bench{s};
   device_array<float> x{std::vector<float>(5000000, 2.0F)};
-  for (std::size_t n = 0; n <= 4096; ++n) {
+  for (std::size_t n = 0; n <= kernel_test::most_size; n = kernel_test::next_size(n)) {
     ew::tensor_list<float> list;
     list.add(x.data() + n % 4, n);
     CAPTURE(n);

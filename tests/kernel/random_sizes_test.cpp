@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws for every number of elements from 0 to 4,096: element i is the same to the last bit,
-// however many there are and wherever they lie. Outputs are poisoned, with guards on both sides. On
-// the host runtime, where run() is a loop, the kernel's own work is gone through as well, and on
-// both its vectors of 32 bytes.
+// Draws for numbers of elements from 0 to 4,096, those around vectors and warps: element i is the
+// same to the last bit, however many there are and wherever they lie. Outputs are poisoned, with
+// guards on both sides.
 
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/random.hpp>
@@ -68,15 +67,15 @@ void check_sizes(Make make) {
 
 }  // namespace
 
-TEST_CASE("every size from 0 to 4096: uniform numbers") {
+TEST_CASE("sizes around vectors and warps: uniform numbers") {
   check_sizes<float>(uniform_of{});
   check_sizes<double>(uniform_of{});
 }
-TEST_CASE("every size from 0 to 4096: normal numbers") {
+TEST_CASE("sizes around vectors and warps: normal numbers") {
   check_sizes<float>(normal_of{});
   check_sizes<__half>(normal_of{});
 }
-TEST_CASE("every size from 0 to 4096: dropout") {
+TEST_CASE("sizes around vectors and warps: dropout") {
   check_sizes<float>(dropout_of{});
   check_sizes<__nv_bfloat16>(dropout_of{});
 }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
@@ -147,11 +148,11 @@ struct together {
 
 }  // namespace
 
-TEST_CASE("every size from 0 to 4096") {
+TEST_CASE("sizes around vectors and warps") {
   ww::stream s;
   bench_of_eight bench{s};
   auto const x = small_integers<float>(4096, 30, 4);
-  for (std::size_t n = 0; n <= 4096; ++n) {
+  for (std::size_t n = 0; n <= kernel_test::most_size; n = kernel_test::next_size(n)) {
     CAPTURE(n);
     REQUIRE(bench.right(x, n, n % 5));
   }

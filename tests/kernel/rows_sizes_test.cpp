@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// softmax(), layer_norm() and rms_norm() of every number of columns from 0 to 4,096, within the
-// bounds that rows.hpp states. Outputs are poisoned, with guards on both sides.
+// softmax(), layer_norm() and rms_norm() of numbers of columns from 0 to 4,096, those around
+// vectors and warps, within the bounds that rows.hpp states. Outputs are poisoned, with guards on
+// both sides.
 #include "kernel/rows_support.hpp"
 
 #include "kernel/sweep.hpp"
@@ -54,15 +55,15 @@ void check_sizes() {
 
 }  // namespace
 
-TEST_CASE("rows of every length from 0 to 4096: softmax") {
+TEST_CASE("rows of lengths around vectors and warps: softmax") {
   check_sizes<function::softmax, float>();
   check_sizes<function::softmax, __half>();
 }
-TEST_CASE("rows of every length from 0 to 4096: layer_norm") {
+TEST_CASE("rows of lengths around vectors and warps: layer_norm") {
   check_sizes<function::layer_norm, float>();
   check_sizes<function::layer_norm, __half>();
 }
-TEST_CASE("rows of every length from 0 to 4096: rms_norm") {
+TEST_CASE("rows of lengths around vectors and warps: rms_norm") {
   check_sizes<function::rms_norm, float>();
   check_sizes<function::rms_norm, __half>();
 }

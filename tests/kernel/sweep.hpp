@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes and offsets that tests go through. elementwise_sizes_test.cpp takes every size up to 4,096;
-// all other tests take those around boundaries.
+// Sizes and offsets of tests. elementwise_sizes_test.cpp takes every number of elements up to
+// 4,096; other tests take those around boundaries.
 #pragma once
 
 #include <vector>
@@ -32,7 +32,7 @@ std::vector<T> first_of(std::vector<T> const& values, std::size_t n) {
   return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n)};
 }
 
-// Offsets for a size: on boundaries, then off alike, then each as it comes.
+// Offsets for a size: all aligned, then equally misaligned, then random.
 template <std::size_t Count>
 struct some_offsets {
   std::size_t of[Count] = {};

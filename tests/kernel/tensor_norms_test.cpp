@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
@@ -202,14 +203,14 @@ TEST_CASE("norms of each tensor of random lists") {
   check_type<__nv_bfloat16>(0x1p-20);
 }
 
-TEST_CASE("each tensor's norm, for every size from 0 to 4096") {
+TEST_CASE("each tensor's norm, for sizes around vectors and warps") {
   ww::stream s;
   norms_bench bench{s};
   std::size_t const most = 4096;
   device_array<float> x{std::vector<float>(3 * most + 16, 2.0F)};
   std::vector<double> norm_of(most + 1);
   for (std::size_t n = 0; n <= most; ++n) norm_of[n] = std::sqrt(4.0 * static_cast<double>(n));
-  for (std::size_t n = 0; n <= most; ++n) {
+  for (std::size_t n = 0; n <= most; n = kernel_test::next_size(n)) {
     ew::tensor_list<float const> list;
     list.add(x.data() + n % 4, n);
     list.add(x.data() + most + 5, 1);

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views and strided outputs of every number of elements from 0 to 4,096: transpositions of every
-// number of columns for several of rows, steps of one dimension, and such as run backwards. Outputs
-// are poisoned, with guards on both sides, and memory between their elements must stay so.
+// Views and strided outputs of numbers of elements around vectors and warps, up to 4,096:
+// transpositions of every number of columns for several of rows, steps of one dimension, and such
+// as run backwards. Outputs are poisoned, with guards on both sides, and memory between their
+// elements must stay so.
 
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/views.hpp>

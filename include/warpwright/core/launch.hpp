@@ -4,15 +4,14 @@
 // The one place where the two runtimes differ: nvcc launches a kernel, the host runtime runs the
 // same functor, block by block, on the stream's worker.
 //
-// Two macros, defined for a whole program or not at all, change how kernels are launched:
-//   WARPWRIGHT_NO_EARLY_LAUNCH=1    No kernel of the library starts before the one ahead of it in
-//   its
-//     stream has ended, nor lets the next one start early. Define it if your own kernels are
-//     launched with programmatic stream serialization and do not wait
-//     (cudaGridDependencySynchronize) before they touch what a kernel of the library reads or
-//     writes.
-//   WARPWRIGHT_NO_KERNEL_HANDLES=1  Launches name a kernel by its address instead of its
-//     cudaKernel_t, for tools that intercept the runtime and know kernels by address.
+// Two macros, each defined for a whole program or not at all, change how kernels are launched:
+//   WARPWRIGHT_NO_EARLY_LAUNCH=1   No kernel of the library starts before the one ahead of it in
+//     its stream has ended, nor lets the next one start early. Define it where a kernel of your
+//     own, launched with programmatic stream serialization behind one of the library, does not call
+//     cudaGridDependencySynchronize(): the kernels of the library behind yours are then still
+//     ordered. Yours must not access what those of the library read or write, with or without it.
+//   WARPWRIGHT_NO_DRIVER_LAUNCH=1  Launches go through the runtime by the kernel's address, for
+//     tools that intercept the runtime alone.
 #pragma once
 
 #include <warpwright/core/detail/block.hpp>
@@ -163,7 +162,8 @@ WARPWRIGHT_BEGIN_PER_COMPILER
 /// @throws cuda_error  when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch; the first of a kernel also calls cudaGetKernel. Compiled for
+/// **Cost:** one kernel launch; the first of a kernel also calls cudaGetKernel, and the
+/// first of all looks up cuLaunchKernelEx. Compiled for
 /// architectures both below and from 9.0, a launch also calls cudaGetDevice, and the first of a
 /// kernel on a device cudaFuncGetAttributes.
 template <class F>

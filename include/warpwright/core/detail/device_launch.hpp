@@ -13,7 +13,9 @@
 
 #include <cuda_runtime.h>
 
+#include <warpwright/core/detail/atomic.hpp>
 #include <warpwright/core/detail/block.hpp>
+#include <warpwright/core/detail/driver_function.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstdint>
@@ -33,7 +35,7 @@ __device__ inline void pdl_wait() {
 }
 
 /// Lets the next kernel of the stream start once every block has called this or ended, if that
-/// kernel waits by itself. Call it when all that the kernel reads is on its way.
+/// kernel waits by itself. Call it when all loads of the kernel have been issued.
 __device__ inline void pdl_trigger() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !WARPWRIGHT_NO_EARLY_LAUNCH
   cudaTriggerProgrammaticLaunchCompletion();
@@ -120,28 +122,55 @@ using this_build = built_for<__CUDA_ARCH_LIST__>;
 using this_build = built_for<0>;
 #endif
 
-/// What every call passes for `Kernel`: its handle, which saves the runtime a search by address at
-/// every launch (H100, driver 580: 0.14 us of 3.81), or that address. The same in all files of a
-/// library, though nvcc gives each file a kernel of its own: attributes are set on one of them.
+/// What every call passes for `Kernel`: its handle for all contexts, or its address where the
+/// runtime has no handle. The same in all files of a library, though nvcc gives each file a kernel
+/// of its own: attributes are set on one of them.
 template <class Kernel, class Build>
 void const* launchable() {
-  static void const* known = nullptr;  // (the compiler's builtins, as <atomic> costs compile time)
-  void const* found = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
+  static atomic<void const*> cached;
+  void const* found = cached.load(memory_order::acquire);
   if (found != nullptr) return found;
   found = kernel_address<Kernel>();
-#if CUDART_VERSION >= 12010 && !WARPWRIGHT_NO_KERNEL_HANDLES
+#if CUDART_VERSION >= 12010 && !WARPWRIGHT_NO_DRIVER_LAUNCH
   cudaKernel_t handle = nullptr;
   if (cudaGetKernel(&handle, found) == cudaSuccess) {
     found = handle;
   } else {
     discard(cudaGetLastError());
-    return found;  // the launch reports it, and the next one looks again
+    return found;  // the launch reports it, and the next one queries again
   }
 #endif
   void const* expected = nullptr;
-  bool const first = __atomic_compare_exchange_n(&known, &expected, found, false, __ATOMIC_ACQ_REL,
-                                                 __ATOMIC_ACQUIRE);
+  bool const first =
+      cached.compare_exchange(expected, found, memory_order::acq_rel, memory_order::acquire);
   return first ? found : expected;
+}
+
+/// cuLaunchKernelEx, which takes handles of kernels. Its configuration is laid out as the runtime's
+/// and its attributes are the same: a test compares them with <cuda.h>.
+using driver_launch = int (*)(cudaLaunchConfig_t const*, void const* kernel, void** arguments,
+                              void** extra);
+inline driver_launch find_driver_launch() noexcept {
+  static driver_launch const found = [] {
+    driver_launch launch = nullptr;
+    return find_driver_function("cuLaunchKernelEx", launch) ? launch : nullptr;
+  }();
+  return found;
+}
+
+/// @return what cudaLaunchKernelExC would, which searches for the kernel and its context first
+template <class Kernel, class Build>
+cudaError_t launch_kernel(cudaLaunchConfig_t const& config, void** arguments) {
+  void const* const kernel = launchable<Kernel, Build>();
+#if CUDART_VERSION >= 12010 && !WARPWRIGHT_NO_DRIVER_LAUNCH
+  driver_launch const launch = find_driver_launch();
+  if (launch != nullptr && kernel != kernel_address<Kernel>() &&
+      launch(&config, kernel, arguments, nullptr) == 0) {
+    return cudaSuccess;
+  }
+  // The runtime makes a thread's context where there is none yet, and reports what is wrong.
+#endif
+  return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
 /// Whether the code of `Kernel` that the current device runs waits by itself. Code that does not
@@ -151,11 +180,11 @@ bool waits_by_itself() {
   if constexpr (Build::all_wait || !Build::some_wait) {
     return Build::all_wait;
   } else {
-    static std::uint64_t known = 0;  // two bits a device: 0 until the device is asked, then 1 or 2
+    static atomic<std::uint64_t> known;  // two bits a device: 0 is not known, 1 no, 2 yes
     int device = 0;
     if (cudaGetDevice(&device) != cudaSuccess || device >= 32) return false;
     unsigned const shift = 2U * static_cast<unsigned>(device);
-    std::uint64_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED) >> shift & 3U;
+    std::uint64_t answer = known.load(memory_order::relaxed) >> shift & 3U;
     if (answer == 0) {
       cudaFuncAttributes attributes{};
       if (cudaFuncGetAttributes(&attributes, launchable<Kernel, Build>()) != cudaSuccess) {
@@ -164,21 +193,20 @@ bool waits_by_itself() {
       }
       // The architecture that it was compiled for, whether nvcc finished that or the driver did.
       answer = attributes.ptxVersion >= 90 ? 2U : 1U;
-      __atomic_fetch_or(&known, answer << shift, __ATOMIC_RELAXED);
+      known.fetch_or(answer << shift, memory_order::relaxed);
     }
     return answer == 2U;
   }
 }
 
 /// Allows `Kernel` as much dynamic shared memory as the current device gives a block.
-/// @return that, in bytes; 0 where the device does not say or allow it, and the next call asks
-/// again
+/// @return that, in bytes; 0 where a query fails, and the next call queries again
 template <class Kernel, class Build = this_build>
 std::size_t max_dynamic_shared_bytes() {
-  static int known[32] = {};  // of each device; 0: not asked yet
+  static atomic<int> known[32];  // of each device; 0: not known
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess || device >= 32) return 0;
-  int most = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+  int most = known[device].load(memory_order::relaxed);
   if (most != 0) return static_cast<std::size_t>(most);
   void const* const kernel = launchable<Kernel, Build>();
   cudaFuncAttributes attributes{};
@@ -193,7 +221,7 @@ std::size_t max_dynamic_shared_bytes() {
     discard(cudaGetLastError());  // the launch reports it, if it fails as well
     return 0;
   }
-  __atomic_store_n(&known[device], most, __ATOMIC_RELAXED);
+  known[device].store(most, memory_order::relaxed);
   return static_cast<std::size_t>(most);
 }
 
@@ -211,8 +239,7 @@ void launch_on_device(stream_ref stream, unsigned blocks, unsigned threads,
   config.attrs = &early;
   config.numAttrs = waits_by_itself<Kernel, Build>() ? 1 : 0;
   void* arguments[] = {const_cast<void*>(static_cast<void const*>(&kernel))};  // only read
-  check(cudaLaunchKernelExC(&config, launchable<Kernel, Build>(), arguments), "kernel launch",
-        where);
+  check(launch_kernel<Kernel, Build>(config, arguments), "kernel launch", where);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
