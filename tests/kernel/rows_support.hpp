@@ -13,12 +13,17 @@
 #include <limits>
 
 #include "kernel/support.hpp"
+#include "support/catch.hpp"
 
 namespace kernel_test {
 
 namespace ew = warpwright::ew;
 
 enum class function { softmax, log_softmax, layer_norm, rms_norm };
+inline char const* name_of(function f) {
+  constexpr char const* names[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
+  return names[static_cast<int>(f)];
+}
 
 inline constexpr double test_eps = 1e-3;
 
@@ -145,7 +150,12 @@ std::size_t wrong_elements(function f, std::vector<Out> const& y, std::vector<do
     exact_row const e = exactly(f, x.data() + first, cols, eps);
     for (std::size_t c = 0; c < cols; ++c) {
       double const error = std::fabs(as_double(y[first + c]) - e.result[c]);
-      if (!(error <= bound<R, Out>(f, e, c, x[first + c]))) ++wrong;
+      double const most = bound<R, Out>(f, e, c, x[first + c]);
+      if (!(error <= most) && ++wrong <= 3) {
+        UNSCOPED_INFO(name_of(f) << ", row " << first / cols << ", column " << c << ": "
+                                 << as_double(y[first + c]) << " for " << e.result[c] << ", off by "
+                                 << error << ", at most " << most);
+      }
     }
   }
   return wrong;

@@ -53,7 +53,7 @@ void check_shape(ww::stream& s, std::size_t rows, std::size_t cols, std::size_t 
     guarded<Out> const y{x.size(), out_offset};
     run_function(s, f, {rows, cols}, y.data(), ew::in(dx.data(), x.size()));
     auto const wrong = kernel_test::wrong_elements<real>(f, y.fetch(s), as_doubles(x), cols);
-    CAPTURE(static_cast<int>(f));
+    CAPTURE(kernel_test::name_of(f));
     REQUIRE(wrong == 0);
     REQUIRE(y.intact(s));
   }
@@ -99,7 +99,7 @@ void check_range(long double most, long double lost) {
         CHECK(std::isnormal(norm_of(s, f, x, eps)[0]));
         return kernel_test::wrong_elements<T>(f, norm_of(s, f, x, eps), as_doubles(x), cols, eps);
       };
-      CAPTURE(cols, static_cast<int>(f));
+      CAPTURE(cols, kernel_test::name_of(f));
       // Both ends, and far below where eps alone is large enough: down to subnormal numbers.
       CHECK(wrong(scaled<T>(unit, std::sqrt(0.999L * most / squares)), 0.0) == 0);
       CHECK(wrong(scaled<T>(unit, std::sqrt(0.999L * most / squares)), 1e-5) == 0);
@@ -233,7 +233,7 @@ TEST_CASE("large values overflow neither exponentials nor sums") {
     }
     guarded<float> const dx{x, 0}, y{x.size(), 0};
     for (function const f : {function::softmax, function::log_softmax}) {
-      CAPTURE(cols, static_cast<int>(f));
+      CAPTURE(cols, kernel_test::name_of(f));
       run_function(s, f, {3, cols}, y.data(), ew::in(dx.data(), x.size()));
       auto const got = y.fetch(s);
       std::vector<double> exact = as_doubles(x);
@@ -260,7 +260,7 @@ TEST_CASE("infinities and NaN stay in their rows") {
     for (std::size_t c = 0; c < cols; ++c) x[all_minus * cols + c] = -infinity;
     guarded<float> const dx{x, 0};
     for (function const f : all_functions) {
-      CAPTURE(cols, static_cast<int>(f));
+      CAPTURE(cols, kernel_test::name_of(f));
       guarded<float> const y{x.size(), 0};
       run_function(s, f, {lines, cols}, y.data(), ew::in(dx.data(), x.size()));
       auto const got = y.fetch(s);

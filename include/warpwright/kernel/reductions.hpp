@@ -38,11 +38,11 @@ struct reduction {
     static_assert(K::is_total, "warpwright::ew: in<A>() is for sum(), mean() and norm()");
     static_assert(
         std::is_arithmetic<A>::value && sizeof(A) >= 4 && !std::is_same<A, long double>::value,
-        "warpwright::ew: in<A>() wants float, double, or an integer of 32 or 64 bits");
+        "warpwright::ew: in<A>() requires float, double, or an integer of 32 or 64 bits");
     return reduction<typename K::template with_accumulator<A>, E>{{}, expression};
   }
   /// The same with the rounding error of every addition carried along. For sum(), mean() and norm()
-  /// in floating point; wants a compiler without -ffast-math.
+  /// in floating point; requires a compiler without -ffast-math.
   [[nodiscard]] constexpr auto compensated() const {
     static_assert(K::is_total, "warpwright::ew: compensated() is for sum(), mean() and norm()");
     return reduction<typename K::with_compensation, E>{{}, expression};
@@ -56,8 +56,10 @@ using if_expression = std::enable_if_t<is_expression<X>>;
 
 template <class K, class X>
 constexpr reduction<K, X> make_reduction(X const& x) {
-  static_assert(is_number<value_t<X>>,
-                "warpwright::ew: this reduction is of numbers; for a type of your own, use fold()");
+  static_assert(
+      is_number<value_t<X>>,
+      "warpwright::ew: this reduction is of real numbers: take real(), imag() or abs() of "
+      "complex ones; for a type of your own, use fold()");
   return {K{}, x};
 }
 template <total What, class X>

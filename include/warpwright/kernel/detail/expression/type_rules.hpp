@@ -47,7 +47,8 @@ struct operand_types {
 template <std::size_t Index, class... A>
 using nth_t = std::decay_t<decltype(at<Index>(std::declval<pack<A...> const&>()))>;
 
-// Which types a function gets its operands in, and whether its result is weak if they are.
+// Which types a function gets its operands in, and whether its result is weak if they are:
+// in_common_type if integers stay integers (abs), in_real_type if the result is real (exp).
 struct unconverted {
   template <class... A>
   static constexpr bool weak = false;

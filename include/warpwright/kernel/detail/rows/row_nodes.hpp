@@ -73,9 +73,8 @@ struct row_function {
   template <row_part P>
   row_function<K, E, P> part() const {
     static_assert(Part == row_part::result && K::has(P),
-                  "warpwright::ew: this function of rows has no such part: softmax() and "
-                  "log_softmax() have input() and log_sum_exp(), layer_norm() has input(), mean() "
-                  "and rstd(), rms_norm() has input() and rstd()");
+                  "warpwright::ew: this function of rows has no such part; the documentation of "
+                  "input(), mean(), rstd() and log_sum_exp() lists the functions that have it");
     return {kind, expression};
   }
 };
