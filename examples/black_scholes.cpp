@@ -102,12 +102,12 @@ int run() {
     auto const c = static_cast<double>(calls[i]);
     auto const p = static_cast<double>(puts[i]);
     // A comparison that is false for a NaN.
-    auto const note = [unit](double& worst, double error) {
+    auto const record = [unit](double& worst, double error) {
       if (!(std::fabs(error) <= worst * unit)) worst = std::fabs(error) / unit;
     };
-    note(worst_price, c - exact_call);
-    note(worst_price, p - exact_put);
-    note(worst_parity, (c - p) - (S - paid));
+    record(worst_price, c - exact_call);
+    record(worst_price, p - exact_put);
+    record(worst_parity, (c - p) - (S - paid));
   }
   std::printf("%zu options; errors in units of 2^-24 (S + K): prices %.1f, put-call parity %.1f\n",
               n, worst_price, worst_parity);

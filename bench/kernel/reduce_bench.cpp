@@ -6,8 +6,7 @@
 // the device.
 //
 //   squares  sum of x * x                                1 array, 1 result; beside them a kernel
-//   that
-//            reads the array and does nothing with it, by 4 and by 8 accesses of 16 bytes a thread
+//            that only reads the array, by 4 and by 8 accesses of 16 bytes a thread
 //   dot      sum of x * y                                2 arrays, 1 result
 //   argmax   the largest value and its index             1 array, 1 result
 //   health   sum of x * x, max |x|, how many not finite  1 array, 3 results: one pass of ours, of

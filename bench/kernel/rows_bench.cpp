@@ -205,7 +205,7 @@ __device__ float of_block(float value) {
   return value;
 }
 
-// As one writes it at first: a block a row, an element a thread and turn, three loops.
+// The straightforward kernel: a block a row, an element a thread and iteration, three loops.
 template <class T, function F>
 __global__ void __launch_bounds__(plain_threads)
     plain_kernel(T* y, T const* x, T const* scale, T const* shift, std::size_t cols) {

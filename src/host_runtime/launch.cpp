@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernel launches: a kernel is a host function over an index space.
+// Kernel launches: a kernel is a host function over the blocks or indices of a grid.
 #include "runtime.hpp"
 #include "work.hpp"
 

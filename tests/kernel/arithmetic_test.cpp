@@ -180,16 +180,16 @@ class tally {
   void add(char const* what, double x, double y, T got, double want) {
     double const g = as_double(got), w = as_double(number<T>(want));
     bool const right = std::isnan(w) ? std::isnan(g) : g == w && std::signbit(g) == std::signbit(w);
-    if (!right) note(what, x, y, g, w);
+    if (!right) record(what, x, y, g, w);
   }
   /// The same value: of two zeros either may be the smaller one.
   void add_value(char const* what, double x, double y, double got, double want) {
-    if (std::isnan(want) ? !std::isnan(got) : got != want) note(what, x, y, got, want);
+    if (std::isnan(want) ? !std::isnan(got) : got != want) record(what, x, y, got, want);
   }
   std::size_t wrong() const { return wrong_; }
 
  private:
-  void note(char const* what, double x, double y, double got, double want) {
+  void record(char const* what, double x, double y, double got, double want) {
     if (++wrong_ > 5) return;
     char line[200];
     static_cast<void>(
@@ -316,7 +316,7 @@ TEST_CASE("arithmetic and comparisons of integers of 16 bits") {
   CHECK(wrong_integers(pairs_of_integers<unsigned short>(seed)) == 0);
 }
 
-TEST_CASE("two types meet as in C++, and a plain number as the float beside it") {
+TEST_CASE("two types are combined as in C++, and a plain number as the float beside it") {
   std::uint64_t const seed = 95;
   INFO("seed " << seed);
   std::vector<__half> const h = pairs_of_all_kinds<__half>(seed).x;

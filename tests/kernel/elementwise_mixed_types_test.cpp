@@ -23,10 +23,10 @@ void check_types() {
   kernel_test::random_numbers random{seed};
   for (int k = 0; k < 120; ++k) {
     std::size_t const n = 1 + random.below(k % 8 == 0 ? 70000 : 300);
-    bool const alike = k % 3 == 0;
+    bool const same = k % 3 == 0;
     std::size_t const at_o = random.below(16);
-    std::size_t const at_x = alike ? at_o : random.below(16);
-    std::size_t const at_y = alike ? at_o : random.below(16);
+    std::size_t const at_x = same ? at_o : random.below(16);
+    std::size_t const at_y = same ? at_o : random.below(16);
     std::size_t const rows = 1 + random.below(9);
     std::size_t const cols = n;
     CAPTURE(n, rows, at_o, at_x, at_y);

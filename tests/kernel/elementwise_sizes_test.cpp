@@ -96,7 +96,7 @@ void check_sizes() {
   expression<O, X, Y, Z> const e;
   for (std::size_t n = 0; n <= 4096; n += step) {
     offsets at{};
-    // Aligned, then off alike, then each as it comes.
+    // Aligned, then misaligned equally, then each at random.
     if (n % 3 != 0) {
       for (std::size_t& o : at.of) o = random.below(most_offset);
     }
@@ -118,7 +118,7 @@ void check_offsets() {
     }
   }
   for (std::size_t offset = 0; offset < most_offset; offset += step) {
-    for (std::size_t which = 0; which <= 4; ++which) {  // each alone, then all alike
+    for (std::size_t which = 0; which <= 4; ++which) {  // each alone, then all equally
       offsets at{};
       for (std::size_t k = 0; k < 4; ++k) at.of[k] = which == k || which == 4 ? offset : 0;
       for (std::size_t n : sizes) {

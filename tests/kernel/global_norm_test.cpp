@@ -33,9 +33,9 @@ using test_support::device_array;
 namespace {
 
 // Memory and a result for one list after another.
-class norm_bench {
+class global_norm_fixture {
  public:
-  explicit norm_bench(ww::stream& s)
+  explicit global_norm_fixture(ww::stream& s)
       : stream_{s}, memory_{ew::global_norm_workspace_bytes}, single_{1, 1}, double_{1, 1} {
     workspace_.push_back(ew::prepare_workspace(s, memory_.data(), memory_.size()));
   }
@@ -45,9 +45,9 @@ class norm_bench {
     ew::global_norm(stream_, workspace_[0], list, single_.data());
     double const exact = double_.fetch(stream_)[0];
     float const rounded = single_.fetch(stream_)[0];
-    bool const alike =
+    bool const same =
         rounded == static_cast<float>(exact) || (std::isnan(rounded) && exact != exact);
-    CHECK(alike);
+    CHECK(same);
     CHECK((double_.intact(stream_) && single_.intact(stream_)));
     return exact;
   }
@@ -85,7 +85,7 @@ std::vector<T> scattered(std::size_t n, std::uint64_t seed) {
 template <class T>
 void check_type(double bound) {
   ww::stream s;
-  norm_bench bench{s};
+  global_norm_fixture fixture{s};
   std::uint64_t const seed = 31;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
@@ -97,10 +97,10 @@ void check_type(double bound) {
       x.add(scattered<T>(n, random.next()), random.below(17));
     }
     double const expected = std::sqrt(x.squares);
-    double const got = bench.of(x.list);
+    double const got = fixture.of(x.list);
     CAPTURE(round, count, got, expected);
     REQUIRE(std::fabs(got - expected) <= bound * expected);
-    REQUIRE(bench.of(x.list) == got);
+    REQUIRE(fixture.of(x.list) == got);
   }
 }
 
@@ -115,13 +115,13 @@ TEST_CASE("norms of random lists") {
 
 TEST_CASE("sizes around vectors, warps and tiles") {
   ww::stream s;
-  norm_bench bench{s};
+  global_norm_fixture fixture{s};
   device_array<float> x{std::vector<float>(5000000, 2.0F)};
   for (std::size_t n = 0; n <= kernel_test::most_size; n = kernel_test::next_size(n)) {
     ew::tensor_list<float> list;
     list.add(x.data() + n % 4, n);
     CAPTURE(n);
-    REQUIRE(bench.of(list) == std::sqrt(4.0 * static_cast<double>(n)));
+    REQUIRE(fixture.of(list) == std::sqrt(4.0 * static_cast<double>(n)));
   }
   for (std::size_t tiles : {1U, 2U, 527U, 528U, 529U, 1057U}) {
     for (std::size_t n : {tiles * 4096U - 1U, tiles * 4096U, tiles * 4096U + 1U}) {
@@ -129,44 +129,44 @@ TEST_CASE("sizes around vectors, warps and tiles") {
       list.add(x.data(), n / 3);
       list.add(x.data() + n / 3, n - n / 3);
       CAPTURE(n);
-      REQUIRE(bench.of(list) == std::sqrt(4.0 * static_cast<double>(n)));
+      REQUIRE(fixture.of(list) == std::sqrt(4.0 * static_cast<double>(n)));
     }
   }
 }
 
 TEST_CASE("lists longer than a launch takes, and empty ones") {
   ww::stream s;
-  norm_bench bench{s};
+  global_norm_fixture fixture{s};
   ew::tensor_list<float> list;
-  CHECK(bench.of(list) == 0);
+  CHECK(fixture.of(list) == 0);
   list.add(nullptr, 0);
-  CHECK(bench.of(list) == 0);
+  CHECK(fixture.of(list) == 0);
   std::size_t const count = 2 * ew::tensor_list<float>::tensors_per_launch + 5;
   device_array<float> x{std::vector<float>(count * 3, 1.0F)};
   for (std::size_t k = 0; k < count; ++k) list.add(x.data() + 3 * k, 3);
 #if WARPWRIGHT_HOST_RUNTIME
   device_array<float> r{1};
   std::uint64_t const before = ww::testing::total_calls();
-  ew::global_norm(s, bench.workspace(), list, r.data());
+  ew::global_norm(s, fixture.workspace(), list, r.data());
   CHECK(ww::testing::total_calls() == before + 3);
 #endif
-  CHECK(bench.of(list) == std::sqrt(3.0 * static_cast<double>(count)));
+  CHECK(fixture.of(list) == std::sqrt(3.0 * static_cast<double>(count)));
   for (std::size_t k = 0; k < 2 * ew::tensor_list<float>::tensors_per_launch; ++k) {
     list.add(nullptr, 0);
   }
-  CHECK(bench.of(list) == std::sqrt(3.0 * static_cast<double>(count)));
+  CHECK(fixture.of(list) == std::sqrt(3.0 * static_cast<double>(count)));
 }
 
 TEST_CASE("infinities and NaNs come through, large and small squares as float has them") {
   ww::stream s;
-  norm_bench bench{s};
+  global_norm_fixture fixture{s};
   auto const norm_with = [&](float special, std::size_t place) {
     std::vector<float> values(10007, 1.0F);
     values[place] = special;
     listed<float> x;
     x.add(values, 1);
     x.add({2.0F}, 0);
-    return bench.of(x.list);
+    return fixture.of(x.list);
   };
   float const infinity = std::numeric_limits<float>::infinity();
   for (std::size_t place : {0U, 1U, 5000U, 10006U}) {
@@ -212,7 +212,7 @@ TEST_CASE("wrong places are refused") {
 
 TEST_CASE("a graph replays a norm on new values, with a workspace from a pool or not") {
   ww::stream s;
-  norm_bench bench{s};
+  global_norm_fixture fixture{s};
   std::size_t const n = 300001;
   device_array<float> x{std::vector<float>(n, 1.0F)};
   device_array<float> r{1};
@@ -222,7 +222,7 @@ TEST_CASE("a graph replays a norm on new values, with a workspace from a pool or
   s.synchronize();
   ww::graph_replay graph;
   graph.recapture(s,
-                  [&](ww::stream_ref) { ew::global_norm(s, bench.workspace(), list, r.data()); });
+                  [&](ww::stream_ref) { ew::global_norm(s, fixture.workspace(), list, r.data()); });
   CHECK(graph.node_counts().total() == 1);
   for (float value : {1.0F, 3.0F, 2.0F}) {
     std::vector<float> const values(n, value);
@@ -246,7 +246,7 @@ TEST_CASE("a graph replays a norm on new values, with a workspace from a pool or
 
 TEST_CASE("a norm's launch may fail") {
   ww::stream s;
-  norm_bench bench{s};
+  global_norm_fixture fixture{s};
   device_array<float> x{std::vector<float>(16, 1.0F)};
   ew::tensor_list<float> list;
   list.add(x.data(), 16);
@@ -256,10 +256,10 @@ TEST_CASE("a norm's launch may fail") {
         ww::testing::fault_plan{}.fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
     ww::testing::scoped_fault_plan const active{plan};
     CHECK_THROWS_WITH(
-        ew::global_norm(s, bench.workspace(), list, r.data()),
+        ew::global_norm(s, fixture.workspace(), list, r.data()),
         contains("global_norm_test.cpp") && contains("cudaErrorLaunchOutOfResources"));
   }
-  CHECK(bench.of(list) == 4);
+  CHECK(fixture.of(list) == 4);
 }
 
 #endif

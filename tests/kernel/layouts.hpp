@@ -10,14 +10,14 @@
 
 namespace kernel_test {
 
-// A shape of up to six dimensions, strides that stay within `reach` elements, and where the first
+// A shape of up to six dimensions, strides that stay within `span` elements, and where the first
 // element lies in them.
 struct layout {
   int rank = 0;
   std::int64_t shape[6] = {};
   std::int64_t strides[6] = {};
   std::int64_t first = 0;
-  std::size_t reach = 0;
+  std::size_t span = 0;
   std::size_t elements = 1;
 
   void measure() {
@@ -30,7 +30,7 @@ struct layout {
       (way < 0 ? lowest : highest) += way;
     }
     first = -lowest;
-    reach = static_cast<std::size_t>(highest - lowest) + 1;
+    span = static_cast<std::size_t>(highest - lowest) + 1;
   }
   std::size_t at(std::size_t i) const {
     std::int64_t place = first;

@@ -176,7 +176,7 @@ TEST_CASE("a grid's threads take every element once and nothing beside") {
   check_coverage<short>(4);
 }
 
-TEST_CASE("an array that is off alone is narrowed, all off alike are peeled") {
+TEST_CASE("a single misaligned array is narrowed, arrays misaligned equally are peeled") {
   alignas(64) static float p[64], q[64];
   ew::tensor_list<float, float const> list;
   auto const added = [&](float* a, float const* b, std::size_t n) {

@@ -105,35 +105,35 @@ TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
 
 TEST_CASE("a thread takes one vector of narrow loads where there are very many") {
   std::uint64_t const many = ew::detail::many_vectors;
-  auto const spread = [](launch_plan plan, int vectors) {
+  auto const with_single_vectors = [](launch_plan plan, int vectors) {
     ew::detail::use_single_vectors(plan, vectors);
     return plan;
   };
   launch_plan const whole = ew::detail::make_fast_path_plan(many * 4, 4, 4);
   CHECK(whole.partition.fast_path_vectors() == many);
   CHECK(whole.blocks == many / 1024);
-  launch_plan const alone = spread(whole, 4);
+  launch_plan const alone = with_single_vectors(whole, 4);
   CHECK(alone.partition.fast_path_vectors() == (many | std::uint64_t{1} << 31U));
   CHECK(alone.blocks == many / 256);
   CHECK(alone.threads == 256);
-  CHECK(spread(whole, 2).blocks == whole.blocks);  // loads of 16 bytes
+  CHECK(with_single_vectors(whole, 2).blocks == whole.blocks);  // loads of 16 bytes
   launch_plan const fewer = ew::detail::make_fast_path_plan(many * 4 - 4, 4, 4);
-  CHECK(spread(fewer, 4).blocks == fewer.blocks);
+  CHECK(with_single_vectors(fewer, 4).blocks == fewer.blocks);
   launch_plan const odd = ew::detail::make_fast_path_plan(many * 4 + 1, 4, 4);
-  CHECK(spread(odd, 4).blocks == odd.blocks);
-  CHECK(spread(odd, 4).partition.fast_path_vectors() == 0);
+  CHECK(with_single_vectors(odd, 4).blocks == odd.blocks);
+  CHECK(with_single_vectors(odd, 4).partition.fast_path_vectors() == 0);
   launch_plan const most =
-      spread(ew::detail::make_fast_path_plan((std::uint64_t{1} << 33U) - 4, 4, 4), 4);
+      with_single_vectors(ew::detail::make_fast_path_plan((std::uint64_t{1} << 33U) - 4, 4, 4), 4);
   CHECK(most.partition.fast_path_vectors() == ~0U);
   CHECK(most.blocks == std::uint64_t{1} << 23U);
 }
 
-TEST_CASE("arrays that are off alike are peeled, an odd one is narrowed alone") {
-  launch_plan const alike = plan_two(0x1004, 0x2004, 1024);
-  CHECK(alike.partition.all_wide);
-  CHECK(alike.partition.head == 3);
-  CHECK(alike.partition.vectors == 255);
-  CHECK(alike.partition.edge == 4);
+TEST_CASE("arrays misaligned equally are peeled, a single misaligned one is narrowed") {
+  launch_plan const same = plan_two(0x1004, 0x2004, 1024);
+  CHECK(same.partition.all_wide);
+  CHECK(same.partition.head == 3);
+  CHECK(same.partition.vectors == 255);
+  CHECK(same.partition.edge == 4);
   operand const all[] = {array(4, 0x1000, 1024, 4), array(4, 0x2004, 1024, 4),
                          array(4, 0x3000, 1024, 4)};
   launch_plan const odd = ew::detail::make_plan(all, 3, 1024, 4, 1);
@@ -175,9 +175,9 @@ TEST_CASE("every element is dealt out once, small sizes over many blocks") {
   CHECK(plan_two(0x1000, 0x2000, std::uint64_t{1} << 40U).blocks == std::uint64_t{1} << 30U);
 }
 
-TEST_CASE("usual operands are planned as any are, and only if they are right") {
+TEST_CASE("operands on the fast path are planned as any are, and only if they are valid") {
   kernel_test::random_numbers random{20261122};
-  int usual = 0;
+  int on_fast_path = 0;
   for (int round = 0; round < 20000; ++round) {
     CAPTURE(round);
     std::uint64_t const n = 1 + random.below(round % 2 == 0 ? 64 : 1U << 20U);
@@ -185,7 +185,7 @@ TEST_CASE("usual operands are planned as any are, and only if they are right") {
     unsigned const vectors = 1U << random.below(3);
     operand all[3];
     for (operand& o : all) {
-      // Often apart or in place; sometimes off a boundary, or into each other, or of another size.
+      // Often disjoint or in place; sometimes misaligned, overlapping, or of another size.
       std::uint64_t const place = random.below(3) * 0x1000000;
       o = array(4, 0x1000000 + place + (random.below(8) == 0 ? 4 * random.below(2 * n) : 0),
                 random.below(32) == 0 ? n + 1 : n, vector);
@@ -195,12 +195,12 @@ TEST_CASE("usual operands are planned as any are, and only if they are right") {
     if (random.below(8) == 0) all[1].kind = access_pattern::single, all[1].count = 1;
     if (random.below(64) == 0) all[1].address = 0;
     std::uint64_t const end = all[0].address + all[0].count * 4;
-    bool quick = all[0].count == n;
+    bool fits = all[0].count == n;
     for (operand const& o : all) {
-      quick = quick && ew::detail::operand_fits_fast_path(o, all[0], end, vector);
+      fits = fits && ew::detail::operand_fits_fast_path(o, all[0], end, vector);
     }
-    if (!quick) continue;
-    ++usual;
+    if (!fits) continue;
+    ++on_fast_path;
     REQUIRE_NOTHROW(ew::detail::check_operands(all, 3, warpwright::source_location::current()));
     launch_plan const one = ew::detail::make_fast_path_plan(n, vector, vectors);
     launch_plan const other = ew::detail::make_plan(all, 3, n, vector, vectors);
@@ -213,7 +213,7 @@ TEST_CASE("usual operands are planned as any are, and only if they are right") {
     REQUIRE(one.partition.all_wide);
     REQUIRE(other.partition.all_wide);
   }
-  CHECK(usual > 3000);
+  CHECK(on_fast_path > 3000);
 }
 
 TEST_CASE("fast_divisor divides exactly") {
@@ -246,12 +246,12 @@ TEST_CASE("fast_divisor divides exactly") {
   }
 }
 
-TEST_CASE("what is said to be apart shares no byte") {
+TEST_CASE("what side_by_side() accepts shares no byte") {
   std::uint64_t const seed = 91;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
   std::size_t meet = 0;
-  std::size_t beside = 0;  // found to be apart though their stretches overlap
+  std::size_t beside = 0;  // accepted though their ranges of memory overlap
   for (int round = 0; round < 200000; ++round) {
     std::vector<std::int64_t> const strides = {1, 2, 3, 4, 6, 8, 12, 16, 24, 5, 0};
     random_view const a{random, 1U << random.below(3), strides};
@@ -259,21 +259,22 @@ TEST_CASE("what is said to be apart shares no byte") {
     if (a.o.kind != access_pattern::view && b.o.kind != access_pattern::view) continue;
     bool shared = false;
     for (std::uint64_t byte : a.bytes) shared = shared || b.bytes.count(byte) != 0;
-    bool const stretches = a.o.address < b.o.address + ew::detail::span_bytes(b.o, b.o.count) &&
-                           b.o.address < a.o.address + ew::detail::span_bytes(a.o, a.o.count);
-    bool const said = ew::detail::side_by_side(a.o, b.o, a.o.count);
+    bool const ranges_overlap =
+        a.o.address < b.o.address + ew::detail::span_bytes(b.o, b.o.count) &&
+        b.o.address < a.o.address + ew::detail::span_bytes(a.o, a.o.count);
+    bool const accepted = ew::detail::side_by_side(a.o, b.o, a.o.count);
     meet += shared ? 1 : 0;
-    beside += stretches && said ? 1 : 0;
-    if (shared && said) {
+    beside += ranges_overlap && accepted ? 1 : 0;
+    if (shared && accepted) {
       CAPTURE(round, a.o.address, b.o.address);
-      FAIL("operands that share bytes are said to be side by side");
+      FAIL("side_by_side() accepts operands that share bytes");
     }
   }
   CHECK(meet > 10000);
   CHECK(beside > 1000);
 }
 
-TEST_CASE("slices of one array that share nothing are seen to be side by side") {
+TEST_CASE("side_by_side() accepts disjoint slices of one array") {
   std::uint64_t const seed = 92;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};

@@ -127,10 +127,10 @@ TEST_CASE("each plan covers all rows and columns once") {
         if (wide && cols % 4 != 0) continue;
         CAPTURE(rows, cols, wide);
         auto const plan = ew::detail::plan_cols(rows, cols, wide, 4, wide ? 4 : 8);
-        CHECK(plan.lanes * plan.rows_at_once == ew::detail::reduce_threads);
+        CHECK(plan.vectors_per_row * plan.rows_at_once == ew::detail::reduce_threads);
         CHECK(plan.vectors * (wide ? 4 : 1) == cols);
-        CHECK(plan.tiles * plan.lanes >= plan.vectors);
-        CHECK((plan.tiles - 1) * plan.lanes < plan.vectors);
+        CHECK(plan.tiles * plan.vectors_per_row >= plan.vectors);
+        CHECK((plan.tiles - 1) * plan.vectors_per_row < plan.vectors);
         CHECK(plan.splits >= 1);
         CHECK((plan.splits == 1 || plan.tiles * plan.splits <= ew::detail::max_reduce_blocks));
         CHECK((plan.splits == 1 ||
@@ -187,7 +187,7 @@ TEST_CASE("a column's special values stay in it, and its bits are the host's") {
     } else if (c == 9) {
       REQUIRE((std::isinf(got[c]) && std::isinf(got_careful[c]) && got_at[c] == rows - 1));
     } else {
-      // No sum has a longer way than a thread's turns, its block's tree, and the splits.
+      // The additions in a row: a thread's iterations, its block's tree, and the splits.
       REQUIRE(std::fabs(static_cast<double>(got[c]) - exact) <= 100 * 0x1p-24 * magnitude);
       REQUIRE(std::fabs(static_cast<double>(got_careful[c]) - exact) <=
               0x1p-23 * std::fabs(exact) + 0x1p-40);

@@ -55,7 +55,7 @@ expectation expected_of(double const* x, std::size_t lines, std::size_t line_str
   return e;
 }
 
-// Matrices of one array, and rooms for what is made of their lines.
+// Matrices of one array, and arrays for the results of their lines.
 template <along Along, class T>
 class matrices {
  public:
@@ -86,10 +86,10 @@ class matrices {
   }
 
  private:
-  static constexpr std::size_t room_for = 3 * most_size;
-  std::vector<T> values_ = kernel_test::small_integers<T>(room_for, 30, seed);
+  static constexpr std::size_t most_elements = 3 * most_size;
+  std::vector<T> values_ = kernel_test::small_integers<T>(most_elements, 30, seed);
   std::vector<double> doubles_ = as_doubles(values_);
-  guarded<T> in_{room_for};
+  guarded<T> in_{most_elements};
   guarded<double> sums_{most_size}, most_{most_size};
   guarded<std::uint64_t> least_at_{most_size};
   kernel_test::random_numbers random_{seed};
@@ -116,8 +116,8 @@ void check_sizes() {
 
 enum array : std::size_t { input, row_operand, col_operand, sums, most, least_at, arrays };
 
-// Lines of x + row - col with each array at every offset alone, the operands alike, the results
-// alike, and all alike.
+// Lines of x + row - col with each array at every offset alone, the operands at the same offset,
+// the results at the same, and all at the same.
 template <along Along, class X, class R, class C>
 void check_offsets(std::size_t rows, std::size_t cols) {
   std::uint64_t const seed = 171;

@@ -57,9 +57,9 @@ expectation expected_of(std::vector<T> const& x, std::size_t n) {
 }
 
 // Memory and results for one array after another.
-class bench_of_eight {
+class eight_reductions_fixture {
  public:
-  explicit bench_of_eight(ww::stream& s)
+  explicit eight_reductions_fixture(ww::stream& s)
       : stream_{s}, memory_{std::size_t{1} << 17U}, numbers_{6, 1}, places_{2, 1}, count_{1, 1} {
     workspace_.push_back(
         ew::prepare_workspace(s, memory_.data(), memory_.size()));  // no default constructor
@@ -110,17 +110,17 @@ class bench_of_eight {
 template <class T>
 void check_type() {
   ww::stream s;
-  bench_of_eight bench{s};
+  eight_reductions_fixture fixture{s};
   std::vector<T> const x = small_integers<T>(40000, 30, 1);
   for (std::size_t n : {0U,    1U,    2U,    3U,     15U,    16U,    17U,    31U,   33U,
                         255U,  256U,  257U,  1023U,  1024U,  1025U,  4095U,  4096U, 4097U,
                         8191U, 8192U, 8193U, 16383U, 16384U, 16385U, 32769U, 40000U}) {
     CAPTURE(n);
-    REQUIRE(bench.right(x, n, 0));
+    REQUIRE(fixture.right(x, n, 0));
   }
   for (std::size_t offset = 0; offset < 16; ++offset) {
     CAPTURE(offset);
-    for (std::size_t n : {1U, 5U, 20U, 1000U, 5001U}) REQUIRE(bench.right(x, n, offset));
+    for (std::size_t n : {1U, 5U, 20U, 1000U, 5001U}) REQUIRE(fixture.right(x, n, offset));
   }
 }
 
@@ -150,27 +150,27 @@ struct together {
 
 TEST_CASE("sizes around vectors and warps") {
   ww::stream s;
-  bench_of_eight bench{s};
+  eight_reductions_fixture fixture{s};
   auto const x = small_integers<float>(4096, 30, 4);
   for (std::size_t n = 0; n <= kernel_test::most_size; n = kernel_test::next_size(n)) {
     CAPTURE(n);
-    REQUIRE(bench.right(x, n, n % 5));
+    REQUIRE(fixture.right(x, n, n % 5));
   }
 }
 
-TEST_CASE("sizes around a block's turn and around the whole grid's") {
+TEST_CASE("sizes around a block's iteration and around the whole grid's") {
   ww::stream s;
-  bench_of_eight bench{s};
-  std::size_t const turn = 256 * 4;
-  auto const x = small_integers<float>(2 * 4 * 528 * turn + 5, 4, 5);
+  eight_reductions_fixture fixture{s};
+  std::size_t const iteration = 256 * 4;
+  auto const x = small_integers<float>(2 * 4 * 528 * iteration + 5, 4, 5);
   for (std::size_t tiles :
        {std::size_t{1}, std::size_t{2}, std::size_t{527}, std::size_t{528}, std::size_t{529},
         std::size_t{4 * 528}, std::size_t{4 * 528 + 1}, std::size_t{8 * 528}}) {
-    for (std::size_t n : {tiles * turn - 1, tiles * turn, tiles * turn + 1}) {
+    for (std::size_t n : {tiles * iteration - 1, tiles * iteration, tiles * iteration + 1}) {
       CAPTURE(n);
-      REQUIRE(bench.right(x, n, 0));
+      REQUIRE(fixture.right(x, n, 0));
     }
-    REQUIRE(bench.right(x, tiles * turn, 1));
+    REQUIRE(fixture.right(x, tiles * iteration, 1));
   }
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("integer types") {
 
 TEST_CASE("expressions of several arrays, at offsets of their own") {
   ww::stream s;
-  bench_of_eight bench{s};
+  eight_reductions_fixture fixture{s};
   std::uint64_t const seed = 11;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
@@ -213,13 +213,13 @@ TEST_CASE("expressions of several arrays, at offsets of their own") {
     for (std::size_t i = 0; i < n; ++i) {
       all[i] = static_cast<float>(as_double(x[i])) + y[i] * 2 + r[i % cols] - c[i / cols];
     }
-    REQUIRE(bench.right(ew::in(dx.data(), n) +
-                            ew::in(dy.data(), n) * ew::device_scalar(two.data()) +
-                            ew::row(dr.data(), cols) - ew::col(dc.data(), cols),
-                        expected_of(all, n), n));
+    REQUIRE(fixture.right(ew::in(dx.data(), n) +
+                              ew::in(dy.data(), n) * ew::device_scalar(two.data()) +
+                              ew::row(dr.data(), cols) - ew::col(dc.data(), cols),
+                          expected_of(all, n), n));
     for (std::size_t i = 0; i < n; ++i) all[i] = static_cast<float>(i % 7) + y[i] - y[n - 1 - i];
     guarded<float> reversed{std::vector<float>(y.rbegin(), y.rend()), random.below(4)};
-    REQUIRE(bench.right(
+    REQUIRE(fixture.right(
         ew::cast<float>(ew::index() % 7) + ew::in(dy.data(), n) - ew::in(reversed.data(), n),
         expected_of(all, n), n));
   }
@@ -227,7 +227,7 @@ TEST_CASE("expressions of several arrays, at offsets of their own") {
 
 TEST_CASE("an array named several times is one array") {
   ww::stream s;
-  bench_of_eight bench{s};
+  eight_reductions_fixture fixture{s};
   for (std::size_t n : {1U, 100U, 4099U, 70001U}) {
     for (std::size_t offset : {0U, 1U, 3U}) {
       auto const x = small_integers<float>(n, 5, n);
@@ -236,12 +236,12 @@ TEST_CASE("an array named several times is one array") {
       std::vector<float> all(n);
       for (std::size_t i = 0; i < n; ++i) all[i] = x[i] * x[i] - x[i];
       CAPTURE(n, offset);
-      REQUIRE(bench.right(e * e - ew::compute_as<float>(e), expected_of(all, n), n));
+      REQUIRE(fixture.right(e * e - ew::compute_as<float>(e), expected_of(all, n), n));
       auto const other = ew::in(dx.data(), n);  // another array of that type beside it
       guarded<float> dy{small_integers<float>(n, 5, 2), 2};
       auto const y = dy.fetch(s);
       for (std::size_t i = 0; i < n; ++i) all[i] = x[i] * y[i] - x[i];
-      REQUIRE(bench.right(e * ew::in(dy.data(), n) - other, expected_of(all, n), n));
+      REQUIRE(fixture.right(e * ew::in(dy.data(), n) - other, expected_of(all, n), n));
     }
   }
 }
@@ -447,7 +447,7 @@ TEST_CASE("a pool gives the workspace and gets it back") {
   ww::memory_pool small{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(1024)};
   CHECK_THROWS_WITH(ew::reduce(s, small, 5000, ew::to(r.data()) = ew::sum(e)),
                     contains("reduce_test.cpp") && contains("out of memory"));
-  // A pool that knows no places will do, too.
+  // A pool without a source_location parameter is accepted, too.
   struct plain_pool {
     ww::memory_pool& behind;
     void* allocate(ww::stream_ref on, std::size_t bytes) { return behind.allocate(on, bytes); }

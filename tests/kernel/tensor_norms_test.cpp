@@ -51,9 +51,10 @@ struct both_norms {
 };
 
 // A workspace for one list after another.
-class norms_bench {
+class tensor_norms_fixture {
  public:
-  explicit norms_bench(ww::stream& s) : stream_{s}, memory_{ew::norm_each_workspace_bytes} {
+  explicit tensor_norms_fixture(ww::stream& s)
+      : stream_{s}, memory_{ew::norm_each_workspace_bytes} {
     workspace_.push_back(ew::prepare_workspace(s, memory_.data(), memory_.size()));
   }
   // Of double and rounded to float; nothing is written beside them.
@@ -85,9 +86,9 @@ class norms_bench {
     std::vector<float> const singles = rounded.fetch(stream_);
     std::size_t wrong = 0;
     for (std::size_t k = 0; k < norms.size(); ++k) {
-      bool const alike = singles[k] == static_cast<float>(norms[k]) ||
-                         (std::isnan(singles[k]) && std::isnan(norms[k]));
-      wrong += !alike;
+      bool const same = singles[k] == static_cast<float>(norms[k]) ||
+                        (std::isnan(singles[k]) && std::isnan(norms[k]));
+      wrong += !same;
     }
     CHECK(wrong == 0);
     CHECK((exact.intact(stream_) && rounded.intact(stream_)));
@@ -144,7 +145,7 @@ std::vector<T> scattered(std::size_t n, std::uint64_t seed) {
 template <class T>
 void check_type(double bound) {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   std::uint64_t const seed = 47;
   INFO("seed " << seed);
   random_numbers random{seed};
@@ -155,13 +156,13 @@ void check_type(double bound) {
       std::size_t const n = random.below(5) == 0 ? random.below(60000) : random.below(40);
       x.add(scattered<T>(n, random.next()), random.below(17));
     }
-    both_norms const got = bench.of(x.list);
+    both_norms const got = fixture.of(x.list);
     CAPTURE(round, count);
     REQUIRE(x.wrong(got, bound) == 0);
-    both_norms const again = bench.of(x.list);
+    both_norms const again = fixture.of(x.list);
     REQUIRE((same_bits(got.two, again.two) && same_bits(got.max, again.max)));
   }
-  CHECK(bench.is_prepared());
+  CHECK(fixture.is_prepared());
 }
 
 // Runs the blocks of a norm's kernel on the calling thread in another order than a grid's.
@@ -205,7 +206,7 @@ TEST_CASE("norms of each tensor of random lists") {
 
 TEST_CASE("each tensor's norm, for sizes around vectors and warps") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   std::size_t const most = 4096;
   device_array<float> x{std::vector<float>(3 * most + 16, 2.0F)};
   std::vector<double> norm_of(most + 1);
@@ -216,7 +217,7 @@ TEST_CASE("each tensor's norm, for sizes around vectors and warps") {
     list.add(x.data() + most + 5, 1);
     list.add(x.data() + most + 6 + n % 3, most - n);
     list.add(x.data(), n / 2);
-    both_norms const got = bench.of(list);
+    both_norms const got = fixture.of(list);
     CAPTURE(n);
     REQUIRE(got.two ==
             std::vector<double>{norm_of[n], norm_of[1], norm_of[most - n], norm_of[n / 2]});
@@ -227,7 +228,7 @@ TEST_CASE("each tensor's norm, for sizes around vectors and warps") {
 
 TEST_CASE("each tensor's norm, for sizes around a block's chunks") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   std::size_t const tile = 4096;
   device_array<float> x{std::vector<float>(1100 * tile, 2.0F)};
   for (std::size_t tiles : {1U, 2U, 511U, 512U, 513U, 1025U}) {
@@ -239,19 +240,19 @@ TEST_CASE("each tensor's norm, for sizes around a block's chunks") {
         list.add(x.data() + first, n - first);
         list.add(x.data() + 1, 5);
         CAPTURE(n, parts);
-        REQUIRE(bench.of(list).two ==
+        REQUIRE(fixture.of(list).two ==
                 std::vector<double>{std::sqrt(4.0 * static_cast<double>(first)),
                                     std::sqrt(4.0 * static_cast<double>(n - first)),
                                     std::sqrt(20.0)});
       }
     }
   }
-  CHECK(bench.is_prepared());
+  CHECK(fixture.is_prepared());
 }
 
 TEST_CASE("tensors of 1 to millions of elements in one list, misaligned") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   std::uint64_t const seed = 48;
   INFO("seed " << seed);
   random_numbers random{seed};
@@ -262,9 +263,9 @@ TEST_CASE("tensors of 1 to millions of elements in one list, misaligned") {
   for (int k = 0; k < 300; ++k) {
     x.add(scattered<float>(random.below(9000), random.next()), random.below(5));
   }
-  both_norms const got = bench.of(x.list);
+  both_norms const got = fixture.of(x.list);
   CHECK(x.wrong(got, 0x1p-20) == 0);
-  for (int run = 0; run < 3; ++run) CHECK(same_bits(bench.of(x.list).two, got.two));
+  for (int run = 0; run < 3; ++run) CHECK(same_bits(fixture.of(x.list).two, got.two));
   // All of them together are the norm of these norms.
   device_array<unsigned char> memory{ew::global_norm_workspace_bytes};
   device_array<double> all{1};
@@ -276,13 +277,13 @@ TEST_CASE("tensors of 1 to millions of elements in one list, misaligned") {
 
 TEST_CASE("norms of lists longer than a launch takes, of empty tensors, and of none") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   ew::tensor_list<float const> list;
   float* const null = nullptr;
-  ew::norm_each(s, bench.workspace(), list, null);  // nothing is written
+  ew::norm_each(s, fixture.workspace(), list, null);  // nothing is written
   for (int k = 0; k < 3; ++k) list.add(nullptr, 0);
-  CHECK(bench.of(list).two == std::vector<double>(3, 0.0));
-  CHECK(bench.of(list).max == std::vector<double>(3, 0.0));
+  CHECK(fixture.of(list).two == std::vector<double>(3, 0.0));
+  CHECK(fixture.of(list).max == std::vector<double>(3, 0.0));
   std::size_t const launches = 3;
   std::size_t const count = (launches - 1) * ew::tensor_list<float const>::tensors_per_launch + 5;
   device_array<float> x{std::vector<float>(count + 7, 1.0F)};
@@ -292,12 +293,12 @@ TEST_CASE("norms of lists longer than a launch takes, of empty tensors, and of n
     list.add(x.data() + list.size(), n);
     expected.push_back(std::sqrt(static_cast<double>(n)));
   }
-  both_norms const got = bench.of(list);
+  both_norms const got = fixture.of(list);
   CHECK(got.two == expected);
 #if WARPWRIGHT_HOST_RUNTIME
   device_array<float> r{count};
   std::uint64_t const before = ww::testing::total_calls();
-  ew::norm_each(s, bench.workspace(), list, r.data());
+  ew::norm_each(s, fixture.workspace(), list, r.data());
   CHECK(ww::testing::total_calls() == before + launches);
   s.synchronize();
 #endif
@@ -305,7 +306,7 @@ TEST_CASE("norms of lists longer than a launch takes, of empty tensors, and of n
 
 TEST_CASE("infinities and NaNs come through into their own tensor's norms alone") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   float const infinity = std::numeric_limits<float>::infinity();
   auto const with = [&](std::initializer_list<float> special, std::size_t place) {
     std::vector<float> values(50007, 1.0F);
@@ -315,7 +316,7 @@ TEST_CASE("infinities and NaNs come through into their own tensor's norms alone"
     x.add({2.0F}, 0);
     x.add(values, 1);
     x.add({-3.0F, 4.0F}, 0);
-    both_norms const got = bench.of(x.list);
+    both_norms const got = fixture.of(x.list);
     CHECK((got.two[0] == 2 && got.max[0] == 2));
     CHECK((got.two[2] == 5 && got.max[2] == 4));
     return both_norms{{got.two[1]}, {got.max[1]}};
@@ -338,7 +339,7 @@ TEST_CASE("infinities and NaNs come through into their own tensor's norms alone"
   CHECK(with({1e-30F}, 3).two[0] == std::sqrt(50006.0));
   listed<double> wide;
   wide.add({3e100, -4e100}, 0);
-  both_norms const got = bench.of(wide.list);
+  both_norms const got = fixture.of(wide.list);
   CHECK(wide.wrong(got, 0x1p-40) == 0);
 }
 
@@ -446,7 +447,7 @@ TEST_CASE("wrong places for each tensor's norm are refused") {
 
 TEST_CASE("a graph replays each tensor's norm on new values, with a workspace from a pool or not") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   std::size_t const n = 300001;
   device_array<float> x{std::vector<float>(n, 1.0F)};
   device_array<float> r{3};
@@ -458,8 +459,8 @@ TEST_CASE("a graph replays each tensor's norm on new values, with a workspace fr
   s.synchronize();
   ww::graph_replay graph;
   graph.recapture(s, [&](ww::stream_ref) {
-    ew::norm_each(s, bench.workspace(), list, r.data());
-    ew::max_norm_each(s, bench.workspace(), list, m.data());
+    ew::norm_each(s, fixture.workspace(), list, r.data());
+    ew::max_norm_each(s, fixture.workspace(), list, m.data());
   });
   list.clear();  // the graph has its own copy
   CHECK(graph.node_counts().total() == 2);
@@ -537,7 +538,7 @@ TEST_CASE("several threads take norms of one list, each on its stream") {
 
 TEST_CASE("launches of each tensor's norm may fail") {
   ww::stream s;
-  norms_bench bench{s};
+  tensor_norms_fixture fixture{s};
   std::size_t const count = ew::tensor_list<float>::tensors_per_launch + 1;
   device_array<float> x{std::vector<float>(count, 1.0F)};
   ew::tensor_list<float> list;
@@ -545,10 +546,10 @@ TEST_CASE("launches of each tensor's norm may fail") {
   device_array<float> r{count};
   for (std::uint64_t nth : {1U, 2U}) {
     CHECK_THAT(failure("cudaLaunchKernel", nth, cudaErrorLaunchOutOfResources,
-                       [&] { ew::norm_each(s, bench.workspace(), list, r.data()); }),
+                       [&] { ew::norm_each(s, fixture.workspace(), list, r.data()); }),
                contains("tensor_norms_test.cpp") && contains("cudaErrorLaunchOutOfResources"));
   }
-  CHECK(bench.of(list).two == std::vector<double>(count, 1.0));
+  CHECK(fixture.of(list).two == std::vector<double>(count, 1.0));
 
   ww::memory_pool pool{ww::current_device()};
   CHECK_THAT(failure("cudaMemsetAsync", 1, cudaErrorInvalidValue,

@@ -35,9 +35,9 @@ void check_types() {
   random_numbers random{seed};
   for (int round = 0; round < 60; ++round) {
     std::size_t const n = round < 40 ? random.below(300) : random.below(40000);
-    bool const alike = round % 3 == 0;
+    bool const same = round % 3 == 0;
     std::size_t const at = random.below(16);
-    auto const offset = [&] { return alike ? at : random.below(16); };
+    auto const offset = [&] { return same ? at : random.below(16); };
     auto const x = small_integers<X>(n, 60, random.next());
     auto const y = small_integers<Y>(n, 40, random.next());
     guarded<X> const dx{x, offset()};
@@ -60,7 +60,7 @@ void check_types() {
 }
 
 // The same sum and difference with each of the four arrays at every offset alone, the outputs
-// alike, the operands alike, and all alike.
+// at the same offset, the operands at the same, and all at the same.
 template <class P, class Q, class X, class Y>
 void check_offsets() {
   std::size_t const most = 1025;

@@ -130,7 +130,7 @@ int check_random(std::uint64_t seed) {
   for (int round = 0; round < 400; ++round) {
     kernel_test::layout const l = kernel_test::random_layout(random, round % 3 == 0 ? 1500 : 60000);
     std::size_t const n = l.elements;
-    auto const x = small_integers<X>(l.reach, 50, random.next());
+    auto const x = small_integers<X>(l.span, 50, random.next());
     guarded<X> px{x, round % 2 == 0 ? 0 : random.below(16)};
     guarded<O> out{n, round % 4 == 1 ? random.below(16) : 0};
     CAPTURE(round, n, l.rank);

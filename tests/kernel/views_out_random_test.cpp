@@ -102,9 +102,9 @@ launch_counts check_random(std::uint64_t seed, int rounds, bool thick) {
         arranged(random, thick ? thick_shape(random) : random_layout(random, 1500), false);
     layout const from = arranged(random, to, true);
     std::size_t const n = to.elements;
-    auto const x = small_integers<X>(from.reach, 20, random.next());
+    auto const x = small_integers<X>(from.span, 20, random.next());
     auto const y = small_integers<X>(n, 20, random.next());
-    auto const before = small_integers<O>(to.reach, 99, random.next());
+    auto const before = small_integers<O>(to.span, 99, random.next());
     bool const aligned = round % 2 == 0;
     guarded<X> px{x, aligned ? 0 : random.below(16)};
     guarded<X> py{y, aligned ? 0 : random.below(16)};

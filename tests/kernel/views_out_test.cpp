@@ -57,9 +57,9 @@ void check_random(std::uint64_t seed, int rounds) {
     layout const to = arranged(random, random_layout(random, round % 5 == 0 ? 60000 : 2000), false);
     layout const from = arranged(random, to, true);
     std::size_t const n = to.elements;
-    auto const x = small_integers<X>(from.reach, 20, random.next());
+    auto const x = small_integers<X>(from.span, 20, random.next());
     auto const y = small_integers<float>(n, 20, random.next());
-    auto const before = small_integers<O>(to.reach, 99, random.next());
+    auto const before = small_integers<O>(to.span, 99, random.next());
     guarded<X> dx{x, random.below(16)};
     guarded<float> dy{y, random.below(4)};
     guarded<O> out{before, random.below(16)};
@@ -100,8 +100,8 @@ void check_rank(std::uint64_t seed) {
       steps[k] = to.strides[k];
       steps_from[k] = from.strides[k];
     }
-    auto const x = small_integers<float>(from.reach, 50, random.next());
-    auto const before = small_integers<float>(to.reach, 99, random.next());
+    auto const x = small_integers<float>(from.span, 50, random.next());
+    auto const before = small_integers<float>(to.span, 99, random.next());
     device_array<float> dx{x};
     guarded<float> out{before, random.below(4)};
     ew::run(s, ew::out(ew::array(out.data() + to.first, extents, steps)) =
@@ -376,7 +376,7 @@ TEST_CASE("a strided output without gaps is an output like any other") {
         ew::plan(ew::out(q, 1000) = ew::in(p, 1000)).explain());
   CHECK(ew::plan(ew::out(ew::array(q + 1, {10, 100})) = ew::in(p + 1, 1000)).explain() ==
         ew::plan(ew::out(q + 1, 1000) = ew::in(p + 1, 1000)).explain());
-  for (int const odd : {0, 1}) {  // the output alone is off, or both inputs alike
+  for (int const odd : {0, 1}) {  // only the output is misaligned, or both inputs equally
     CHECK(ew::plan(ew::out(ew::array(q + 1 - odd, {10, 100})) =
                        ew::in(p + odd, 1000) + ew::in(p + 1000 + odd, 1000))
               .explain() == ew::plan(ew::out(q + 1 - odd, 1000) =

@@ -94,7 +94,7 @@ struct source {
   source(random_numbers& random, layout const& l, bool aligned)
       : form{l},
         offset{aligned ? 0 : random.below(16)},
-        values{small_integers<T>(l.reach, 4, random.next())} {}
+        values{small_integers<T>(l.span, 4, random.next())} {}
   double operator[](std::size_t i) const { return as_double(values[form.at(i)]); }
 };
 

@@ -26,21 +26,21 @@ using kernel_test::some_offsets;
 
 namespace {
 
-// The offsets in memory of n elements of a shape, all below `reach`.
-struct places {
+// The offsets in memory of n elements of a shape, all below `span`.
+struct offsets {
   std::vector<std::size_t> of;
-  std::size_t reach = 0;
-  void add(std::size_t place) {
-    of.push_back(place);
-    if (reach <= place) reach = place + 1;
+  std::size_t span = 0;
+  void add(std::size_t offset) {
+    of.push_back(offset);
+    if (span <= offset) span = offset + 1;
   }
 };
 
-// An operand and an output in rooms of their own.
+// An operand and an output, each in memory with guards on both sides.
 template <class T>
-class pair_of_rooms {
+class guarded_pair {
  public:
-  explicit pair_of_rooms(std::size_t most)
+  explicit guarded_pair(std::size_t most)
       : values_{kernel_test::small_integers<T>(most, 99, seed)}, in_{most}, out_{most} {}
 
   static constexpr std::uint64_t seed = 141;
@@ -48,10 +48,10 @@ class pair_of_rooms {
   /// Checks an assignment that adds 1.
   /// @param make  the assignment to `to` from `from`, a T* and a T const*
   template <class Make>
-  void check(places const& to, places const& from, Make make) {
+  void check(offsets const& to, offsets const& from, Make make) {
     some_offsets<2> const at{++calls_, random_};
-    std::vector<T> const operand = first_of(values_, from.reach);
-    std::vector<T> expected(to.reach, guarded<T>::poisoned_element());
+    std::vector<T> const operand = first_of(values_, from.span);
+    std::vector<T> expected(to.span, guarded<T>::poisoned_element());
     for (std::size_t i = 0; i < to.of.size(); ++i) {
       expected[to.of[i]] = number<T>(as_double(operand[from.of[i]]) + 1);
     }
@@ -81,15 +81,15 @@ struct line {
   std::size_t step;
   bool backwards;
 
-  [[nodiscard]] places placed(std::size_t n) const {
-    places p;
+  [[nodiscard]] offsets offsets_of(std::size_t n) const {
+    offsets p;
     for (std::size_t i = 0; i < n; ++i) p.add((backwards ? n - 1 - i : i) * step);
     return p;
   }
   template <class T>
   auto array(T* data, std::size_t n) const {
-    std::size_t const reach = n == 0 ? 0 : (n - 1) * step + 1;
-    auto const forwards = ew::array(data, {reach}).sliced(0, 0, reach, step);
+    std::size_t const span = n == 0 ? 0 : (n - 1) * step + 1;
+    auto const forwards = ew::array(data, {span}).sliced(0, 0, span, step);
     return backwards ? forwards.reversed(0) : forwards;
   }
 };
@@ -97,34 +97,36 @@ struct line {
 template <class T>
 void check_lines() {
   std::size_t const longest = 3;
-  pair_of_rooms<T> rooms{longest * most_size};
-  INFO("seed " << rooms.seed);
+  guarded_pair<T> arrays{longest * most_size};
+  INFO("seed " << arrays.seed);
   line const plain{1, false}, second{2, false}, reversed{1, true}, third{longest, true};
   for (std::size_t n = 0; n <= most_size; n = next_size(n)) {
     for (line const from : {second, reversed, third}) {
       CAPTURE(n, from.step, from.backwards);
-      rooms.check(plain.placed(n), from.placed(n),
-                  [&](T* y, T const* x) { return ew::out(y, n) = ew::view(from.array(x, n)) + 1; });
+      arrays.check(plain.offsets_of(n), from.offsets_of(n), [&](T* y, T const* x) {
+        return ew::out(y, n) = ew::view(from.array(x, n)) + 1;
+      });
     }
     line const pairs[][2] = {{second, plain}, {reversed, plain}, {third, second}, {plain, third}};
     for (auto const& [to, from] : pairs) {
       CAPTURE(n, to.step, to.backwards, from.step, from.backwards);
-      rooms.check(to.placed(n), from.placed(n), [&, to = to, from = from](T* y, T const* x) {
-        return ew::out(to.array(y, n)) = ew::view(from.array(x, n)) + 1;
-      });
+      arrays.check(to.offsets_of(n), from.offsets_of(n),
+                   [&, to = to, from = from](T* y, T const* x) {
+                     return ew::out(to.array(y, n)) = ew::view(from.array(x, n)) + 1;
+                   });
     }
   }
 }
 
 // Element i of rows by cols, each row `pitch` elements behind the one before.
-places matrix(std::size_t rows, std::size_t cols, std::size_t pitch) {
-  places p;
+offsets matrix(std::size_t rows, std::size_t cols, std::size_t pitch) {
+  offsets p;
   for (std::size_t i = 0; i < rows * cols; ++i) p.add(i / cols * pitch + i % cols);
   return p;
 }
 // The same elements by columns.
-places transposed(std::size_t rows, std::size_t cols) {
-  places p;
+offsets transposed(std::size_t rows, std::size_t cols) {
+  offsets p;
   for (std::size_t i = 0; i < rows * cols; ++i) p.add(i % rows * cols + i / rows);
   return p;
 }
@@ -133,32 +135,31 @@ template <class T>
 void check_matrices() {
   std::size_t const most_rows = 128;
   std::size_t const most_gap = 16;
-  pair_of_rooms<T> rooms_of{2 * most_size + most_rows * most_gap};
-  INFO("seed " << rooms_of.seed);
+  guarded_pair<T> arrays{2 * most_size + most_rows * most_gap};
+  INFO("seed " << arrays.seed);
   for (std::size_t const rows : {1U, 2U, 3U, 4U, 7U, 8U, 16U, 31U, 32U, 33U, 64U, 65U, 128U}) {
     // Less than 4,096 bytes go by no tiles.
     std::size_t const most = sizeof(T) == 1 && rows > 30 ? 2 * most_size : most_size;
     for (std::size_t cols = 0; rows * cols <= most; cols = next_size(cols)) {
       std::size_t const n = rows * cols;
       CAPTURE(rows, cols);
-      rooms_of.check(matrix(1, n, n), transposed(rows, cols), [&](T* y, T const* x) {
+      arrays.check(matrix(1, n, n), transposed(rows, cols), [&](T* y, T const* x) {
         return ew::out(y, n) = ew::view(ew::array(x, {rows, cols}).permuted({1, 0})) + 1;
       });
-      rooms_of.check(transposed(rows, cols), matrix(1, n, n), [&](T* y, T const* x) {
+      arrays.check(transposed(rows, cols), matrix(1, n, n), [&](T* y, T const* x) {
         auto const to = ew::array(y, {rows, cols}).permuted({1, 0});
         return ew::out(to) = ew::view(ew::array(x, {cols, rows})) + 1;
       });
       // With gaps behind the rows, of which one suits vectors.
       std::size_t const pitch = rows % 2 == 0 ? cols + most_gap - cols % most_gap : cols + 3;
-      rooms_of.check(matrix(rows, cols, pitch), matrix(rows, cols, cols + 1),
-                     [&](T* y, T const* x) {
-                       auto const to = ew::array(y, {rows, pitch}).sliced(1, 0, cols);
-                       auto const from = ew::array(x, {rows, cols + 1}).sliced(1, 0, cols);
-                       return ew::out(to) = ew::view(from) + 1;
-                     });
+      arrays.check(matrix(rows, cols, pitch), matrix(rows, cols, cols + 1), [&](T* y, T const* x) {
+        auto const to = ew::array(y, {rows, pitch}).sliced(1, 0, cols);
+        auto const from = ew::array(x, {rows, cols + 1}).sliced(1, 0, cols);
+        return ew::out(to) = ew::view(from) + 1;
+      });
     }
   }
-  CHECK(rooms_of.tiled() > 100);
+  CHECK(arrays.tiled() > 100);
 }
 
 }  // namespace

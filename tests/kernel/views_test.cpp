@@ -45,7 +45,7 @@ void check_random(std::uint64_t seed, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     layout const l = random_layout(random, round % 5 == 0 ? 60000 : 2000);
     std::size_t const n = l.elements;
-    auto const x = small_integers<X>(l.reach, 50, random.next());
+    auto const x = small_integers<X>(l.span, 50, random.next());
     auto const y = small_integers<float>(n, 50, random.next());
     guarded<X> dx{x, random.below(16)};
     guarded<float> dy{y, random.below(4)};
@@ -79,7 +79,7 @@ std::size_t wrong_after_swap(ww::stream& s, std::int64_t const (&shape)[6], int 
   std::swap(l.shape[a], l.shape[b]);
   std::swap(l.strides[a], l.strides[b]);
   l.measure();
-  auto const x = small_integers<T>(l.reach, 100, 7);
+  auto const x = small_integers<T>(l.span, 100, 7);
   device_array<T> dx{x};
   guarded<T> out{l.elements, 0};
   ew::run(s, ew::out(out.data(), l.elements) = ew::view(dx.data(), 6, l.shape, l.strides));

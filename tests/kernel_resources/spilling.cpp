@@ -40,7 +40,7 @@ __global__ void frugal_kernel(float const* in, float* out) { out[threadIdx.x] = 
 }  // namespace on_purpose
 }  // namespace warpwright
 
-// Not ours: nobody looks at it.
+// Outside the library's namespace: not checked.
 __global__ void strange_kernel(float const* in, int const* at, float* out) {
   float values[8];
   for (int k = 0; k < 8; ++k) values[k] = in[k];

@@ -144,8 +144,8 @@ class torch_allocator {
   device_entry& entry_of(int device) {
     if (device < 0 || static_cast<std::size_t>(device) >= devices_.size()) {
       detail::throw_invalid_argument(detail::text{"device "} + device +
-                                         " does not exist: this process sees " + devices_.size() +
-                                         " (check CUDA_VISIBLE_DEVICES)",
+                                         " does not exist: the number of visible devices is " +
+                                         devices_.size() + " (check CUDA_VISIBLE_DEVICES)",
                                      source_location::current());
     }
     return devices_[static_cast<std::size_t>(device)];

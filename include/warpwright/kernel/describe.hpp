@@ -297,9 +297,8 @@ inline constexpr bool is_describable<assignments<A...>> = true;
 /// Prints an expression, an assignment or several assignments in one line; the head of this file
 /// has the format.
 /// @param x  an expression, `out(…) = …`, or several of these in tie(); no array is accessed
-/// @return the line, without a newline: `in f32[8] * 2`, `out f32[8] = in f32[8] * 2`, and with ";
-/// "
-///   between several assignments
+/// @return the line, without a newline: `in f32[8] * 2`, `out f32[8] = in f32[8] * 2`; a semicolon
+///   and a space separate several assignments
 /// @throws std::bad_alloc  when host memory runs out
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class X, class = std::enable_if_t<detail::is_describable<X>>>

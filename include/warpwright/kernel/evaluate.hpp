@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluates the assignment of an expression: one kernel, or a loop on the host.
+// Evaluates the assignment of an expression: run() as one kernel, of which the host runtime
+// executes the planned blocks; evaluate_host() by a loop over the elements.
 //
 // nvcc makes one fused multiply-add of a product and a sum (-fmad=true, its default), and rounds
 // once: where an expression both multiplies and adds, the host's last bits may be others. With
@@ -20,7 +21,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Evaluates an assignment on the calling thread, over arrays in host memory.
 /// @param a  `out(pointer, n) = expression`
 /// @throws std::invalid_argument  as run() does
-/// **Threads:** any. **Cost:** a plain loop, the same code as on the host runtime.
+/// **Threads:** any. **Cost:** a loop over the elements, without run()'s plan.
 template <class T, class E>
 void evaluate_host(assignment<T, E> const& a, source_location where = source_location::current()) {
   detail::evaluate_on_host(where, a.size, a);
@@ -37,20 +38,21 @@ void evaluate_host(assignments<A...> const& all,
 
 /// Evaluates an assignment as one kernel.
 ///
-/// Operands may be misaligned to any element: an odd one alone is moved element by element, and
-/// where all are off alike the kernel starts at the first boundary that suits them.
-/// @pre all arrays can be reached from the stream's device and stay alive until it has passed them
+/// Operands may be misaligned to any element: a single misaligned array is moved element by
+/// element, and where all are misaligned equally the kernel starts at their first common boundary.
+/// @pre all arrays are accessible from the stream's device and stay alive until the kernel has run
 /// @param stream  the stream to run on
 /// @param a       `out(pointer, n) = expression`, copied at the call; n = 0 launches nothing
 /// @throws std::invalid_argument  for operands of other sizes than the output, a row or column
-///   length that does not divide n, a null or odd pointer, or an array that overlaps the output
-///   other than exactly in place; the text names the operand, counted from 1 from left to right
+///   length that does not divide n, a null or misaligned pointer, or an array that overlaps the
+///   output other than exactly in place; the text names the operand, counted from 1 from left to
+///   right
 /// @throws cuda_error  when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.
 /// **Cost:** one kernel launch, no allocation.
-/// Compiled for architectures on both sides of 9.0 or 10.0, a launch also calls cudaGetDevice, and
-/// the first of a kernel on a device cudaFuncGetAttributes.
+/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
+/// first of a kernel on a device cudaFuncGetAttributes.
 template <class T, class E>
 void run(stream_ref stream, assignment<T, E> const& a,
          source_location where = source_location::current()) {

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elementwise expressions over arrays, as types: building one costs nothing and touches no memory;
-// evaluate.hpp turns an assignment into one kernel.
+// Elementwise expressions over arrays, as types: building one makes no CUDA call and accesses no
+// memory; evaluate.hpp evaluates an assignment as one kernel.
 //
 //   ew::run(stream, ew::out(y, n) = ew::gelu(ew::in(x, n) * w + ew::row(bias, cols)));
 //
 // Types. __half, __nv_bfloat16 and the fp8 types are computed as float, everything else as itself,
-// and two types meet as in C++, but for one thing: a plain floating-point number takes the type of
-// the floating-point expression beside it, so that `x * 0.5` stays float for float x. constant(0.5)
-// keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the output's type
-// as by cast(). Arrays of std::complex<float> and its like are of complex numbers: see complex.hpp.
+// and two types are combined as in C++, with one exception: a plain floating-point number takes the
+// type of the floating-point expression beside it, so that `x * 0.5` stays float for float x.
+// constant(0.5) keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the
+// output's type as by cast(). Arrays of std::complex<float> and its like are of complex numbers:
+// see complex.hpp.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/assignment.hpp>
@@ -34,8 +35,8 @@ template <class T>
   return {reinterpret_cast<detail::bits_of<T> const*>(data), size};
 }
 
-/// An array that repeats for every row: element i of the output goes with `data[i % cols]`, as a
-/// bias does with a row-major matrix.
+/// An array that repeats for every row: element i of the output uses `data[i % cols]`, for example
+/// the bias of a row-major matrix.
 /// @param data  `cols` elements
 /// @param cols  the length of one row; divides the output's number of elements
 template <class T>
@@ -45,7 +46,7 @@ template <class T>
   return {reinterpret_cast<detail::bits_of<T> const*>(data), detail::fast_divisor{cols}};
 }
 
-/// An array with one element for each row: element i of the output goes with `data[i / cols]`.
+/// An array with one element for each row: element i of the output uses `data[i / cols]`.
 /// @param data  one element for each row of the output
 /// @param cols  the length of one row; divides the output's number of elements
 template <class T>
@@ -55,7 +56,7 @@ template <class T>
   return {reinterpret_cast<detail::bits_of<T> const*>(data), detail::fast_divisor{cols}};
 }
 
-/// One number in device memory, read when the kernel runs: a graph replay sees its new value.
+/// One number in device memory, read when the kernel runs: a graph replay reads its current value.
 /// @param data  one element
 template <class T>
 [[nodiscard]] single_input<T> device_scalar(T const* data) {
@@ -92,8 +93,8 @@ template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator*(A const& a, B const& b) {
   return detail::make_call<detail::in_arithmetic_types>(detail::multiplies{}, a, b);
 }
-/// As operator+. Of integers the quotient is cut off towards 0; x / 0 is 0, and what overflows, the
-/// least integer / -1, wraps. The same on both runtimes.
+/// As operator+. Integer quotients are truncated towards 0; x / 0 is 0, and the least integer / -1
+/// wraps. The same on both runtimes.
 template <class A, class B, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto operator/(A const& a, B const& b) {
   return detail::make_call<detail::in_arithmetic_types>(detail::divides{}, a, b);
@@ -160,12 +161,12 @@ template <class Condition, class A, class B, class = detail::if_operands<Conditi
   return detail::make_call<detail::after_condition>(detail::where_function{}, condition, yes, no);
 }
 
-/// The value rounded to `T`, then computed on in T's compute type.
+/// The value rounded to `T`; computations continue in T's compute type.
 ///
 /// Floating point to integer truncates and saturates, and NaN becomes 0; to __half, __nv_bfloat16
 /// and float it rounds to nearest even, and so it does to fp8, which saturates (see numeric.hpp).
-/// That is one rounding of the value in its own type, be it double or a long integer. The same on
-/// both runtimes.
+/// The value is rounded once, from its own type, which may be double or a 64-bit integer. The same
+/// on both runtimes.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
   detail::check_no_long_double<T>();
@@ -175,7 +176,8 @@ template <class T, class A, class = detail::if_operands<A>>
 
 /// The expression with every array and number in it converted to `T` when it is read.
 ///
-/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner compute_as wins.
+/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner compute_as takes
+/// precedence.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr computed_as<T, A> compute_as(A const& a) {
   detail::check_no_long_double<T>();
@@ -216,12 +218,12 @@ class output {
   output(output const&) = default;
   output& operator=(output const&) = delete;  // not readable: write `= ew::in(...)`
 
-  /// Every element becomes the expression's.
+  /// Assigns the expression to every element.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
     return assign(x);
   }
-  /// Every element becomes itself plus the expression's, in place; likewise the others.
+  /// Adds the expression to every element, in place.
   template <class X>
   [[nodiscard]] auto operator+=(X const& x) const {
     return assign(in(data_, size_) + x);

@@ -52,7 +52,8 @@ struct gpu_model {
     if (device.value() < 0 || device.value() >= count) {
       warpwright::detail::throw_invalid_argument(
           warpwright::detail::text{"ew::gpu_model: device "} + device.value() +
-              " does not exist: this process sees " + count + " (check CUDA_VISIBLE_DEVICES)",
+              " does not exist: the number of visible devices is " + count +
+              " (check CUDA_VISIBLE_DEVICES)",
           where);
     }
     cudaDeviceProp properties{};

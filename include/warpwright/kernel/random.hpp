@@ -34,9 +34,9 @@ inline constexpr bool is_offset = std::is_same<T, unsigned long long>::value ||
 
 }  // namespace detail
 
-/// A generator for expressions: Philox 4x32-10, copied freely.
+/// A generator for expressions: Philox 4x32-10, a small value that is cheap to copy.
 ///
-/// Draws of other offsets or subsequences are as good as independent: count the offset up by 1 from
+/// Treat draws of different offsets or subsequences as independent: increment the offset by 1 from
 /// step to step, and give each use within a step a subsequence of its own. The same generator used
 /// twice draws the same numbers twice: on purpose for dropout's backward, by mistake for two
 /// noises.
@@ -50,14 +50,14 @@ class philox {
   /// @param seed    any number; others give independent sequences
   explicit philox(std::uint64_t seed) : state_{detail::philox_keys{seed}} {}
   /// @param seed    any number; others give independent sequences
-  /// @param offset  an integer: the step, say
+  /// @param offset  an integer, for example the number of the step
   template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
   philox(std::uint64_t seed, Integer offset) : philox{seed} {
     state_.offset = static_cast<std::uint64_t>(offset);
   }
   /// @param seed    any number; others give independent sequences
-  /// @param offset  one number that the kernel can read, and reads when it runs: a graph's replay
-  ///   sees what advance() made of it
+  /// @param offset  one number in memory that the kernel reads when it runs: a graph's replay uses
+  ///   the value that advance() has set
   /// @throws std::invalid_argument  for a null pointer
   philox(std::uint64_t seed, std::uint64_t const* offset,
          source_location where = source_location::current())
@@ -105,9 +105,9 @@ class philox {
 
 /// 32 random bits for each element, as std::uint32_t.
 /// @param rng  the generator
-/// **Cost:** a block of the generator for four elements, 20 multiplications of 32 bits by 32, where
-/// their vectors start at a multiple of four, as those of aligned arrays do, and hold as many; no
-/// memory but for an offset in it.
+/// **Cost:** one block of the generator, 20 multiplications of 32 bits by 32, for four elements
+/// where vectors of as many start at a multiple of four, as those of aligned arrays do; no memory
+/// access except for an offset in memory.
 [[nodiscard]] inline draw<detail::raw_bits> random_bits(philox const& rng) { return {rng.state_}; }
 
 /// A random float for each element: 0 <= u < 1, in steps of 2^-24.
@@ -122,12 +122,12 @@ class philox {
 /// u = (bits + 1/2) / 2^32 rounded to float, an angle of the other 32 bits. Within 6 ULP of the
 /// exact transform of these; the host's are the device's bit for bit. |z| < 6.77, beyond which lies
 /// about 10^-11 of the distribution.
-/// @param rng  the generator; its draws are those of random_bits(rng), used otherwise
+/// @param rng  the generator; normal() uses the bits that random_bits(rng) returns
 [[nodiscard]] inline draw<detail::gaussian> normal(philox const& rng) { return {rng.state_}; }
 
 namespace detail {
 
-// With as many digits as bring it back exactly: one a little more than 1 is not to read "1".
+// With the digits that a round trip requires: a number a little more than 1 does not print as "1".
 inline text in_full(double p) {
   char digits[40] = {};
   for (int count = 6; count <= std::numeric_limits<double>::max_digits10; ++count) {
@@ -149,8 +149,8 @@ inline bernoulli_function checked_bernoulli(char const* name, double p, source_l
 
 }  // namespace detail
 
-/// A bool for each element, true with probability `p`. A probability for each element its own is
-/// `uniform(rng) < p`.
+/// A bool for each element, true with probability `p`. Where each element has its own probability,
+/// write `uniform(rng) < p`.
 /// @param rng  the generator
 /// @param p    from 0 (never) to 1 (always), rounded to a multiple of 2^-32
 /// @throws std::invalid_argument  for any other number, NaN included
@@ -160,10 +160,10 @@ inline bernoulli_function checked_bernoulli(char const* name, double p, source_l
                                                 random_bits(rng));
 }
 
-/// x / (1 - p) where the draw keeps it, which it does with probability 1 - p, and 0 elsewhere.
+/// For each element x / (1 - p) with probability 1 - p, and 0 otherwise.
 ///
 /// No mask is stored: the gradient is the same expression with the same generator, applied to the
-/// incoming gradient. What is dropped is 0 even where x is infinite or NaN.
+/// incoming gradient. A dropped element is 0 even where x is infinite or NaN.
 /// @param x    an expression
 /// @param p    from 0 (all kept as they are) to 1 (all 0), rounded to a multiple of 2^-32; integers
 ///   are computed as double
@@ -179,13 +179,12 @@ template <class A, class = detail::if_operands<A>>
                                                     x * (p < 1.0 ? 1.0 / (1.0 - p) : 0.0));
 }
 
-/// The value rounded to one of its two neighbours in `T`, each with the probability of its
-/// nearness: right on average, so that small updates are not lost.
+/// The value rounded to one of its two neighbours in `T`, the nearer one with the higher
+/// probability, so that the expected result is the value and small updates are not lost.
 ///
-/// What T holds exactly stays as it is, infinity (but for e5m2, which saturates) and NaN too.
-/// Beyond T's largest number
-/// __half and __nv_bfloat16 round on as if the next number existed, and that is infinity; fp8
-/// saturates. A double is rounded to float first.
+/// Values that T represents exactly are unchanged, NaN too, and infinity except in e5m2, which
+/// saturates. Beyond T's largest number, __half and __nv_bfloat16 round as if the next number
+/// existed, which is stored as infinity; fp8 saturates. A double is rounded to float first.
 /// @tparam T   __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2
 /// @param x    an expression
 /// @param rng  the generator

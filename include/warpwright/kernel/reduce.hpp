@@ -4,8 +4,8 @@
 // Evaluates several reductions in one pass over memory, as one kernel.
 //
 // Results are the same bits in every run: nothing depends on timing, on the device's load or on its
-// number of SMs. The order of additions follows from n, from the types, from what else is in the
-// pass, and from where the arrays lie relative to 16 bytes and whether they are one. The host
+// number of SMs. The order of additions follows from n, from the types, from the other reductions
+// of the pass, from the arrays' addresses modulo 16, and from whether they are one array. The host
 // runtime combines in the same order; where an expression multiplies, a GPU may round less often
 // (fused multiply-add).
 #pragma once
@@ -44,7 +44,7 @@ class reduction_target {
 };
 
 /// Where a result goes: `to(pointer) = sum(x)`.
-/// @param data  one element of device memory; it is written when the stream gets there
+/// @param data  one element of device memory; it is written when the kernel runs
 template <class T>
 [[nodiscard]] reduction_target<T> to(T* data) {
   static_assert(!std::is_const<T>::value,
@@ -52,7 +52,7 @@ template <class T>
   return reduction_target<T>{data};
 }
 
-/// Results on the host, in the order in which they were asked for: `auto [a, b] = ew::reduce(...)`.
+/// Results on the host, in the order in which they were requested: `auto [a, b] = ew::reduce(...)`.
 template <class... R>
 struct reduced {
   detail::pack<R...> all;
@@ -63,9 +63,9 @@ struct reduced {
   }
 };
 
-/// The size of the workspace that some reductions want, in bytes: for any number of elements, some
-/// 10 KB for each reduction.
-/// @param r  reductions, or assignments of reductions, as reduce() is given them
+/// The size of the workspace that some reductions require, in bytes: for any number of elements,
+/// some 10 KB for each reduction.
+/// @param r  reductions, or assignments of reductions, as passed to reduce()
 template <class... R>
 [[nodiscard]] constexpr std::size_t reduction_workspace_bytes(R const&...) {
   return detail::workspace_layout<R...>::bytes;
@@ -103,16 +103,15 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///
 /// Arrays may be misaligned to any element, as for run(). A result may lie in an array that is
 /// read. With n = 0 every result is that of no elements.
-/// @pre all memory can be reached from the stream's device and stays alive until it has passed it
+/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream     the stream to run on
-/// @param workspace  not in use by a reduction on another stream; a graph's replays count as
-/// theirs;
-///   not among what is read, which is not checked
+/// @param workspace  not in use by a reduction on another stream, a graph's replays included; must
+///   not overlap an array that is read, which is not checked
 /// @param n          number of elements of every expression, up to 2^59
 /// @param goals      `to(pointer) = reduction`, copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
-///   is too small, and for a null or odd result pointer, or one into the workspace or another
-///   result
+///   is too small, and for a null or misaligned result pointer, or one into the workspace or
+///   another result
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace. **Capture:** legal.
@@ -187,7 +186,7 @@ void reduce_host(elements n, reduction_assignment<T, K, E> const&... goals) {
   detail::host_workspace workspace{layout::bytes};
   detail::reduce_all(detail::on_calling_thread{}, workspace.data(), n, goals...);
 }
-/// Reductions without a place for their results; refused at compile time.
+/// Reductions without a destination for their results; refused at compile time.
 template <class... K, class... E, class = std::enable_if_t<(sizeof...(K) > 0)>>
 void reduce_host(elements, reduction<K, E> const&...) {
   static_assert(warpwright::detail::always_false<K...>,

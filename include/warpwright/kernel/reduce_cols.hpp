@@ -13,10 +13,10 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// The size of the workspace that reduce_cols() wants, in bytes: 2 KB, and at most some 140 KB
-/// times the bytes that the reductions of one column carry.
+/// The size of the workspace that reduce_cols() requires, in bytes: 2 KB, and at most some 140 KB
+/// times the bytes of the states of one column's reductions.
 /// @param shape  `{rows, cols}`
-/// @param goals  as reduce_cols() is given them
+/// @param goals  as passed to reduce_cols()
 template <class... T, class... K, class... E>
 [[nodiscard]] std::size_t reduce_cols_workspace_bytes(matrix_shape const& shape,
                                                       reduction_assignment<T, K, E> const&...) {
@@ -35,21 +35,21 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
 /// find are rows. With rows = 0 every result is that of no elements. Results are the same bits in
 /// every run.
-/// @pre all memory can be reached from the stream's device and stays alive until it has passed it
+/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream     the stream to run on
 /// @param workspace  as for reduce(), of reduce_cols_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, up to 2^59 elements
 /// @param goals      `to(pointer) = reduction`, where the pointer is to `cols` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
-///   is too small; for a null or odd result pointer, and for results that overlap each other, the
-///   workspace, or an array that is read
+///   is too small; for a null or misaligned result pointer, and for results that overlap each
+///   other, the workspace, or an array that is read
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any, one at a time for
 /// one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation. Where cols is no multiple of
-/// 16 bytes' worth of elements, loads are of single elements.
-/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
+/// **Cost:** one kernel launch, no allocation. Where a row of the widest element type is no
+/// multiple of 16 bytes, loads are of single elements. Compiled for architectures both below and
+/// from 9.0, a launch also calls cudaGetDevice, and the first of a kernel on a device
+/// cudaFuncGetAttributes.
 template <class... T, class... K, class... E>
 void reduce_cols(stream_ref stream, reduction_workspace const& workspace, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
@@ -60,7 +60,7 @@ void reduce_cols(stream_ref stream, reduction_workspace const& workspace, matrix
                              workspace.size_bytes(), shape, goals...);
 }
 
-/// The same with a workspace from a pool, where one is wanted.
+/// The same with a workspace from a pool, where one is required.
 /// **Capture:** as the pool's.
 /// **Cost:** one kernel launch; before it, where columns are split, one allocation and one memset
 /// of 2 KB.
@@ -80,7 +80,7 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
 
 /// Evaluates several reductions of each column and waits for their results.
 /// @param stream, shape  as above
-/// @param pool        for the workspace, and the results on their way
+/// @param pool        for the workspace, and the results until they are copied
 /// @param reductions  `sum(x)` and others
 /// @return a std::vector of `cols` results, or of several reductions a tuple of vectors:
 ///   `auto [a, b] = reduce_cols(...)`; in the reductions' own types, of which bool is none

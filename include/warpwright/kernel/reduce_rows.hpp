@@ -20,19 +20,19 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
 /// find are columns. With cols = 0 every result is that of no elements. A row's results are the
 /// same bits in every run, and whatever the number of rows.
-/// @pre all memory can be reached from the stream's device and stays alive until it has passed it
+/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, up to 2^59 elements
 /// @param goals   `to(pointer) = reduction`, where the pointer is to `rows` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
-///   larger shape; for a null or odd result pointer, and for results that overlap each other or an
-///   array that is read
+///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
+///   or an array that is read
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch, no allocation. A row is one warp's or one
-/// block's work: a few very long rows keep a GPU busy better as one reduce() each. Where cols is no
-/// multiple of 16 bytes' worth of elements, loads are of single elements.
+/// **Cost:** one kernel launch, no allocation. One warp or one block reduces a row: for a few very
+/// long rows, one reduce() each uses more of the GPU. Where a row of the widest element type is no
+/// multiple of 16 bytes, loads are of single elements.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
 template <class... T, class... K, class... E>
@@ -44,8 +44,8 @@ void reduce_rows(stream_ref stream, matrix_shape const& shape,
 
 /// Evaluates several reductions of each row and waits for their results.
 /// @param stream, shape  as above
-/// @param pool        for the results on their way: a memory_pool, or anything with
-///   allocate(stream, bytes) and deallocate(stream, pointer, bytes)
+/// @param pool        for the results until they are copied to the host: a memory_pool, or anything
+///   with allocate(stream, bytes) and deallocate(stream, pointer, bytes)
 /// @param reductions  `sum(x)` and others
 /// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
 ///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types, of which bool is none

@@ -12,11 +12,11 @@
 // in 64 bits, wrapping. A thread adds up to 64 elements pairwise, and such sums one after the
 // other; threads and blocks combine in trees. reduce()'s error is within (n / 2,000,000 + 40) *
 // 2^-24 times the sum of the absolute values for one reduction of one float or 16-bit array, and (n
-// / 1,000,000 + 40) * 2^-53 for double; several arrays or many reductions make the pairs fewer, n /
-// 130,000 + 40 at the worst. reduce_rows() has fewer threads for a row: cols / 4,000 + 40, and
-// cols / 256 + 40 at the worst. .in<double>() adds in double. .compensated() carries the rounding
-// errors along: one rounding of the result, plus n * 2^-48 of the absolute values' sum (2^-106 for
-// double).
+// / 1,000,000 + 40) * 2^-53 for double; with several arrays or many reductions fewer elements are
+// added pairwise: n / 130,000 + 40 at worst. reduce_rows() has fewer threads for a row: cols /
+// 4,000 + 40, and cols / 256 + 40 at worst. .in<double>() adds in double. .compensated() carries
+// the rounding errors along: one rounding of the result, plus n * 2^-48 of the absolute values' sum
+// (2^-106 for double).
 #pragma once
 
 #include <warpwright/kernel/detail/reduce/reducers.hpp>
@@ -74,8 +74,8 @@ constexpr auto make_total(X const& x) {
 
 }  // namespace detail
 
-/// The sum; 0 of no elements. Integers are added in 64 bits; of complex numbers the real parts and
-/// the imaginary ones each by itself, and the result is a complex number of float.
+/// The sum; 0 of no elements. Integers are added in 64 bits; of complex numbers the real and the
+/// imaginary parts are added separately, and the result is a complex number of float.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto sum(X const& x) {
   return detail::make_total<detail::total::sum>(x);
@@ -88,8 +88,9 @@ template <class X, class = detail::if_expression<X>>
 }
 /// The 2-norm, the root of the sum of squares; 0 of no elements.
 ///
-/// The squares are not scaled: of float they overflow past 1.8e19 and vanish below 1e-23, where
-/// .in<double>() does not. Of integers it is computed in double; of complex numbers it is real.
+/// The squares are not scaled: in float, those of elements beyond 1.8e19 overflow and those of
+/// elements below 1e-23 are 0; use .in<double>() there. Of integers it is computed in double; of
+/// complex numbers it is real.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto norm(X const& x) {
   return detail::make_total<detail::total::norm>(x);
@@ -107,7 +108,7 @@ template <class X, class = detail::if_expression<X>>
   return detail::make_reduction<detail::extreme<detail::higher_first>>(x);
 }
 /// The smallest value and the lowest index that has it, as a located; into an integer, the index
-/// alone. NaN comes before all numbers: it is found where there is one. no_index of no elements.
+/// alone. NaN is ordered before all numbers. Of no elements the index is no_index.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto argmin(X const& x) {
   return detail::make_reduction<detail::arg_extreme<detail::lower_first>>(x);
@@ -133,9 +134,9 @@ template <class X, class = detail::if_expression<X>>
 
 /// A reduction of your own: `function(function(a, b), c)` and so on, over all elements.
 /// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE T operator()(T, T)`; it is
-///   associative and commutative, and leaves the other argument as it is when one is `identity`
+///   associative and commutative, and returns the other argument when one is `identity`
 /// @param x         of numbers, or of T
-/// @param identity  what is carried, and the result of no elements; trivially copyable
+/// @param identity  the initial state, and the result of no elements; trivially copyable
 /// @param function  copied into the kernel's arguments
 template <class X, class T, class F, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto fold(X const& x, T const& identity, F const& function) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax, log-softmax, layer norm and RMS norm of each row of a row-major matrix, as one kernel
-// with what comes before and after them.
+// with the elementwise work before and after them.
 //
 //   ew::run_rows(s, {rows, cols},
 //                ew::out(p, n) = ew::softmax(ew::in(scores, n) * scale + ew::row(mask, cols)));
@@ -12,18 +12,18 @@
 //                ew::out(y, n) = norm * ew::row(gamma, cols));
 //
 // Memory. A row that fits is kept in the registers of a warp or a block, or in a block's shared
-// memory, and every array is read once. What does not fit of a longer row is read twice, the second
-// time from the L2 cache as far as it is there.
+// memory, and every array is read once. The part of a longer row that does not fit is read twice,
+// the second time from the L2 cache where it is still there.
 //
 // Numbers. A row is computed in double where its expression is double, in float otherwise. softmax
 // and log_softmax subtract the row's maximum. layer_norm's variance is that of the differences from
 // the mean, never a difference of sums. A row with a NaN or with +infinity, or of -infinity alone,
-// is NaN throughout; -infinity beside other values is a probability of 0. In rms_norm infinity
-// alone becomes NaN and what is beside it 0; in layer_norm the whole row becomes NaN.
+// is NaN throughout; -infinity beside other values is a probability of 0. In rms_norm an infinity
+// becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
 //
 // Results are the same bits in every run. The order of additions follows from cols, from the types,
 // and from where a row lies relative to 16 bytes; the number of rows does not matter. The host
-// computes in the same order: layer_norm and rms_norm are a GPU's bit for bit, where the
+// computes in the same order: layer_norm and rms_norm have the same bits as on a GPU, where the
 // expressions around them do not both multiply and add (see evaluate.hpp); softmax and log_softmax
 // differ by the roundings of exp and log.
 //
@@ -39,8 +39,8 @@
 // 1.5e-154 to 1.3e154 / sqrt(cols). A sum past 3.4e38, in double 1.8e308, is infinite: finite x
 // become 0 in rms_norm, as does rstd(), and may become 0 or NaN in layer_norm. Below the range
 // squares lose digits; those of numbers below 2.6e-23, in double 1.5e-162, are 0, and with eps = 0
-// a row of such numbers becomes infinite, or NaN where x, or x - mean, is 0. Scale what is beyond
-// the range: the norms of k * x with k * k * eps are those of x with eps.
+// a row of such numbers becomes infinite, or NaN where x, or x - mean, is 0. Scale rows beyond the
+// range: the norms of k * x with k * k * eps are those of x with eps.
 #pragma once
 
 #include <warpwright/kernel/detail/rows/row_evaluation.hpp>
@@ -90,8 +90,8 @@ template <class A, class = detail::if_row_operand<A>>
 /// (x - mean) / sqrt(variance + eps), the variance being the mean of (x - mean)^2; for the usual
 /// scale and shift: `layer_norm(x, eps) * row(gamma, cols) + row(beta, cols)`. The error is within
 /// u times |result| + m / sqrt(variance + eps), m being the mean of |x|, but 2^-126 at least (in
-/// double 2^-1022): what a large mean costs is digits of x. That holds where squares can be added:
-/// the head of this file has the range, and what is beyond it.
+/// double 2^-1022): a large mean loses digits of x. That holds where squares can be added; the head
+/// of this file gives the range and the results beyond it.
 /// @param x    an expression of numbers
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
@@ -103,8 +103,8 @@ template <class A, class = detail::if_row_operand<A>>
       detail::layer_norm_function{detail::checked_eps("layer_norm", eps, where)}, x);
 }
 /// x / sqrt(mean of x^2 + eps); for the usual scale: `rms_norm(x, eps) * row(gamma, cols)`. The
-/// relative error is within u, where squares can be added: the head of this file has the range, and
-/// what is beyond it.
+/// relative error is within u, where squares can be added; the head of this file gives the range
+/// and the results beyond it.
 /// @param x    an expression of numbers
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
@@ -127,8 +127,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// equal by their operator== or, if they have none, in all their bytes. A function object with
 /// padding between its members needs an operator==. Arrays may be misaligned to any element, and
 /// an output may be in place of any in(). With rows = 0 or cols = 0 nothing is written.
-/// @pre all memory can be reached from the stream's device and stays alive until the stream has
-///   passed the call
+/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, cols up to 2^31
 /// @param a       `out(pointer, rows * cols) = expression` or `out(pointer, rows) = f.mean()`,
@@ -140,10 +139,10 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch, no allocation. A row is the work of one block at most: a few very
-/// long rows do not keep a GPU busy. Where a row is too long for registers, a launch also calls
-/// cudaGetDevice, and the first one of a kernel on a device calls cudaDeviceGetAttribute,
-/// cudaFuncGetAttributes and cudaFuncSetAttribute; if one of these fails, rows are read twice.
+/// **Cost:** one kernel launch, no allocation. At most one block computes a row: a few very long
+/// rows use few SMs. Where a row is too long for registers, a launch also calls cudaGetDevice, and
+/// the first one of a kernel on a device calls cudaDeviceGetAttribute, cudaFuncGetAttributes and
+/// cudaFuncSetAttribute; if one of these fails, rows are read twice.
 template <class... T, class... E>
 void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");

@@ -39,9 +39,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param list       of one array, of floating point; copied at the call
 /// @param norms      list.size() floats or doubles in device memory, in the list's order, written
 ///   when the kernel runs
-/// @throws std::invalid_argument  for a workspace that is too small, and for a pointer to norms
-/// that
-///   is null or misaligned, or where they overlap the workspace or a tensor
+/// @throws std::invalid_argument  for a workspace that is too small, for a null or misaligned
+///   pointer to norms, and for norms that overlap the workspace or a tensor
 /// @throws cuda_error             when a launch fails; earlier launches have written their norms
 /// **Stream:** ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace.

@@ -20,10 +20,10 @@
 // Reductions and functions of rows read views, too, without tiles and pixels.
 //
 // out() of an array makes a strided output. Its shape numbers the elements, and in(), row() and
-// index() use these numbers. It is stored by vectors where its inner runs suit, else element by
-// element, neighbours by neighbouring threads. A permuted or reversed output is evaluated in the
-// order of its memory if it is the kernel's only output and all operands are views, numbers and
-// device_scalar(): write view(array(x, shape)) there, not in().
+// index() use these numbers. It is stored by vectors where its inner runs start and end at
+// multiples of a vector, else element by element, neighbours by neighbouring threads. A permuted or
+// reversed output is evaluated in the order of its memory if it is the kernel's only output and all
+// operands are views, numbers and device_scalar(): write view(array(x, shape)) there, not in().
 #pragma once
 
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
@@ -374,13 +374,13 @@ void evaluate_host(strided_assignment<T, Rank, E> const& a,
 
 /// Evaluates an assignment to a strided array as one kernel, as run() of an assignment to a
 /// pointer. tie() takes both.
-/// @param a  `out(array) = expression`, copied at the call; no elements launch nothing
+/// @param a  `out(array) = expression`, copied at the call; without elements nothing is launched
 /// @throws std::invalid_argument  as run() of an assignment to a pointer, and as out() and view()
 ///   require of overlaps
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation. The head of views.hpp says how it is written.
+/// **Cost:** one kernel launch, no allocation. See the head of views.hpp for how it is stored.
 template <class T, int Rank, class E>
 void run(stream_ref stream, strided_assignment<T, Rank, E> const& a,
          source_location where = source_location::current()) {

@@ -94,8 +94,9 @@ class memory_pool {
   ///   for a stream of another device
   /// @throws std::bad_alloc         when the host has no memory for the pool's data structures
   /// @throws cuda_error             when another CUDA call fails; no memory is lost
-  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** a hit makes no CUDA call
-  /// with a stream_ref that carries its id, and one cuStreamGetId with a raw handle.
+  /// **Stream:** ordered on `stream`. **Capture:** legal with a capture_watch, detect_captures() or
+  /// checked(). **Cost:** a hit makes no CUDA call with a stream_ref that carries its id, and one
+  /// cuStreamGetId with a raw handle.
   [[nodiscard]] void* allocate(stream_ref stream, std::size_t bytes,
                                std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
@@ -130,7 +131,7 @@ class memory_pool {
   /// @throws std::invalid_argument, cuda_error  for a block with record_use() or of a graph, when
   ///   no event can be recorded behind it, for example because one of its streams is capturing;
   ///   when a query of the stream's id or capture status fails. The block stays allocated
-  /// **Stream:** ordered on `stream`; does not block. **Capture:** see above. **Cost:** no CUDA
+  /// **Stream:** ordered on `stream`; does not block. **Capture:** as allocate(). **Cost:** no CUDA
   /// call with a stream_ref that carries its id; on the per-thread default stream, which never
   /// does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
@@ -145,7 +146,7 @@ class memory_pool {
   /// @param pointers  receives the blocks; nullptr for 0 bytes. Unspecified after an exception
   /// @param count     number of blocks
   /// @throws as allocate(); no block is allocated then
-  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** queries the stream's id
+  /// **Stream:** ordered on `stream`. **Capture:** as allocate(). **Cost:** queries the stream's id
   /// once, and takes the cache's lock once for each run of blocks in the cache.
   void allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
                       std::size_t count, source_location where = source_location::current());
@@ -155,7 +156,7 @@ class memory_pool {
   /// @param pointers,bytes  blocks and their sizes, `count` of each
   /// @param count           number of blocks
   /// @throws as deallocate(), for the first block that is rejected; the blocks before it are freed
-  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** queries the stream's id
+  /// **Stream:** ordered on `stream`. **Capture:** as allocate(). **Cost:** queries the stream's id
   /// once, and takes the cache's lock once while the cache has room.
   void deallocate_batch(stream_ref stream, void* const* pointers, std::size_t const* bytes,
                         std::size_t count, source_location where = source_location::current());

@@ -27,8 +27,7 @@
 //   WARPWRIGHT_HOST_MEMORY_BYTES  memory of each device, default 4 GiB; "profile": the real board's
 //   WARPWRIGHT_HOST_TIME=simulated  events record host_runtime_options::simulated_time
 //   WARPWRIGHT_HOST_FAULT         a fault_plan, in the syntax of fault_plan::parse()
-//   WARPWRIGHT_HOST_LEAKS=1       lists leaks on stderr at exit, and ends the process with status
-//   23
+//   WARPWRIGHT_HOST_LEAKS=1       lists leaks on stderr at exit, and ends with status 23
 //                                 if there are any (by _exit: exit handlers registered before the
 //                                 first CUDA call do not run)
 //   WARPWRIGHT_HOST_CALLS=file    writes a line "name count" per function at exit, in the order of

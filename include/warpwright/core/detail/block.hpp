@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of threads, as kernels of the library see it. A kernel is one functor for both runtimes:
+// A block of threads: the interface that a kernel uses. A kernel is one functor for both runtimes:
 //
 //   struct my_kernel : detail::kernel_base<256> {           // threads a block at most
 //     float const* x;
@@ -14,7 +14,7 @@
 //       block.for_each_thread([&](unsigned t) { y[t] = value[t]; });
 //     }
 //   };
-//   detail::launch_blocks(stream, {blocks, threads}, my_kernel{{}, x, y}, "my_kernel", where);
+//   detail::launch_blocks(stream, blocks, threads, my_kernel{{}, x, y}, "my_kernel", where);
 //
 // A value that a thread keeps from one for_each_thread() to the next must be per_thread or shared:
 // a GPU calls the function once in every thread and keeps per_thread values in registers; the host
@@ -35,7 +35,7 @@ inline constexpr unsigned warp_size = 32;
 
 struct no_shared_memory {};
 
-/// What every kernel says of itself; a kernel hides what differs.
+/// Default properties of a kernel; redeclare what differs.
 template <unsigned MaxThreads, unsigned MinBlocks = 0>
 struct kernel_base {
   static constexpr unsigned max_threads = MaxThreads;  ///< of a block
@@ -46,7 +46,7 @@ struct kernel_base {
   using shared = no_shared_memory;                      ///< static shared memory
 };
 
-/// The block that a thread of the calling CPU works off.
+/// The block that the calling CPU thread executes.
 template <class Kernel>
 class host_block {
  public:
@@ -68,7 +68,7 @@ class host_block {
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned index() const { return index_; }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned count() const { return count_; }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned threads() const {
-    return threads_ < Kernel::max_threads ? threads_ : Kernel::max_threads;  // compilers see that
+    return threads_ < Kernel::max_threads ? threads_ : Kernel::max_threads;  // bounds the loop
   }
 
   template <class T>
@@ -92,7 +92,7 @@ class host_block {
   alignas(16) unsigned char dynamic_[Kernel::host_dynamic_bytes + 1];
 };
 
-/// Works off a grid on the calling thread, block by block.
+/// Executes a grid on the calling thread, block by block.
 template <class Kernel>
 void run_blocks(unsigned blocks, unsigned threads, Kernel const& kernel) {
   for (unsigned b = 0; b < blocks; ++b) {

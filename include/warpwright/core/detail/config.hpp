@@ -107,7 +107,7 @@
 #define WARPWRIGHT_NO_UNROLL
 #endif
 
-// Initialises, on the host alone, what a thread sets and uses under one condition: g++ does not see
+// Initialises, on the host alone, what a thread sets and uses under one condition: g++ cannot prove
 // that, and would warn.
 #if defined(__CUDA_ARCH__)
 #define WARPWRIGHT_ZERO_ON_HOST

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a kernel launch is to the host runtime. C linkage, so that the seam in core/ needs nothing
-// from testing/ but one symbol.
+// What a kernel launch is to the host runtime. C linkage, so that the launch interface in core/
+// needs nothing from testing/ but one symbol.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 extern "C" {
 
-/// One kernel over the index space [0, size): the host runtime copies `arguments` at the call (as
-/// CUDA copies kernel parameters), then calls `run` from the stream's worker, once or in several
-/// disjoint ranges.
+/// One kernel over the blocks, or indices, [0, size): the host runtime copies `arguments` at the
+/// call (as CUDA copies kernel parameters), then one thread, the stream's worker or that of a graph
+/// launch, calls `run` over the blocks in order.
 struct warpwright_host_kernel {
   char const* name;      ///< for errors and graph reports
   void const* function;  ///< identity: one address a kernel, compared by graph updates
@@ -19,7 +19,7 @@ struct warpwright_host_kernel {
   void const* arguments;  ///< trivially copyable
   size_t arguments_bytes;
   size_t arguments_alignment;
-  unsigned long long size;  ///< number of indices, at least 1
+  unsigned long long size;  ///< number of blocks or indices, at least 1
 };
 
 /// Enqueues `kernel` on `stream` (or records it, when the stream is capturing). Answers as

@@ -20,7 +20,7 @@ namespace detail {
 class thread {
  public:
   thread() noexcept = default;
-  /// Waits until the thread has ended; never returns if the thread was not told to end.
+  /// Waits until the thread has ended; never returns if its function does not return.
   ~thread() { join(); }
   thread(thread const&) = delete;
   thread& operator=(thread const&) = delete;

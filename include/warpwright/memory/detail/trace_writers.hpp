@@ -280,7 +280,7 @@ class snapshot_writer {
     if (!values.empty()) std::qsort(values.begin(), values.size(), sizeof(T), &compare);
   }
 
-  // A recorder does not see segments: shows the ranges that blocks cover, rounded to 2 MiB.
+  // A recorder gets no segments: shows the ranges that blocks cover, rounded to 2 MiB.
   void find_segments() {
     array<range> covered;
     for (std::size_t i = 0; i < events_.size(); ++i) {

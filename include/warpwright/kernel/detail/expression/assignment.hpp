@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What assigning an expression to out() makes: a plain value that evaluators take apart.
+// What assigning an expression to out() makes: a plain value that evaluators read.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/nodes.hpp>

@@ -9,17 +9,20 @@
 //
 //   expression_tag               marks the type as a node
 //   operands                     number of arrays below the node
-//   widest_bytes                 their largest element, as the choice of the vector length sees it
+//   widest_bytes                 their largest element, used to choose the vector length
 //   loaded_bytes                 bytes that one element loads, without what repeats
 //   weak                         true for a plain floating-point number, which adapts its type
-//   value_type<C>                type of one value, where compute_as asks for C, or void
+//   value_type<C>                type of one value, where compute_as requires C, or void
 //   registers<V>                 what V neighbouring elements load before any is used
-//   load<V, First>(r, i, wide)   loads V elements from element i, an index of plan/axes.hpp or an
-//   integer;
-//                                bit First of `wide` says that the node's first array is moved by
-//                                vectors
+//   load<V, First>(r, i, wide)   loads V elements from element i, an integer or an index of
+//                                plan/axes.hpp; bit First of `wide` says that the node's first
+//                                array is moved by vectors
 //   value<C, V>(r, j, i)         the value of element i, the j-th of r
 //   describe<V>(next)            writes an operand for each array, from left to right
+//
+// A new leaf also needs an overload of description::add in describe.hpp (else it prints
+// "expression"); is_order_free (views/view_node.hpp) if its value does not depend on the index; and
+// is_input and set_input_address (same_input.hpp) if several leaves may read one array.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/pack.hpp>
@@ -93,7 +96,7 @@ operand describe_array(access_pattern kind, bits_of<T> const* data, std::uint64_
   return o;
 }
 
-// Bytes of an element as the choice of the vector length sees it: 16, one element a vector, for a
+// Bytes of an element, used to choose the vector length: 16, one element a vector, for a
 // size that does not divide 16.
 template <class T>
 inline constexpr int vector_element_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) == 2 ||
@@ -446,7 +449,7 @@ struct computed_as {
 
 namespace detail {
 
-// Whether the host cannot know the type of a node's value.
+// Whether the host cannot determine the type of a node's value.
 template <class E>
 inline constexpr bool is_of_unknown = false;
 template <class T, class E>
@@ -474,7 +477,7 @@ constexpr bool is_map_of() {
   }
 }
 
-// Whether such a call has a value; true where the host cannot know.
+// Whether such a call has a value; true where the host cannot determine it.
 template <class F, class... X>
 constexpr bool has_value() {
   if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...)) {

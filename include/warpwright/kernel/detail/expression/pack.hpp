@@ -16,7 +16,7 @@ namespace detail {
 
 template <std::size_t Index, class T>
 struct slot {
-  T cached;
+  T value;
 };
 
 template <class Indices, class... T>
@@ -30,11 +30,11 @@ using pack = pack_of<std::make_index_sequence<sizeof...(T)>, T...>;
 
 template <std::size_t Index, class T>
 WARPWRIGHT_HOST_DEVICE constexpr T const& at(slot<Index, T> const& member) {
-  return member.cached;
+  return member.value;
 }
 template <std::size_t Index, class T>
 WARPWRIGHT_HOST_DEVICE constexpr T& at(slot<Index, T>& member) {
-  return member.cached;
+  return member.value;
 }
 
 // Calls f with all members.
@@ -43,7 +43,7 @@ decltype(auto) apply(pack_of<std::index_sequence<Index...>, T...> const& members
   return f(at<Index>(members)...);
 }
 
-// Where each of several lists begins when they stand one behind the other.
+// The offset of each of several lists in their concatenation.
 template <int... Counts>
 struct operand_offsets {
   WARPWRIGHT_HOST_DEVICE static constexpr int of(std::size_t list) {

@@ -22,7 +22,8 @@ template <class Bits, int Count>
 struct packed_vector {
   static constexpr int bytes = static_cast<int>(sizeof(Bits)) * Count;
   static constexpr int aligned_bytes = bytes < 16 ? bytes : 16;
-  static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes % 16 == 0, "lanes: no such access");
+  static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes % 16 == 0,
+                "packed_vector: no such access");
   std::uint32_t words[bytes < 4 ? 1 : bytes / 4];
 
   /// @pre `from` is aligned to `aligned_bytes`

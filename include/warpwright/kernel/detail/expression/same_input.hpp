@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An expression that names one array several times, as x * x does, holds its address several times.
-// The compiler cannot tell that these are equal and would load every element as often. Here they
-// become one value, which it sees.
+// The compiler cannot prove equality and would load every element as often; a single variable makes
+// it explicit.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/traversal.hpp>
@@ -18,8 +18,8 @@ struct is_input : std::false_type {};
 template <class T>
 struct is_input<input<T>> : std::true_type {};
 
-// The in() below a node: their number, whether they are of one type, and their places among the
-// node's operands, a bit each.
+// The in() below a node: their number, whether they are of one type, and their positions among
+// the node's operands, a bit each.
 template <class List>
 struct input_summary;
 template <class... Leaf>
@@ -49,7 +49,7 @@ struct input_summary<leaf_list<Leaf...>> {
 template <class E>
 using inputs_of = input_summary<leaves_of<E>>;
 
-// Whether the arrays of an expression may turn out to be one.
+// Whether the arrays of an expression may be one.
 template <class E>
 inline constexpr bool may_share_input = inputs_of<E>::count > 1 && inputs_of<E>::of_one_type();
 

@@ -117,7 +117,7 @@ struct traversal<call<Types, Function, A...>> {
 template <class E>
 using leaves_of = typename traversal<E>::leaves;
 
-// Whether some, or all, of an expression's leaves have what Test says: Test<Leaf>::value.
+// Whether some, or all, of an expression's leaves satisfy Test: Test<Leaf>::value.
 template <template <class> class Test, class List>
 inline constexpr bool any_of_leaves = false;
 template <template <class> class Test, class... Leaf>
@@ -133,7 +133,7 @@ struct leaf_operands;
 template <class... Leaf>
 struct leaf_operands<leaf_list<Leaf...>> : operand_offsets<Leaf::operands...> {};
 
-// A view() of views.hpp; view_node.hpp says it of its leaf.
+// A view() of views.hpp; view_node.hpp specialises this for its leaf.
 template <class Leaf>
 struct is_view : std::false_type {};
 template <class E>

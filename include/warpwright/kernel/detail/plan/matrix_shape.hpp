@@ -31,7 +31,8 @@ std::uint64_t length_of(char const* whole, char const* parts, Integer length,
 
 }  // namespace detail
 
-/// How many elements a reduction takes: a number converts to it, and the caller's place with it.
+/// How many elements a reduction takes: a number converts to it, with the caller's source
+/// location.
 struct elements {
   std::uint64_t count;
   source_location where;
@@ -46,8 +47,8 @@ struct elements {
   }
 };
 
-/// The shape of a row-major matrix, with the caller's place: `{rows, cols}` of any integers
-/// converts to it.
+/// The shape of a row-major matrix, with the caller's source location: `{rows, cols}` of any
+/// integers converts to it.
 struct matrix_shape {
   std::uint64_t rows;
   std::uint64_t cols;

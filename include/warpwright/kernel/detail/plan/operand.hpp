@@ -24,7 +24,7 @@ enum class access_pattern : unsigned char {
   single,    // one for all
   offset,    // one for all: the offset of a random sequence
   view,      // that which the strides of a view lead to
-  absent,    // none: the operand turned out to have no array
+  absent,    // none: the operand has no array
   no_output  // none: stands for the output of a reduction
 };
 
@@ -37,8 +37,8 @@ struct operand {
   unsigned natural_bytes = 0;  ///< alignment of one element
   std::uint64_t address = 0;
   std::uint64_t count = 0;  ///< elements; for row and column the length of a row
-  // Of a view, whose address is the lowest of its elements'. What turns out to be one array without
-  // gaps is of the kind `elements`.
+  // Of a view, whose address is the lowest of its elements'. One that is contiguous after merging
+  // its axes is of the kind `elements`.
   bool shaped = false;        ///< an operand written as a view
   bool narrow = true;         ///< its indices and offsets take 31 bits
   std::uint64_t span = 0;     ///< bytes from its first to behind its last
@@ -133,7 +133,7 @@ constexpr std::uint64_t stride_bytes(operand const& o, axis const& along) {
          o.element_bytes;
 }
 
-/// How many bytes the axes of operand `o` with strides below `shortest` reach; the others'
+/// How many bytes the axes of operand `o` with strides below `shortest` span; the others'
 /// strides leave their greatest common divisor in `period`.
 constexpr std::uint64_t bytes_within(operand const& o, std::uint64_t n, std::uint64_t shortest,
                                      std::uint64_t& period) {
@@ -154,8 +154,9 @@ constexpr std::uint64_t bytes_within(operand const& o, std::uint64_t n, std::uin
   return bytes;
 }
 
-/// Whether two operands whose stretches of memory overlap take turns there, as slices of one array
-/// do: both repeat with one period, and lie side by side in it. That is sufficient, not necessary.
+/// Whether two operands whose ranges of memory overlap alternate within one period, as slices of
+/// one array do: both repeat with it, and lie side by side in it. That is sufficient, not
+/// necessary.
 constexpr bool side_by_side(operand const& a, operand const& b, std::uint64_t n) {
   for (operand const* of_view : {&a, &b}) {
     for (int k = 0; of_view->kind == access_pattern::view && k < of_view->axes; ++k) {

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Refuses operands that do not fit together, and says which, why, and what to do.
+// Refuses operands that do not fit together; the error reports operand, reason and remedy.
 //
-// Validity is decided here alone. Most launches never get here: operand_fits_fast_path() accepts
-// what is valid beyond doubt in a third of the instructions.
+// Validity is decided here alone. Most launches need only operand_fits_fast_path(), which accepts
+// common valid operands in a third of the instructions.
 #pragma once
 
 #include <warpwright/core/error.hpp>
@@ -48,12 +48,12 @@ WARPWRIGHT_COLD inline text operand_name(operand_list const& operands, int k, in
   char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
   if (k == 0 && number != 0) return text{"output "} + number;
   if (k == 0) return operands[0].kind == access_pattern::no_output ? "the reduction" : "the output";
-  int place = 0;
+  int position = 0;
   for (int before = 1; before <= k; ++before)
-    place += operands[before].kind != access_pattern::absent;
+    position += operands[before].kind != access_pattern::absent;
   char const* const name =
       operands[k].shaped ? "view" : names[static_cast<unsigned char>(operands[k].kind)];
-  return text{"operand "} + place + " (" + name + ")";
+  return text{"operand "} + position + " (" + name + ")";
 }
 
 WARPWRIGHT_COLD inline text operand_name(operand const* operands, int k, int number = 0) {

@@ -13,8 +13,7 @@ namespace ew {
 namespace detail {
 
 /// The work of an elementwise kernel or a reduction: full vectors, and the elements before the
-/// first
-/// (`head`) and behind the last, which go one a thread to a block of their own.
+/// first (`head`) and behind the last, which go one a thread to a block of their own.
 struct vector_partition {
   using index = std::uint64_t;
   std::uint64_t vectors = 0;
@@ -23,7 +22,7 @@ struct vector_partition {
   unsigned edge = 0;            ///< elements in no vector, head and tail together
   bool all_wide = false;        ///< every operand is moved by vectors
   bool scalar_only = false;     ///< a vector is one element, as a strided output needs it
-  bool fast_path = false;       ///< a fast_partition says it all
+  bool fast_path = false;       ///< a fast_partition suffices
   bool single_vectors = false;  ///< a thread takes one vector, though its registers hold more
   /// The vectors of the fast_partition, with single_vectors in the highest bit; 0: not on the fast
   /// path.
@@ -114,7 +113,7 @@ WARPWRIGHT_NOINLINE constexpr launch_plan make_plan(operand const* operands, int
   launch_plan plan;
   vector_partition& p = plan.partition;
   std::uint64_t const all = bits_of_operands(count);
-  // Peels the head that lets the most bytes move by vectors; the other operands go by elements.
+  // Peels the head that maximises the bytes moved by vectors; other operands are moved by elements.
   std::uint64_t best = 0;
   for (unsigned head = 0; head < vector; ++head) {
     std::uint64_t const wide = wide_operands(operands, count, head, vector);

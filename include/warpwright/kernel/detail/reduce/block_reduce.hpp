@@ -154,29 +154,29 @@ WARPWRIGHT_HOST_DEVICE void combine_groups(Block& block, Values& values, Scratch
 #endif
 }
 
-/// Writes what a block leaves for the others, and finds out whether it is the last of those that
-/// share a ticket: then what the others have left is visible to all its threads.
-/// @param ticket  0 before the first block; the last one puts it back to 0, for the next launch
-/// @param blocks  that share the ticket
-/// @param leave   leave(t) writes thread t's part, and returns whether it has one
+/// Stores a block's partial result, and determines whether it is the last of the blocks that share
+/// a ticket: then the other blocks' partial results are visible to all its threads.
+/// @param ticket         0 before the first block; the last one resets it for the next launch
+/// @param blocks         that share the ticket
+/// @param store_partial  store_partial(t) stores thread t's part, and returns whether it has one
 /// @pre called by the whole block
-template <class Block, class Leave>
+template <class Block, class StorePartial>
 WARPWRIGHT_HOST_DEVICE bool is_last_block(Block& block, unsigned* ticket, unsigned blocks,
-                                          Leave const& leave) {
+                                          StorePartial const& store_partial) {
 #if defined(__CUDA_ARCH__)
   static_cast<void>(block);
   __shared__ bool last;
-  if (leave(threadIdx.x)) __threadfence();  // the writes come before the ticket
+  if (store_partial(threadIdx.x)) __threadfence();  // the writes come before the ticket
   __syncthreads();
   if (threadIdx.x == 0) {
     last = atomicAdd(ticket, 1U) == blocks - 1;
     if (last) *ticket = 0;
-    __threadfence();  // the ticket comes before reading what the others have left
+    __threadfence();  // the ticket comes before reading the other blocks' partial results
   }
   __syncthreads();
   return last;
 #else
-  block.for_each_thread([&](unsigned t) { static_cast<void>(leave(t)); });
+  block.for_each_thread([&](unsigned t) { static_cast<void>(store_partial(t)); });
   if (++*ticket != blocks) return false;
   *ticket = 0;
   return true;

@@ -22,11 +22,11 @@ inline constexpr std::size_t max_column_state_bytes =
 // The states of a thread's columns stay in registers.
 inline constexpr std::size_t max_vector_state_bytes = 128;
 
-/// How the columns are divided: a block's threads take `lanes` vectors of a row by `rows_at_once`
-/// rows; `tiles` such blocks lie beside each other, `splits` below each other.
+/// How the columns are divided: a block's threads take `vectors_per_row` vectors of
+/// each of `rows_at_once` rows; `tiles` blocks share a range of rows, `splits` a range of columns.
 struct cols_plan {
   bool wide = false;
-  unsigned lanes = 1;
+  unsigned vectors_per_row = 1;
   unsigned rows_at_once = reduce_threads;
   std::uint64_t vectors = 0;  ///< of a row
   std::uint64_t tiles = 0;
@@ -39,9 +39,12 @@ constexpr cols_plan plan_cols(std::uint64_t rows, std::uint64_t cols, bool wide,
   cols_plan plan;
   plan.wide = wide;
   plan.vectors = cols / (wide ? vector : 1U);
-  while (plan.lanes < max_columns_per_tile && plan.lanes < plan.vectors) plan.lanes *= 2;
-  plan.rows_at_once = reduce_threads / plan.lanes;
-  plan.tiles = plan.vectors / plan.lanes + (plan.vectors % plan.lanes != 0 ? 1 : 0);
+  while (plan.vectors_per_row < max_columns_per_tile && plan.vectors_per_row < plan.vectors) {
+    plan.vectors_per_row *= 2;
+  }
+  plan.rows_at_once = reduce_threads / plan.vectors_per_row;
+  plan.tiles =
+      plan.vectors / plan.vectors_per_row + (plan.vectors % plan.vectors_per_row != 0 ? 1 : 0);
   std::uint64_t const iteration = std::uint64_t{plan.rows_at_once} * rows_per_iteration;
   std::uint64_t const iterations = rows / iteration + (rows % iteration != 0 ? 1 : 0);
   // As many blocks as reduce() takes, which keep a GPU busy.
@@ -204,9 +207,13 @@ struct reduce_cols_kernel
       for (int j = 0; j < V; ++j) c.of[j] = pass.combine_states(a.of[j], b.of[j]);
       return c;
     };
-    thread_columns const groups{reduce_threads, plan.lanes};
-    auto const vector_of = [&](unsigned t) { return tile * plan.lanes + t % plan.lanes; };
-    auto const writes = [&](unsigned t) { return t < plan.lanes && vector_of(t) < plan.vectors; };
+    thread_columns const groups{reduce_threads, plan.vectors_per_row};
+    auto const vector_of = [&](unsigned t) {
+      return tile * plan.vectors_per_row + t % plan.vectors_per_row;
+    };
+    auto const writes = [&](unsigned t) {
+      return t < plan.vectors_per_row && vector_of(t) < plan.vectors;
+    };
 
     auto sum = block.template per_thread<values>();
     block.for_each_thread([&](unsigned t) {
@@ -215,7 +222,7 @@ struct reduce_cols_kernel
       std::uint64_t const begin = split * plan.rows_per_split;
       std::uint64_t const end =
           rows - begin < plan.rows_per_split ? rows : begin + plan.rows_per_split;
-      columns::template accumulate<V, Rows>(pass, sum[t].of, begin + t / plan.lanes, end,
+      columns::template accumulate<V, Rows>(pass, sum[t].of, begin + t / plan.vectors_per_row, end,
                                             plan.rows_at_once, cols, vector_of(t) * V);
     });
     combine_groups(block, sum, block.shared(), round++, groups, combine);
@@ -223,17 +230,17 @@ struct reduce_cols_kernel
       bool const last = is_last_block(block, tickets + tile, plan.splits, [&](unsigned t) {
         if (!writes(t)) return false;
         WARPWRIGHT_UNROLL
-        for (int j = 0; j < V; ++j) left_by(split, vector_of(t) * V, j) = sum[t].of[j];
+        for (int j = 0; j < V; ++j) block_state(split, vector_of(t) * V, j) = sum[t].of[j];
         return true;
       });
       if (!last) return;
       block.for_each_thread([&](unsigned t) {
         clear(pass, sum[t]);
         if (vector_of(t) >= plan.vectors) return;
-        for (unsigned s = t / plan.lanes; s < plan.splits; s += plan.rows_at_once) {
+        for (unsigned s = t / plan.vectors_per_row; s < plan.splits; s += plan.rows_at_once) {
           WARPWRIGHT_UNROLL
           for (int j = 0; j < V; ++j) {
-            sum[t].of[j] = pass.combine_states(sum[t].of[j], left_by(s, vector_of(t) * V, j));
+            sum[t].of[j] = pass.combine_states(sum[t].of[j], block_state(s, vector_of(t) * V, j));
           }
         }
       });
@@ -252,7 +259,7 @@ struct reduce_cols_kernel
     WARPWRIGHT_UNROLL
     for (states& s : sum.of) s = pass.identities();
   }
-  WARPWRIGHT_HOST_DEVICE states& left_by(unsigned split, std::uint64_t column, int j) const {
+  WARPWRIGHT_HOST_DEVICE states& block_state(unsigned split, std::uint64_t column, int j) const {
     return of_splits[split * cols + column + static_cast<unsigned>(j)];
   }
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of rows or columns on their way to the host.
+// Results of rows or columns, copied to the host.
 #pragma once
 
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
@@ -23,8 +23,8 @@ template <class Pool, class Reduce, std::size_t... Index, class... R>
 auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64_t count,
                    Reduce const& reduce, std::index_sequence<Index...>, R const&... reductions) {
   static_assert(((alignof(typename default_result<R>::type) <= 16) && ...),
-                "warpwright::ew: a result may want an alignment of 16 bytes at most");
-  // What does not fit is refused before any memory is asked for.
+                "warpwright::ew: a result's alignment is limited to 16 bytes");
+  // Operands that do not fit are refused before any memory is allocated.
   using pass = reduction_pass<false, typename default_result<R>::assignment...>;
   operand operands[pass::operands];
   pass::describe(gather_expressions(typename default_result<R>::assignment{
@@ -52,7 +52,7 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
                    : cudaMemcpyAsync(std::get<Index>(here).data(), there + begin[Index],
                                      bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
      ...);
-    // Also behind one that failed: those before it may still be writing.
+    // Also after a copy that failed: those before it may still be writing.
     cudaError_t const end = cudaStreamSynchronize(stream.get());
     check(status, "cudaMemcpyAsync", n.where);
     check(end, "cudaStreamSynchronize", n.where);
@@ -64,7 +64,7 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
   }
 }
 
-// Arrays of bool are no vector's.
+// std::vector<bool> holds no array of bool.
 template <class... R>
 using if_fetchable =
     std::enable_if_t<(sizeof...(R) > 0) &&

@@ -9,6 +9,9 @@
 //   append<V>(a, b)          both combined, where all elements of a precede those of b
 //   combine<V>(a, b)         both combined, in any order
 //   finish<V>(state, n)      the result of n elements
+//   is_total                 whether .in<A>() and .compensated() apply; if so, also
+//   with_accumulator<A>      the kind that adds in A
+//   with_compensation        the kind that carries the rounding errors along
 #pragma once
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
@@ -73,16 +76,16 @@ WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
   return {sum, no_contract::plus(no_contract::plus(a.error, b.error), error)};
 }
 
-template <total What, class Asked, bool Compensated>
+template <total What, class Requested, bool Compensated>
 struct summing {
   static constexpr bool is_total = true;
   template <class A>
   using with_accumulator = summing<What, A, Compensated>;
-  using with_compensation = summing<What, Asked, true>;
+  using with_compensation = summing<What, Requested, true>;
 
   template <class V>
   using accumulator =
-      std::conditional_t<std::is_void<Asked>::value, default_accumulator<What, V>, Asked>;
+      std::conditional_t<std::is_void<Requested>::value, default_accumulator<What, V>, Requested>;
   template <class V>
   using state = std::conditional_t<Compensated, compensated_sum<accumulator<V>>, accumulator<V>>;
   template <class V>
@@ -147,7 +150,7 @@ struct summing {
     if constexpr (What == total::norm) a = multiplies{}(a, a);
     if constexpr (Compensated) {
       static_assert(std::is_floating_point<accumulator<V>>::value,
-                    "warpwright::ew: compensated() wants a floating-point accumulator; sums of "
+                    "warpwright::ew: compensated() requires a floating-point accumulator; sums of "
                     "integers are exact without it, or add .in<double>()");
 #if defined(__CUDA_ARCH__)
       return {a, 0};
@@ -170,15 +173,15 @@ struct complex_state {
 };
 
 // Sums the real and the imaginary parts separately.
-template <total What, class Asked, bool Compensated>
+template <total What, class Requested, bool Compensated>
 struct complex_summing {
   static constexpr bool is_total = true;
-  static_assert(std::is_void<Asked>::value || std::is_floating_point<Asked>::value,
+  static_assert(std::is_void<Requested>::value || std::is_floating_point<Requested>::value,
                 "warpwright::ew: sums of complex numbers are in floating point");
-  using part = summing<What, Asked, Compensated>;
+  using part = summing<What, Requested, Compensated>;
   template <class A>
   using with_accumulator = complex_summing<What, A, Compensated>;
-  using with_compensation = complex_summing<What, Asked, true>;
+  using with_compensation = complex_summing<What, Requested, true>;
   template <class V>
   using state = complex_state<typename part::template state<float>>;
   template <class V>

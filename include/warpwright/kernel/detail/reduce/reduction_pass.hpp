@@ -133,7 +133,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   static_assert(operands <= 64,
                 "warpwright::ew::reduce: more than 63 arrays in one pass; split it");
   static_assert(alignof(states) <= 16,
-                "warpwright::ew::reduce: a state may want an alignment of 16 bytes at most");
+                "warpwright::ew::reduce: a state's alignment is limited to 16 bytes");
   static_assert(
       sizeof(states) <= 1024,
       "warpwright::ew::reduce: what the reductions of one pass carry takes more than 1024 "
@@ -146,7 +146,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   std::uint64_t n;
   void const* shared;
 
-  // Lists the operands behind one that stands for the output, and refuses what does not fit
+  // Lists the operands behind one that represents the output, and refuses what does not fit
   // together.
   static void describe(whole const& expression, std::uint64_t n, operand (&all)[operands],
                        source_location where) {
@@ -183,7 +183,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
 
   WARPWRIGHT_HOST_DEVICE void load(registers& r, std::uint64_t i,
                                    vector_partition const& partition) const {
-    // Where all in() are one array, a constant mask lets the compiler see that their loads are one.
+    // Where all in() are one array, a constant mask lets the compiler merge their loads.
     constexpr std::uint64_t inputs = inputs_of<whole>::bits << 1U;
     if (partition.all_wide) {
       expression.template load<vector, 1>(r, i, ~std::uint64_t{0});
@@ -270,7 +270,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
     return sum;
   }
 
-  // A copy in which the compiler sees that the arrays are one.
+  // A copy in which all in() have one pointer, so that the compiler merges their loads.
   WARPWRIGHT_HOST_DEVICE reduction_pass_of with_shared_input() const {
     reduction_pass_of copy = *this;
     if constexpr (SameInput) {
@@ -294,14 +294,13 @@ struct default_result<reduction<K, E>> {
 template <class T, class K, class E>
 struct default_result<reduction_assignment<T, K, E>> : default_result<reduction<K, E>> {};
 
-// The workspace: tickets, the states of blocks, and results on their way to the host.
+// The workspace: tickets, the states of blocks, and results that are copied to the host.
 template <class... R>
 struct workspace_layout {
   using states = typename reduction_pass<false, typename default_result<R>::assignment...>::states;
   using results = pack<typename default_result<R>::type...>;
   static_assert(alignof(results) <= 16,
-                "warpwright::ew::reduce: a result may want an alignment of "
-                "16 bytes at most");
+                "warpwright::ew::reduce: a result's alignment is limited to 16 bytes");
   static constexpr std::size_t states_bytes = round_up_to_16(max_reduce_blocks * sizeof(states));
   static constexpr std::size_t results_at = workspace_head_bytes + states_bytes;
   static constexpr std::size_t bytes = results_at + round_up_to_16(sizeof(results));
@@ -341,7 +340,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class Pass>
 inline constexpr unsigned min_reduce_blocks = sizeof(typename Pass::states) > 64 ? 1 : 0;
 
-// Every block leaves its states in `of_blocks`; the last one combines them in the order of the
+// Every block stores its states in `of_blocks`; the last one combines them in the order of the
 // blocks.
 template <class Pass>
 struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduce_blocks<Pass>> {

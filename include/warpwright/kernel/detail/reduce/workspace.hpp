@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device memory that reductions and norms work in: its preparation, its checks, and a block of
-// a pool in its place.
+// The device memory that reductions and norms work in: its preparation, its checks, and a
+// block of a pool that replaces it.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
@@ -54,7 +54,7 @@ class reduction_workspace {
 /// @param stream  the first reduce() is on this stream, or ordered behind it
 /// @param data    aligned to 16 bytes
 /// @param bytes   reduction_workspace_bytes() or more
-/// @throws std::invalid_argument  for a null or odd pointer, or fewer than 2048 bytes
+/// @throws std::invalid_argument  for a null or misaligned pointer, or fewer than 2048 bytes
 /// @throws cuda_error             when the memset fails
 /// **Stream:** a memset of a few bytes, ordered on `stream`; does not block. **Threads:** any.
 /// **Capture:** legal; the graph then prepares the workspace at every launch.
@@ -127,7 +127,7 @@ class host_workspace {
   warpwright::detail::array<unsigned char> memory_;  // aligned as by malloc()
 };
 
-// A block of a pool for one call, given back on the stream even when the call throws.
+// A block of a pool for one call, freed on the stream even when the call throws.
 template <class Pool>
 class workspace_block {
  public:
@@ -138,13 +138,13 @@ class workspace_block {
   ~workspace_block() {
     try {
       pool_.deallocate(stream_, data_, bytes_);
-    } catch (...) {  // the error that came first says more
+    } catch (...) {  // the first error is reported
     }
   }
   [[nodiscard]] void* data() const { return data_; }
 
  private:
-  // Passes the caller's place on where the pool takes one, as memory_pool does.
+  // Passes the caller's source location on if the pool takes one, as memory_pool does.
   template <class P = Pool>
   auto allocate(source_location where, int)
       -> decltype(std::declval<P&>().allocate(std::declval<stream_ref>(), 1U,

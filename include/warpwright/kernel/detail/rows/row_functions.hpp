@@ -4,12 +4,11 @@
 // The functions of a row: softmax, log-softmax, layer norm and RMS norm. To add one, write a type
 // as the contract below says, and a function that makes its node in rows.hpp.
 //
-// The contract of a row function. A kernel computes a row in five steps: the centre of all values
-// (their maximum or mean), a transformed value for each, the total of the transformed values'
-// weights, a scale from the total, and results from transformed values and scale. A row function
-// has
-//   name                     what describe() calls it; with parameter(), a number that it prints,
-//   too is_centered              whether there is a centre; 0 is passed for it otherwise
+// A kernel computes a row in five steps: the centre of all values (their maximum or mean), a
+// transformed value for each, the total of the transformed values' weights, a scale from the total,
+// and results from transformed values and scale. The contract: a row function has
+//   name                     what describe() prints, followed by parameter() if there is one
+//   is_centered              whether there is a centre; 0 is passed for it otherwise
 //   combine_centers          a functor: combines the partial centres of two sets of values
 //   none<R>()                the partial centre of no values
 //   center(partial, width)   the centre of the row, from the partial centre of all its values

@@ -425,7 +425,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
                                     row_statistics<real> const& s, std::uint64_t i,
                                     std::uint64_t wide) const {
     row_function_fill<K, real, V, !KeepsInput> const fill{kind, s, x.of};
-    results<V> result = {};  // all of it is set, which g++ does not see
+    results<V> result = {};  // all of it is set, which g++ cannot prove
     (at<Index>(outputs).set_row_function(at<Index>(r), fill), ...);
     (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), i), ...);
     (at<Index>(outputs).template store<V, offsets::of(Index)>(at<Index>(result), i, wide), ...);

@@ -43,7 +43,7 @@ struct max_norm {
 enum class norm_scope { all_tensors, each_tensor };
 
 // The workspace holds tickets, then states. Blocks that share a segment share the ticket of the
-// first of them. A block leaves one state, or two where each tensor is a segment: it may share its
+// first of them. A block stores one state, or two where each tensor is a segment: it may share its
 // first tensor with the blocks before it and its last with those after it. Where all tensors are
 // one segment, one more state is carried from launch to launch of a long list.
 template <norm_scope Scope>
@@ -161,7 +161,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       return {0, block.count() - 1};
     }
   }
-  // Leaves the block's state in the workspace. The last block then combines those of all.
+  // Stores the block's state in the workspace. The last block then combines those of all.
   template <class Block, class Values>
   WARPWRIGHT_HOST_DEVICE bool is_last_of(Block& block, sharing_blocks const& s,
                                          Values& state) const {

@@ -57,7 +57,7 @@ struct load_pixels {
       pixel_vector<bits_of<T>, V> pixels;
       auto const* const start = reinterpret_cast<unsigned char const*>(view.data) + from;
       pixels.load(reinterpret_cast<bits_of<T> const*>(start), count);
-      copy_words<pixel_vector<bits_of<T>, V>::words>(words, pixels.cached.words);
+      copy_words<pixel_vector<bits_of<T>, V>::words>(words, pixels.elements.words);
     }
   }
 };
@@ -73,9 +73,9 @@ struct take_channel {
     if constexpr (view_input<T, Rank>::template fits_pixels<V>) {
       if (view.access == view_access::staged) {
         pixel_vector<bits_of<T>, V> pixels;
-        copy_words<pixel_vector<bits_of<T>, V>::words>(pixels.cached.words, words);
+        copy_words<pixel_vector<bits_of<T>, V>::words>(pixels.elements.words, words);
         pixels.take(r, pitch);
-        copy_words<pixel_vector<bits_of<T>, V>::words>(words, pixels.cached.words);
+        copy_words<pixel_vector<bits_of<T>, V>::words>(words, pixels.elements.words);
         return;
       }
     }

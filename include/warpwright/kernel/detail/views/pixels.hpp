@@ -97,11 +97,11 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
 }
 
 // Element j of channel 0 of V pixels, `Pitch` elements apart.
-template <int Pitch, class Bits, int V, int Cached>
+template <int Pitch, class Bits, int V, int Count>
 WARPWRIGHT_HOST_DEVICE void pick(packed_vector<Bits, V>& r,
-                                 packed_vector<Bits, Cached> const& cached) {
+                                 packed_vector<Bits, Count> const& pixels) {
   WARPWRIGHT_UNROLL
-  for (int j = 0; j < V; ++j) r.set(j, cached.get(j * Pitch));
+  for (int j = 0; j < V; ++j) r.set(j, pixels.get(j * Pitch));
 }
 
 // V pixels in registers, in the order of memory, from the next channel on.
@@ -109,40 +109,42 @@ template <class Bits, int V>
 struct pixel_vector {
   using all = packed_vector<Bits, V* static_cast<int>(max_channels)>;
   static constexpr int words = static_cast<int>(sizeof(all)) / 4;
-  all cached;
+  all elements;
 
   // Reads `count` vectors of V elements, or elements.
   WARPWRIGHT_HOST_DEVICE void load(Bits const* from, unsigned count) {
-    cached = {};
+    elements = {};
     WARPWRIGHT_UNROLL
     for (unsigned k = 0; k < max_channels; ++k) {
       if (k >= count) break;
       if constexpr (V == 1) {
-        cached.set(static_cast<int>(k), from[k]);
+        elements.set(static_cast<int>(k), from[k]);
       } else {
         packed_vector<Bits, V> part;
         part.load_wide(from + k * V);
         WARPWRIGHT_UNROLL
-        for (unsigned j = 0; j < part_words; ++j) cached.words[k * part_words + j] = part.words[j];
+        for (unsigned j = 0; j < part_words; ++j) {
+          elements.words[k * part_words + j] = part.words[j];
+        }
       }
     }
   }
   // Extracts one channel's elements, and shifts the next channel to the front.
   WARPWRIGHT_HOST_DEVICE void take(packed_vector<Bits, V>& r, unsigned pitch) {
     if (V == 1 || pitch == 3) {
-      pick<3>(r, cached);
+      pick<3>(r, elements);
     } else if (pitch == 4) {
-      pick<4>(r, cached);
+      pick<4>(r, elements);
     } else {
-      pick<2>(r, cached);
+      pick<2>(r, elements);
     }
     constexpr int whole = sizeof(Bits) / 4;
     constexpr unsigned shift = 8 * sizeof(Bits) % 32;
     WARPWRIGHT_UNROLL
     for (int k = 0; k < words; ++k) {
-      std::uint32_t const low = k + whole < words ? cached.words[k + whole] : 0;
-      std::uint32_t const high = k + whole + 1 < words ? cached.words[k + whole + 1] : 0;
-      cached.words[k] = shift == 0 ? low : low >> shift | high << (32 - shift) % 32;
+      std::uint32_t const low = k + whole < words ? elements.words[k + whole] : 0;
+      std::uint32_t const high = k + whole + 1 < words ? elements.words[k + whole + 1] : 0;
+      elements.words[k] = shift == 0 ? low : low >> shift | high << (32 - shift) % 32;
     }
   }
 

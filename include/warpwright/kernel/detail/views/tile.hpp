@@ -215,7 +215,7 @@ struct tile_partition {
     unsigned const total = tile_x * chunks_per_row.divisor();
     WARPWRIGHT_NO_UNROLL
     for (unsigned first = t; first < total; first += at_once * tile_threads) {
-      packed_vector<std::uint8_t, 16> cached[at_once];
+      packed_vector<std::uint8_t, 16> loaded[at_once];
       unsigned to[at_once];
       unsigned begin[at_once];  // the words that hold a part of the row
       unsigned end[at_once];
@@ -228,7 +228,7 @@ struct tile_partition {
         auto const shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(start)) & 15U;
         begin[u] = end[u] = to[u] = 0;
         if (row >= b.nx || chunk * 16 >= shift + b.ny) continue;
-        cached[u].load_wide(start - shift + chunk * 16);
+        loaded[u].load_wide(start - shift + chunk * 16);
         unsigned const words = (shift + b.ny - chunk * 16 + 3) / 4;
         begin[u] = chunk == 0 ? shift / 4 : 0;
         end[u] = words < 4 ? words : 4;
@@ -240,7 +240,7 @@ struct tile_partition {
         for (unsigned k = 0; k < 4; ++k) {
           if (k < begin[u] || k >= end[u]) continue;
           packed_vector<std::uint8_t, 4> word;
-          word.words[0] = cached[u].words[k];
+          word.words[0] = loaded[u].words[k];
           word.store_anywhere(memory + (to[u] + 4 * k));
         }
       }
@@ -265,7 +265,7 @@ struct tile_partition {
     unsigned const total = tile_x * accesses_per_row.divisor();
     WARPWRIGHT_NO_UNROLL
     for (unsigned first = t; first < total; first += accesses_at_once * tile_threads) {
-      packed_vector<std::uint8_t, 16> cached[accesses_at_once];
+      packed_vector<std::uint8_t, 16> loaded[accesses_at_once];
       unsigned to[accesses_at_once];
       WARPWRIGHT_UNROLL
       for (unsigned u = 0; u < accesses_at_once; ++u) {
@@ -275,15 +275,15 @@ struct tile_partition {
         to[u] = no_destination;
         if (row >= b.nx || column >= row_bytes) continue;
         to[u] = layout.row(row) + column;
-        cached[u].load_wide(from + (static_cast<std::int64_t>(row) * stride_x_bytes + column));
+        loaded[u].load_wide(from + (static_cast<std::int64_t>(row) * stride_x_bytes + column));
       }
       WARPWRIGHT_UNROLL
       for (unsigned u = 0; u < accesses_at_once; ++u) {
         if (to[u] == no_destination) continue;
         if (warp_tiles) {
-          cached[u].store_anywhere(memory + to[u]);
+          loaded[u].store_anywhere(memory + to[u]);
         } else {  // rows may start at any bank
-          store_words(cached[u], memory + to[u]);
+          store_words(loaded[u], memory + to[u]);
         }
       }
     }
@@ -306,10 +306,10 @@ struct tile_partition {
       auto const* from = rows + column;
       WARPWRIGHT_NO_UNROLL
       for (unsigned row = first; row < b.nx; row += accesses_at_once * rows_step) {
-        packed_vector<std::uint8_t, Bytes> cached[accesses_at_once];
+        packed_vector<std::uint8_t, Bytes> loaded[accesses_at_once];
         WARPWRIGHT_UNROLL
         for (unsigned u = 0; u < accesses_at_once; ++u) {
-          if (row + u * rows_step < b.nx) load_bytes(cached[u], from);
+          if (row + u * rows_step < b.nx) load_bytes(loaded[u], from);
           from += in_step;
         }
         WARPWRIGHT_UNROLL
@@ -318,7 +318,7 @@ struct tile_partition {
           if (at >= b.nx) break;
           unsigned char* to = memory + (layout.row(at) + column);
           if constexpr (Bytes == 1) to += word_shift(b, at);
-          cached[u].store_anywhere(to);
+          loaded[u].store_anywhere(to);
         }
       }
     }
@@ -332,10 +332,10 @@ struct tile_partition {
     constexpr unsigned step = tile_threads * Bytes;
     WARPWRIGHT_NO_UNROLL
     for (unsigned first = t * Bytes; first < bytes; first += accesses_at_once * step) {
-      packed_vector<std::uint8_t, Bytes> cached[accesses_at_once];
+      packed_vector<std::uint8_t, Bytes> loaded[accesses_at_once];
       WARPWRIGHT_UNROLL
       for (unsigned u = 0; u < accesses_at_once; ++u) {
-        if (first + u * step < bytes) load_bytes(cached[u], from + (first + u * step));
+        if (first + u * step < bytes) load_bytes(loaded[u], from + (first + u * step));
       }
       WARPWRIGHT_UNROLL
       for (unsigned u = 0; u < accesses_at_once; ++u) {
@@ -344,9 +344,9 @@ struct tile_partition {
         unsigned const paddings = layout.padded_bytes.quotient(at);
         unsigned char* const to = memory + (at + paddings * layout.padding);
         if constexpr (Bytes == 16) {
-          store_words(cached[u], to, at - paddings * layout.padded_bytes.divisor());
+          store_words(loaded[u], to, at - paddings * layout.padded_bytes.divisor());
         } else {
-          cached[u].store_anywhere(to);
+          loaded[u].store_anywhere(to);
         }
       }
     }
@@ -355,22 +355,22 @@ struct tile_partition {
   static constexpr unsigned accesses_at_once = 4;  // (eight narrow ones were no faster)
 
   template <int Bytes>
-  WARPWRIGHT_HOST_DEVICE static void load_bytes(packed_vector<std::uint8_t, Bytes>& cached,
+  WARPWRIGHT_HOST_DEVICE static void load_bytes(packed_vector<std::uint8_t, Bytes>& loaded,
                                                 unsigned char const* from) {
     if constexpr (Bytes == 1) {
-      cached.only = *from;
+      loaded.only = *from;
     } else {
-      cached.load_wide(from);
+      loaded.load_wide(from);
     }
   }
   // Stores 16 bytes word by word, from any bank on, around the padding of a linear layout.
   // @param behind  bytes since the last padding
-  WARPWRIGHT_HOST_DEVICE void store_words(packed_vector<std::uint8_t, 16> const& cached,
+  WARPWRIGHT_HOST_DEVICE void store_words(packed_vector<std::uint8_t, 16> const& loaded,
                                           unsigned char* to, unsigned behind = 0) const {
     WARPWRIGHT_UNROLL
     for (unsigned k = 0; k < 4; ++k) {
       packed_vector<std::uint8_t, 4> word;
-      word.words[0] = cached.words[k];
+      word.words[0] = loaded.words[k];
       word.store_anywhere(to);
       to += 4;
       behind += 4;
