@@ -6,11 +6,13 @@
 
 #include <warpwright/core/detail/file.hpp>
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 namespace detail = warpwright::detail;
@@ -30,20 +32,29 @@ class directory {
     REQUIRE(mkdtemp(&path_[0]) != nullptr);
   }
   ~directory() {
-    std::remove(file().c_str());
-    std::remove(temporary().c_str());
+    for (std::string const& name : names()) std::remove((path_ + "/" + name).c_str());
     rmdir(path_.c_str());
   }
   directory(directory const&) = delete;
   directory& operator=(directory const&) = delete;
   [[nodiscard]] std::string file() const { return path_ + "/file.txt"; }
-  [[nodiscard]] std::string temporary() const { return file() + ".tmp"; }
+  // The names of what it holds.
+  [[nodiscard]] std::set<std::string> names() const {
+    std::set<std::string> all;
+    DIR* const listing = opendir(path_.c_str());
+    while (dirent const* const entry = listing == nullptr ? nullptr : readdir(listing)) {
+      if (entry->d_name[0] != '.') all.insert(entry->d_name);
+    }
+    if (listing != nullptr) closedir(listing);
+    return all;
+  }
+  [[nodiscard]] bool holds_only_file() const {
+    return names() == std::set<std::string>{"file.txt"};
+  }
 
  private:
   std::string path_;
 };
-
-bool exists(std::string const& path) { return access(path.c_str(), F_OK) == 0; }
 
 std::string content(std::string const& path) {
   std::string all;
@@ -196,7 +207,7 @@ TEST_CASE("write_file replaces a file as a whole") {
   CHECK(content(d.file()) == large);
   REQUIRE(write_file(d.file().c_str(), nullptr, 0) == 0);
   CHECK(content(d.file()).empty());
-  CHECK_FALSE(exists(d.temporary()));
+  CHECK(d.holds_only_file());
   CHECK(write_file((d.file() + "/no/such").c_str(), "x", 1) != 0);
 }
 
@@ -212,12 +223,63 @@ TEST_CASE("write_file leaves the file as it was when an operation fails") {
     file_operations const operations = faults.operations();
     CHECK(write_file(d.file().c_str(), "after", 5, operations) == EACCES);
     CHECK(content(d.file()) == "before");
-    CHECK_FALSE(exists(d.temporary()));
+    CHECK(d.holds_only_file());
   }
   faulty_files faults;
   faults.writable = 3;
   file_operations const operations = faults.operations();
   CHECK(write_file(d.file().c_str(), "after", 5, operations) == ENOSPC);
   CHECK(content(d.file()) == "before");
-  CHECK_FALSE(exists(d.temporary()));
+  CHECK(d.holds_only_file());
+}
+
+TEST_CASE("write_file: a second writer of one path does not disturb the first") {
+  directory const d;
+  // The second writes the file as soon as the first has opened its own.
+  struct interrupted {
+    std::string path;
+    std::set<std::string> opened;
+    int depth = 0;
+  };
+  static file_operations nested = stdio_operations;
+  interrupted state{d.file(), {}};
+  nested.context = &state;
+  nested.open = [](void* context, char const* path, char const* mode) {
+    auto& self = *static_cast<interrupted*>(context);
+    self.opened.insert(path);
+    std::FILE* const file = std::fopen(path, mode);
+    if (file != nullptr && self.depth++ == 0) {
+      CHECK(write_file(self.path.c_str(), "inner", 5, nested) == 0);
+      CHECK(content(self.path) == "inner");
+    }
+    return file;
+  };
+  CHECK(write_file(d.file().c_str(), "outer text", 10, nested) == 0);
+  CHECK(state.opened.size() == 2);
+  CHECK(content(d.file()) == "outer text");
+  CHECK(d.holds_only_file());
+}
+
+TEST_CASE("write_file leaves another's temporary file alone and takes another name") {
+  directory const d;
+  static std::string taken;
+  taken.clear();
+  file_operations operations = stdio_operations;
+  operations.open = [](void*, char const* path, char const* mode) {
+    if (taken.empty()) {  // such a file was there before
+      taken = path;
+      std::fclose(std::fopen(path, "wb"));
+    }
+    return std::fopen(path, mode);
+  };
+  REQUIRE(write_file(d.file().c_str(), "text", 4, operations) == 0);
+  CHECK(content(d.file()) == "text");
+  CHECK(content(taken).empty());
+  CHECK(d.names().size() == 2);
+  operations.open = [](void*, char const*, char const*) -> std::FILE* {
+    errno = EEXIST;
+    return nullptr;
+  };
+  CHECK(write_file(d.file().c_str(), "other", 5, operations) == EEXIST);
+  CHECK(content(d.file()) == "text");
 }

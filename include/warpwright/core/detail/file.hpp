@@ -5,6 +5,9 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/atomic.hpp>
+
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -119,22 +122,27 @@ class file_writer {
   unsigned char buffer_[4096];
 };
 
-/// Writes a whole file: to `path`.tmp first, which is then renamed, so that readers see the old
-/// file or the new one and never a part.
+/// Writes a whole file: first to a file of its own beside it, which is then renamed, so that
+/// readers see an old file or a new one and never a part. Of several writers the last one to rename
+/// wins.
 /// @return 0, or the errno of the first failure; the file at `path` is unchanged then
 /// @throws std::bad_alloc  when the host has no memory for the temporary file's name
 [[nodiscard]] inline int write_file(char const* path, void const* data, std::size_t bytes,
                                     file_operations const& operations = stdio_operations) {
-  static constexpr char suffix[] = ".tmp";
-  std::size_t const length = std::strlen(path);
-  array<char> temporary{length + sizeof suffix};
-  std::memcpy(temporary.begin(), path, length);
-  std::memcpy(temporary.begin() + length, suffix, sizeof suffix);
-
+  static atomic<unsigned> writers{0};
+  array<char> temporary{std::strlen(path) + sizeof ".-9223372036854775808.4294967295.tmp"};
   auto const error_of = [](bool failed) { return !failed ? 0 : errno != 0 ? errno : EIO; };
-  errno = 0;
-  std::FILE* const file = operations.open(operations.context, temporary.begin(), "wb");
-  if (file == nullptr) return error_of(true);
+  std::FILE* file = nullptr;
+  // "x": of a crashed process, of another host or of another copy of `writers` there may be a file
+  // of this name.
+  for (int attempts = 100; file == nullptr; --attempts) {
+    static_cast<void>(std::snprintf(temporary.begin(), temporary.size(), "%s.%ld.%u.tmp", path,
+                                    static_cast<long>(getpid()),
+                                    writers.fetch_add(1, memory_order::relaxed)));
+    errno = 0;
+    file = operations.open(operations.context, temporary.begin(), "wbx");
+    if (file == nullptr && (errno != EEXIST || attempts == 0)) return error_of(true);
+  }
   file_writer writer{file, operations};
   writer.write(data, bytes);
   int error = writer.flush();
