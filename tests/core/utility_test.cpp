@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// core/detail: function_ref, string_builder and clock_ref.
+// core/detail: array, function_ref, string_builder and clock_ref.
 #include "support/catch.hpp"
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/string_builder.hpp>
@@ -80,6 +81,16 @@ TEST_CASE("a copy of a function_ref refers to the same object", "[core][function
   first = [](int) { return 0; };
   CHECK(second(5) == 5);
   CHECK(calls == 1);
+}
+
+TEST_CASE("an array appends a copy of one of its own elements while it grows", "[core][array]") {
+  detail::array<std::uint64_t> numbers;
+  numbers.push_back(17);
+  while (numbers.size() < 10000) numbers.push_back(numbers.front());
+  CHECK(numbers.capacity() >= 10000);
+  bool same = true;
+  for (std::uint64_t const number : numbers) same = same && number == 17;
+  CHECK(same);
 }
 
 TEST_CASE("string_builder appends text and numbers", "[core][string_builder]") {

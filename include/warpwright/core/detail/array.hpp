@@ -61,10 +61,12 @@ class array {
   }
   /// @throws std::bad_alloc  and the array is unchanged
   void push_back(T const& value) {
+    T copy(value);  // it may be an element of this array, which reserve() moves
     reserve(size_ + 1);
-    ::new (static_cast<void*>(data_ + size_)) T(value);
+    ::new (static_cast<void*>(data_ + size_)) T(static_cast<T&&>(copy));
     ++size_;
   }
+  /// @pre no argument refers to an element of this array
   /// @throws std::bad_alloc, or what T's constructor throws, and the array is unchanged
   template <class... Arguments>
   T& emplace_back(Arguments&&... arguments) {
