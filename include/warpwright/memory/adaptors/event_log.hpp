@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <cstddef>
@@ -90,7 +91,7 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
                              request.bytes,
                              request.alignment,
                              request.stream.id(request.where),
-                             detail::monotonic_ns(),
+                             detail::monotonic_nanoseconds(),
                              0,
                              request.where};
     try {
@@ -106,7 +107,7 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
   void do_deallocate(stream_ref original, void* pointer, std::size_t bytes, source_location where) {
     stream_ref const stream = original.resolved(where);
     memory_log_record record{memory_log_operation::deallocate, pointer, bytes, 0, stream.id(where),
-                             detail::monotonic_ns(),           0,       where};
+                             detail::monotonic_nanoseconds(),  0,       where};
     on_record_(user_, record);
     try {
       this->upstream().deallocate(stream, pointer, bytes, where);
@@ -117,7 +118,7 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
     }
   }
   void report(memory_log_record& record) noexcept {
-    record.elapsed_ns = detail::monotonic_ns() - record.time_ns;
+    record.elapsed_ns = detail::monotonic_nanoseconds() - record.time_ns;
     on_record_(user_, record);
   }
 

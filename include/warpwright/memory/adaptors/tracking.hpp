@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 
@@ -44,7 +45,7 @@ inline int compare_sites_by_bytes(void const* left, void const* right) noexcept 
 /// The live blocks grouped by call site, most bytes first.
 inline array<allocation_site> sites_of(live_block_map const& live) {
   array<allocation_site> sites;
-  std::uint64_t const now = monotonic_ns();
+  std::uint64_t const now = monotonic_nanoseconds();
   live.for_each([&](live_block const& block) {
     std::uint64_t const age = now > block.allocated_ns ? now - block.allocated_ns : 0;
     sites.push_back(allocation_site{block.where, block.bytes, 1, age});
@@ -154,8 +155,8 @@ class tracking_adaptor : public detail::memory_adaptor<tracking_adaptor<Upstream
     detail::live_block_map::reservation entry{blocks_};
     void* const pointer = detail::allocate_from<Throws>(this->upstream(), request);
     if (pointer != nullptr) {
-      entry.insert(
-          detail::live_block{pointer, request.bytes, 0, detail::monotonic_ns(), request.where});
+      entry.insert(detail::live_block{pointer, request.bytes, 0, detail::monotonic_nanoseconds(),
+                                      request.where});
     }
     return pointer;
   }

@@ -8,9 +8,6 @@
 #include <warpwright/memory/detail/capture_guard.hpp>
 
 #include <cstddef>
-#include <cstdint>
-
-#include <time.h>
 
 WARPWRIGHT_BEGIN
 
@@ -42,14 +39,6 @@ void undo_allocation(Upstream& upstream, memory_request const& request, void* po
     upstream.deallocate(request.stream, pointer, request.bytes, request.where);
   } catch (...) {  // the first error is reported; upstream counts the block as live
   }
-}
-
-/// The monotonic clock, in ns.
-inline std::uint64_t monotonic_ns() noexcept {
-  timespec now{};
-  static_cast<void>(clock_gettime(CLOCK_MONOTONIC, &now));
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 /// Throws when `stream` is capturing: for operations that wait for a stream or enqueue work that no

@@ -7,6 +7,7 @@
 // Every CUDA call is made with heap_lock_ released, so that hits of other threads proceed.
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <time.h>
@@ -255,9 +256,7 @@ inline bool memory_pool::can_grow(allocation_request request) const noexcept {
 inline void* memory_pool::wait_and_allocate(biased_guard& lock, std::uint32_t own, std::uint64_t id,
                                             allocation_request request, source_location where) {
   std::uint64_t const budget_ns = std::uint64_t{options_.maximum_wait_us_} * 1000;
-  timespec begin{};
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  std::uint64_t const begin = detail::monotonic_nanoseconds();
   for (int pauses = 16;; pauses += pauses < 512 ? pauses : 0) {
     bool const running = poll(lock, id, true, where);
     if (void* const pointer = allocate_available(own, request, where)) return pointer;
@@ -270,10 +269,9 @@ inline void* memory_pool::wait_and_allocate(biased_guard& lock, std::uint32_t ow
       timespec const pause{0, 20000};
       nanosleep(&pause, nullptr);
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    std::uint64_t const spent = detail::monotonic_nanoseconds() - begin;
     lock.lock();
-    auto const spent = (now.tv_sec - begin.tv_sec) * 1000000000L + (now.tv_nsec - begin.tv_nsec);
-    if (static_cast<std::uint64_t>(spent) > budget_ns) return nullptr;
+    if (spent > budget_ns) return nullptr;
   }
 }
 
