@@ -8,7 +8,11 @@ include(GNUInstallDirs)
 
 set(warpwright_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/warpwright")
 
-install(DIRECTORY include/warpwright DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(
+  DIRECTORY include/warpwright
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING
+  PATTERN "*.hpp")
 install(DIRECTORY src/host_runtime DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright/src")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright")
 install(
