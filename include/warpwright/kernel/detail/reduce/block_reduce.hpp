@@ -8,6 +8,7 @@
 
 #include <warpwright/core/detail/block.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -38,10 +39,12 @@ struct thread_columns {
 template <class T, unsigned MaxThreads, unsigned MaxColumns = 1>
 struct reduction_scratch {
   static constexpr unsigned slots = (MaxThreads + warp_size - 1) / warp_size * MaxColumns;
-  alignas(16) unsigned char bytes[2][slots * sizeof(T)];
+  static constexpr std::size_t half_bytes = (slots * sizeof(T) + 15) / 16 * 16;
+  alignas(16) unsigned char bytes[2][half_bytes];
   template <class Value>
   WARPWRIGHT_HOST_DEVICE Value* half(unsigned which) {
-    static_assert(sizeof(Value) <= sizeof(T), "reduction_scratch: the value does not fit");
+    static_assert(sizeof(Value) <= sizeof(T) && alignof(Value) <= 16,
+                  "reduction_scratch: the value does not fit");
     return reinterpret_cast<Value*>(bytes[which % 2]);
   }
 };
