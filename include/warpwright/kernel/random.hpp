@@ -15,6 +15,7 @@
 #pragma once
 
 #include <warpwright/core/launch.hpp>
+#include <warpwright/kernel/detail/expression/random_nodes.hpp>
 #include <warpwright/kernel/detail/numeric/gaussian.hpp>
 #include <warpwright/kernel/expression.hpp>
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/numeric/philox.hpp>
+#include <warpwright/kernel/detail/numeric/small_float.hpp>
 
 #include <cmath>
 
