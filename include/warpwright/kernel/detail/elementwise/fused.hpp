@@ -14,9 +14,13 @@ namespace ew {
 namespace detail {
 
 /// Evaluates by tiles or pixels the kernels that read views. views/tile_kernel.hpp defines it;
-/// every header that makes a view includes that.
+/// kernel/views.hpp, which makes views, includes that.
 template <class Fused>
-struct tile_evaluation;
+struct tile_evaluation {
+  static_assert(warpwright::detail::always_false<Fused>,
+                "warpwright::ew::run: the expression reads a view: include "
+                "<warpwright/kernel/views.hpp>");
+};
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
