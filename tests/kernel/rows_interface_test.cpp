@@ -306,6 +306,12 @@ TEST_CASE("functions of rows that do not fit are refused") {
   CHECK_THAT(text({1, long_row}, ew::out(y, long_row) =
                                      ew::softmax(ew::in(static_cast<float const*>(y), long_row))),
              contains("the rows have 2147483649 elements, more than 2^31"));
+  std::uint64_t const many = std::uint64_t{1} << 45U;
+  CHECK_THAT(refusal([&] {
+               ew::run_rows_host({many, 1}, ew::out(y, many) = ew::softmax(ew::in(y, many)));
+             }),
+             contains("blocks of work, and a grid has at most 2^31 - 1") &&
+                 contains("rows_interface_test.cpp:"));
   auto const stat = [&](auto const& a) { return text({8, 8}, ew::out(y, 64) = norm, a); };
   CHECK_THAT(stat(ew::out(dm.data(), 7) = norm.mean()),
              contains("statistic 1 goes to 7 elements, but rows = 8"));

@@ -66,6 +66,17 @@ struct host_kernel {
 };
 #endif
 
+/// @throws std::invalid_argument  for more blocks than a grid holds
+inline unsigned grid_blocks(std::uint64_t blocks, char const* name, source_location where) {
+  if (blocks > max_grid_blocks) {
+    throw_invalid_argument(text{name} + ": there are " + blocks +
+                               " blocks of work, and a grid has at most 2^31 - 1; evaluate it in "
+                               "parts",
+                           where);
+  }
+  return static_cast<unsigned>(blocks);
+}
+
 /// Launches a kernel, as block.hpp describes it, on `blocks` blocks.
 /// @param blocks  at least one
 /// @param dynamic_bytes  of shared memory, at most dynamic_shared_limit()
@@ -78,15 +89,10 @@ void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Ke
   static_assert(sizeof(Kernel) <= Kernel::max_bytes,
                 "warpwright: the expressions' numbers and functions take more than a kernel's "
                 "arguments can hold; pass them by pointer or split the expressions");
-  if (blocks > max_grid_blocks) {
-    throw_invalid_argument(text{name} + ": there are " + blocks +
-                               " blocks of work, and a grid has at most 2^31 - 1; evaluate it in "
-                               "parts",
-                           where);
-  }
+  unsigned const grid = grid_blocks(blocks, name, where);
 #if WARPWRIGHT_HOST_RUNTIME
   static_cast<void>(dynamic_bytes);
-  host_kernel<Kernel> const all{kernel, static_cast<unsigned>(blocks), threads};
+  host_kernel<Kernel> const all{kernel, grid, threads};
   warpwright_host_kernel launch{};
   launch.name = name;
   launch.function = &host_kernel<Kernel>::identity;
@@ -97,9 +103,10 @@ void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Ke
   launch.size = blocks;
   check(warpwrightHostLaunchKernel(&launch, stream.get()), "kernel launch", where);
 #elif defined(__CUDACC__)
-  launch_on_device(stream, static_cast<unsigned>(blocks), threads, dynamic_bytes, kernel, where);
+  launch_on_device(stream, grid, threads, dynamic_bytes, kernel, where);
 #else
-  static_cast<void>(stream), static_cast<void>(threads), static_cast<void>(kernel);
+  static_cast<void>(stream), static_cast<void>(grid), static_cast<void>(threads);
+  static_cast<void>(kernel);
   static_cast<void>(dynamic_bytes);
   static_assert(always_false<Kernel>,
                 "warpwright: this call needs a kernel: compile this file with nvcc (name it .cu), "
@@ -112,16 +119,25 @@ struct on_stream {
   stream_ref stream;
   source_location where;
   template <class Kernel>
+  static std::size_t dynamic_shared_limit() {
+    return detail::dynamic_shared_limit<Kernel>();
+  }
+  template <class Kernel>
   void operator()(std::uint64_t blocks, unsigned threads, Kernel const& kernel, char const* name,
                   std::size_t dynamic_bytes = 0) const {
     launch_blocks(stream, blocks, threads, kernel, name, where, dynamic_bytes);
   }
 };
 struct on_calling_thread {
+  source_location where = source_location::current();
   template <class Kernel>
-  void operator()(std::uint64_t blocks, unsigned threads, Kernel const& kernel, char const*,
+  static constexpr std::size_t dynamic_shared_limit() {
+    return Kernel::host_dynamic_bytes;
+  }
+  template <class Kernel>
+  void operator()(std::uint64_t blocks, unsigned threads, Kernel const& kernel, char const* name,
                   std::size_t = 0) const {
-    run_blocks(static_cast<unsigned>(blocks), threads, kernel);
+    run_blocks(grid_blocks(blocks, name, where), threads, kernel);
   }
 };
 

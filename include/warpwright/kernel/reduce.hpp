@@ -184,7 +184,7 @@ void reduce_host(elements n, reduction_assignment<T, K, E> const&... goals) {
   detail::memory_range const results[] = {detail::range_of(goals, 1)...};
   detail::check_result_ranges(results, sizeof...(goals), nullptr, 0, n.where);
   detail::host_workspace workspace{layout::bytes};
-  detail::reduce_all(detail::on_calling_thread{}, workspace.data(), n, goals...);
+  detail::reduce_all(detail::on_calling_thread{n.where}, workspace.data(), n, goals...);
 }
 /// Reductions without a destination for their results; refused at compile time.
 template <class... K, class... E, class = std::enable_if_t<(sizeof...(K) > 0)>>

@@ -106,7 +106,8 @@ void reduce_cols_host(matrix_shape const& shape, reduction_assignment<T, K, E> c
   static_assert(sizeof...(goals) > 0,
                 "warpwright::ew::reduce_cols_host: name at least one reduction");
   detail::host_workspace workspace{reduce_cols_workspace_bytes(shape, goals...)};
-  detail::reduce_each_column(detail::on_calling_thread{}, workspace.data(), 0, shape, goals...);
+  detail::reduce_each_column(detail::on_calling_thread{shape.where}, workspace.data(), 0, shape,
+                             goals...);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -69,7 +69,7 @@ template <class... T, class... K, class... E>
 void reduce_rows_host(matrix_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0,
                 "warpwright::ew::reduce_rows_host: name at least one reduction");
-  detail::reduce_each_row(detail::on_calling_thread{}, shape, goals...);
+  detail::reduce_each_row(detail::on_calling_thread{shape.where}, shape, goals...);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -146,7 +146,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class... T, class... E>
 void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(detail::rows_on_stream{stream, shape.where}, shape, a...);
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, a...);
 }
 
 /// Evaluates a function of each row on the calling thread, over arrays in host memory, in the order
@@ -157,7 +157,7 @@ void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> con
 template <class... T, class... E>
 void run_rows_host(matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(detail::rows_on_calling_thread{}, shape, a...);
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, a...);
 }
 
 /// Several outputs are arguments, not a tie(); refused at compile time.

@@ -332,7 +332,7 @@ void evaluate_on_host(source_location where, std::uint64_t n, A const&... a) {
 }
 
 template <class... A>
-void run_on_stream(stream_ref stream, source_location where, std::uint64_t n, A const&... a) {
+void run_on_stream(warpwright::detail::on_stream const& execute, std::uint64_t n, A const&... a) {
   using all = fused<A...>;
   all const f{a...};
   launch_plan plan;
@@ -341,16 +341,14 @@ void run_on_stream(stream_ref stream, source_location where, std::uint64_t n, A 
     if constexpr (all::may_use_single_vectors) use_single_vectors(plan, all::vectors);
   } else {
     operand operands[all::operands];
-    all::describe(operands, where, a...);
+    all::describe(operands, execute.where, a...);
     if (n == 0) return;
     if constexpr (all::views) {
-      if (tile_evaluation<all>::run(stream, where, f, operands)) return;
+      if (tile_evaluation<all>::run(execute, f, operands)) return;
     }
     plan = all::make_partition(operands, n);
   }
-  warpwright::detail::launch_blocks(stream, plan.blocks, plan.threads,
-                                    fused_kernel<A...>{f, plan.partition}, "warpwright::ew::run",
-                                    where);
+  execute(plan.blocks, plan.threads, fused_kernel<A...>{f, plan.partition}, "warpwright::ew::run");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -47,35 +47,9 @@ inline void check_row_statistics(operand const* statistics, int count, operand c
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// Where the kernels of a call run.
-struct rows_on_stream {
-  stream_ref stream;
-  source_location where;
-
-  template <class Kernel>
-  std::size_t dynamic_shared_limit() const {
-    return warpwright::detail::dynamic_shared_limit<Kernel>();
-  }
-  template <class Kernel>
-  void run(row_plan const& plan, Kernel const& kernel, std::size_t dynamic_bytes = 0) const {
-    warpwright::detail::launch_blocks(stream, plan.blocks, plan.threads, kernel,
-                                      "warpwright::ew::run_rows", where, dynamic_bytes);
-  }
-};
-struct rows_on_calling_thread {
-  template <class Kernel>
-  std::size_t dynamic_shared_limit() const {
-    return Kernel::host_dynamic_bytes;
-  }
-  template <class Kernel>
-  void run(row_plan const& plan, Kernel const& kernel, std::size_t = 0) const {
-    warpwright::detail::run_blocks(static_cast<unsigned>(plan.blocks), plan.threads, kernel);
-  }
-};
-
-// Checks the outputs, plans, and runs the kernel.
-template <class Target, class... A>
-void run_row_function(Target const& target, matrix_shape const& shape, A const&... a) {
+// Checks the outputs, plans, and runs the kernel, on a stream or on the calling thread.
+template <class Where, class... A>
+void run_row_function(Where const& execute, matrix_shape const& shape, A const&... a) {
   constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
@@ -143,14 +117,15 @@ void run_row_function(Target const& target, matrix_shape const& shape, A const&.
   auto const width = static_cast<typename pass::real>(shape.cols);
   pass const p{
       *found.kinds[0], *found.expressions[0], {{row_output_t<A>::make(a)}...}, {width, 1 / width}};
+  char const* const name = "warpwright::ew::run_rows";
   if (plan.strategy == row_strategy::streamed) {
     using kernel = streamed_rows_kernel<pass>;
     row_partition const partition = with_cached_vectors(
-        plan, pass::vector, pass::cache::bytes, target.template dynamic_shared_limit<kernel>());
-    target.run(plan, kernel{{}, p, partition},
-               std::size_t{partition.cached} * partition.threads * pass::cache::bytes);
+        plan, pass::vector, pass::cache::bytes, execute.template dynamic_shared_limit<kernel>());
+    execute(plan.blocks, plan.threads, kernel{{}, p, partition}, name,
+            std::size_t{partition.cached} * partition.threads * pass::cache::bytes);
   } else {
-    target.run(plan, register_rows_kernel<pass>{{}, p, plan.partition});
+    execute(plan.blocks, plan.threads, register_rows_kernel<pass>{{}, p, plan.partition}, name);
   }
 }
 

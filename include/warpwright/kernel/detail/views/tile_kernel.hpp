@@ -96,24 +96,21 @@ struct tile_evaluation<fused<A...>> {
   /// Launches a kernel of tiles or pixels.
   /// @param operands  as fused::describe() lists them
   /// @return false where no view of the kernel is moved by either
-  static bool run(stream_ref stream, source_location where, fused<A...> const& f,
+  static bool run(warpwright::detail::on_stream const& execute, fused<A...> const& f,
                   operand const* operands) {
     if constexpr (tile_traits_of<fused<A...>>::candidates == 0) {
-      static_cast<void>(stream), static_cast<void>(where), static_cast<void>(f);
-      static_cast<void>(operands);
+      static_cast<void>(execute), static_cast<void>(f), static_cast<void>(operands);
       return false;
     } else {
       fused<A...> marked = f;
       tile_selection const selection = select(marked, operands);
       if (selection.tiles.tiles == 0) return false;
       if (selection.pixels.threads != 0) {
-        warpwright::detail::launch_blocks(
-            stream, quotient_up(selection.pixels.threads, pixel_threads), pixel_threads,
-            pixel_kernel<A...>{marked, selection.pixels}, "warpwright::ew::run", where);
+        execute(quotient_up(selection.pixels.threads, pixel_threads), pixel_threads,
+                pixel_kernel<A...>{marked, selection.pixels}, "warpwright::ew::run");
       } else {
-        warpwright::detail::launch_blocks(stream, selection.tiles.tiles, tile_threads,
-                                          tile_kernel<A...>{marked, selection.tiles},
-                                          "warpwright::ew::run", where);
+        execute(selection.tiles.tiles, tile_threads, tile_kernel<A...>{marked, selection.tiles},
+                "warpwright::ew::run");
       }
       return true;
     }
