@@ -389,18 +389,12 @@ struct call {
   }
 
  private:
-  // The number of arrays in the arguments before the index-th.
-  WARPWRIGHT_HOST_DEVICE static constexpr int arrays_before(std::size_t index) {
-    int const each[] = {A::operands..., 0};
-    int sum = 0;
-    for (std::size_t k = 0; k < index; ++k) sum += each[k];
-    return sum;
-  }
+  using offsets = detail::operand_offsets<A::operands...>;
   template <int V, int First, class Element, std::size_t... Index>
   WARPWRIGHT_HOST_DEVICE void load_each(registers<V>& r, Element const& i, std::uint64_t wide,
                                         std::index_sequence<Index...>) const {
-    (detail::at<Index>(arguments).template load<V, First + arrays_before(Index)>(
-         detail::at<Index>(r), i, wide),
+    (detail::at<Index>(arguments).template load<V, First + offsets::of(Index)>(detail::at<Index>(r),
+                                                                               i, wide),
      ...);
   }
 #if defined(__CUDACC__)

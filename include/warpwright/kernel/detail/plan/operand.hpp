@@ -68,6 +68,11 @@ constexpr std::uint64_t quotient_up(std::uint64_t dividend, unsigned power_of_tw
   return (dividend >> shift) + (rest_of(dividend, power_of_two) != 0 ? 1 : 0);
 }
 
+// The same for any divisor.
+constexpr std::uint64_t divide_up(std::uint64_t dividend, std::uint64_t divisor) {
+  return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
+}
+
 // Whether operand `o` can be moved by vectors, the first of which starts at element `head`.
 constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
   switch (o.kind) {

@@ -168,7 +168,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   // Enough threads to keep the row; at least as many as fill a cache line with one access, and as
   // there are elements in no vector.
   std::uint64_t const vectors = cols / vector;
-  std::uint64_t const keepers = vectors / per_thread + (vectors % per_thread != 0);
+  std::uint64_t const keepers = divide_up(vectors, per_thread);
   std::uint64_t least = vectors < threads_per_cache_line ? vectors : threads_per_cache_line;
   if (p.ragged) {
     std::uint64_t const ends = 2 * (vector - 1);
@@ -185,7 +185,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
     }
   } else {
     plan.strategy = wanted <= max_row_threads ? row_strategy::block : row_strategy::streamed;
-    std::uint64_t const warps = (wanted + warp_size - 1) / warp_size;
+    std::uint64_t const warps = quotient_up(wanted, warp_size);
     plan.threads = static_cast<unsigned>(warps) * warp_size;
     if (plan.strategy == row_strategy::streamed) {
       bool const alone_on_sm = vectors * cached_bytes > shared_bytes_for_two_blocks;
@@ -195,7 +195,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   }
   p.rows_per_block = plan.threads / p.threads;
   if (p.rows_per_block > 1) p.row_shift = static_cast<unsigned>(__builtin_ctz(p.threads));
-  plan.blocks = (rows - 1) / p.rows_per_block + 1;
+  plan.blocks = divide_up(rows, p.rows_per_block);
   return plan;
 }
 
@@ -210,7 +210,7 @@ constexpr row_partition with_cached_vectors(row_plan const& plan, unsigned vecto
   row_partition partition = plan.partition;
   if (plan.strategy != row_strategy::streamed) return partition;
   std::uint64_t const iteration = std::uint64_t{vector} * partition.threads;
-  std::uint64_t const all = (partition.cols - 1) / iteration + 1;
+  std::uint64_t const all = divide_up(partition.cols, iteration);
   std::uint64_t const most = memory / (std::uint64_t{bytes} * partition.threads);
   if (2 * most >= all) partition.cached = static_cast<unsigned>(most < all ? most : all);
   return partition;

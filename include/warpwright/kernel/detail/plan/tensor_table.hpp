@@ -55,7 +55,7 @@ constexpr std::uint64_t chunks_of(listed_tensor<Arrays> const& tensor, unsigned 
                                   std::uint64_t chunk) {
   if (tensor.size == 0) return 0;
   std::uint64_t const vectors = vectors_of(tensor, vector);
-  return vectors == 0 ? 1 : (vectors - 1) / chunk + 1;
+  return vectors == 0 ? 1 : divide_up(vectors, chunk);
 }
 
 /// The tiles of a chunk, a power of two, where the tensors have `tiles` together.

@@ -43,16 +43,15 @@ constexpr cols_plan plan_cols(std::uint64_t rows, std::uint64_t cols, bool wide,
     plan.vectors_per_row *= 2;
   }
   plan.rows_at_once = reduce_threads / plan.vectors_per_row;
-  plan.tiles =
-      plan.vectors / plan.vectors_per_row + (plan.vectors % plan.vectors_per_row != 0 ? 1 : 0);
+  plan.tiles = quotient_up(plan.vectors, plan.vectors_per_row);
   std::uint64_t const iteration = std::uint64_t{plan.rows_at_once} * rows_per_iteration;
-  std::uint64_t const iterations = rows / iteration + (rows % iteration != 0 ? 1 : 0);
+  std::uint64_t const iterations = divide_up(rows, iteration);
   // As many blocks as reduce() takes, which keep a GPU busy.
   std::uint64_t const wanted =
       plan.tiles == 0 || plan.tiles >= max_reduce_blocks ? 1 : max_reduce_blocks / plan.tiles;
   std::uint64_t const splits = iterations < wanted ? (iterations == 0 ? 1 : iterations) : wanted;
-  plan.rows_per_split = (iterations / splits + (iterations % splits != 0 ? 1 : 0)) * iteration;
-  plan.splits = rows == 0 ? 1U : static_cast<unsigned>((rows - 1) / plan.rows_per_split + 1);
+  plan.rows_per_split = divide_up(iterations, splits) * iteration;
+  plan.splits = rows == 0 ? 1U : static_cast<unsigned>(divide_up(rows, plan.rows_per_split));
   return plan;
 }
 

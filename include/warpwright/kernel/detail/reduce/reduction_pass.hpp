@@ -34,7 +34,7 @@ inline constexpr std::size_t pairwise_bytes_per_thread = 192;
 inline constexpr std::size_t max_state_bytes_per_iteration = 1024;
 
 constexpr unsigned reduction_blocks(std::uint64_t vectors) {
-  std::uint64_t const blocks = vectors / reduce_threads + (vectors % reduce_threads != 0 ? 1 : 0);
+  std::uint64_t const blocks = quotient_up(vectors, reduce_threads);
   if (blocks > max_reduce_blocks) return max_reduce_blocks;
   return blocks == 0 ? 1 : static_cast<unsigned>(blocks);
 }

@@ -92,7 +92,7 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&..
         vector_partition const p =
             partition_row(operands, pass_type::operands, shape.cols, pass_type::vector);
         reduce_rows_kernel<pass_type> const kernel{pass, p, shape};
-        std::uint64_t const blocks = (shape.rows - 1) / (reduce_threads / kernel.threads) + 1;
+        std::uint64_t const blocks = divide_up(shape.rows, reduce_threads / kernel.threads);
         execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads, kernel,
                 "warpwright::ew::reduce_rows");
       },
