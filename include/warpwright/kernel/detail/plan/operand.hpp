@@ -177,13 +177,26 @@ constexpr bool side_by_side(operand const& a, operand const& b, std::uint64_t n)
   return false;
 }
 
+/// A stretch of memory.
+struct byte_range {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+constexpr bool overlap(byte_range const& a, byte_range const& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
+
+/// What operand `o` spans beside an output of n elements.
+constexpr byte_range bytes_of(operand const& o, std::uint64_t n) {
+  return {o.address, o.address + span_bytes(o, n)};
+}
 constexpr bool overlap(operand const& a, operand const& b, std::uint64_t n) {
-  return a.address < b.address + span_bytes(b, n) && b.address < a.address + span_bytes(a, n) &&
-         !side_by_side(a, b, n);
+  return overlap(bytes_of(a, n), bytes_of(b, n)) && !side_by_side(a, b, n);
 }
 
 constexpr bool is_disjoint(operand const& o, operand const& out, std::uint64_t out_end) {
-  return o.address >= out_end || o.address + o.count * o.element_bytes <= out.address;
+  return !overlap(byte_range{o.address, o.address + o.count * o.element_bytes},
+                  byte_range{out.address, out_end});
 }
 
 }  // namespace detail

@@ -169,7 +169,7 @@ class written_ranges {
   /// @throws std::invalid_argument  when the array overlaps one that was added
   void check(operand const& a, int array, std::size_t tensor, source_location where) const {
     std::size_t const k = first_behind(a.address);
-    if (k == ranges_.size() || ranges_[k].begin >= end_of(a)) return;
+    if (k == ranges_.size() || !overlap(ranges_[k].bytes, bytes_of(a, a.count))) return;
     refuse(text{"tensor "} + tensor + ", array " + array,
            text{"overlaps tensor "} + ranges_[k].tensor + "'s array " + ranges_[k].array +
                ", and both are written; list every tensor once",
@@ -180,25 +180,23 @@ class written_ranges {
     std::size_t const position = first_behind(a.address);
     ranges_.push_back({});
     for (std::size_t k = ranges_.size() - 1; k != position; --k) ranges_[k] = ranges_[k - 1];
-    ranges_[position] = {a.address, end_of(a), tensor, array};
+    ranges_[position] = {bytes_of(a, a.count), tensor, array};
   }
   void clear() noexcept { ranges_.clear(); }
 
  private:
   struct range {
-    std::uint64_t begin;
-    std::uint64_t end;
+    byte_range bytes;
     std::size_t tensor;
     int array;
   };
-  static std::uint64_t end_of(operand const& a) { return a.address + a.count * a.element_bytes; }
   // The first range that ends behind an address.
   [[nodiscard]] std::size_t first_behind(std::uint64_t address) const {
     std::size_t begin = 0;
     std::size_t end = ranges_.size();
     while (begin != end) {
       std::size_t const middle = begin + (end - begin) / 2;
-      if (ranges_[middle].end > address) {
+      if (ranges_[middle].bytes.end > address) {
         end = middle;
       } else {
         begin = middle + 1;

@@ -76,10 +76,8 @@ struct memory_range {
   std::uint64_t address;
   std::uint64_t bytes;
   unsigned alignment;
+  [[nodiscard]] constexpr byte_range range() const { return {address, address + bytes}; }
 };
-constexpr bool overlaps(memory_range const& r, std::uint64_t address, std::uint64_t bytes) {
-  return r.address < address + bytes && address < r.address + r.bytes;
-}
 
 // Refuses results that overlap each other or the workspace.
 inline void check_result_ranges(memory_range const* results, int count, void const* workspace,
@@ -94,7 +92,7 @@ inline void check_result_ranges(memory_range const* results, int count, void con
       refuse(name(), "goes into the workspace; pass other memory", where);
     }
     for (int other = 0; other < k; ++other) {
-      if (!overlaps(r, results[other].address, results[other].bytes)) continue;
+      if (!overlap(r.range(), results[other].range())) continue;
       refuse(name(), text{"goes where result "} + (other + 1) + " does; give each its own memory",
              where);
     }
@@ -106,7 +104,7 @@ inline void check_results_disjoint(memory_range const* results, int count, opera
                                    int operand_count, std::uint64_t n, source_location where) {
   for (int r = 0; r < count; ++r) {
     for (int k = 1; k < operand_count && n != 0; ++k) {
-      if (!overlaps(results[r], operands[k].address, span_bytes(operands[k], n))) continue;
+      if (!overlap(results[r].range(), bytes_of(operands[k], n))) continue;
       refuse(text{"result "} + (r + 1),
              text{"overlaps "} + operand_name(operands, k) +
                  ", which other blocks may still read; pass other memory",

@@ -28,16 +28,14 @@ inline void check_row_statistics(operand const* statistics, int count, operand c
     }
     if (n == 0) continue;
     check_address(o.address, o.natural_bytes, o.count, name, shape.where);
-    std::uint64_t const end = o.address + o.count * o.element_bytes;
     for (int j = 0; j < arrays; ++j) {
       operand const& a = operands[j];
-      if (a.kind != access_pattern::absent && o.address < a.address + span_bytes(a, n) &&
-          a.address < end) {
+      if (a.kind != access_pattern::absent && overlap(bytes_of(a, n), bytes_of(o, n))) {
         refuse(name(), "overlaps an array of the matrix; pass other memory", shape.where);
       }
     }
     for (int j = 0; j < k; ++j) {
-      if (!is_disjoint(statistics[j], o, end)) {
+      if (overlap(bytes_of(statistics[j], n), bytes_of(o, n))) {
         refuse(name(), text{"overlaps statistic "} + (j + 1) + "; give each its own memory",
                shape.where);
       }

@@ -266,7 +266,8 @@ void run_norm_on_stream(stream_ref stream, reduction_workspace const& workspace,
   check_result_ranges(&to, 1, workspace.data(), workspace.size_bytes(), where);
   for (std::size_t k = 0; layout::each && k < count; ++k) {
     auto const data = reinterpret_cast<std::uintptr_t>(all[k].data[0]);
-    if (all[k].size == 0 || !overlaps(to, data, all[k].size * sizeof(bits_of<T>))) continue;
+    byte_range const read{data, data + all[k].size * sizeof(bits_of<T>)};
+    if (all[k].size == 0 || !overlap(to.range(), read)) continue;
     refuse(text{"tensor "} + (k + 1),
            "overlaps the norms, which are written while it is read; give them other memory", where);
   }
