@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// core/detail: array, function_ref, string_builder and the clock.
+// core/detail: array, function_ref, string_builder and clock_ref.
 #include "support/catch.hpp"
 
 #include <warpwright/core/detail/array.hpp>
@@ -33,6 +33,9 @@ struct odd_address {
   odd_address* operator&() const = delete;  // NOLINT(google-runtime-operator)
   int bias = 0;
 };
+
+// A test's clock: the context is the time.
+std::uint64_t read_time(void* time) noexcept { return *static_cast<std::uint64_t const*>(time); }
 
 }  // namespace
 
@@ -109,12 +112,25 @@ TEST_CASE("numbers are formatted", "[core][string_builder]") {
   CHECK(detail::format_percent(1.0).str() == "100 %");
 }
 
-TEST_CASE("the clock is steady and advances", "[core][clock]") {
-  std::uint64_t const begin = detail::monotonic_nanoseconds();
+TEST_CASE("the default clock is steady and advances", "[core][clock]") {
+  detail::clock_ref const clock;
+  std::uint64_t const begin = clock.now();
   std::uint64_t last = begin;
   while (last == begin) {
-    std::uint64_t const now = detail::monotonic_nanoseconds();
+    std::uint64_t const now = clock.now();
     REQUIRE(now >= last);
     last = now;
   }
+}
+
+TEST_CASE("a clock is replaced by a function and its context", "[core][clock]") {
+  std::uint64_t time = 17;
+  detail::clock_ref const clock{read_time, &time};
+  CHECK(clock.now() == 17);
+  time += 1000;
+  CHECK(clock.now() == 1017);
+  detail::clock_ref copy;
+  copy = clock;
+  time = std::uint64_t{1} << 63U;
+  CHECK(copy.now() == std::uint64_t{1} << 63U);
 }

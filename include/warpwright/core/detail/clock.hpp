@@ -20,6 +20,31 @@ inline std::uint64_t monotonic_nanoseconds() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+/// A non-owning reference to a steady clock: CLOCK_MONOTONIC, or a test's clock that advances under
+/// the test's control.
+///
+/// **Threads:** as safe as the function; CLOCK_MONOTONIC may be read by any number of threads.
+/// **Cost:** an indirect call; CLOCK_MONOTONIC adds one clock_gettime.
+class clock_ref {
+ public:
+  /// Nanoseconds since an arbitrary start; never decreases.
+  using function = std::uint64_t (*)(void* context);
+
+  /// Refers to CLOCK_MONOTONIC.
+  constexpr clock_ref() noexcept = default;
+  /// @param read     returns the time in nanoseconds, and does not throw; not null
+  /// @param context  passed to `read`, alive while this reference is used
+  constexpr clock_ref(function read, void* context) noexcept : read_{read}, context_{context} {}
+
+  /// @return nanoseconds since an arbitrary start
+  [[nodiscard]] std::uint64_t now() const noexcept { return read_(context_); }
+
+ private:
+  static std::uint64_t read_monotonic(void*) noexcept { return monotonic_nanoseconds(); }
+  function read_ = read_monotonic;
+  void* context_ = nullptr;
+};
+
 }  // namespace detail
 
 WARPWRIGHT_END

@@ -60,7 +60,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
   static_assert(in_matrices::count > 0,
                 "warpwright::ew::run_rows: no output is of softmax(), layer_norm() or the like; "
                 "evaluate it with run()");
-  static_assert(in_all::are_alike,
+  static_assert(in_all::are_same,
                 "warpwright::ew::run_rows: the outputs are of several functions of rows; name one, "
                 "auto const f = softmax(...), and use f in all of them");
   using function = typename in_all::type;
