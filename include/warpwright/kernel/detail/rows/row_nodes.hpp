@@ -139,7 +139,7 @@ inline constexpr bool has_row_function = any_of_leaves<row_function_of, leaves_o
 
 /// The row functions among leaves.
 ///   type         of the first one; void: there is none
-///   are_same    whether all are of that type
+///   are_same     whether all are of that type
 ///   first        the number of operands before it
 ///   count        their number
 ///   uses_input   whether there is an input() among them
@@ -160,7 +160,7 @@ struct row_function_summary<leaf_list<Leaf, Rest...>> {
   using type = std::conditional_t<std::is_void<own>::value, typename rest::type, own>;
   static constexpr bool are_same =
       rest::are_same && (std::is_void<own>::value || std::is_void<typename rest::type>::value ||
-                          std::is_same<own, typename rest::type>::value);
+                         std::is_same<own, typename rest::type>::value);
   static constexpr int first = std::is_void<own>::value ? Leaf::operands + rest::first : 0;
   static constexpr int count = rest::count + (row_function_of<Leaf>::value ? 1 : 0);
   static constexpr bool uses_input = row_function_of<Leaf>::is_input || rest::uses_input;
