@@ -5,6 +5,8 @@
 #include <warpwright/core/detail/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
+#include <time.h>
+
 #include <cstddef>
 #include <cstdint>
 
