@@ -5,17 +5,17 @@
 # What each public header costs a user's file: the compiler's CPU seconds (user and system) with the
 # header, over those with <cuda_runtime.h> alone, as a ratio, so that a slower machine does not
 # change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79. Some may
-# cost a little more: tune.hpp and memory.hpp, which are sums, and the memory pool, which is one thing of
-# many files, 0.57 s (1.90); warpwright.hpp, the sum of all, 0.9 s (2.43).
+# cost a little more: tune.hpp and memory.hpp, which are sums, and the memory pool and the reductions of rows
+# and columns, each one thing of many files, 0.57 s (1.90); warpwright.hpp, the sum of all, 0.9 s (2.43).
 #
 # Then, with nvcc, what a further expression costs that run() compiles: nine over one, in expressions.cpp,
 # an eighth of the difference. The limit is 0.2 s where an empty file takes 0.63 s, a ratio of 0.32.
 #
 # A shared machine changes its speed from second to second: a single ratio is off by 20 % at times, both
 # ways. So a header is first compared with the last compilation of the empty file, which is repeated after
-# every eighth header. Where it is not below 0.8 of its limit, both files are compiled alternately, and the
-# median of the ratios counts: of three rounds, or of eleven if it is over the limit. What is over its limit
-# is marked; what is 10 % over it is measured once more at the end, and fails if it still is.
+# every eighth header. Where it is not below 0.9 of its limit, both files are compiled alternately, and the
+# median of the ratios counts: of three rounds, or of up to eleven while it is 5 % over the limit. What is
+# over its limit is marked; what is 10 % over it is measured once more at the end, and fails if it still is.
 #
 # Not measured: detail/ (no interface), testing/ (never in a product) and interop/ (brings a peer's
 # headers on purpose).
@@ -95,7 +95,8 @@ limit_for() {
   case $1 in
     expressions) limit=$limit_of_expression ;;
     warpwright/tune.hpp | warpwright/memory.hpp | warpwright/memory/pool.hpp | \
-      warpwright/memory/cache.hpp | warpwright/memory/buffer.hpp) limit=$limit_of_sum ;;
+      warpwright/memory/cache.hpp | warpwright/memory/buffer.hpp | \
+      warpwright/kernel/reduce_rows.hpp | warpwright/kernel/reduce_cols.hpp) limit=$limit_of_sum ;;
     warpwright/warpwright.hpp) limit=$limit_of_all ;;
     *) limit=$limit_of_one ;;
   esac
@@ -108,12 +109,12 @@ judge() {
   shared=$((shared + 1))
   if [ $((shared % 8)) -eq 1 ]; then uses=0; else uses=1; fi
   round "$@"
-  if over 0.8; then
+  if over 0.9; then
     rm -f "$work/ratios" "$work/added"
     for _ in 1 2 3; do round "$@"; done
   fi
   for _ in 1 2 3 4; do
-    if over 1; then round "$@" && round "$@"; fi
+    if over 1.05; then round "$@" && round "$@"; fi
   done
   note=''
   if over 1; then note="  over the limit of $limit"; fi
@@ -121,7 +122,7 @@ judge() {
 }
 
 measure '#include <cuda_runtime.h>' "$@" # once unmeasured, so that the files are in memory
-printf '%s: a header may cost %s times <cuda_runtime.h>, tune.hpp and the memory pool %s times, all together %s\n' \
+printf '%s: a header may cost %s times <cuda_runtime.h>, sums, the memory pool and the reductions of rows and columns %s times, all together %s\n' \
   "$compiler" "$limit_of_one" "$limit_of_sum" "$limit_of_all"
 printf '%6s %8s  %s\n' ratio seconds header
 
