@@ -6,6 +6,7 @@
 #include <warpwright/kernel.hpp>
 
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 
 namespace ew = warpwright::ew;
@@ -21,7 +22,7 @@ void check_types() {
   std::uint64_t const seed = 31;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
-  for (int k = 0; k < 120; ++k) {
+  for (int k = 0; k < kernel_test::rounds(120); ++k) {
     std::size_t const n = 1 + random.below(k % 8 == 0 ? 70000 : 300);
     bool const same = k % 3 == 0;
     std::size_t const at_o = random.below(16);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
@@ -79,7 +80,7 @@ void check_type() {
                            2048U, 4099U, 20000U}) {
     for (std::size_t cols :
          {1U, 2U, 3U, 4U, 8U, 15U, 16U, 17U, 64U, 65U, 100U, 128U, 136U, 1000U}) {
-      if (rows * cols > 300000) continue;
+      if (rows * cols > (kernel_test::sanitized ? 70000U : 300000U)) continue;
       CAPTURE(rows, cols);
       REQUIRE(wrong_cols<T>(s, pool, rows, cols, 0, cols + rows) == 0);
       REQUIRE(wrong_cols<T>(s, pool, rows, cols, 3, cols + rows) == 0);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernel/support.hpp"
+#include "kernel/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
@@ -75,7 +76,7 @@ void check_type() {
                            32U,   33U,   64U,   100U,  128U,  255U,  256U,   513U,  1000U, 1024U,
                            1028U, 2048U, 2056U, 4096U, 4112U, 5000U, 20000U, 20480U}) {
     for (std::size_t rows : {1U, 3U, 8U, 9U, 70U}) {
-      if (rows * cols > 400000) continue;
+      if (rows * cols > (kernel_test::sanitized ? 80000U : 400000U)) continue;
       CAPTURE(cols, rows);
       REQUIRE(wrong_rows<T>(s, rows, cols, 0, cols + rows) == 0);
       REQUIRE(wrong_rows<T>(s, rows, cols, 3, cols + rows) == 0);

@@ -4,6 +4,7 @@
 // softmax(), layer_norm() and rms_norm() of a sum, scaled and shifted, with every array at every
 // offset from a boundary of 256 bytes. Outputs are poisoned, with guards on both sides.
 #include "kernel/rows_support.hpp"
+#include "kernel/sweep.hpp"
 
 #include "support/catch.hpp"
 
@@ -21,7 +22,7 @@ using kernel_test::test_eps;
 
 namespace {
 
-constexpr std::size_t most_offset = 16;
+using kernel_test::most_offset;
 constexpr std::size_t rows = 3;
 
 enum array : std::size_t { input, residual, gamma, beta, sum, result, statistic, arrays };
@@ -129,7 +130,7 @@ template <function F, class T>
 void check_offsets(problem<T> const& p) {
   ww::stream s;
   expectation const want = expected_of<F>(p);
-  for (std::size_t offset = 0; offset < most_offset; ++offset) {
+  for (std::size_t offset = 0; offset < most_offset; offset += kernel_test::offset_step) {
     // One array misaligned, then all; of long rows one array and all.
     for (std::size_t which = 0; which <= arrays; ++which) {
       if (p.cols > 1000 && which != offset % arrays && which != arrays) continue;

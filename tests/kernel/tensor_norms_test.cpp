@@ -352,7 +352,7 @@ TEST_CASE("every chunk of a tensor is in its norm once, in whatever order blocks
   std::size_t const most = std::size_t{1} << 22U;
   std::vector<float> const ones(most, 1.0F);
   alignas(16) static unsigned char workspace[layout::bytes];
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < kernel_test::rounds(40); ++round) {
     ew::tensor_list<float const> list;
     std::vector<double> expected;
     std::size_t left = most;

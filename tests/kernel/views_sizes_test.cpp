@@ -135,11 +135,12 @@ template <class T>
 void check_matrices() {
   std::size_t const most_rows = 128;
   std::size_t const most_gap = 16;
-  guarded_pair<T> arrays{2 * most_size + most_rows * most_gap};
+  std::size_t const most_elements = 4096;
+  guarded_pair<T> arrays{2 * most_elements + most_rows * most_gap};
   INFO("seed " << arrays.seed);
   for (std::size_t const rows : {1U, 2U, 3U, 4U, 7U, 8U, 16U, 31U, 32U, 33U, 64U, 65U, 128U}) {
     // Less than 4,096 bytes go by no tiles.
-    std::size_t const most = sizeof(T) == 1 && rows > 30 ? 2 * most_size : most_size;
+    std::size_t const most = sizeof(T) == 1 && rows > 30 ? 2 * most_elements : most_elements;
     for (std::size_t cols = 0; rows * cols <= most; cols = next_size(cols)) {
       std::size_t const n = rows * cols;
       CAPTURE(rows, cols);
