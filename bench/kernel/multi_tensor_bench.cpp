@@ -60,7 +60,7 @@ std::vector<std::size_t> sizes_of(std::size_t n) {
   return sizes;
 }
 
-// Adam's numbers, in device memory as a captured step wants them.
+// Adam's numbers, in device memory as a captured step needs them.
 struct numbers {
   float learning_rate;
   float step;

@@ -278,7 +278,7 @@ struct greater_of {
 template <class T, class In, class Out, class Combine, class Transform, class Init>
 void cub_transform_reduce(ww::stream_ref s, rotating_arrays<T> const& a, In in, Out* out,
                           Combine combine, Transform transform, Init init) {
-  std::size_t bytes = rotating_arrays<T>::room_bytes;  // more than it asks for
+  std::size_t bytes = rotating_arrays<T>::room_bytes;  // more than it needs
   ww::check(cub::DeviceReduce::TransformReduce(a.room_of_peer(), bytes, in, out,
                                                static_cast<std::int64_t>(a.n()), combine, transform,
                                                init, s.get()),

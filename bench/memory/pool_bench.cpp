@@ -274,7 +274,7 @@ void memory_pool_pair_among_holes(benchmark::State& state) {
 BENCHMARK(memory_pool_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
 
 // The same without caches: every call searches the heap.
-void memory_pool_books_pair_among_holes(benchmark::State& state) {
+void memory_pool_heap_pair_among_holes(benchmark::State& state) {
   ww::stream const own;
   ww::stream_ref const s = own;
   ww::memory_pool pool{device, ww::memory_pool_options{}.cache_bytes(0)};
@@ -282,7 +282,7 @@ void memory_pool_books_pair_among_holes(benchmark::State& state) {
       state, [&](std::size_t bytes) { return pool.allocate(s, bytes); },
       [&](block const& b) { pool.deallocate(s, b.pointer, b.bytes); });
 }
-BENCHMARK(memory_pool_books_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
+BENCHMARK(memory_pool_heap_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
 
 void cuda_malloc_async_pair_among_holes(benchmark::State& state) {
   keeping_default_pool const keep;

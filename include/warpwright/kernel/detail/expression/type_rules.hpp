@@ -154,7 +154,7 @@ inline constexpr bool is_extended_lambda =
 #else
     false;
 #endif
-// Whether the host knows what a __device__ lambda returns; it is not const there.
+// Whether the host compiler sees what a __device__ lambda returns; it is not const there.
 template <class F>
 inline constexpr bool returns_as_declared =
 #if defined(__CUDACC_EXTENDED_LAMBDA__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1206
