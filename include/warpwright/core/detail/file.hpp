@@ -5,7 +5,6 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/atomic.hpp>
 
 #include <unistd.h>
 
@@ -129,19 +128,19 @@ class file_writer {
 /// @throws std::bad_alloc  when the host has no memory for the temporary file's name
 [[nodiscard]] inline int write_file(char const* path, void const* data, std::size_t bytes,
                                     file_operations const& operations = stdio_operations) {
-  static atomic<unsigned> writers{0};
-  array<char> temporary{std::strlen(path) + sizeof ".-9223372036854775808.4294967295.tmp"};
+  array<char> temporary{std::strlen(path) +
+                        sizeof ".-9223372036854775808.0x0123456789abcdef.100.tmp"};
   auto const error_of = [](bool failed) { return !failed ? 0 : errno != 0 ? errno : EIO; };
   std::FILE* file = nullptr;
-  // "x": of a crashed process, of another host or of another copy of `writers` there may be a file
-  // of this name.
-  for (int attempts = 100; file == nullptr; --attempts) {
-    static_cast<void>(std::snprintf(temporary.begin(), temporary.size(), "%s.%ld.%u.tmp", path,
-                                    static_cast<long>(getpid()),
-                                    writers.fetch_add(1, memory_order::relaxed)));
+  // The address of a local variable is unique among the calls that run at the same time in this
+  // process. "x": a crashed process or another host may have left a file of this name.
+  for (int attempt = 0; file == nullptr; ++attempt) {
+    static_cast<void>(std::snprintf(temporary.begin(), temporary.size(), "%s.%ld.%p.%d.tmp", path,
+                                    static_cast<long>(getpid()), static_cast<void*>(&file),
+                                    attempt));
     errno = 0;
     file = operations.open(operations.context, temporary.begin(), "wbx");
-    if (file == nullptr && (errno != EEXIST || attempts == 0)) return error_of(true);
+    if (file == nullptr && (errno != EEXIST || attempt == 100)) return error_of(true);
   }
   file_writer writer{file, operations};
   writer.write(data, bytes);

@@ -200,8 +200,8 @@ constexpr char const* element_name() {
   } else if constexpr (std::is_integral<T>::value) {
     constexpr char const* names[][2] = {
         {"u8", "i8"}, {"u16", "i16"}, {"u32", "i32"}, {"u64", "i64"}};
-    constexpr int place = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
-    return names[place][std::is_signed<T>::value ? 1 : 0];
+    constexpr int width = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return names[width][std::is_signed<T>::value ? 1 : 0];
   } else if constexpr (looks_complex<T>) {
     return "complex";
   } else {
