@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -53,6 +54,12 @@ struct mark_bit {
 };
 
 }  // namespace
+
+TEST_CASE("a grid has at most 2^31 - 1 blocks") {
+  auto const here = ww::source_location::current();
+  CHECK(ww::detail::grid_blocks(0x7fffffffU, "work", here) == 0x7fffffffU);
+  CHECK_THROWS_AS(ww::detail::grid_blocks(0x80000000U, "work", here), std::invalid_argument);
+}
 
 TEST_CASE("every index is visited exactly once, for sizes around a block") {
   ww::stream s;
