@@ -178,8 +178,8 @@ WARPWRIGHT_BEGIN_PER_COMPILER
 /// @throws cuda_error  when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch; the first of a kernel also calls cudaGetKernel, and the
-/// first of all looks up cuLaunchKernelEx. Compiled for
+/// **Cost:** one kernel launch and cuCtxGetId; the first of a kernel also calls cudaGetKernel and
+/// cuKernelGetFunction, and the first of all looks up the driver's functions. Compiled for
 /// architectures both below and from 9.0, a launch also calls cudaGetDevice, and the first of a
 /// kernel on a device cudaFuncGetAttributes.
 template <class F>
