@@ -6,7 +6,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -145,11 +144,14 @@ inline std::vector<allocator_kind> const& allocator_kinds() {
                                                                                       options);
                    }});
 #if WARPWRIGHT_BENCH_RMM
+    // Without a limit a pool begins with 1 MiB; under a limit it has all of it from the start, in
+    // one piece, which is the most that it can do with it.
     auto const add_rmm = [&](std::string const& name, rmm_peers::kind which) {
       all.push_back({name, [which](replay::stream_set& streams, std::size_t maximum_bytes) {
-                       constexpr std::size_t initial_bytes = std::size_t{1} << 20U;
-                       return std::make_unique<rmm_allocator>(
-                           streams, which, std::min(initial_bytes, maximum_bytes), maximum_bytes);
+                       std::size_t const initial_bytes =
+                           maximum_bytes == unlimited ? std::size_t{1} << 20U : maximum_bytes;
+                       return std::make_unique<rmm_allocator>(streams, which, initial_bytes,
+                                                              maximum_bytes);
                      }});
     };
     add_rmm("rmm_pool", rmm_peers::kind::pool);

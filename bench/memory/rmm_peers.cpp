@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rmm_peers.hpp"
 
+#include <rmm/logger.hpp>
 #include <rmm/mr/arena_memory_resource.hpp>
 #include <rmm/mr/binning_memory_resource.hpp>
 #include <rmm/mr/cuda_async_memory_resource.hpp>
@@ -118,6 +119,7 @@ std::size_t rounded_down(std::size_t bytes) { return bytes / alignment * alignme
 }  // namespace
 
 std::unique_ptr<resource> make(kind which, std::size_t initial_bytes, std::size_t maximum_bytes) {
+  rmm::default_logger().set_level(rapids_logger::level_enum::off);  // it reports each failure
   if (which == kind::cuda_async) return std::make_unique<cuda_async>();
   auto const counted = std::make_shared<reserved_memory>();
   counted_cuda_memory const upstream{counted};
