@@ -157,8 +157,7 @@ def css(looks):
         return "".join(f".p{i}{{--c:{look[column]}}}" for i, look in enumerate(looks))
 
     return ("text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2328}"
-            ".t{font-weight:600;font-size:13px}.a{fill:#59636e}.b{fill:#fff}"
-            ".s{font-size:11px;fill:var(--c);paint-order:stroke;stroke:var(--bg);stroke-width:3px}"
+            ".t{font-weight:600;font-size:13px}.a{fill:#59636e}.s{font-size:11px;fill:var(--c)}.b{fill:#fff}"
             ".g{stroke:#d1d9e0;stroke-width:1}.l{fill:none;stroke:var(--c);stroke-width:2}"
             ".v{fill:none;stroke:var(--c);stroke-width:1;opacity:.45}.m{fill:var(--c)}"
             ".r{fill:var(--bg);stroke:var(--c);stroke-width:1.5}svg{--bg:#fff}" + colours(1) +
@@ -209,7 +208,7 @@ def svg_of(run, trace):
 
 
 def legend(looks, passes):
-    entries = [(f"{look[0]}: with its slack" if look == POOL else look[0], f"p{i}", look[3])
+    entries = [(f"{look[0]}, at several settings of slack" if look == POOL else look[0], f"p{i}", look[3])
                for i, look in enumerate(looks)]
     entries.append((f"filled: median of passes 2 to {passes}", "", "filled"))
     entries.append(("hollow: first pass, in which the allocator grows", "", "hollow"))
@@ -234,6 +233,19 @@ def legend(looks, passes):
 def vertical(x, y0, y1, cls, kind):
     dashes = ' stroke-dasharray="5 4"' if kind == "dashes" else ""
     return f'<path class="l {cls}" d="M{x:.1f} {y0:.1f}V{y1:.1f}"{dashes}/>'
+
+
+def free_spot(x, y, width, taken, inside):
+    """A box for a name near a point, apart from the boxes that are taken, or None: below the point and left
+    of it first, where the line to the next point is not."""
+    for distance in (0, 12, 24, 36):
+        for dx, dy in ((-5 - width, 3 + distance), (5, -15 - distance), (-5 - width, -15 - distance),
+                       (5, 3 + distance), (-width / 2, 6 + distance)):
+            box = (x + dx, y + dy, x + dx + width, y + dy + 13)
+            apart = all(box[2] <= t[0] or t[2] <= box[0] or box[3] <= t[1] or t[3] <= box[1] for t in taken)
+            if apart and box[0] >= inside[0] and box[1] >= inside[1] and box[2] <= inside[2] and box[3] <= inside[3]:
+                return box
+    return None
 
 
 def panel(title, of, cls, x_axis, y_axis, times, ratios):
@@ -276,9 +288,15 @@ def panel(title, of, cls, x_axis, y_axis, times, ratios):
         _, y_cold = place(point, point.cold)
         out.append(f'<path class="v {cls[allocator]}" d="M{x:.1f} {y:.1f}V{y_cold:.1f}"/>'
                    + marker(look[3], x, y_cold, cls[allocator], hollow=True) + marker(look[3], x, y, cls[allocator]))
-    for allocator in ours:  # below its point and left of it, where the line to the next is not
+    taken = [(x - 5, y - 5, x + 5, y + 5) for p in of.values() if p.warm is not None
+             for x, y in (place(p, p.warm), place(p, p.cold))]
+    for allocator in ours:
         x, y = place(of[allocator], of[allocator].warm)
-        out.append(text(x - 5, min(y + 14, bottom - 4), "end", slack_name(allocator), f"s {cls[allocator]}"))
+        name = slack_name(allocator)
+        spot = free_spot(x, y, 6.2 * len(name), taken, (left, top, right, bottom))
+        if spot:
+            taken.append(spot)
+            out.append(text(spot[0], spot[3] - 3, "start", name, f"s {cls[allocator]}"))
     return out
 
 
