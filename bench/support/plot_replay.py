@@ -96,8 +96,9 @@ class Run:
                 self.limits.setdefault(names[0], {})[names[1]] = counters["least_limit"]
 
     def measured(self, trace):
-        """What is said of a trace's figures: from any of its measured points."""
-        return next(p for points in self.traces[trace].values() for p in points.values() if p.cold is not None)
+        """A point of the trace that has a time, or None: of PyTorch alone there is no plot."""
+        points = (p for points in self.traces[trace].values() for p in points.values())
+        return next((p for p in points if p.cold is not None), None)
 
 
 def order_of(allocator):
@@ -359,7 +360,7 @@ def make(runs, page):
     text, files = [HEAD], {}
     for run in runs:
         text.append(f"## {run.context.get('device', run.slug)}\n\n{source(run, page)}\n")
-        for trace in sorted(run.traces):
+        for trace in sorted(filter(run.measured, run.traces)):
             name = f"{run.slug}-{trace}.svg".replace("_", "-")
             files[os.path.join(folder, name)] = svg_of(run, trace)
             text.append(f"### {trace}\n\n![{trace}: host time for an operation over peak reserved memory, one point an "

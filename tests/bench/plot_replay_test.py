@@ -104,6 +104,13 @@ class Replay(unittest.TestCase):
             self.assertTrue(0 < float(circle.get("cx")) < plot_replay.WIDTH)
             self.assertTrue(0 < float(circle.get("cy")) < float(root.get("height")))
 
+    def test_a_trace_that_only_pytorch_has_is_left_out(self):
+        self.write(SOME)
+        self.write([{**TORCH[0], "name": "replay/other/torch/idle"}], "memory_torch_replay.csv")
+        page, plots = self.files()
+        self.assertEqual(list(plots), ["some-gpu-bert.svg"])
+        self.assertNotIn("other", page)
+
     def test_failures_are_named(self):
         self.write(SOME + [{**replayed("bert", "rmm_binning", 1, 1, 1.0), "error_occurred": True,
                             "error_message": "out of memory: the device"}])
