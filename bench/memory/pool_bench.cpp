@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host time of allocating and freeing device memory: the pool, cudaMallocAsync (with the
-// maximum release threshold, so that it also keeps its memory) and cudaMalloc.
+// maximum release threshold, so that it also keeps its memory), cudaMalloc and, where it was built
+// in, RMM.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/pool.hpp>
@@ -13,8 +14,13 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "peer_allocators.hpp"
+#include "support/keep_busy.hpp"
 
 namespace ww = warpwright;
 
@@ -244,8 +250,10 @@ struct block {
   std::size_t bytes;
 };
 
+// @param leave  whether the blocks are left to the destructor of what they came from
 template <class Allocate, class Free>
-void pair_among_holes(benchmark::State& state, Allocate const& allocate, Free const& free) {
+void pair_among_holes(benchmark::State& state, Allocate const& allocate, Free const& free,
+                      bool leave = false) {
   auto const holes = static_cast<std::size_t>(state.range(0));
   std::mt19937_64 random{42};
   std::vector<block> blocks;
@@ -260,7 +268,7 @@ void pair_among_holes(benchmark::State& state, Allocate const& allocate, Free co
     benchmark::DoNotOptimize(p);
     free(block{p, 1024});
   }
-  for (std::size_t i = 1; i < blocks.size(); i += 2) free(blocks[i]);
+  for (std::size_t i = 1; i < blocks.size() && !leave; i += 2) free(blocks[i]);
 }
 
 void memory_pool_pair_among_holes(benchmark::State& state) {
@@ -343,6 +351,186 @@ void cuda_malloc_async_adopt(benchmark::State& state) {
   for (ww::stream const& s : streams) s.synchronize();
 }
 BENCHMARK(cuda_malloc_async_adopt)->Arg(1)->Arg(8);
+
+// --- A block that another stream has just freed
+// ---------------------------------------------------
+//
+// handover/<limited|may_grow>/<allocator>/<idle|busy>: the time of an allocation of 1 MiB directly
+// after the only free block was freed on the other stream, which is idle or has a kernel of 2 ms in
+// front of the free. `limited`: there is no more memory. `may_grow`: there is, and the allocator is
+// a new one each time. done_us is the time until work behind the allocation has run: with a busy
+// stream it is about 2 ms where the block is handed over, and less where the allocator has grown
+// instead.
+
+constexpr unsigned busy_microseconds = 2000;
+
+struct full_allocator {
+  full_allocator(bench_support::allocator_kind const& kind, bool limited) {
+    auto const most = static_cast<std::size_t>(128 * mib);
+    allocator = kind.make(
+        streams, limited ? std::max(most, kind.least_limit_bytes) : bench_support::unlimited);
+    // From both streams in turn, so that the allocator has seen both.
+    for (std::uint32_t i = 0; limited || i < 128; ++i) {
+      void* const p = allocator->allocate(i % 2, static_cast<std::size_t>(mib));
+      if (p == nullptr) break;
+      blocks.push_back(p);
+    }
+    for (std::uint32_t i = 0; i < 2; ++i) bench_support::keep_busy(streams[i], 1);
+    streams.synchronize();
+  }
+  ~full_allocator() {
+    streams.synchronize();
+    for (std::uint32_t i = 0; i + 1 < blocks.size(); ++i) {
+      allocator->deallocate(i % 2, i % 2, blocks[i], static_cast<std::size_t>(mib));
+    }
+    if (!blocks.empty() && blocks.back() != nullptr) {
+      allocator->deallocate(last_owner, last_owner, blocks.back(), static_cast<std::size_t>(mib));
+    }
+    streams.synchronize();
+  }
+  full_allocator(full_allocator const&) = delete;
+  full_allocator& operator=(full_allocator const&) = delete;
+
+  replay::stream_set streams{2};
+  std::unique_ptr<bench_support::any_allocator> allocator;
+  std::vector<void*> blocks;     // the last one is handed over
+  std::uint32_t last_owner = 0;  // its stream
+};
+
+struct handed_over {
+  double allocate_us;
+  double done_us;
+};
+
+handed_over hand_over(full_allocator& of, bool busy) {
+  using clock = std::chrono::steady_clock;
+  auto const microseconds = [](clock::duration d) {
+    return std::chrono::duration<double, std::micro>(d).count();
+  };
+  std::uint32_t const from = of.last_owner;
+  std::uint32_t const to = 1 - from;
+  if (busy) bench_support::keep_busy(of.streams[from], busy_microseconds);
+  of.allocator->deallocate(from, from, of.blocks.back(), static_cast<std::size_t>(mib));
+  clock::time_point const begin = clock::now();
+  of.blocks.back() = of.allocator->allocate(to, static_cast<std::size_t>(mib));
+  clock::time_point const allocated = clock::now();
+  of.last_owner = to;
+  if (of.blocks.back() == nullptr) throw std::runtime_error{"the block was not handed over"};
+  bench_support::keep_busy(of.streams[to], 0);
+  of.streams[to].synchronize();
+  clock::time_point const done = clock::now();
+  of.streams.synchronize();
+  return {microseconds(allocated - begin), microseconds(done - begin)};
+}
+
+void handover(benchmark::State& state, bench_support::allocator_kind const& kind, bool limited,
+              bool busy) {
+  std::vector<double> us;
+  std::vector<double> done;
+  try {
+    std::unique_ptr<full_allocator> full;
+    for (int warm_up = 0; warm_up < 3 && limited; ++warm_up) {
+      if (full == nullptr) full = std::make_unique<full_allocator>(kind, limited);
+      if (full->blocks.empty()) throw std::runtime_error{"no block under the limit"};
+      static_cast<void>(hand_over(*full, busy));
+    }
+    for (auto _ : state) {
+      if (!limited) full = std::make_unique<full_allocator>(kind, limited);
+      handed_over const taken = hand_over(*full, busy);
+      state.SetIterationTime(1e-6 * taken.allocate_us);
+      us.push_back(taken.allocate_us);
+      done.push_back(taken.done_us);
+    }
+  } catch (std::exception const& e) {
+    state.SkipWithError(e.what());
+    return;
+  }
+  std::sort(us.begin(), us.end());
+  std::sort(done.begin(), done.end());
+  state.counters["median_us"] = us[us.size() / 2];
+  state.counters["p10_us"] = us[us.size() / 10];
+  state.counters["p90_us"] = us[us.size() * 9 / 10];
+  state.counters["done_us"] = done[done.size() / 2];
+}
+
+[[maybe_unused]] bool const handovers_registered = [] {
+  for (bool const limited : {true, false}) {
+    for (bench_support::allocator_kind const& kind : bench_support::allocator_kinds()) {
+      if (kind.slack_only || (limited && !kind.takes_limit)) continue;
+      if (!limited && kind.needs_limit) continue;
+      for (bool const busy : {false, true}) {
+        std::string const name = std::string{"handover/"} + (limited ? "limited/" : "may_grow/") +
+                                 kind.name + (busy ? "/busy" : "/idle");
+        benchmark::RegisterBenchmark(name.c_str(),
+                                     [&kind, limited, busy](benchmark::State& state) {
+                                       handover(state, kind, limited, busy);
+                                     })
+            ->Iterations(limited ? 50 : 15)
+            ->Repetitions(1)  // it reports the spread of its own samples
+            ->UseManualTime()
+            ->Unit(benchmark::kMicrosecond);
+      }
+    }
+  }
+  return true;
+}();
+
+#if WARPWRIGHT_BENCH_RMM
+// --- RMM
+// ------------------------------------------------------------------------------------------
+
+std::unique_ptr<rmm_peers::resource> shared_rmm;
+
+// What an arena has in all; the others begin with 1 MiB and grow in the warm-up.
+std::unique_ptr<rmm_peers::resource> make_rmm(rmm_peers::kind which) {
+  return rmm_peers::make(which, static_cast<std::size_t>(mib),
+                         which == rmm_peers::kind::arena ? static_cast<std::size_t>(4096 * mib)
+                                                         : rmm_peers::unlimited);
+}
+
+void rmm_pair(benchmark::State& state, rmm_peers::kind which) {
+  std::size_t const bytes = bytes_of(state);
+  if (state.thread_index() == 0) shared_rmm = make_rmm(which);
+  ww::stream const own;
+  cudaStream_t const s = own.get();
+  bool failed = false;
+  for (auto _ : state) {
+    void* const p = shared_rmm->allocate(s, bytes);
+    failed |= p == nullptr;
+    benchmark::DoNotOptimize(p);
+    shared_rmm->deallocate(s, p, bytes);
+  }
+  own.synchronize();
+  if (failed) state.SkipWithError("out of memory");
+  state.SetItemsProcessed(state.iterations());
+  if (state.thread_index() == 0) shared_rmm.reset();
+}
+BENCHMARK_CAPTURE(rmm_pair, pool, rmm_peers::kind::pool)->Apply(sizes_and_threads);
+BENCHMARK_CAPTURE(rmm_pair, binning, rmm_peers::kind::binning)->Apply(sizes_and_threads);
+BENCHMARK_CAPTURE(rmm_pair, arena, rmm_peers::kind::arena)->Apply(sizes_and_threads);
+BENCHMARK_CAPTURE(rmm_pair, cuda_async, rmm_peers::kind::cuda_async)->Apply(sizes_and_threads);
+
+void rmm_pair_among_holes(benchmark::State& state, rmm_peers::kind which) {
+  ww::stream const own;
+  cudaStream_t const s = own.get();
+  std::unique_ptr<rmm_peers::resource> const of = make_rmm(which);
+  pair_among_holes(
+      state, [&](std::size_t bytes) { return of->allocate(s, bytes); },
+      [&](block const& b) { of->deallocate(s, b.pointer, b.bytes); }, true);
+  own.synchronize();
+}
+// A number of iterations, as each run of the pool at 65,536 holes takes seconds to make them.
+void holes_of_rmm(benchmark::internal::Benchmark* b) {
+  b->RangeMultiplier(4)->Range(64, 65536)->Iterations(1000)->Repetitions(1);
+}
+BENCHMARK_CAPTURE(rmm_pair_among_holes, pool, rmm_peers::kind::pool)->Apply(holes_of_rmm);
+BENCHMARK_CAPTURE(rmm_pair_among_holes, arena, rmm_peers::kind::arena)->Apply(holes_of_rmm);
+
+[[maybe_unused]] bool const rmm_version_added = [] {
+  benchmark::AddCustomContext("version_RMM", rmm_peers::version());
+  return true;
+}();
+#endif
 
 void memory_pool_construction(benchmark::State& state) {
   for (auto _ : state) {

@@ -11,7 +11,7 @@ that begin with '#' hold what was measured and on what (KEPT, versions of peers)
 benchmark:
 
     name      as Google Benchmark has it, without its options (iterations, repeats, manual_time)
-    median    time of one iteration, in `unit`; empty where the benchmark failed
+    median    time of one iteration, in `unit`; empty where the benchmark failed, or measures no time
     p10, p90  spread of the samples; of five repetitions these are the least and the largest
     unit      ns, us, ms or s
     samples   how many samples (or repetitions) the median is of
@@ -84,7 +84,7 @@ def row_of(name, runs):
     if "median_us" in runs[0] and len(runs) == 1:
         row.update(samples=runs[0].get("iterations", ""))
         row.update((key, number(runs[0][f"{key}_us"])) for key in ("median", "p10", "p90"))
-    else:
+    elif any("real_time" in r for r in runs):  # else it has counters and no time
         times = [r.get("median_us", r["real_time"]) for r in runs]
         row.update(median=number(quantile(times, 5)), p10=number(quantile(times, 1)),
                    p90=number(quantile(times, 9)), samples=len(runs))

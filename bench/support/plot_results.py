@@ -544,12 +544,17 @@ def main(arguments):
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a file differs")
     options = parser.parse_args(arguments)
     page = os.path.abspath(options.page)
-    files = make(os.path.abspath(options.results), page)
+    return update(page, make(os.path.abspath(options.results), page), options.check)
+
+
+def update(page, files, check):
+    """Writes a page and its plots, {path: text}, and removes plots that are none of them; or, to check, names
+    the files that differ. Returns the exit status."""
     folder = os.path.splitext(page)[0]
     old = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     stale = [p for p in (os.path.join(folder, f) for f in old) if p.endswith(".svg") and p not in files]
     changed = [path for path in sorted(files) if read(path) != files[path]]
-    if options.check:
+    if check:
         for path in changed + stale:
             print(f"{os.path.relpath(path)} is not what bench/results says; run ./run plots", file=sys.stderr)
         return 1 if changed or stale else 0

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <locale>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime.hpp"
 
@@ -174,6 +177,41 @@ void reset_calls() {
 
 void install_permanently(testing::fault_plan const& plan) { install(plan); }
 
+namespace {
+
+constexpr char const* function_names[] = {
+#include "function_names.inc"
+};
+
+// Levenshtein's distance: insertions, deletions and replacements of one character.
+std::size_t edit_distance(std::string const& a, std::string const& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      std::size_t const replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = (std::min)({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string unknown_function(std::string const& name) {
+  auto const known = [&](char const* each) { return name == each; };
+  if (std::any_of(std::begin(function_names), std::end(function_names), known)) return {};
+  char const* nearest = function_names[0];
+  for (char const* const each : function_names) {
+    if (edit_distance(name, each) < edit_distance(name, nearest)) nearest = each;
+  }
+  return '"' + name + "\" is none of the " + std::to_string(std::size(function_names)) +
+         " functions whose calls the host runtime counts; the nearest name is \"" + nearest + '"';
+}
+
 }  // namespace warpwright::host
 
 WARPWRIGHT_BEGIN
@@ -188,6 +226,9 @@ void check_call(std::string const& call) {
   if (call.empty())
     fail_with(
         "the name of the call is empty; pass the name of a runtime function, or \"*\" for any");
+  if (call == "*") return;
+  std::string const problem = host::unknown_function(call);
+  if (!problem.empty()) fail_with(problem + ", and \"*\" is any");
 }
 
 void check_nth(std::uint64_t nth) {
@@ -363,6 +404,10 @@ std::uint64_t scoped_fault_plan::hits() const noexcept {
 std::uint64_t call_count(std::string const& name) {
   for (call_record const& call : host::list_calls()) {
     if (call.name == name) return call.count;
+  }
+  std::string const problem = host::unknown_function(name);
+  if (!problem.empty()) {
+    throw std::invalid_argument("warpwright::testing::call_count: " + problem);
   }
   return 0;
 }

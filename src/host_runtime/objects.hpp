@@ -99,6 +99,8 @@ struct allocation {
   std::uintptr_t base = 0;
   std::size_t bytes = 0;         // requested size
   std::size_t mapped_bytes = 0;  // size in whole pages
+  std::size_t open_bytes = 0;    // of a pool: the most requested, of this block and of those before
+                                 // it in the same memory whose frees were queued
   device_state* device = nullptr;
   unsigned flags = 0;  // cudaHostAlloc*, cudaHostRegister*, cudaMemAttach*
   std::shared_ptr<pool_state> pool;

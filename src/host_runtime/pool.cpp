@@ -73,8 +73,10 @@ bool reuse_queued_free(runtime& rt, pool_state const& pool, stream_state& stream
   entry.base = best->base;
   entry.mapped_bytes = best->mapped_bytes;
   entry.pool = best->pool;
-  // Work enqueued before the free may still use the old size.
-  set_accessible_bytes(entry.base, (std::max)(best->bytes, bytes), best->mapped_bytes);
+  // Work enqueued before the free may still use the old size, and that of a block before it, whose
+  // free may be queued as well.
+  entry.open_bytes = (std::max)(best->open_bytes, bytes);
+  set_accessible_bytes(entry.base, entry.open_bytes, best->mapped_bytes);
   if (best->free_stream != stream.id) enqueue(rt, stream, nullptr, {best->free_reached});
   return true;
 }
@@ -96,6 +98,7 @@ cudaError_t allocate_async(runtime& rt, void** pointer, std::size_t bytes, pool_
   allocation entry;
   entry.kind = allocation::family::pool;
   entry.bytes = bytes;
+  entry.open_bytes = bytes;
   entry.device = pool->device;
   entry.pool = rt.pools.find(pool->handle);
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);

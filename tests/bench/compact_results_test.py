@@ -52,6 +52,11 @@ class Compact(unittest.TestCase):
         rows = self.rows(repetition("copy/4096", 7.0, bytes_per_second=2.5e12, hits=0.75))
         self.assertEqual((rows[0]["rate"], rows[0]["rate_unit"], rows[0]["counters"]), ("2500", "GB/s", "hits=0.75"))
 
+    def test_counters_without_a_time(self):
+        untimed = {"name": "replay/a/torch/idle", "run_type": "iteration", "time_unit": "us", "ratio": 1.25}
+        rows = self.rows(untimed)
+        self.assertEqual((rows[0]["median"], rows[0]["samples"], rows[0]["counters"]), ("", "", "ratio=1.25"))
+
     def test_a_failure_keeps_its_message(self):
         rows = self.rows(repetition("triad/bad", 0.0, error_occurred=True, error_message="wrong results, all"))
         self.assertEqual((rows[0]["median"], rows[0]["counters"]), ("", "wrong results, all"))

@@ -130,6 +130,7 @@ TEST_CASE("a malformed value ends the process with status 2") {
       {"WARPWRIGHT_HOST_MEMORY_BYTES", "99999999999999999999999", "number of bytes"},
       {"WARPWRIGHT_HOST_FAULT", "cudaMalloc", "rule \"cudaMalloc\""},
       {"WARPWRIGHT_HOST_FAULT", "cudaMalloc:1:cudaErrorNoSuch", "cudaErrorNoSuch"},
+      {"WARPWRIGHT_HOST_FAULT", "cudaMaloc:1:2", "the nearest name is \"cudaMalloc\""},
   };
   for (bad const& each : cases) {
     std::string const setting = each.variable + '=' + each.value;

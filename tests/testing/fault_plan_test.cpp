@@ -194,11 +194,27 @@ TEST_CASE("an asterisk counts the calls of all functions") {
   cudaGetLastError();
 }
 
-TEST_CASE("a rule for a function that is not implemented never matches") {
+TEST_CASE("a function that the host runtime does not have is an error that names the nearest") {
+  CHECK_THROWS_WITH(fault_plan{}.fail_from("cudaMemGetInf", 1, any_error),
+                    contains("\"cudaMemGetInf\" is none of the ") &&
+                        contains("nearest name is \"cudaMemGetInfo\""));
+  CHECK_THROWS_WITH(fault_plan{}.fail("malloc", 1, any_error), contains("\"cudaMalloc\""));
+  CHECK_THROWS_WITH(fault_plan{}.poison("cudamalloc", 1, any_error), contains("\"cudaMalloc\""));
+  CHECK_THROWS_WITH(fault_plan{}.delay("cudaFreeAsync_ptsz", std::chrono::microseconds{1}),
+                    contains("\"cudaFreeAsync\""));
+  CHECK_THROWS_WITH(fault_plan::parse("cudaMaloc:1:2"),
+                    contains("\"cudaMalloc\"") && contains("rule \"cudaMaloc:1:2\""));
+  CHECK_THROWS_AS(ww::testing::call_count("cudaMaloc"), std::invalid_argument);
+  CHECK_THROWS_WITH(
+      ww::testing::call_count("cudaMaloc"),
+      contains("call_count: \"cudaMaloc\" is none of the ") && contains("\"cudaMalloc\""));
+  CHECK_THROWS_WITH(ww::testing::call_count(""), contains("\"\" is none of the "));
+  // Driver functions, launches, and a function that nobody has called.
   ww::testing::reset_host_runtime();
-  scoped_fault_plan const scope{fault_plan{}.fail_from("cudaMemGetInf", 1, any_error)};
-  CHECK(failures(3).empty());
-  CHECK(scope.hits() == 0);
+  for (char const* const name : {"cuMemCreate", "cudaLaunchKernel", "cudaStreamBeginCapture"}) {
+    CHECK(ww::testing::call_count(name) == 0);
+    CHECK(fault_plan{}.fail(name, 1, any_error).rules().size() == 1);
+  }
 }
 
 TEST_CASE("plans nest, and the outer one is restored with its counts") {

@@ -286,6 +286,25 @@ TEST_CASE("a larger allocation of the same stream reuses memory whose free is qu
   CHECK(ww::testing::leak_report().empty());
 }
 
+TEST_CASE("work of each block in a row of queued frees may use all of its block") {
+  constexpr std::size_t mib = std::size_t{1} << 20U;
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_memory_bytes(7 * mib));
+  cudaStream_t const s = make_stream(cudaStreamNonBlocking);
+  gate closed{s};
+  void* block = nullptr;
+  for (std::size_t const bytes : {6 * mib, 4 * mib, 3 * mib}) {
+    void* const before = block;
+    REQUIRE(cudaMallocAsync(&block, bytes, s) == cudaSuccess);
+    if (before != nullptr) CHECK(block == before);
+    REQUIRE(cudaMemsetAsync(block, 1, bytes, s) == cudaSuccess);  // ASan checks it when it runs
+    REQUIRE(cudaFreeAsync(block, s) == cudaSuccess);
+  }
+  closed.open();
+  CHECK(cudaStreamSynchronize(s) == cudaSuccess);
+  CHECK(cudaStreamDestroy(s) == cudaSuccess);
+  CHECK(ww::testing::leak_report().empty());
+}
+
 TEST_CASE(
     "an allocation that waits for another stream's queued free reuses its memory, without "
     "blocking") {

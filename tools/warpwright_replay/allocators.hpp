@@ -110,11 +110,14 @@ class pool_allocator {
 /// call an operation, by definition.
 class async_allocator {
  public:
-  struct options {};
+  struct options {
+    std::uint64_t maximum_bytes = 0;  ///< the limit of reserved memory; 0: none
+  };
   static constexpr char const* name = "async";
 
-  async_allocator(stream_set& streams, options const&) : streams_{streams} {
+  async_allocator(stream_set& streams, options const& limits) : streams_{streams} {
     cudaMemPoolProps properties = {};
+    properties.maxSize = limits.maximum_bytes;
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = ww::current_device().value();

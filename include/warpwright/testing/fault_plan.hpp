@@ -43,7 +43,8 @@ struct fault_rule {
 /// rule in a changed copy. A scoped_fault_plan installs it.
 ///
 /// Names are those of the CUDA runtime API; per-thread-default-stream variants count under the
-/// plain name. A rule for a function that the host runtime does not implement has no effect.
+/// plain name, as call_count() has them. A rule for a function that the host runtime does not have
+/// throws std::invalid_argument with the nearest name.
 ///
 /// **Threads:** a plan is a value; calls of all threads are matched against an installed plan.
 class fault_plan {

@@ -122,6 +122,7 @@ struct call_record {
 ///
 /// @param name of the CUDA runtime API; `_ptsz` and `_ptds` variants count under the plain name,
 /// driver functions under their own ("cuMemCreate"), kernel launches under "cudaLaunchKernel".
+/// @throws std::invalid_argument when the host runtime has no such function, naming the nearest.
 std::uint64_t call_count(std::string const& name);
 
 /// Returns the number of calls of all functions since the start or the last reset.
