@@ -4,7 +4,7 @@
 // The pool's heap against a simple model; no memory is accessed.
 #include "support/catch.hpp"
 
-#include <warpwright/memory/detail/block_heap.hpp>
+#include <warpwright/memory/detail/heap/block_heap.hpp>
 
 #include <cstdint>
 #include <map>

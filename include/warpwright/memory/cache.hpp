@@ -21,16 +21,28 @@ class memory_cache {
   static constexpr std::size_t block_alignment_bytes = memory_pool::block_alignment_bytes;
   static constexpr std::size_t maximum_alignment_bytes = memory_pool::maximum_alignment_bytes;
 
-  ~memory_cache() { pool_.unregister_cache(*this); }
-  memory_cache(memory_cache const&) = delete;
-  memory_cache& operator=(memory_cache const&) = delete;
+  ~memory_cache() { end(); }
+  /// A cache that was moved from may only be assigned to or destroyed.
+  memory_cache(memory_cache&& other) noexcept
+      : pool_{other.pool_}, stream_{other.stream_}, cache_{other.cache_} {
+    other.cache_ = nullptr;
+  }
+  memory_cache& operator=(memory_cache&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    pool_ = other.pool_;
+    stream_ = other.stream_;
+    cache_ = other.cache_;
+    other.cache_ = nullptr;
+    return *this;
+  }
 
   /// As memory_pool::allocate(), on this cache's stream.
   /// **Cost:** a hit executes no locked instruction and makes no CUDA call.
   [[nodiscard]] void* allocate(std::size_t bytes,
                                source_location where = source_location::current()) {
     if (void* const pointer = try_take(bytes)) return pointer;
-    return pool_.allocate(stream_, bytes, block_alignment_bytes, where);
+    return pool_->allocate(stream_, bytes, block_alignment_bytes, where);
   }
   /// As memory_pool::deallocate(), on this cache's stream.
   void deallocate(void* pointer, std::size_t bytes,
@@ -45,7 +57,7 @@ class memory_cache {
     if (is_own_stream(stream) && alignment == block_alignment_bytes) {
       return allocate(bytes, where);
     }
-    return pool_.allocate(stream, bytes, alignment, where);
+    return pool_->allocate(stream, bytes, alignment, where);
   }
   /// As memory_pool::try_allocate(); served by this cache if `stream` is its stream.
   [[nodiscard]] void* try_allocate(stream_ref stream, std::size_t bytes,
@@ -54,63 +66,79 @@ class memory_cache {
     if (is_own_stream(stream) && alignment == block_alignment_bytes) {
       if (void* const pointer = try_take(bytes)) return pointer;
     }
-    return pool_.try_allocate(stream, bytes, alignment, where);
+    return pool_->try_allocate(stream, bytes, alignment, where);
   }
   /// As memory_pool::deallocate(); into this cache if `stream` is its stream.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
     if (is_own_stream(stream)) return deallocate(pointer, bytes, where);
-    pool_.deallocate(stream, pointer, bytes, where);
+    pool_->deallocate(stream, pointer, bytes, where);
   }
 
   /// Returns all cached blocks to the pool.
-  void clear() noexcept { pool_.flush_cache(cache_); }
+  void clear() noexcept { pool_->core_.caches().flush(cache_->blocks); }
 
   /// @return the cache's stream, with its id
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
   /// @return the device of the memory
-  [[nodiscard]] device_id device() const noexcept { return pool_.device(); }
+  [[nodiscard]] device_id device() const noexcept { return pool_->device(); }
   /// @return the pool behind it
-  [[nodiscard]] memory_pool& pool() const noexcept { return pool_; }
+  [[nodiscard]] memory_pool& pool() const noexcept { return *pool_; }
 
  private:
   friend class memory_pool;
-  using front_cache = detail::front_cache;
 
   memory_cache(memory_pool& pool, stream_ref stream, std::size_t budget_bytes,
                source_location where)
-      : pool_{pool}, stream_{stream.resolved(where)} {
-    cache_.set_budget(budget_bytes);
-    pool.register_cache(*this, stream_, where);
+      : pool_{&pool}, stream_{stream.resolved(where)}, cache_{new detail::thread_cache} {
+    cache_->blocks.set_budget(budget_bytes);
+    try {
+      pool.core_.add_cache(*cache_, stream_, where);
+    } catch (...) {
+      delete cache_;
+      throw;
+    }
+  }
+  void end() noexcept {
+    if (cache_ == nullptr) return;
+    pool_->core_.caches().remove(*cache_);
+    delete cache_;
+    cache_ = nullptr;
   }
 
   // Compares ids, because CUDA reuses the handle of a destroyed stream. While the fast path is
   // disabled the stream may be capturing, and querying its id would invalidate the capture: the
   // pool serves such calls.
   [[nodiscard]] bool is_own_stream(stream_ref stream) const {
-    return stream == stream_ && (stream.has_id() || pool_.slow_path_reasons() == 0) &&
-           stream.id() == cache_.stream_id;
+    return stream == stream_ && (stream.has_id() || pool_->core_.may_allocate_from_cache()) &&
+           stream.id() == cache_->blocks.stream_id;
   }
   [[nodiscard]] void* try_take(std::size_t bytes) noexcept {
-    if (pool_.slow_path_reasons() != 0) return nullptr;
-    detail::owner_guard const lock{cache_.lock};
-    return cache_.take(memory_pool::rounded_up(bytes));
+    if (!pool_->core_.may_allocate_from_cache()) return nullptr;
+    detail::owner_guard const lock{cache_->blocks.lock};
+    return cache_->blocks.take(detail::rounded_up(bytes));
   }
   [[nodiscard]] bool try_put(void* pointer, std::size_t bytes) noexcept {
-    if (pool_.slow_path_reasons() != 0 ||
-        memory_pool::address_of(pointer) - pool_.first_address_ >= pool_.address_span_) {
-      return false;
-    }
-    detail::owner_guard const lock{cache_.lock};
-    return cache_.put_fast(pointer, memory_pool::rounded_up(bytes));
+    if (!pool_->core_.may_free_to_cache(pointer)) return false;
+    detail::owner_guard const lock{cache_->blocks.lock};
+    return cache_->blocks.put_fast(pointer, detail::rounded_up(bytes));
   }
-  WARPWRIGHT_COLD void deallocate_slow(void* pointer, std::size_t bytes, source_location where);
+  // When the cache is full or the fast path is disabled.
+  WARPWRIGHT_NOINLINE void deallocate_slow(void* pointer, std::size_t bytes,
+                                           source_location where) {
+    using put_result = detail::front_cache::put_result;
+    std::uint64_t const rounded = detail::rounded_up(bytes);
+    if (rounded != 0 && pool_->core_.may_free_to_cache(pointer)) {
+      put_result const result = pool_->core_.caches().put_making_room(*cache_, pointer, rounded);
+      if (result == put_result::stored) return;
+      if (result == put_result::double_free) pool_->core_.throw_unknown(pointer, bytes, where);
+    }
+    pool_->deallocate(stream_, pointer, bytes, where);
+  }
 
-  memory_pool& pool_;
+  memory_pool* pool_;
   stream_ref stream_;
-  memory_cache* previous_ = nullptr;
-  memory_cache* next_ = nullptr;
-  detail::locked_cache<detail::owner_lock> cache_;
+  detail::thread_cache* cache_;
 };
 
 inline memory_cache memory_pool::make_cache(stream_ref stream, std::size_t budget_bytes,
@@ -119,11 +147,3 @@ inline memory_cache memory_pool::make_cache(stream_ref stream, std::size_t budge
 }
 
 WARPWRIGHT_END
-
-#include <warpwright/memory/detail/pool_caches.hpp>
-#include <warpwright/memory/detail/pool_capture.hpp>
-#include <warpwright/memory/detail/pool_checks.hpp>
-#include <warpwright/memory/detail/pool_epochs.hpp>
-#include <warpwright/memory/detail/pool_growth.hpp>
-#include <warpwright/memory/detail/pool_lifetime.hpp>
-#include <warpwright/memory/detail/pool_slow_path.hpp>

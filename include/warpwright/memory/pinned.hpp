@@ -5,7 +5,7 @@
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/detail/locks.hpp>
 #include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/block_heap.hpp>
+#include <warpwright/memory/detail/heap/block_heap.hpp>
 #include <warpwright/memory/detail/capture_guard.hpp>
 
 #include <cstddef>
@@ -304,4 +304,4 @@ class pinned_buffer {
 
 WARPWRIGHT_END
 
-#include <warpwright/memory/detail/pinned_pool.hpp>
+#include <warpwright/memory/detail/pinned/pinned_pool.hpp>

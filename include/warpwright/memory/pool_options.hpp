@@ -9,6 +9,10 @@
 
 WARPWRIGHT_BEGIN
 
+namespace detail {
+class pool_core;
+}
+
 /// The order of two ways to serve a request when the stream's own free blocks and the ready blocks
 /// do not suffice.
 enum class reuse_order {
@@ -120,6 +124,22 @@ class memory_pool_options {
     copy.growth_factor_ = factor;
     return copy;
   }
+  /// How much more than the peak of live memory may be reserved, with virtual memory, before the
+  /// pool moves idle memory instead of requesting more. Moving takes about 0.1 ms each time; slack
+  /// lets a program that repeats its sizes reach a state in which nothing is moved. Ends at the
+  /// maximum of reserved memory. A request that no idle memory can serve grows the pool further.
+  /// @param fraction     of the peak: 0 to 16; default: 0.08
+  /// @param floor_bytes  the least slack; default: 16 MiB
+  [[nodiscard]] constexpr memory_pool_options slack(double fraction,
+                                                    std::size_t floor_bytes) const noexcept {
+    memory_pool_options copy = *this;
+    copy.slack_ = fraction;
+    copy.slack_floor_bytes_ = floor_bytes;
+    return copy;
+  }
+  /// No slack: reserved memory stays within about 3 % of the peak of live memory, and more misses
+  /// move memory.
+  [[nodiscard]] constexpr memory_pool_options compact() const noexcept { return slack(0.0, 0); }
   /// Whether a miss grows the pool or waits for another stream first.
   /// @param order  default: grow_before_wait
   [[nodiscard]] constexpr memory_pool_options order(reuse_order order) const noexcept {
@@ -145,7 +165,7 @@ class memory_pool_options {
   }
   /// The maximum time that a request waits on the host for other streams to complete their frees
   /// before the pool grows. Growing takes about 100 microseconds, and the pool stays larger.
-  /// @param microseconds  default: 2000; 0: the pool grows at once
+  /// @param microseconds  default: 0: never while the pool may grow
   [[nodiscard]] constexpr memory_pool_options maximum_wait_us(
       unsigned microseconds) const noexcept {
     memory_pool_options copy = *this;
@@ -178,16 +198,18 @@ class memory_pool_options {
   }
 
  private:
-  friend class memory_pool;
+  friend class detail::pool_core;
   std::size_t maximum_bytes_ = unlimited;
   double maximum_fraction_ = 1.0;
   std::size_t initial_bytes_ = 0;
   std::size_t growth_bytes_ = by_source;
   double growth_factor_ = 0.0;
   memory_source source_ = memory_source::automatic;
+  double slack_ = 0.08;
+  std::size_t slack_floor_bytes_ = std::size_t{16} << 20U;
   reuse_order order_ = reuse_order::grow_before_wait;
   std::size_t cache_bytes_ = std::size_t{16} << 20U;
-  unsigned maximum_wait_us_ = 2000;
+  unsigned maximum_wait_us_ = 0;
   bool checked_ = false;
   bool detect_captures_ = false;
   exhausted_callback exhausted_ = nullptr;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/staging_workers.hpp>
+#include <warpwright/memory/detail/pinned/staging_workers.hpp>
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstddef>

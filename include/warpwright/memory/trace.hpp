@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/trace_writers.hpp>
+#include <warpwright/memory/detail/trace/trace_writers.hpp>
 
 #include <cstddef>
 #include <cstdint>

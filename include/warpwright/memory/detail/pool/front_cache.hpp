@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/biased_lock.hpp>
-#include <warpwright/memory/detail/owner_lock.hpp>
+#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/memory/detail/heap/block_heap.hpp>
+#include <warpwright/memory/detail/pool/owner_lock.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -222,6 +223,12 @@ template <class Lock>
 struct lock_base {
   Lock lock;
 };
+
+/// Rounds up to a granule of the heap; 0 on overflow, a size that no cache holds.
+inline std::uint64_t rounded_up(std::size_t bytes) noexcept {
+  constexpr std::uint64_t granule = block_heap::granule_bytes;
+  return (std::uint64_t{bytes} + (granule - 1)) & ~(granule - 1);
+}
 
 /// A cache and its lock, which shares a cache line with the members that every call uses.
 template <class Lock>

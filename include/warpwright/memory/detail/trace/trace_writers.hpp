@@ -6,7 +6,7 @@
 
 #include <warpwright/core/detail/file.hpp>
 #include <warpwright/memory/detail/address_map.hpp>
-#include <warpwright/memory/detail/trace_ring.hpp>
+#include <warpwright/memory/detail/trace/trace_ring.hpp>
 
 #include <cstdio>
 #include <cstdlib>

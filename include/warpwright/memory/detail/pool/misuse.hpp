@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a memory_pool says about misuse and exhaustion.
+#pragma once
+
+#include <warpwright/memory/detail/pool/call_sites.hpp>
+#include <warpwright/memory/detail/pool/epoch_tracker.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+[[noreturn]] WARPWRIGHT_COLD inline void throw_bad_alignment(std::size_t alignment,
+                                                             std::size_t maximum,
+                                                             source_location where) {
+  throw_invalid_argument(text{"memory_pool: an alignment of "} + alignment +
+                             " bytes is not a power of two from 1 to " + maximum,
+                         where);
+}
+
+/// @throws std::invalid_argument  for a stream of another device, with CUDA 12.8 and newer
+inline void check_device(stream_ref stream, device_id pool, char const* verb,
+                         source_location where) {
+#if CUDART_VERSION >= 12080
+  int device = -1;
+  check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
+  if (device != pool.value()) {
+    throw_invalid_argument(text{"memory_pool: cannot "} + verb + " on a stream of device " +
+                               device + ": the pool's memory is on device " + pool.value() +
+                               "; use that device's pool",
+                           where);
+  }
+#else
+  static_cast<void>(stream), static_cast<void>(pool);
+  static_cast<void>(verb), static_cast<void>(where);
+#endif
+}
+
+[[noreturn]] WARPWRIGHT_COLD inline void throw_wrong_size(heap_guard& lock, pool_heap const& heap,
+                                                          call_sites const& sites,
+                                                          std::uint32_t node, void* pointer,
+                                                          std::size_t bytes,
+                                                          source_location where) {
+  std::uint64_t const right = heap.blocks.at(node).requested_bytes;
+  call_site const site = sites.of(node);
+  lock.unlock();
+  throw_invalid_argument(text{"memory_pool: wrong size: "} + pointer + " is freed with " + bytes +
+                             " bytes, but " + right + " bytes were allocated at " + site +
+                             "; pass the same size",
+                         where);
+}
+
+/// Throws with the reason why a pointer is not the start of a live block, for deallocate() and
+/// record_use().
+[[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_pointer(
+    pool_heap const& heap, call_sites const& sites, device_id pool, void* pointer,
+    std::size_t bytes, source_location where, bool to_free = true) {
+  text message = text{"memory_pool: cannot "} + (to_free ? "free " : "record a use of ") + pointer;
+  if (to_free) message += text{" ("} + bytes + " bytes)";
+  message += ": ";
+  char const* const double_free = to_free ? "double free: " : "";
+  std::uint64_t const address = address_of(pointer);
+  heap_guard lock{heap.lock};
+  if (call_sites::freed_block const* const found = sites.last_free_of(address)) {
+    call_sites::freed_block const freed = *found;
+    lock.unlock();
+    throw_invalid_argument(message + double_free + "its " + freed.requested_bytes +
+                               " bytes were allocated at " + freed.allocated +
+                               " and freed already at " + freed.freed,
+                           where);
+  }
+  std::uint32_t const node = heap.blocks.find_containing(address);
+  if (node != block_heap::none) {
+    block_heap::block const block = heap.blocks.at(node);
+    bool const live = block.list == block_heap::none && block.tag != pool_heap::deferred_free;
+    call_site const site = live ? sites.of(node) : call_site{};
+    lock.unlock();
+    if (!live || block.address == address) {
+      throw_invalid_argument(
+          message + double_free + "the memory belongs to this pool and is free already" +
+              (sites.enabled() ? ""
+                               : "; memory_pool_options::checked() reports where it was freed"),
+          where);
+    }
+    message += text{"it lies "} + (address - block.address) + " bytes inside of a block of " +
+               block.requested_bytes + " bytes";
+    if (sites.enabled()) message += text{" allocated at "} + site;
+    throw_invalid_argument(message + "; pass the pointer that allocate() returned", where);
+  }
+  lock.unlock();
+  cudaPointerAttributes attributes{};
+  cudaError_t const result = cudaPointerGetAttributes(&attributes, pointer);
+  discard(result);
+  message += "it is not from this pool (";
+  if (result != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) {
+    message += "memory that is not registered with CUDA";
+  } else if (attributes.type == cudaMemoryTypeHost) {
+    message += "page-locked host memory";
+  } else {
+    message += text{"memory of device "} + attributes.device;
+  }
+  throw_invalid_argument(
+      message + "; the pool is on device " + pool.value() + "); " +
+          (to_free ? "free it where it was allocated" : "call record_use() of the pool it is from"),
+      where);
+}
+
+/// What occupies the memory: the streams with the most free bytes and, in checked mode, the source
+/// locations with the most live bytes.
+inline text memory_users(pool_heap const& heap, epoch_tracker const& streams,
+                         call_sites const& sites) noexcept {
+  constexpr unsigned shown = 3;
+  text result = "";
+  heap_guard const lock{heap.lock};
+  block_heap const& blocks = heap.blocks;
+  std::uint32_t last = block_heap::none;
+  for (unsigned i = 0; i < shown; ++i) {
+    // Selects the next largest each time, of equals the lower number: needs no memory.
+    auto const before = [&](std::uint32_t a, std::uint32_t b) {
+      std::uint64_t const a_bytes = blocks.bytes_in(a);
+      std::uint64_t const b_bytes = blocks.bytes_in(b);
+      return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
+    };
+    std::uint32_t best = block_heap::none;
+    for (std::uint32_t list = block_heap::first_stream_list; list < streams.end(); ++list) {
+      if (blocks.bytes_in(list) == 0) continue;
+      if (last != block_heap::none && !before(last, list)) continue;
+      if (best == block_heap::none || before(list, best)) best = list;
+    }
+    if (best == block_heap::none) break;
+    last = best;
+    result += text{i == 0 ? ". Free, but reserved for one stream: " : ", "} +
+              blocks.bytes_in(best) + " bytes of " +
+              (streams.of_graph(best) ? text{"a graph"} : text{"stream "} + streams.id(best));
+  }
+  if (sites.enabled()) result += sites.largest(heap, shown);
+  return result;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

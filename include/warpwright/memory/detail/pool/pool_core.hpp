@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/capture_count.hpp>
+#include <warpwright/memory/detail/pool/graph_memory.hpp>
+#include <warpwright/memory/detail/pool/mapped_source.hpp>
+#include <warpwright/memory/detail/pool/misuse.hpp>
+#include <warpwright/memory/detail/pool/segment_source.hpp>
+#include <warpwright/memory/detail/pool/stream_caches.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// What a memory_pool does, in the order of docs/memory.md, "What an allocation does". The parts
+/// own their state; memory_pool documents the calls.
+class pool_core {
+ public:
+  static constexpr std::size_t default_alignment = block_heap::granule_bytes;
+  static constexpr std::size_t maximum_alignment = std::size_t{1} << 30U;
+
+  pool_core(device_id device, memory_pool_options const& options, source_location where);
+  ~pool_core();
+  pool_core(pool_core const&) = delete;
+  pool_core& operator=(pool_core const&) = delete;
+
+  // Step 1: the stream's cache. A stream_ref that carries its id never means the per-thread default
+  // stream.
+  [[nodiscard]] bool may_allocate_from_cache() const noexcept {
+    return ((reasons_.load(memory_order::relaxed) & to_check_allocations) |
+            captures_under_way.load(memory_order::relaxed)) == 0;
+  }
+  [[nodiscard]] bool may_free_to_cache(void const* pointer) const noexcept {
+    return (reasons_.load(memory_order::relaxed) |
+            captures_under_way.load(memory_order::relaxed)) == 0 &&
+           address_of(pointer) - first_address_ < address_span_;
+  }
+  [[nodiscard]] void* try_cache(stream_ref stream, std::size_t bytes) noexcept {
+    if (!may_allocate_from_cache() || !stream.has_id()) return nullptr;
+    return caches_.take(stream.id(), rounded_up(bytes));
+  }
+  [[nodiscard]] bool try_cache_free(stream_ref stream, void* pointer, std::size_t bytes) noexcept {
+    if (!may_free_to_cache(pointer) || !stream.has_id()) return false;
+    return caches_.put(stream.id(), pointer, rounded_up(bytes));
+  }
+
+  // Calls that step 1 did not serve.
+  WARPWRIGHT_NOINLINE void* allocate(stream_ref stream, std::size_t bytes, std::size_t alignment,
+                                     source_location where) {
+    if (alignment != default_alignment || !may_allocate_from_cache() || !stream.has_id()) {
+      return allocate_checked(stream, bytes, alignment, where);
+    }
+    return allocate_from_heap(stream, stream.id(where), bytes, alignment, where);
+  }
+  WARPWRIGHT_NOINLINE void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
+                                      source_location where) {
+    if (!may_free_to_cache(pointer) || !stream.has_id()) {
+      return deallocate_checked(stream, pointer, bytes, where);
+    }
+    deallocate_to_heap(stream, stream.id(where), pointer, bytes, where);
+  }
+
+  void allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
+                      std::size_t count, source_location where);
+  void deallocate_batch(stream_ref stream, void* const* pointers, std::size_t const* bytes,
+                        std::size_t count, source_location where);
+  void record_use(stream_ref stream, void* pointer, source_location where);
+  void retire(stream_ref stream, source_location where);
+  std::size_t trim(std::size_t bytes_to_keep, source_location where);
+  [[nodiscard]] pool_statistics statistics() const noexcept;
+  void watch_captures(int change) noexcept {
+    heap_guard const lock{heap_.lock};
+    watches_ += change;
+    update_reasons();
+  }
+
+  void add_cache(thread_cache& cache, stream_ref stream, source_location where) {
+    caches_.add(cache, stream, id_of(stream, where));
+  }
+  [[nodiscard]] stream_caches& caches() noexcept { return caches_; }
+
+  [[nodiscard]] device_id device() const noexcept { return device_; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+  [[nodiscard]] memory_source source() const noexcept { return source_; }
+  [[noreturn]] WARPWRIGHT_COLD void throw_out_of_memory(std::size_t bytes,
+                                                        source_location where) const {
+    throw out_of_memory{report(bytes), where, memory_users(heap_, streams_, sites_)};
+  }
+  [[noreturn]] WARPWRIGHT_COLD void throw_unknown(void* pointer, std::size_t bytes,
+                                                  source_location where,
+                                                  bool to_free = true) const {
+    throw_unknown_pointer(heap_, sites_, device_, pointer, bytes, where, to_free);
+  }
+
+ private:
+  static constexpr std::uint32_t none = block_heap::none;
+  // Bits of reasons_: why calls cannot use the caches.
+  static constexpr unsigned check_captures = 1, shared_blocks = 2, graph_blocks = 4, destroyed = 8;
+  static constexpr unsigned to_check_allocations = check_captures | destroyed;
+  using extent = mapped_source::extent;
+
+  /// Sets up what every slow operation needs: serialises them, makes the pool's device current and
+  /// sets a capture mode that allows CUDA calls (none of them touches a capturing stream). Restores
+  /// device and mode.
+  class slow_path;
+
+  static void check_options(memory_pool_options const& options, source_location where);
+  [[nodiscard]] bool checked() const noexcept { return sites_.enabled(); }
+  [[nodiscard]] bool watches_captures() const noexcept {
+    return (reasons_.load(memory_order::relaxed) & check_captures) != 0 ||
+           captures_under_way.load(memory_order::relaxed) != 0;
+  }
+  void update_reasons() noexcept {
+    unsigned reasons = 0;
+    if (watches_ != 0 || checked() || options_.detect_captures_) reasons |= check_captures;
+    if (deferred_.any_shared()) reasons |= shared_blocks;
+    if (graphs_.any()) reasons |= graph_blocks;
+    reasons_.store(reasons, memory_order::relaxed);
+  }
+  void reclaim_graphs() noexcept {
+    if (graphs_.reclaim()) update_reasons();
+  }
+  void check_alive(char const* call, source_location where) const {
+    if ((reasons_.load(memory_order::relaxed) & destroyed) == 0) return;
+    throw_invalid_argument(text{"memory_pool: "} + call +
+                               "() of a destroyed pool; destroy the objects that use its memory "
+                               "before the pool",
+                           where);
+  }
+  [[nodiscard]] std::uint64_t id_of(stream_ref stream, source_location where) const {
+    if (stream.has_id()) return stream.id(where);
+    unsigned long long id = 0;
+    // The driver fails on a thread without a context; the runtime creates one.
+    if (heap_.driver.id(stream.get(), &id) == cudaSuccess) return id;
+    return stream.id(where);
+  }
+  [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
+
+  // Step 2, and what leads there.
+  void* allocate_from_heap(stream_ref stream, std::uint64_t id, std::size_t bytes,
+                           std::size_t alignment, source_location where);
+  void deallocate_to_heap(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,
+                          source_location where);
+  WARPWRIGHT_COLD void* allocate_checked(stream_ref stream, std::size_t bytes,
+                                         std::size_t alignment, source_location where);
+  WARPWRIGHT_COLD void deallocate_checked(stream_ref stream, void* pointer, std::size_t bytes,
+                                          source_location where);
+  void* commit(std::uint32_t node, source_location where) {
+    ++heap_.counters.allocations;
+    sites_.record_allocation(heap_, node, where);
+    return pointer_to(heap_.blocks.at(node).address);
+  }
+  std::uint32_t find_live(heap_guard& lock, void* pointer, std::size_t bytes,
+                          source_location where) const;
+  void undo_allocation(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept;
+  void close_thread_epoch(std::uint64_t id) noexcept;
+  void free_in_graph(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
+
+  // Misses: the other steps. They return the block; none when they do not help.
+  WARPWRIGHT_COLD void* allocate_slow(stream_ref stream, std::uint64_t id,
+                                      allocation_request const& request, source_location where);
+  std::uint32_t climb(heap_guard& lock, stream_ref stream, std::uint64_t id,
+                      allocation_request const& request, source_location where);
+  std::uint32_t climb_in_capture(heap_guard& lock, stream_ref stream,
+                                 allocation_request const& request, source_location where);
+  std::uint32_t take_available(std::uint32_t own, allocation_request const& request);
+  std::uint32_t take_coalesced(std::uint32_t own, allocation_request const& request);
+  bool poll(heap_guard& lock, std::uint64_t own_id, bool record, source_location where);
+  std::uint32_t wait_patiently(heap_guard& lock, std::uint32_t own, std::uint64_t id,
+                               allocation_request const& request, source_location where);
+  [[nodiscard]] bool may_grow(allocation_request const& request) const noexcept {
+    std::uint64_t const reserved = heap_.counters.reserved_bytes;
+    return reserved <= capacity_bytes_ && request.rounded_bytes <= capacity_bytes_ - reserved;
+  }
+  std::uint32_t grow(heap_guard& lock, std::uint32_t own, allocation_request const& request,
+                     extent how_far, source_location where);
+  std::uint32_t steal(heap_guard& lock, std::uint32_t own, stream_ref stream,
+                      allocation_request const& request, source_location where);
+  void synchronize(heap_guard& lock, std::uint64_t own_id, source_location where) {
+    streams_.synchronize(lock, own_id, where);
+    static_cast<void>(deferred_.poll(lock, true, where));
+  }
+  void compact(heap_guard& lock, source_location where) {
+    if (mapped_.is_open()) return mapped_.unmap_all_idle(lock, where);
+    segments_.release(lock, 0, where);
+  }
+
+  // Read by every call, rarely written.
+  atomic<unsigned> reasons_;
+  std::uint64_t first_address_ = 1;  // without an address range: every address but null
+  std::uint64_t address_span_ = ~std::uint64_t{0} - 1;
+  pool_heap heap_;
+  event_store events_{heap_};
+  epoch_tracker streams_{heap_, events_};
+  stream_caches caches_{heap_, streams_};
+
+  device_id device_;
+  memory_pool_options options_;
+  memory_source source_ = memory_source::cuda_malloc;
+  std::size_t limit_bytes_ = memory_pool_options::unlimited;
+  std::size_t capacity_bytes_ = 0;      // the limit, or the device's memory if that is smaller
+  driver::context context_ = nullptr;   // the device's primary context
+  mutex slow_path_mutex_;               // serialises misses; locked before all other locks
+  int watches_ = 0;                     // guarded by the heap's lock
+  deferred_frees deferred_{heap_, events_, streams_};
+  graph_memory graphs_{heap_, streams_, deferred_};
+  mapped_source mapped_{heap_, streams_};
+  segment_source segments_{heap_};
+  call_sites sites_;
+};
+
+class pool_core::slow_path {
+ public:
+  slow_path(pool_core& pool, source_location where) : pool_{pool}, lock_{pool.slow_path_mutex_} {
+    // Querying the context takes a quarter of the time of querying the device.
+    driver_calls const& driver = pool.heap_.driver;
+    if (pool.context_ == nullptr || driver.current_context() != pool.context_) {
+      check(cudaGetDevice(&before_), "cudaGetDevice", where);
+      check(cudaSetDevice(pool.device_.value()), "cudaSetDevice", where);
+    }
+    cudaError_t const result = driver.exchange(&mode_);
+    if (result != cudaSuccess) {
+      restore_device();
+      check(result, "cudaThreadExchangeStreamCaptureMode", where);
+    }
+    pool_.streams_.keep_lists(true);
+  }
+  ~slow_path() {
+    pool_.streams_.keep_lists(false);
+    discard(pool_.heap_.driver.exchange(&mode_));
+    restore_device();
+  }
+  slow_path(slow_path const&) = delete;
+  slow_path& operator=(slow_path const&) = delete;
+
+ private:
+  void restore_device() const noexcept {
+    if (before_ >= 0 && before_ != pool_.device_.value()) discard(cudaSetDevice(before_));
+  }
+
+  pool_core& pool_;
+  unique_lock<mutex> lock_;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  int before_ = -1;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
+
+#include <warpwright/memory/detail/pool/pool_calls.hpp>
+#include <warpwright/memory/detail/pool/pool_lifetime.hpp>
+#include <warpwright/memory/detail/pool/pool_misses.hpp>

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/memory/detail/capture_guard.hpp>
+#include <warpwright/memory/detail/driver.hpp>
+#include <warpwright/memory/detail/heap/block_heap.hpp>
+#include <warpwright/memory/pool_options.hpp>
+
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// The heap of a memory_pool and its lock, shared by the parts of the pool.
+///
+/// `lock` is held only while the members behind it are read or written, never across a CUDA call. A
+/// parameter of type heap_guard is the caller's hold on it; a function that takes one may release
+/// it and take it again, and requires that the pool's slow path is serialised.
+struct pool_heap {
+  driver_calls driver;  // not written after the pool's construction
+
+  mutable spin_lock lock;
+  block_heap blocks{true};
+  pool_statistics counters;
+  // Freed, but kept for graphs or until streams have completed: live blocks of the heap.
+  std::uint64_t deferred_bytes = 0;
+  std::size_t deferred_blocks = 0;
+
+  /// The tag of a block that is freed but not reusable yet.
+  static constexpr std::uint32_t deferred_free = ~std::uint32_t{0};
+
+  [[nodiscard]] std::uint64_t live_bytes() const noexcept {
+    return blocks.live_bytes() - deferred_bytes;
+  }
+  void set_reserved(std::uint64_t bytes) noexcept {
+    counters.reserved_bytes = bytes;
+    if (bytes > counters.reserved_peak_bytes) counters.reserved_peak_bytes = bytes;
+  }
+  /// @return the live block that starts at the address, and is not freed yet; none if there is none
+  [[nodiscard]] std::uint32_t find_live(std::uint64_t address) const noexcept {
+    std::uint32_t const node = blocks.find(address);
+    if (node == block_heap::none || blocks.at(node).tag == deferred_free) return block_heap::none;
+    return node;
+  }
+};
+
+using heap_guard = unique_lock<spin_lock>;
+
+/// Releases the heap's lock for the scope of a CUDA call, so that hits of other threads proceed.
+/// What was read from the heap before may have changed after.
+class unlocked {
+ public:
+  explicit unlocked(heap_guard& lock) noexcept : lock_{lock} { lock_.unlock(); }
+  ~unlocked() { lock_.lock(); }
+  unlocked(unlocked const&) = delete;
+  unlocked& operator=(unlocked const&) = delete;
+
+ private:
+  heap_guard& lock_;
+};
+
+/// One allocation: what was asked for, and what a block must have.
+struct allocation_request {
+  std::uint64_t bytes;
+  std::uint64_t rounded_bytes;  // a multiple of block_heap::granule_bytes
+  std::uint64_t alignment;
+};
+
+inline std::uint64_t address_of(void const* pointer) noexcept {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+inline void* pointer_to(std::uint64_t address) noexcept {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+}
+
+/// Whether the caller's stream is capturing. A legacy default stream never is, but must not be used
+/// while a blocking stream captures.
+inline bool is_capturing(driver_calls const& driver, stream_ref stream, source_location where) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (driver.is_capturing(stream.get(), &status) == cudaSuccess) {
+    return status != cudaStreamCaptureStatusNone;
+  }
+  return is_capturing(stream, where) && stream.get() != cudaStreamLegacy;
+}
+
+/// Whether a stream of another caller may be capturing, so that it must not be touched.
+inline bool may_be_capturing(driver_calls const& driver, cudaStream_t stream) noexcept {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return driver.is_capturing(stream, &status) != cudaSuccess ||
+         status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Construction and destruction of pool_core. Included by pool_core.hpp.
+#pragma once
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline void pool_core::check_options(memory_pool_options const& options, source_location where) {
+  if (!(options.maximum_fraction_ > 0.0 && options.maximum_fraction_ <= 1.0)) {
+    throw_invalid_argument(text{"memory_pool: maximum_fraction is "} + options.maximum_fraction_ +
+                               "; give a part of the device's memory in (0, 1]",
+                           where);
+  }
+  if (!(options.growth_factor_ >= 0.0 && options.growth_factor_ <= 16.0)) {
+    throw_invalid_argument(text{"memory_pool: growth_factor is "} + options.growth_factor_ +
+                               "; give a number from 0 to 16",
+                           where);
+  }
+  if (!(options.slack_ >= 0.0 && options.slack_ <= 16.0)) {
+    throw_invalid_argument(text{"memory_pool: slack is "} + options.slack_ +
+                               "; give a fraction of the live peak from 0 to 16",
+                           where);
+  }
+}
+
+inline pool_core::pool_core(device_id device, memory_pool_options const& options,
+                            source_location where)
+    : device_{device}, options_{options}, sites_{options.checked_} {
+  check_options(options, where);
+  slow_path const section{*this, where};
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo", where);
+  heap_.driver.find();
+  context_ = heap_.driver.current_context();
+  limit_bytes_ = options.maximum_bytes_;
+  if (options.maximum_fraction_ < 1.0) {
+    auto const part =
+        static_cast<std::size_t>(static_cast<double>(total_bytes) * options.maximum_fraction_);
+    if (part < limit_bytes_) limit_bytes_ = part;
+  }
+  capacity_bytes_ = limit_bytes_ < total_bytes ? limit_bytes_ : total_bytes;
+  std::uint64_t initial = 0;
+  if (!block_heap::round_up(options.initial_bytes_, block_heap::granule_bytes, initial) ||
+      initial > limit_bytes_) {
+    throw_out_of_memory(options.initial_bytes_, where);
+  }
+  bool const may_map = options.source_ == memory_source::automatic ||
+                       options.source_ == memory_source::virtual_memory;
+  slack_options const slack{options.slack_, options.slack_floor_bytes_};
+  if (may_map && mapped_.open(device, slack, limit_bytes_, capacity_bytes_, maximum_alignment)) {
+    source_ = memory_source::virtual_memory;
+    first_address_ = mapped_.address();
+    address_span_ = mapped_.bytes();
+  } else if (options.source_ == memory_source::virtual_memory) {
+    throw_invalid_argument(
+        "memory_pool: memory_source::virtual_memory is not supported by this device or driver; use "
+        "memory_source::automatic or cuda_malloc",
+        where);
+  } else if (options.source_ == memory_source::cuda_malloc_async) {
+    source_ = memory_source::cuda_malloc_async;
+    segments_.use_malloc_async(where);
+  }
+  update_reasons();
+  if (initial == 0) return;
+  heap_guard lock{heap_.lock};
+  if (mapped_.is_open()) {
+    // Only whole granules fit below a limit that is not a multiple of a granule.
+    std::uint64_t const most = limit_bytes_ & ~(mapped_.granule_bytes() - 1);
+    mapped_.map_ready(lock, initial < most ? initial : most, where);
+  } else {
+    static_cast<void>(segments_.add(lock, initial, where));
+  }
+  if (heap_.blocks.empty(block_heap::ready)) {
+    lock.unlock();
+    throw_out_of_memory(options.initial_bytes_, where);
+  }
+}
+
+inline pool_core::~pool_core() {
+  if (options_.destruction_ != nullptr) {
+    options_.destruction_(options_.destruction_user_, statistics());
+  }
+  relaxed_capture_mode const relaxed;
+  int before = -1;
+  cudaError_t const result = cudaGetDevice(&before);
+  discard(result);
+  bool const other_device = result == cudaSuccess && before != device_.value();
+  if (other_device) discard(cudaSetDevice(device_.value()));
+  if (source_ != memory_source::cuda_malloc && heap_.counters.reserved_bytes != 0) {
+    // Unmapping and cudaFreeAsync wait for nothing. cudaFree waits for running work, and unlike
+    // cudaDeviceSynchronize it does not invalidate captures.
+    void* barrier = nullptr;
+    cudaError_t const allocated = cudaMalloc(&barrier, 1);
+    discard(allocated);
+    // On a full device even this allocation fails. An invalidated capture is better than unmapping
+    // memory in use.
+    discard(allocated == cudaSuccess ? cudaFree(barrier) : cudaDeviceSynchronize());
+  }
+  if (mapped_.is_open()) {
+    mapped_.close();
+  } else {
+    segments_.close();
+  }
+  deferred_.close();
+  streams_.close();
+  events_.close();
+  if (other_device) discard(cudaSetDevice(before));
+  // Lets calls after the destruction throw, as long as the object's memory is not reused.
+  reasons_.store(destroyed, memory_order::seq_cst);
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
