@@ -224,8 +224,8 @@ TEST_CASE("a pool grows as its options say") {
 TEST_CASE("another stream does not get a block before the donor has completed the free") {
   ww::stream donor;
   ww::stream taker;
-  ww::memory_pool pool{device, small(4 * mib)};
   SECTION("it grows instead while it may") {
+    ww::memory_pool pool{device, small(16 * mib)};
     void* const p = pool.allocate(donor, 2 * mib);
     gate hold{donor};
     pool.deallocate(donor, p, 2 * mib);
@@ -235,6 +235,7 @@ TEST_CASE("another stream does not get a block before the donor has completed th
     CHECK(pool.statistics().stream_waits == 0);
     pool.deallocate(taker, q, 2 * mib);
   }
+  ww::memory_pool pool{device, small(4 * mib)};
   SECTION("it waits on the device when it may not grow") {
     void* const p = pool.allocate(donor, 4 * mib);
     gate hold{donor};

@@ -41,15 +41,16 @@ class mapped_source {
   [[nodiscard]] std::uint64_t reserved_bytes() const noexcept { return range_.physical_bytes(); }
 
   /// Makes at least `run_bytes` consecutive bytes free for the stream, and allocates from there.
-  /// @param own  the stream's list
+  /// @param own    the stream's list
+  /// @param ahead  create more than is missing, as the policy says
   /// @return the block; none when there is not enough memory
   std::uint32_t grow(heap_guard& lock, std::uint32_t own, allocation_request const& request,
-                     std::uint64_t run_bytes, extent how_far, source_location where);
+                     std::uint64_t run_bytes, extent how_far, bool ahead, source_location where);
   /// Maps `bytes` that every stream may use.
   void map_ready(heap_guard& lock, std::uint64_t bytes, source_location where) {
     static_cast<void>(grow(lock, block_heap::ready,
                            allocation_request{0, 0, block_heap::granule_bytes}, bytes,
-                           extent::up_to_limit, where));
+                           extent::up_to_limit, false, where));
   }
   /// Unmaps all idle chunks.
   void unmap_all_idle(heap_guard& lock, source_location where) {
@@ -75,14 +76,16 @@ class mapped_source {
   }
   [[nodiscard]] mapping_plan find_place(std::uint32_t own, std::uint64_t bytes,
                                         std::uint64_t alignment, bool at_end) const noexcept;
-  std::uint64_t map(heap_guard& lock, mapping_plan const& plan, extent how_far,
+  std::uint64_t map(heap_guard& lock, mapping_plan const& plan, extent how_far, bool ahead,
                     source_location where);
   std::uint64_t supply(heap_guard& lock, std::uint64_t needed, std::uint64_t room, extent how_far,
-                       source_location where);
+                       bool ahead, source_location where);
   bool create_chunks(heap_guard& lock, std::uint64_t bytes, source_location where);
   bool unmap_idle(heap_guard& lock, std::uint64_t bytes, source_location where);
   void count_calls() noexcept {
     heap_.counters.virtual_memory_calls = range_.calls();
+    heap_.counters.upstream_allocations = range_.created();
+    heap_.counters.upstream_deallocations = range_.released();
     heap_.set_reserved(range_.physical_bytes());
   }
 
@@ -220,13 +223,13 @@ class mapped_source::reserved_neighbours {
 
 inline std::uint32_t mapped_source::grow(heap_guard& lock, std::uint32_t own,
                                          allocation_request const& request,
-                                         std::uint64_t run_bytes, extent how_far,
+                                         std::uint64_t run_bytes, extent how_far, bool ahead,
                                          source_location where) {
   for (bool const at_end : {false, true}) {
     mapping_plan const plan = find_place(own, run_bytes, request.alignment, at_end);
     if (plan.map_bytes == 0) return block_heap::none;
     reserved_neighbours const neighbours{*this, plan, own};
-    if (map(lock, plan, how_far, where) == 0) continue;
+    if (map(lock, plan, how_far, ahead, where) == 0) continue;
     if (request.bytes == 0) return block_heap::none;
     return heap_.blocks.allocate(block_heap::reserved_list, request.rounded_bytes,
                                  request.alignment, true, request.bytes);
@@ -237,8 +240,8 @@ inline std::uint32_t mapped_source::grow(heap_guard& lock, std::uint32_t own,
 /// Maps memory at the plan's address into the reserved list.
 /// @return the number of bytes; 0 when not enough memory fits there
 inline std::uint64_t mapped_source::map(heap_guard& lock, mapping_plan const& plan, extent how_far,
-                                        source_location where) {
-  std::uint64_t const bytes = supply(lock, plan.map_bytes, plan.room_bytes, how_far, where);
+                                        bool ahead, source_location where) {
+  std::uint64_t const bytes = supply(lock, plan.map_bytes, plan.room_bytes, how_far, ahead, where);
   if (bytes == 0) return 0;
   char const* api = nullptr;
   cudaError_t result = cudaSuccess;
@@ -265,7 +268,7 @@ inline std::uint64_t mapped_source::map(heap_guard& lock, mapping_plan const& pl
 /// @param room    bytes that can be mapped there
 /// @return the bytes selected, from `needed` to `room`; 0 when there are no such chunks
 inline std::uint64_t mapped_source::supply(heap_guard& lock, std::uint64_t needed,
-                                           std::uint64_t room, extent how_far,
+                                           std::uint64_t room, extent how_far, bool ahead,
                                            source_location where) {
   if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
   policy_.note_live(heap_.live_bytes() + needed);
@@ -275,6 +278,7 @@ inline std::uint64_t mapped_source::supply(heap_guard& lock, std::uint64_t neede
   std::uint64_t growth = policy_.growth_bytes(needed - spare, range_.physical_bytes());
   if (growth > headroom) growth = headroom & ~(range_.granule_bytes() - 1);
   if (growth > room - spare) growth = room - spare;
+  if (!ahead && growth > needed - spare) growth = needed - spare;
   if (growth >= needed - spare && create_chunks(lock, growth, where)) {
     if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
   }
@@ -304,14 +308,12 @@ inline std::uint64_t mapped_source::supply(heap_guard& lock, std::uint64_t neede
 /// @return false when the device has not as much; what was created before stays spare
 inline bool mapped_source::create_chunks(heap_guard& lock, std::uint64_t bytes,
                                          source_location where) {
-  std::uint64_t const before = range_.physical_bytes();
   cudaError_t result = cudaSuccess;
   {
     unlocked const released{lock};
     result = range_.create(bytes, policy_.max_chunk_bytes());
   }
   count_calls();
-  if (range_.physical_bytes() != before) ++heap_.counters.upstream_allocations;
   if (result != cudaErrorMemoryAllocation) check(result, "cuMemCreate", where);
   return result == cudaSuccess;
 }
@@ -373,7 +375,6 @@ inline void mapped_source::release(heap_guard& lock, std::uint64_t keep_bytes,
     unlocked const released{lock};
     result = range_.release_spare(spare > surplus ? spare - surplus : 0);
   }
-  if (range_.physical_bytes() != reserved) ++heap_.counters.upstream_deallocations;
   count_calls();
   check(result, "cuMemRelease", where);
 }

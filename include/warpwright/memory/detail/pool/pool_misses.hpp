@@ -54,10 +54,9 @@ inline std::uint32_t pool_core::climb(heap_guard& lock, stream_ref stream, std::
   node = take_coalesced(own, request);
   if (node != none) return node;
   if (options_.order_ == reuse_order::grow_before_wait && may_grow(request)) {
-    if (options_.maximum_wait_us_ != 0) {
-      node = wait_patiently(lock, own, id, request, where);
-      if (node != none) return node;
-    }
+    // Records events, so that a later miss finds what other streams have completed by then.
+    node = wait_patiently(lock, own, id, request, where);
+    if (node != none) return node;
     node = grow(lock, own, request, extent::within_slack, where);
     if (node != none) return node;
   }
@@ -171,6 +170,7 @@ inline std::uint32_t pool_core::wait_patiently(heap_guard& lock, std::uint32_t o
     std::uint32_t const node = take_available(own, request);
     if (node != none) return node;
     if (!running) return take_coalesced(own, request);
+    if (budget_ns == 0) return none;
     unlocked const released{lock};
     if (pauses < 512) {
       for (int i = 0; i < pauses; ++i) pause_processor();
@@ -193,12 +193,14 @@ inline std::uint32_t pool_core::grow(heap_guard& lock, std::uint32_t own,
   }
   if (factor > static_cast<double>(preferred)) preferred = static_cast<std::uint64_t>(factor);
   if (mapped_.is_open()) {
+    bool const ahead = preferred == 0;
     preferred &= ~(block_heap::granule_bytes - 1);
     if (preferred > request.rounded_bytes) {
-      std::uint32_t const node = mapped_.grow(lock, own, request, preferred, how_far, where);
+      std::uint32_t const node =
+          mapped_.grow(lock, own, request, preferred, how_far, ahead, where);
       if (node != none) return node;
     }
-    return mapped_.grow(lock, own, request, request.rounded_bytes, how_far, where);
+    return mapped_.grow(lock, own, request, request.rounded_bytes, how_far, ahead, where);
   }
   std::uint64_t const allowed = limit_bytes_ - segments_.reserved_bytes();
   if (!segments_.grow(lock, request, preferred, allowed, where)) return none;

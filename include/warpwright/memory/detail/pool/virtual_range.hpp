@@ -106,6 +106,9 @@ class virtual_range {
   [[nodiscard]] std::uint64_t spare_bytes() const noexcept { return spare_bytes_; }
   /// Calls so far that created, mapped, unmapped or released memory.
   [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
+  /// Chunks created and released so far.
+  [[nodiscard]] std::uint64_t created() const noexcept { return created_; }
+  [[nodiscard]] std::uint64_t released() const noexcept { return released_; }
   /// All physical memory, mapped or spare.
   [[nodiscard]] std::uint64_t physical_bytes() const noexcept { return physical_bytes_; }
 
@@ -294,6 +297,7 @@ class virtual_range {
     std::uint32_t index = 0;
     while (index < chunks_.size() && chunks_[index].bytes != 0) ++index;
     if (index == chunks_.size()) chunks_.emplace_back();
+    ++created_;
     chunks_[index] = chunk{handle, 0, bytes};
     spare_.push_back(index);
     physical_bytes_ += bytes;
@@ -305,6 +309,7 @@ class virtual_range {
     ++calls_;
     driver::result const code = driver_.release(c.handle);
     if (code != 0) return as_runtime(code);
+    ++released_;
     physical_bytes_ -= c.bytes;
     spare_bytes_ -= c.bytes;
     c = chunk{};
@@ -330,6 +335,8 @@ class virtual_range {
   std::uint64_t physical_bytes_ = 0;
   std::uint64_t spare_bytes_ = 0;
   std::uint64_t calls_ = 0;
+  std::uint64_t created_ = 0;
+  std::uint64_t released_ = 0;
   std::size_t selected_ = 0;  // chunks at the end of spare_ that map() maps
   array<chunk> chunks_;
   array<std::uint32_t> chunk_of_granule_;  // by granule of the range; valid where memory is mapped
