@@ -8,7 +8,7 @@
 
 #include <warpwright/memory/adaptors/fallback.hpp>
 #include <warpwright/memory/adaptors/limit.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
+#include <warpwright/memory/resources.hpp>
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstring>

@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 
 #include <warpwright/memory/adaptors/guard.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
+#include <warpwright/memory/resources.hpp>
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstring>
