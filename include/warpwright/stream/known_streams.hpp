@@ -134,8 +134,11 @@ class known_streams {
     detail::throw_invalid_argument(
         detail::text{"known_streams: the handle "} + static_cast<void const*>(handle) +
             " was added for the stream with id " + stale + " and belongs to the one with id " + id +
-            " now: remove a stream before it is destroyed. The entry is removed; add the stream "
-            "again when no memory of the old one is in use",
+            " now: remove a stream before it is destroyed, and use one known_streams a device for "
+            "the "
+            "legacy default stream. The entry is removed; add the stream again when no memory of "
+            "the "
+            "old one is in use",
         where);
   }
 

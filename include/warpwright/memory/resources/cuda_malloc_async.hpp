@@ -239,8 +239,13 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
           "cudaMemPoolSetAttribute", where);
     if (options.initial_bytes_ == 0) return;
     stream const own{device_, 0, where};
-    this->deallocate(own, this->allocate(own, options.initial_bytes_, block_alignment_bytes, where),
-                     options.initial_bytes_, where);
+    void* const block = this->allocate(own, options.initial_bytes_, block_alignment_bytes, where);
+    try {
+      this->deallocate(own, block, options.initial_bytes_, where);
+    } catch (...) {
+      detail::discard(cudaFree(block));
+      throw;
+    }
     own.synchronize(where);
   }
   void destroy() noexcept { detail::discard(cudaMemPoolDestroy(pool_)); }
