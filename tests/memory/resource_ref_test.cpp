@@ -208,7 +208,7 @@ TEST_CASE("a missing resource is an error that names the device and those that a
   resources.install(pool);
   resources.install(ww::device_id{2}, host);
   CHECK_THROWS_WITH(resources.at(ww::device_id{1}),
-                    contains("installed are those of devices 0, 2"));
+                    contains("device 1; there is one for 0, 2; call install()"));
 }
 
 TEST_CASE("resources of other devices and unnamed ones of the host are refused") {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/exchange.hpp>
-#include <warpwright/memory/detail/capture_guard.hpp>
+#include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 

@@ -115,7 +115,7 @@ class device_resources {
     {
       detail::unique_lock<detail::spin_lock> const lock{lock_};
       for (std::size_t i = 0; i < entries_.size(); ++i) {
-        problem += i == 0 ? "; installed are those of devices " : ", ";
+        problem += i == 0 ? "; there is one for " : ", ";
         problem += entries_[i].device.value();
       }
     }
