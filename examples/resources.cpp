@@ -36,9 +36,9 @@ int main() {
     int calls = 0;
     ww::callback_resource own{
         device,
-        [&](ww::stream_ref s, std::size_t bytes, std::size_t alignment) {
+        [&](ww::stream_ref s, std::size_t bytes) {
           ++calls;
-          return pool.try_allocate(s, bytes, alignment);  // null: out of memory
+          return pool.try_allocate(s, bytes);  // null: out of memory
         },
         [&](ww::stream_ref s, void* p, std::size_t bytes) { pool.deallocate(s, p, bytes); }};
     ww::aligned_adaptor pages{pool, std::size_t{2} << 20U, std::size_t{1} << 20U};

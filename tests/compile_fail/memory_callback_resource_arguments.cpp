@@ -1,5 +1,5 @@
-// expect: the first function must be callable as void* allocate(stream_ref stream, std::size_t
-// bytes, std::size_t alignment) SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// expect: must be callable as void* allocate(stream_ref stream, std::size_t bytes)
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions have the order of the pool's arguments.
@@ -8,7 +8,7 @@
 namespace ww = warpwright;
 
 #ifdef WARPWRIGHT_COMPILE_FAIL_FIXED
-void* take(ww::stream_ref stream, std::size_t bytes, std::size_t alignment);
+void* take(ww::stream_ref stream, std::size_t bytes);
 #else
 void* take(std::size_t bytes, ww::stream_ref stream);
 #endif

@@ -163,7 +163,7 @@ TEST_CASE("RMM's lack of memory is ours, and a fallback takes it") {
     FAIL("the limit is 16 MiB");
   } catch (ww::out_of_memory const& e) {
     CHECK(e.report().requested_bytes == 17 * mib);
-    CHECK_THAT(std::string{e.what()}, contains("rmm_test.cpp") && contains("; RMM: "));
+    CHECK_THAT(std::string{e.what()}, contains("rmm_test.cpp"));
   }
   ww::memory_pool pool{device};
   ww::fallback_adaptor either{memory, pool, &ignore_fallback};

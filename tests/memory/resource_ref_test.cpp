@@ -225,12 +225,12 @@ TEST_CASE("resources of other devices and unnamed ones of the host are refused")
 }
 
 TEST_CASE("several devices have several resources") {
-  ww::callback_resource first{
-      ww::device_id{4}, [](ww::stream_ref, std::size_t, std::size_t) -> void* { return nullptr; },
-      [](ww::stream_ref, void*, std::size_t) {}};
-  ww::callback_resource second{
-      ww::device_id{5}, [](ww::stream_ref, std::size_t, std::size_t) -> void* { return nullptr; },
-      [](ww::stream_ref, void*, std::size_t) {}};
+  ww::callback_resource first{ww::device_id{4},
+                              [](ww::stream_ref, std::size_t) -> void* { return nullptr; },
+                              [](ww::stream_ref, void*, std::size_t) {}};
+  ww::callback_resource second{ww::device_id{5},
+                               [](ww::stream_ref, std::size_t) -> void* { return nullptr; },
+                               [](ww::stream_ref, void*, std::size_t) {}};
   ww::device_resources resources;
   resources.install(first);
   resources.install(second);

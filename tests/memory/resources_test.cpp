@@ -128,14 +128,11 @@ cudaMemPool_t default_pool() {
 struct program {
   int allocations = 0;
   int deallocations = 0;
-  std::size_t last_alignment = 0;
   cudaStream_t last_stream = nullptr;
 };
-void* program_allocate(void* user, ww::stream_ref stream, std::size_t bytes,
-                       std::size_t alignment) {
+void* program_allocate(void* user, ww::stream_ref stream, std::size_t bytes) {
   auto& self = *static_cast<program*>(user);
   ++self.allocations;
-  self.last_alignment = alignment;
   self.last_stream = stream.get();
   void* pointer = nullptr;
   if (cudaMallocAsync(&pointer, bytes, stream.get()) != cudaSuccess) {
@@ -389,7 +386,6 @@ TEST_CASE("functions of a program as a resource") {
   CHECK(self.deallocations == 2);
   ww::stream const s;
   void* const p = memory.allocate(s, 100);
-  CHECK(self.last_alignment == 256);
   CHECK(self.last_stream == s.get());
   self.last_stream = nullptr;
   memory.deallocate(s, p, 100);
@@ -401,9 +397,9 @@ TEST_CASE("callable objects as a resource") {
   std::size_t most = 0;
   ww::callback_resource memory{
       device,
-      [&](ww::stream_ref s, std::size_t bytes, std::size_t alignment) {
+      [&](ww::stream_ref s, std::size_t bytes) {
         if (bytes > most) most = bytes;
-        return pool.try_allocate(s, bytes, alignment);
+        return pool.try_allocate(s, bytes);
       },
       [&](ww::stream_ref s, void* p, std::size_t bytes) { pool.deallocate(s, p, bytes); }};
   check_resource(memory, std::size_t{1} << 60U);
@@ -413,9 +409,8 @@ TEST_CASE("callable objects as a resource") {
     ww::device_buffer<int, decltype(memory)> const x{memory, s, 10};
     CHECK(memory.live_bytes() == 40);
   }
-  void* const p = memory.allocate(s, 10, 1 << 16U);
-  CHECK(reinterpret_cast<std::uintptr_t>(p) % (1 << 16U) == 0);
-  memory.deallocate(s, p, 10);
+  check_alignments(memory);
+  CHECK(memory.live_bytes() == 0);
   CHECK(pool.statistics().live_blocks == 0);
   pool.retire(s);
 }
@@ -430,32 +425,57 @@ TEST_CASE("a null function is refused") {
       ww::callback_resource(device, &program_allocate,
                             static_cast<ww::memory_deallocate_callback>(nullptr), &self),
       contains("the function to deallocate is null"));
-  using plain_allocate = void* (*)(ww::stream_ref, std::size_t, std::size_t);
+  using plain_allocate = void* (*)(ww::stream_ref, std::size_t);
   using plain_deallocate = void (*)(ww::stream_ref, void*, std::size_t);
   plain_allocate const none = nullptr;
   plain_deallocate const give = [](ww::stream_ref, void*, std::size_t) {};
   CHECK_THROWS_AS(ww::callback_resource(device, none, give), std::invalid_argument);
 }
 
-TEST_CASE("a function that ignores the alignment is found out, and its block freed") {
-  alignas(512) static unsigned char memory[1024];
-  int frees = 0;
+TEST_CASE("a function that returns an unaligned block is found out, and its block freed") {
+  alignas(256) static unsigned char memory[1024];
+  std::size_t offset = 8;
+  std::size_t freed_bytes = 0;
   ww::callback_resource resource{
-      device, [](ww::stream_ref, std::size_t, std::size_t) -> void* { return memory + 8; },
-      [&](ww::stream_ref, void*, std::size_t) { ++frees; }};
+      device, [&](ww::stream_ref, std::size_t) -> void* { return memory + offset; },
+      [&](ww::stream_ref, void*, std::size_t bytes) { freed_bytes = bytes; }};
   ww::stream const s;
-  CHECK_THROWS_WITH(resource.allocate(s, 10), contains("for a request of 10 bytes with an "
-                                                       "alignment of 256"));
-  CHECK(frees == 1);
+  CHECK_THROWS_WITH(resource.allocate(s, 10), contains("has not an alignment of 256 bytes"));
+  CHECK(freed_bytes == 10);
+  CHECK_THROWS_AS(resource.try_allocate(s, 10, 512), std::invalid_argument);
+  CHECK(freed_bytes == 10 + 512 - 256);
   CHECK(resource.live_bytes() == 0);
-  CHECK(resource.allocate(s, 10, 8) == memory + 8);
-  CHECK_THROWS_AS(resource.allocate(s, 10, 12), std::invalid_argument);
+  offset = 256;
+  void* const p = resource.allocate(s, 10, 512);
+  CHECK(reinterpret_cast<std::uintptr_t>(p) % 512 == 0);
+  resource.deallocate(s, p, 10);
+  CHECK(freed_bytes == 10 + 512 - 256);
+}
+
+TEST_CASE("several threads may use a callback resource") {
+  std::vector<ww::stream> const streams(4);
+  ww::memory_pool pool{device};
+  ww::callback_resource memory{
+      device, [&](ww::stream_ref s, std::size_t bytes) { return pool.allocate(s, bytes); },
+      [&](ww::stream_ref s, void* p, std::size_t bytes) { pool.deallocate(s, p, bytes); }};
+  std::vector<std::thread> threads;
+  for (ww::stream const& s : streams) {
+    threads.emplace_back([&memory, &s] {
+      for (std::size_t i = 1; i <= 100; ++i) {
+        void* const p = memory.allocate(s, i, i % 2 == 0 ? 4096 : 256);
+        memory.deallocate(s, p, i);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(memory.live_bytes() == 0);
+  CHECK(pool.statistics().live_blocks == 0);
 }
 
 TEST_CASE("exceptions of the functions pass through, and change nothing") {
   bool fail = true;
   ww::callback_resource memory{device,
-                               [&](ww::stream_ref, std::size_t, std::size_t) -> void* {
+                               [&](ww::stream_ref, std::size_t) -> void* {
                                  if (fail) throw std::runtime_error{"allocate"};
                                  alignas(256) static unsigned char block[256];
                                  return block;

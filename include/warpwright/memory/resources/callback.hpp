@@ -12,8 +12,7 @@ WARPWRIGHT_BEGIN
 
 /// Allocates memory for work on a stream; null: out of memory. `user` is what the callback_resource
 /// was given.
-using memory_allocate_callback = void* (*)(void* user, stream_ref stream, std::size_t bytes,
-                                           std::size_t alignment);
+using memory_allocate_callback = void* (*)(void* user, stream_ref stream, std::size_t bytes);
 /// Frees a block behind the work submitted to a stream so far.
 using memory_deallocate_callback = void (*)(void* user, stream_ref stream, void* pointer,
                                             std::size_t bytes);
@@ -24,8 +23,8 @@ namespace detail {
 struct bound_allocate {
   memory_allocate_callback function;
   void* user;
-  void* operator()(stream_ref stream, std::size_t bytes, std::size_t alignment) const {
-    return function(user, stream, bytes, alignment);
+  void* operator()(stream_ref stream, std::size_t bytes) const {
+    return function(user, stream, bytes);
   }
 };
 struct bound_deallocate {
@@ -50,20 +49,22 @@ constexpr bool is_null_function(Function const& function) noexcept {
 /// Memory from two functions of the program, with the pool's interface:
 /// callback_resource own{device, allocate, deallocate};
 ///
-/// The functions are called as allocate(stream, bytes, alignment), which returns a block, or null
-/// when there is not enough memory, and deallocate(stream, pointer, bytes). They may be function
-/// pointers, lambdas or other callable objects, which are moved into the resource; or
-/// memory_allocate_callback and memory_deallocate_callback, for functions with a user pointer.
+/// The functions are called as allocate(stream, bytes), which returns a block of an alignment of
+/// 256 bytes, or null when there is not enough memory, and deallocate(stream, pointer, bytes) with
+/// the same bytes. They may be function pointers, lambdas or other callable objects, which are
+/// moved into the resource; or memory_allocate_callback and memory_deallocate_callback, for
+/// functions with a user pointer. A larger alignment is cut out of a larger block by the resource.
 /// @tparam Allocate,Deallocate  deduced from the constructor's arguments
 /// @pre Both functions keep the stream order that memory_pool::deallocate() describes: a block that
 ///   is freed on a stream is not given to another one before the stream has reached the free.
 /// **Threads:** as many as both functions allow. **Capture:** as both functions.
-/// **Cost:** two atomic additions for an allocation and its deallocation, and the functions.
+/// **Cost:** two atomic additions for an allocation and its deallocation, and the functions. An
+/// alignment above 256 bytes costs as many bytes more.
 template <class Allocate, class Deallocate>
 class callback_resource : public detail::memory_interface<callback_resource<Allocate, Deallocate>> {
-  static_assert(std::is_invocable_r<void*, Allocate&, stream_ref, std::size_t, std::size_t>::value,
+  static_assert(std::is_invocable_r<void*, Allocate&, stream_ref, std::size_t>::value,
                 "warpwright::callback_resource: the first function must be callable as "
-                "void* allocate(stream_ref stream, std::size_t bytes, std::size_t alignment)");
+                "void* allocate(stream_ref stream, std::size_t bytes)");
   static_assert(std::is_invocable<Deallocate&, stream_ref, void*, std::size_t>::value,
                 "warpwright::callback_resource: the second function must be callable as "
                 "void deallocate(stream_ref stream, void* pointer, std::size_t bytes)");
@@ -71,7 +72,7 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
  public:
   /// Creates a resource.
   /// @param device         the device of the memory
-  /// @param on_allocate    returns a block of at least the requested bytes and alignment, or null
+  /// @param on_allocate    returns a block of at least the requested bytes, or null
   /// @param on_deallocate  frees it; if it throws, the block is still live
   /// @throws std::invalid_argument  for a null function pointer
   callback_resource(device_id device, Allocate on_allocate, Deallocate on_deallocate,
@@ -104,7 +105,7 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
   [[nodiscard]] std::size_t live_bytes() const noexcept {
     return live_bytes_.load(detail::memory_order::relaxed);
   }
-  /// The maximum alignment that allocate() accepts; the function may support less.
+  /// The maximum alignment that allocate() accepts.
   static constexpr std::size_t maximum_alignment_bytes =
       detail::aligned_blocks::maximum_alignment_bytes;
 
@@ -122,41 +123,48 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
     detail::require_alignment("callback_resource", request, maximum_alignment_bytes);
-    void* const pointer = allocate_(request.stream, request.bytes, request.alignment);
-    if (pointer == nullptr) {
-      if constexpr (Throws) {
-        throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device_.value()),
-                            request.where};
+    return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
+      void* const pointer = allocate_(request.stream, whole_bytes);
+      if (pointer == nullptr) {
+        if constexpr (Throws) {
+          throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device_.value()),
+                              request.where};
+        }
+        return nullptr;
       }
-      return nullptr;
-    }
-    if (reinterpret_cast<std::uintptr_t>(pointer) % request.alignment != 0) {
-      reject_misaligned(request, pointer);
-    }
-    live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
-    return pointer;
+      if (reinterpret_cast<std::uintptr_t>(pointer) %
+              detail::aligned_blocks::cuda_alignment_bytes !=
+          0) {
+        reject_misaligned(request, pointer, whole_bytes);
+      }
+      live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
+      return pointer;
+    });
   }
-  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location) {
-    deallocate_(stream, pointer, bytes);
-    live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    aligned_.deallocate("callback_resource", pointer, bytes, where,
+                        [&](void* whole, std::size_t whole_bytes) {
+                          deallocate_(stream, whole, whole_bytes);
+                          live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
+                        });
   }
   [[noreturn]] WARPWRIGHT_COLD void reject_misaligned(detail::memory_request const& request,
-                                                      void* pointer) {
+                                                      void* pointer, std::size_t whole_bytes) {
     try {
-      deallocate_(request.stream, pointer, request.bytes);
+      deallocate_(request.stream, pointer, whole_bytes);
     } catch (...) {  // the misalignment is reported
     }
-    detail::throw_invalid_argument(detail::text{"callback_resource: the function returned "} +
-                                       pointer + " for a request of " + request.bytes +
-                                       " bytes with an alignment of " + request.alignment +
-                                       "; return an aligned block, or null",
-                                   request.where);
+    detail::throw_invalid_argument(
+        detail::text{"callback_resource: the function returned "} + pointer +
+            ", which has not an alignment of 256 bytes; return an aligned block, or null",
+        request.where);
   }
 
   device_id device_;
   Allocate allocate_;
   Deallocate deallocate_;
   detail::atomic<std::size_t> live_bytes_;
+  detail::aligned_blocks aligned_;
 };
 
 callback_resource(device_id, memory_allocate_callback, memory_deallocate_callback, void*)
