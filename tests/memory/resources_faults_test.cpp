@@ -219,6 +219,21 @@ TEST_CASE("a pool makes one CUDA call a call") {
   CHECK(testing::total_calls() == 2);
 }
 
+TEST_CASE("what is not freed in stream order waits for its stream, and for no other") {
+  testing::reset_host_runtime();
+  ww::stream const s;
+  ww::cuda_malloc_resource plain{device};
+  ww::managed_memory_resource managed{device};
+  void* const p = plain.allocate(s, 1000);
+  void* const q = managed.allocate(s, 1000);
+  testing::reset_call_counts();
+  plain.deallocate(s, p, 1000);
+  CHECK(testing::call_count("cudaStreamSynchronize") == 1);
+  managed.deallocate(s, q, 1000);
+  CHECK(testing::call_count("cudaStreamSynchronize") == 2);
+  CHECK(testing::call_count("cudaDeviceSynchronize") == 0);
+}
+
 TEST_CASE("the memory is that of the resource's device, and the current device stays") {
   testing::reset_host_runtime(testing::host_runtime_options{}.with_devices(2));
   {
