@@ -317,6 +317,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetMemPool(int ordinal, cudaMemPool_t handl
   static call_site site{"cudaDeviceSetMemPool"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     device_state* device = device_of(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     auto const pool = rt.pools.find(handle);
@@ -340,6 +341,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle,
       return cudaErrorNotSupported;
     }
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     device_state* device = device_of(rt, properties->location.id);
     if (device == nullptr) return cudaErrorInvalidDevice;
     auto pool = std::make_shared<pool_state>();
@@ -355,6 +357,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   static call_site site{"cudaMemPoolDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr || pool->is_default) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, 0);
@@ -371,6 +374,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep_b
   static call_site site{"cudaMemPoolTrimTo"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, keep_bytes);
@@ -384,6 +388,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     if (int* const attribute = option(*pool, which)) {
@@ -415,6 +420,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMem
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     if (int const* attribute = option(*pool, which)) {
@@ -434,6 +440,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, cudaMemAcc
   return api(site, needs::device, [&](runtime& rt) {
     if (list == nullptr && count > 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     for (std::size_t i = 0; i < count; ++i) {
@@ -456,6 +463,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaM
   return api(site, needs::device, [&](runtime& rt) {
     if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr || location->type != cudaMemLocationTypeDevice) {
       return cudaErrorInvalidValue;

@@ -117,7 +117,8 @@ class resource_ref {
   [[nodiscard]] device_id device() const { return functions_->device(object_); }
 
   /// Whether both refer to the same object, by the same type: memory of one can then be freed
-  /// through the other.
+  /// through the other. References made in two shared libraries that hide their symbols may differ
+  /// nevertheless.
   friend bool operator==(resource_ref a, resource_ref b) noexcept {
     return a.object_ == b.object_ && a.functions_ == b.functions_;
   }

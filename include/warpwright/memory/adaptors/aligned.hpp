@@ -13,8 +13,8 @@ WARPWRIGHT_BEGIN
 /// Blocks below the threshold keep the alignment of their request.
 /// @pre The upstream outlives the adaptor.
 /// **Threads:** as many as the upstream allows. **Capture:** as the upstream.
-/// **Cost:** two comparisons, and what the upstream's alignment costs: a memory_pool keeps no
-/// blocks of an alignment above 256 bytes in its caches.
+/// **Cost:** two comparisons, and what the alignment costs the upstream: a memory_pool serves
+/// alignments above 256 bytes from its heap, never from its caches.
 template <class Upstream>
 class aligned_adaptor : public detail::memory_adaptor<aligned_adaptor<Upstream>, Upstream> {
  public:

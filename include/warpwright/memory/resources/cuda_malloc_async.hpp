@@ -248,7 +248,10 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     }
     own.synchronize(where);
   }
-  void destroy() noexcept { detail::discard(cudaMemPoolDestroy(pool_)); }
+  void destroy() noexcept {
+    detail::relaxed_capture_mode const relaxed;
+    detail::discard(cudaMemPoolDestroy(pool_));
+  }
 
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
