@@ -32,7 +32,9 @@ class cuda_malloc_async_options {
     return copy;
   }
   /// The maximum of reserved memory, which CUDA may round up.
-  /// @param bytes  default: unlimited; needs CUDA 12.2 or newer
+  /// @param bytes  default: unlimited; needs CUDA 12.2 or newer, which refuses a size that no
+  /// device
+  ///   has
   [[nodiscard]] constexpr cuda_malloc_async_options maximum_bytes(
       std::size_t bytes) const noexcept {
     cuda_malloc_async_options copy = *this;
@@ -68,9 +70,9 @@ class cuda_malloc_async_options {
 ///   - A process that imports a block frees it before this process does; the reverse is undefined.
 ///   - This process: cudaMemPoolExportToShareableHandle(&descriptor, memory.get(), type, 0) once,
 ///     cudaMemPoolExportPointer(&data, pointer) for each block, and both are sent to the other.
-///   - The other: cudaMemPoolImportFromShareableHandle(&pool, ...) once, cudaMemPoolSetAccess for
-///     its device, cudaMemPoolImportPointer(&pointer, pool, &data) for each block. It cannot
-///     allocate from an imported pool: pass none to from_pool().
+///   - The other: cudaMemPoolImportFromShareableHandle(&pool, ...) once,
+///     cudaMemPoolImportPointer(&pointer, pool, &data) for each block, and cudaFreeAsync for each
+///     at the end. It cannot allocate from an imported pool: pass none to from_pool().
 ///
 /// @pre A block is not used on the host, nor on a stream that is not ordered behind the allocation.
 /// **Threads:** any number may call any member at once.
