@@ -3,6 +3,9 @@
 #pragma once
 
 #include <warpwright/memory/buffer.hpp>
+#include <warpwright/memory/device_resources.hpp>
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/pool.hpp>
+#include <warpwright/memory/resource_ref.hpp>
+#include <warpwright/memory/scalar.hpp>
 #include <warpwright/memory/staging.hpp>

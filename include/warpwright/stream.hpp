@@ -2,4 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/stream/known_streams.hpp>
 #include <warpwright/stream/stream_pool.hpp>

@@ -320,6 +320,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetMemPool(int ordinal, cudaMemPool_t handl
   static call_site site{"cudaDeviceSetMemPool"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     device_state* device = device_of(rt, ordinal);
     if (device == nullptr) return cudaErrorInvalidDevice;
     auto const pool = rt.pools.find(handle);
@@ -343,6 +344,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle,
       return cudaErrorNotSupported;
     }
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     device_state* device = device_of(rt, properties->location.id);
     if (device == nullptr) return cudaErrorInvalidDevice;
     auto pool = std::make_shared<pool_state>();
@@ -358,6 +360,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   static call_site site{"cudaMemPoolDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr || pool->is_default) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, 0);
@@ -374,6 +377,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep_b
   static call_site site{"cudaMemPoolTrimTo"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     trim_pool(rt, *pool, keep_bytes);
@@ -387,6 +391,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     if (int* const attribute = option(*pool, which)) {
@@ -418,6 +423,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMem
   return api(site, needs::device, [&](runtime& rt) {
     if (value == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     if (int const* attribute = option(*pool, which)) {
@@ -437,6 +443,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, cudaMemAcc
   return api(site, needs::device, [&](runtime& rt) {
     if (list == nullptr && count > 0) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr) return cudaErrorInvalidValue;
     for (std::size_t i = 0; i < count; ++i) {
@@ -459,6 +466,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaM
   return api(site, needs::device, [&](runtime& rt) {
     if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     auto const pool = rt.pools.find(handle);
     if (pool == nullptr || location->type != cudaMemLocationTypeDevice) {
       return cudaErrorInvalidValue;

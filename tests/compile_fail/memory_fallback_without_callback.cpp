@@ -4,7 +4,7 @@
 //
 // A fallback is never silent.
 #include <warpwright/memory/adaptors/fallback.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
+#include <warpwright/memory/resources/managed.hpp>
 
 namespace ww = warpwright;
 using managed = ww::managed_memory_resource;

@@ -4,7 +4,7 @@
 //
 // A callback that throws would lose the block that it is told of.
 #include <warpwright/memory/adaptors/event_log.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
+#include <warpwright/memory/resources/managed.hpp>
 
 namespace ww = warpwright;
 using managed = ww::managed_memory_resource;

@@ -138,3 +138,84 @@ TEST_CASE("the default and the current pool of a device") {
   RETURNS(cudaDeviceGetDefaultMemPool(&first, 1 << 20), cudaErrorInvalidDevice);
   RETURNS(cudaMemPoolCreate(&first, nullptr), cudaErrorInvalidValue);
 }
+
+TEST_CASE("calls on pools are forbidden to a capturing thread, and legal to a relaxed one") {
+  stream const s;
+  pool const mine;
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+  std::uint64_t value = 0;
+  cudaMemPool_t other = nullptr, first = nullptr;
+  SUCCEEDS(cudaDeviceGetDefaultMemPool(&first, 0));
+  auto const call = [&](int which) {
+    switch (which) {
+      case 0:
+        return cudaMemPoolCreate(&other, &properties);
+      case 1:
+        return cudaMemPoolSetAttribute(mine, cudaMemPoolAttrReleaseThreshold, &value);
+      case 2:
+        return cudaMemPoolGetAttribute(mine, cudaMemPoolAttrReservedMemCurrent, &value);
+      case 3:
+        return cudaMemPoolTrimTo(mine, 0);
+      case 4:
+        return cudaMemPoolSetAccess(mine, &access, 1);
+      case 5:
+        return cudaMemPoolGetAccess(&flags, mine, &access.location);
+      case 6:
+        return cudaDeviceSetMemPool(0, first);
+      default:
+        return cudaMemPoolDestroy(other != nullptr ? other : mine);
+    }
+  };
+  int const which = GENERATE(0, 1, 2, 3, 4, 5, 6, 7);
+  SECTION("forbidden") {
+    SUCCEEDS(cudaStreamBeginCapture(
+        s, GENERATE(cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal)));
+    RETURNS(call(which), cudaErrorStreamCaptureUnsupported);
+    cudaGraph_t graph = nullptr;
+    RETURNS(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
+  }
+  SECTION("legal") {
+    SUCCEEDS(cudaMemPoolCreate(&other, &properties));
+    cudaMemPool_t const last = other;
+    SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    SUCCEEDS(cudaThreadExchangeStreamCaptureMode(&mode));
+    SUCCEEDS(call(which));
+    SUCCEEDS(cudaThreadExchangeStreamCaptureMode(&mode));
+    cudaGraph_t graph = nullptr;
+    SUCCEEDS(cudaStreamEndCapture(s, &graph));
+    SUCCEEDS(cudaGraphDestroy(graph));
+    if (which == 0) SUCCEEDS(cudaMemPoolDestroy(other));
+    if (which != 7) SUCCEEDS(cudaMemPoolDestroy(last));
+  }
+}
+
+TEST_CASE("the pools of a device can be asked for in a capture") {
+  stream const s;
+  cudaMemPool_t handle = nullptr;
+  SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  SUCCEEDS(cudaDeviceGetDefaultMemPool(&handle, 0));
+  SUCCEEDS(cudaDeviceGetMemPool(&handle, 0));
+  cudaGraph_t graph = nullptr;
+  SUCCEEDS(cudaStreamEndCapture(s, &graph));
+  SUCCEEDS(cudaGraphDestroy(graph));
+}
+
+TEST_CASE("a block from before a capture cannot be freed in it, which does no harm") {
+  stream const s;
+  void* p = nullptr;
+  SUCCEEDS(cudaMallocAsync(&p, megabyte, s));
+  SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+  RETURNS(cudaFreeAsync(p, s), cudaErrorInvalidValue);
+  cudaGraph_t graph = nullptr;
+  SUCCEEDS(cudaStreamEndCapture(s, &graph));
+  SUCCEEDS(cudaGraphDestroy(graph));
+  SUCCEEDS(cudaFreeAsync(p, s));
+  SUCCEEDS(cudaStreamSynchronize(s));
+}

@@ -9,6 +9,10 @@
 #include <thread>
 #include <type_traits>
 
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
 namespace ww = warpwright;
 namespace mr = cuda::mr;
 using test_support::gate;
@@ -214,6 +218,65 @@ TEST_CASE("a resource over any class with the pool's interface") {
   CHECK(counting.taken == 2);
   CHECK(counting.given == 2);
 }
+
+TEST_CASE("a resource takes the ids of streams that are known, without a change of its results") {
+  ww::stream s;
+  ww::stream other;
+  ww::known_streams known;
+  known.add(s);
+  ww::memory_pool pool{device};
+  ww::pool_resource<> resource{pool, known, s.get()};
+  CHECK(resource == ww::pool_resource<>{pool});
+  void* const p = allocate(resource, s.get(), 1000);
+  deallocate(resource, s.get(), p, 1000);
+  CHECK(pool.allocate(s, 1000) == p);  // the same stream for the pool
+  pool.deallocate(s, p, 1000);
+  void* const q = allocate(resource, other.get(), 1000);  // not added: queried
+  CHECK(q != nullptr);
+  deallocate(resource, other.get(), q, 1000);
+  deallocate_now(resource, allocate_now(resource, 1000), 1000);
+  CHECK(pool.statistics().live_blocks == 0);
+}
+
+TEST_CASE("raw handles of known streams can capture") {
+  ww::stream s;
+  ww::known_streams known;
+  known.add(s);
+  ww::memory_pool pool{device};
+  ww::pool_resource<> resource{pool, known};
+  ww::capture_watch const watch{pool};
+  cudaGraph_t graph = nullptr;
+  ww::check(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal), "begin");
+  void* const p = allocate(resource, s.get(), 1000);
+  deallocate(resource, s.get(), p, 1000);
+  CHECK(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("a hit on a known stream makes no CUDA call, one on a raw handle a query") {
+  ww::testing::reset_host_runtime();
+  {
+    ww::stream s;
+    ww::known_streams known;
+    known.add(s);
+    ww::memory_pool pool{device};
+    ww::pool_resource<> fast{pool, known, s.get()};
+    ww::pool_resource<> plain{pool};
+    deallocate(fast, s.get(), allocate(fast, s.get(), 1000), 1000);
+    ww::testing::reset_call_counts();
+    deallocate(fast, s.get(), allocate(fast, s.get(), 1000), 1000);
+    CHECK(ww::testing::total_calls() == 0);
+    deallocate(plain, s.get(), allocate(plain, s.get(), 1000), 1000);
+    CHECK(ww::testing::call_count("cudaStreamGetId") == 2);
+    CHECK(ww::testing::total_calls() == 2);
+    void* const p = allocate_now(fast, 1000);
+    deallocate_now(fast, p, 1000);
+    CHECK(ww::testing::call_count("cudaStreamGetId") == 2);
+  }
+  ww::testing::reset_host_runtime();
+}
+#endif
 
 TEST_CASE("page-locked memory as a cuda::mr resource") {
   ww::stream s;

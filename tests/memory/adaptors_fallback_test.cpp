@@ -8,8 +8,8 @@
 
 #include <warpwright/memory/adaptors/fallback.hpp>
 #include <warpwright/memory/adaptors/limit.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
 #include <warpwright/memory/pinned.hpp>
+#include <warpwright/memory/resources.hpp>
 
 #include <cstring>
 #include <string>

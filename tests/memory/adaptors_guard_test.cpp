@@ -7,8 +7,8 @@
 #include "support/catch.hpp"
 
 #include <warpwright/memory/adaptors/guard.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
 #include <warpwright/memory/pinned.hpp>
+#include <warpwright/memory/resources.hpp>
 
 #include <cstring>
 #include <string>

@@ -8,7 +8,10 @@
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/adaptors/event_log.hpp>
 #include <warpwright/memory/adaptors/fault.hpp>
+#include <warpwright/memory/adaptors/rmm_log.hpp>
 #include <warpwright/memory/adaptors/tracking.hpp>
+
+#include "tools/warpwright_replay/trace_file.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -144,8 +147,8 @@ TEST_CASE("a file's name with a quotation mark stays one value") {
   std::FILE* const file = std::tmpfile();
   REQUIRE(file != nullptr);
   ww::memory_log_record const record{
-      ww::memory_log_operation::allocate_failed,       nullptr, 7, 256, 3, 11, 13,
-      ww::source_location::current("q\"uote,.cpp", 17)};
+      ww::memory_log_operation::allocate_failed,        nullptr, 7, 256, 3, 11, 13,
+      ww::source_location::current("q\"uote,.cpp", 17), nullptr};
   ww::memory_log_to_csv(file, record);
   std::rewind(file);
   char line[200] = {};
@@ -153,6 +156,115 @@ TEST_CASE("a file's name with a quotation mark stays one value") {
   CHECK_THAT(std::string{line}, contains("11,allocate_failed,"));
   CHECK_THAT(std::string{line}, contains(",7,256,3,13,\"q\"\"uote,.cpp\",17\n"));
   std::fclose(file);
+}
+
+TEST_CASE("a record names the handle of its stream") {
+  ww::stream const s;
+  ww::memory_pool pool{device};
+  std::vector<ww::memory_log_record> records;
+  ww::event_log_adaptor log{pool, &collect, &records};
+  log.deallocate(s, log.allocate(s, 10), 10);
+  REQUIRE(records.size() == 2);
+  CHECK(records[0].stream == s.get());
+  CHECK(records[1].stream == s.get());
+}
+
+namespace {
+
+// The lines of what a function has written to a file.
+template <class Write>
+std::vector<std::string> lines_of(Write&& write) {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  write(file);
+  std::rewind(file);
+  std::vector<std::string> lines;
+  char line[300] = {};
+  while (std::fgets(line, sizeof line, file) != nullptr) lines.emplace_back(line);
+  std::fclose(file);
+  return lines;
+}
+
+std::string text_of(void const* pointer) {
+  char text[40] = {};
+  std::snprintf(text, sizeof text, "%p", pointer);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("RMM's log has its columns, and its names of the calls") {
+  ww::stream const s;
+  ww::memory_pool pool{device};
+  scripted_upstream below{pool};
+  void* p = nullptr;
+  std::vector<std::string> const lines = lines_of([&](std::FILE* file) {
+    ww::memory_log_rmm_header(file);
+    ww::event_log_adaptor log{below, &ww::memory_log_to_rmm, file};
+    p = log.allocate(s, 1000);
+    below.next_allocation = scripted_upstream::answer::none;
+    CHECK(log.try_allocate(s, 70) == nullptr);
+    below.next_deallocation = scripted_upstream::answer::cuda_error;
+    CHECK_THROWS_AS(log.deallocate(s, p, 1000), ww::cuda_error);
+    below.next_deallocation = scripted_upstream::answer::memory;
+    log.deallocate(s, p, 1000);
+  });
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[0] == "Thread,Time,Action,Pointer,Size,Stream\n");
+  std::string const end = ',' + text_of(s.get()) + '\n';
+  char const* const expected[] = {"allocate", "allocate failure", "free", "allocate", "free"};
+  for (std::size_t i = 0; i < 5; ++i) {
+    INFO(lines[i + 1]);
+    long thread = 0;
+    int hours = -1;
+    int minutes = -1;
+    int seconds = -1;
+    char microseconds[8] = {};
+    int used = 0;
+    REQUIRE(std::sscanf(lines[i + 1].c_str(), "%ld,%2d:%2d:%2d.%7[0-9],%n", &thread, &hours,
+                        &minutes, &seconds, microseconds, &used) == 5);
+    CHECK(thread > 0);
+    CHECK(hours < 24);
+    CHECK(minutes < 60);
+    CHECK(seconds < 61);
+    CHECK(std::string{microseconds}.size() == 6);
+    std::string const rest = lines[i + 1].substr(static_cast<std::size_t>(used));
+    std::string const block = i == 1 ? ",(nil),70" : ',' + text_of(p) + ",1000";
+    CHECK(rest == expected[i] + block + end);
+  }
+}
+
+TEST_CASE("RMM's log of several threads can be replayed") {
+  ww::memory_pool pool{device};
+  char path[] = "/tmp/warpwright_rmm_log_XXXXXX";
+  int const descriptor = ::mkstemp(path);
+  REQUIRE(descriptor >= 0);
+  std::FILE* const file = ::fdopen(descriptor, "w");
+  REQUIRE(file != nullptr);
+  ww::memory_log_rmm_header(file);
+  ww::event_log_adaptor log{pool, &ww::memory_log_to_rmm, file};
+  {
+    std::vector<ww::stream> const streams(3);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 3; ++t) {
+      threads.emplace_back([&log, &streams, t] {
+        for (std::size_t i = 1; i <= 50; ++i) {
+          void* const p = log.allocate(streams[t], 300 * i);
+          log.deallocate(streams[t], p, 300 * i);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    static_cast<void>(log.allocate(streams[0], 64));  // still live at the end
+    std::fclose(file);
+    replay::trace const trace = replay::read_trace(path);
+    CHECK(trace.operations.size() == 301);
+    CHECK(trace.block_bytes.size() == 151);
+    CHECK(trace.streams == 3);
+    CHECK(trace.peak_live_bytes >= 15000);
+    for (ww::stream const& s : streams) pool.retire(s);
+  }
+  CHECK(std::remove(path) == 0);
 }
 
 TEST_CASE("faults hit the n-th, every n-th, from a size on, or none") {

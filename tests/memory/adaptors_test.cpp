@@ -138,6 +138,10 @@ TEST_CASE("every adaptor forwards its arguments, loses nothing, and keeps its co
     check_contract(adaptor, below, pool, false);
     CHECK(adaptor.damages() == 0);
   }
+  SECTION("alignment, which the requests have already") {
+    ww::aligned_adaptor adaptor{below, 256};
+    check_contract(adaptor, below, pool);
+  }
   SECTION("thread safety") {
     ww::thread_safe_adaptor adaptor{below};
     check_contract(adaptor, below, pool);
@@ -492,4 +496,46 @@ TEST_CASE("a thread-safe adaptor serialises calls to its upstream") {
   CHECK_FALSE(below.meetings);
   CHECK(below.allocations == 8000);
   CHECK(below.live_bytes == 0);
+}
+
+TEST_CASE("an aligned adaptor raises the alignment of blocks from its threshold on") {
+  ww::stream const s;
+  ww::memory_pool pool{device};
+  scripted_upstream below{pool};
+  ww::aligned_adaptor memory{below, 64 * kib, 1000};
+  CHECK(memory.alignment_bytes() == 64 * kib);
+  CHECK(memory.threshold_bytes() == 1000);
+  void* const small = memory.allocate(s, 999);
+  CHECK(below.last_alignment == 256);
+  void* const large = memory.allocate(s, 1000);
+  CHECK(below.last_alignment == 64 * kib);
+  CHECK(reinterpret_cast<std::uintptr_t>(large) % (64 * kib) == 0);
+  void* const larger = memory.try_allocate(s, 2000, 128 * kib);
+  CHECK(below.last_alignment == 128 * kib);
+  CHECK(reinterpret_cast<std::uintptr_t>(larger) % (128 * kib) == 0);
+  memory.deallocate(s, small, 999);
+  memory.deallocate(s, large, 1000);
+  memory.deallocate(s, larger, 2000);
+  CHECK(pool.statistics().live_blocks == 0);
+}
+
+TEST_CASE("an aligned adaptor aligns all blocks by default") {
+  ww::stream const s;
+  ww::memory_pool pool{device};
+  ww::aligned_adaptor memory{pool, 4 * kib};
+  void* const p = memory.allocate(s, 1);
+  CHECK(reinterpret_cast<std::uintptr_t>(p) % (4 * kib) == 0);
+  memory.deallocate(s, p, 1);
+}
+
+TEST_CASE("an alignment that is not a power of two is refused, also that of a request") {
+  ww::stream const s;
+  ww::memory_pool pool{device};
+  using aligned = ww::aligned_adaptor<ww::memory_pool>;
+  CHECK_THROWS_WITH(aligned(pool, 3000), contains("an alignment of 3000 bytes"));
+  CHECK_THROWS_AS(aligned(pool, 0), std::invalid_argument);
+  CHECK_THROWS_AS(aligned(pool, std::size_t{2} << 30U), std::invalid_argument);
+  aligned memory{pool, 1024};
+  CHECK_THROWS_AS(memory.allocate(s, 10, 3), std::invalid_argument);
+  CHECK(pool.statistics().live_blocks == 0);
 }

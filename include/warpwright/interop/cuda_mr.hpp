@@ -25,6 +25,7 @@
 
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/pool.hpp>
+#include <warpwright/stream/known_streams.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -94,6 +95,11 @@ class cuda_resource {
 
 /// A memory_pool as a stream-ordered cuda::mr resource of device memory.
 ///
+/// A cuda::stream_ref is a raw handle, whose id the pool queries at each call: the query takes
+/// longer than a hit of the pool, and invalidates a capture. With known_streams, streams that were
+/// added are not queried; a stream must be removed there before it is destroyed, otherwise memory
+/// is handed out too early.
+///
 /// Satisfies cuda::mr::resource with CCCL 3.1 and newer, cuda::mr::async_resource with older
 /// versions. Copies are equal and share the pool.
 /// @pre The pool outlives the resource and its copies, and the streams satisfy memory_pool's
@@ -112,6 +118,13 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
   ///   host for this stream. Default: the legacy default stream of the pool's device
   explicit pool_resource(Pool& pool, stream_ref stream = stream_ref::legacy_default()) noexcept
       : pool_{&pool}, stream_{stream} {}
+  /// Creates a resource that does not query the ids of the streams in `known`.
+  /// @param pool    as above
+  /// @param known   outlives the resource and its copies
+  /// @param stream  as above
+  pool_resource(Pool& pool, known_streams const& known,
+                stream_ref stream = stream_ref::legacy_default()) noexcept
+      : pool_{&pool}, stream_{stream}, known_{&known} {}
 
   /// @return the pool
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
@@ -129,18 +142,21 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
  private:
   friend class detail::cuda_resource<pool_resource>;
 
+  [[nodiscard]] stream_ref resolved(stream_ref stream) const noexcept {
+    return known_ == nullptr || stream.has_id() ? stream : known_->ref(stream.get());
+  }
   void* do_allocate(stream_ref stream, std::size_t bytes, std::size_t alignment) {
-    return pool_->allocate(stream, bytes, alignment);
+    return pool_->allocate(resolved(stream), bytes, alignment);
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes) noexcept {
     try {
-      pool_->deallocate(stream, pointer, bytes);
+      pool_->deallocate(resolved(stream), pointer, bytes);
     } catch (...) {  // callers are destructors; the pool counts the block as live
     }
   }
   void* do_allocate_sync(std::size_t bytes, std::size_t alignment) {
     scoped_device const scope{pool_->device()};
-    void* const pointer = pool_->allocate(stream_, bytes, alignment);
+    void* const pointer = pool_->allocate(resolved(stream_), bytes, alignment);
     try {
       stream_.synchronize();  // earlier work on the stream may still use the block
     } catch (...) {
@@ -152,13 +168,14 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
   void do_deallocate_sync(void* pointer, std::size_t bytes) noexcept {
     try {
       scoped_device const scope{pool_->device()};
-      pool_->deallocate(stream_, pointer, bytes);
+      pool_->deallocate(resolved(stream_), pointer, bytes);
     } catch (...) {
     }
   }
 
   Pool* pool_;
   stream_ref stream_;
+  known_streams const* known_ = nullptr;
 };
 
 /// A pinned_pool as a cuda::mr resource of page-locked memory, for host and device.

@@ -20,12 +20,14 @@
 // copy.
 #pragma once
 
+#include <warpwright/memory/adaptors/aligned.hpp>
 #include <warpwright/memory/adaptors/event_log.hpp>
 #include <warpwright/memory/adaptors/fallback.hpp>
 #include <warpwright/memory/adaptors/fault.hpp>
 #include <warpwright/memory/adaptors/guard.hpp>
 #include <warpwright/memory/adaptors/limit.hpp>
-#include <warpwright/memory/adaptors/resources.hpp>
+#include <warpwright/memory/adaptors/rmm_log.hpp>
 #include <warpwright/memory/adaptors/statistics.hpp>
 #include <warpwright/memory/adaptors/thread_safe.hpp>
 #include <warpwright/memory/adaptors/tracking.hpp>
+#include <warpwright/memory/resources.hpp>

@@ -45,6 +45,7 @@ struct memory_log_record {
   std::uint64_t time_ns;     ///< of the monotonic clock, at the begin of the call
   std::uint64_t elapsed_ns;  ///< time in the upstream; 0 for deallocate, which is logged before
   source_location where;     ///< the caller's source location
+  cudaStream_t stream;       ///< the handle, which CUDA may reuse for another stream
 };
 
 /// Reports every call to a callback.
@@ -93,7 +94,8 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
                              request.stream.id(request.where),
                              detail::monotonic_nanoseconds(),
                              0,
-                             request.where};
+                             request.where,
+                             request.stream.get()};
     try {
       record.pointer = detail::allocate_from<Throws>(this->upstream(), request);
     } catch (...) {
@@ -106,8 +108,9 @@ class event_log_adaptor : public detail::memory_adaptor<event_log_adaptor<Upstre
   }
   void do_deallocate(stream_ref original, void* pointer, std::size_t bytes, source_location where) {
     stream_ref const stream = original.resolved(where);
-    memory_log_record record{memory_log_operation::deallocate, pointer, bytes, 0, stream.id(where),
-                             detail::monotonic_nanoseconds(),  0,       where};
+    memory_log_record record{
+        memory_log_operation::deallocate, pointer, bytes, 0,           stream.id(where),
+        detail::monotonic_nanoseconds(),  0,       where, stream.get()};
     on_record_(user_, record);
     try {
       this->upstream().deallocate(stream, pointer, bytes, where);

@@ -47,7 +47,7 @@ inline array<allocation_site> sites_of(live_block_map const& live) {
   array<allocation_site> sites;
   std::uint64_t const now = monotonic_nanoseconds();
   live.for_each([&](live_block const& block) {
-    std::uint64_t const age = now > block.allocated_ns ? now - block.allocated_ns : 0;
+    std::uint64_t const age = now > block.note ? now - block.note : 0;
     sites.push_back(allocation_site{block.where, block.bytes, 1, age});
   });
   if (sites.empty()) return sites;

@@ -19,7 +19,8 @@ struct live_block {
   void* pointer;
   std::size_t bytes;
   std::size_t front_bytes;  // from the start of upstream's block to the user's
-  std::uint64_t allocated_ns;
+  std::uint64_t note;  // tracking: when it was allocated, in ns; aligned_blocks: bytes of the whole
+                       // block; 0: none
   source_location where;
 };
 
