@@ -3,6 +3,8 @@
 //
 // Stream capture and its rules (CUDA Programming Guide, "Creating a Graph Using Stream Capture" and
 // "Prohibited and Unhandled Operations"; CUDA Runtime API, cudaThreadExchangeStreamCaptureMode).
+#include <warpwright/core/detail/capture_count.hpp>
+
 #include <algorithm>
 
 #include "event.hpp"
@@ -42,6 +44,7 @@ void end_capture(runtime& rt, std::shared_ptr<capture_session> const& session) {
   session->origin.reset();
   rt.captures.erase(std::remove(rt.captures.begin(), rt.captures.end(), session),
                     rt.captures.end());
+  capture_count = static_cast<unsigned>(rt.captures.size());
 }
 
 // Whether the origin stream depends on the last captured nodes of all other streams.
@@ -85,6 +88,7 @@ cudaError_t begin_capture(runtime& rt, null_stream default_stream, cudaStream_t 
   enter_capture(session, stream);
   stream->capture_tail = depends_on;
   rt.captures.push_back(std::move(session));
+  capture_count = static_cast<unsigned>(rt.captures.size());
   return cudaSuccess;
 }
 
@@ -403,6 +407,10 @@ cudaError_t stream_update_capture_dependencies(null_stream default_stream, cudaS
 }
 
 }  // namespace
+
+WARPWRIGHT_API unsigned warpwrightHostCaptures(void) {
+  return capture_count.load(std::memory_order_relaxed);
+}
 
 WARPWRIGHT_STREAM_API(cudaStreamBeginCapture, _ptsz, stream_begin_capture,
                       (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode))

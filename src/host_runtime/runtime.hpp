@@ -9,6 +9,7 @@
 #include "sync.hpp"
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <new>
@@ -71,6 +72,9 @@ struct runtime {
 
 /// Returns the runtime of the process, created by the first call and never destroyed.
 runtime& the_runtime();
+
+/// The number of runtime::captures, to be read without its lock and without a runtime.
+inline std::atomic<unsigned> capture_count{0};
 
 /// State of a thread. Trivially destructible, so that it can be used in destructors at thread exit.
 struct thread_state {

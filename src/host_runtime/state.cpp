@@ -268,6 +268,7 @@ void destroy_everything(runtime& rt) {
     capture->origin.reset();
   }
   rt.captures.clear();
+  capture_count = 0;
   rt.live_graph_memory.clear();
   rt.execs.take_all();
   rt.nodes.take_all();

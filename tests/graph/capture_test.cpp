@@ -510,3 +510,16 @@ TEST_CASE("if any call of a captured step fails, the stream is not capturing and
   CHECK(failed_as_expected > 30);
 }
 #endif
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("a capture whose end fails without ending it is ended all the same") {
+  ww::stream s;
+  {
+    ww::testing::scoped_fault_plan const faults{
+        ww::testing::fault_plan{}.fail("cudaStreamEndCapture", 1, cudaErrorUnknown)};
+    CHECK_THROWS_AS(static_cast<void>(ww::capture(s, [](ww::stream_ref) {})), ww::cuda_error);
+  }
+  CHECK_FALSE(s.is_capturing());
+  CHECK(ww::detail::captures_under_way.load(ww::detail::memory_order::relaxed) == 0);
+}
+#endif

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture_count.hpp>
 #include <warpwright/graph/graph.hpp>
 
 #include <cstdint>
@@ -70,6 +71,9 @@ inline void check_capture(cudaError_t status, char const* api, source_location w
 
 /// An active capture: it begins in the constructor and ends in end(), or in the destructor if an
 /// exception is thrown. Most code uses capture() or graph_replay, which pass one to the body.
+///
+/// Memory that is allocated from a memory_pool meanwhile, on a stream of the capture, belongs to
+/// the graph until the graph and all its executables are destroyed.
 /// **Threads:** use it on the thread that constructed it.
 class capture_scope {
  public:
@@ -82,6 +86,7 @@ class capture_scope {
                          source_location where = source_location::current())
       : stream_{stream} {
     check_stream(stream, where);
+    counted_.begin();
     detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
                           "cudaStreamBeginCapture", where);
     active_ = true;
@@ -163,7 +168,8 @@ class capture_scope {
     cudaGraph_t captured = nullptr;
     cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
     active_ = status != cudaSuccess && still_capturing();  // then the destructor ends the capture
-    graph result{captured};                                // destroyed if the next line throws
+    if (!active_) counted_.end();
+    graph result{captured};  // destroyed if the next line throws
     detail::check_capture(status, "cudaStreamEndCapture", where);
     return result;
   }
@@ -224,6 +230,7 @@ class capture_scope {
   bool active_ = false;  // capturing
   bool eager_ = false;   // warming up
   detail::array<forked> forks_;
+  detail::counted_capture counted_;
 };
 
 /// Captures the work that `body` enqueues on the stream, without running it.
@@ -248,8 +255,9 @@ template <class Body>
 
 /// Captures the body of a loop once and replays it.
 ///
-/// A replay uses the pointers and scalars of the capture: call recapture() when they change. The
-/// memory that the body uses must stay allocated while replays run.
+/// A replay uses the pointers and scalars of the capture: call recapture() when they change. Memory
+/// that the body uses must stay allocated while replays run; what the body allocates from a
+/// memory_pool does, as it belongs to the graph.
 /// **Threads:** one at a time.
 class graph_replay {
  public:

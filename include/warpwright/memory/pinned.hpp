@@ -5,8 +5,8 @@
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/detail/locks.hpp>
 #include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/heap/block_heap.hpp>
 #include <warpwright/memory/detail/capture_guard.hpp>
+#include <warpwright/memory/detail/heap/block_heap.hpp>
 
 #include <cstddef>
 #include <cstdint>

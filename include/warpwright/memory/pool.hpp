@@ -252,7 +252,9 @@ class capture_watch {
  public:
   /// Starts watching a pool.
   /// @param pool  outlives the watch
-  explicit capture_watch(memory_pool& pool) noexcept : pool_{pool} { pool_.core_.watch_captures(1); }
+  explicit capture_watch(memory_pool& pool) noexcept : pool_{pool} {
+    pool_.core_.watch_captures(1);
+  }
   ~capture_watch() { pool_.core_.watch_captures(-1); }
   capture_watch(capture_watch const&) = delete;
   capture_watch& operator=(capture_watch const&) = delete;

@@ -4,14 +4,29 @@
 
 #include <warpwright/core/detail/atomic.hpp>
 
+#if WARPWRIGHT_HOST_RUNTIME
+/// The number of captures under way, whoever began them.
+extern "C" unsigned warpwrightHostCaptures(void);
+#endif
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
 /// The number of captures of this process that the library's own classes have begun and not ended.
-/// A memory pool's fast path reads it: memory that a capture takes belongs to the graph. One for all
-/// libraries of a program, which may pass a pool to each other.
+/// A memory pool's fast path reads it: memory that a capture takes belongs to the graph. One for
+/// all libraries of a program, which may pass a pool to each other.
 __attribute__((visibility("default"))) inline atomic<unsigned> captures_under_way;
+
+/// Whether a stream may be capturing. A GPU's runtime has no such count: there, captures that other
+/// libraries begin are not seen.
+inline bool may_be_capturing_anywhere() noexcept {
+#if WARPWRIGHT_HOST_RUNTIME
+  return warpwrightHostCaptures() != 0;
+#else
+  return captures_under_way.load(memory_order::relaxed) != 0;
+#endif
+}
 
 /// Counts a capture during its lifetime.
 class counted_capture {

@@ -13,10 +13,10 @@ namespace detail {
 
 /// The blocks of a heap, and its lists of free ones.
 ///
-/// A list finds a block through a two-level bitmap over size classes (16 a power of two, as in TLSF:
-/// Masmano et al., ECRTS 2004), so that the time does not grow with the number of free blocks, and
-/// keeps its blocks in the order in which they were freed. Which addresses are adjacent is the
-/// heap's concern.
+/// A list finds a block through a two-level bitmap over size classes (16 a power of two, as in
+/// TLSF: Masmano et al., ECRTS 2004), so that the time does not grow with the number of free
+/// blocks, and keeps its blocks in the order in which they were freed. Which addresses are adjacent
+/// is the heap's concern.
 class free_lists {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
@@ -169,7 +169,6 @@ class free_lists {
     ++spare_node_count_;
   }
 
-
   /// Inserts a block into its bin: a large block by address within a limited number of steps, a
   /// small one at the front.
   void link_bin(std::uint32_t node) noexcept {
@@ -236,7 +235,6 @@ class free_lists {
     unlink_bin(node);
     unlink_age(node);
   }
-
 
  private:
   static constexpr unsigned bin_count = 512;  // up to 2^35 granules, 8 TiB; the last bin holds

@@ -47,8 +47,8 @@ class call_sites {
   void record_free(pool_heap const& heap, std::uint32_t node, source_location where) noexcept {
     if (!enabled()) return;
     block_heap::block const& b = heap.blocks.at(node);
-    frees_[next_free_] = freed_block{b.address, b.requested_bytes, of(node),
-                                     call_site{where.file(), where.line()}};
+    frees_[next_free_] =
+        freed_block{b.address, b.requested_bytes, of(node), call_site{where.file(), where.line()}};
     next_free_ = (next_free_ + 1) % frees_.size();
   }
   [[nodiscard]] call_site of(std::uint32_t node) const noexcept {
@@ -111,7 +111,8 @@ inline text call_sites::largest(pool_heap const& heap, unsigned shown) const noe
     site const found = sites[most];
     sites[most] = sites[i];
     sites[i] = found;
-    list += text{i == 0 ? ". Live, allocated at: " : ", "} + found.at + " " + found.bytes + " bytes";
+    list +=
+        text{i == 0 ? ". Live, allocated at: " : ", "} + found.at + " " + found.bytes + " bytes";
   }
   return list;
 }

@@ -15,10 +15,10 @@ namespace detail {
 
 /// Which frees each stream of a pool has completed, and which streams wait for each other.
 ///
-/// A stream's free blocks are the heap's list of the same number. A free gets the list's open epoch.
-/// Recording an event closes the epoch: the number is incremented first, so that later frees are not
-/// covered, then the event is recorded. When it has completed, the blocks up to that epoch are
-/// ready for every stream.
+/// A stream's free blocks are the heap's list of the same number. A free gets the list's open
+/// epoch. Recording an event closes the epoch: the number is incremented first, so that later frees
+/// are not covered, then the event is recorded. When it has completed, the blocks up to that epoch
+/// are ready for every stream.
 class epoch_tracker {
  public:
   static constexpr std::uint64_t no_id = ~std::uint64_t{0};  // of a stream whose id is not known

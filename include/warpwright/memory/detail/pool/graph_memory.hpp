@@ -12,11 +12,11 @@ namespace detail {
 
 /// The memory of a pool that CUDA graphs use.
 ///
-/// A graph's work runs at every launch, so no event can cover it. What a capture allocates, and what
-/// is freed in it, is kept until its graph and all executables made from it are destroyed and their
-/// launches have completed. A user object that the graph retains reports this (CUDA C++ Programming
-/// Guide, "CUDA User Objects"). The caller passes no handle for it, and an abandoned capture returns
-/// its memory in the same way.
+/// A graph's work runs at every launch, so no event can cover it. What a capture allocates, and
+/// what is freed in it, is kept until its graph and all executables made from it are destroyed and
+/// their launches have completed. A user object that the graph retains reports this (CUDA C++
+/// Programming Guide, "CUDA User Objects"). The caller passes no handle for it, and an abandoned
+/// capture returns its memory in the same way.
 ///
 /// A block's tag is its graph's number plus one. All members require the heap's lock.
 class graph_memory {
@@ -160,7 +160,7 @@ inline std::uint32_t graph_memory::graph_of(heap_guard& lock, stream_ref stream,
 
 /// Makes the graph being captured report its destruction.
 inline graph_memory::graph_lifetime* graph_memory::retain_in(heap_guard& lock, cudaGraph_t captured,
-                                                       source_location where) {
+                                                             source_location where) {
   auto* const object = new graph_lifetime;
   unlocked const released{lock};
   cudaUserObject_t handle = nullptr;

@@ -71,8 +71,8 @@ class mapped_source {
   class reserved_neighbours;
 
   [[nodiscard]] bool usable(std::uint32_t node, std::uint32_t own) const noexcept {
-    return node != block_heap::none && (heap_.blocks.at(node).list == own ||
-                                        heap_.blocks.at(node).list == block_heap::ready);
+    return node != block_heap::none &&
+           (heap_.blocks.at(node).list == own || heap_.blocks.at(node).list == block_heap::ready);
   }
   [[nodiscard]] mapping_plan find_place(std::uint32_t own, std::uint64_t bytes,
                                         std::uint64_t alignment, bool at_end) const noexcept;
@@ -205,8 +205,7 @@ class mapped_source::reserved_neighbours {
     constexpr std::uint32_t reserved = block_heap::reserved_list;
     for (std::uint32_t n = blocks.oldest(reserved); n != block_heap::none;
          n = blocks.oldest(reserved)) {
-      bool const of_stream =
-          own_above_ || (own_below_ && blocks.at(n).address < map_address_);
+      bool const of_stream = own_above_ || (own_below_ && blocks.at(n).address < map_address_);
       if (of_stream) {
         blocks.move_block(n, own_, source_.streams_.open_epoch(own_));
       } else {
@@ -222,9 +221,8 @@ class mapped_source::reserved_neighbours {
 };
 
 inline std::uint32_t mapped_source::grow(heap_guard& lock, std::uint32_t own,
-                                         allocation_request const& request,
-                                         std::uint64_t run_bytes, extent how_far, bool ahead,
-                                         source_location where) {
+                                         allocation_request const& request, std::uint64_t run_bytes,
+                                         extent how_far, bool ahead, source_location where) {
   for (bool const at_end : {false, true}) {
     mapping_plan const plan = find_place(own, run_bytes, request.alignment, at_end);
     if (plan.map_bytes == 0) return block_heap::none;
@@ -344,8 +342,7 @@ inline bool mapped_source::unmap_idle(heap_guard& lock, std::uint64_t bytes,
     }
   }
   if (best == block_heap::none) return false;
-  static_cast<void>(
-      blocks.move_part(best, idle.begin, idle.bytes(), block_heap::unmapped, 0));
+  static_cast<void>(blocks.move_part(best, idle.begin, idle.bytes(), block_heap::unmapped, 0));
   cudaError_t result = cudaSuccess;
   {
     unlocked const released{lock};

@@ -44,6 +44,7 @@ inline void* pool_core::allocate_checked(stream_ref stream, std::size_t bytes,
     throw_bad_alignment(alignment, maximum_alignment, where);
   }
   if (alignment < default_alignment) alignment = default_alignment;
+  check_unwatched_capture(stream, "allocate", where);
   // First: querying a capturing stream's id would invalidate the capture.
   if (watches_captures()) {
     if (is_capturing(heap_.driver, stream, where)) {
@@ -126,6 +127,7 @@ inline void pool_core::deallocate_checked(stream_ref stream, void* pointer, std:
                                           source_location where) {
   if (pointer == nullptr) return;
   check_alive("deallocate", where);
+  check_unwatched_capture(stream, "free", where);
   if (watches_captures()) {
     if (is_capturing(heap_.driver, stream, where)) {
       return free_in_graph(stream, pointer, bytes, where);
@@ -196,9 +198,8 @@ inline void pool_core::allocate_batch(stream_ref stream, std::size_t const* byte
         if (done == count) return;
       }
       void*& pointer = pointers[done];
-      pointer = capturing
-                    ? allocate_checked(stream, bytes[done], default_alignment, where)
-                    : allocate_from_heap(stream, id, bytes[done], default_alignment, where);
+      pointer = capturing ? allocate_checked(stream, bytes[done], default_alignment, where)
+                          : allocate_from_heap(stream, id, bytes[done], default_alignment, where);
       if (pointer == nullptr && bytes[done] != 0) throw_out_of_memory(bytes[done], where);
       ++done;
     }

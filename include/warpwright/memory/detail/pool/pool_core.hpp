@@ -28,12 +28,11 @@ class pool_core {
   // Step 1: the stream's cache. A stream_ref that carries its id never means the per-thread default
   // stream.
   [[nodiscard]] bool may_allocate_from_cache() const noexcept {
-    return ((reasons_.load(memory_order::relaxed) & to_check_allocations) |
-            captures_under_way.load(memory_order::relaxed)) == 0;
+    return (reasons_.load(memory_order::relaxed) & to_check_allocations) == 0 &&
+           !may_be_capturing_anywhere();
   }
   [[nodiscard]] bool may_free_to_cache(void const* pointer) const noexcept {
-    return (reasons_.load(memory_order::relaxed) |
-            captures_under_way.load(memory_order::relaxed)) == 0 &&
+    return reasons_.load(memory_order::relaxed) == 0 && !may_be_capturing_anywhere() &&
            address_of(pointer) - first_address_ < address_span_;
   }
   [[nodiscard]] void* try_cache(stream_ref stream, std::size_t bytes) noexcept {
@@ -110,6 +109,21 @@ class pool_core {
   [[nodiscard]] bool watches_captures() const noexcept {
     return (reasons_.load(memory_order::relaxed) & check_captures) != 0 ||
            captures_under_way.load(memory_order::relaxed) != 0;
+  }
+  /// On the host runtime: throws for a capture that a pool on a GPU would not notice.
+  void check_unwatched_capture(stream_ref stream, char const* verb, source_location where) const {
+#if WARPWRIGHT_HOST_RUNTIME
+    if (watches_captures() || !may_be_capturing_anywhere()) return;
+    if (!is_capturing(heap_.driver, stream, where)) return;
+    throw_invalid_argument(
+        text{"memory_pool: cannot "} + verb +
+            " on a stream that is capturing, because warpwright did not begin the capture: on a "
+            "GPU it would not be noticed, and the graph's memory would be reused while the graph "
+            "runs; set memory_pool_options::detect_captures(), or create a capture_watch before",
+        where);
+#else
+    static_cast<void>(stream), static_cast<void>(verb), static_cast<void>(where);
+#endif
   }
   void update_reasons() noexcept {
     unsigned reasons = 0;
@@ -199,10 +213,10 @@ class pool_core {
   memory_pool_options options_;
   memory_source source_ = memory_source::cuda_malloc;
   std::size_t limit_bytes_ = memory_pool_options::unlimited;
-  std::size_t capacity_bytes_ = 0;      // the limit, or the device's memory if that is smaller
-  driver::context context_ = nullptr;   // the device's primary context
-  mutex slow_path_mutex_;               // serialises misses; locked before all other locks
-  int watches_ = 0;                     // guarded by the heap's lock
+  std::size_t capacity_bytes_ = 0;     // the limit, or the device's memory if that is smaller
+  driver::context context_ = nullptr;  // the device's primary context
+  mutex slow_path_mutex_;              // serialises misses; locked before all other locks
+  int watches_ = 0;                    // guarded by the heap's lock
   deferred_frees deferred_{heap_, events_, streams_};
   graph_memory graphs_{heap_, streams_, deferred_};
   mapped_source mapped_{heap_, streams_};

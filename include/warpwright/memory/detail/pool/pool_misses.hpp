@@ -106,9 +106,9 @@ inline std::uint32_t pool_core::take_available(std::uint32_t own,
                                                allocation_request const& request) {
   block_heap& blocks = heap_.blocks;
   std::uint64_t const bytes = request.rounded_bytes;
-  std::uint32_t const node = blocks.better_fit(
-      blocks.find_fit(block_heap::ready, bytes, request.alignment, true),
-      blocks.find_fit(own, bytes, request.alignment, true), bytes);
+  std::uint32_t const node =
+      blocks.better_fit(blocks.find_fit(block_heap::ready, bytes, request.alignment, true),
+                        blocks.find_fit(own, bytes, request.alignment, true), bytes);
   if (node == none) return none;
   return blocks.allocate_from(node, bytes, request.alignment, request.bytes);
 }
@@ -196,8 +196,7 @@ inline std::uint32_t pool_core::grow(heap_guard& lock, std::uint32_t own,
     bool const ahead = preferred == 0;
     preferred &= ~(block_heap::granule_bytes - 1);
     if (preferred > request.rounded_bytes) {
-      std::uint32_t const node =
-          mapped_.grow(lock, own, request, preferred, how_far, ahead, where);
+      std::uint32_t const node = mapped_.grow(lock, own, request, preferred, how_far, ahead, where);
       if (node != none) return node;
     }
     return mapped_.grow(lock, own, request, request.rounded_bytes, how_far, ahead, where);
@@ -241,9 +240,8 @@ inline std::uint32_t pool_core::steal(heap_guard& lock, std::uint32_t own, strea
   };
   bool ordered = best_cost == order_cost::none;
   try {
-    if (best_cost == order_cost::wait ||
-        (best_cost == order_cost::record_and_wait &&
-         streams_.record(lock, donor, streams_.id(own), where))) {
+    if (best_cost == order_cost::wait || (best_cost == order_cost::record_and_wait &&
+                                          streams_.record(lock, donor, streams_.id(own), where))) {
       streams_.wait_on(lock, own, stream, donor, epoch, where);
       ordered = true;
     }

@@ -35,8 +35,7 @@ class segment_source {
   bool grow(heap_guard& lock, allocation_request const& request, std::uint64_t preferred_bytes,
             std::uint64_t allowed_bytes, source_location where) {
     allowed_bytes &= ~(block_heap::granule_bytes - 1);
-    std::uint64_t needed =
-        request.rounded_bytes + (request.alignment - block_heap::granule_bytes);
+    std::uint64_t needed = request.rounded_bytes + (request.alignment - block_heap::granule_bytes);
     if (needed < request.rounded_bytes || needed > allowed_bytes) return false;
     constexpr std::uint64_t page_bytes = std::uint64_t{2} << 20U;  // the driver's page size
     std::uint64_t rounded = 0;

@@ -71,8 +71,8 @@ class stream_caches {
   put_result put_making_room(stream_ref stream, std::uint64_t id, void* pointer,
                              std::uint64_t rounded_bytes, std::uint64_t budget_bytes);
 
-  /// Frees the cache's block above the budget into the heap, where other sizes can be allocated from
-  /// it.
+  /// Frees the cache's block above the budget into the heap, where other sizes can be allocated
+  /// from it.
   void flush_large(std::uint64_t id) noexcept;
   /// Frees all blocks of a cache into the heap.
   template <class Cache>

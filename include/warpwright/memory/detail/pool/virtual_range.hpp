@@ -119,8 +119,8 @@ class virtual_range {
   ///   before stays spare
   cudaError_t create(std::uint64_t bytes, std::uint64_t max_chunk_bytes) noexcept {
     std::uint64_t const count = (bytes + (max_chunk_bytes - 1)) / max_chunk_bytes;
-    std::uint64_t const each = ((bytes + (count - 1)) / count + (granule_bytes_ - 1)) &
-                               ~(granule_bytes_ - 1);
+    std::uint64_t const each =
+        ((bytes + (count - 1)) / count + (granule_bytes_ - 1)) & ~(granule_bytes_ - 1);
     cudaError_t result = cudaSuccess;
     for (std::uint64_t left = bytes; left != 0 && result == cudaSuccess;) {
       std::uint64_t const now = each < left ? each : left;
@@ -173,7 +173,8 @@ class virtual_range {
   /// @return an error code; less memory may be spare then
   cudaError_t merge_selected(std::uint64_t max_chunk_bytes) noexcept {
     std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < selected_; ++i) bytes += chunks_[spare_[spare_.size() - 1 - i]].bytes;
+    for (std::size_t i = 0; i < selected_; ++i)
+      bytes += chunks_[spare_[spare_.size() - 1 - i]].bytes;
     std::size_t const count = selected_;
     selected_ = 0;
     if (count < 2 * ((bytes + (max_chunk_bytes - 1)) / max_chunk_bytes)) return cudaSuccess;
@@ -190,7 +191,8 @@ class virtual_range {
   /// @return an error code, without any effect on an error
   cudaError_t map(std::uint64_t address, char const** api) noexcept {
     std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < selected_; ++i) bytes += chunks_[spare_[spare_.size() - 1 - i]].bytes;
+    for (std::size_t i = 0; i < selected_; ++i)
+      bytes += chunks_[spare_[spare_.size() - 1 - i]].bytes;
     std::size_t const last = index_of(address + bytes);
     *api = "cuMemMap";
     if (last > chunk_of_granule_.size()) {

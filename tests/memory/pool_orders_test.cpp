@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of blocks whose order behind their stream's work is easily lost.
+#include "memory/support.hpp"
+#include "support/catch.hpp"
+
+#include <warpwright/memory/pool.hpp>
+
+#include <cstddef>
+
+namespace ww = warpwright;
+using test_support::fill;
+using test_support::gate;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+ww::device_id const device{0};
+
+ww::memory_pool_options four_mib() {
+  return ww::memory_pool_options{}.maximum_bytes(4 * mib).cache_bytes(0);
+}
+
+}  // namespace
+
+TEST_CASE("the padding below an aligned block keeps its epoch") {
+  ww::stream s;
+  ww::stream t;
+  ww::memory_pool pool{device, four_mib().order(ww::reuse_order::wait_before_grow)};
+  void* const whole = pool.allocate(s, 4 * mib);
+  pool.deallocate(s, whole, 4 * mib);
+  // t waits for s once, and remembers the epoch.
+  void* const first = pool.allocate(t, 256);
+  void* const rest = pool.allocate(s, 4 * mib - 256);
+  gate hold{s};
+  fill(s, rest, 1, 4 * mib - 256);
+  pool.deallocate(s, rest, 4 * mib - 256);
+  void* const aligned = pool.try_allocate(s, mib, mib);
+  auto const before = pool.statistics();
+  void* const taken = pool.try_allocate(t, mib / 2);
+  REQUIRE(taken != nullptr);
+  REQUIRE(taken >= rest);
+  // All of `rest` is in use by s's work.
+  CHECK(pool.statistics().stream_waits == before.stream_waits + 1);
+  hold.open();
+  pool.deallocate(t, first, 256);
+  pool.deallocate(s, aligned, mib);
+  pool.deallocate(t, taken, mib / 2);
+}
+
+TEST_CASE("blocks of a batch that fails stay behind their stream's work") {
+  ww::stream s;
+  ww::stream t;
+  ww::memory_pool pool{device, four_mib()};
+  void* const p = pool.allocate(s, 4 * mib);
+  gate hold{s};
+  fill(s, p, 1, 4 * mib);
+  pool.deallocate(s, p, 4 * mib);
+  std::size_t const sizes[] = {mib, 64 * mib};
+  void* blocks[2] = {};
+  CHECK_THROWS_AS(pool.allocate_batch(s, sizes, blocks, 2), ww::out_of_memory);
+  auto const before = pool.statistics();
+  void* const taken = pool.try_allocate(t, 4 * mib);
+  REQUIRE(taken == p);
+  CHECK(pool.statistics().stream_waits == before.stream_waits + 1);
+  hold.open();
+  pool.deallocate(t, taken, 4 * mib);
+}
