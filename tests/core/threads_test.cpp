@@ -164,7 +164,7 @@ TEST_CASE("an atomic is neither copied nor converted") {
 }
 
 TEST_CASE("an asymmetric fence replaces the fence of the threads that do not call it") {
-  if (!detail::has_asymmetric_fence) return;
+  if (!detail::has_asymmetric_fence()) return;
   // Dekker's algorithm: if neither thread saw the other's flag, the fence did not order them.
   for (unsigned round = 0; round < 200; ++round) {
     atomic<int> fast{0};

@@ -120,10 +120,9 @@ TEST_CASE("merging moves the blocks of all streams behind one wait each") {
   std::uint32_t const own = t.list_of(taker);
   std::uint32_t const in_a = t.list_of(a);
   std::uint32_t const in_b = t.list_of(b);
-  for (int i = 0; i < 16; ++i) {
-    t.streams.free(t.allocate(block_heap::ready, 2), in_a);
-    t.streams.free(t.allocate(block_heap::ready, 2), in_b);
-  }
+  std::uint32_t nodes[32];
+  for (std::uint32_t& node : nodes) node = t.allocate(block_heap::ready, 2);
+  for (int i = 0; i < 32; ++i) t.streams.free(nodes[i], i % 2 == 0 ? in_a : in_b);
   t.streams.merge_into(lock, own, taker, here);
   CHECK(t.heap.counters.stream_waits == 2);
   CHECK(t.heap.blocks.bytes_in(own) == 64 * unit);
@@ -172,8 +171,10 @@ TEST_CASE("synchronize() makes every free ready") {
   heap_guard lock{t.heap.lock};
   std::uint32_t const in_a = t.list_of(a);
   std::uint32_t const in_b = t.list_of(b);
-  t.streams.free(t.allocate(block_heap::ready, 32), in_a);
-  t.streams.free(t.allocate(block_heap::ready, 32), in_b);
+  std::uint32_t const lower = t.allocate(block_heap::ready, 32);
+  std::uint32_t const upper = t.allocate(block_heap::ready, 32);
+  t.streams.free(lower, in_a);
+  t.streams.free(upper, in_b);
   t.streams.synchronize(lock, 0, here);
   CHECK(t.heap.blocks.at(t.heap.blocks.oldest(block_heap::ready)).bytes == 64 * unit);
 }

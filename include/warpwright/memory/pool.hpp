@@ -23,16 +23,17 @@ class memory_cache;
 /// the stream runs behind the work that used the block. Most calls are served by the stream's
 /// cache, which holds freed blocks by exact size; the others by the pool's heap. Another stream
 /// gets a block only when that is safe, in this order:
-///   1. *ready*: an event shows that the donor stream has completed the work before the free. A
-///      request that would grow the pool first waits on the host for such events, up to
-///      maximum_wait_us();
-///   2. *grow*: idle memory is mapped to the addresses where it is needed, or memory is requested
-///      from CUDA;
-///   3. *wait*: the requesting stream waits on the device for the donor's event.
-/// reuse_order swaps 2 and 3; so does a limit that leaves no room for the request. If all of this
-/// fails, the pool merges the free blocks of all streams behind one wait for each stream, then
-/// waits on the host, compacts idle memory and tries once more, then calls the exhausted_callback,
-/// then fails. A pool remains usable after a failed allocation. docs/memory.md has the details.
+///   1. *ready*: an event shows that the donor stream has completed the work before the free;
+///   2. *grow*: memory is requested from CUDA, as long as no more is reserved than the peak of live
+///      memory and the slack();
+///   3. *wait*: the requesting stream waits on the device for the donor's event;
+///   4. *move*: idle memory is mapped to the addresses where it is needed, then more is requested,
+///      up to the limit.
+/// reuse_order::wait_before_grow leaves out 2; so does a limit that leaves no room for the request.
+/// Nothing so far waits on the host, unless maximum_wait_us() is set. If all of this fails, the
+/// pool merges the free blocks of all streams behind one wait for each stream, then waits on the
+/// host, compacts idle memory and tries once more, then calls the exhausted_callback, then fails. A
+/// pool remains usable after a failed allocation. docs/memory.md has the details.
 ///
 /// Blocks freed on the per-thread default stream (cudaStreamPerThread) become available to other
 /// threads only after some more frees on it or when memory runs out, because only that thread can
@@ -47,11 +48,12 @@ class memory_cache;
 /// the heap's, and never across a CUDA call. Misses are serialised, including their wait on the
 /// host. When thousands of blocks become ready at once they are moved in portions, so that hits
 /// proceed in between.
-/// **Capture:** allocate and free on a capturing stream only during the lifetime of a
-/// capture_watch, or with detect_captures() or checked(). Without these only misses detect a
-/// capture: a hit would allocate memory that the pool reuses while the graph still uses it, and a
-/// call with a stream_ref that does not carry its id would invalidate the capture, because it
-/// queries the id. Memory allocated in a watched capture belongs to the graph until the graph and
+/// **Capture:** legal in captures of this library (capture(), capture_scope, graph_replay), and in
+/// others during the lifetime of a capture_watch or with detect_captures() or checked(). Otherwise
+/// only misses notice a capture: a hit would allocate memory that the pool reuses while the graph
+/// still uses it, and a call with a stream_ref that does not carry its id would invalidate the
+/// capture, because it queries the id. (The host runtime throws std::invalid_argument for both.)
+/// Memory allocated in a capture belongs to the graph until the graph and
 /// all executables made from it are destroyed; a block freed in the capture is reused only by the
 /// same stream of the same capture; a block allocated before the capture and freed in it is
 /// retained as long as the graph. During that time, and while a graph has memory of the pool, every
@@ -93,8 +95,7 @@ class memory_pool {
   ///   for a stream of another device
   /// @throws std::bad_alloc         when the host has no memory for the pool's data structures
   /// @throws cuda_error             when another CUDA call fails; no memory is lost
-  /// **Stream:** ordered on `stream`. **Capture:** legal with a capture_watch, detect_captures() or
-  /// checked(). **Cost:** a hit makes no CUDA call with a stream_ref that carries its id, and one
+  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** a hit makes no CUDA call with a stream_ref that carries its id, and one
   /// cuStreamGetId with a raw handle.
   [[nodiscard]] void* allocate(stream_ref stream, std::size_t bytes,
                                std::size_t alignment = block_alignment_bytes,
@@ -243,9 +244,9 @@ class memory_pool {
   detail::pool_core core_;
 };
 
-/// Makes a pool safe to use in a capture during the watch's lifetime: every call checks whether its
-/// stream is capturing, and memory allocated in a capture belongs to the graph. Create one around
-/// every capture whose body allocates or frees.
+/// Makes a pool safe to use in a capture that another library has begun, during the watch's lifetime:
+/// every call checks whether its stream is capturing, and memory allocated in a capture belongs to
+/// the graph. This library's own captures do not need one.
 /// **Threads:** any. **Cost:** until its destruction every call of the pool, from any thread, makes
 /// one more CUDA call: destroy it right after the capture.
 class capture_watch {

@@ -31,13 +31,15 @@ inline long membarrier([[maybe_unused]] int command) noexcept {
 #endif
 }
 
-/// Whether asymmetric_fence() works; false before the static initialisation of this variable.
-/// Initialised at program start because registering a process that has several threads takes up to
-/// 30 ms.
-inline bool const has_asymmetric_fence = membarrier(membarrier_register_private_expedited) == 0;
+/// Whether asymmetric_fence() works. The first call registers the process: 1 us in a process with
+/// one thread, up to 30 ms in one with several.
+inline bool has_asymmetric_fence() noexcept {
+  static bool const registered = membarrier(membarrier_register_private_expedited) == 0;
+  return registered;
+}
 
 /// Executes a sequentially consistent fence on every running thread of the process.
-/// @pre has_asymmetric_fence
+/// @pre has_asymmetric_fence()
 inline void asymmetric_fence() noexcept {
   if (membarrier(membarrier_private_expedited) == 0) return;
   // The registration was lost, or a sandbox forbids the call by now. Without the fence two threads

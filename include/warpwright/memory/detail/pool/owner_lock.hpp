@@ -50,7 +50,7 @@ class owner_lock {
     // A third thread sees inside_: it sets its request after it has locked others_.
   }
 
-  bool always_requested_ = !has_asymmetric_fence;
+  bool always_requested_ = !has_asymmetric_fence();
   atomic<bool> inside_;
   atomic<bool> requested_{always_requested_};
   spin_lock others_;
