@@ -95,8 +95,8 @@ class memory_pool {
   ///   for a stream of another device
   /// @throws std::bad_alloc         when the host has no memory for the pool's data structures
   /// @throws cuda_error             when another CUDA call fails; no memory is lost
-  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** a hit makes no CUDA call with a stream_ref that carries its id, and one
-  /// cuStreamGetId with a raw handle.
+  /// **Stream:** ordered on `stream`. **Capture:** see above. **Cost:** a hit makes no CUDA call
+  /// with a stream_ref that carries its id, and one cuStreamGetId with a raw handle.
   [[nodiscard]] void* allocate(stream_ref stream, std::size_t bytes,
                                std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
@@ -244,9 +244,9 @@ class memory_pool {
   detail::pool_core core_;
 };
 
-/// Makes a pool safe to use in a capture that another library has begun, during the watch's lifetime:
-/// every call checks whether its stream is capturing, and memory allocated in a capture belongs to
-/// the graph. This library's own captures do not need one.
+/// Makes a pool safe to use in a capture that another library has begun, during the watch's
+/// lifetime: every call checks whether its stream is capturing, and memory allocated in a capture
+/// belongs to the graph. This library's own captures do not need one.
 /// **Threads:** any. **Cost:** until its destruction every call of the pool, from any thread, makes
 /// one more CUDA call: destroy it right after the capture.
 class capture_watch {
