@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/pool/pool_core.hpp>
+#include <warpwright/memory/detail/pool/pool_calls.hpp>
+#include <warpwright/memory/detail/pool/pool_lifetime.hpp>
+#include <warpwright/memory/detail/pool/pool_misses.hpp>
 #include <warpwright/memory/pool_options.hpp>
 
 #include <cstddef>

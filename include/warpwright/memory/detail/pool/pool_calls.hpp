@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of pool_core that caches do not serve, misses apart. Included by pool_core.hpp.
+// The calls of pool_core that caches do not serve, misses apart.
 #pragma once
+
+#include <warpwright/memory/detail/pool/pool_core.hpp>
 
 WARPWRIGHT_BEGIN
 

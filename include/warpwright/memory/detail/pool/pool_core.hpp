@@ -14,7 +14,8 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// What a memory_pool does, in the order of docs/memory.md, "What an allocation does". The parts
-/// own their state; memory_pool documents the calls.
+/// own their state; memory_pool documents the calls. Defined in pool_calls.hpp (hits and frees),
+/// pool_misses.hpp and pool_lifetime.hpp.
 class pool_core {
  public:
   static constexpr std::size_t default_alignment = block_heap::granule_bytes;
@@ -262,7 +263,3 @@ class pool_core::slow_path {
 }  // namespace detail
 
 WARPWRIGHT_END
-
-#include <warpwright/memory/detail/pool/pool_calls.hpp>
-#include <warpwright/memory/detail/pool/pool_lifetime.hpp>
-#include <warpwright/memory/detail/pool/pool_misses.hpp>

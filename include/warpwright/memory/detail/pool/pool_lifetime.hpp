@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Construction and destruction of pool_core. Included by pool_core.hpp.
+// Construction and destruction of pool_core.
 #pragma once
+
+#include <warpwright/memory/detail/pool/pool_core.hpp>
 
 WARPWRIGHT_BEGIN
 

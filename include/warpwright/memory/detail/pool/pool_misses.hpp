@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What pool_core does when caches and heap do not serve an allocation. Included by pool_core.hpp.
+// What pool_core does when caches and heap do not serve an allocation.
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/memory/detail/pool/pool_core.hpp>
 
 #include <time.h>
 
