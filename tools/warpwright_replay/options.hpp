@@ -135,6 +135,11 @@ inline void set_pool_option(ww::memory_pool_options& pool, std::string const& te
                        : value == "virtual_memory" ? ww::memory_source::virtual_memory
                        : value == "cuda_malloc"    ? ww::memory_source::cuda_malloc
                                                    : ww::memory_source::cuda_malloc_async);
+  } else if (key == "slack") {
+    std::size_t const colon = value.find(':');
+    std::size_t const floor_bytes =
+        colon == std::string::npos ? 0 : byte_size(flag, value.substr(colon + 1));
+    pool = pool.slack(real(flag, value.substr(0, colon), true, 16), floor_bytes);
   } else if (key == "growth_factor") {
     pool = pool.growth_factor(real(flag, value, true, 16));
   } else if (key == "maximum_bytes") {

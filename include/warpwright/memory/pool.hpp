@@ -29,13 +29,14 @@ class memory_cache;
 ///   2. *grow*: memory is requested from CUDA, as long as no more is reserved than the peak of live
 ///      memory and the slack();
 ///   3. *wait*: the requesting stream waits on the device for the donor's event;
-///   4. *move*: idle memory is mapped to the addresses where it is needed, then more is requested,
-///      up to the limit.
+///   4. *move*: idle memory is mapped to the addresses where it is needed. If too little is idle,
+///      the request waits on the host for more, up to maximum_wait_us();
+///   5. *grow beyond the slack*, up to the limit.
 /// reuse_order::wait_before_grow leaves out 2; so does a limit that leaves no room for the request.
-/// Nothing so far waits on the host, unless maximum_wait_us() is set. If all of this fails, the
-/// pool merges the free blocks of all streams behind one wait for each stream, then waits on the
-/// host, compacts idle memory and tries once more, then calls the exhausted_callback, then fails. A
-/// pool remains usable after a failed allocation. docs/memory.md has the details.
+/// If all of this fails, the pool merges the free blocks of all streams behind one wait for each
+/// stream, then waits on the host, compacts idle memory and tries once more, then calls the
+/// exhausted_callback, then fails. A pool remains usable after a failed allocation. docs/memory.md
+/// has the details.
 ///
 /// Blocks freed on the per-thread default stream (cudaStreamPerThread) become available to other
 /// threads only after some more frees on it or when memory runs out, because only that thread can

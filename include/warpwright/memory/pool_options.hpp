@@ -163,9 +163,10 @@ class memory_pool_options {
     copy.detect_captures_ = on;
     return copy;
   }
-  /// The maximum time that a request waits on the host for other streams to complete their frees
-  /// before the pool grows. Growing takes about 100 microseconds, and the pool stays larger.
-  /// @param microseconds  default: 0: never while the pool may grow
+  /// The maximum time that a request waits on the host for streams to complete their frees before
+  /// more than the live peak and the slack() is reserved: the wait happens once, but the pool stays
+  /// larger. Within the slack no request waits.
+  /// @param microseconds  default: 2000; 0: the pool grows at once, beyond its slack
   [[nodiscard]] constexpr memory_pool_options maximum_wait_us(
       unsigned microseconds) const noexcept {
     memory_pool_options copy = *this;
@@ -209,7 +210,7 @@ class memory_pool_options {
   std::size_t slack_floor_bytes_ = std::size_t{16} << 20U;
   reuse_order order_ = reuse_order::grow_before_wait;
   std::size_t cache_bytes_ = std::size_t{16} << 20U;
-  unsigned maximum_wait_us_ = 0;
+  unsigned maximum_wait_us_ = 2000;
   bool checked_ = false;
   bool detect_captures_ = false;
   exhausted_callback exhausted_ = nullptr;

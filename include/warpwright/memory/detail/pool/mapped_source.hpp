@@ -21,8 +21,9 @@ namespace detail {
 /// the limit.
 class mapped_source {
  public:
-  /// How far a step may grow the pool; moving idle memory belongs to the second.
-  enum class extent { within_slack, up_to_limit };
+  /// How far a step may go: new memory within the slack; idle memory too; new memory up to the
+  /// limit too.
+  enum class extent { within_slack, by_moving, up_to_limit };
 
   mapped_source(pool_heap& heap, epoch_tracker& streams) noexcept
       : heap_{heap}, streams_{streams} {}
@@ -294,7 +295,7 @@ inline std::uint64_t mapped_source::supply(heap_guard& lock, std::uint64_t neede
       if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
     }
   }
-  if (range_.spare_bytes() >= needed) return 0;
+  if (how_far == extent::by_moving || range_.spare_bytes() >= needed) return 0;
   std::uint64_t const missing = needed - range_.spare_bytes();
   if (missing > limit_bytes_ - range_.physical_bytes() || !create_chunks(lock, missing, where)) {
     return 0;

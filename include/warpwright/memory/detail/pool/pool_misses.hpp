@@ -56,7 +56,8 @@ inline std::uint32_t pool_core::climb(heap_guard& lock, stream_ref stream, std::
   if (node != none) return node;
   if (options_.order_ == reuse_order::grow_before_wait && may_grow(request)) {
     // Records events, so that a later miss finds what other streams have completed by then.
-    node = wait_patiently(lock, own, id, request, where);
+    static_cast<void>(poll(lock, id, true, where));
+    node = take_available(own, request);
     if (node != none) return node;
     node = grow(lock, own, request, extent::within_slack, where);
     if (node != none) return node;
@@ -68,6 +69,8 @@ inline std::uint32_t pool_core::climb(heap_guard& lock, stream_ref stream, std::
   static_cast<void>(poll(lock, id, true, where));
   node = take_available(own, request);
   if (node == none) node = take_coalesced(own, request);
+  if (node == none) node = grow(lock, own, request, extent::by_moving, where);
+  if (node == none && may_grow(request)) node = wait_patiently(lock, own, id, request, where);
   if (node == none) node = grow(lock, own, request, extent::up_to_limit, where);
   if (node != none) return node;
   if (can_wait) streams_.merge_into(lock, own, stream, where);
@@ -159,19 +162,24 @@ inline bool pool_core::poll(heap_guard& lock, std::uint64_t own_id, bool record,
   return record ? streams.pending || deferred.pending : streams.completed || deferred.completed;
 }
 
-/// Waits up to maximum_wait_us() for streams to complete their frees before the pool grows: the
-/// wait happens once, but memory stays reserved.
+/// Waits up to maximum_wait_us() for streams to complete their frees before more than the slack is
+/// reserved: the wait happens once, but memory stays reserved.
 inline std::uint32_t pool_core::wait_patiently(heap_guard& lock, std::uint32_t own,
                                                std::uint64_t id, allocation_request const& request,
                                                source_location where) {
   std::uint64_t const budget_ns = std::uint64_t{options_.maximum_wait_us_} * 1000;
   std::uint64_t const begin = monotonic_nanoseconds();
-  for (int pauses = 16;; pauses += pauses < 512 ? pauses : 0) {
+  for (int pauses = 16; monotonic_nanoseconds() - begin < budget_ns;
+       pauses += pauses < 512 ? pauses : 0) {
+    std::uint64_t const ready = heap_.blocks.bytes_in(block_heap::ready);
     bool const running = poll(lock, id, true, where);
-    std::uint32_t const node = take_available(own, request);
-    if (node != none) return node;
-    if (!running) return take_coalesced(own, request);
-    if (budget_ns == 0) return none;
+    if (heap_.blocks.bytes_in(block_heap::ready) != ready) {
+      std::uint32_t node = take_available(own, request);
+      if (node == none) node = take_coalesced(own, request);
+      if (node == none) node = grow(lock, own, request, extent::by_moving, where);
+      if (node != none) return node;
+    }
+    if (!running) return none;
     unlocked const released{lock};
     if (pauses < 512) {
       for (int i = 0; i < pauses; ++i) pause_processor();
@@ -179,8 +187,8 @@ inline std::uint32_t pool_core::wait_patiently(heap_guard& lock, std::uint32_t o
       timespec const pause{0, 20000};
       nanosleep(&pause, nullptr);
     }
-    if (monotonic_nanoseconds() - begin > budget_ns) return none;
   }
+  return none;
 }
 
 inline std::uint32_t pool_core::grow(heap_guard& lock, std::uint32_t own,
