@@ -61,7 +61,8 @@ One line a trace and allocator; sizes in bytes:
                        the trace's name before FILE's ending
   --statistics         a second, indented line with the pool's counters of the first replay
   --pool-option K=V    an option of the pool; may be repeated: growth_bytes, growth_factor, cache_bytes, maximum_bytes,
-                       maximum_fraction, initial_bytes, maximum_wait_us, source, order (grow_before_wait, wait_before_grow)
+                       maximum_fraction, initial_bytes, maximum_wait_us, slack (FRACTION or FRACTION:BYTES), source,
+                       order (grow_before_wait, wait_before_grow)
   --help               this text
 
 Exit status: 0 success; 1 an allocator failed, or output could not be written; 2 a trace or the command line is invalid.
