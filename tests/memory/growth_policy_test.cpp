@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/catch.hpp"
 
-#include <warpwright/memory/detail/pool/growth_policy.hpp>
+#include <warpwright/memory/detail/source/growth_policy.hpp>
 
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 
 #include <warpwright/core/detail/locks.hpp>
-#include <warpwright/memory/detail/pool/owner_lock.hpp>
+#include <warpwright/memory/detail/caches/owner_lock.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -20,6 +20,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 POOL = "include/warpwright/memory/detail/pool/"
+CACHES = "include/warpwright/memory/detail/caches/"
+SOURCE = "include/warpwright/memory/detail/source/"
 HEAP = "include/warpwright/memory/detail/heap/"
 CAPTURE = "include/warpwright/graph/capture.hpp"
 
@@ -96,36 +98,36 @@ MUTATIONS = [
     (POOL + "graph_memory.hpp", "discard(cudaUserObjectRelease(handle, 1));", ""),
     (POOL + "graph_memory.hpp", "graphs_[g].capture_id == info.id", "graphs_[g].capture_id != 0"),
     # Growth.
-    (POOL + "growth_policy.hpp", "if (bytes > live_peak_) live_peak_ = bytes;", "live_peak_ = bytes;"),
-    (POOL + "growth_policy.hpp", "reserved > allowed || missing > allowed - reserved",
+    (SOURCE + "growth_policy.hpp", "if (bytes > live_peak_) live_peak_ = bytes;", "live_peak_ = bytes;"),
+    (SOURCE + "growth_policy.hpp", "reserved > allowed || missing > allowed - reserved",
      "reserved > allowed"),
-    (POOL + "virtual_range.hpp", "if (bytes > room - chosen) continue;", ""),
-    (POOL + "virtual_range.hpp", "first.address == begin ? begin : first.address + first.bytes",
+    (SOURCE + "virtual_range.hpp", "if (bytes > room - chosen) continue;", ""),
+    (SOURCE + "virtual_range.hpp", "first.address == begin ? begin : first.address + first.bytes",
      "first.address"),
-    (POOL + "virtual_range.hpp", "if (code != 0 && mapped != 0) static_cast<void>(unmap(address, mapped));", ""),
-    (POOL + "virtual_range.hpp", "if (bytes > spare_bytes_ - keep_bytes) continue;", ""),
-    (POOL + "mapped_source.hpp", "if (!ahead && growth > needed - spare) growth = needed - spare;", ""),
-    (POOL + "mapped_source.hpp", "if (growth > headroom) growth = headroom", "if (false) growth = headroom"),
-    (POOL + "mapped_source.hpp", "if (how_far == extent::within_slack) return 0;", ""),
-    (POOL + "mapped_source.hpp", "own_above_ || (own_below_ && blocks.at(n).address < map_address_)",
+    (SOURCE + "virtual_range.hpp", "if (code != 0 && mapped != 0) static_cast<void>(unmap(address, mapped));", ""),
+    (SOURCE + "virtual_range.hpp", "if (bytes > spare_bytes_ - keep_bytes) continue;", ""),
+    (SOURCE + "mapped_source.hpp", "if (!ahead && growth > needed - spare) growth = needed - spare;", ""),
+    (SOURCE + "mapped_source.hpp", "if (growth > headroom) growth = headroom", "if (false) growth = headroom"),
+    (SOURCE + "mapped_source.hpp", "if (how_far == extent::within_slack) return 0;", ""),
+    (SOURCE + "mapped_source.hpp", "own_above_ || (own_below_ && blocks.at(n).address < map_address_)",
      "false"),
-    (POOL + "mapped_source.hpp", "candidate.map_bytes < best.map_bytes ||",
+    (SOURCE + "mapped_source.hpp", "candidate.map_bytes < best.map_bytes ||",
      "candidate.map_bytes > best.map_bytes ||"),
-    (POOL + "mapped_source.hpp", "    static_cast<void>(range_.unmap(plan.map_address, bytes));\n    throw;",
+    (SOURCE + "mapped_source.hpp", "    static_cast<void>(range_.unmap(plan.map_address, bytes));\n    throw;",
      "    throw;"),
-    (POOL + "segment_source.hpp", "if (result != cudaSuccess) heap_.blocks.add_segment(s.address, s.bytes);", ""),
-    (POOL + "segment_source.hpp", "if (result != cudaSuccess) discard(give_back(*pointer));", ""),
+    (SOURCE + "segment_source.hpp", "if (result != cudaSuccess) heap_.blocks.add_segment(s.address, s.bytes);", ""),
+    (SOURCE + "segment_source.hpp", "if (result != cudaSuccess) discard(give_back(*pointer));", ""),
     # Caches.
-    (POOL + "front_cache.hpp", "if (s.count != 0 && s.blocks[s.count - 1] == block) return put_result::double_free;", ""),
-    (POOL + "front_cache.hpp", "if (s.count == depth || bytes > remaining_bytes()) return put_result::full;",
+    (CACHES + "front_cache.hpp", "if (s.count != 0 && s.blocks[s.count - 1] == block) return put_result::double_free;", ""),
+    (CACHES + "front_cache.hpp", "if (s.count == depth || bytes > remaining_bytes()) return put_result::full;",
      "if (s.count == depth) return put_result::full;"),
-    (POOL + "front_cache.hpp", "for (std::uint64_t i = 0; i < s.count; ++i) s.blocks[i] = s.blocks[i + count];", ""),
-    (POOL + "stream_caches.hpp", "return cache->stream_id == id ? cache->take(rounded_bytes) : nullptr;",
+    (CACHES + "front_cache.hpp", "for (std::uint64_t i = 0; i < s.count; ++i) s.blocks[i] = s.blocks[i + count];", ""),
+    (CACHES + "stream_caches.hpp", "return cache->stream_id == id ? cache->take(rounded_bytes) : nullptr;",
      "return cache->take(rounded_bytes);"),
-    (POOL + "stream_caches.hpp", "cache.cached_bytes() != 0 && ++cache.foreign_frees < 64",
+    (CACHES + "stream_caches.hpp", "cache.cached_bytes() != 0 && ++cache.foreign_frees < 64",
      "cache.cached_bytes() != 0"),
-    (POOL + "stream_caches.hpp", "--streams_.caches(streams_.find(cache.stream_id));", ""),
-    (POOL + "stream_caches.hpp", "if (c->blocks.maybe_cached()) flush(c->blocks);", ""),
+    (CACHES + "stream_caches.hpp", "--streams_.caches(streams_.find(cache.stream_id));", ""),
+    (CACHES + "stream_caches.hpp", "if (c->blocks.maybe_cached()) flush(c->blocks);", ""),
     # The pool's calls.
     (POOL + "pool_core.hpp", "if (deferred_.any_shared()) reasons |= shared_blocks;", ""),
     (POOL + "pool_core.hpp", "if (graphs_.any()) reasons |= graph_blocks;", ""),

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <warpwright/core/detail/capture_count.hpp>
+#include <warpwright/memory/detail/caches/stream_caches.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
-#include <warpwright/memory/detail/pool/mapped_source.hpp>
 #include <warpwright/memory/detail/pool/misuse.hpp>
-#include <warpwright/memory/detail/pool/segment_source.hpp>
-#include <warpwright/memory/detail/pool/stream_caches.hpp>
+#include <warpwright/memory/detail/source/mapped_source.hpp>
+#include <warpwright/memory/detail/source/segment_source.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/memory/detail/caches/front_cache.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
-#include <warpwright/memory/detail/pool/front_cache.hpp>
 
 #include <new>
 

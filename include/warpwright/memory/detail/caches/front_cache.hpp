@@ -3,8 +3,8 @@
 #pragma once
 
 #include <warpwright/core/detail/locks.hpp>
+#include <warpwright/memory/detail/caches/owner_lock.hpp>
 #include <warpwright/memory/detail/heap/block_heap.hpp>
-#include <warpwright/memory/detail/pool/owner_lock.hpp>
 
 #include <cuda_runtime_api.h>
 

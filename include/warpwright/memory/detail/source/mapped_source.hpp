@@ -3,8 +3,8 @@
 #pragma once
 
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
-#include <warpwright/memory/detail/pool/growth_policy.hpp>
-#include <warpwright/memory/detail/pool/virtual_range.hpp>
+#include <warpwright/memory/detail/source/growth_policy.hpp>
+#include <warpwright/memory/detail/source/virtual_range.hpp>
 
 #include <cstdint>
 
