@@ -37,9 +37,8 @@ TEST_CASE("the peak does not fall") {
   CHECK(policy.allowed_bytes() == 1152 * mib);
 }
 
-TEST_CASE("without slack a chunk is a granule and nothing is created ahead of need") {
+TEST_CASE("without slack nothing is created ahead of need") {
   growth_policy const policy = policy_at_peak({0.0, 0}, 1024 * mib);
-  CHECK(policy.max_chunk_bytes() == granule);
   CHECK(policy.growth_bytes(6 * mib, 1018 * mib) == 6 * mib);
   CHECK(policy.growth_bytes(6 * mib, 1020 * mib) == 0);
 }
@@ -49,9 +48,17 @@ TEST_CASE("a chunk is a quarter of the slack, in granules") {
   CHECK(policy_at_peak({0.125, 0}, 1000 * mib).max_chunk_bytes() == 30 * mib);
 }
 
+TEST_CASE("with little slack a chunk is a 256th of the peak, in granules") {
+  CHECK(policy_at_peak({0.0, 0}, 1024 * mib).max_chunk_bytes() == 4 * mib);
+  CHECK(policy_at_peak({0.0, 0}, 1500 * mib).max_chunk_bytes() == 4 * mib);
+  CHECK(policy_at_peak({0.0, 0}, 300 * mib).max_chunk_bytes() == granule);
+  CHECK(policy_at_peak({0.0078125, 0}, 8192 * mib).max_chunk_bytes() == 32 * mib);
+}
+
 TEST_CASE("a chunk is at most a 2,048th of the capacity") {
   CHECK(policy_at_peak({0.125, 0}, 64 * gib, 80 * gib).max_chunk_bytes() == 40 * mib);
   CHECK(policy_at_peak({0.125, 0}, gib, gib).max_chunk_bytes() == granule);
+  CHECK(policy_at_peak({0.0, 0}, 16 * gib, 17 * gib).max_chunk_bytes() == 8 * mib);
 }
 
 TEST_CASE("growth ahead of need is a quarter of the slack, within the slack") {
