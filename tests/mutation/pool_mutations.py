@@ -200,6 +200,8 @@ def main():
             target = copy / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
+        warnings = copy / "cmake" / "warpwright_development.cmake"  # a mutation may leave a variable unused
+        warnings.write_text(warnings.read_text().replace(" -Werror)", ")"))
         build = copy / "build" / "host"
         configured = run(["cmake", "--preset", "host", "-D", "CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1",
                           "-D", "WARPWRIGHT_BUILD_EXAMPLES=OFF", "-D", "WARPWRIGHT_BUILD_BENCHMARKS=OFF"],
