@@ -147,6 +147,44 @@ TEST_CASE("a retired stream's frees become ready, and its number passes on") {
   CHECK(t.list_of(next) == list);
 }
 
+TEST_CASE("the stream that takes over a number waits for itself") {
+  tracked_heap t;
+  using cost = epoch_tracker::order_cost;
+  ww::stream donor;
+  ww::stream before;
+  ww::stream after;
+  heap_guard lock{t.heap.lock};
+  std::uint32_t const from = t.list_of(donor);
+  t.streams.free(t.allocate(block_heap::ready), from);
+  std::uint64_t const epoch = t.heap.blocks.newest_epoch(from);
+  CHECK(t.streams.record(lock, from, 0, here));
+  std::uint32_t const own = t.list_of(before);
+  t.streams.wait_on(lock, own, before, from, epoch, here);
+  CHECK(t.streams.retire(lock, own, 0, here));
+  t.streams.forget(ww::stream_ref{before}.id());
+  REQUIRE(t.list_of(after) == own);
+  CHECK(t.streams.cost_of(own, from, epoch) == cost::wait);
+}
+
+TEST_CASE(
+    "nobody can be ordered behind what a retired or another thread's stream has freed since") {
+  tracked_heap t;
+  using cost = epoch_tracker::order_cost;
+  ww::stream s;
+  heap_guard lock{t.heap.lock};
+  std::uint32_t const own = t.list_of(s);
+  std::uint32_t const of_thread =
+      t.streams.list_of(ww::stream_ref::per_thread().id(), cudaStreamPerThread);
+  t.streams.free(t.allocate(block_heap::ready), of_thread);
+  std::uint64_t const epoch = t.heap.blocks.newest_epoch(of_thread);
+  CHECK(t.streams.cost_of(own, of_thread, epoch) == cost::impossible);
+  CHECK_FALSE(t.streams.record(lock, of_thread, epoch_tracker::no_id, here));
+  CHECK(t.streams.record(lock, of_thread, ww::stream_ref::per_thread().id(), here));
+  CHECK(t.streams.cost_of(own, of_thread, epoch) == cost::wait);
+  CHECK(t.streams.retire(lock, own, 0, here));
+  CHECK(t.streams.cost_of(of_thread, own, 1) == cost::impossible);
+}
+
 TEST_CASE("a list that is kept or pinned does not pass to another stream") {
   tracked_heap t;
   heap_guard lock{t.heap.lock};

@@ -36,7 +36,8 @@ TESTS = [
 # (file, text, replacement); the text occurs once in the file.
 MUTATIONS = [
     # Free lists and the heap.
-    (HEAP + "free_lists.hpp", "if (blocks_[n].bytes == bytes) return n;", ""),
+    (HEAP + "free_lists.hpp", "blocks_[n].bytes < blocks_[best].bytes) best = n;",
+     "blocks_[n].bytes > blocks_[best].bytes) best = n;"),
     (HEAP + "free_lists.hpp", "l.nonempty_words |= std::uint32_t{1} << (bin / 64);", ""),
     (HEAP + "free_lists.hpp", "return b.bytes >= padding && b.bytes - padding >= bytes;",
      "return b.bytes >= bytes;"),
