@@ -4,8 +4,6 @@
 // The pool and its peers behind one interface, for benchmarks that put the same calls to each.
 #pragma once
 
-#include <benchmark/benchmark.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,7 +13,8 @@
 #include <vector>
 
 #include "allocators.hpp"  // of tools/warpwright_replay
-#include "options.hpp"     // of tools/warpwright_replay
+#include "any_allocator.hpp"
+#include "options.hpp"  // of tools/warpwright_replay
 
 #if WARPWRIGHT_BENCH_RMM
 #include "rmm_peers.hpp"
@@ -25,21 +24,6 @@ namespace bench_support {
 
 /// No limit.
 inline constexpr std::size_t unlimited = ~std::size_t{0};
-
-/// Any allocator, with streams by index.
-class any_allocator {
- public:
-  any_allocator() = default;
-  any_allocator(any_allocator const&) = delete;
-  any_allocator& operator=(any_allocator const&) = delete;
-  virtual ~any_allocator() = default;
-  /// @return null when out of memory
-  virtual void* allocate(std::uint32_t stream, std::size_t bytes) = 0;
-  /// @param owner  the stream that the block was allocated on
-  virtual void deallocate(std::uint32_t stream, std::uint32_t owner, void* pointer,
-                          std::size_t bytes) = 0;
-  [[nodiscard]] virtual replay::allocator_counters counters() const = 0;
-};
 
 /// One of those of tools/warpwright_replay.
 template <class Allocator>
@@ -58,19 +42,6 @@ class held_allocator final : public any_allocator {
 
  private:
   Allocator of_;
-};
-
-/// Allocates nothing: its time is that of the loop around the calls.
-class no_allocator final : public any_allocator {
- public:
-  void* allocate(std::uint32_t, std::size_t bytes) override {
-    benchmark::DoNotOptimize(bytes);
-    return this;
-  }
-  void deallocate(std::uint32_t, std::uint32_t, void* pointer, std::size_t) override {
-    benchmark::DoNotOptimize(pointer);
-  }
-  [[nodiscard]] replay::allocator_counters counters() const override { return {}; }
 };
 
 #if WARPWRIGHT_BENCH_RMM

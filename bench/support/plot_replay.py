@@ -8,9 +8,9 @@
     python3 bench/support/plot_replay.py --page PAGE.md FILE.csv...    # of these files alone
 
 Reads every <device>/memory_replay_bench.csv of bench/results, as compact_results.py writes them, except
-that of the host runtime, and the ratios of <device>/memory_torch_replay.csv beside it. Where there is
-none, it writes nothing. One plot a trace: the host's time for an operation over the memory that the
-allocator reserved for it. Needs nothing but Python 3.
+that of the host runtime, and <device>/memory_torch_replay.csv beside it, which may have ratios and no
+times. Where there is none, it writes nothing. One plot a trace: the host's time for an operation over the
+memory that the allocator reserved for it. Needs nothing but Python 3.
 """
 import argparse
 import html
@@ -26,7 +26,7 @@ ROOT = plot_results.ROOT
 FILE, TORCH_FILE = "memory_replay_bench.csv", "memory_torch_replay.csv"
 MODES = {"idle": "no other work on the streams", "busy": "streams busy with kernels"}
 
-# Name, its colour on white and on black, marker; "line": no time was measured.
+# Name, its colour on white and on black, marker.
 POOL = ("warpwright", "#0b57d0", "#6ea8fe", "disc")
 ALLOCATORS = {
     "warpwright": POOL,
@@ -35,9 +35,12 @@ ALLOCATORS = {
     "rmm_binning": ("RMM binning over pool", "#0e7490", "#22d3ee", "diamond"),
     "rmm_arena": ("RMM arena", "#57606a", "#b1bac4", "square"),
     "rmm_cuda_async": ("RMM cuda_async", "#a16207", "#facc15", "triangle"),
-    "torch": ("PyTorch", "#a21caf", "#e879f9", "line"),
-    "torch_expandable": ("PyTorch, expandable segments", "#be123c", "#fb7185", "dashes"),
+    "torch": ("PyTorch", "#a21caf", "#e879f9", "down"),
+    "torch_expandable": ("PyTorch, expandable segments", "#be123c", "#fb7185", "plus"),
 }
+UNTIMED = {"down": "line", "plus": "dashes"}  # a marker's lines, where there is memory and no time
+# Markers that plot_results has not, from their middle.
+SHAPES = {"down": "m0 3.6l-3.5 -6.2h7z", "plus": "m-1.3 -3.9h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6v-2.6h2.6z"}
 OURS = re.compile(r"^warpwright(?:_(compact)|_slack_(\d+))?$")
 
 
@@ -96,9 +99,8 @@ class Run:
                 self.limits.setdefault(names[0], {})[names[1]] = counters["least_limit"]
 
     def measured(self, trace):
-        """A point of the trace that has a time, or None: of PyTorch alone there is no plot."""
-        points = (p for points in self.traces[trace].values() for p in points.values())
-        return next((p for p in points if p.cold is not None), None)
+        """A point of the trace, or None: of PyTorch alone there is no plot."""
+        return next((p for of in self.traces[trace].values() for a, p in of.items() if not a.startswith("torch")), None)
 
 
 def order_of(allocator):
@@ -115,6 +117,10 @@ def look_of(allocator):
     if OURS.match(allocator):
         return POOL
     return ALLOCATORS.get(allocator, (allocator.replace("_", " "), "#9d174d", "#f9a8d4", "diamond"))
+
+
+def line_of(look):
+    return UNTIMED.get(look[3], "line")
 
 
 def slack_name(allocator):
@@ -167,7 +173,10 @@ def css(looks):
 
 
 def marker(kind, x, y, cls, hollow=False):
-    drawn = plot_results.marker(kind, x, y, cls)
+    if kind in SHAPES:
+        drawn = f'<path class="m {cls}" d="M{x:.1f} {y:.1f}{SHAPES[kind]}"/>'
+    else:
+        drawn = plot_results.marker(kind, x, y, cls)
     return drawn.replace('class="m ', 'class="r ') if hollow else drawn
 
 
@@ -186,7 +195,8 @@ def svg_of(run, trace):
     passes = int(about.get("passes", 2))
     title = (f"{trace}: {int(about['ops']):,} operations, {int(about['streams'])} "
              f"stream{'' if about['streams'] == 1 else 's'}, peak of live memory {about['peak_live_mb']:,.0f} MB")
-    out, rows = legend(looks, passes)
+    timed = {look_of(a) for of in modes.values() for a, p in of.items() if p.warm is not None}
+    out, rows = legend(looks, timed, passes)
     top = MARGIN + 22 + 20 * rows + 34
     panel_width = (WIDTH - 2 * MARGIN - GAP * (len(modes) - 1)) / len(modes)
     for k, (mode, of) in enumerate(modes.items()):
@@ -208,8 +218,9 @@ def svg_of(run, trace):
             f'\n<text class="a" x="{MARGIN}" y="{height - 10}">{html.escape(foot)}</text>\n</svg>\n')
 
 
-def legend(looks, passes):
-    entries = [(f"{look[0]}, at several settings of slack" if look == POOL else look[0], f"p{i}", look[3])
+def legend(looks, timed, passes):
+    entries = [(f"{look[0]}, at several settings of slack" if look == POOL else look[0], f"p{i}",
+                look[3] if look in timed else line_of(look))
                for i, look in enumerate(looks)]
     entries.append((f"filled: median of passes 2 to {passes}", "", "filled"))
     entries.append(("hollow: first pass, in which the allocator grows", "", "hollow"))
@@ -274,7 +285,8 @@ def panel(title, of, cls, x_axis, y_axis, times, ratios):
     for allocator in sorted(of, key=order_of, reverse=True):  # ours last, above the others
         point, look = of[allocator], look_of(allocator)
         if point.warm is None:
-            out.append(vertical(x_axis.at(max(point.ratio - 1, RATIOS[0])), top, bottom, cls[allocator], look[3]))
+            x = x_axis.at(max(point.ratio - 1, RATIOS[0]))
+            out.append(vertical(x, top, bottom, cls[allocator], line_of(look)))
     ours = sorted((a for a in of if OURS.match(a)), key=lambda a: of[a].ratio)
     for dashes, of_time in (("3 4", lambda p: p.cold), ("", lambda p: p.warm)):
         path = "L".join("{:.1f} {:.1f}".format(*place(of[a], of_time(of[a]))) for a in ours)
@@ -312,7 +324,8 @@ Recorded allocation traces, replayed by one thread on the pool and on its peers:
 operation, an allocation or a free, without the loop that reads the trace; *first pass* that of a new
 allocator, which grows. *Reserved* is the peak over all passes, as a multiple of the trace's peak of live
 memory as it was requested. *Least limit* is the least limit of reserved memory under which one pass
-completes, in the same unit. PyTorch is driven from Python, whose time says nothing of its allocator.
+completes, in the same unit. [torch_replay.cpp](../bench/memory/torch_replay.cpp) says how PyTorch's allocator
+comes to the same loop.
 """
 TABLE = ("| allocator | reserved | ns, idle streams | first pass | ns, busy streams | first pass "
          "| CUDA calls an operation | least limit |\n|---|---:|---:|---:|---:|---:|---:|---:|")
@@ -349,8 +362,10 @@ def source(run, page):
                        if k.startswith("version_"))
     what = "host runtime, which says nothing of a GPU's speed" if run.host_runtime else \
         f"driver {context.get('driver', 'not recorded')}"
+    torch = "" if run.torch is None else \
+        f" PyTorch's: [`{TORCH_FILE}`]({os.path.dirname(path)}/{TORCH_FILE}), {run.torch.get('date', 'not recorded')}."
     text = (f"[`{os.path.basename(run.path)}`]({path}): {context.get('date', 'not recorded')} UTC, {what}{versions}, "
-            f"commit `{context.get('warpwright_commit', 'not recorded')}`.")
+            f"commit `{context.get('warpwright_commit', 'not recorded')}`." + torch)
     return text + "".join(f"\nNot shown, as it failed: `{name}` ({why})." for name, why in run.failed)
 
 

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -81,6 +82,7 @@ class Replay(unittest.TestCase):
                     "| PyTorch | 1.752 |  |  |  |  |  |  |"):
             self.assertIn(row, page)
         self.assertIn("PyTorch 2.11, RMM 26.10.0, commit `abc1234`", page)
+        self.assertIn("memory_torch_replay.csv), 2026-01-02 03:04.", page)
         self.assertLess(page.index("warpwright, default"), page.index("warpwright, 30 %"))
 
     def test_a_plot_a_trace(self):
@@ -96,6 +98,20 @@ class Replay(unittest.TestCase):
                      "2026-01-02 03:04 UTC", "abc1234"):
             self.assertIn(word, words)
 
+    def test_pytorch_is_a_point_where_it_has_a_time_else_a_line(self):
+        drawn = []
+        for torch in (TORCH, [replayed("bert", "torch", 300, 5000, 1.7519), replayed("bert", "torch", 310, 5100, 1.7519,
+                                                                                     "busy")]):
+            self.write(SOME)
+            self.write(torch, "memory_torch_replay.csv")
+            page, plots = self.files()
+            plot = plots["some-gpu-bert.svg"]
+            cls = re.search(r"\.(p\d+){--c:" + plot_replay.ALLOCATORS["torch"][1], plot).group(1)
+            drawn.append([plot.count(f'class="{kind} {cls}"') for kind in "lmr"])
+        self.assertIn("| PyTorch | 1.752 | 300 | 5,000 | 310 | 5,100 |  |  |", page)
+        # A line a panel and one of the legend; a filled and a hollow marker a panel and one of the legend.
+        self.assertEqual(drawn, [[3, 0, 0], [0, 3, 2]])
+
     def test_every_point_is_inside_of_its_panel(self):
         self.write([replayed("a", "warpwright", 0, 1e6, 1.0), replayed("a", "rmm_pool", 1e5, 1, 60.0)])
         _, plots = self.files()
@@ -106,10 +122,12 @@ class Replay(unittest.TestCase):
 
     def test_a_trace_that_only_pytorch_has_is_left_out(self):
         self.write(SOME)
-        self.write([{**TORCH[0], "name": "replay/other/torch/idle"}], "memory_torch_replay.csv")
+        self.write([{**TORCH[0], "name": "replay/other/torch/idle"}, replayed("more", "torch", 1, 2, 1.5)],
+                   "memory_torch_replay.csv")
         page, plots = self.files()
         self.assertEqual(list(plots), ["some-gpu-bert.svg"])
-        self.assertNotIn("other", page)
+        self.assertNotIn("### other", page)
+        self.assertNotIn("### more", page)
 
     def test_failures_are_named(self):
         self.write(SOME + [{**replayed("bert", "rmm_binning", 1, 1, 1.0), "error_occurred": True,
