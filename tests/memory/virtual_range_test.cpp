@@ -198,6 +198,13 @@ TEST_CASE("a reset returns memory and addresses, and the range can be reserved a
   REQUIRE(t.range.reserve(ww::device_id{0}, 32 * t.granule));
   t.add(0, 1);
   CHECK(t.is_usable(0, 1));
+  CHECK(t.unmap(0, 1) == cudaSuccess);
+#if WARPWRIGHT_HOST_RUNTIME
+  testing::reset_call_counts();
+  t.range.reset();
+  CHECK(testing::call_count("cuMemUnmap") == 0);
+  CHECK(testing::call_count("cuMemRelease") == 1);  // what the first reset released is forgotten
+#endif
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
