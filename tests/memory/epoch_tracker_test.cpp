@@ -2,44 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The epoch tracker alone, over a heap of addresses that nobody touches.
-#include "memory/support.hpp"
+#include "memory/pool_parts_support.hpp"
 #include "support/catch.hpp"
-
-#include <warpwright/memory/detail/pool/epoch_tracker.hpp>
 
 #include <cstdint>
 
 namespace ww = warpwright;
 using test_support::gate;
+using test_support::here;
+using test_support::tracked_heap;
+using test_support::unit;
 using ww::detail::block_heap;
 using ww::detail::epoch_tracker;
 using ww::detail::heap_guard;
-
-namespace {
-
-constexpr std::uint64_t unit = 4096;
-
-// One segment of 64 units at address 65536, ready.
-struct tracked_heap {
-  ww::detail::pool_heap heap;
-  ww::detail::event_store events{heap};
-  epoch_tracker streams{heap, events};
-
-  tracked_heap() {
-    heap.driver.find();
-    heap.blocks.add_segment(65536, 64 * unit);
-  }
-  std::uint32_t list_of(ww::stream const& s) {
-    return streams.list_of(ww::stream_ref{s}.id(), s.get());
-  }
-  std::uint32_t allocate(std::uint32_t list, std::uint64_t units = 1) {
-    return heap.blocks.allocate(list, units * unit, block_heap::granule_bytes, true, units * unit);
-  }
-};
-
-ww::source_location const here = ww::source_location::current();
-
-}  // namespace
 
 TEST_CASE("a free is ready when an event recorded behind it has completed") {
   tracked_heap t;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -88,6 +89,18 @@ inline bool all_are(std::vector<unsigned char> const& values, unsigned char tag)
     if (v != tag) return false;
   }
   return true;
+}
+
+/// Whether the device can write and read memory of a multiple of 256 bytes: fills all of it, and
+/// reads back a little of every MiB.
+inline bool is_usable(ww::stream_ref stream, std::uint64_t address, std::uint64_t bytes) {
+  constexpr std::uint64_t step = std::uint64_t{1} << 20U;
+  auto* const p = reinterpret_cast<unsigned char*>(static_cast<std::uintptr_t>(address));
+  fill(stream, p, 5, static_cast<std::size_t>(bytes));
+  for (std::uint64_t i = 0; i < bytes; i += step) {
+    if (!all_are(fetch(stream, p + i, 256), 5)) return false;
+  }
+  return all_are(fetch(stream, p + bytes - 256, 256), 5);
 }
 
 }  // namespace test_support

@@ -27,7 +27,9 @@ CAPTURE = "include/warpwright/graph/capture.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
-    "memory_growth_policy", "memory_epoch_tracker", "memory_block_heap", "memory_pool",
+    "memory_growth_policy", "memory_epoch_tracker", "memory_block_heap", "memory_event_store",
+    "memory_deferred_frees", "memory_graph_memory", "memory_stream_caches", "memory_virtual_range",
+    "memory_segment_source", "memory_mapped_source", "memory_pool",
     "memory_pool_orders", "memory_pool_cache", "memory_pool_capture", "memory_pool_capture_apis",
     "memory_pool_corners", "memory_pool_misuse", "memory_pool_model", "memory_pool_faults",
     "memory_pool_stress", "graph_capture",
