@@ -179,6 +179,26 @@ TEST_CASE("a heap serves small requests from the best fit and large ones from th
   CHECK(walk(h).consistent);
 }
 
+TEST_CASE("the best fit is the smallest of several sizes that differ by little") {
+  heap h;
+  h.add_segment(mib, mib);
+  // Free blocks of 128 KiB + 256 B, + 512 B and + 768 B, in two orders, between live ones.
+  bool const ascending = GENERATE(true, false);
+  std::uint32_t blocks[3];
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    std::uint64_t const bytes = 128 * kib + 256 * (ascending ? i + 1 : 3 - i);
+    blocks[i] = h.allocate(heap::ready, bytes, heap::granule_bytes, true, bytes);
+    static_cast<void>(h.allocate(heap::ready, 256, heap::granule_bytes, true, 256));
+  }
+  for (std::uint32_t const b : blocks) h.deallocate(b, heap::ready, 0);
+  std::uint32_t const found = h.find_fit(heap::ready, 128 * kib + 256, heap::granule_bytes, true);
+  CHECK(h.at(found).bytes == 128 * kib + 256);
+  std::uint32_t const next = h.find_fit(heap::ready, 128 * kib + 512, heap::granule_bytes, true);
+  CHECK(h.at(next).bytes == 128 * kib + 512);
+  std::uint32_t const below = h.find_fit(heap::ready, 128 * kib, heap::granule_bytes, true);
+  CHECK(h.at(below).bytes == 128 * kib + 256);
+}
+
 TEST_CASE("a heap removes no segment that is in use or larger than requested") {
   heap h;
   h.add_segment(mib, 8 * kib);
