@@ -332,6 +332,23 @@ TEST_CASE("a warm-up that throws joins its forks") {
   side.synchronize();
 }
 
+TEST_CASE("pools watch for captures while one is under way, and not after its end") {
+  ww::stream s;
+  auto const under_way = [] {
+    return ww::detail::captures_under_way.load(ww::detail::memory_order::relaxed);
+  };
+  unsigned const before = under_way();
+  ww::capture_scope capture{s};
+  CHECK(under_way() == before + 1);
+  ww::graph const captured = capture.end();
+  CHECK(under_way() == before);
+  {
+    ww::capture_scope const abandoned{s};
+    CHECK(under_way() == before + 1);
+  }
+  CHECK(under_way() == before);
+}
+
 TEST_CASE("end() of an ended capture throws") {
   ww::stream s;
   ww::capture_scope* ended = nullptr;

@@ -3,6 +3,7 @@
 //
 // Adaptors and resources when CUDA calls fail, each in turn, and when the host is out of memory;
 // and the number of their CUDA calls.
+#include "memory/failing_host_memory.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -20,15 +21,12 @@
 
 namespace ww = warpwright;
 namespace testing = ww::testing;
+using test_support::reallocations_left;
 
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 ww::device_id const device{0};
-
-// The number of calls of realloc, by which the library's arrays grow, that will still succeed;
-// below 0: all.
-int reallocations_left = -1;
 
 void ignore_damage(void*, ww::guard_damage const&) noexcept {}
 void ignore_fallback(void*, ww::fallback_event const&) noexcept {}
@@ -96,17 +94,6 @@ struct everything {
 };
 
 }  // namespace
-
-// The linker sends this program's calls of realloc here.
-extern "C" {
-void* __real_realloc(void* pointer, std::size_t bytes);
-void* __wrap_realloc(void* pointer, std::size_t bytes);
-void* __wrap_realloc(void* pointer, std::size_t bytes) {
-  if (reallocations_left == 0) return nullptr;
-  if (reallocations_left > 0) --reallocations_left;
-  return __real_realloc(pointer, bytes);
-}
-}
 
 TEST_CASE("every CUDA call below the adaptors failing in turn loses nothing") {
   testing::reset_host_runtime();

@@ -140,6 +140,25 @@ TEST_CASE("growing completes a free block of the stream or a ready one, and no o
   }
 }
 
+TEST_CASE("of several places growing takes the one where the least must be mapped") {
+  mapped_heap t;
+  heap_guard lock{t.heap.lock};
+  std::uint32_t const low = t.grow(lock, 4);
+  std::uint32_t const live = t.grow(lock, 1);
+  std::uint32_t const high = t.grow(lock, 2);
+  t.free(low, block_heap::ready);
+  t.source.unmap_all_idle(lock, here);  // a hole of 4 at address 0
+  t.free(high, block_heap::ready);
+  std::uint32_t const next = t.grow(lock, 4);
+  REQUIRE(next != none);
+  CHECK(t.address(next) == 5);
+  CHECK(t.is_usable(live));
+  std::uint32_t const of_equals = t.grow(lock, 3);
+  REQUIRE(of_equals != none);
+  CHECK(t.address(of_equals) == 0);
+  CHECK(t.complete());
+}
+
 TEST_CASE(
     "what is left of a larger run is for every stream, unless the stream's own is part of it") {
   for (bool const part_of_it : {false, true}) {

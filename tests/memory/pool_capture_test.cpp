@@ -15,6 +15,7 @@
 
 namespace ww = warpwright;
 using test_support::all_are;
+using test_support::eventually;
 using test_support::fetch;
 using test_support::fill;
 
@@ -22,16 +23,6 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 ww::device_id const device{0};
-
-// CUDA reports the destruction of a graph with a delay.
-template <class Condition>
-bool eventually(Condition const& condition) {
-  for (int i = 0; i < 500; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  return false;
-}
 
 // A call that reclaims the memory of destroyed graphs.
 bool has_graph_memory(ww::memory_pool& pool, ww::stream const& s) {
@@ -41,6 +32,20 @@ bool has_graph_memory(ww::memory_pool& pool, ww::stream const& s) {
 }
 
 }  // namespace
+
+TEST_CASE("a miss leaves the thread's capture mode and device as they were") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+  ww::check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  void* const p = pool.allocate(s, 64 * mib);
+  CHECK_THROWS_AS(pool.allocate(s, ~std::size_t{0} / 2), ww::out_of_memory);
+  pool.deallocate(s, p, 64 * mib);
+  static_cast<void>(pool.trim());
+  ww::check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  CHECK(mode == cudaStreamCaptureModeThreadLocal);
+  CHECK(ww::current_device() == device);
+}
 
 TEST_CASE("memory allocated in a capture belongs to the graph until the executable is destroyed") {
   ww::stream s;

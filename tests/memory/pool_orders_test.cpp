@@ -57,7 +57,7 @@ TEST_CASE("blocks of a batch that fails stay behind their stream's work") {
   gate hold{s};
   fill(s, p, 1, 4 * mib);
   pool.deallocate(s, p, 4 * mib);
-  std::size_t const sizes[] = {mib, 64 * mib};
+  std::size_t const sizes[] = {4 * mib, 64 * mib};
   void* blocks[2] = {};
   CHECK_THROWS_AS(pool.allocate_batch(s, sizes, blocks, 2), ww::out_of_memory);
   auto const before = pool.statistics();

@@ -3,6 +3,7 @@
 //
 // Resources when CUDA calls fail, each in turn, when device or host memory runs out, and the number
 // of their CUDA calls.
+#include "memory/failing_host_memory.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
@@ -17,15 +18,12 @@
 
 namespace ww = warpwright;
 namespace testing = ww::testing;
+using test_support::reallocations_left;
 
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 ww::device_id const device{0};
-
-// The number of calls of realloc, by which the library's arrays grow, that will still succeed;
-// below 0: all.
-int reallocations_left = -1;
 
 // Runs a scenario with every call that it makes failing in turn. The scenario returns the number of
 // its errors and frees what it has allocated.
@@ -90,17 +88,6 @@ int use(Resource& memory) {
 }
 
 }  // namespace
-
-// The linker sends this program's calls of realloc here.
-extern "C" {
-void* __real_realloc(void* pointer, std::size_t bytes);
-void* __wrap_realloc(void* pointer, std::size_t bytes);
-void* __wrap_realloc(void* pointer, std::size_t bytes) {
-  if (reallocations_left == 0) return nullptr;
-  if (reallocations_left > 0) --reallocations_left;
-  return __real_realloc(pointer, bytes);
-}
-}
 
 TEST_CASE("every call of cuda_malloc_resource failing in turn loses nothing") {
   fail_every_call([] {

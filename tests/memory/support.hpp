@@ -91,6 +91,17 @@ inline bool all_are(std::vector<unsigned char> const& values, unsigned char tag)
   return true;
 }
 
+/// Whether a condition holds within five seconds. CUDA reports the destruction of a graph with a
+/// delay.
+template <class Condition>
+bool eventually(Condition const& condition) {
+  for (int i = 0; i < 500; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+  return false;
+}
+
 /// Whether the device can write and read memory of a multiple of 256 bytes: fills all of it, and
 /// reads back a little of every MiB.
 inline bool is_usable(ww::stream_ref stream, std::uint64_t address, std::uint64_t bytes) {

@@ -32,6 +32,7 @@ TESTS = [
     "memory_segment_source", "memory_mapped_source", "memory_pool",
     "memory_pool_orders", "memory_pool_cache", "memory_pool_capture", "memory_pool_capture_apis",
     "memory_pool_corners", "memory_pool_misuse", "memory_pool_model", "memory_pool_faults",
+    "memory_pool_host_memory",
     "memory_pool_stress", "graph_capture",
 ]  # fmt: skip
 
@@ -146,8 +147,8 @@ MUTATIONS = [
     (POOL + "pool_calls.hpp", "caches_.release(id);", ""),
     (POOL + "pool_calls.hpp", "    streams_.forget(id);\n", ""),
     (POOL + "pool_misses.hpp", "heap_.live_bytes() > capacity_bytes_ - request.rounded_bytes", "false"),
-    (POOL + "pool_misses.hpp", "if (list == own || streams_.of_graph(list)) continue;",
-     "if (list == own) continue;"),
+    (POOL + "pool_misses.hpp", "if (best == none || cost < best_cost ||",
+     "if (best == none || cost > best_cost ||"),
     (POOL + "pool_misses.hpp", "newer ? blocks.newest_epoch(donor) : epoch", "epoch"),
     (POOL + "pool_misses.hpp", "streams_.wait_on(lock, own, stream, donor, epoch, where);\n      ordered = true;",
      "ordered = true;"),

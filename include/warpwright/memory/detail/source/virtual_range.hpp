@@ -189,20 +189,14 @@ class virtual_range {
   /// @pre nothing is mapped there; the address is a multiple of granule_bytes()
   /// @param api  receives the name of a call that fails
   /// @return an error code, without any effect on an error
-  cudaError_t map(std::uint64_t address, char const** api) noexcept {
+  /// @throws std::bad_alloc  when the host has not enough memory, without any effect
+  cudaError_t map(std::uint64_t address, char const** api) {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < selected_; ++i)
       bytes += chunks_[spare_[spare_.size() - 1 - i]].bytes;
     std::size_t const last = index_of(address + bytes);
+    if (last > chunk_of_granule_.size()) chunk_of_granule_.resize(last);
     *api = "cuMemMap";
-    if (last > chunk_of_granule_.size()) {
-      try {
-        chunk_of_granule_.reserve(last);
-      } catch (...) {
-        return cudaErrorMemoryAllocation;
-      }
-      chunk_of_granule_.resize(last);
-    }
     std::uint64_t mapped = 0;
     driver::result code = 0;
     while (selected_ != 0) {
