@@ -67,3 +67,36 @@ TEST_CASE("blocks of a batch that fails stay behind their stream's work") {
   hold.open();
   pool.deallocate(t, taken, 4 * mib);
 }
+
+TEST_CASE("of other streams' blocks the one that needs no further wait is taken") {
+  ww::stream s;
+  ww::stream a;
+  ww::stream b;
+  ww::memory_pool pool{device, four_mib()};
+  void* const first = pool.allocate(a, mib);
+  void* const second = pool.allocate(a, mib);
+  void* const between = pool.allocate(s, mib / 2);
+  void* const third = pool.allocate(b, mib);
+  void* const rest = pool.allocate(s, mib / 2);
+  gate hold{a};
+  ww::stream_ref{b}.wait(a);  // both are busy
+  pool.deallocate(b, third, mib);
+  pool.deallocate(a, second, mib);
+  pool.deallocate(a, first, mib);  // one block with the second
+  void* const taken = pool.allocate(s, mib);
+  REQUIRE(taken == third);  // the best fit, behind a wait
+  void* const low = pool.allocate(s, mib);
+  REQUIRE(low == first);
+  auto const before = pool.statistics();
+  CHECK(before.stream_waits == 2);
+  pool.deallocate(b, taken, mib);
+  // What is left of a's block was freed before what s has waited for; it fits worse than b's.
+  void* const next = pool.allocate(s, mib / 2);
+  CHECK(next == second);
+  CHECK(pool.statistics().stream_waits == before.stream_waits);
+  hold.open();
+  pool.deallocate(s, next, mib / 2);
+  pool.deallocate(s, low, mib);
+  pool.deallocate(s, between, mib / 2);
+  pool.deallocate(s, rest, mib / 2);
+}
