@@ -140,6 +140,29 @@ TEST_CASE("growing completes a free block of the stream or a ready one, and no o
   }
 }
 
+TEST_CASE("memory is mapped where the least is missing, and of equals at the lowest address") {
+  mapped_heap t;
+  heap_guard lock{t.heap.lock};
+  static_cast<void>(t.grow(lock, 1));
+  std::uint32_t const hole = t.grow(lock, 2);
+  static_cast<void>(t.grow(lock, 1));
+  t.free(hole, block_heap::ready);
+  t.source.unmap_all_idle(lock, here);
+  t.free(t.grow(lock, 3), t.own);  // does not fit into the hole
+  std::uint32_t const live = t.heap.blocks.allocate(t.own, 2 * t.granule, 256, true, 1);
+  REQUIRE(live != none);
+  CHECK(t.address(live) == 4);
+  std::uint32_t const behind = t.grow(lock, 2);  // one is free there, none in the hole
+  REQUIRE(behind != none);
+  CHECK(t.address(behind) == 6);
+  t.free(live, block_heap::ready);
+  t.source.unmap_all_idle(lock, here);  // a second hole of two
+  std::uint32_t const within = t.grow(lock, 2);
+  REQUIRE(within != none);
+  CHECK(t.address(within) == 1);
+  CHECK(t.complete());
+}
+
 TEST_CASE(
     "what is left of a larger run is for every stream, unless the stream's own is part of it") {
   for (bool const part_of_it : {false, true}) {
