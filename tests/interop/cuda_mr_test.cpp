@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/support.hpp"
+#include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
 #include <warpwright/interop/cuda_mr.hpp>
@@ -236,6 +236,38 @@ TEST_CASE("a resource takes the ids of streams that are known, without a change 
   deallocate(resource, other.get(), q, 1000);
   deallocate_now(resource, allocate_now(resource, 1000), 1000);
   CHECK(pool.statistics().live_blocks == 0);
+}
+
+TEST_CASE("a resource's memory in a captured body belongs to the graph") {
+  ww::memory_pool pool{device};
+  ww::known_streams const none_known;
+  ww::pool_resource<> resources[] = {ww::pool_resource<>{pool},
+                                     ww::pool_resource<>{pool, none_known}};
+  for (ww::pool_resource<>& resource : resources) {
+    test_support::check_separate(
+        pool,
+        [&](ww::stream_ref c) {
+          void* const p = allocate(resource, c.get(), mib);
+          test_support::fill(c, p, 2, mib);
+          deallocate(resource, c.get(), p, mib);
+        },
+        mib);
+  }
+}
+
+TEST_CASE("memory without a stream is refused while the resource's stream is capturing") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  ww::pool_resource<> resource{pool, s};
+  void* const before = allocate_now(resource, mib);
+  {
+    ww::graph const g = ww::capture(s, [&](ww::stream_ref) {
+      CHECK_THROWS_WITH(allocate_now(resource, mib), contains("on a capturing stream"));
+      deallocate_now(resource, before, mib);
+    });
+    CHECK(pool.statistics().live_blocks == 0);
+  }
+  deallocate_now(resource, allocate_now(resource, mib), mib);
 }
 
 TEST_CASE("raw handles of known streams can capture") {

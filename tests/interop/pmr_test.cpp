@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/support.hpp"
+#include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
 #include <warpwright/interop/pmr.hpp>
+#include <warpwright/memory/buffer.hpp>
 
 #include <cstdint>
 #include <map>
@@ -128,6 +129,24 @@ TEST_CASE("pmr: several threads") {
   CHECK(sums == std::vector<int>(4, 100000));
   CHECK(pool.statistics().live_bytes == 0);
   CHECK(pool.statistics().allocations == 400);
+}
+
+TEST_CASE("pmr: a container that is destroyed in a captured body leaves its memory to the graph") {
+  ww::stream s;
+  ww::pinned_pool pool{small(8 * mib)};
+  ww::pmr_pinned_resource resource{pool, s};
+  ww::memory_pool device_pool{ww::device_id{0}};
+  ww::device_buffer<char> x{device_pool, s, 1000};
+  ww::graph_replay step{0};
+  step.recapture(s, [&](ww::stream_ref c) {
+    std::pmr::vector<char> const numbers(1000, 5, &resource);
+    ww::check(cudaMemcpyAsync(x.data(), numbers.data(), 1000, cudaMemcpyHostToDevice, c.get()),
+              "cudaMemcpyAsync");
+  });
+  CHECK(pool.statistics().live_blocks == 1);
+  std::pmr::vector<char> const others(1000, 9, &resource);
+  step.launch(s);
+  CHECK(test_support::all_are(test_support::fetch(s, x.data(), 1000), 5));
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

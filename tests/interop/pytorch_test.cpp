@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/support.hpp"
+#include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
 #include <warpwright/interop/pytorch.hpp>
@@ -144,4 +144,49 @@ TEST_CASE("torch: several threads and streams") {
   for (std::thread& thread : threads) thread.join();
   CHECK(torch.pool(0).statistics().live_bytes == 0);
   CHECK(torch.pool(0).statistics().allocations == 400);
+}
+
+TEST_CASE("torch: memory of a captured body belongs to the graph") {
+  ww::torch_allocator torch;
+  test_support::check_separate(torch.pool(0), [&](ww::stream_ref c) {
+    void* const p = torch.allocate(mib, 0, c.get());
+    test_support::fill(c, p, 2, mib);
+    torch.deallocate(p, mib, 0, c.get());
+  });
+}
+
+TEST_CASE("torch: memory from before a capture that is freed in it is kept for the graph") {
+  ww::stream s;
+  ww::torch_allocator torch;
+  void* const p = torch.allocate(mib, 0, s.get());
+  ww::graph_replay step{0};
+  step.recapture(s, [&](ww::stream_ref c) {
+    test_support::fill(c, p, 2, mib);
+    torch.deallocate(p, mib, 0, c.get());
+  });
+  void* const mine = torch.allocate(mib, 0, s.get());
+  test_support::fill(s, mine, 7, mib);
+  step.launch(s);
+  CHECK(test_support::all_are(test_support::fetch(s, mine, mib), 7));
+  torch.deallocate(mine, mib, 0, s.get());
+}
+
+TEST_CASE("torch: a block of several streams is not freed while one of them is capturing") {
+  ww::stream s;
+  ww::stream t;
+  ww::torch_allocator torch;
+  // The capture could not wait for what the other stream has done before it, and must not join it.
+  for (ww::stream const* capturing : {&s, &t}) {
+    void* const p = torch.allocate(mib, 0, s.get());
+    torch.record_stream(p, t.get());
+    ww::graph const g = ww::capture(*capturing, [&](ww::stream_ref) {
+      CHECK_THROWS_WITH(torch.deallocate(p, mib, 0, s.get()), contains("after the capture"));
+    });
+    CHECK(torch.pool(0).statistics().live_blocks == 1);
+    gate hold{t};
+    torch.deallocate(p, mib, 0, s.get());  // still knows of t
+    void* const other = torch.allocate(mib, 0, s.get());
+    CHECK(other != p);
+    torch.deallocate(other, mib, 0, s.get());
+  }
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The two-phase pattern with a hand-written call; thrust_test.cpp tests CUB itself.
-#include "memory/support.hpp"
+#include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
 #include <warpwright/interop/cub.hpp>
@@ -100,4 +100,21 @@ TEST_CASE("temporary storage that cannot be allocated") {
   CHECK_THROWS_AS(ww::with_temporary_storage(pool, s, call), ww::out_of_memory);
   CHECK(call.calls == 1);
   CHECK(pool.statistics().live_bytes == 0);
+}
+
+TEST_CASE("temporary storage of a captured call belongs to the graph") {
+  ww::memory_pool pool{device};
+  std::size_t const needed = std::size_t{1} << 20U;
+  test_support::check_separate(
+      pool,
+      [&](ww::stream_ref c) {
+        ww::with_temporary_storage(pool, c, two_phases{c, needed});
+      },
+      needed);
+  // With a raw handle, as another library passes it.
+  test_support::noting_pool noting{pool};
+  noting.check_separate([&](ww::stream_ref c) {
+    ww::stream_ref const raw{c.get()};
+    ww::with_temporary_storage(noting, raw, two_phases{raw, needed});
+  });
 }

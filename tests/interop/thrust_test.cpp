@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Thrust and CUB with memory of a pool; their device code needs nvcc and a GPU.
-#include "memory/support.hpp"
+#include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
 #include <warpwright/interop/cub.hpp>
@@ -11,6 +11,7 @@
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>
 #include <thrust/reduce.h>
+#include <thrust/scan.h>
 #include <thrust/sequence.h>
 #include <thrust/sort.h>
 #include <cub/device/device_reduce.cuh>
@@ -129,4 +130,50 @@ TEST_CASE("CUB with temporary storage from the pool") {
   CHECK(sum == 1);
   CHECK(pool.statistics().live_blocks == 2);
   CHECK(pool.statistics().upstream_allocations == 1);
+}
+
+TEST_CASE("temporary storage of CUB in a captured body belongs to the graph") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  test_support::noting_pool noting{pool};
+  int const n = 1 << 20;
+  ww::device_buffer<int> in{pool, s, static_cast<std::size_t>(n)};
+  ww::device_buffer<int> out{pool, s, 1};
+  ww::check(cudaMemsetAsync(in.data(), 1, in.size_bytes(), s.get()), "cudaMemsetAsync");
+  s.synchronize();
+  noting.check_separate([&](ww::stream_ref c) {
+    ww::with_temporary_storage(noting, c, [&](void* storage, std::size_t& bytes) {
+      return cub::DeviceReduce::Sum(storage, bytes, in.data(), out.data(), n, c.get());
+    });
+  });
+}
+
+TEST_CASE("temporary storage of Thrust in a captured body belongs to the graph") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  test_support::noting_pool noting{pool};
+  pool_vector<int> v(100000, ww::thrust_allocator<int>{pool, s});
+  thrust::sequence(ww::thrust_policy(pool, s), v.rbegin(), v.rend());
+  // Without the waits that Thrust can omit, which no capture allows.
+  noting.check_separate([&](ww::stream_ref c) {
+    thrust::inclusive_scan(ww::thrust_policy_nosync(noting, c), v.begin(), v.end(), v.begin());
+  });
+  noting.check_separate([&](ww::stream_ref c) {
+    thrust::sort(ww::thrust_policy_nosync(noting, c), v.begin(), v.end());
+  });
+}
+
+TEST_CASE("memory for a Thrust vector is refused on a capturing stream, and can be freed there") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  ww::thrust_allocator<int> alloc{pool, s};
+  thrust::device_ptr<int> const p = alloc.allocate(1000);
+  ww::graph const g = ww::capture(s, [&](ww::stream_ref) {
+    CHECK_THROWS_WITH(alloc.allocate(1000), contains("on a capturing stream"));
+    alloc.deallocate(p, 1000);
+  });
+  CHECK(pool.statistics().live_blocks == 0);
+  thrust::device_ptr<int> const q = alloc.allocate(1000);
+  CHECK(q != p);  // the graph has it
+  alloc.deallocate(q, 1000);
 }

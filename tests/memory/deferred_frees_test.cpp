@@ -67,6 +67,8 @@ TEST_CASE("a block is reusable when every stream that used it has completed") {
       CHECK(t.heap.deferred_blocks == 1);
       CHECK(t.ready_units() == 63);
     }
+    own.synchronize();
+    other.synchronize();
     CHECK(t.deferred.poll(lock, false, here).completed);
     CHECK(t.ready_units() == 64);
     CHECK(t.heap.deferred_blocks == 0);

@@ -3,7 +3,7 @@
 //
 // Whatever allocates from a pool in a captured body, without an option and without a watch, takes
 // memory that nobody else gets while the graph exists.
-#include "memory/support.hpp"
+#include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
 #include <warpwright/graph/capture.hpp>
@@ -20,40 +20,15 @@
 namespace ww = warpwright;
 namespace ew = warpwright::ew;
 using test_support::all_are;
+using test_support::check_separate;
 using test_support::fetch;
 using test_support::fill;
+using test_support::warm_up;
 
 namespace {
 
 constexpr std::size_t bytes = std::size_t{1} << 20U;
 ww::device_id const device{0};
-
-// Fills the pool's caches with blocks of the size, so that a body's allocation would be a hit.
-void warm_up(ww::memory_pool& pool, ww::stream_ref s, std::size_t size) {
-  std::vector<void*> blocks;
-  for (int i = 0; i < 3; ++i) blocks.push_back(pool.allocate(s, size));
-  for (void* p : blocks) pool.deallocate(s, p, size);
-}
-
-// Replays a graph whose body writes 2 into memory it takes, and checks that blocks allocated after
-// the capture, of the same size and filled with 7, are not written.
-template <class Body>
-void check_separate(ww::memory_pool& pool, Body const& body, std::size_t size = bytes) {
-  ww::stream s;
-  warm_up(pool, s, size);
-  ww::graph_replay step{0};
-  step.recapture(s, body);
-  std::vector<void*> mine;
-  for (int i = 0; i < 4; ++i) {
-    mine.push_back(pool.allocate(s, size));
-    fill(s, mine.back(), 7, size);
-  }
-  step.launch(s);
-  for (void* p : mine) {
-    CHECK(all_are(fetch(s, p, size), 7));
-    pool.deallocate(s, p, size);
-  }
-}
 
 }  // namespace
 

@@ -44,6 +44,12 @@ struct cached_heap : test_support::tracked_heap {
   [[nodiscard]] std::uint64_t listed(std::uint64_t id) const {
     return heap.blocks.bytes_in(streams.find(id)) / unit;
   }
+  [[nodiscard]] int count_caches() const {
+    int count = 0;
+    stream_caches::all_locks const all{caches};
+    all.for_each_cache([&](front_cache const&) { ++count; });
+    return count;
+  }
   [[nodiscard]] std::uint64_t live() const { return heap.blocks.live_bytes() / unit; }
 };
 
@@ -99,6 +105,7 @@ TEST_CASE("an occupied shard passes to another stream at its 64th free") {
   CHECK(t.listed(s.id()) == 0);
   CHECK(t.put(other, id, p) == result::stored);
   CHECK(t.listed(s.id()) == 1);  // not other's: s may still use it
+  CHECK(t.put(s, t.allocate_pointer()) == result::not_stored);
   CHECK(t.caches.take(id, unit) == p);
 }
 
@@ -255,10 +262,12 @@ TEST_CASE("a cache made by hand counts its calls and frees its blocks when it is
   CHECK(t.heap.counters.hits == 1);
   CHECK(t.heap.counters.allocations == 1);
   CHECK(t.heap.counters.deallocations == 2);
-  t.caches.flush_all();  // still finds the other two
-  CHECK(t.listed(s.id()) == 2);
-  t.caches.remove(third);
+  CHECK(t.count_caches() == 2);
   t.caches.remove(first);
+  CHECK(t.count_caches() == 1);
+  t.caches.remove(third);
+  CHECK(t.count_caches() == 0);
+  CHECK(t.listed(s.id()) == 2);
   CHECK(t.streams.caches(t.streams.find(s.id())) == 0);
 }
 

@@ -23,6 +23,7 @@
     "warpwright/interop/cuda_mr.hpp: CCCL before 3.1 hides cuda::mr; define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE for the whole program"
 #endif
 
+#include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/stream/known_streams.hpp>
@@ -104,7 +105,8 @@ class cuda_resource {
 /// versions. Copies are equal and share the pool.
 /// @pre The pool outlives the resource and its copies, and the streams satisfy memory_pool's
 ///   precondition.
-/// **Threads:** as the pool: any number at once. **Capture:** as the pool.
+/// **Threads:** as the pool: any number at once. **Capture:** as the pool; allocating without a
+/// stream argument, which waits, throws std::invalid_argument while the resource's stream captures.
 template <class Pool = memory_pool>
 class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
  public:
@@ -156,6 +158,9 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
   }
   void* do_allocate_sync(std::size_t bytes, std::size_t alignment) {
     scoped_device const scope{pool_->device()};
+    // Waiting would invalidate the capture, in which the block could not be freed either.
+    detail::check_not_capturing("pool_resource", "allocate without a stream", stream_,
+                                source_location::current());
     void* const pointer = pool_->allocate(resolved(stream_), bytes, alignment);
     try {
       stream_.synchronize();  // earlier work on the stream may still use the block

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <warpwright/core/device_id.hpp>
+#include <warpwright/memory/detail/capture_guard.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <memory>
@@ -23,7 +24,8 @@ WARPWRIGHT_BEGIN
 /// @pre Streams satisfy memory_pool's precondition. PyTorch's own live as long as the process; call
 ///   pool(device).retire() before an external one (torch.cuda.ExternalStream) is destroyed.
 /// **Threads:** any number may call any member at once.
-/// **Capture:** as memory_pool. PyTorch's CUDA graphs require PyTorch's own allocator.
+/// **Capture:** as memory_pool; a block with recorded streams is not freed in a capture.
+/// PyTorch's CUDA graphs require PyTorch's own allocator.
 class torch_allocator {
  public:
   /// Creates an allocator without pools.
@@ -56,6 +58,9 @@ class torch_allocator {
   /// @param stream   as passed to allocate()
   /// @throws cuda_error, std::invalid_argument  as memory_pool; the recorded streams are discarded
   ///   then
+  /// @throws std::invalid_argument  when other streams are recorded and one of the streams is
+  ///   capturing: the block stays live, with its recorded streams, and can be freed after the
+  ///   capture
   /// **Stream:** does not block the host. With several streams, the one recorded last waits for the
   /// others and can reuse the memory first.
   void deallocate(void* pointer, std::size_t bytes, int device, cudaStream_t stream) {
@@ -63,6 +68,7 @@ class torch_allocator {
     memory_pool& memory = pool(device);
     scoped_device const scope{device_id{device}};
     std::vector<stream_ref> const others = take_recorded_streams(pointer, stream);
+    check_not_capturing(pointer, stream, others);
     stream_ref last = stream;
     for (stream_ref const other : others) {
       other.wait(last);
@@ -163,6 +169,25 @@ class torch_allocator {
     }
     streams_.erase(found);
     return streams;
+  }
+
+  // In a capture, waits order captured work alone: the block's next user would not wait for what
+  // its streams have done before the capture.
+  void check_not_capturing(void* pointer, stream_ref own, std::vector<stream_ref> const& others) {
+    if (others.empty()) return;
+    bool capturing = detail::may_be_capturing(own.get());
+    for (stream_ref const other : others) {
+      capturing = capturing || detail::may_be_capturing(other.get());
+    }
+    if (!capturing) return;
+    {
+      std::lock_guard<std::mutex> const lock{mutex_};
+      streams_[pointer] = others;
+    }
+    detail::throw_invalid_argument(
+        "a block that several streams use is freed while one of them is capturing; free it after "
+        "the capture",
+        source_location::current());
   }
 
   std::mutex mutex_;  // guards the creation of pools, and streams_; never held during a pool's

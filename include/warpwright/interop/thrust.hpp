@@ -13,6 +13,7 @@
 #include <thrust/system/cuda/execution_policy.h>
 
 #include <warpwright/memory/buffer.hpp>
+#include <warpwright/memory/detail/adaptor.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -23,8 +24,8 @@ WARPWRIGHT_BEGIN
 /// the host for `stream`, unless it is that default stream.
 /// @pre The pool outlives the vectors. When a vector is destroyed or grows, other streams have
 ///   completed their work with its elements, or `stream` is ordered behind them.
-/// **Threads:** as the pool. **Capture:** as the pool; Thrust itself may wait for the stream, which
-/// is not legal.
+/// **Threads:** as the pool. **Capture:** allocating throws std::invalid_argument while `stream` is
+/// capturing, unless it is that default stream; deallocating is as the pool's.
 template <class T, class Pool = memory_pool>
 class thrust_allocator {
  public:
@@ -55,11 +56,18 @@ class thrust_allocator {
   /// @param size  number of elements
   /// @return device memory, not initialised, usable by every stream
   /// @throws out_of_memory, cuda_error, std::invalid_argument  as memory_pool::allocate()
+  /// @throws std::invalid_argument  while the stream is capturing, unless it is the default stream
   [[nodiscard]] pointer allocate(size_type size) {
     constexpr std::size_t alignment = alignof(T) > 256 ? alignof(T) : 256;
     std::size_t const bytes = detail::bytes_for<T>(size);
+    bool const waits = stream_.get() != WARPWRIGHT_DEFAULT_STREAM;
+    // Waiting would invalidate the capture, in which the block could not be freed either.
+    if (waits) {
+      detail::check_not_capturing("thrust_allocator", "allocate", stream_,
+                                  source_location::current());
+    }
     void* const memory = pool_->allocate(stream_, bytes, alignment);
-    if (memory != nullptr && stream_.get() != WARPWRIGHT_DEFAULT_STREAM) {
+    if (memory != nullptr && waits) {
       try {
         stream_.synchronize();  // earlier work on the stream may still use the block
       } catch (...) {
