@@ -784,6 +784,7 @@ inline void run_round(options const& how, std::uint64_t round, totals& all, fail
                                                  board.at(how.threads * streams_per_thread + t)));
     }
     std::vector<std::thread> threads;
+    std::atomic<std::size_t> running{workers.size()};
     for (auto& w : workers) {
       threads.emplace_back([&] {
         try {
@@ -791,6 +792,10 @@ inline void run_round(options const& how, std::uint64_t round, totals& all, fail
         } catch (std::exception const& e) {
           found.add(std::string{"exception: "} + e.what());
         }
+        // Under compute-sanitizer (2025.3, driver 580) a thread that ends while another calls CUDA
+        // waits for that one, which waits for it.
+        --running;
+        while (running != 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
       });
     }
     for (std::thread& t : threads) t.join();
