@@ -98,8 +98,8 @@ class cuda_resource {
 ///
 /// A cuda::stream_ref is a raw handle, whose id the pool queries at each call: the query takes
 /// longer than a hit of the pool, and invalidates a capture that warpwright did not begin. With
-/// known_streams, streams that were added are not queried; a stream must be removed there before it is destroyed, otherwise memory
-/// is handed out too early.
+/// known_streams, streams that were added are not queried; a stream must be removed there before it
+/// is destroyed, otherwise memory is handed out too early.
 ///
 /// Satisfies cuda::mr::resource with CCCL 3.1 and newer, cuda::mr::async_resource with older
 /// versions. Copies are equal and share the pool.
