@@ -31,6 +31,11 @@ TEST_CASE("slack is a fraction of the live peak, and at least the floor") {
   CHECK(policy_at_peak({0.125, 16 * mib}, 1024 * mib).allowed_bytes() == 1152 * mib);
 }
 
+TEST_CASE("slack is at most the capacity") {
+  CHECK(policy_at_peak({0.0, ~std::uint64_t{0}}, gib, 4 * gib).slack_bytes() == 4 * gib);
+  CHECK(policy_at_peak({16.0, 0}, gib, 4 * gib).allowed_bytes() == 5 * gib);
+}
+
 TEST_CASE("the peak does not fall") {
   growth_policy policy = policy_at_peak({0.125, 0}, 1024 * mib);
   policy.note_live(8 * mib);

@@ -187,6 +187,10 @@ TEST_CASE("the host runtime rejects a capture that a GPU would not notice") {
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(static_cast<void>(pool.allocate(s, bytes)), Contains("detect_captures()"));
   CHECK_THROWS_WITH(pool.deallocate(s, p, bytes), Contains("cannot free on a stream"));
+  void* batch[1] = {p};
+  CHECK_THROWS_WITH(pool.deallocate_batch(s, batch, &bytes, 1),
+                    Contains("cannot free on a stream"));
+  CHECK_THROWS_WITH(pool.allocate_batch(s, &bytes, batch, 1), Contains("detect_captures()"));
   {
     ww::capture_watch const watch{pool};
     void* const q = pool.allocate(s, bytes);

@@ -33,6 +33,28 @@ bool has_graph_memory(ww::memory_pool& pool, ww::stream const& s) {
 
 }  // namespace
 
+TEST_CASE("an invalidated capture loses no memory") {
+  ww::stream s;
+  ww::memory_pool pool{device};
+  auto before = std::make_unique<ww::device_buffer<unsigned char>>(pool, s, 3 * mib);
+  for (int i = 0; i < 3; ++i) {
+    auto const body = [&](ww::stream_ref c) {
+      ww::device_buffer<unsigned char> const own{pool, c, mib};
+      fill(c, own.data(), 1, mib);
+      static_cast<void>(cudaStreamSynchronize(c.get()));  // forbidden
+      static_cast<void>(cudaGetLastError());
+      before.reset();
+      CHECK_THROWS_WITH(pool.allocate(c, 512), contains("invalidated"));
+    };
+    CHECK_THROWS_AS(ww::capture(s, body), ww::cuda_error);
+  }
+  CHECK(pool.statistics().live_blocks == 0);
+  CHECK(eventually([&] {
+    static_cast<void>(pool.trim());
+    return pool.statistics().reserved_bytes == 0;
+  }));
+}
+
 TEST_CASE("a miss leaves the thread's capture mode and device as they were") {
   ww::stream s;
   ww::memory_pool pool{device};

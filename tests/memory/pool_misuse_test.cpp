@@ -119,6 +119,14 @@ TEST_CASE("a call after the pool's destruction throws, checked or not") {
     CHECK_THROWS_WITH(pool->trim(), contains("trim() of a destroyed pool"));
     CHECK_THROWS_WITH(pool->retire(s), contains("retire() of a destroyed pool"));
     CHECK_THROWS_WITH(pool->record_use(s, p), contains("record_use() of a destroyed pool"));
+    std::size_t const bytes = 256;
+    void* blocks[1] = {p};
+    CHECK_THROWS_WITH(pool->allocate_batch(s, &bytes, blocks, 1),
+                      contains("allocate_batch() of a destroyed pool"));
+    CHECK_THROWS_WITH(pool->deallocate_batch(s, blocks, &bytes, 1),
+                      contains("deallocate_batch() of a destroyed pool"));
+    CHECK_THROWS_WITH(static_cast<void>(pool->make_cache(s)),
+                      contains("make_cache() of a destroyed pool"));
   }
 }
 

@@ -28,10 +28,17 @@ WARPWRIGHT_BEGIN
 /// PyTorch's CUDA graphs require PyTorch's own allocator.
 class torch_allocator {
  public:
+  /// The options of a memory_pool, and a check for captures at every call: PyTorch loads the
+  /// library with symbols of its own, so that other libraries' captures, this one's too, are not
+  /// noticed otherwise.
+  [[nodiscard]] static memory_pool_options default_options() noexcept {
+    return memory_pool_options{}.detect_captures();
+  }
+
   /// Creates an allocator without pools.
   /// @param options  of every pool; memory_fraction() replaces the fraction
   /// @throws cuda_error  when the number of devices cannot be queried
-  explicit torch_allocator(memory_pool_options const& options = {},
+  explicit torch_allocator(memory_pool_options const& options = default_options(),
                            source_location where = source_location::current())
       : devices_(static_cast<std::size_t>(device_count(where))) {
     for (device_entry& entry : devices_) entry.options = options;

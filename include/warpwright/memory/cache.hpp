@@ -22,6 +22,7 @@ class memory_cache {
   static constexpr std::size_t maximum_alignment_bytes = memory_pool::maximum_alignment_bytes;
 
   ~memory_cache() { end(); }
+  /// @pre no buffer, adaptor or resource_ref refers to the cache that is moved from
   /// A cache that was moved from may only be assigned to or destroyed.
   memory_cache(memory_cache&& other) noexcept
       : pool_{other.pool_}, stream_{other.stream_}, cache_{other.cache_} {

@@ -69,8 +69,9 @@ struct pool_statistics {
 class memory_pool_options {
  public:
   /// Called at most once an allocation, before it fails. Return true to make the pool try again
-  /// after freeing or trimming memory. The pool holds no lock during the call. An exception from
-  /// the callback leaves allocate().
+  /// after freeing or trimming memory. It must not allocate from the pool: that may call it again,
+  /// without end. The pool holds no lock during the call. An exception from the callback leaves
+  /// allocate().
   using exhausted_callback = bool (*)(void* user, memory_report const& report);
   /// Called by the pool's destructor; live_blocks above 0 are leaks.
   using destruction_callback = void (*)(void* user, pool_statistics const& last) noexcept;
@@ -109,8 +110,9 @@ class memory_pool_options {
     return copy;
   }
   /// The minimum to request from CUDA at a time.
-  /// @param bytes  default: by_source: 64 MiB from cudaMalloc and cudaMallocAsync; from virtual
-  ///   memory only what the request needs
+  /// @param bytes  default: by_source: 64 MiB from cudaMalloc and cudaMallocAsync; of virtual
+  /// memory
+  ///   a quarter of the slack(). 0: only what the request needs
   [[nodiscard]] constexpr memory_pool_options growth_bytes(std::size_t bytes) const noexcept {
     memory_pool_options copy = *this;
     copy.growth_bytes_ = bytes;
@@ -125,9 +127,10 @@ class memory_pool_options {
     return copy;
   }
   /// How much more than the peak of live memory may be reserved, with virtual memory, before the
-  /// pool moves idle memory instead of requesting more. Moving takes about 0.1 ms each time; slack
-  /// lets a program that repeats its sizes reach a state in which nothing is moved. Ends at the
-  /// maximum of reserved memory. A request that no idle memory can serve grows the pool further.
+  /// pool moves idle memory instead of requesting more. It grows by a quarter of the slack at a
+  /// time, so a large floor is reserved early. Moving takes about 0.1 ms each time; slack lets a
+  /// program that repeats its sizes reach a state in which nothing is moved. Ends at the maximum of
+  /// reserved memory. A request that no idle memory can serve grows the pool further.
   /// @param fraction     of the peak: 0 to 16; default: 0.08
   /// @param floor_bytes  the least slack; default: 16 MiB
   [[nodiscard]] constexpr memory_pool_options slack(double fraction,

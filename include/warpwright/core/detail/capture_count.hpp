@@ -15,7 +15,8 @@ namespace detail {
 
 /// The number of captures of this process that the library's own classes have begun and not ended.
 /// A memory pool's fast path reads it: memory that a capture takes belongs to the graph. One for
-/// all libraries of a program, which may pass a pool to each other.
+/// all libraries of a program that the loader resolves together. A library loaded with dlopen() has
+/// a count of its own where the program does not export its symbols (-rdynamic).
 __attribute__((visibility("default"))) inline atomic<unsigned> captures_under_way;
 
 /// Whether a stream may be capturing. A GPU's runtime has no such count: there, captures that other

@@ -37,6 +37,7 @@ class graph_memory {
   [[nodiscard]] bool any() const noexcept { return count_ != 0; }
 
   /// The graph that the stream is capturing into, entered at the capture's first call.
+  /// @return none: the capture was invalidated, so its work will never run
   /// @pre the pool's slow path is serialised
   std::uint32_t graph_of(heap_guard& lock, stream_ref stream, source_location where);
   /// The list of the blocks that the graph's capture has freed on a stream, for that stream's later
@@ -55,6 +56,7 @@ class graph_memory {
   }
   /// Frees a block on a capturing stream: a block of the same graph is reusable in the capture, any
   /// other block is kept for the graph.
+  /// @param number  from graph_of(); none: nothing runs that the capture has submitted
   void free(std::uint32_t node, std::uint32_t number, stream_ref stream, source_location where);
   /// Frees a block outside of a capture when its events have completed and its graph, if it has
   /// one, is destroyed.
@@ -136,12 +138,8 @@ inline std::uint32_t graph_memory::graph_of(heap_guard& lock, stream_ref stream,
   {
     unlocked const released{lock};
     info = get_capture_info(stream, where);
-    if (info.status != cudaStreamCaptureStatusActive) {
-      throw_invalid_argument(
-          "memory_pool: the stream's capture was invalidated by an earlier call; end it first",
-          where);
-    }
   }
+  if (info.status != cudaStreamCaptureStatusActive) return none;
   std::uint32_t unused = static_cast<std::uint32_t>(graphs_.size());
   for (std::uint32_t g = 0; g < graphs_.size(); ++g) {
     if (graphs_[g].lifetime == nullptr) {
@@ -191,6 +189,12 @@ inline std::uint32_t graph_memory::list_of(std::uint32_t number, cudaStream_t ha
 inline void graph_memory::free(std::uint32_t node, std::uint32_t number, stream_ref stream,
                                source_location where) {
   std::uint32_t const tag = heap_.blocks.at(node).tag;
+  if (number == none) {
+    if (tag != 0) return free_behind_events(node);
+    streams_.free(node, capturing_list(stream, where));
+    ++heap_.counters.deallocations;
+    return;
+  }
   if (tag == number + 1) {
     streams_.free(node, list_of(number, stream.get()));
     ++heap_.counters.deallocations;

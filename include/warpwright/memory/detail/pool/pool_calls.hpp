@@ -188,6 +188,8 @@ inline void pool_core::free_in_graph(stream_ref stream, void* pointer, std::size
 
 inline void pool_core::allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
                                       std::size_t count, source_location where) {
+  check_alive("allocate_batch", where);
+  check_unwatched_capture(stream, "allocate", where);
   // Querying the id of a capturing stream would invalidate the capture.
   bool const capturing = watches_captures() && is_capturing(heap_.driver, stream, where);
   std::uint64_t const id = capturing ? epoch_tracker::no_id : id_of(stream, where);
@@ -240,6 +242,8 @@ inline void pool_core::undo_allocation(std::uint64_t id, cudaStream_t handle,
 inline void pool_core::deallocate_batch(stream_ref stream, void* const* pointers,
                                         std::size_t const* bytes, std::size_t count,
                                         source_location where) {
+  check_alive("deallocate_batch", where);
+  check_unwatched_capture(stream, "free", where);
   stream_ref const resolved = watches_captures() ? stream : stream.resolved(where);
   auto const accepts = [&](void* pointer) { return may_free_to_cache(pointer); };
   for (std::size_t i = 0; i < count; ++i) {

@@ -76,6 +76,7 @@ class pool_core {
   }
 
   void add_cache(thread_cache& cache, stream_ref stream, source_location where) {
+    check_alive("make_cache", where);
     caches_.add(cache, stream, id_of(stream, where));
   }
   [[nodiscard]] stream_caches& caches() noexcept { return caches_; }

@@ -88,6 +88,12 @@ inline std::uint32_t pool_core::climb_in_capture(heap_guard& lock, stream_ref st
                                                  allocation_request const& request,
                                                  source_location where) {
   std::uint32_t const graph = graphs_.graph_of(lock, stream, where);
+  if (graph == none) {
+    lock.unlock();
+    throw_invalid_argument(
+        "memory_pool: the stream's capture was invalidated by an earlier call; end it first",
+        where);
+  }
   update_reasons();
   std::uint32_t const list = graphs_.list_of(graph, stream.get());
   std::uint32_t node = take_available(list, request);
@@ -202,7 +208,7 @@ inline std::uint32_t pool_core::grow(heap_guard& lock, std::uint32_t own,
   }
   if (factor > static_cast<double>(preferred)) preferred = static_cast<std::uint64_t>(factor);
   if (mapped_.is_open()) {
-    bool const ahead = preferred == 0;
+    bool const ahead = options_.growth_bytes_ == memory_pool_options::by_source && preferred == 0;
     preferred &= ~(block_heap::granule_bytes - 1);
     if (preferred > request.rounded_bytes) {
       std::uint32_t const node = mapped_.grow(lock, own, request, preferred, how_far, ahead, where);

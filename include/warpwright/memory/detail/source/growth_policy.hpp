@@ -35,7 +35,8 @@ class growth_policy {
   }
   [[nodiscard]] constexpr std::uint64_t slack_bytes() const noexcept {
     auto const part = static_cast<std::uint64_t>(slack_.fraction * static_cast<double>(live_peak_));
-    return part > slack_.floor_bytes ? part : slack_.floor_bytes;
+    std::uint64_t const bytes = part > slack_.floor_bytes ? part : slack_.floor_bytes;
+    return bytes < capacity_bytes_ ? bytes : capacity_bytes_;  // so that no sum of it overflows
   }
   /// The memory that may be reserved before idle memory is moved.
   [[nodiscard]] constexpr std::uint64_t allowed_bytes() const noexcept {
