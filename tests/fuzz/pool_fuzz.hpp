@@ -211,7 +211,11 @@ class session {
     options = options.maximum_bytes(limits[in_.below(5)]);
     if (unsigned const which = in_.below(4); which != 0)
       options = options.growth_bytes(growths[which - 1]);
-    options = options.source(static_cast<ww::memory_source>(in_.byte() % 4));
+    unsigned const source = in_.byte();
+    options = options.source(static_cast<ww::memory_source>(source % 4));
+    // With the default's floor nothing is moved but at the limit.
+    if (unsigned const slack = source / 4 % 4; slack != 0)
+      options = options.slack(slack == 2 ? 0.5 : 0.0, slack == 3 ? 2 * mib : 0);
     if (unsigned const which = in_.below(4); which != 0)
       options = options.cache_bytes(caches[which - 1]);
     outcome const made = call_pool("memory_pool", [&] {

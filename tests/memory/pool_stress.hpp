@@ -119,6 +119,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   static constexpr std::size_t growths[] = {ww::memory_pool_options::by_source, 256 * kib, 2 * mib};
   static constexpr std::size_t caches[] = {0, 64 * kib, 16 * mib, 16 * mib};
   static constexpr unsigned maximum_waits_us[] = {0, 100, 2000};
+  static constexpr unsigned slacks[] = {0, 0, 8, 50};
   ww::memory_source const sources[] = {
       has_virtual_memory() ? ww::memory_source::virtual_memory : ww::memory_source::automatic,
       ww::memory_source::cuda_malloc, ww::memory_source::cuda_malloc_async};
@@ -128,11 +129,15 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   std::size_t const source = round % 3;
   bool const wait_first = round / 3 % 2 == 1;
   s.captures = round % 2 == 1;
-  s.limit = limits[random() % 3];
+  // Blocks of several granules without slack: idle memory is moved.
+  bool const moves = source == 0 && round % 2 == 0;
+  s.limit = moves ? 64 * mib : limits[random() % 3];
   std::size_t const growth = growths[random() % 3];
   std::size_t const cache = caches[random() % 4];
   unsigned const microseconds = maximum_waits_us[random() % 3];
   bool const checked = random() % 8 == 0;
+  // The default's floor is above the limits: with it nothing is moved but at the limit.
+  unsigned const slack_percent = moves ? 0 : slacks[random() % 4];
   bool const callback = random() % 4 == 0;
   s.watches = random() % 4 != 0;
   s.own_default = random() % 4 == 0;
@@ -152,7 +157,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   s.large_bytes = std::min(s.limit / 8, 2 * mib);
   s.sizes = 1 + random() % (s.limit == 2 * mib ? 6 : 8);
   s.live_blocks = s.limit == 2 * mib ? 24 : 1 + random() % 128;
-  std::uint64_t const kind = random() % 4;
+  std::uint64_t const kind = moves ? 2 : random() % 4;
   if (kind < 2) {  // few misses: most calls are served by the caches
     s.large_part = kind;
     s.odd_part = kind;
@@ -169,6 +174,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
           .growth_bytes(growth)
           .cache_bytes(cache)
           .maximum_wait_us(microseconds)
+          .slack(0.01 * slack_percent, slack_percent == 8 ? 16 * mib : 0)
           .checked(checked)
           .detect_captures(s.captures && !s.watches);
   if (callback) s.pool = s.pool.on_exhausted(&exhausted, &pool);
@@ -176,7 +182,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
            ", limit " + std::to_string(s.limit / kib) + " KiB, growth " +
            (growth == growths[0] ? "by source" : std::to_string(growth / kib) + " KiB") +
            ", caches " + std::to_string(cache / kib) + " KiB, wait " +
-           std::to_string(microseconds) + " us" +
+           std::to_string(microseconds) + " us, slack " + std::to_string(slack_percent) + " %" +
            (s.odd_part < 2     ? ", calm"
             : s.large_part > 2 ? ", large"
                                : "") +

@@ -93,4 +93,5 @@ TEST_CASE("threads, streams, graphs and caches in any sequence") {
   CHECK(t.launches > 0);
   CHECK(t.replaced > 0);
   CHECK(t.cache_hits > 0);
+  if (pool_stress::has_virtual_memory()) CHECK(t.remaps > 0);
 }
