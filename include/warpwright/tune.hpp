@@ -9,6 +9,7 @@
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
 #include <warpwright/tune/measure.hpp>
+#include <warpwright/tune/memory_model.hpp>
 #include <warpwright/tune/occupancy.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/tune/tune_result.hpp>
