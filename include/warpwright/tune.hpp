@@ -8,6 +8,7 @@
 #include <warpwright/tune/batch_tuner.hpp>
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
+#include <warpwright/tune/latency_model.hpp>
 #include <warpwright/tune/measure.hpp>
 #include <warpwright/tune/memory_model.hpp>
 #include <warpwright/tune/occupancy.hpp>
