@@ -5,8 +5,10 @@
 #pragma once
 
 #include <warpwright/tune/arch.hpp>
+#include <warpwright/tune/batch_plan.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
 #include <warpwright/tune/choose_buckets.hpp>
+#include <warpwright/tune/dynamic_batch_size.hpp>
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
 #include <warpwright/tune/latency_model.hpp>

@@ -113,7 +113,8 @@ TEST_CASE("JSON is escaped and has null for what was not set", "[tune][report]")
   CHECK(json.find("said \\\"no\\\", <twice> & left\\u000a\\u0001 ?") != std::string::npos);
   CHECK(json.find("\"latency_limit_seconds\":0.008") != std::string::npos);
   CHECK(json.find("\"memory_budget_bytes\":200000") != std::string::npos);
-  CHECK(json.find("\"memory_model\":{\"points\":4,\"shape\":\"linear\",\"base_bytes\":") != std::string::npos);
+  CHECK(json.find("\"memory_model\":{\"points\":4,\"shape\":\"linear\",\"base_bytes\":") !=
+        std::string::npos);
   CHECK(count(json, "{\"batch\":") == 6);
   CHECK(count(json, "{") == count(json, "}"));
 
