@@ -12,3 +12,5 @@
 #include <warpwright/tune/occupancy.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/tuning_record.hpp>
+#include <warpwright/tune/tuning_store.hpp>
