@@ -75,9 +75,10 @@ struct tuning_record {
 
   /// Finds a field by its name.
   /// @return the value, valid as long as this record is unchanged; null if there is none
-  [[nodiscard]] std::string const* field(char const* name) const noexcept {
+  template <class Character = char>
+  [[nodiscard]] std::string const* field(Character const* name) const noexcept {
     for (tuning_field const& f : fields) {
-      if (f.name == name) return &f.value;
+      if (f.name.compare(name) == 0) return &f.value;
     }
     return nullptr;
   }

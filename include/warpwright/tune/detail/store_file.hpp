@@ -256,16 +256,17 @@ void remove_temporaries(String const& path) {
 
 /// file_operations that give a new file the permissions of the one that it replaces, and that write
 /// it to the disk before the rename: after a loss of power there is the old file or the new one.
+template <class Operations = file_operations>
 struct durable_operations {
-  file_operations base;  ///< what writes
-  bool replaces;         ///< there is an old file
-  struct stat old;       ///< its permissions and owner
+  Operations base;  ///< what writes
+  bool replaces;    ///< there is an old file
+  struct stat old;  ///< its permissions and owner
 
-  durable_operations(char const* path, file_operations const& operations) noexcept
+  durable_operations(char const* path, Operations const& operations) noexcept
       : base{operations}, replaces{false}, old{} {
     replaces = stat(path, &old) == 0;
   }
-  [[nodiscard]] file_operations operations() noexcept {
+  [[nodiscard]] Operations operations() noexcept {
     return {this,
             [](void* context, char const* path, char const*) { return self(context).open(path); },
             [](void* context, std::FILE* file, void const* data, std::size_t bytes) {
@@ -323,7 +324,7 @@ struct durable_operations {
 template <class Error = std::runtime_error>
 void replace_store(std::string const& path, char const* data, std::size_t bytes,
                    file_operations const& base, source_location where) {
-  durable_operations durable{path.c_str(), base};
+  durable_operations<> durable{path.c_str(), base};
   // A rename needs no permission of the file itself, but its owner made it read-only on purpose.
   bool const refused = durable.replaces && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0;
   int const error = refused ? errno : write_file(path.c_str(), data, bytes, durable.operations());
