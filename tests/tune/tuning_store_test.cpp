@@ -344,6 +344,34 @@ TEST_CASE("an exact match goes before priors, of which the newest counts", "[tun
   CHECK(store.records().records.size() == 4);
 }
 
+TEST_CASE("of several candidates none leaves points or fields in the result", "[tune][store]") {
+  store_folder const folder;
+  ww::tuning_store const store{folder.file()};
+  ww::tuning_record expected;
+  for (std::size_t i = 0; i < 4; ++i) {
+    expected = make_record("resnet50", i);
+    expected.key.driver_version = std::to_string(i);
+    expected.points.resize(3 - i);
+    expected.fields.resize(i % 2);
+    store.put(expected);
+  }
+  CHECK(same_records(store.find(make_key()).record, expected));
+}
+
+TEST_CASE("a last line without a newline is a record, which put replaces or keeps",
+          "[tune][store]") {
+  store_folder const folder;
+  ww::tuning_store const store{folder.file()};
+  std::string const line = line_of(make_record());
+  write(folder.file(), line);
+  CHECK(same_records(store.find(make_key()).record, make_record()));
+  CHECK(store.put(make_record()).empty());
+  CHECK(content(folder.file()) == line + '\n');
+  write(folder.file(), line);
+  CHECK(store.put(make_record("other")).empty());
+  CHECK(content(folder.file()) == line + '\n' + line_of(make_record("other")) + '\n');
+}
+
 TEST_CASE("put replaces the record with the same key and keeps the others", "[tune][store]") {
   std::mt19937_64 random{random_seed()};
   store_folder const folder{"/dev/shm"};
