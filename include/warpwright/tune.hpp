@@ -23,3 +23,5 @@
 #include <warpwright/tune/report.hpp>
 #include <warpwright/tune/sample_summary.hpp>
 #include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/tuning_record.hpp>
+#include <warpwright/tune/tuning_store.hpp>
