@@ -372,6 +372,16 @@ TEST_CASE("a last line without a newline is a record, which put replaces or keep
   CHECK(content(folder.file()) == line + '\n' + line_of(make_record("other")) + '\n');
 }
 
+TEST_CASE("an empty file is a store without records", "[tune][store]") {
+  store_folder const folder;
+  ww::tuning_store const store{folder.file()};
+  write(folder.file(), "");
+  CHECK(store.find(make_key()).match == ww::tuning_match::none);
+  CHECK(store.records().warnings.empty());
+  CHECK(store.put(make_record()).empty());
+  CHECK(same_records(store.find(make_key()).record, make_record()));
+}
+
 TEST_CASE("put replaces the record with the same key and keeps the others", "[tune][store]") {
   std::mt19937_64 random{random_seed()};
   store_folder const folder{"/dev/shm"};

@@ -25,7 +25,7 @@ struct tuning_key {
   /// The memory limit of the tune; 0: none. Use a fixed number: one computed from the free memory
   /// differs in every process, so that nothing is found again.
   std::size_t memory_cap_bytes = 0;
-  std::size_t device_memory_bytes = 0;  ///< the device's memory; drivers differ by up to 1 %
+  std::size_t device_memory_bytes = 0;  ///< without what the driver reserves
   std::string driver_version;           ///< the newest CUDA version of the driver, such as "13.0"
   std::string runtime_version;          ///< of the CUDA runtime, such as "13.0"
   std::string library_version;          ///< of this library, such as "0.1.0"

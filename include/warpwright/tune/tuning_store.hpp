@@ -90,7 +90,7 @@ void for_each_line(char const* at, std::size_t bytes, Visit&& visit) {
   }
 }
 
-/// Drivers differ in how much of a device's memory they report, boards by more than this.
+/// Drivers differ in how much of a device's memory they reserve, boards by more than this: 2 %.
 constexpr bool is_same_memory(std::size_t a, std::size_t b) noexcept {
   return a < b ? b - a <= b / 50 : a - b <= a / 50;
 }
@@ -313,8 +313,8 @@ class tuning_store {
   /// @throws std::runtime_error  if the file exists and cannot be read, or is larger than 64 MiB
   /// @throws std::invalid_argument  for an empty tag
   ///
-  /// **Capture:** legal; no CUDA call. **Cost:** reads the whole file, without a lock: below a
-  /// millisecond for 1,000 records. Call it at start-up.
+  /// **Capture:** legal; no CUDA call. **Cost:** reads the whole file, without a lock; call it at
+  /// start-up.
   template <class Key = tuning_key>
   [[nodiscard]] tuning_lookup find(Key const& key,
                                    source_location where = source_location::current()) const {
