@@ -179,6 +179,19 @@ TEST_CASE("the largest size is covered even if it never occurs", "[tune][choose_
   CHECK(ww::choose_buckets({{8, 5.0}, {4096, 0.0}}, 1).buckets == sizes{4096});
 }
 
+TEST_CASE("where all buckets cost the same there is one, the smallest", "[tune][choose_buckets]") {
+  constexpr std::uint64_t seed = 20260304;
+  INFO("seed " << seed);
+  noise_source random{seed};
+  auto const flat = [](std::size_t) { return 0.1; };
+  auto const options = ww::bucket_options{}.largest_bucket(64);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<ww::size_weight> histogram;
+    for (std::size_t s = 1; s <= 30; ++s) histogram.push_back({s, random.uniform()});
+    REQUIRE(ww::choose_buckets(histogram, 8, flat, options).buckets == sizes{30});
+  }
+}
+
 TEST_CASE("a latency model is a cost", "[tune][choose_buckets]") {
   // Flat up to 32: one bucket for all of that.
   auto const latency = ww::latency_model::fit(

@@ -247,7 +247,8 @@ class bucket_search {
     best[end] = std::numeric_limits<double>::infinity();
     for (std::size_t start = low; start <= high && start < end; ++start) {
       double const value = before[start] + bucket_cost(start, end);
-      if (value < best[end]) {
+      // Sums that differ by rounding are equal: of these the fewest buckets.
+      if (value < best[end] * (1.0 - 1e-12)) {
         best[end] = value;
         chosen = start;
       }
