@@ -212,10 +212,9 @@ TEST_CASE("both curves are positive and never fall", "[tune][latency_model]") {
     }
     auto const m = ww::latency_model::fit(points);
     for (std::size_t b = 1; b < 500; ++b) {
-      REQUIRE(m.median(b) > 0.0);
-      REQUIRE(m.median(b) >= m.median(b - 1) * (1.0 - 1e-12));
-      REQUIRE(m.upper(b) >= m.upper(b - 1));
-      REQUIRE(m.upper(b) >= m.median(b) * (1.0 - 1e-12));
+      bool const rises = m.median(b) > 0.0 && m.median(b) >= m.median(b - 1) * (1.0 - 1e-12) &&
+                         m.upper(b) >= m.upper(b - 1) && m.upper(b) >= m.median(b) * (1.0 - 1e-12);
+      if (!rises) FAIL("at batch " << b);
     }
   }
 }
@@ -229,7 +228,7 @@ TEST_CASE("upper exceeds the true p99 with its confidence at measured sizes and 
        {std::size_t{10}, std::size_t{30}, std::size_t{100}, std::size_t{300}, std::size_t{1000}}) {
     for (int kind = 0; kind < 3; ++kind) {
       CAPTURE(samples, kind);
-      int const trials = samples > 100 ? 400 : 2000;
+      int const trials = samples > 100 ? 250 : 1000;
       int single_under = 0;
       int under = 0;
       int step_under = 0;
