@@ -171,6 +171,13 @@ TEST_CASE("ties go to the larger micro batch", "[tune][batch_plan]") {
   CHECK(plan.steps == 5);
 }
 
+TEST_CASE("of equally fast plans the exact one is chosen", "[tune][batch_plan]") {
+  auto const flat = [](std::size_t) { return 1e-3; };
+  auto const planner = ww::batch_planner{}.global_batch(100).largest_micro_batch(60).allow_ragged();
+  CHECK(planner.plan(flat).micro_batch == 50);
+  CHECK(planner.plan().micro_batch == 50);
+}
+
 TEST_CASE("a model can prefer a smaller micro batch", "[tune][batch_plan]") {
   // Above 32 items everything takes twice as long.
   auto const latency =

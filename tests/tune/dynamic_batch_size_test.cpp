@@ -136,6 +136,34 @@ TEST_CASE("the size grows after so many clean steps, and a failed try doubles th
   simulate(batch, 20, 64);    // it lasts
   CHECK(batch.steps_before_growth() == 10);
   CHECK(batch.size() == 14);
+  batch.out_of_memory();
+  simulate(batch, 20, 64);
+  batch.out_of_memory();
+  CHECK(batch.steps_before_growth() == 40);
+  simulate(batch, 80, 64);  // a try that lasts halves the wait, but does not reset it
+  CHECK(batch.steps_before_growth() == 20);
+}
+
+TEST_CASE("clean steps before a failure do not count", "[tune][dynamic_batch_size]") {
+  auto batch = ww::dynamic_batch_size{64}.start_at(16).grow_after(10);
+  simulate(batch, 9, 64);
+  batch.out_of_memory();
+  CHECK(batch.size() == 8);
+  simulate(batch, 19, 64);
+  CHECK(batch.size() == 8);
+  batch.succeeded();
+  CHECK(batch.size() == 12);
+}
+
+TEST_CASE("a failed part that is no multiple does not hold the size down",
+          "[tune][dynamic_batch_size]") {
+  auto batch = ww::dynamic_batch_size{64}.multiple_of(8).grow_after(5);
+  job work{37, 36};
+  batch.run(37, work);
+  CHECK(work.each_once());
+  CHECK(batch.size() == 16);
+  simulate(batch, 2000, 64);
+  CHECK(batch.size() == 64);
 }
 
 TEST_CASE("a size that has lasted and then fails is halved", "[tune][dynamic_batch_size]") {

@@ -103,6 +103,13 @@ TEST_CASE("the tail's slope is that of the last doubling, not of the last two po
   CHECK(std::fabs(m.median(2000) / 2000e-6 - 1.0) < 0.05);
 }
 
+TEST_CASE("where half of the largest size was not measured, the tail begins below it",
+          "[tune][latency_model]") {
+  auto const m =
+      ww::latency_model::fit({{10, 10e-6, 1e-3}, {70, 70e-6, 1e-3}, {100, 109e-6, 1e-3}});
+  CHECK(near(m.median(190), 208e-6));
+}
+
 TEST_CASE("a larger size that was measured faster is averaged, by its samples",
           "[tune][latency_model]") {
   auto const m =
@@ -180,7 +187,7 @@ TEST_CASE("points may come in any order and repeat, and models are values",
           "[tune][latency_model]") {
   auto const sorted = ww::latency_model::fit({{1, 1.0, 2.0}, {2, 3.0, 4.0}, {4, 5.0, 6.0}});
   auto const mixed =
-      ww::latency_model::fit({{4, 5.0, 6.0}, {2, 2.0, 4.0}, {1, 1.0, 2.0}, {2, 4.0, 4.0}});
+      ww::latency_model::fit({{4, 5.0, 6.0}, {2, 2.0, 3.5}, {1, 1.0, 2.0}, {2, 4.0, 4.0}});
   for (std::size_t b = 0; b < 10; ++b) {
     CHECK(near(mixed.median(b), sorted.median(b)));
   }
@@ -205,10 +212,9 @@ TEST_CASE("both curves are positive and never fall", "[tune][latency_model]") {
     }
     auto const m = ww::latency_model::fit(points);
     for (std::size_t b = 1; b < 500; ++b) {
-      REQUIRE(m.median(b) > 0.0);
-      REQUIRE(m.median(b) >= m.median(b - 1) * (1.0 - 1e-12));
-      REQUIRE(m.upper(b) >= m.upper(b - 1));
-      REQUIRE(m.upper(b) >= m.median(b) * (1.0 - 1e-12));
+      bool const rises = m.median(b) > 0.0 && m.median(b) >= m.median(b - 1) * (1.0 - 1e-12) &&
+                         m.upper(b) >= m.upper(b - 1) && m.upper(b) >= m.median(b) * (1.0 - 1e-12);
+      if (!rises) FAIL("at batch " << b);
     }
   }
 }
@@ -222,7 +228,7 @@ TEST_CASE("upper exceeds the true p99 with its confidence at measured sizes and 
        {std::size_t{10}, std::size_t{30}, std::size_t{100}, std::size_t{300}, std::size_t{1000}}) {
     for (int kind = 0; kind < 3; ++kind) {
       CAPTURE(samples, kind);
-      int const trials = samples > 100 ? 400 : 2000;
+      int const trials = samples > 100 ? 250 : 1000;
       int single_under = 0;
       int under = 0;
       int step_under = 0;

@@ -362,6 +362,22 @@ TEST_CASE("a flat start says nothing about what follows", "[tune][memory_model]"
   CHECK(model.points_needed() == 1);
 }
 
+TEST_CASE("a step behind flat points is not taken for a curve", "[tune][memory_model]") {
+  // Four points fit a parabola within the tolerances, but the step may be anywhere from 5 to 8.
+  auto const model = ww::memory_model::fit(
+      {{1, 819'134'464}, {2, 819'134'464}, {4, 819'134'464}, {8, 865'495'221}});
+  CHECK(model.shape() == ww::memory_shape::convex);
+  CHECK(model.predict(5) >= 865'495'221.0);
+  CHECK_FALSE(model.knows(9));
+}
+
+TEST_CASE("irregular points are extrapolated by the steepest growth", "[tune][memory_model]") {
+  auto const model = ww::memory_model::fit(
+      {{10, 100'000'000}, {20, 1'100'000'000}, {40, 1'110'000'000}, {80, 1'120'000'000}});
+  CHECK(model.shape() == ww::memory_shape::irregular);
+  CHECK(model.predict(160) >= 1'120'000'000.0 + 3.0 * 1'020'000'000.0);
+}
+
 TEST_CASE("size classes are covered when their rounding is passed", "[tune][memory_model]") {
   constexpr std::uint64_t seed = 20260103;
   INFO("seed " << seed);

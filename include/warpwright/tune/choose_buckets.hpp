@@ -125,13 +125,13 @@ class bucket_search {
   }
 
   void group() {
+    if (sizes_.empty()) fail("an empty histogram; at least one size is needed");
     std::qsort(sizes_.begin(), sizes_.size(), sizeof(entry),
                [](void const* left, void const* right) {
                  std::size_t const a = static_cast<entry const*>(left)->size;
                  std::size_t const b = static_cast<entry const*>(right)->size;
                  return static_cast<int>(a > b) - static_cast<int>(a < b);
                });
-    if (sizes_.empty()) fail("an empty histogram; at least one size is needed");
     std::size_t const multiple = options_.multiple_of();
     double total = 0.0;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -247,7 +247,8 @@ class bucket_search {
     best[end] = std::numeric_limits<double>::infinity();
     for (std::size_t start = low; start <= high && start < end; ++start) {
       double const value = before[start] + bucket_cost(start, end);
-      if (value < best[end]) {
+      // Sums that differ by rounding are equal: of these the fewest buckets.
+      if (value < best[end] * (1.0 - 1e-12)) {
         best[end] = value;
         chosen = start;
       }

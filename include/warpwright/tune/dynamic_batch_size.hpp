@@ -42,7 +42,7 @@ struct default_out_of_memory {
 /// next one; a try that lasts takes that back. So under a constant limit a loop of n steps fails
 /// O(log n) times, and where the limit rises the size follows it.
 ///
-/// The first five functions are setters that return a changed copy; call them before the loop.
+/// minimum() to grow_after() are setters, which return a changed copy; call them before the loop.
 /// **Threads:** one at a time.
 class dynamic_batch_size {
  public:

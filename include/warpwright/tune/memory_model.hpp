@@ -75,7 +75,7 @@ class memory_model {
   /// @return the model
   /// @throws std::invalid_argument for a batch of 0 items, or a fraction not from 0 to below 1
   ///
-  /// **Cost:** O(n^4) in the number of points; tens of microseconds for 12.
+  /// **Cost:** O(n^3) in the number of points where a line fits, else O(n^4).
   template <typename Points = std::initializer_list<memory_point>>
   [[nodiscard]] static memory_model fit(Points const& points, std::size_t granule_bytes = 0,
                                         double rounding = 0.0,
@@ -364,7 +364,8 @@ class memory_model {
     return i;
   }
 
-  // The line through two points, and how far it may be off; `margin` is 0 for the readings alone.
+  // The line through two points, and how far it may be off. `margin` multiplies that: 0 leaves it
+  // out.
   double chord_tolerance(std::size_t i, std::size_t k, double b) const noexcept {
     point const& p = points_[i];
     point const& q = points_[k];
