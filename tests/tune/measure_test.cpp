@@ -34,9 +34,12 @@ std::atomic<std::size_t> allocations{0};
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
   ++allocations;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(std::size_t bytes) {
+  void* const memory = operator new(bytes, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc{};
   return memory;
 }
@@ -138,10 +141,10 @@ TEST_CASE("sampling stops by precision, count or time", "[tune][measure]") {
   simulated_stopwatch stopwatch{clock};
   noise_source noise{seed};
   auto const noisy = [&] { clock.advance(1e-2 * (1.0 + 0.2 * noise.uniform())); };
-  auto const coarse =
-      ww::measure(s, noisy, on(clock).precision(0.10).max_samples(2000).max_seconds(1e9), stopwatch);
-  auto const fine =
-      ww::measure(s, noisy, on(clock).precision(0.01).max_samples(2000).max_seconds(1e9), stopwatch);
+  auto const coarse = ww::measure(
+      s, noisy, on(clock).precision(0.10).max_samples(2000).max_seconds(1e9), stopwatch);
+  auto const fine = ww::measure(
+      s, noisy, on(clock).precision(0.01).max_samples(2000).max_seconds(1e9), stopwatch);
   CHECK(coarse.reason == ww::stop_reason::precision_reached);
   CHECK(fine.reason == ww::stop_reason::precision_reached);
   CHECK(fine.relative_half_width() <= 0.01);
