@@ -32,11 +32,14 @@ TEST_CASE("a drift beyond the precision does not settle", "[tune][measure]") {
       ww::stream const stream;
       noise_source random{51};
       int settled = 0;
+      int drifting = 0;
       for (int trial = 0; trial < 200; ++trial) {
         auto const m = measure_once(stream, drift_noise{per_sample, deviation}, random);
         if (m.settled()) ++settled;
+        if (m.stability == ww::sample_stability::drifting) ++drifting;
       }
-      CAPTURE(per_sample, deviation, settled);
+      CAPTURE(per_sample, deviation, settled, drifting);
+      CHECK(drifting >= 190);
       CHECK(settled <= 10);
     }
   }

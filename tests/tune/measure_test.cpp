@@ -262,6 +262,21 @@ TEST_CASE("sampling ends when the noise has settled and the precision is out of 
         ww::stop_reason::out_of_samples);
 }
 
+TEST_CASE("samples of a few distinct values settle", "[tune][measure]") {
+  ww::stream const s;
+  int calls = 0;
+  auto const call = [] {};
+  // As of a clock that counts in steps of half a microsecond.
+  auto const coarse = [&](ww::stream_ref, auto& one, std::size_t) {
+    one();
+    return 2e-3 + (++calls % 64 == 0 ? 5e-7 : calls % 64 == 32 ? -5e-7 : 0.0);
+  };
+  auto const m = ww::measure(s, call, ww::measure_options{}.sample_seconds(0.0), coarse);
+  CHECK(m.settled());
+  CHECK(m.summary.median_low_seconds == 2e-3);
+  CHECK(m.summary.median_high_seconds == 2e-3);
+}
+
 TEST_CASE("a predicate stops a measurement between samples", "[tune][measure]") {
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
