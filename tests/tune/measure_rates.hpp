@@ -13,7 +13,11 @@
 
 namespace test_support {
 
+#if defined(__OPTIMIZE__)
 inline constexpr int trials = 1000;
+#else
+inline constexpr int trials = 200;  // not optimised, as under sanitizers: they would take a minute
+#endif
 inline constexpr double sample_seconds = 2e-3;
 
 // Samples of about 2 ms, as those that measure() takes of short calls.
@@ -67,14 +71,14 @@ rates measure_often(Noise const& noise, std::uint64_t seed) {
   return r;
 }
 
-// Of the measurements that settle, at least 93 % hold the median.
+// Of the measurements that settle, all but a few percent hold the median.
 template <typename Noise>
-rates check_honest(Noise const& noise, std::uint64_t seed, char const* name) {
+rates check_honest(Noise const& noise, std::uint64_t seed, char const* name, int wrong_percent) {
   rates const r = measure_often(noise, seed);
   INFO(name << ", seed " << seed << ": settled " << r.settled << ", wrong " << r.wrong
             << ", precise " << r.precise << ", drifting " << r.drifting << ", correlated "
             << r.correlated << ", samples " << r.samples);
-  CHECK(r.wrong * 100 <= 7 * r.settled);
+  CHECK(r.wrong * 100 <= wrong_percent * r.settled);
   return r;
 }
 

@@ -34,9 +34,12 @@ std::atomic<std::size_t> allocations{0};
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
   ++allocations;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(std::size_t bytes) {
+  void* const memory = operator new(bytes, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc{};
   return memory;
 }
@@ -138,10 +141,10 @@ TEST_CASE("sampling stops by precision, count or time", "[tune][measure]") {
   simulated_stopwatch stopwatch{clock};
   noise_source noise{seed};
   auto const noisy = [&] { clock.advance(1e-2 * (1.0 + 0.2 * noise.uniform())); };
-  auto const coarse =
-      ww::measure(s, noisy, on(clock).precision(0.10).max_samples(2000).max_seconds(1e9), stopwatch);
-  auto const fine =
-      ww::measure(s, noisy, on(clock).precision(0.01).max_samples(2000).max_seconds(1e9), stopwatch);
+  auto const coarse = ww::measure(
+      s, noisy, on(clock).precision(0.10).max_samples(2000).max_seconds(1e9), stopwatch);
+  auto const fine = ww::measure(
+      s, noisy, on(clock).precision(0.01).max_samples(2000).max_seconds(1e9), stopwatch);
   CHECK(coarse.reason == ww::stop_reason::precision_reached);
   CHECK(fine.reason == ww::stop_reason::precision_reached);
   CHECK(fine.relative_half_width() <= 0.01);
@@ -257,6 +260,21 @@ TEST_CASE("sampling ends when the noise has settled and the precision is out of 
   // 0 asks for all samples.
   CHECK(ww::measure(s, noisy, options.precision(0.0).max_samples(3000), stopwatch).reason ==
         ww::stop_reason::out_of_samples);
+}
+
+TEST_CASE("samples of a few distinct values settle", "[tune][measure]") {
+  ww::stream const s;
+  int calls = 0;
+  auto const call = [] {};
+  // As of a clock that counts in steps of half a microsecond.
+  auto const coarse = [&](ww::stream_ref, auto& one, std::size_t) {
+    one();
+    return 2e-3 + (++calls % 64 == 0 ? 5e-7 : calls % 64 == 32 ? -5e-7 : 0.0);
+  };
+  auto const m = ww::measure(s, call, ww::measure_options{}.sample_seconds(0.0), coarse);
+  CHECK(m.settled());
+  CHECK(m.summary.median_low_seconds == 2e-3);
+  CHECK(m.summary.median_high_seconds == 2e-3);
 }
 
 TEST_CASE("a predicate stops a measurement between samples", "[tune][measure]") {

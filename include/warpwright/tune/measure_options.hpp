@@ -34,7 +34,11 @@ class stop_predicate {
           return reinterpret_cast<Predicate const&>(*p)();
         }} {}
   template <typename Predicate, typename = if_predicate<Predicate>>
-  stop_predicate(Predicate const&&) = delete;  // a temporary is destroyed before it is called
+  stop_predicate(Predicate const&&) {
+    static_assert(!std::is_same_v<Predicate, Predicate>,
+                  "warpwright: a stop_predicate does not own the predicate, and a temporary is "
+                  "destroyed before it is called; give it a name");
+  }
 
   /// @return whether to stop
   [[nodiscard]] bool operator()() const { return call_ != nullptr && call_(predicate_); }
