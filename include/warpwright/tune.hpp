@@ -6,22 +6,10 @@
 #pragma once
 
 #include <warpwright/tune/arch.hpp>
-#include <warpwright/tune/batch_plan.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/choose_buckets.hpp>
-#include <warpwright/tune/compare.hpp>
-#include <warpwright/tune/dynamic_batch_size.hpp>
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
-#include <warpwright/tune/l2_flush.hpp>
-#include <warpwright/tune/latency_model.hpp>
 #include <warpwright/tune/measure.hpp>
-#include <warpwright/tune/measure_options.hpp>
-#include <warpwright/tune/measurement.hpp>
-#include <warpwright/tune/memory_model.hpp>
 #include <warpwright/tune/occupancy.hpp>
 #include <warpwright/tune/report.hpp>
-#include <warpwright/tune/sample_summary.hpp>
 #include <warpwright/tune/tune_result.hpp>
-#include <warpwright/tune/tuning_record.hpp>
-#include <warpwright/tune/tuning_store.hpp>
