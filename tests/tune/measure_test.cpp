@@ -132,6 +132,24 @@ TEST_CASE("the defaults take samples for half a second, and settle without noise
   CHECK(m.relative_half_width() <= 0.01 + 1e-9);
 }
 
+TEST_CASE("samples in less time than min_seconds, or fewer than 50, do not settle",
+          "[tune][measure]") {
+  simulated_clock clock;
+  simulated_stopwatch stopwatch{clock};
+  ww::stream const s;
+  auto const call = [&] { clock.advance(1e-3); };
+  auto const options = on(clock).sample_seconds(0.0).max_samples(100);
+  auto const brief = ww::measure(s, call, options, stopwatch);
+  CHECK(brief.samples.size() == 100);
+  CHECK(brief.stability == ww::sample_stability::too_few_samples);
+  CHECK(brief.reason == ww::stop_reason::out_of_samples);
+  CHECK(ww::measure(s, call, options.min_seconds(0.0), stopwatch).settled());
+  auto const few = ww::measure(s, call, options.min_seconds(0.0).min_samples(49), stopwatch);
+  CHECK(few.samples.size() == 49);
+  CHECK(few.reason == ww::stop_reason::precision_reached);
+  CHECK(few.stability == ww::sample_stability::too_few_samples);
+}
+
 TEST_CASE("sampling stops by precision, count or time", "[tune][measure]") {
   ww::stream const s;
   std::uint64_t const seed = 7;
