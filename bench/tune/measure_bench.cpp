@@ -96,4 +96,33 @@ void summarize(benchmark::State& state) {
 }
 BENCHMARK(summarize)->Arg(11)->Arg(100)->Arg(300);
 
+// What measure() does with its samples before it decides whether to go on.
+void analyze(benchmark::State& state) {
+  std::vector<double> values;
+  unsigned x = 1;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    x = x * 1664525u + 1013904223u;
+    values.push_back(1.0 + 1e-12 * x);
+  }
+  ww::detail::series_analyzer<double> analyzer;
+  analyzer.reserve(values.size());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(analyzer(values.data(), values.size(), 0.01).low);
+  }
+}
+BENCHMARK(analyze)->Arg(50)->Arg(250)->Arg(1000);
+
+void upper_bound_of_quantile(benchmark::State& state) {
+  std::vector<double> values;
+  unsigned x = 1;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    x = x * 1664525u + 1013904223u;
+    values.push_back(x);
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(ww::upper_bound_of_quantile(values, 0.99, 0.95));
+  }
+}
+BENCHMARK(upper_bound_of_quantile)->Arg(299)->Arg(10000);
+
 }  // namespace

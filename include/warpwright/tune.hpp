@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Occupancy, measurement and the batch-size tuner.
+// Occupancy, measurement and the batch-size tuner. Include sm_clock.hpp, which brings a kernel,
+// where you use it.
 #pragma once
 
 #include <warpwright/tune/arch.hpp>

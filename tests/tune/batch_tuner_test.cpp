@@ -254,12 +254,15 @@ TEST_CASE("a size predicted to be over the budget is not run", "[tune][batch_tun
         [&] { return high_water; });
     std::size_t const expected = (budget - base) / item;
     CAPTURE(budget);
-    CHECK(r.chosen().batch == expected);
-    CHECK(r.chosen().memory_bytes == need(expected));
+    // The model's margin is about 0.5 % of the memory.
+    CHECK(r.chosen().batch <= expected);
+    CHECK(static_cast<double>(need(r.chosen().batch)) >=
+          0.99 * static_cast<double>(need(expected)));
+    CHECK(r.chosen().memory_bytes == need(r.chosen().batch));
     CHECK_FALSE(r.chosen().memory_predicted);
     CHECK(need(b.largest_run()) <= budget);
-    CHECK(std::fabs(r.memory.bytes_per_item - double(item)) < 1.0);
-    CHECK(std::fabs(r.memory.base_bytes - double(base)) < 1000.0);
+    CHECK(std::fabs(r.memory.bytes_per_item() - double(item)) < 1.0);
+    CHECK(std::fabs(r.memory.base_bytes() - double(base)) < 1000.0);
     ww::tune_row const& last = r.rows.back();
     CHECK(last.status == ww::tune_status::over_budget);
     CHECK(last.memory_predicted);
@@ -278,8 +281,9 @@ TEST_CASE("a first size above half the budget is not doubled", "[tune][batch_tun
         return cost{}(n);
       },
       [&] { return high_water; });
-  CHECK(r.chosen().batch == 1500);
-  CHECK(b.largest_run() == 1500);
+  CHECK(r.chosen().batch <= 1500);
+  CHECK(r.chosen().batch >= 1485);
+  CHECK(b.largest_run() <= 1500);
 }
 
 TEST_CASE("a probe whose value only grows is enough", "[tune][batch_tuner]") {
@@ -294,7 +298,7 @@ TEST_CASE("a probe whose value only grows is enough", "[tune][batch_tuner]") {
         return cost{}(n);
       },
       [&] { return high_water; });
-  CHECK(std::fabs(r.memory.bytes_per_item - 1000.0) < 1.0);
+  CHECK(std::fabs(r.memory.bytes_per_item() - 1000.0) < 1.0);
   // Sizes below the largest have the model's prediction instead of the largest size's peak.
   for (ww::tune_row const& row : r.rows) {
     if (row.memory_bytes == 0) continue;
@@ -353,8 +357,9 @@ TEST_CASE("a preparation returns the memory before a size is run", "[tune][batch
         return batch * 1000;
       });
   CHECK(mismatches.empty());
-  CHECK(r.chosen().batch == 777);
-  CHECK(b.largest_run() == 777);
+  CHECK(r.chosen().batch <= 777);
+  CHECK(r.chosen().batch >= 769);
+  CHECK(b.largest_run() <= 777);
 
   // A preparation without a result only prepares.
   bench c;

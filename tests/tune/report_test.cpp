@@ -40,8 +40,7 @@ ww::tune_result make_result() {
   r.objective = ww::throughput_under_latency(8e-3);
   r.memory_budget_bytes = 200000;
   r.tolerance = 0.02;
-  r.memory.points = 4;
-  r.memory.bytes_per_item = 1000.0;
+  r.memory = ww::memory_model::fit({{1, 1000}, {2, 2000}, {4, 4000}, {64, 64000}});
   return r;
 }
 
@@ -114,7 +113,8 @@ TEST_CASE("JSON is escaped and has null for what was not set", "[tune][report]")
   CHECK(json.find("said \\\"no\\\", <twice> & left\\u000a\\u0001 ?") != std::string::npos);
   CHECK(json.find("\"latency_limit_seconds\":0.008") != std::string::npos);
   CHECK(json.find("\"memory_budget_bytes\":200000") != std::string::npos);
-  CHECK(json.find("\"memory_model\":{\"points\":4") != std::string::npos);
+  CHECK(json.find("\"memory_model\":{\"points\":4,\"shape\":\"linear\",\"base_bytes\":") !=
+        std::string::npos);
   CHECK(count(json, "{\"batch\":") == 6);
   CHECK(count(json, "{") == count(json, "}"));
 

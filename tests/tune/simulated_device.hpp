@@ -4,6 +4,7 @@
 // A simulated device: workloads advance its clock, the stopwatch reads it.
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstddef>
@@ -15,6 +16,14 @@ class simulated_clock {
  public:
   void advance(double seconds) { now_ += seconds; }
   double now() const { return now_; }
+  // For the options of what is tested.
+  warpwright::detail::clock_ref ref() {
+    return {[](void* self) {
+              return static_cast<std::uint64_t>(
+                  1e9 * static_cast<simulated_clock const*>(self)->now_ + 0.5);
+            },
+            this};
+  }
 
  private:
   double now_ = 0.0;

@@ -96,13 +96,16 @@ std::string to_json(Result const& result) {
   json += ",\"tolerance\":" + json_number(result.tolerance);
   json += ",\"measured_seconds\":" + json_number(result.measured_seconds);
   json += ",\"memory_model\":";
-  if (result.memory.points < 2) {
+  if (result.memory.points() < 2) {
     json += "null";
   } else {
-    json += "{\"points\":" + detail::string_builder(result.memory.points) +
-            ",\"base_bytes\":" + json_number(result.memory.base_bytes) +
-            ",\"bytes_per_item\":" + json_number(result.memory.bytes_per_item) +
-            ",\"margin_bytes\":" + json_number(result.memory.margin_bytes) + "}";
+    memory_model const& memory = result.memory;
+    std::size_t const largest = memory.largest_measured();
+    json += "{\"points\":" + detail::string_builder(memory.points()) + ",\"shape\":\"" +
+            to_string(memory.shape()) + "\",\"base_bytes\":" + json_number(memory.base_bytes()) +
+            ",\"bytes_per_item\":" + json_number(memory.bytes_per_item()) +
+            ",\"margin_bytes\":" + json_number(memory.predict(largest) - memory.estimate(largest)) +
+            "}";
   }
   json += ",\"rows\":[";
   bool first = true;

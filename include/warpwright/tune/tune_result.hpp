@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/error.hpp>
+#include <warpwright/tune/memory_model.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -83,14 +84,6 @@ struct tune_row {
   bool interleaved = false;             ///< measured again, interleaved with the other finalists
   tune_status status = tune_status::ok;
   std::string note;  ///< details of the status: the error's text, or the predicted memory
-};
-
-/// Peak memory as a linear function of the batch size, fitted to the sizes measured.
-struct memory_model {
-  std::size_t points = 0;       ///< number of sizes fitted; fewer than 2: no model
-  double base_bytes = 0.0;      ///< intercept: memory of an empty batch
-  double bytes_per_item = 0.0;  ///< slope, never negative
-  double margin_bytes = 0.0;    ///< largest residual of a measured size above the line
 };
 
 /// The result of a tune. Rows are in ascending order of the batch size.

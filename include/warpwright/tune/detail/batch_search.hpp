@@ -6,7 +6,6 @@
 #pragma once
 
 #include <warpwright/tune/detail/explain_choice.hpp>
-#include <warpwright/tune/detail/memory_fit.hpp>
 #include <warpwright/tune/detail/search_settings.hpp>
 
 #include <utility>
@@ -101,7 +100,9 @@ class batch_search {
 
   bool reject_by_prediction(candidate& c) const {
     if (!settings_.has_budget || points_.size() < 2) return false;
-    double const bytes = predict_memory(model_, c.row.batch);
+    // A pessimistic guess would stop the search before it has the points for a model.
+    double const bytes =
+        model_.knows(c.row.batch) ? model_.predict(c.row.batch) : model_.estimate(c.row.batch);
     if (bytes <= static_cast<double>(settings_.budget_bytes)) return false;
     reject(c, static_cast<std::size_t>(bytes), true);
     return true;
@@ -152,14 +153,14 @@ class batch_search {
   // larger size's peak; the model's prediction is then more accurate.
   void record_memory(candidate& c, std::size_t bytes) {
     if (c.row.batch < largest_run_ && bytes >= largest_run_bytes_ && points_.size() >= 2) {
-      c.row.memory_bytes = static_cast<std::size_t>(predict_memory(model_, c.row.batch));
+      c.row.memory_bytes = static_cast<std::size_t>(model_.estimate(c.row.batch));
       c.row.memory_predicted = true;
       return;
     }
     c.row.memory_bytes = bytes;
     if (c.row.batch > largest_run_) largest_run_bytes_ = bytes;
     points_.push_back(memory_point{c.row.batch, bytes});
-    model_ = fit_memory(points_);
+    model_ = memory_model::fit(points_);
     if (over_budget(bytes)) reject(c, bytes, false);
   }
 
@@ -274,13 +275,9 @@ class batch_search {
   }
 
   std::size_t largest_predicted_to_fit() const {
-    if (!settings_.has_budget || points_.size() < 2 || !(model_.bytes_per_item > 0.0)) return 0;
-    double const available =
-        static_cast<double>(settings_.budget_bytes) - model_.base_bytes - model_.margin_bytes;
-    double const items = available / model_.bytes_per_item;
-    if (!(items >= static_cast<double>(settings_.first))) return 0;
-    if (items >= static_cast<double>(settings_.last)) return settings_.last;
-    return round_to_multiple(static_cast<std::size_t>(items));
+    if (!settings_.has_budget) return 0;
+    std::size_t const items = model_.largest_within(settings_.budget_bytes);
+    return items < settings_.first ? 0 : round_to_multiple(items);
   }
 
   // Bisects the gaps on both sides of the best size while that finds a better size, or a drop of
@@ -478,7 +475,7 @@ class batch_search {
   search_settings settings_;
   Hooks hooks_;
   std::vector<candidate> candidates_;
-  array<memory_point> points_;  // (batch, bytes), as measured
+  std::vector<memory_point> points_;  // (batch, bytes), as measured
   memory_model model_{};
   std::size_t largest_run_ = 0;
   std::size_t largest_run_bytes_ = 0;

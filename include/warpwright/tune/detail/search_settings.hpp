@@ -26,7 +26,8 @@ struct search_settings {
   std::size_t flat_doublings = 3;
   std::size_t latency_calls = 100;
   std::size_t comparison_rounds = 4;
-  measure_options sampling = measure_options{}.min_samples(7).max_samples(41).max_seconds(0.25);
+  measure_options sampling =
+      measure_options{}.min_samples(7).max_samples(41).min_seconds(0.0).max_seconds(0.25);
 };
 
 // The search calls the workload, the memory probe and the stopwatch through these functions.

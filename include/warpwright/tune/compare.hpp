@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compares the times of callables by taking turns, so that a change of the GPU's clock rate or of
+// other load affects all of them:
+//
+//   auto const c = ww::compare(stream, old_step, new_step);
+//   if (c.verdict(1, 0) == ww::difference::faster) …      // new_step is faster than old_step
+//   std::puts(ww::to_string(c.verdict(1, 0)));            // or "no difference shown"
+#pragma once
+
+#include <warpwright/tune/detail/compare_in_turns.hpp>
+#include <warpwright/tune/measure.hpp>
+
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+WARPWRIGHT_BEGIN
+
+/// Which of two callables is faster.
+enum class difference {
+  none_shown,  ///< the interval of the ratio contains 1, or it cannot be believed
+  faster,      ///< the first is faster than the second
+  slower,      ///< the first is slower than the second
+};
+
+/// The difference in words.
+inline char const* to_string(difference d) {
+  switch (d) {
+    case difference::none_shown:
+      return "no difference shown";
+    case difference::faster:
+      return "faster";
+    case difference::slower:
+      return "slower";
+  }
+  return "unknown";
+}
+
+/// The ratio of two times, with its interval of a confidence of at least 95 %.
+struct time_ratio {
+  double median = 0.0;  ///< of the ratios of all turns; below 1: the first is faster
+  double low = 0.0;     ///< lower end of the interval
+  double high = 0.0;    ///< and upper end
+  sample_stability stability = sample_stability::too_few_samples;  ///< see settled()
+
+  /// @return whether the interval can be believed
+  [[nodiscard]] bool settled() const noexcept { return stability == sample_stability::settled; }
+};
+
+/// The result of compare(). Candidates are numbered from 0 in the order of the arguments.
+struct comparison {
+  /// No candidate.
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  /// Seconds per call, by candidate and turn: the mean of its two samples in that turn.
+  std::vector<std::vector<double>> samples;
+  std::vector<sample_summary> summaries;             ///< of these samples, by candidate
+  std::vector<std::size_t> calls_per_sample;         ///< by candidate
+  stop_reason reason = stop_reason::out_of_samples;  ///< why sampling ended
+  double elapsed_seconds = 0.0;                      ///< of the whole comparison
+  double precision = 0.0;                            ///< that was requested
+  bool long_enough = false;  ///< whether turns were taken for min_seconds, as settled() requires
+
+  /// Returns the ratio of the times of two candidates, turn by turn.
+  /// @param first   candidate, below samples.size()
+  /// @param second  candidate, below samples.size()
+  /// @return time of the first / time of the second
+  /// @throws std::invalid_argument for a candidate that does not exist
+  /// **Cost:** a sort of the turns.
+  [[nodiscard]] time_ratio ratio(std::size_t first, std::size_t second,
+                                 source_location where = source_location::current()) const {
+    detail::check_candidates(samples.size(), first, second, where);
+    detail::series_median const m =
+        detail::ratio_of_turns(samples[first], samples[second], precision, long_enough);
+    time_ratio r;
+    r.median = m.median;
+    r.low = m.low;
+    r.high = m.high;
+    r.stability = m.stability;
+    return r;
+  }
+
+  /// Returns whether a candidate is faster than another.
+  /// @param first   candidate, below samples.size()
+  /// @param second  candidate, below samples.size()
+  /// @return faster or slower where the interval of the ratio can be believed and does not contain
+  ///   1: wrong in at most 5 % of comparisons of equal candidates
+  /// @throws std::invalid_argument for a candidate that does not exist
+  [[nodiscard]] difference verdict(std::size_t first, std::size_t second,
+                                   source_location where = source_location::current()) const {
+    time_ratio const r = ratio(first, second, where);
+    if (!r.settled() || (r.low <= 1.0 && r.high >= 1.0)) return difference::none_shown;
+    return r.high < 1.0 ? difference::faster : difference::slower;
+  }
+
+  /// Returns the candidate that is shown to be faster than each other one.
+  /// @return its number, or `none`: no difference shown between the fastest ones
+  [[nodiscard]] std::size_t fastest() const {
+    std::size_t best = none;
+    for (std::size_t i = 0; i < summaries.size(); ++i) {
+      if (best == none || summaries[i].median_seconds < summaries[best].median_seconds) best = i;
+    }
+    for (std::size_t i = 0; i < summaries.size(); ++i) {
+      if (i != best && verdict(best, i) != difference::faster) return none;
+    }
+    return best;
+  }
+};
+
+/// Compares callables with another clock than CUDA events.
+///
+/// @param stopwatch  an event_stopwatch, or an object with the same call operator
+/// The other parameters, the result and exceptions are those of compare().
+template <typename Stopwatch, typename... Callables>
+comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options const& options,
+                        Callables&&... callables) {
+  static_assert(sizeof...(Callables) >= 2, "warpwright: compare() needs two callables or more");
+  source_location const where = source_location::current();
+  detail::check_measure_options(options, where);
+  if (stream.is_capturing(where)) {
+    detail::throw_invalid_argument(
+        "compare: the stream is capturing, so that the work would not run; compare before the "
+        "capture",
+        where);
+  }
+  std::size_t next[sizeof...(Callables)] = {};
+  auto const time_calls = [&](std::size_t candidate, std::size_t repeats) {
+    double seconds = 0.0;
+    std::size_t i = 0;
+    auto const try_one = [&](auto& callable) {
+      std::size_t const index = i++;
+      if (index != candidate) return;
+      detail::indexed_call<std::remove_reference_t<decltype(callable)>> call{
+          callable, options.inputs(), next[index]};
+      seconds = stopwatch(stream, call, repeats);
+    };
+    (try_one(callables), ...);
+    return seconds;
+  };
+  detail::turns t = detail::compare_in_turns(sizeof...(Callables), time_calls, options);
+  comparison c;
+  c.samples = static_cast<std::vector<std::vector<double>>&&>(t.samples);
+  c.calls_per_sample = static_cast<std::vector<std::size_t>&&>(t.calls_per_sample);
+  c.reason = t.reason;
+  c.elapsed_seconds = t.elapsed_seconds;
+  c.precision = options.precision();
+  c.long_enough = t.long_enough;
+  for (std::vector<double> const& samples : c.samples) {
+    c.summaries.push_back(summarize(samples, where));
+  }
+  return c;
+}
+
+/// Compares the times of two callables or more on a stream.
+///
+/// They are sampled in turns, A B C C B A, so that a drift affects all of them equally, until the
+/// interval of the ratio of each to the first is narrow enough, or another stopping rule holds.
+/// Limits of samples apply to turns, in which each callable has two samples.
+///
+/// @param stream  the stream on which the callables enqueue their work, not capturing
+/// @param options  how long and how precisely to compare, all callables together
+/// @param callables  each `void()`, or `void(std::size_t index)` to change inputs
+/// @return the times, their ratios, and which is the fastest
+/// @throws std::invalid_argument for options out of range, a capturing stream, or a time that is
+///   NaN
+/// @throws cuda_error if timing fails, or for an error of the work; and whatever a callable throws
+///
+/// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
+template <typename... Callables>
+comparison compare(stream_ref stream, measure_options const& options, Callables&&... callables) {
+  event_stopwatch stopwatch;
+  return compare_with(stopwatch, stream, options, callables...);
+}
+
+/// Compares callables with the default options; see the overload above.
+template <typename First, typename... Others,
+          typename = std::enable_if_t<
+              !std::is_same_v<std::remove_cv_t<std::remove_reference_t<First>>, measure_options>>>
+comparison compare(stream_ref stream, First&& first, Others&&... others) {
+  event_stopwatch stopwatch;
+  return compare_with(stopwatch, stream, measure_options{}, first, others...);
+}
+
+WARPWRIGHT_END
