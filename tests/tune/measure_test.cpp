@@ -28,6 +28,7 @@ using test_support::noise_source;
 using test_support::simulated_clock;
 using test_support::simulated_stopwatch;
 
+#if WARPWRIGHT_HOST_RUNTIME  // nvcc compiles operator new for devices, too
 namespace {
 
 std::atomic<std::size_t> allocations{0};
@@ -45,6 +46,7 @@ void* operator new(std::size_t bytes) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
 
 namespace {
 
@@ -409,6 +411,7 @@ TEST_CASE("samples of a throttled GPU are marked and left out", "[tune][measure]
   CHECK(unknown.throttled_samples == 0);
 }
 
+#if WARPWRIGHT_HOST_RUNTIME
 TEST_CASE("nothing is allocated while samples are taken", "[tune][measure]") {
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
@@ -424,6 +427,7 @@ TEST_CASE("nothing is allocated while samples are taken", "[tune][measure]") {
   REQUIRE(counts.size() > 500);
   CHECK(counts.back() == counts.front());
 }
+#endif
 
 TEST_CASE("setters of measure_options return a changed copy", "[tune][measure]") {
   constexpr ww::measure_options defaults;
