@@ -142,12 +142,13 @@ class held {
 // Moves idle memory, and uses batches, a cache, a shared block and memory of a graph.
 void moving_scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream const& b) {
   {
-    held const low{pool, a, 4 * mib};
+    auto low = std::make_unique<held>(pool, b, 4 * mib);
     held const live{pool, a, 2 * mib};
-    { held const high{pool, b, 4 * mib}; }
+    low.reset();
     a.synchronize();
     b.synchronize();
-    held const above{pool, a, 8 * mib};  // no hole is large enough
+    held const above{pool, a,
+                     8 * mib};  // does not fit below the live block, nor the limit beside it
     pool.record_use(b, live.get());
   }
   std::size_t const sizes[] = {mib, 3 * mib};
@@ -179,7 +180,7 @@ void moving_scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream cons
 
 TEST_CASE("every call of a pool that moves memory, and of its graphs, failing in turn") {
   ww::memory_pool_options const compact =
-      ww::memory_pool_options{}.maximum_bytes(14 * mib).compact();
+      ww::memory_pool_options{}.maximum_bytes(12 * mib).compact();
   for (cudaError_t const code : {cudaErrorUnknown, cudaErrorMemoryAllocation}) {
     testing::reset_host_runtime();
     {
