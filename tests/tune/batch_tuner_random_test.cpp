@@ -74,17 +74,20 @@ double best_rate(simulated_workload const& w, std::size_t last, std::size_t mult
 template <typename Allowed>
 double sweep_seconds(simulated_workload const& w, std::size_t last, std::size_t multiple,
                      double limit, Allowed const& allowed) {
+  // A size that is over the limit by its stalls alone is known to be after 16 of them.
+  double const refused = w.stall_rate > 0.0 ? std::min(1194.0, 16.0 / w.stall_rate) : 1194.0;
   double seconds = 0.0;
   std::size_t before = 0;
   for (double x = static_cast<double>(multiple); x <= static_cast<double>(last); x *= 1.05) {
     std::size_t const b = static_cast<std::size_t>(x) / multiple * multiple;
-    if (b == before || !w.valid(b) || !allowed(b)) continue;
+    bool const limited = limit < 1e9;
+    if (b == before || !w.valid(b) || (!limited && !allowed(b))) continue;
     before = b;
     double const one = w.time(b);
     if (one > limit) break;
     double const sample = std::max(2e-3, one);
     seconds += std::max(7.0 * sample, std::min(0.25, 41.0 * sample));
-    seconds += (limit < 1e9 ? 2.0 * 597.0 : 100.0) * one;
+    seconds += (!limited ? 100.0 : allowed(b) ? 1194.0 : refused) * one;
   }
   return seconds;
 }
@@ -206,4 +209,318 @@ TEST_CASE("random tunes find at least 98 % of the best throughput", "[tune][batc
   for (tally const& t : by_noise) t.print();
   for (tally const& t : by_curve) CHECK(t.fast * 100 >= 95 * t.count);
   for (tally const& t : by_noise) CHECK(t.fast * 100 >= 95 * t.count);
+}
+
+namespace {
+
+// The true throughput of the choice, as a share of the best of the sizes that are allowed.
+template <typename Allowed>
+double share_of_best(simulated_workload const& w, std::size_t chosen, std::size_t last,
+                     Allowed const& allowed) {
+  return static_cast<double>(chosen) / w.time(chosen) / best_rate(w, last, 1, allowed);
+}
+
+bool verbose() { return std::getenv("WARPWRIGHT_VERBOSE") != nullptr; }
+
+void print(char const* what, std::uint64_t number, simulated_workload const& w,
+           ww::tune_result const& r) {
+  if (!verbose()) return;
+  std::printf("seed %llu %s fixed %g item %g stalls %g base %g item %g budget %g\n%s",
+              static_cast<unsigned long long>(number), what, w.time.fixed, w.time.item,
+              w.stall_rate, w.base_bytes, w.item_bytes, static_cast<double>(w.budget),
+              ww::to_table(r).c_str());
+  for (auto const& line : r.steps) std::printf("   %s\n", line.c_str());
+}
+
+}  // namespace
+
+TEST_CASE("random tunes under a latency limit keep it in an independent run of 10,000 calls",
+          "[tune][batch_tuner][random]") {
+  struct {
+    std::uint64_t count = 0, refused = 0, over = 0, fast = 0, judged = 0;
+    double worst = 1.0, cost = 0.0, worst_over = 0.0, seconds = 0.0;
+  } all, by_rate[6];
+  char const* const names[6] = {"none", "to 0.1 %", "to 0.5 %", "to 0.9 %", "to 1.5 %", "to 5 %"};
+  double const rates[7] = {0.0, 0.0, 0.001, 0.005, 0.009, 0.015, 0.05};
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 1000000 + i};
+    noise_source& r = w.random;
+    std::size_t const band = i % 6;
+    std::size_t const last = static_cast<std::size_t>(between(r, 500, 10000));
+    w.time.item = between(r, 1e-3, 8e-3) / static_cast<double>(last);
+    w.time.fixed = w.time.item * static_cast<double>(last) * between(r, 0.005, 0.3);
+    w.jitter = between(r, 0.001, 0.05);
+    w.stall_rate = rates[band] + (rates[band + 1] - rates[band]) * r.uniform();
+    double const limit =
+        w.time(static_cast<std::size_t>(between(r, 20, 0.9 * static_cast<double>(last)))) *
+        (1.0 + 2.0 * r.uniform());
+    auto const o = tune(w,
+                        ww::batch_tuner{}
+                            .range(1, last)
+                            .objective(ww::throughput_under_latency(limit))
+                            .max_seconds(60),
+                        ww::no_memory_probe{});
+    INFO("seed " << seed() + 1000000 + i << ", stalls " << w.stall_rate);
+    auto& t = by_rate[band];
+    ++t.count;
+    ++all.count;
+    double const spent = w.clock.now();
+    t.seconds += spent;
+    // The 99th percentile of a batch in units of its time: stalls count from 1 % on.
+    double const tail = w.stall_rate < 0.01 ? 1.0 + w.jitter * (1.0 - (0.01 - w.stall_rate))
+                                            : 3.0 * (1.0 + w.jitter * (1.0 - 0.01 / w.stall_rate));
+    auto const allowed = [&](std::size_t b) { return w.time(b) * tail <= limit; };
+    if (!o.feasible) {
+      ++t.refused;
+      if (allowed(1)) print("refused", seed() + 1000000 + i, w, o.result);
+      CHECK_FALSE((allowed(1) && w.time(1) * 3.2 < limit));
+      continue;
+    }
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(row.latency_shown);
+    double const p99 = w.later_quantile(row.batch, 0.99, 10000);
+    if (p99 > limit) {
+      ++t.over;
+      ++all.over;
+      print("over", seed() + 1000000 + i, w, o.result);
+    }
+    all.worst_over = std::max(all.worst_over, p99 / limit);
+    double const share = share_of_best(w, row.batch, last, allowed);
+    ++t.judged;
+    if (share >= 0.98) ++t.fast;
+    if (share < 0.98 && (band < 2 || band == 5)) print("slow", seed() + 1000000 + i, w, o.result);
+    t.worst = std::min(t.worst, share);
+    t.cost += spent / sweep_seconds(w, last, 1, limit, allowed);
+  }
+  std::printf("latency limits, seed %llu:\n", static_cast<unsigned long long>(seed()));
+  for (int b = 0; b < 6; ++b) {
+    auto const& t = by_rate[b];
+    double const n = static_cast<double>(t.count == 0 ? 1 : t.count);
+    double const j = static_cast<double>(t.judged == 0 ? 1 : t.judged);
+    std::printf(
+        "  stalls %-9s %5llu tunes: over the limit later %llu, refused %llu, within 98 %% of the "
+        "best %.1f %%, worst %.3f, cost %.1f %%, %.1f s\n",
+        names[b], static_cast<unsigned long long>(t.count), static_cast<unsigned long long>(t.over),
+        static_cast<unsigned long long>(t.refused), 100.0 * static_cast<double>(t.fast) / j,
+        t.worst, 100.0 * t.cost / j, t.seconds / n);
+  }
+  std::printf("  over: %llu of %llu, largest p99 / limit %.4f\n",
+              static_cast<unsigned long long>(all.over), static_cast<unsigned long long>(all.count),
+              all.worst_over);
+  CHECK(all.over * 200 <= all.count);
+  CHECK(all.worst_over <= 1.02);
+  for (int b : {0, 1, 5}) CHECK(by_rate[b].fast * 100 >= 90 * by_rate[b].judged);
+}
+
+TEST_CASE("random tunes keep a memory budget, and predict the memory",
+          "[tune][batch_tuner][random]") {
+  std::uint64_t good = 0, judged = 0, predicted = 0, second_sizes = 0, hogged = 0, refused = 0;
+  double worst_prediction = 0.0;
+  double worst = 1.0;
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 2000000 + i};
+    noise_source& r = w.random;
+    std::size_t const last = static_cast<std::size_t>(between(r, 500, 10000));
+    w.time = random_time(r, curve_kind::affine, last);
+    w.jitter = between(r, 0.001, 0.02);
+    w.memory = static_cast<memory_kind>(pick_one(r, 3));
+    w.item_bytes = between(r, 2e4, 2e6);
+    w.base_bytes = r.uniform() < 0.3 ? 0.0 : w.item_bytes * between(r, 1.0, 1000.0);
+    w.grows_later = r.uniform() < 0.3 ? 0.5 * r.uniform() : 0.0;
+    std::size_t const fits = static_cast<std::size_t>(between(r, 4, static_cast<double>(last)));
+    w.budget = w.need(fits);
+    bool const hog = r.uniform() < 0.3;
+    if (hog) {
+      w.hog_begin = between(r, 0.01, 2.0);
+      w.hog_end = w.hog_begin + between(r, 0.01, 1.0);
+      w.hog_above = static_cast<std::size_t>(between(r, 1, static_cast<double>(fits)));
+    }
+    std::size_t const kind = pick_one(r, 3);
+    auto const tuner = ww::batch_tuner{}.range(1, last).memory_budget(w.budget);
+    simulated_pool pool{w};
+    outcome o;
+    if (kind == 0) o = tune(w, tuner, pool);
+    if (kind == 1) o = tune(w, tuner, simulated_probe{w});
+    if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
+    INFO("seed " << seed() + 2000000 + i << ", memory argument " << kind);
+    // A probe refuses nothing: the second size alone may be over the budget, and the first one.
+    if (kind == 1) {
+      for (std::size_t const batch : w.over_budget) {
+        bool const early = batch <= 2 || w.grows_later > 0.0;
+        if (!early) print("over budget", seed() + 2000000 + i, w, o.result);
+        CHECK(early);
+      }
+      if (!w.over_budget.empty()) ++second_sizes;
+    } else {
+      CHECK(w.over_budget.empty());
+    }
+    if (hog) ++hogged;
+    if (!o.feasible) {
+      ++refused;
+      print("refused", seed() + 2000000 + i, w, o.result);
+      CHECK(kind == 1);
+      continue;
+    }
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(w.need(row.batch) <= w.budget);
+    REQUIRE(row.memory_bytes <= w.budget);
+    if (o.result.memory.points() >= 3 && o.result.memory.knows(row.batch)) {
+      double const error = std::fabs(o.result.memory.estimate(row.batch) /
+                                         static_cast<double>(w.need(row.batch)) - 1.0);
+      // What is allocated in granules is known to one of them.
+      double const granule = w.memory == memory_kind::granules
+                                 ? 2097152.0 / static_cast<double>(w.need(row.batch))
+                                 : 0.0;
+      if (granule > 0.03) continue;
+      ++predicted;
+      if (error > 0.03 && verbose()) std::printf("error %g\n", error);
+      if (error > 0.03) print("prediction", seed() + 2000000 + i, w, o.result);
+      worst_prediction = std::max(worst_prediction, error);
+    }
+    if (!hog) {
+      // The model's margin is a price of the budget's safety; a preparation has none.
+      auto const& model = o.result.memory;
+      double const share = share_of_best(w, row.batch, last, [&](std::size_t b) {
+        double const margin =
+            kind == 2 ? 0.0 : model.predict(row.batch) - model.estimate(row.batch);
+        return static_cast<double>(w.need(b)) + margin <= static_cast<double>(w.budget);
+      });
+      ++judged;
+      if (share >= 0.98) ++good;
+      if (share < 0.98) print("slow", seed() + 2000000 + i, w, o.result);
+      worst = std::min(worst, share);
+    }
+  }
+  std::printf(
+      "memory, seed %llu: %llu tunes, %llu with hogs, %llu refused; within 98 %% of the best %.1f %%, "
+      "worst %.3f; predictions %llu, largest error %.2f %%; second sizes over the budget %llu\n",
+      static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
+      static_cast<unsigned long long>(hogged), static_cast<unsigned long long>(refused),
+      100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged), worst,
+      static_cast<unsigned long long>(predicted), 100.0 * worst_prediction,
+      static_cast<unsigned long long>(second_sizes));
+  CHECK(worst_prediction <= 0.03);
+  CHECK(good * 100 >= 90 * judged);
+}
+
+TEST_CASE("random tunes find the sizes that work", "[tune][batch_tuner][random]") {
+  std::uint64_t good = 0, found = 0, one = 0, one_found = 0, judged = 0;
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 3000000 + i};
+    noise_source& r = w.random;
+    std::size_t const last = static_cast<std::size_t>(between(r, 100, 8192));
+    w.time = random_time(r, curve_kind::affine, last);
+    w.jitter = between(r, 0.001, 0.02);
+    double const l = static_cast<double>(last);
+    w.invalid_is_memory = r.uniform() < 0.5;
+    std::size_t const kind = pick_one(r, 4);
+    if (kind == 0) w.valid_from = w.valid_to = 1 + static_cast<std::size_t>(r.uniform() * (l - 1));
+    if (kind == 1) w.valid_from = static_cast<std::size_t>(between(r, 2, l));
+    if (kind == 2) w.valid_to = static_cast<std::size_t>(between(r, 1, l));
+    if (kind == 3) {
+      w.valid_from = static_cast<std::size_t>(between(r, 1, l));
+      w.valid_to = w.valid_from + static_cast<std::size_t>(r.uniform() * (l - static_cast<double>(w.valid_from)));
+    }
+    auto const o = tune(w, ww::batch_tuner{}.range(1, last).reject_exceptions(),
+                        ww::no_memory_probe{});
+    INFO("seed " << seed() + 3000000 + i << ", valid " << w.valid_from << " to " << w.valid_to
+                 << " of " << last);
+    if (kind == 0) ++one;
+    REQUIRE(o.feasible);
+    ++found;
+    if (kind == 0) ++one_found;
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(w.valid(row.batch));
+    ++judged;
+    double const share = share_of_best(w, row.batch, last, [](std::size_t) { return true; });
+    if (share >= 0.98) ++good;
+    if (share < 0.98) print("slow", seed() + 3000000 + i, w, o.result);
+  }
+  std::printf("validity, seed %llu: %llu tunes, of %llu with one valid size %llu found; within 98 %% of "
+              "the best %.1f %%\n",
+              static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(found),
+              static_cast<unsigned long long>(one), static_cast<unsigned long long>(one_found),
+              100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged));
+  CHECK(one == one_found);
+  CHECK(good * 100 >= 95 * judged);
+}
+
+TEST_CASE("random tunes with everything at once never choose a size that fails or breaks a limit",
+          "[tune][batch_tuner][random]") {
+  std::uint64_t feasible = 0;
+  std::uint64_t over = 0;
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 4000000 + i};
+    noise_source& r = w.random;
+    std::size_t const multiple = 1 + pick_one(r, 8);
+    std::size_t const last =
+        static_cast<std::size_t>(between(r, 100, 8192)) / multiple * multiple;
+    w.time = random_time(r, static_cast<curve_kind>(pick_one(r, 6)), last);
+    w.time.item *= 0.1;
+    w.time.fixed *= 0.1;
+    add_noise(w, pick_one(r, 6));
+    if (r.uniform() < 0.5) w.stall_rate = 0.05 * r.uniform();
+    if (r.uniform() < 0.3) w.valid_from = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
+    if (r.uniform() < 0.3) w.valid_to = static_cast<std::size_t>(between(r, static_cast<double>(w.valid_from), static_cast<double>(last)));
+    if (r.uniform() < 0.5) w.random_failures = between(r, 1e-6, 3e-3);
+    w.invalid_is_memory = r.uniform() < 0.5;
+    w.memory = static_cast<memory_kind>(pick_one(r, 3));
+    w.item_bytes = between(r, 2e4, 2e6);
+    w.base_bytes = r.uniform() < 0.3 ? 0.0 : w.item_bytes * between(r, 1.0, 1000.0);
+    if (r.uniform() < 0.3) {
+      w.hog_begin = between(r, 0.01, 2.0);
+      w.hog_end = w.hog_begin + between(r, 0.01, 1.0);
+      w.hog_above = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
+    }
+    bool const limited = r.uniform() < 0.5;
+    double const limit = w.time(static_cast<std::size_t>(between(r, 1, static_cast<double>(last)))) *
+                         (1.0 + 3.0 * r.uniform());
+    ww::batch_tuner tuner = ww::batch_tuner{}.range(1, last).multiple_of(multiple).reject_exceptions();
+    double const budget_seconds = between(r, 0.05, 60.0);
+    tuner = tuner.max_seconds(budget_seconds);
+    if (limited) tuner = tuner.objective(ww::throughput_under_latency(limit));
+    bool const budgeted = r.uniform() < 0.5;
+    if (budgeted) {
+      w.budget = w.need(static_cast<std::size_t>(between(r, 1, static_cast<double>(last))));
+      tuner = tuner.memory_budget(w.budget);
+    }
+    std::size_t const kind = pick_one(r, 3);
+    simulated_pool pool{w};
+    outcome o;
+    if (kind == 0) o = tune(w, tuner, pool);
+    if (kind == 1) o = tune(w, tuner, simulated_probe{w});
+    if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
+    INFO("seed " << seed() + 4000000 + i);
+    // The size in progress ends; it was expected to end in time.
+    CHECK(w.clock.now() <= budget_seconds * 1.1 + 60.0 * w.time(last));
+    if (!o.feasible) continue;
+    ++feasible;
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(row.items_per_second > 0.0);
+    REQUIRE(row.batch % multiple == 0);
+    REQUIRE(row.batch <= last);
+    REQUIRE(w.valid(row.batch));
+    if (budgeted) REQUIRE(w.need(row.batch) <= w.budget);
+    if (limited) {
+      REQUIRE(row.latency_shown);
+      w.slow_periods.clear();
+      if (w.drift == 0.0 && w.later_quantile(row.batch, 0.99, 10000) > limit) {
+        ++over;
+        print("over", seed() + 4000000 + i, w, o.result);
+      }
+    }
+  }
+  std::printf("everything, seed %llu: %llu tunes, %llu with a choice, %llu over the limit later\n",
+              static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
+              static_cast<unsigned long long>(feasible), static_cast<unsigned long long>(over));
+  CHECK(feasible * 2 > count);
+  CHECK(over * 200 <= count);
 }

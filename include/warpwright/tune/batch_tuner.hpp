@@ -337,6 +337,7 @@ class batch_tuner {
     detail::search_hooks hooks{reset_peak, prepare,      read_peak, trim,
                                refusals,   time_batches, recover};
     hooks.prepares = kind::is_preparation;
+    hooks.exact = kind::is_exact;
     hooks.capped = kind::is_capped && settings.has_budget;
     return finish(settings, hooks, stream);
   }

@@ -74,7 +74,7 @@ template <typename State>
 std::size_t retry_failed(State& s) {
   std::vector<std::size_t> failed;
   for (candidate const& c : s.candidates) {
-    if (State::may_retry(c)) failed.push_back(c.row.batch);
+    if (s.may_retry(c)) failed.push_back(c.row.batch);
   }
   std::size_t works = 0;
   std::size_t too_slow = 0;

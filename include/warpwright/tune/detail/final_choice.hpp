@@ -23,14 +23,20 @@ class final_choice {
   std::size_t run(std::size_t at_most) {
     for (int i = 0; i < most_candidates; ++i) {
       std::size_t batch = next(at_most);
-      if (batch == 0) return 0;
+      if (batch == 0) {
+        if (!retry_others()) return 0;
+        continue;
+      }
       if (limited_ && !s_.find(batch)->row.latency_shown) {
         s_.enter(tuning_phase::latency);
         if (!show(batch)) continue;
-        if (at_most >= s_.settings.last) batch = retry_refused(batch);
+        if (at_most >= s_.settings.last) batch = try_longer(retry_refused(batch));
       }
       s_.enter(tuning_phase::soak);
-      if (soak(batch)) return batch;
+      if (batch != soaked_ && !soak(batch)) continue;
+      soaked_ = batch;
+      // What failed meanwhile has a second chance.
+      if (!retry_others() || next(at_most) == batch) return batch;
     }
     return 0;
   }
@@ -54,6 +60,18 @@ class final_choice {
     return largest;
   }
 
+  // Tries sizes again that ran out of memory, once. Returns whether one works now.
+  bool retry_others() {
+    if (retried_) return false;
+    bool any = false;
+    for (candidate const& c : s_.candidates) {
+      any = any || (s_.may_retry(c) && c.row.status != tune_status::over_latency);
+    }
+    if (!any) return false;
+    retried_ = true;
+    return retry_failed(s_) != 0;
+  }
+
   // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the table.
   bool show(std::size_t batch) {
     s_.report(batch);
@@ -64,14 +82,10 @@ class final_choice {
       too_slow(batch, 0.95 * s_.left() / calls);
       return false;
     }
-    latency_verdict verdict = check().run(batch);
-    if (verdict == latency_verdict::failed && State::may_retry(*s_.find(batch))) {
-      s_.at(batch).row.status = tune_status::ok;
-      verdict = check().run(batch);
-    }
-    switch (verdict) {
+    switch (check().run(batch)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
+        last_excess_ = check().excess();
         s_.say("batch " + string_builder(batch) + " is shown to keep the limit: " +
                latency_note(s_, check().count(), check().over()));
         return true;
@@ -105,25 +119,30 @@ class final_choice {
     // Larger sizes take longer still.
     double const most = 1.01 * share * s_.find(batch)->row.latency_median_seconds;
     if (most < slowest_) slowest_ = most;
-    std::vector<curve_point> const points = all_times();
     double seconds = 0.0;
-    for (curve_point const& p : points) {
+    for (curve_point const& p : all_times()) {
       if (p.batch == batch) seconds = share * p.seconds;
     }
-    std::size_t smaller = 0;
-    for (std::size_t i = 0; i < points.size() && points[i].batch < batch; ++i) {
+    std::size_t const smaller = largest_within(seconds, batch);
+    if (smaller != 0 && has_time_for(s_, smaller)) evaluate(s_, smaller);
+  }
+
+  // The largest size below another one that takes at most so long; 0: none.
+  [[nodiscard]] std::size_t largest_within(double seconds, std::size_t below) const {
+    std::vector<curve_point> const points = all_times();
+    std::size_t largest = 0;
+    for (std::size_t i = 0; i < points.size() && points[i].batch < below; ++i) {
       if (points[i].seconds > seconds) break;
-      smaller = points[i].batch;
-      if (points[i + 1].seconds > points[i].seconds) {
-        double const slope = static_cast<double>(points[i + 1].batch - points[i].batch) /
-                             (points[i + 1].seconds - points[i].seconds);
-        std::size_t const between = s_.round(static_cast<double>(smaller) +
-                                             slope * (seconds - points[i].seconds));
-        if (between < points[i + 1].batch) smaller = between;
-      }
+      largest = points[i].batch;
+      if (i + 1 == points.size() || !(points[i + 1].seconds > points[i].seconds)) continue;
+      double const slope = static_cast<double>(points[i + 1].batch - points[i].batch) /
+                           (points[i + 1].seconds - points[i].seconds);
+      std::size_t const between = s_.round(static_cast<double>(largest) +
+                                           slope * (seconds - points[i].seconds));
+      if (between < points[i + 1].batch) largest = between;
     }
-    if (s_.wave != 0 && smaller > s_.wave) smaller = s_.round(smaller / s_.wave * s_.wave);
-    if (smaller != 0 && smaller < batch && has_time_for(s_, smaller)) evaluate(s_, smaller);
+    if (s_.wave != 0 && largest > s_.wave) largest = s_.round(largest / s_.wave * s_.wave);
+    return largest < below ? largest : 0;
   }
 
   // The times of single calls of all sizes that ran, failed or not, ascending by both.
@@ -142,7 +161,7 @@ class final_choice {
   std::size_t retry_refused(std::size_t batch) {
     std::size_t const larger = refused_;
     candidate const* const c = s_.find(larger);
-    if (larger <= batch || c == nullptr || !State::may_retry(*c)) return batch;
+    if (larger <= batch || c == nullptr || !s_.may_retry(*c)) return batch;
     double const full = static_cast<double>(check().most_calls()) * c->row.latency_median_seconds;
     double const confirmations = 2.2 * static_cast<double>(check().fewest_calls()) *
                                  c->row.latency_median_seconds;
@@ -153,73 +172,84 @@ class final_choice {
     if (check().run(larger) != latency_verdict::shown) return batch;
     slowest_ = 1.01 * s_.find(larger)->row.latency_median_seconds;
     s_.at(larger).row.latency_shown = true;
+    last_excess_ = 1.0;
     s_.say("batch " + string_builder(larger) + " is shown to keep the limit at a second try: " +
            latency_note(s_, check().count(), check().over()));
     std::size_t const choice = pick(s_, slowest_);
     return choice != 0 && s_.find(choice)->row.latency_shown ? choice : larger;
   }
 
+  // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is tried.
+  std::size_t try_longer(std::size_t batch) {
+    if (!(slowest_ < HUGE_VAL)) return batch;
+    double const one = s_.find(batch)->row.latency_median_seconds;
+    double const room = 0.997 / last_excess_;
+    double const calls = 4.2 * static_cast<double>(check().fewest_calls());
+    if (!(room > 1.0) || calls * one > 0.7 * s_.left()) return batch;
+    slowest_ = room * one;
+    std::size_t const larger = largest_within(room * one, refused_);
+    if (larger <= batch || !evaluate(s_, larger)) return batch;
+    bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
+    if (!worth || check().run(larger) != latency_verdict::shown) return batch;
+    s_.at(larger).row.latency_shown = true;
+    s_.say("batch " + string_builder(larger) + " is shown to keep the limit as well: " +
+           latency_note(s_, check().count(), check().over()));
+    return larger;
+  }
+
   // The choice runs again, independently of what it was chosen by.
   bool soak(std::size_t batch) {
     s_.report(batch);
     if (limited_) return confirm(batch);
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      std::vector<double> latencies;
-      double spent = 0.0;
-      bool const ran = s_.attempt([&] {
-        s_.hooks.trim();
-        if (!s_.prepare(batch)) return;
-        while (s_.has_time(s_.find(batch)->row.latency_median_seconds) &&
-               (latencies.size() < s_.settings.soak_calls || spent < s_.settings.soak_seconds)) {
-          latencies.push_back(s_.run(batch, 1));
-          spent += latencies.back();
-        }
-        s_.read_memory(batch);
-      });
-      if (s_.is_ok(batch)) {
-        if (latencies.size() >= 5) set_latencies(s_, batch, latencies, 0);
-        s_.say("soak: " + string_builder(latencies.size()) + " calls of batch " +
-               string_builder(batch));
-        return true;
+    std::vector<double> latencies;
+    double spent = 0.0;
+    s_.attempt([&] {
+      s_.hooks.trim();
+      if (!s_.prepare(batch)) return;
+      while (s_.has_time(s_.find(batch)->row.latency_median_seconds) &&
+             (latencies.size() < s_.settings.soak_calls || spent < s_.settings.soak_seconds)) {
+        latencies.push_back(s_.run(batch, 1));
+        spent += latencies.back();
       }
+      s_.read_memory(batch);
+    });
+    if (!s_.is_ok(batch)) {
       s_.say("soak: batch " + string_builder(batch) + " failed, " +
              to_string(s_.find(batch)->row.status));
-      if (ran || !State::may_retry(*s_.find(batch))) return false;
-      s_.at(batch).row.status = tune_status::ok;
+      return false;
     }
-    return false;
+    if (latencies.size() >= 5) set_latencies(s_, batch, latencies, 0);
+    s_.say("soak: " + string_builder(latencies.size()) + " calls of batch " +
+           string_builder(batch));
+    return true;
   }
 
   bool confirm(std::size_t batch) {
     tune_row const before = s_.find(batch)->row;
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      switch (check().run(batch, s_.settings.soak_calls)) {
-        case latency_verdict::shown: {
-          tune_row& row = s_.at(batch).row;
-          s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
-                 latency_note(s_, check().count(), check().over()));
-          row.latency_samples += before.latency_samples;
-          row.latency_over += before.latency_over;
-          if (before.latency_p99_seconds > row.latency_p99_seconds) {
-            row.latency_p99_seconds = before.latency_p99_seconds;
-          }
-          return true;
+    switch (check().run(batch, s_.settings.soak_calls)) {
+      case latency_verdict::shown: {
+        tune_row& row = s_.at(batch).row;
+        s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
+               latency_note(s_, check().count(), check().over()));
+        row.latency_samples += before.latency_samples;
+        row.latency_over += before.latency_over;
+        if (before.latency_p99_seconds > row.latency_p99_seconds) {
+          row.latency_p99_seconds = before.latency_p99_seconds;
         }
-        case latency_verdict::refused:
-          s_.say("batch " + string_builder(batch) + " is not confirmed: " +
-                 latency_note(s_, check().count(), check().over()));
-          s_.at(batch).row.latency_shown = false;
-          s_.at(batch).row.failures = 2;  // a second look would be one look too many
-          try_shorter(batch, 0.99 / check().excess());
-          return false;
-        case latency_verdict::out_of_time:
-          too_slow(batch, 0.5 * before.latency_median_seconds);
-          return false;
-        case latency_verdict::failed:
-          if (!State::may_retry(*s_.find(batch))) return false;
-          s_.at(batch).row.status = tune_status::ok;
-          break;
+        return true;
       }
+      case latency_verdict::refused:
+        s_.say("batch " + string_builder(batch) + " is not confirmed: " +
+               latency_note(s_, check().count(), check().over()));
+        s_.at(batch).row.latency_shown = false;
+        s_.at(batch).row.failures = 2;  // a second look would be one look too many
+        try_shorter(batch, 0.99 / check().excess());
+        return false;
+      case latency_verdict::out_of_time:
+        too_slow(batch, 0.5 * before.latency_median_seconds);
+        return false;
+      case latency_verdict::failed:
+        break;
     }
     return false;
   }
@@ -228,7 +258,10 @@ class final_choice {
   bool limited_;
   std::vector<latency_check<State>> check_;  // one, with a limit
   double slowest_ = HUGE_VAL;                // a batch that takes longer cannot be checked in time
+  double last_excess_ = 1.0;
   std::size_t refused_ = 0;
+  std::size_t soaked_ = 0;
+  bool retried_ = false;
 };
 
 }  // namespace detail

@@ -65,10 +65,7 @@ class refiner {
     double const most = score * (1.0 + 0.5 * s_.settings.tolerance);
     // What is left of the gaps, or the top of a curve between two sizes.
     if (!steps_) {
-      double possible = most_promising(0.0).potential;
-      if (possible == 0.0 && has_both_neighbours(best)) {
-        possible = score * (1.0 + 0.1 * s_.settings.tolerance);
-      }
+      double const possible = most_promising(0.0).potential;
       if (possible > score) s_.best_possible = possible < most ? possible : most;
     }
     std::vector<curve_point> const points = curve(s_);
@@ -83,10 +80,12 @@ class refiner {
         top = best + (top - best) * 7 / 8;
       }
     }
-    if (top <= best) return;
-    double const seconds = line_at(points[points.size() - 2], points.back(), number(top));
-    if (!(seconds > points.back().seconds)) return;
-    double const possible = number(top) / seconds;
+    double possible = above == 0 ? score : score * (1.0 + 0.1 * s_.settings.tolerance);
+    if (top > best) {
+      double const seconds = line_at(points[points.size() - 2], points.back(), number(top));
+      double const there = seconds > points.back().seconds ? number(top) / seconds : 0.0;
+      if (there > possible) possible = there;
+    }
     if (possible > score) s_.best_possible = possible < most ? possible : most;
   }
 
@@ -101,7 +100,7 @@ class refiner {
   }
 
  private:
-  static constexpr int most_sizes = 20;
+  static constexpr int most_sizes = 24;
   static constexpr int most_knee_sizes = 12;
 
   [[nodiscard]] static double number(std::size_t batch) { return static_cast<double>(batch); }
@@ -158,16 +157,6 @@ class refiner {
   [[nodiscard]] double best_end(std::size_t low, std::size_t high) const {
     std::size_t const k = steps_.last_before(s_, high);
     return k >= 1 && steps_.end(s_, k) > low ? steps_.rate(s_, k) : 0.0;
-  }
-
-  // Whether there are sizes below and above that leave a gap.
-  [[nodiscard]] bool has_both_neighbours(std::size_t batch) const {
-    std::size_t below = 0;
-    for (candidate const& c : s_.candidates) {
-      if (c.row.batch < batch) below = c.row.batch;
-    }
-    std::size_t const above = next_in_table(batch);
-    return below != 0 && above != 0 && above - below > 2 * s_.settings.multiple;
   }
 
   // The highest throughput between two points of a convex curve: where the lines through the two
@@ -244,12 +233,12 @@ class refiner {
       std::size_t from = static_cast<std::size_t>(least);
       if (from < low) from = low;
       double const width = number(above - from) / number(above);
-      if (!steps_ && width <= knee_width) continue;
+      if (!steps_ && width <= knee_width * s_.settings.resolution) continue;
       std::size_t batch = s_.round(from + (above - from) / 2);
       if (steps_) {
         batch = steps_.end(s_, steps_.first_after(s_, from));
       } else if (is_smooth(points, i)) {
-        batch = s_.round(crossing(points[i], points[i + 1], enough));
+        batch = s_.round_up(crossing(points[i], points[i + 1], enough));
       }
       if (batch > low && batch < above) return batch;
     }
@@ -262,7 +251,7 @@ class refiner {
     double const fixed = p.seconds - slope * number(p.batch);
     double const share = 1.0 - slope * rate;
     double const batch = share > 0.0 ? rate * fixed / share : number(q.batch);
-    return 1.001 * batch + 0.5;  // above the rounding
+    return batch * (1.0 - 1e-12);
   }
 
   // For other goals than throughput: halves the gaps beside the best size while that helps.
@@ -289,7 +278,8 @@ class refiner {
     }
   }
 
-  static constexpr double knee_width = 0.05;
+  // How close to the smallest size the search goes, in resolutions.
+  static constexpr double knee_width = 10.0;
 
   State& s_;
   time_steps<State> steps_;

@@ -62,6 +62,7 @@ struct search_hooks {
   // Synchronises the stream and clears the error after a failure; throws if it cannot.
   function_ref<void()> recover;
   bool prepares = false;  // whether prepare() does anything
+  bool exact = false;     // whether it tells the memory
   bool capped = false;    // whether the budget is a limit that allocations cannot exceed
 };
 

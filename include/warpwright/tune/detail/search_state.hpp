@@ -21,7 +21,7 @@ struct candidate {
   tune_row row;
   std::size_t repeats = 1;     // calls in a sample
   double fastest_call = 0.0;   // of single calls
-  bool latency_tried = false;  // whether the full number of calls was run
+  double failed_at = 0.0;      // when it failed last
 };
 
 // The mean without the extremes, an eighth on each side, and half of its interval of 95 %: robust
@@ -154,6 +154,13 @@ class search_state {
     return round(batch > 0.0 ? static_cast<std::size_t>(batch) : std::size_t{0});
   }
 
+  // Rounds up, within the range.
+  [[nodiscard]] std::size_t round_up(double batch) const {
+    std::size_t const down = round(batch);
+    return static_cast<double>(down) < batch && down < settings.last ? down + settings.multiple
+                                                                     : down;
+  }
+
   void say(string_builder const& text) { steps.push_back(text.str()); }
 
   // -- Time --
@@ -242,11 +249,15 @@ class search_state {
     row.status = status;
     row.note = note;
     ++row.failures;
+    at(batch).failed_at = elapsed();
   }
-  // Whether a failed size is tried again.
-  [[nodiscard]] static bool may_retry(candidate const& c) {
-    return c.row.status != tune_status::ok && c.row.status != tune_status::over_budget &&
-           c.row.failures == 1;
+  // Whether a failed size is tried again: once, and after a second once more where memory was short,
+  // as another process may have had it.
+  [[nodiscard]] bool may_retry(candidate const& c) const {
+    if (c.row.status == tune_status::ok || c.row.status == tune_status::over_budget) return false;
+    if (c.row.failures == 1) return true;
+    return c.row.status == tune_status::out_of_memory && c.row.failures == 2 &&
+           elapsed() - c.failed_at > 1.0;
   }
 
   // Makes a size ready to run. Returns false if its memory, which a preparation tells, is over the
@@ -257,7 +268,7 @@ class search_state {
     std::size_t bytes = 0;
     bool const exact = hooks.prepare(batch, bytes);
     prepared_ = batch;
-    if (exact) record_memory(batch, bytes);
+    if (exact) record_memory(batch, bytes, true);
     return at(batch).row.status == tune_status::ok;
   }
   [[nodiscard]] bool is_prepared(std::size_t batch) const { return prepared_ == batch; }
@@ -280,7 +291,7 @@ class search_state {
   }
 
   // A reading is believed, whatever the model says.
-  void record_memory(std::size_t batch, std::size_t bytes) {
+  void record_memory(std::size_t batch, std::size_t bytes, bool exact = false) {
     tune_row& row = at(batch).row;
     if (row.memory_predicted || bytes > row.memory_bytes) row.memory_bytes = bytes;
     row.memory_predicted = false;
@@ -288,11 +299,10 @@ class search_state {
         row.status != tune_status::over_budget) {
       fail(batch, tune_status::over_budget, needs("needs ", static_cast<double>(bytes)));
     }
-    if (tells_more(batch, static_cast<double>(bytes))) {
-      // A fit of many points is slow, and the small ones tell the least.
-      constexpr std::size_t most_points = 14;
-      if (readings.size() >= most_points) readings.erase(readings.begin() + 1);
-      readings.push_back(memory_point{batch, bytes});
+    // Before a size has run to the end, its reading may grow.
+    bool const complete = exact || row.samples > 0 || row.status == tune_status::over_budget;
+    if (complete && tells_more(batch, row.memory_bytes)) {
+      add_reading(batch, row.memory_bytes);
       model = memory_model::fit(readings);
     }
   }
@@ -316,19 +326,34 @@ class search_state {
     return low;
   }
 
-  // Whether a reading is news to the model.
-  [[nodiscard]] bool tells_more(std::size_t batch, double bytes) const {
+  // Whether the peak of a size is news to the model.
+  [[nodiscard]] bool tells_more(std::size_t batch, std::size_t peak) const {
+    double const bytes = static_cast<double>(peak);
+    for (memory_point const& r : readings) {
+      if (r.batch == batch) return peak > r.bytes;
+    }
     bool const above = bytes > model.predict(batch);
     if (above) {
       // A workload that keeps the memory of its largest batch: no reading of this size's own need.
       for (candidate const& c : candidates) {
-        if (c.row.batch > batch && !c.row.memory_predicted &&
-            static_cast<double>(c.row.memory_bytes) >= bytes) {
+        if (c.row.batch > batch && !c.row.memory_predicted && c.row.memory_bytes >= peak) {
           return false;
         }
       }
     }
-    return above || !model.knows(batch) || bytes < 0.97 * model.estimate(batch);
+    return above || !model.knows(batch) || batch > model.largest_measured() ||
+           bytes < 0.97 * model.estimate(batch);
+  }
+  void add_reading(std::size_t batch, std::size_t bytes) {
+    for (memory_point& r : readings) {
+      if (r.batch != batch) continue;
+      r.bytes = bytes;
+      return;
+    }
+    // A fit of many points is slow, and the small ones tell the least.
+    constexpr std::size_t most_points = 14;
+    if (readings.size() >= most_points) readings.erase(readings.begin() + 1);
+    readings.push_back(memory_point{batch, bytes});
   }
 
   // Rethrows what ends the tune.
