@@ -169,6 +169,7 @@ bool scan_for_any(State& s) {
 template <typename State>
 void bracket(State& s) {
   double_from(s, s.settings.first);
+  check_steady(s);  // and so the others are tried again somewhat later
   // A size that works now may have hidden larger ones.
   for (int round = 0; round < 3; ++round) {
     std::size_t const works = retry_failed(s);
@@ -176,12 +177,12 @@ void bracket(State& s) {
     std::size_t const next = next_size(s, works);
     if (!has_time_for(s, next)) break;
     double_from(s, next);
+    check_steady(s);
   }
   for (std::size_t const batch : s.settings.preferred) {
     if (has_time_for(s, batch)) evaluate(s, batch);
   }
   if (s.best() == 0 && !scan_for_any(s)) return;
-  check_steady(s);
   std::size_t const best = s.best();
   if (best == 0) return;
   s.say("sizes from " + string_builder(s.candidates.front().row.batch) + " to " +

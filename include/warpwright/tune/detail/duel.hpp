@@ -185,7 +185,8 @@ std::size_t pick(State const& s, double slowest = HUGE_VAL) {
   return 0;
 }
 
-// The best size, and of those near it the smallest and the largest that have not been compared.
+// The best size, and of those near it that have not been compared the smallest three, the one above
+// the best, and the largest.
 template <typename State>
 std::vector<std::size_t> finalists(State const& s) {
   constexpr std::size_t most_small = 3;
@@ -193,6 +194,7 @@ std::vector<std::size_t> finalists(State const& s) {
   std::vector<std::size_t> list;
   if (best == 0) return list;
   list.push_back(best);
+  std::size_t above = 0;
   std::size_t largest = 0;
   double next = 0.0;
   tune_row const& top = s.find(best)->row;
@@ -201,13 +203,18 @@ std::vector<std::size_t> finalists(State const& s) {
     if (!State::usable(c) || c.row.batch == best || c.row.interleaved) continue;
     double const error = c.row.relative_error + error_of_best;
     if (s.score(c.row) < s.score(best) * (least_share(s) - error)) continue;
-    largest = c.row.batch;
+    if (c.row.batch > best) {
+      if (above == 0) above = c.row.batch;
+      largest = c.row.batch;
+      continue;
+    }
     double const batch = static_cast<double>(c.row.batch);
-    if (list.size() > most_small || c.row.batch > best || batch < next) continue;
+    if (list.size() > most_small || batch < next) continue;
     list.push_back(c.row.batch);
     next = 1.1 * batch;
   }
-  if (largest > best) list.push_back(largest);
+  if (above != 0 && above != largest) list.push_back(above);
+  if (largest != 0) list.push_back(largest);
   return list;
 }
 
@@ -221,9 +228,8 @@ void compare_finalists(State& s, refiner<State>& refine) {
     if (round > 0 && choice != 0 && s.find(choice)->row.interleaved) break;
     std::vector<std::size_t> const list = finalists(s);
     if (list.size() < 2) break;
-    if (!duel<State>{s, list, searched}.run()) {
-      retry_failed(s);
-    } else if (round < 2) {
+    if (!duel<State>{s, list, searched}.run()) continue;  // without the size that failed
+    if (round < 2) {
       refine.find_smallest();
     } else {
       refine.set_best_possible();

@@ -36,6 +36,11 @@ class final_choice {
       if (batch != soaked_ && !soak(batch)) continue;
       soaked_ = batch;
       // What failed meanwhile has a second chance.
+      if (!retried_) outlast_shortage(batch);
+      if (!s_.is_ok(batch)) {
+        soaked_ = 0;
+        continue;
+      }
       if (!retry_others() || next(at_most) == batch) return batch;
     }
     return 0;
@@ -58,6 +63,25 @@ class final_choice {
       }
     }
     return largest;
+  }
+
+  // If memory ran out for sizes that had worked, the soak goes on until it may be there again.
+  void outlast_shortage(std::size_t batch) {
+    double until = 0.0;
+    for (candidate const& c : s_.candidates) {
+      bool const short_of_memory = c.row.status == tune_status::out_of_memory && c.worked;
+      if (short_of_memory && c.failed_at > until) until = c.failed_at;
+    }
+    if (until == 0.0) return;
+    until += 1.01 * State::memory_seconds;
+    s_.attempt([&] {
+      if (!s_.prepare(batch)) return;
+      while (s_.elapsed() < until &&
+             s_.has_time(s_.find(batch)->row.latency_median_seconds)) {
+        if (!(s_.run(batch, 1) > 0.0)) break;
+      }
+      s_.read_memory(batch);
+    });
   }
 
   // Tries sizes again that ran out of memory, once. Returns whether one works now.
@@ -85,7 +109,7 @@ class final_choice {
     switch (check().run(batch)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
-        last_excess_ = check().excess();
+        last_excess_ = check().likely_excess();
         s_.say("batch " + string_builder(batch) + " is shown to keep the limit: " +
                latency_note(s_, check().count(), check().over()));
         return true;

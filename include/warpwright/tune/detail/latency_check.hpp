@@ -77,6 +77,14 @@ class latency_check {
     for (double const seconds : latencies_) largest = seconds > largest ? seconds : largest;
     return (bound < largest ? bound : largest) / limit;
   }
+  // The same without a confidence: what the percentile most likely is.
+  [[nodiscard]] double likely_excess() const {
+    std::vector<double> sorted = latencies_;
+    if (sorted.empty()) return 1.0;
+    sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
+    return sorted[nearest_rank(sorted.size(), s_.settings.objective.latency_quantile())] /
+           s_.settings.objective.latency_limit_seconds();
+  }
   [[nodiscard]] std::size_t over() const { return over_; }
   [[nodiscard]] std::size_t count() const { return latencies_.size(); }
 

@@ -63,6 +63,12 @@ void screen_latency(State& s, std::size_t batch) {
 template <typename State>
 void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
   robust_mean<double> const m = robust_mean<double>::of(samples);
+  double mean = 0.0;
+  double squares = 0.0;
+  double const n = static_cast<double>(samples.size());
+  for (double const seconds : samples) mean += seconds / n;
+  for (double const seconds : samples) squares += (seconds - mean) * (seconds - mean) / n;
+  s.at(batch).spread = mean > 0.0 ? std::sqrt(squares) / mean : 0.0;
   tune_row& row = s.at(batch).row;
   row.samples = samples.size();
   row.seconds_per_batch = m.mean;
@@ -107,8 +113,8 @@ void sample_energy(State& s, std::size_t batch) {
 }
 
 // How much slower the device is than it was at first: 1, unless other work or a clock rate that fell
-// makes it so. Another size, whose time is known, is run for two samples: the largest of those that
-// take no longer than a sample.
+// makes it so. Another size, whose time is known, is run for three samples, all of which must differ:
+// the largest of those that take no longer than a sample.
 template <typename State>
 double slowdown(State& s, std::size_t other_than) {
   candidate const* reference = nullptr;
@@ -121,20 +127,21 @@ double slowdown(State& s, std::size_t other_than) {
   std::size_t const batch = reference->row.batch;
   std::size_t const repeats = reference->repeats;
   double const expected = reference->row.seconds_per_batch;
-  double const n = static_cast<double>(reference->row.samples);
-  // Three standard errors of two samples.
-  double const noise = 1.1 * reference->row.relative_error * std::sqrt(n);
-  if (!s.has_time(3.0 * expected * static_cast<double>(repeats))) return 1.0;
-  double seconds = 0.0;
+  double const noise = reference->spread > 0.03 ? reference->spread : 0.03;
+  if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
+  std::vector<double> factors;
   s.attempt([&] {
     if (!s.prepare(batch)) return;
     if (s.hooks.prepares) s.run(batch, 1);
-    seconds = s.run(batch, repeats) + s.run(batch, repeats);
+    while (factors.size() < 3) {
+      factors.push_back(s.run(batch, repeats) / static_cast<double>(repeats) / expected);
+    }
     s.read_memory(batch);
   });
-  double const factor = 0.5 * seconds / static_cast<double>(repeats) / expected;
-  if (!s.is_ok(batch) || !(factor > 0.0)) return 1.0;
-  return std::fabs(factor - 1.0) > (noise > 0.03 ? noise : 0.03) ? factor : 1.0;
+  if (!s.is_ok(batch) || factors.size() < 3) return 1.0;
+  sort(factors.data(), 3, [](double a, double b) { return a < b; });
+  bool const differs = factors[0] > 1.0 + noise || factors[2] < 1.0 - noise;
+  return differs && factors[1] > 0.0 ? factors[1] : 1.0;
 }
 
 // Divides a size's time by the slowdown.
@@ -162,18 +169,20 @@ void run_size(State& s, std::size_t batch) {
   });
 }
 
-// Waits until a disturbance is over, for at most a second. Returns the slowdown that remains.
+// Waits until a disturbance is over, for at most a second and a twentieth of the time in all. Returns
+// the slowdown that remains.
 template <typename State>
 double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
   constexpr double strong = 1.4;
-  constexpr double most_seconds = 1.0;
-  double const begin = s.elapsed();
+  double const most_seconds =
+      0.05 * s.settings.max_seconds < 1.0 ? 0.05 * s.settings.max_seconds : 1.0;
   double factor = slowdown(s, batch);
-  disturbed = factor > strong;
-  while (factor > strong && s.elapsed() - begin < most_seconds && s.has_time()) {
+  disturbed = factor > strong && s.waited < most_seconds;
+  while (factor > strong && s.waited < most_seconds && s.has_time()) {
     double const before = s.elapsed();
     factor = slowdown(s, batch);
     if (s.elapsed() <= before) break;  // a clock that stands still
+    s.waited += s.elapsed() - before;
   }
   return factor;
 }

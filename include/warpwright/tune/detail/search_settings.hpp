@@ -36,7 +36,7 @@ struct search_settings {
   double soak_seconds = 0.0;
   bool reject_exceptions = false;
   measure_options sampling =
-      measure_options{}.warmup_calls(1).min_samples(7).max_samples(41).min_seconds(0.0).precision(
+      measure_options{}.warmup_calls(1).min_samples(7).max_samples(101).min_seconds(0.0).precision(
           0.02).max_seconds(0.25);
   stop_predicate stop{};
   clock_ref clock{};

@@ -19,9 +19,11 @@ namespace detail {
 
 struct candidate {
   tune_row row;
-  std::size_t repeats = 1;     // calls in a sample
-  double fastest_call = 0.0;   // of single calls
-  double failed_at = 0.0;      // when it failed last
+  std::size_t repeats = 1;    // calls in a sample
+  double fastest_call = 0.0;  // of single calls
+  double spread = 0.0;        // standard deviation of the samples, relative
+  double failed_at = 0.0;     // when it failed last
+  bool worked = false;        // before it failed
 };
 
 // The mean without the extremes, an eighth on each side, and half of its interval of 95 %: robust
@@ -79,8 +81,12 @@ class search_state {
   std::vector<std::string> steps;
   tune_times times{};
   std::size_t wave = 0;
+  double waited = 0.0;         // for the end of disturbances, seconds
   double best_possible = 0.0;  // score of sizes that were not run, where it may be higher
   bool stopped_early = false;
+
+  // How long another process may have the memory.
+  static constexpr double memory_seconds = 0.5;
 
   // -- The table --
 
@@ -246,18 +252,20 @@ class search_state {
 
   void fail(std::size_t batch, tune_status status, std::string const& note) {
     tune_row& row = at(batch).row;
+    candidate& c = at(batch);
+    c.worked = c.worked || usable(c);
     row.status = status;
     row.note = note;
     ++row.failures;
-    at(batch).failed_at = elapsed();
+    c.failed_at = elapsed();
   }
-  // Whether a failed size is tried again: once, and after a second once more where memory was short,
+  // Whether a failed size is tried again: once, and after half a second once more where memory was short,
   // as another process may have had it.
   [[nodiscard]] bool may_retry(candidate const& c) const {
     if (c.row.status == tune_status::ok || c.row.status == tune_status::over_budget) return false;
     if (c.row.failures == 1) return true;
     return c.row.status == tune_status::out_of_memory && c.row.failures == 2 &&
-           elapsed() - c.failed_at > 1.0;
+           elapsed() - c.failed_at > memory_seconds;
   }
 
   // Makes a size ready to run. Returns false if its memory, which a preparation tells, is over the

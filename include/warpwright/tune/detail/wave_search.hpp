@@ -63,11 +63,11 @@ bool has_steps(State const& s) {
   return false;
 }
 
-// The largest size whose time is within 5 % of that of `low`, between `low` and `high`, which is
-// slower.
+// The largest size that takes as long as `low`, between `low` and `high`, which is one step above.
 template <typename State>
 std::size_t end_of_step(State& s, std::size_t low, std::size_t high) {
-  double const level = 1.05 * s.find(low)->row.seconds_per_batch;
+  double const level =
+      0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);
   while (high - low > s.settings.multiple) {
     std::size_t const middle = s.round(low + (high - low) / 2);
     if (middle <= low || middle >= high || !has_time_for(s, middle)) break;
@@ -83,9 +83,10 @@ template <typename State>
 std::size_t find_wave(State& s) {
   std::vector<curve_point> const points = curve(s);
   for (std::size_t i = 0; i + 1 < points.size(); ++i) {
-    if (points[i].error > 0.015) return 0;  // more noise than a step can be told from
-    if (points[i].seconds > 1.08 * points[0].seconds) return 0;
-    if (points[i + 1].seconds < 1.1 * points[i].seconds) continue;
+    double const noise = points[i].error + points[0].error;
+    if (noise > 0.08) return 0;  // more than a step can be told from
+    if (points[i].seconds > (1.05 + noise) * points[0].seconds) return 0;
+    if (points[i + 1].seconds < (1.1 + noise) * points[i].seconds) continue;
     if (i < 2) return 0;
     std::size_t const wave = end_of_step(s, points[i].batch, points[i + 1].batch);
     std::size_t const second = wave + s.settings.multiple;
@@ -96,7 +97,7 @@ std::size_t find_wave(State& s) {
       if (!has_time_for(s, batch) || !evaluate(s, batch)) return 0;
     }
     double const level = s.find(second)->row.seconds_per_batch;
-    bool const even = std::fabs(s.find(end)->row.seconds_per_batch / level - 1.0) <= 0.03;
+    bool const even = std::fabs(s.find(end)->row.seconds_per_batch / level - 1.0) <= 0.03 + noise;
     // With multiples, the end of the second step is known to one multiple.
     bool const steps =
         s.settings.multiple > 1 ||
