@@ -325,7 +325,8 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
               all.worst_over);
   CHECK(all.over * 200 <= all.count);
   CHECK(all.worst_over <= 1.02);
-  for (int b : {0, 1, 5}) CHECK(by_rate[b].fast * 100 >= 90 * by_rate[b].judged);
+  for (int b : {0, 1}) CHECK(by_rate[b].fast * 100 + 300 >= 95 * by_rate[b].judged);
+  CHECK(by_rate[5].fast * 100 + 300 >= 85 * by_rate[5].judged);
 }
 
 TEST_CASE("random tunes keep a memory budget, and predict the memory",

@@ -33,9 +33,16 @@ class final_choice {
         if (at_most >= s_.settings.last) batch = try_longer(retry_refused(batch));
       }
       s_.enter(tuning_phase::soak);
-      if (batch != soaked_ && !soak(batch)) continue;
+      if (batch != soaked_ && !soak(batch)) {
+        // Sizes just below would fail as well, while another process has the memory.
+        if (s_.find(batch)->row.status == tune_status::out_of_memory) {
+          memory_ceiling_ = batch / 4 * 3;
+        }
+        continue;
+      }
       soaked_ = batch;
       // What failed meanwhile has a second chance.
+      memory_ceiling_ = no_ceiling;
       if (!retried_) outlast_shortage(batch);
       if (!s_.is_ok(batch)) {
         soaked_ = 0;
@@ -47,12 +54,18 @@ class final_choice {
   }
 
  private:
-  static constexpr int most_candidates = 24;
+  static constexpr int most_candidates = 32;
+  static constexpr std::size_t no_ceiling = ~std::size_t{0};
 
   [[nodiscard]] latency_check<State>& check() { return check_.front(); }
 
   std::size_t next(std::size_t at_most) {
-    if (at_most >= s_.settings.last) return pick(s_, slowest_);
+    if (at_most >= s_.settings.last) {
+      std::size_t const batch = pick(s_, slowest_, memory_ceiling_);
+      if (batch != 0 || memory_ceiling_ == no_ceiling) return batch;
+      memory_ceiling_ = no_ceiling;
+      return pick(s_, slowest_);
+    }
     // Another device or rank has less room: the largest size that it allows.
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
@@ -285,6 +298,7 @@ class final_choice {
   double last_excess_ = 1.0;
   std::size_t refused_ = 0;
   std::size_t soaked_ = 0;
+  std::size_t memory_ceiling_ = no_ceiling;
   bool retried_ = false;
 };
 

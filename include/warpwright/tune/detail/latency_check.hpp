@@ -67,28 +67,27 @@ class latency_check {
     return verdict;
   }
 
-  // How many times the limit the latency is that the last run has to count with.
+  // The latency that a size must allow for so that it can be shown to keep the limit, over the limit:
+  // less than a third of the calls that may be over it are then.
   [[nodiscard]] double excess() const {
-    double const limit = s_.settings.objective.latency_limit_seconds();
-    double const bound =
-        upper_bound_of_quantile(latencies_, s_.settings.objective.latency_quantile(),
-                                s_.settings.latency_confidence);
-    double largest = 0.0;
-    for (double const seconds : latencies_) largest = seconds > largest ? seconds : largest;
-    return (bound < largest ? bound : largest) / limit;
+    return empirical(1.0 - 0.3 * (1.0 - s_.settings.objective.latency_quantile()));
   }
-  // The same without a confidence: what the percentile most likely is.
+  // What the percentile most likely is, over the limit.
   [[nodiscard]] double likely_excess() const {
-    std::vector<double> sorted = latencies_;
-    if (sorted.empty()) return 1.0;
-    sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
-    return sorted[nearest_rank(sorted.size(), s_.settings.objective.latency_quantile())] /
-           s_.settings.objective.latency_limit_seconds();
+    return empirical(s_.settings.objective.latency_quantile());
   }
   [[nodiscard]] std::size_t over() const { return over_; }
   [[nodiscard]] std::size_t count() const { return latencies_.size(); }
 
  private:
+  [[nodiscard]] double empirical(double quantile) const {
+    std::vector<double> sorted = latencies_;
+    if (sorted.empty()) return 1.0;
+    sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
+    return sorted[nearest_rank(sorted.size(), quantile)] /
+           s_.settings.objective.latency_limit_seconds();
+  }
+
   void call(std::size_t batch) {
     double const seconds = s_.run(batch, 1);
     latencies_.push_back(seconds);
@@ -96,9 +95,12 @@ class latency_check {
   }
 
   latency_verdict take_calls(std::size_t batch) {
+    // The rest is for smaller sizes, if this one is not shown.
+    double const until = s_.elapsed() + 0.6 * s_.left();
     for (std::size_t look = 0; look < plan_.looks; ++look) {
       while (latencies_.size() < plan_.calls[look]) {
         if (!s_.has_time()) return latency_verdict::out_of_time;
+        if (look > 0 && s_.elapsed() > until) return latency_verdict::refused;
         call(batch);
         if (over_ > plan_.allowed[plan_.looks - 1]) return latency_verdict::refused;
       }

@@ -73,6 +73,8 @@ void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
   row.samples = samples.size();
   row.seconds_per_batch = m.mean;
   row.relative_error = m.mean > 0.0 ? m.half_width / m.mean : 0.0;
+  double const typical = 2.0 * s.typical_spread(s.at(batch).repeats) / std::sqrt(n);
+  if (typical > row.relative_error) row.relative_error = typical;
   row.items_per_second = m.mean > 0.0 ? static_cast<double>(batch) / m.mean : 0.0;
   row.slowdown = 1.0;
 }
@@ -127,7 +129,9 @@ double slowdown(State& s, std::size_t other_than) {
   std::size_t const batch = reference->row.batch;
   std::size_t const repeats = reference->repeats;
   double const expected = reference->row.seconds_per_batch;
-  double const noise = reference->spread > 0.03 ? reference->spread : 0.03;
+  double noise = s.typical_spread(repeats);
+  if (reference->spread > noise) noise = reference->spread;
+  if (noise < 0.03) noise = 0.03;
   if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
   std::vector<double> factors;
   s.attempt([&] {

@@ -145,6 +145,17 @@ class search_state {
     }
     return row.items_per_second;
   }
+  // The standard deviation of a sample of so many calls, relative, as all sizes together tell: seven
+  // samples of one size may be equal by chance.
+  [[nodiscard]] double typical_spread(std::size_t repeats) const {
+    std::vector<double> of_calls;
+    for (candidate const& c : candidates) {
+      if (usable(c)) of_calls.push_back(c.spread * std::sqrt(static_cast<double>(c.repeats)));
+    }
+    if (of_calls.empty()) return 0.0;
+    sort(of_calls.data(), of_calls.size(), [](double a, double b) { return a < b; });
+    return of_calls[of_calls.size() / 2] / std::sqrt(static_cast<double>(repeats));
+  }
   [[nodiscard]] bool for_throughput() const {
     return settings.objective.goal() == tuning_goal::throughput;
   }

@@ -167,6 +167,8 @@ class time_steps {
       narrow(s);
       return true;
     };
+    find_length(s, largest);
+    if (!*this) return;
     std::size_t const most = last_before(s, largest + 1);
     if (most == 0 || !try_end(most) || most < 2 || !try_end(1)) return;
     candidate const* const last = s.find(end(s, most));
@@ -182,16 +184,31 @@ class time_steps {
   }
 
  private:
+  // If only multiples run, the end of the first step does not tell the length well enough for the
+  // ends of later ones: sizes near the ends of the second, fourth and eighth step do.
+  void find_length(State& s, std::size_t largest) {
+    double const multiple = static_cast<double>(s.settings.multiple);
+    for (double k = 2.0; *this && k * high_ < static_cast<double>(largest); k *= 2.0) {
+      for (int i = 0; i < 3 && *this && k * (high_ - low_) > multiple; ++i) {
+        std::size_t const batch = s.round(0.5 * k * (low_ + high_));
+        if (s.find(batch) != nullptr || !has_time_for(s, batch) || !evaluate(s, batch)) break;
+        narrow(s);
+      }
+    }
+  }
+
   // A time tells on which step a size is, and so how long steps can be.
   void narrow(State const& s) {
     if (!(high_ > low_) || !(step_ > 0.0)) return;
     double low = low_;
     double high = high_;
+    double step = step_;
     for (curve_point const& p : curve(s)) {
-      double const steps = (p.seconds - first_) / step_;
+      double const steps = (p.seconds - first_) / step;
       double const whole = std::floor(steps + 0.5);
-      bool const sure = std::fabs(steps - whole) < 0.25 && p.error * p.seconds < 0.2 * step_;
+      bool const sure = std::fabs(steps - whole) < 0.25 && p.error * p.seconds < 0.2 * step;
       if (!sure || whole < 0.0) continue;
+      if (whole >= 1.0) step = (p.seconds - first_) / whole;  // the later the step, the better
       double const batch = static_cast<double>(p.batch);
       if (batch / (whole + 1.0) > low) low = batch / (whole + 1.0);
       if (whole >= 1.0 && batch / whole < high) high = batch / whole;
