@@ -11,6 +11,7 @@
 #include <warpwright/tune/choose_buckets.hpp>
 #include <warpwright/tune/compare.hpp>
 #include <warpwright/tune/dynamic_batch_size.hpp>
+#include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
 #include <warpwright/tune/l2_flush.hpp>

@@ -46,10 +46,10 @@ outcome tune(simulated_workload& w, ww::batch_tuner const& tuner, Memory&& memor
   simulated_stopwatch stopwatch{w.clock};
   outcome o;
   try {
-    o.result = tuner.clock(w.clock.ref())
-                   .tune_with(
-                       stopwatch, stream, [&](std::size_t batch, ww::stream_ref) { w(batch); },
-                       memory);
+    o.result =
+        tuner.clock(w.clock.ref())
+            .tune_with(
+                stopwatch, stream, [&](std::size_t batch, ww::stream_ref) { w(batch); }, memory);
     o.feasible = true;
   } catch (ww::no_feasible_batch const& e) {
     o.result = e.result();
@@ -69,8 +69,8 @@ double best_rate(simulated_workload const& w, std::size_t last, std::size_t mult
   return best;
 }
 
-// What a sweep in steps of 5 % costs, that measures each size for 0.25 s (at least 7 samples of 2 ms
-// or more, at most 41) and takes 100 latencies, or as many as show a limit twice.
+// What a sweep in steps of 5 % costs, that measures each size for 0.25 s (at least 7 samples of 2
+// ms or more, at most 41) and takes 100 latencies, or as many as show a limit twice.
 template <typename Allowed>
 double sweep_seconds(simulated_workload const& w, std::size_t last, std::size_t multiple,
                      double limit, Allowed const& allowed) {
@@ -95,11 +95,11 @@ double sweep_seconds(simulated_workload const& w, std::size_t last, std::size_t 
 struct tally {
   std::string name;
   std::uint64_t count = 0;
-  std::uint64_t fast = 0;      // at least 98 % of the best
+  std::uint64_t fast = 0;  // at least 98 % of the best
   double worst = 1.0;
-  double cost = 0.0;           // share of the sweep's time
+  double cost = 0.0;  // share of the sweep's time
   double worst_cost = 0.0;
-  double size = 0.0;           // of the smallest size that is within the tolerance
+  double size = 0.0;  // of the smallest size that is within the tolerance
   void add(double share, double cost_share, double size_ratio) {
     ++count;
     if (share >= 0.98 - 1e-12) ++fast;
@@ -110,10 +110,11 @@ struct tally {
   }
   void print() const {
     double const n = static_cast<double>(count == 0 ? 1 : count);
-    std::printf("  %-12s %6llu tunes: %5.1f %% within 98 %%, worst %.3f; cost %4.1f %% (most %.0f %%), size %.2f\n",
-                name.c_str(), static_cast<unsigned long long>(count),
-                100.0 * static_cast<double>(fast) / n, worst, 100.0 * cost / n, 100.0 * worst_cost,
-                size / n);
+    std::printf(
+        "  %-12s %6llu tunes: %5.1f %% within 98 %%, worst %.3f; cost %4.1f %% (most %.0f %%), "
+        "size %.2f\n",
+        name.c_str(), static_cast<unsigned long long>(count), 100.0 * static_cast<double>(fast) / n,
+        worst, 100.0 * cost / n, 100.0 * worst_cost, size / n);
   }
 };
 
@@ -131,8 +132,8 @@ workload_time random_time(noise_source& random, curve_kind kind, std::size_t las
 }
 
 constexpr char const* curve_names[] = {"flat", "affine", "saturating", "steps", "cliff", "peak"};
-constexpr char const* noise_names[] = {"quiet", "jitter", "bimodal", "drift", "throttling",
-                                       "disturbed"};
+constexpr char const* noise_names[] = {"quiet", "jitter",     "bimodal",
+                                       "drift", "throttling", "disturbed"};
 
 void add_noise(simulated_workload& w, std::size_t kind) {
   noise_source& r = w.random;
@@ -144,8 +145,8 @@ void add_noise(simulated_workload& w, std::size_t kind) {
   }
   if (kind == 4) {
     double const begin = between(r, 0.05, 3.0);
-    w.slow_periods.push_back({begin, r.uniform() < 0.5 ? 1e9 : begin + between(r, 0.2, 2.0),
-                              1.1 + 0.2 * r.uniform()});
+    w.slow_periods.push_back(
+        {begin, r.uniform() < 0.5 ? 1e9 : begin + between(r, 0.2, 2.0), 1.1 + 0.2 * r.uniform()});
   }
   if (kind == 5) {
     double const begin = between(r, 0.01, 2.0);
@@ -181,12 +182,11 @@ TEST_CASE("random tunes find at least 98 % of the best throughput", "[tune][batc
     std::size_t const curve = pick_one(r, 6);
     std::size_t const noise = pick_one(r, 6);
     std::size_t const multiple = r.uniform() < 0.7 ? 1 : 8;
-    std::size_t const last =
-        static_cast<std::size_t>(between(r, 200, 20000)) / multiple * multiple;
+    std::size_t const last = static_cast<std::size_t>(between(r, 200, 20000)) / multiple * multiple;
     w.time = random_time(r, static_cast<curve_kind>(curve), last);
     add_noise(w, noise);
-    auto const o = tune(w, ww::batch_tuner{}.range(1, last).multiple_of(multiple),
-                        ww::no_memory_probe{});
+    auto const o =
+        tune(w, ww::batch_tuner{}.range(1, last).multiple_of(multiple), ww::no_memory_probe{});
     INFO("seed " << seed() + i << ": " << curve_names[curve] << ", " << noise_names[noise]);
     REQUIRE(o.feasible);
     REQUIRE(o.result.chosen().status == ww::tune_status::ok);
@@ -201,10 +201,12 @@ TEST_CASE("random tunes find at least 98 % of the best throughput", "[tune][batc
     if (!bimodal) by_curve[curve].add(share, cost, size);
     (hidden ? hard : by_noise[noise]).add(share, cost, size);
     if (std::getenv("WARPWRIGHT_VERBOSE") != nullptr && share < 0.98) {
-      std::printf("seed %llu %s %s share %.4f chosen %zu of %zu (m %zu) fixed %g item %g knee %g wave %g\n%s",
-                  static_cast<unsigned long long>(seed() + i), curve_names[curve],
-                  noise_names[noise], share, chosen, last, multiple, w.time.fixed, w.time.item, w.time.knee,
-                  w.time.wave, ww::to_table(o.result).c_str());
+      std::printf(
+          "seed %llu %s %s share %.4f chosen %zu of %zu (m %zu) fixed %g item %g knee %g wave "
+          "%g\n%s",
+          static_cast<unsigned long long>(seed() + i), curve_names[curve], noise_names[noise],
+          share, chosen, last, multiple, w.time.fixed, w.time.item, w.time.knee, w.time.wave,
+          ww::to_table(o.result).c_str());
       for (auto const& s : o.result.steps) std::printf("   %s\n", s.c_str());
     }
   }
@@ -384,8 +386,8 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
     REQUIRE(w.need(row.batch) <= w.budget);
     REQUIRE(row.memory_bytes <= w.budget);
     if (o.result.memory.points() >= 3 && o.result.memory.knows(row.batch)) {
-      double const error = std::fabs(o.result.memory.estimate(row.batch) /
-                                         static_cast<double>(w.need(row.batch)) - 1.0);
+      double const error = std::fabs(
+          o.result.memory.estimate(row.batch) / static_cast<double>(w.need(row.batch)) - 1.0);
       // What is allocated in granules is known to one of them.
       double const granule = w.memory == memory_kind::granules
                                  ? 2097152.0 / static_cast<double>(w.need(row.batch))
@@ -411,7 +413,8 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
     }
   }
   std::printf(
-      "memory, seed %llu: %llu tunes, %llu with hogs, %llu refused; within 98 %% of the best %.1f %%, "
+      "memory, seed %llu: %llu tunes, %llu with hogs, %llu refused; within 98 %% of the best %.1f "
+      "%%, "
       "worst %.3f; predictions %llu, largest error %.2f %%; second sizes over the budget %llu\n",
       static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
       static_cast<unsigned long long>(hogged), static_cast<unsigned long long>(refused),
@@ -439,10 +442,11 @@ TEST_CASE("random tunes find the sizes that work", "[tune][batch_tuner][random]"
     if (kind == 2) w.valid_to = static_cast<std::size_t>(between(r, 1, l));
     if (kind == 3) {
       w.valid_from = static_cast<std::size_t>(between(r, 1, l));
-      w.valid_to = w.valid_from + static_cast<std::size_t>(r.uniform() * (l - static_cast<double>(w.valid_from)));
+      w.valid_to = w.valid_from +
+                   static_cast<std::size_t>(r.uniform() * (l - static_cast<double>(w.valid_from)));
     }
-    auto const o = tune(w, ww::batch_tuner{}.range(1, last).reject_exceptions(),
-                        ww::no_memory_probe{});
+    auto const o =
+        tune(w, ww::batch_tuner{}.range(1, last).reject_exceptions(), ww::no_memory_probe{});
     INFO("seed " << seed() + 3000000 + i << ", valid " << w.valid_from << " to " << w.valid_to
                  << " of " << last);
     if (kind == 0) ++one;
@@ -457,11 +461,12 @@ TEST_CASE("random tunes find the sizes that work", "[tune][batch_tuner][random]"
     if (share >= 0.98) ++good;
     if (share < 0.98) print("slow", seed() + 3000000 + i, w, o.result);
   }
-  std::printf("validity, seed %llu: %llu tunes, of %llu with one valid size %llu found; within 98 %% of "
-              "the best %.1f %%\n",
-              static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(found),
-              static_cast<unsigned long long>(one), static_cast<unsigned long long>(one_found),
-              100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged));
+  std::printf(
+      "validity, seed %llu: %llu tunes, of %llu with one valid size %llu found; within 98 %% of "
+      "the best %.1f %%\n",
+      static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(found),
+      static_cast<unsigned long long>(one), static_cast<unsigned long long>(one_found),
+      100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged));
   CHECK(one == one_found);
   CHECK(good * 100 >= 95 * judged);
 }
@@ -475,15 +480,17 @@ TEST_CASE("random tunes with everything at once never choose a size that fails o
     simulated_workload w{seed() + 4000000 + i};
     noise_source& r = w.random;
     std::size_t const multiple = 1 + pick_one(r, 8);
-    std::size_t const last =
-        static_cast<std::size_t>(between(r, 100, 8192)) / multiple * multiple;
+    std::size_t const last = static_cast<std::size_t>(between(r, 100, 8192)) / multiple * multiple;
     w.time = random_time(r, static_cast<curve_kind>(pick_one(r, 6)), last);
     w.time.item *= 0.1;
     w.time.fixed *= 0.1;
     add_noise(w, pick_one(r, 6));
     if (r.uniform() < 0.5) w.stall_rate = 0.05 * r.uniform();
-    if (r.uniform() < 0.3) w.valid_from = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
-    if (r.uniform() < 0.3) w.valid_to = static_cast<std::size_t>(between(r, static_cast<double>(w.valid_from), static_cast<double>(last)));
+    if (r.uniform() < 0.3)
+      w.valid_from = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
+    if (r.uniform() < 0.3)
+      w.valid_to = static_cast<std::size_t>(
+          between(r, static_cast<double>(w.valid_from), static_cast<double>(last)));
     if (r.uniform() < 0.5) w.random_failures = between(r, 1e-6, 3e-3);
     w.invalid_is_memory = r.uniform() < 0.5;
     w.memory = static_cast<memory_kind>(pick_one(r, 3));
@@ -495,9 +502,11 @@ TEST_CASE("random tunes with everything at once never choose a size that fails o
       w.hog_above = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
     }
     bool const limited = r.uniform() < 0.5;
-    double const limit = w.time(static_cast<std::size_t>(between(r, 1, static_cast<double>(last)))) *
-                         (1.0 + 3.0 * r.uniform());
-    ww::batch_tuner tuner = ww::batch_tuner{}.range(1, last).multiple_of(multiple).reject_exceptions();
+    double const limit =
+        w.time(static_cast<std::size_t>(between(r, 1, static_cast<double>(last)))) *
+        (1.0 + 3.0 * r.uniform());
+    ww::batch_tuner tuner =
+        ww::batch_tuner{}.range(1, last).multiple_of(multiple).reject_exceptions();
     double const budget_seconds = between(r, 0.05, 60.0);
     tuner = tuner.max_seconds(budget_seconds);
     if (limited) tuner = tuner.objective(ww::throughput_under_latency(limit));

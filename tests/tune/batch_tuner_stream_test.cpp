@@ -104,16 +104,20 @@ TEST_CASE("a pool that is short of memory rejects the size, whatever the workloa
           "[tune][batch_tuner]") {
   ww::stream const s;
   ww::tuning_pool pool{ww::current_device()};
-  auto const r = quick().range(1, 64).memory_budget(std::size_t{20} << 20).tune(
-      s,
-      [&](std::size_t batch, ww::stream_ref on, ww::resource_ref memory) {
-        // From 8 on it takes much more: no model foresees that.
-        std::size_t const bytes = batch << (batch < 8 ? 18 : 22);
-        void* const p = memory.try_allocate(on, bytes);
-        if (p == nullptr) throw std::runtime_error{"the library has run out of something"};
-        memory.deallocate(on, p, bytes);
-      },
-      pool);
+  auto const r = quick()
+                     .range(1, 64)
+                     .memory_budget(std::size_t{20} << 20)
+                     .tune(
+                         s,
+                         [&](std::size_t batch, ww::stream_ref on, ww::resource_ref memory) {
+                           // From 8 on it takes much more: no model foresees that.
+                           std::size_t const bytes = batch << (batch < 8 ? 18 : 22);
+                           void* const p = memory.try_allocate(on, bytes);
+                           if (p == nullptr)
+                             throw std::runtime_error{"the library has run out of something"};
+                           memory.deallocate(on, p, bytes);
+                         },
+                         pool);
   CHECK(r.chosen().batch < 8);
   bool refused = false;
   for (auto const& row : r.rows) refused = refused || row.status == ww::tune_status::out_of_memory;
@@ -124,9 +128,9 @@ TEST_CASE("a probe of the memory in use is refused for a budget", "[tune][batch_
   ww::stream const s;
   std::size_t runs = 0;
   auto const workload = [&](std::size_t, ww::stream_ref) { ++runs; };
-  CHECK_THROWS_WITH(quick().range(1, 8).memory_budget(1000).tune(s, workload,
-                                                                 ww::device_memory_probe{}),
-                    contains("tuning_pool"));
+  CHECK_THROWS_WITH(
+      quick().range(1, 8).memory_budget(1000).tune(s, workload, ww::device_memory_probe{}),
+      contains("tuning_pool"));
   CHECK(runs == 0);
   CHECK(quick().range(1, 8).tune(s, workload, ww::device_memory_probe{}).chosen().batch >= 1);
 }

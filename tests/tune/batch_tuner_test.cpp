@@ -239,9 +239,8 @@ TEST_CASE("a device that slows down does not mislead the choice", "[tune][batch_
   }
   // The rows say what they allow for.
   tuner_bench b;
-  auto const r = b.tune(ww::batch_tuner{}.range(1, 1024), [&](std::size_t n) {
-    return c(n) * (b.clock.now() > 0.1 ? 1.25 : 1.0);
-  });
+  auto const r = b.tune(ww::batch_tuner{}.range(1, 1024),
+                        [&](std::size_t n) { return c(n) * (b.clock.now() > 0.1 ? 1.25 : 1.0); });
   ww::tune_row const* const last = find_row(r, 1024);
   REQUIRE(last != nullptr);
   CHECK(std::fabs(last->slowdown - 1.25) < 0.01);
@@ -255,12 +254,12 @@ TEST_CASE("a short disturbance does not mark sizes as slow for good", "[tune][ba
     tuner_bench b;
     noise_source noise{seed};
     double const begin = 2.0 * noise.uniform();
-    auto const r = b.tune(
-        ww::batch_tuner{}.range(1, 8192).objective(ww::throughput_under_latency(2.5e-3)),
-        [&](std::size_t n) {
-          bool const disturbed = b.clock.now() >= begin && b.clock.now() < begin + 0.3;
-          return c(n) * (disturbed ? 8.0 : 1.0) * (1.0 + 0.01 * noise.uniform());
-        });
+    auto const r =
+        b.tune(ww::batch_tuner{}.range(1, 8192).objective(ww::throughput_under_latency(2.5e-3)),
+               [&](std::size_t n) {
+                 bool const disturbed = b.clock.now() >= begin && b.clock.now() < begin + 0.3;
+                 return c(n) * (disturbed ? 8.0 : 1.0) * (1.0 + 0.01 * noise.uniform());
+               });
     // Sizes up to 2,374 are allowed.
     if (r.chosen().batch < 1500) ++wrong;
     CHECK(c(r.chosen().batch) <= 2.5e-3);
@@ -292,8 +291,8 @@ TEST_CASE("other goals than throughput", "[tune][batch_tuner]") {
     auto const score = [](ww::tune_row const& row) {
       return row.items_per_second / (1.0 + 1e-3 * static_cast<double>(row.batch));
     };
-    auto const r = b.tune(
-        ww::batch_tuner{}.range(1, 4096).objective(ww::max_score(score)).tolerance(0.0), c);
+    auto const r =
+        b.tune(ww::batch_tuner{}.range(1, 4096).objective(ww::max_score(score)).tolerance(0.0), c);
     // Best at sqrt(1e-4 / 1e-6 * 1e3) = 316.
     CHECK(r.chosen().batch >= 280);
     CHECK(r.chosen().batch <= 360);
@@ -319,9 +318,9 @@ TEST_CASE("other goals than throughput", "[tune][batch_tuner]") {
   SECTION("under a latency limit as well") {
     tuner_bench b;
     auto const by_size = [](ww::tune_row const& row) { return static_cast<double>(row.batch); };
-    auto const r = b.tune(ww::batch_tuner{}.range(1, 4096).objective(
-                              ww::max_score(by_size).within_latency(1.15e-3)),
-                          c);
+    auto const r = b.tune(
+        ww::batch_tuner{}.range(1, 4096).objective(ww::max_score(by_size).within_latency(1.15e-3)),
+        c);
     CHECK(c(r.chosen().batch) <= 1.15e-3);
     CHECK(r.chosen().batch >= 900);
   }
@@ -370,9 +369,8 @@ TEST_CASE("a progress line rewrites itself, and is cleared", "[tune][batch_tuner
 
 TEST_CASE("the steps and the time by kind are reported", "[tune][batch_tuner]") {
   tuner_bench b;
-  auto const r = b.tune(ww::batch_tuner{}.range(1, 4096).objective(
-                            ww::throughput_under_latency(2e-3)),
-                        cost{});
+  auto const r = b.tune(
+      ww::batch_tuner{}.range(1, 4096).objective(ww::throughput_under_latency(2e-3)), cost{});
   CHECK(std::fabs(r.times.total() - r.elapsed_seconds) < 1e-6);
   CHECK(std::fabs(r.elapsed_seconds - b.clock.now()) < 1e-6);
   CHECK(r.times.bracketing > 0.0);
@@ -401,20 +399,19 @@ TEST_CASE("several ranks agree on the smallest choice", "[tune][batch_tuner]") {
   }
   SECTION("another rank has less room") {
     tuner_bench b;
-    auto const r = b.tune(
-        ww::batch_tuner{}.range(1, 64).agree([](std::size_t mine) { return mine < 20 ? mine : 20; }),
-        cost{});
+    auto const r = b.tune(ww::batch_tuner{}.range(1, 64).agree(
+                              [](std::size_t mine) { return mine < 20 ? mine : 20; }),
+                          cost{});
     CHECK(r.chosen().batch == 20);
     CHECK(r.chosen().latency_samples >= 50);  // it has been soaked
   }
   SECTION("the other rank's size does not work here") {
     tuner_bench b;
     std::vector<std::size_t> passed;
-    auto const tuner =
-        ww::batch_tuner{}.range(1, 64).agree([&](std::size_t mine) {
-          passed.push_back(mine);
-          return mine < 20 ? mine : 20;
-        });
+    auto const tuner = ww::batch_tuner{}.range(1, 64).agree([&](std::size_t mine) {
+      passed.push_back(mine);
+      return mine < 20 ? mine : 20;
+    });
     auto const r = b.tune(tuner, [](std::size_t n) {
       if (n > 16 && n < 24) throw std::bad_alloc{};
       return cost{}(n);
@@ -485,22 +482,30 @@ TEST_CASE("settings out of range throw before anything runs", "[tune][batch_tune
   tuner_bench b;
   double const nan = std::numeric_limits<double>::quiet_NaN();
   std::size_t peak = 0;
-  for (auto const& tuner :
-       {ww::batch_tuner{}.range(0, 8), ww::batch_tuner{}.range(9, 8),
-        ww::batch_tuner{}.range(1, ~std::size_t{0}), ww::batch_tuner{}.multiple_of(0),
-        ww::batch_tuner{}.range(5, 7).multiple_of(8), ww::batch_tuner{}.memory_budget(0),
-        ww::batch_tuner{}.tolerance(-0.1), ww::batch_tuner{}.tolerance(1.0),
-        ww::batch_tuner{}.tolerance(nan), ww::batch_tuner{}.resolution(-1.0),
-        ww::batch_tuner{}.resolution(nan), ww::batch_tuner{}.max_seconds(-1.0),
-        ww::batch_tuner{}.latency_calls(0), ww::batch_tuner{}.latency_confidence(0.4),
-        ww::batch_tuner{}.latency_confidence(1.0), ww::batch_tuner{}.soak(1, -1.0),
-        ww::batch_tuner{}.soak(1, nan), ww::batch_tuner{}.range(1, 8).prefer(9),
-        ww::batch_tuner{}.multiple_of(8).prefer(12),
-        ww::batch_tuner{}.objective(ww::throughput_under_latency(0.0)),
-        ww::batch_tuner{}.objective(ww::throughput_under_latency(nan)),
-        ww::batch_tuner{}.objective(ww::throughput_under_latency(1.0, 1.0)),
-        ww::batch_tuner{}.objective(ww::throughput_under_latency(1.0, 0.0)),
-        ww::batch_tuner{}.sampling(ww::measure_options{}.min_samples(0))}) {
+  for (auto const& tuner : {ww::batch_tuner{}.range(0, 8),
+                            ww::batch_tuner{}.range(9, 8),
+                            ww::batch_tuner{}.range(1, ~std::size_t{0}),
+                            ww::batch_tuner{}.multiple_of(0),
+                            ww::batch_tuner{}.range(5, 7).multiple_of(8),
+                            ww::batch_tuner{}.memory_budget(0),
+                            ww::batch_tuner{}.tolerance(-0.1),
+                            ww::batch_tuner{}.tolerance(1.0),
+                            ww::batch_tuner{}.tolerance(nan),
+                            ww::batch_tuner{}.resolution(-1.0),
+                            ww::batch_tuner{}.resolution(nan),
+                            ww::batch_tuner{}.max_seconds(-1.0),
+                            ww::batch_tuner{}.latency_calls(0),
+                            ww::batch_tuner{}.latency_confidence(0.4),
+                            ww::batch_tuner{}.latency_confidence(1.0),
+                            ww::batch_tuner{}.soak(1, -1.0),
+                            ww::batch_tuner{}.soak(1, nan),
+                            ww::batch_tuner{}.range(1, 8).prefer(9),
+                            ww::batch_tuner{}.multiple_of(8).prefer(12),
+                            ww::batch_tuner{}.objective(ww::throughput_under_latency(0.0)),
+                            ww::batch_tuner{}.objective(ww::throughput_under_latency(nan)),
+                            ww::batch_tuner{}.objective(ww::throughput_under_latency(1.0, 1.0)),
+                            ww::batch_tuner{}.objective(ww::throughput_under_latency(1.0, 0.0)),
+                            ww::batch_tuner{}.sampling(ww::measure_options{}.min_samples(0))}) {
     CHECK_THROWS_AS(b.tune(tuner, cost{}, peak_probe{peak}), std::invalid_argument);
   }
   CHECK(b.ran.empty());

@@ -64,10 +64,10 @@ class simulated_workload {
   noise_source random;
   simulated_clock clock;
   workload_time time;
-  double jitter = 0.0;        // uniform, from 1 to 1 + jitter
-  double slow_share = 0.0;    // of the calls that take 30 % longer
-  double stall_rate = 0.0;    // of the calls that take three times as long
-  double drift = 0.0;         // slower by this fraction, reached at drift_seconds
+  double jitter = 0.0;      // uniform, from 1 to 1 + jitter
+  double slow_share = 0.0;  // of the calls that take 30 % longer
+  double stall_rate = 0.0;  // of the calls that take three times as long
+  double drift = 0.0;       // slower by this fraction, reached at drift_seconds
   double drift_seconds = 1.0;
   std::vector<slow_period> slow_periods;
   std::size_t valid_from = 1;

@@ -17,7 +17,7 @@
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/batch_search.hpp>
 #include <warpwright/tune/detail/tuned_memory.hpp>
-#include <warpwright/tune/measure.hpp>
+#include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/memory_probe.hpp>
 
 #include <type_traits>
@@ -44,7 +44,8 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
   if (down < s.first) {
     fail(text{"no multiple of "} + s.multiple + " lies in range(" + s.first + ", " + s.last + ")");
   }
-  for (std::size_t const batch : s.preferred) {
+  for (std::size_t i = 0; i < s.preferred_count; ++i) {
+    std::size_t const batch = s.preferred[i];
     if (batch < s.first || batch > s.last || batch % s.multiple != 0) {
       fail(text{"a preferred size of "} + batch + "; it must be a multiple of " + s.multiple +
            " from " + s.first + " to " + s.last);
@@ -87,7 +88,8 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// under a memory budget and a latency limit.
 ///
 /// A service calls it at start-up. Its steps, each of which the result's `steps` reports:
-/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. Under a memory
+/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. Under a
+/// memory
 ///   budget the smallest sizes give a memory_model; what it knows to be over the budget never runs.
 ///   A failure is tried again before it counts, and does not hide larger sizes;
 /// - *refinement*: halves the gaps that may hold a better size. Steps of the time (waves of blocks)
@@ -99,9 +101,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// - *soak*: the choice runs again, independently. Under a latency limit the test is repeated.
 ///
 /// A latency limit costs calls: at the 99th percentile and the default confidence at least 597 in
-/// the latency step and 597 in the soak, none of them over the limit; up to about 3,000 each if some
-/// are. A size of which 1 % of all calls or more are over the limit is chosen in fewer than 1 of
-/// 10,000 tunes, one of which 0.1 % are nearly always; from 0.5 % on the tuner rather takes a
+/// the latency step and 597 in the soak, none of them over the limit; up to about 3,000 each if
+/// some are. A size of which 1 % of all calls or more are over the limit is chosen in fewer than 1
+/// of 10,000 tunes, one of which 0.1 % are nearly always; from 0.5 % on the tuner rather takes a
 /// smaller size. Half of max_seconds is kept for these calls: a size for which that is too short is
 /// not chosen.
 ///
@@ -130,9 +132,15 @@ class batch_tuner {
   }
   /// Adds a size that is tried in any case.
   /// @param batch  a multiple in the range
-  [[nodiscard]] batch_tuner prefer(std::size_t batch) const {
+  /// @throws std::invalid_argument for the 17th one
+  [[nodiscard]] batch_tuner prefer(std::size_t batch,
+                                   source_location where = source_location::current()) const {
     batch_tuner copy = *this;
-    copy.settings_.preferred.push_back(batch);
+    if (copy.settings_.preferred_count == 16) {
+      detail::throw_invalid_argument(
+          "batch_tuner: more than 16 preferred sizes; name those that matter most", where);
+    }
+    copy.settings_.preferred[copy.settings_.preferred_count++] = batch;
     return copy;
   }
   /// @param bytes  the limit of the workload's memory, as reported by the memory argument of tune()
@@ -160,7 +168,8 @@ class batch_tuner {
   [[nodiscard]] batch_tuner stop_after_flat(std::size_t count) const {
     return with(&detail::search_settings::flat_doublings, count);
   }
-  /// @param seconds  the time of the whole tune, preparation, host and waiting included; default 30.
+  /// @param seconds  the time of the whole tune, preparation, host and waiting included;
+  /// default 30.
   ///   Nothing is begun that is expected to take longer, except for the first size
   [[nodiscard]] batch_tuner max_seconds(double seconds) const {
     return with(&detail::search_settings::max_seconds, seconds);
@@ -243,10 +252,11 @@ class batch_tuner {
   /// @pre the stream's device is current
   /// @param stream  the stream on which the workload enqueues its work, not capturing
   /// @param workload  `void(std::size_t batch, stream_ref stream)`, or with a third argument
-  ///   `resource_ref memory`, from which it allocates; runs one batch. It may allocate and throw; it
-  ///   must join work on other streams to `stream`
+  ///   `resource_ref memory`, from which it allocates; runs one batch. It may allocate and throw;
+  ///   it must join work on other streams to `stream`
   /// @param memory  the workload's memory, one of
-  ///   - a tuning_pool, which is handed to the workload, capped at the budget, emptied between sizes
+  ///   - a tuning_pool, which is handed to the workload, capped at the budget, emptied between
+  ///   sizes
   ///     and at the end. Or another class with the pool's interface, reset() and peak_bytes();
   ///   - a probe of peaks: any class with `void reset()` and `std::size_t peak_bytes()`, the most
   ///     since reset(). Until the memory is known, sizes grow in small steps, but nothing stops the
@@ -263,8 +273,8 @@ class batch_tuner {
   ///   budget without peaks
   /// @throws cuda_error for an error that was pending before the call, or that the workload left
   ///   pending (a failed launch would be measured as fast); and whatever else the workload throws,
-  ///   see out_of_memory_if() and reject_exceptions(). After an exception the stream is idle and the
-  ///   last error is clear, unless it is sticky
+  ///   see out_of_memory_if() and reject_exceptions(). After an exception the stream is idle and
+  ///   the last error is clear, unless it is sticky
   ///
   /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
   template <typename Workload, typename Memory>
@@ -286,18 +296,20 @@ class batch_tuner {
     using kind = detail::memory_kind<memory_type>;
     constexpr bool with_resource =
         std::is_invocable_v<Workload&, std::size_t, stream_ref, resource_ref>;
-    static_assert(with_resource || std::is_invocable_v<Workload&, std::size_t, stream_ref>,
-                  "warpwright: the workload of batch_tuner::tune must be callable as "
-                  "void(std::size_t batch, warpwright::stream_ref stream), or with a third argument "
-                  "warpwright::resource_ref memory");
+    static_assert(
+        with_resource || std::is_invocable_v<Workload&, std::size_t, stream_ref>,
+        "warpwright: the workload of batch_tuner::tune must be callable as "
+        "void(std::size_t batch, warpwright::stream_ref stream), or with a third argument "
+        "warpwright::resource_ref memory");
     static_assert(kind::valid,
                   "warpwright: the memory argument of batch_tuner::tune must be a tuning_pool, a "
                   "probe of peaks with reset() and peak_bytes(), a preparation, "
                   "std::size_t(std::size_t batch) or void(std::size_t batch), a probe "
                   "std::size_t(), or no_memory_probe");
-    static_assert(!with_resource || kind::is_resource || !kind::valid,
-                  "warpwright: the workload of batch_tuner::tune takes a resource_ref, so the memory "
-                  "argument must be one: pass a tuning_pool");
+    static_assert(
+        !with_resource || kind::is_resource || !kind::valid,
+        "warpwright: the workload of batch_tuner::tune takes a resource_ref, so the memory "
+        "argument must be one: pass a tuning_pool");
 
     detail::search_settings const settings = validated(settings_, where);
     detail::check_memory_argument<memory_type>(settings.has_budget, where);

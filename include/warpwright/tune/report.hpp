@@ -58,9 +58,9 @@ std::string to_csv(Result const& result) {
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     tune_row const& row = result.rows[i];
     csv += detail::string_builder(row.batch);
-    for (double const value : {row.items_per_second, row.seconds_per_batch, row.slowdown,
-                               row.relative_error, row.latency_median_seconds,
-                               row.latency_p99_seconds, row.joules_per_item}) {
+    for (double const value :
+         {row.items_per_second, row.seconds_per_batch, row.slowdown, row.relative_error,
+          row.latency_median_seconds, row.latency_p99_seconds, row.joules_per_item}) {
       csv += ',' + detail::format_number("%.9g", value);
     }
     csv += ',' + detail::string_builder(row.samples) + ',' +

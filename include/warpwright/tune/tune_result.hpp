@@ -89,8 +89,8 @@ struct tune_result {
   std::vector<std::string> steps;       ///< what each step of the search found, a line each
   tuning_objective objective{};         ///< the objective that was set
   std::size_t memory_budget_bytes = 0;  ///< the budget that was set; 0: none
-  double tolerance = 0.0;  ///< the fraction of the best throughput given up for a smaller size
-  memory_model memory{};   ///< the model behind the predictions
+  double tolerance = 0.0;      ///< the fraction of the best throughput given up for a smaller size
+  memory_model memory{};       ///< the model behind the predictions
   std::size_t wave_items = 0;  ///< items that the device works on at once; 0: no steps were found
   double elapsed_seconds = 0.0;  ///< of the whole tune
   tune_times times{};            ///< the same by kind

@@ -112,8 +112,7 @@ template <typename Score>
 tuning_objective max_score(Score&& score) {
   tuning_objective objective;
   objective.goal_ = tuning_goal::score;
-  objective.score_ =
-      detail::owned_function<double(tune_row const&)>(static_cast<Score&&>(score));
+  objective.score_ = detail::owned_function<double(tune_row const&)>(static_cast<Score&&>(score));
   return objective;
 }
 

@@ -35,7 +35,9 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
   /// @throws as memory_pool
   explicit tuning_pool(device_id device, memory_pool_options const& options = {},
                        source_location where = source_location::current())
-      : device_{device}, options_{options}, pool_{new memory_pool{device, options, where}},
+      : device_{device},
+        options_{options},
+        pool_{new memory_pool{device, options, where}},
         own_limit_{pool_->limit_bytes()},
         reserved_limit_{own_limit_} {}
   ~tuning_pool() { delete pool_; }

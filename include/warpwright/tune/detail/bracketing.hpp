@@ -37,8 +37,8 @@ bool plateau_stands(State& s, std::size_t last) {
   return s.score(last) <= s.score(best) * (1.0 + s.settings.tolerance);
 }
 
-// Doubles from `batch` on. What fails does not end it, as larger sizes may work; but memory over the
-// budget does, and three sizes whose fastest call is over the limit.
+// Doubles from `batch` on. What fails does not end it, as larger sizes may work; but memory over
+// the budget does, and three sizes whose fastest call is over the limit.
 template <typename State>
 void double_from(State& s, std::size_t batch) {
   search_settings const& settings = s.settings;
@@ -179,7 +179,8 @@ void bracket(State& s) {
     double_from(s, next);
     check_steady(s);
   }
-  for (std::size_t const batch : s.settings.preferred) {
+  for (std::size_t i = 0; i < s.settings.preferred_count; ++i) {
+    std::size_t const batch = s.settings.preferred[i];
     if (has_time_for(s, batch)) evaluate(s, batch);
   }
   if (s.best() == 0 && !scan_for_any(s)) return;

@@ -106,7 +106,8 @@ class duel {
     return true;
   }
 
-  // The logarithm of the ratio of two rates: turn by turn, so that what both have in common cancels.
+  // The logarithm of the ratio of two rates: turn by turn, so that what both have in common
+  // cancels.
   [[nodiscard]] robust_mean<double> ratio(std::size_t i, std::size_t k) const {
     std::vector<double> ratios;
     for (std::size_t t = 0; t < rates_[i].size(); ++t) {

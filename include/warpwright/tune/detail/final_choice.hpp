@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last steps of batch_tuner's search: the choice is shown to keep the limit of the latency, runs
-// for a while, and is run again independently; where it fails, a smaller size takes its place.
+// The last steps of batch_tuner's search: the choice is shown to keep the limit of the latency,
+// runs for a while, and is run again independently; where it fails, a smaller size takes its place.
 #pragma once
 
 #include <warpwright/tune/detail/latency_check.hpp>
@@ -70,8 +70,7 @@ class final_choice {
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && c.row.batch <= at_most &&
-          c.row.latency_median_seconds <= slowest_) {
+      if (State::usable(c) && c.row.batch <= at_most && c.row.latency_median_seconds <= slowest_) {
         largest = c.row.batch;
       }
     }
@@ -89,8 +88,7 @@ class final_choice {
     until += 1.01 * State::memory_seconds;
     s_.attempt([&] {
       if (!s_.prepare(batch)) return;
-      while (s_.elapsed() < until &&
-             s_.has_time(s_.find(batch)->row.latency_median_seconds)) {
+      while (s_.elapsed() < until && s_.has_time(s_.find(batch)->row.latency_median_seconds)) {
         if (!(s_.run(batch, 1) > 0.0)) break;
       }
       s_.read_memory(batch);
@@ -109,7 +107,8 @@ class final_choice {
     return retry_failed(s_) != 0;
   }
 
-  // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the table.
+  // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
+  // table.
   bool show(std::size_t batch) {
     s_.report(batch);
     // The check and its confirmation must fit the time that is left.
@@ -123,8 +122,8 @@ class final_choice {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
         last_excess_ = check().likely_excess();
-        s_.say("batch " + string_builder(batch) + " is shown to keep the limit: " +
-               latency_note(s_, check().count(), check().over()));
+        s_.say("batch " + string_builder(batch) +
+               " is shown to keep the limit: " + latency_note(s_, check().count(), check().over()));
         return true;
       case latency_verdict::refused:
         s_.say("batch " + string_builder(batch) + " is not shown to keep the limit: " +
@@ -144,8 +143,9 @@ class final_choice {
   void too_slow(std::size_t batch, double slowest) {
     if (slowest < slowest_) slowest_ = slowest;
     s_.stopped_early = true;
-    s_.say("batch " + string_builder(batch) +
-           " takes too long for the calls that would show its limit in the time left (max_seconds)");
+    s_.say(
+        "batch " + string_builder(batch) +
+        " takes too long for the calls that would show its limit in the time left (max_seconds)");
     double const one = s_.find(batch)->row.latency_median_seconds;
     if (slowest_ > 0.0) try_shorter(batch, 0.98 * slowest_ / one);
   }
@@ -174,8 +174,8 @@ class final_choice {
       if (i + 1 == points.size() || !(points[i + 1].seconds > points[i].seconds)) continue;
       double const slope = static_cast<double>(points[i + 1].batch - points[i].batch) /
                            (points[i + 1].seconds - points[i].seconds);
-      std::size_t const between = s_.round(static_cast<double>(largest) +
-                                           slope * (seconds - points[i].seconds));
+      std::size_t const between =
+          s_.round(static_cast<double>(largest) + slope * (seconds - points[i].seconds));
       if (between < points[i + 1].batch) largest = between;
     }
     if (s_.wave != 0 && largest > s_.wave) largest = s_.round(largest / s_.wave * s_.wave);
@@ -200,8 +200,8 @@ class final_choice {
     candidate const* const c = s_.find(larger);
     if (larger <= batch || c == nullptr || !s_.may_retry(*c)) return batch;
     double const full = static_cast<double>(check().most_calls()) * c->row.latency_median_seconds;
-    double const confirmations = 2.2 * static_cast<double>(check().fewest_calls()) *
-                                 c->row.latency_median_seconds;
+    double const confirmations =
+        2.2 * static_cast<double>(check().fewest_calls()) * c->row.latency_median_seconds;
     if (full + confirmations > 0.7 * s_.left()) return batch;
     tune_row& row = s_.at(larger).row;
     row.status = tune_status::ok;
@@ -216,7 +216,8 @@ class final_choice {
     return choice != 0 && s_.find(choice)->row.latency_shown ? choice : larger;
   }
 
-  // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is tried.
+  // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is
+  // tried.
   std::size_t try_longer(std::size_t batch) {
     if (!(slowest_ < HUGE_VAL)) return batch;
     double const one = s_.find(batch)->row.latency_median_seconds;
@@ -276,8 +277,8 @@ class final_choice {
         return true;
       }
       case latency_verdict::refused:
-        s_.say("batch " + string_builder(batch) + " is not confirmed: " +
-               latency_note(s_, check().count(), check().over()));
+        s_.say("batch " + string_builder(batch) +
+               " is not confirmed: " + latency_note(s_, check().count(), check().over()));
         s_.at(batch).row.latency_shown = false;
         s_.at(batch).row.failures = 2;  // a second look would be one look too many
         try_shorter(batch, 0.99 / check().excess());

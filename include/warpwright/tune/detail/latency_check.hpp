@@ -67,8 +67,8 @@ class latency_check {
     return verdict;
   }
 
-  // The latency that a size must allow for so that it can be shown to keep the limit, over the limit:
-  // less than a third of the calls that may be over it are then.
+  // The latency that a size must allow for so that it can be shown to keep the limit, over the
+  // limit: less than a third of the calls that may be over it are then.
   [[nodiscard]] double excess() const {
     return empirical(1.0 - 0.3 * (1.0 - s_.settings.objective.latency_quantile()));
   }

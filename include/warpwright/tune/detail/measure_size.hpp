@@ -35,8 +35,8 @@ string_builder latency_note(State const& s, std::size_t calls, std::size_t over)
          format_seconds(s.settings.objective.latency_limit_seconds());
 }
 
-// A few single calls on an idle device. Rejects a size that is surely over the limit; whether one is
-// within it takes more calls than are worth it for every size.
+// A few single calls on an idle device. Rejects a size that is surely over the limit; whether one
+// is within it takes more calls than are worth it for every size.
 template <typename State>
 void screen_latency(State& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
@@ -84,9 +84,8 @@ void sample_throughput(State& s, std::size_t batch, measure_options const& sampl
   double const left = s.left();
   double const seconds = sampling.max_seconds() < left ? sampling.max_seconds() : left;
   auto const time_calls = [&](std::size_t repeats) { return s.run(batch, repeats); };
-  measurement m = take_samples(time_calls, sampling.max_seconds(seconds)
-                                               .clock(s.settings.clock)
-                                               .stop_when(s.settings.stop));
+  measurement m = take_samples(
+      time_calls, sampling.max_seconds(seconds).clock(s.settings.clock).stop_when(s.settings.stop));
   if (m.samples.empty()) {
     s.stopped_early = true;
     return;
@@ -114,14 +113,15 @@ void sample_energy(State& s, std::size_t batch) {
       (joules() - before) / (static_cast<double>(calls) * static_cast<double>(batch));
 }
 
-// How much slower the device is than it was at first: 1, unless other work or a clock rate that fell
-// makes it so. Another size, whose time is known, is run for three samples, all of which must differ:
-// the largest of those that take no longer than a sample.
+// How much slower the device is than it was at first: 1, unless other work or a clock rate that
+// fell makes it so. Another size, whose time is known, is run for three samples, all of which must
+// differ: the largest of those that take no longer than a sample.
 template <typename State>
 double slowdown(State& s, std::size_t other_than) {
   candidate const* reference = nullptr;
   for (candidate const& c : s.candidates) {
-    if (!State::usable(c) || c.row.batch == other_than || !(c.row.seconds_per_batch > 0.0)) continue;
+    if (!State::usable(c) || c.row.batch == other_than || !(c.row.seconds_per_batch > 0.0))
+      continue;
     bool const is_short = c.row.seconds_per_batch <= s.settings.sampling.sample_seconds();
     if (reference == nullptr || is_short) reference = &c;
   }
@@ -131,6 +131,7 @@ double slowdown(State& s, std::size_t other_than) {
   double const expected = reference->row.seconds_per_batch;
   double noise = s.typical_spread(repeats);
   if (reference->spread > noise) noise = reference->spread;
+  noise += reference->row.interleaved ? 0.0 : reference->row.relative_error;
   if (noise < 0.03) noise = 0.03;
   if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
   std::vector<double> factors;
@@ -173,8 +174,8 @@ void run_size(State& s, std::size_t batch) {
   });
 }
 
-// Waits until a disturbance is over, for at most a second and a twentieth of the time in all. Returns
-// the slowdown that remains.
+// Waits until a disturbance is over, for at most a second and a twentieth of the time in all.
+// Returns the slowdown that remains.
 template <typename State>
 double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
   constexpr double strong = 1.4;

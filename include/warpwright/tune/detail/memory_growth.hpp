@@ -50,8 +50,8 @@ bool memory_allows(State& s, std::size_t batch) {
   return false;
 }
 
-// The size after one that has run: twice as large, or less where the memory of that is not known and
-// could be over the budget.
+// The size after one that has run: twice as large, or less where the memory of that is not known
+// and could be over the budget.
 template <typename State>
 std::size_t next_size(State const& s, std::size_t batch) {
   std::size_t const multiple = s.settings.multiple;

@@ -55,15 +55,14 @@ class owned_function<Result(Arguments...)> {
     void (*destroy)(void*);
   };
   template <typename Callable>
-  static constexpr table functions_of{
-      [](void* object, Arguments... arguments) -> Result {
-        return static_cast<Result>(
-            (*static_cast<Callable*>(object))(std::forward<Arguments>(arguments)...));
-      },
-      [](void const* object) -> void* {
-        return new Callable(*static_cast<Callable const*>(object));
-      },
-      [](void* object) { delete static_cast<Callable*>(object); }};
+  static constexpr table functions_of{[](void* object, Arguments... arguments) -> Result {
+                                        return static_cast<Result>((*static_cast<Callable*>(
+                                            object))(std::forward<Arguments>(arguments)...));
+                                      },
+                                      [](void const* object) -> void* {
+                                        return new Callable(*static_cast<Callable const*>(object));
+                                      },
+                                      [](void* object) { delete static_cast<Callable*>(object); }};
 
   void swap(owned_function& other) noexcept {
     void* const object = object_;

@@ -3,10 +3,10 @@
 //
 // Sizes between the doubled ones: the best of all, and the smallest that is nearly as good.
 //
-// A larger batch takes no less time. So between two sizes the throughput is below that of the larger
-// size in the time of the smaller one: a gap in which this is no better than the best so far, or
-// whose ends lie on one line with their neighbours, holds nothing better, and the others are halved,
-// the most promising first.
+// A larger batch takes no less time. So between two sizes the throughput is below that of the
+// larger size in the time of the smaller one: a gap in which this is no better than the best so
+// far, or whose ends lie on one line with their neighbours, holds nothing better, and the others
+// are halved, the most promising first.
 #pragma once
 
 #include <warpwright/tune/detail/wave_search.hpp>
@@ -167,8 +167,8 @@ class refiner {
     curve_point const& q = points[i + 1];
     double const x = number(p.batch);
     double const left = (p.seconds - points[i - 1].seconds) / (x - number(points[i - 1].batch));
-    double const right = (points[i + 2].seconds - q.seconds) /
-                         (number(points[i + 2].batch) - number(q.batch));
+    double const right =
+        (points[i + 2].seconds - q.seconds) / (number(points[i + 2].batch) - number(q.batch));
     if (!(right > left)) return 0.0;
     double const meet =
         (p.seconds - left * x - q.seconds + right * number(q.batch)) / (right - left);
@@ -205,15 +205,16 @@ class refiner {
     return batch > gap.low && batch < gap.high ? batch : 0;
   }
 
-  // A size below all that are within the tolerance of the best, but that may be so as well; 0: none.
+  // A size below all that are within the tolerance of the best, but that may be so as well; 0:
+  // none.
   [[nodiscard]] std::size_t smaller_candidate() const {
     std::size_t const best = s_.best();
     if (best == 0) return 0;
     // A little more where there is noise, so that it can be shown.
     double const noise = 0.5 * s_.find(best)->row.relative_error;
     double const third = s_.settings.tolerance / 3.0;
-    double const enough = s_.best_possible * (1.0 - s_.settings.tolerance) *
-                          (1.0 + (noise < third ? noise : third));
+    double const enough =
+        s_.best_possible * (1.0 - s_.settings.tolerance) * (1.0 + (noise < third ? noise : third));
     std::size_t high = best;
     for (candidate const& c : s_.candidates) {
       if (State::usable(c) && s_.score(c.row) >= enough) {
@@ -266,8 +267,8 @@ class refiner {
       bool better = false;
       for (std::size_t const other : {below, next_in_table(best)}) {
         if (other == 0) continue;
-        std::size_t const middle = s_.round(best < other ? best + (other - best) / 2
-                                                         : other + (best - other) / 2);
+        std::size_t const middle =
+            s_.round(best < other ? best + (other - best) / 2 : other + (best - other) / 2);
         double const gap = std::fabs(number(other) / number(best) - 1.0);
         if (middle == best || middle == other || gap < 0.1 || s_.find(middle) != nullptr) continue;
         if (!has_time_for(s_, middle)) return;

@@ -21,8 +21,9 @@ struct search_settings {
   std::size_t first = 1;
   std::size_t last = 4096;
   std::size_t multiple = 1;
-  std::size_t wave = 0;                // 0: not known
-  std::vector<std::size_t> preferred;  // tried in any case
+  std::size_t wave = 0;            // 0: not known
+  std::size_t preferred[16] = {};  // tried in any case; no std::vector, whose copies compile slowly
+  std::size_t preferred_count = 0;
   std::size_t budget_bytes = 0;
   bool has_budget = false;
   tuning_objective objective{};
@@ -35,9 +36,13 @@ struct search_settings {
   std::size_t soak_calls = 50;
   double soak_seconds = 0.0;
   bool reject_exceptions = false;
-  measure_options sampling =
-      measure_options{}.warmup_calls(1).min_samples(7).max_samples(101).min_seconds(0.0).precision(
-          0.02).max_seconds(0.25);
+  measure_options sampling = measure_options{}
+                                 .warmup_calls(1)
+                                 .min_samples(7)
+                                 .max_samples(101)
+                                 .min_seconds(0.0)
+                                 .precision(0.02)
+                                 .max_seconds(0.25);
   stop_predicate stop{};
   clock_ref clock{};
   owned_function<void(tuning_progress const&)> progress;

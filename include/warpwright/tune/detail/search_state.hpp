@@ -6,6 +6,7 @@
 // never by a position in the table, which changes.
 #pragma once
 
+#include <warpwright/tune/detail/robust_mean.hpp>
 #include <warpwright/tune/detail/search_settings.hpp>
 #include <warpwright/tune/detail/take_samples.hpp>
 #include <warpwright/tune/memory_model.hpp>
@@ -26,52 +27,12 @@ struct candidate {
   bool worked = false;        // before it failed
 };
 
-// The mean without the extremes, an eighth on each side, and half of its interval of 95 %: robust
-// against stalls, and as precise as a mean where calls are of two kinds, of which a median sees one.
-// Source: Tukey and McLaughlin, Sankhya A 25 (1963), the trimmed mean and its winsorised variance.
-template <typename Real>
-struct robust_mean {
-  Real mean = 0;
-  Real half_width = 0;
-
-  // @param values  sorted here
-  static robust_mean of(std::vector<Real>& values) {
-    robust_mean r;
-    std::size_t const n = values.size();
-    if (n == 0) return r;
-    sort(values.data(), n, [](Real a, Real b) { return a < b; });
-    std::size_t const cut = n < 4 ? 0 : (n + 4) / 8;
-    std::size_t const kept = n - 2 * cut;
-    for (std::size_t i = cut; i < n - cut; ++i) r.mean += values[i] / static_cast<Real>(kept);
-    if (n == 1) return r;
-    Real squares = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      std::size_t const k = i < cut ? cut : i < n - cut ? i : n - cut - 1;
-      squares += (values[k] - r.mean) * (values[k] - r.mean);
-    }
-    Real const share = static_cast<Real>(kept) / static_cast<Real>(n);
-    Real const error =
-        std::sqrt(squares / static_cast<Real>(n - 1) / static_cast<Real>(n)) / share;
-    r.half_width = student(kept - 1) * error;
-    return r;
-  }
-
- private:
-  // The 97.5 % quantile of Student's distribution, to 2 % from 3 degrees of freedom on.
-  static Real student(std::size_t freedom) {
-    Real const f = static_cast<Real>(freedom < 1 ? 1 : freedom);
-    return freedom < 3 ? (freedom < 2 ? Real(12.7) : Real(4.3)) : Real(1.96) + Real(2.4) / f +
-                                                                      Real(3.8) / (f * f);
-  }
-};
-
 // Hooks is search_hooks. A template, as all of the search: a file that only includes the tuner does
 // not compile it.
 template <typename Hooks>
 class search_state {
  public:
-  search_state(search_settings const& s, Hooks const& h)
-      : settings{s}, hooks{h}, clock_{s.clock} {}
+  search_state(search_settings const& s, Hooks const& h) : settings{s}, hooks{h}, clock_{s.clock} {}
 
   search_settings const& settings;
   Hooks const& hooks;
@@ -145,8 +106,8 @@ class search_state {
     }
     return row.items_per_second;
   }
-  // The standard deviation of a sample of so many calls, relative, as all sizes together tell: seven
-  // samples of one size may be equal by chance.
+  // The standard deviation of a sample of so many calls, relative, as all sizes together tell:
+  // seven samples of one size may be equal by chance.
   [[nodiscard]] double typical_spread(std::size_t repeats) const {
     std::vector<double> of_calls;
     for (candidate const& c : candidates) {
@@ -201,8 +162,8 @@ class search_state {
   }
   void enter(tuning_phase phase) {
     double const now = elapsed();
-    double* const all[] = {&times.bracketing, &times.refinement, &times.comparison,
-                           &times.latency, &times.soak};
+    double* const all[] = {&times.bracketing, &times.refinement, &times.comparison, &times.latency,
+                           &times.soak};
     *all[static_cast<int>(phase_)] += now - entered_;
     entered_ = now;
     phase_ = phase;
@@ -238,8 +199,8 @@ class search_state {
 
   // -- Running --
 
-  // Runs `body`, which calls the workload for sizes through run() and prepare(). Returns false if it
-  // failed, with the status of the size that ran last. An exception that is no failure of a size
+  // Runs `body`, which calls the workload for sizes through run() and prepare(). Returns false if
+  // it failed, with the status of the size that ran last. An exception that is no failure of a size
   // leaves this function. The handler is left before anything else runs, so that the memory which
   // an exception or an unwound frame holds is free again.
   bool attempt(function_ref<void()> body) {
@@ -270,8 +231,8 @@ class search_state {
     ++row.failures;
     c.failed_at = elapsed();
   }
-  // Whether a failed size is tried again: once, and after half a second once more where memory was short,
-  // as another process may have had it.
+  // Whether a failed size is tried again: once, and after half a second once more where memory was
+  // short, as another process may have had it.
   [[nodiscard]] bool may_retry(candidate const& c) const {
     if (c.row.status == tune_status::ok || c.row.status == tune_status::over_budget) return false;
     if (c.row.failures == 1) return true;

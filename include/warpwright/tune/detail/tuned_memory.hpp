@@ -50,8 +50,7 @@ struct memory_kind {
   }
   static constexpr bool is_none = std::is_same_v<std::remove_cv_t<Memory>, no_memory_probe>;
   static constexpr bool is_peak = has_peak<Memory>::value;
-  static constexpr bool is_resource =
-      !std::is_const_v<Memory> && has_pool_interface<Memory>::value;
+  static constexpr bool is_resource = !std::is_const_v<Memory> && has_pool_interface<Memory>::value;
   static constexpr bool is_current = !is_peak && std::is_invocable_r_v<std::size_t, Memory&>;
   static constexpr bool is_preparation = !is_peak && std::is_invocable_v<Memory&, std::size_t>;
   static constexpr bool is_exact = is_preparation && returns_bytes();

@@ -36,11 +36,12 @@ inline double line_at(curve_point const& p, curve_point const& q, double batch) 
 
 // Whether a point lies on the line through its neighbours, up to the noise: there is then no step
 // near it. The ends have one neighbour, whose line counts.
-inline bool is_on_line(std::vector<curve_point> const& points, std::size_t i) {
+template <typename Points>
+bool is_on_line(Points const& points, std::size_t i) {
   if (points.size() < 3) return false;
   if (i == 0) i = 1;
   if (i + 1 == points.size()) --i;
-  curve_point const& p = points[i];
+  auto const& p = points[i];
   double const line = line_at(points[i - 1], points[i + 1], static_cast<double>(p.batch));
   double const noise = p.error + 0.5 * (points[i - 1].error + points[i + 1].error);
   double const allowed = noise > 0.01 ? noise : 0.01;
@@ -77,8 +78,8 @@ std::size_t end_of_step(State& s, std::size_t low, std::size_t high) {
   return low;
 }
 
-// The number of items of one wave: the time is that of one item up to it, and steps up behind it and
-// behind twice as many. 0: there is no such step.
+// The number of items of one wave: the time is that of one item up to it, and steps up behind it
+// and behind twice as many. 0: there is no such step.
 template <typename State>
 std::size_t find_wave(State& s) {
   std::vector<curve_point> const points = curve(s);
@@ -92,16 +93,17 @@ std::size_t find_wave(State& s) {
     std::size_t const second = wave + s.settings.multiple;
     std::size_t const end = s.round(2 * wave);
     // Few sizes on a step show none.
-    if (wave < 8 * s.settings.multiple || end <= wave || end + s.settings.multiple > s.settings.last) return 0;
+    if (wave < 8 * s.settings.multiple || end <= wave ||
+        end + s.settings.multiple > s.settings.last)
+      return 0;
     for (std::size_t const batch : {second, end, end + s.settings.multiple}) {
       if (!has_time_for(s, batch) || !evaluate(s, batch)) return 0;
     }
     double const level = s.find(second)->row.seconds_per_batch;
     bool const even = std::fabs(s.find(end)->row.seconds_per_batch / level - 1.0) <= 0.03 + noise;
     // With multiples, the end of the second step is known to one multiple.
-    bool const steps =
-        s.settings.multiple > 1 ||
-        s.find(end + s.settings.multiple)->row.seconds_per_batch > 1.03 * level;
+    bool const steps = s.settings.multiple > 1 ||
+                       s.find(end + s.settings.multiple)->row.seconds_per_batch > 1.03 * level;
     bool const up = level > 1.08 * s.find(wave)->row.seconds_per_batch;
     return up && even && steps ? wave : 0;
   }
