@@ -5,8 +5,11 @@
 // With an argument, writes the chart to that file (SVG).
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/launch.hpp>
+#include <warpwright/memory/buffer.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
+#include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/report.hpp>
+#include <warpwright/tune/tuning_pool.hpp>
 
 #include <cstdio>
 #include <exception>
@@ -25,52 +28,28 @@ struct model {
   }
 };
 
-// Holds the memory of the largest batch so far.
-class activations {
- public:
-  ~activations() { static_cast<void>(cudaFree(data_)); }
-  // Grows to a batch; returns the bytes that it needs.
-  std::size_t reserve(std::size_t batch) {
-    std::size_t const bytes = batch * item_floats * sizeof(float);
-    if (bytes > bytes_ && bytes <= budget) {
-      ww::check(cudaFree(data_), "cudaFree");
-      data_ = nullptr;
-      bytes_ = 0;
-      void* memory = nullptr;
-      ww::check(cudaMalloc(&memory, bytes), "cudaMalloc");
-      data_ = static_cast<float*>(memory);
-      bytes_ = bytes;
-      ww::check(cudaMemset(data_, 0, bytes), "cudaMemset");
-      ww::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    }
-    return bytes;
-  }
-  float* data() const { return data_; }
-
-  static constexpr std::size_t budget = std::size_t{16} << 20;
-
- private:
-  float* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
+constexpr std::size_t budget = std::size_t{16} << 20;
 
 int main(int argc, char** argv) try {
   ww::stream const stream;
-  activations memory;
-  ww::tune_result const best =
-      ww::batch_tuner{}
-          .range(1, 8192)
-          .memory_budget(activations::budget)
-          .objective(ww::throughput_under_latency(20e-3))
-          .max_seconds(5.0)
-          .tune(
-              stream,
-              [&](std::size_t batch, ww::stream_ref s) {
-                ww::for_each_index(s, batch * item_floats, model{memory.data()});
-              },
-              [&](std::size_t batch) { return memory.reserve(batch); });
+  ww::tuning_pool pool{ww::current_device()};
+  // One batch: its memory is allocated, used and freed in the order of the stream.
+  auto const run_batch = [](std::size_t batch, ww::stream_ref s, ww::resource_ref memory) {
+    ww::device_buffer<float, ww::resource_ref> items{memory, s, batch * item_floats};
+    ww::check(cudaMemsetAsync(items.data(), 0, batch * item_floats * sizeof(float), s),
+              "cudaMemsetAsync");
+    ww::for_each_index(s, batch * item_floats, model{items.data()});
+  };
+  ww::tune_result const best = ww::batch_tuner{}
+                                   .range(1, 8192)
+                                   .memory_budget(budget)
+                                   .objective(ww::throughput_under_latency(20e-3))
+                                   .max_seconds(10.0)
+                                   .progress(ww::progress_line{stderr})
+                                   .tune(stream, run_batch, pool);
   std::printf("on %s\n%s", ww::get_device_info(ww::current_device()).name.c_str(),
               ww::to_table(best).c_str());
+  for (std::string const& step : best.steps) std::printf("- %s\n", step.c_str());
 
   if (argc > 1) {
     std::FILE* const file = std::fopen(argv[1], "w");

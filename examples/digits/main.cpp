@@ -132,14 +132,18 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
                               .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3))
                               .stop_after_flat(0);
   if (options.quick) {
-    tuner =
-        tuner
-            .sampling(
-                ww::measure_options{}.sample_seconds(0.0).min_samples(3).max_samples(3).max_seconds(
-                    0.002))
-            .latency_calls(3)
-            .resolution(1.0)
-            .max_seconds(2.0);
+    tuner = tuner
+                .sampling(ww::measure_options{}
+                              .sample_seconds(0.0)
+                              .min_samples(3)
+                              .max_samples(3)
+                              .min_seconds(0.0)
+                              .max_seconds(0.002))
+                .latency_calls(3)
+                .latency_confidence(0.5)
+                .soak(10)
+                .resolution(1.0)
+                .max_seconds(4.0);
   }
   ww::tune_result const result = tuner.tune(multiply.stream(), workload, prepare);
   for (std::size_t i = 0; i < result.rows.size(); ++i) {

@@ -11,5 +11,6 @@
 #include <warpwright/tune/kernel_occupancy.hpp>
 #include <warpwright/tune/measure.hpp>
 #include <warpwright/tune/occupancy.hpp>
+#include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/tune/tune_result.hpp>

@@ -1,4 +1,4 @@
-// expect: the memory argument of batch_tuner::tune must be a probe
+// expect: the memory argument of batch_tuner::tune must be a tuning_pool
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/tune/batch_tuner.hpp>

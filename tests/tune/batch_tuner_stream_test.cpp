@@ -3,7 +3,9 @@
 //
 // The tuner on a real stream: events, device memory, CUDA errors.
 #include <warpwright/core/launch.hpp>
+#include <warpwright/memory/buffer.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
+#include <warpwright/tune/tuning_pool.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -69,43 +71,68 @@ TEST_CASE("a workload on a stream is tuned", "[tune][batch_tuner]") {
   CHECK(largest <= 512);
   CHECK(r.chosen().items_per_second > 0.0);
   CHECK(r.chosen().latency_p99_seconds >= r.chosen().latency_median_seconds);
-  CHECK(r.measured_seconds > 0.0);
+  CHECK(r.elapsed_seconds > 0.0);
   CHECK(s.done());
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("device memory is measured and kept within the budget", "[tune][batch_tuner]") {
+TEST_CASE("a workload that allocates from the pool keeps the budget, temporaries included",
+          "[tune][batch_tuner]") {
   ww::stream const s;
   constexpr std::size_t item_bytes = std::size_t{1} << 20;
-  constexpr std::size_t budget = std::size_t{40} << 20;
-  void* block = nullptr;
-  std::size_t block_items = 0;
+  constexpr std::size_t budget = std::size_t{64} << 20;
+  ww::tuning_pool pool{ww::current_device()};
   std::size_t largest = 0;
-  ww::device_memory_probe const probe{};
-  CHECK(probe() == 0);
-  auto const r = quick().range(1, 256).memory_budget(budget).tune(
+  auto const r = quick().range(1, 1024).memory_budget(budget).tune(
       s,
-      [&](std::size_t batch, ww::stream_ref on) {
-        if (batch > block_items) {
-          on.synchronize();
-          ww::check(cudaFree(block), "cudaFree");
-          block = nullptr;
-          block_items = 0;
-          ww::check(cudaMalloc(&block, batch * item_bytes), "cudaMalloc");
-          block_items = batch;
-          largest = batch;
-        }
-        ww::for_each_index(on, batch * width, add_one{static_cast<float*>(block)});
+      [&](std::size_t batch, ww::stream_ref on, ww::resource_ref memory) {
+        ww::device_buffer<float, ww::resource_ref> const x{memory, on,
+                                                           batch * item_bytes / sizeof(float)};
+        largest = batch > largest ? batch : largest;
+        ww::for_each_index(on, batch, add_one{x.data()});
       },
-      probe);
-  ww::check(cudaFree(block), "cudaFree");
-  CHECK(r.chosen().batch >= 1);
-  CHECK(r.chosen().memory_bytes <= budget);
-  // Tolerance for granules of 2 MiB and for other programs.
-  CHECK(largest <= 44);
+      pool);
+  CHECK(largest <= 64);
+  CHECK(r.chosen().batch >= 32);
+  CHECK(r.chosen().memory_bytes == r.chosen().batch * item_bytes);
+  CHECK(pool.limit_bytes() == ww::memory_pool_options::unlimited);
+  s.synchronize();
+  CHECK(pool.statistics().reserved_bytes == 0);
+}
+
+TEST_CASE("a pool that is short of memory rejects the size, whatever the workload throws",
+          "[tune][batch_tuner]") {
+  ww::stream const s;
+  ww::tuning_pool pool{ww::current_device()};
+  auto const r = quick()
+                     .range(1, 64)
+                     .memory_budget(std::size_t{20} << 20)
+                     .tune(
+                         s,
+                         [&](std::size_t batch, ww::stream_ref on, ww::resource_ref memory) {
+                           // From 8 on it takes much more: no model foresees that.
+                           std::size_t const bytes = batch << (batch < 8 ? 18 : 22);
+                           void* const p = memory.try_allocate(on, bytes);
+                           if (p == nullptr)
+                             throw std::runtime_error{"the library has run out of something"};
+                           memory.deallocate(on, p, bytes);
+                         },
+                         pool);
+  CHECK(r.chosen().batch < 8);
   bool refused = false;
-  for (auto const& row : r.rows) refused = refused || row.status == ww::tune_status::over_budget;
-  CHECK((refused || r.rows.back().batch < 64));
+  for (auto const& row : r.rows) refused = refused || row.status == ww::tune_status::out_of_memory;
+  CHECK(refused);
+}
+
+TEST_CASE("a probe of the memory in use is refused for a budget", "[tune][batch_tuner]") {
+  ww::stream const s;
+  std::size_t runs = 0;
+  auto const workload = [&](std::size_t, ww::stream_ref) { ++runs; };
+  CHECK_THROWS_WITH(
+      quick().range(1, 8).memory_budget(1000).tune(s, workload, ww::device_memory_probe{}),
+      contains("tuning_pool"));
+  CHECK(runs == 0);
+  CHECK(quick().range(1, 8).tune(s, workload, ww::device_memory_probe{}).chosen().batch >= 1);
 }
 
 TEST_CASE("out-of-memory errors of CUDA do not end the tune", "[tune][batch_tuner]") {
@@ -184,15 +211,12 @@ TEST_CASE("any runtime call of a tune may fail once", "[tune][batch_tuner]") {
   ww::stream const s;
   floats const x{width * 8};
   auto const tune = [&] {
-    return quick()
-        .range(1, 8)
-        .memory_budget(std::size_t{1} << 30)
-        .tune(
-            s,
-            [&](std::size_t batch, ww::stream_ref on) {
-              ww::for_each_index(on, batch, add_one{x.data()});
-            },
-            ww::device_memory_probe{});
+    return quick().range(1, 8).tune(
+        s,
+        [&](std::size_t batch, ww::stream_ref on) {
+          ww::for_each_index(on, batch, add_one{x.data()});
+        },
+        ww::device_memory_probe{});
   };
   std::size_t failures = 0;
   for (std::uint64_t nth = 1; nth <= 60; ++nth) {

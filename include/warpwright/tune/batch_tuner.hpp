@@ -3,61 +3,32 @@
 //
 // Finds the best batch size of a workload by running it.
 //
+//   ww::tuning_pool memory{device};                                     // tuning_pool.hpp
 //   auto const best = ww::batch_tuner{}
 //                         .range(1, 8192)
 //                         .memory_budget(std::size_t{2} << 30)
-//                         .objective(ww::throughput_under_latency(5e-3))
-//                         .tune(stream, [&](std::size_t batch, ww::stream_ref s) { … },
-//                               ww::device_memory_probe{});
+//                         .objective(ww::throughput_under_latency(5e-3))  // p99
+//                         .tune(stream,
+//                               [&](std::size_t batch, ww::stream_ref s, ww::resource_ref m) { … },
+//                               memory);
 //   run_service(best.chosen().batch);
 #pragma once
 
+#include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/batch_search.hpp>
+#include <warpwright/tune/detail/tuned_memory.hpp>
+#include <warpwright/tune/event_stopwatch.hpp>
+#include <warpwright/tune/memory_probe.hpp>
 
 #include <type_traits>
 #include <utility>
 
 WARPWRIGHT_BEGIN
 
-/// Pass this to a tuner that does not measure the workload's memory.
-struct no_memory_probe {};
-
-/// Reports the device memory allocated since the probe was constructed.
-///
-/// Do not use it on a shared device, as it counts the allocations of other processes: read the peak
-/// from your own pool instead. It counts what cudaMalloc and pools take from the device, rounded to
-/// their granularity.
-class device_memory_probe {
- public:
-  /// @throws cuda_error if the query fails
-  explicit device_memory_probe(source_location where = source_location::current())
-      : where_{where}, free_at_start_{free_bytes()} {}
-
-  /// @return bytes allocated since construction; 0 if more was freed than allocated
-  /// @throws cuda_error if the query fails
-  ///
-  /// **Stream:** does not block. **Capture:** not legal. **Cost:** one cudaMemGetInfo.
-  std::size_t operator()() const {
-    std::size_t const now = free_bytes();
-    return now < free_at_start_ ? free_at_start_ - now : 0;
-  }
-
- private:
-  std::size_t free_bytes() const {
-    std::size_t free = 0;
-    std::size_t total = 0;
-    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", where_);
-    return free;
-  }
-  source_location where_;
-  std::size_t free_at_start_;
-};
-
 namespace detail {
 
 template <typename Settings>
-WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool memory_known,
-                                           source_location where) {
+WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location where) {
   auto const fail = [where](text const& problem) {
     throw_invalid_argument(text{"batch_tuner: "} + problem, where);
   };
@@ -65,22 +36,35 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool memory_known,
     fail(text{"range("} + s.first + ", " + s.last +
          ") is empty; the first size must be at least 1, and the last not below the first");
   }
+  if (s.last > std::size_t{1} << 40) {
+    fail(text{"range("} + s.first + ", " + s.last + "); the last size must be at most 2^40");
+  }
   if (s.multiple < 1) fail("multiple_of(0); it must be at least 1, which allows every size");
   std::size_t const down = s.last / s.multiple * s.multiple;
   if (down < s.first) {
     fail(text{"no multiple of "} + s.multiple + " lies in range(" + s.first + ", " + s.last + ")");
   }
+  for (std::size_t i = 0; i < s.preferred_count; ++i) {
+    std::size_t const batch = s.preferred[i];
+    if (batch < s.first || batch > s.last || batch % s.multiple != 0) {
+      fail(text{"a preferred size of "} + batch + "; it must be a multiple of " + s.multiple +
+           " from " + s.first + " to " + s.last);
+    }
+  }
   if (s.has_budget && s.budget_bytes == 0) {
     fail("memory_budget(0); leave it out for no budget");
   }
-  if (s.has_budget && !memory_known) {
-    fail(
-        "memory_budget() needs a memory argument: pass tune() a probe, std::size_t(), such as "
-        "device_memory_probe, or a preparation, std::size_t(std::size_t batch)");
+  tuning_objective const& o = s.objective;
+  if (o.latency_limited() && !(o.latency_limit_seconds() > 0.0)) {
+    fail(text{"a latency limit of "} + o.latency_limit_seconds() + " seconds; it must be above 0");
   }
-  double const limit = s.objective.latency_limit_seconds();
-  if (s.objective.latency_limited() && !(limit > 0.0)) {
-    fail(text{"a latency limit of "} + limit + " seconds; it must be above 0");
+  if (!(o.latency_quantile() >= 0.01 && o.latency_quantile() <= 0.99999)) {
+    fail(text{"a latency quantile of "} + o.latency_quantile() +
+         "; it must be from 0.01 to 0.99999: 0.99 for the 99th percentile");
+  }
+  if (!(s.latency_confidence >= 0.5 && s.latency_confidence <= 0.999999)) {
+    fail(text{"a latency_confidence of "} + s.latency_confidence +
+         "; it must be from 0.5 to 0.999999: 0.995 for an error of at most 0.5 % in each run");
   }
   if (!(s.tolerance >= 0.0 && s.tolerance < 1.0)) {
     fail(text{"a tolerance of "} + s.tolerance + "; it must be from 0 to below 1");
@@ -91,6 +75,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool memory_known,
   if (!(s.max_seconds >= 0.0)) {
     fail(text{"max_seconds of "} + s.max_seconds + "; it must not be negative");
   }
+  if (!(s.soak_seconds >= 0.0)) {
+    fail(text{"a soak of "} + s.soak_seconds + " seconds; it must not be negative");
+  }
   if (s.latency_calls < 1) fail("latency_calls(0); at least 1 call is needed");
   check_measure_options(s.sampling, where);
 }
@@ -100,21 +87,35 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, bool memory_known,
 /// Finds the smallest batch size whose throughput is within a few percent of the best possible
 /// under a memory budget and a latency limit.
 ///
-/// It doubles the size until a limit, the end of the range or a plateau; fits a line to the memory
-/// of the sizes run and does not run a size whose predicted memory is over the budget; bisects at
-/// the limits, around the best size and at the smallest size near it; and measures the finalists
-/// again, interleaved. Running out of memory does not end the search; it lowers the upper bound. A
-/// tuner is a value, each setter of which returns a changed copy, and may be used any number of
+/// A service calls it at start-up. Its steps, each of which the result's `steps` reports:
+/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. Under a
+/// memory
+///   budget the smallest sizes give a memory_model; what it knows to be over the budget never runs.
+///   A failure is tried again before it counts, and does not hide larger sizes;
+/// - *refinement*: halves the gaps that may hold a better size. Steps of the time (waves of blocks)
+///   are found, and the last size of a step tried; then the smallest size within the tolerance;
+/// - *comparison*: the best ones in turns, until a size is shown to be within the tolerance or not.
+///   Noise makes the choice larger, not slower;
+/// - *latency*: under a limit, single calls show by a binomial test that the choice keeps it; if
+///   not, a smaller size is tried;
+/// - *soak*: the choice runs again, independently. Under a latency limit the test is repeated.
+///
+/// A latency limit costs calls: at the 99th percentile and the default confidence at least 597 in
+/// the latency step and 597 in the soak, none of them over the limit; up to about 3,000 each if
+/// some are. A size of which 1 % of all calls or more are over the limit is chosen in fewer than 1
+/// of 10,000 tunes, one of which 0.1 % are nearly always; from 0.5 % on the tuner rather takes a
+/// smaller size. Half of max_seconds is kept for these calls: a size for which that is too short is
+/// not chosen.
+///
+/// A tuner is a value, each setter of which returns a changed copy, and may be used any number of
 /// times.
 ///
-/// The second size may exceed the memory budget once: two sizes must run before the model can
-/// predict memory. It is then rejected by its measured memory.
-///
-/// **Threads:** any number of tunes of one object at once; each needs its own stream and workload.
+/// **Threads:** any number of tunes of one object at once, if its callbacks allow that; each needs
+/// its own stream, workload and memory.
 class batch_tuner {
  public:
   /// @param first  smallest size, items, at least 1
-  /// @param last  largest size, items
+  /// @param last  largest size, items, at most 2^40
   [[nodiscard]] batch_tuner range(std::size_t first, std::size_t last) const {
     return with(&detail::search_settings::first, first).with(&detail::search_settings::last, last);
   }
@@ -122,22 +123,43 @@ class batch_tuner {
   [[nodiscard]] batch_tuner multiple_of(std::size_t items) const {
     return with(&detail::search_settings::multiple, items);
   }
+  /// Names the items that the device works on at once, such as the multiprocessors times the blocks
+  /// that occupancy() gives each: the time then grows in steps of so many items. Otherwise the
+  /// tuner looks for such steps.
+  /// @param items  0: not known
+  [[nodiscard]] batch_tuner wave(std::size_t items) const {
+    return with(&detail::search_settings::wave, items);
+  }
+  /// Adds a size that is tried in any case.
+  /// @param batch  a multiple in the range
+  /// @throws std::invalid_argument for the 17th one
+  [[nodiscard]] batch_tuner prefer(std::size_t batch,
+                                   source_location where = source_location::current()) const {
+    batch_tuner copy = *this;
+    if (copy.settings_.preferred_count == 16) {
+      detail::throw_invalid_argument(
+          "batch_tuner: more than 16 preferred sizes; name those that matter most", where);
+    }
+    copy.settings_.preferred[copy.settings_.preferred_count++] = batch;
+    return copy;
+  }
   /// @param bytes  the limit of the workload's memory, as reported by the memory argument of tune()
   [[nodiscard]] batch_tuner memory_budget(std::size_t bytes) const {
     return with(&detail::search_settings::budget_bytes, bytes)
         .with(&detail::search_settings::has_budget, true);
   }
-  /// @param what  max_throughput(), the default, or throughput_under_latency(seconds)
+  /// @param what  max_throughput(), the default, or another function of tuning_objective.hpp
   [[nodiscard]] batch_tuner objective(tuning_objective what) const {
-    return with(&detail::search_settings::objective, what);
+    batch_tuner copy = *this;
+    copy.settings_.objective = static_cast<tuning_objective&&>(what);
+    return copy;
   }
   /// @param fraction  fraction of the best throughput given up for a smaller size; default 0.02
   [[nodiscard]] batch_tuner tolerance(double fraction) const {
     return with(&detail::search_settings::tolerance, fraction);
   }
-  /// Sets how closely the search narrows down a size after doubling. A throughput that falls and
-  /// rises again between two powers of two can hide a better size.
-  /// @param fraction  of the size; default 0.05; 0: to the item
+  /// Sets how closely the search looks between the doubled sizes.
+  /// @param fraction  a gap that could gain less of the throughput is not searched; default 0.005
   [[nodiscard]] batch_tuner resolution(double fraction) const {
     return with(&detail::search_settings::resolution, fraction);
   }
@@ -146,18 +168,76 @@ class batch_tuner {
   [[nodiscard]] batch_tuner stop_after_flat(std::size_t count) const {
     return with(&detail::search_settings::flat_doublings, count);
   }
-  /// @param seconds  measured time after which no new size is tried; default 30
+  /// @param seconds  the time of the whole tune, preparation, host and waiting included;
+  /// default 30.
+  ///   Nothing is begun that is expected to take longer, except for the first size
   [[nodiscard]] batch_tuner max_seconds(double seconds) const {
     return with(&detail::search_settings::max_seconds, seconds);
   }
-  /// @param options  how the throughput of each size is sampled
+  /// @param predicate  asked between calls; true: the tune ends with the best size so far. Under a
+  ///   latency limit, one that has not been confirmed is not returned. It outlives the tune
+  [[nodiscard]] batch_tuner stop_when(stop_predicate predicate) const {
+    return with(&detail::search_settings::stop, predicate);
+  }
+  /// @param callback  `void(tuning_progress const&)`, copyable, called before each size runs, by
+  ///   the thread that tunes; such as a progress_line
+  template <typename Callback>
+  [[nodiscard]] batch_tuner progress(Callback&& callback) const {
+    batch_tuner copy = *this;
+    copy.settings_.progress =
+        detail::owned_function<void(tuning_progress const&)>(std::forward<Callback>(callback));
+    return copy;
+  }
+  /// Names further exceptions that mean that memory ran out. These do in any case: std::bad_alloc
+  /// with this library's out_of_memory, cudaErrorMemoryAllocation, and whatever is thrown after a
+  /// tuning_pool has refused an allocation of the same run.
+  /// @param classifier  `bool(std::exception_ptr const&)`, copyable; must not keep the exception
+  template <typename Classifier>
+  [[nodiscard]] batch_tuner out_of_memory_if(Classifier&& classifier) const {
+    batch_tuner copy = *this;
+    copy.settings_.is_out_of_memory = detail::owned_function<bool(std::exception_ptr const&)>(
+        std::forward<Classifier>(classifier));
+    return copy;
+  }
+  /// Makes any exception reject the size, as out of memory does, except for sticky CUDA errors: for
+  /// libraries that accept some sizes only. Otherwise it ends the tune.
+  [[nodiscard]] batch_tuner reject_exceptions(bool on = true) const {
+    return with(&detail::search_settings::reject_exceptions, on);
+  }
+  /// Agrees with other devices or ranks on one size.
+  /// @param minimum  `std::size_t(std::size_t)`, copyable: the minimum of what all pass, such as an
+  ///   all-reduce. All call it equally often; 0 means that no size works
+  template <typename Minimum>
+  [[nodiscard]] batch_tuner agree(Minimum&& minimum) const {
+    batch_tuner copy = *this;
+    copy.settings_.agree =
+        detail::owned_function<std::size_t(std::size_t)>(std::forward<Minimum>(minimum));
+    return copy;
+  }
+  /// @param options  how the throughput of each size is sampled, before the comparison
   [[nodiscard]] batch_tuner sampling(measure_options const& options) const {
     return with(&detail::search_settings::sampling, options);
   }
-  /// @param count  single calls measured for the latency of each size; default 100. A workload
-  ///   whose calls take longer than the sampling's max_seconds gets fewer, but at least 10
+  /// @param count  single calls measured for each size; default 20. They tell whether a size is
+  ///   surely over the latency limit; whether it keeps it takes more, for the choice alone
   [[nodiscard]] batch_tuner latency_calls(std::size_t count) const {
     return with(&detail::search_settings::latency_calls, count);
+  }
+  /// @param confidence  of each of the two runs that show the latency limit to be kept, 0.5 to
+  ///   0.999999; default 0.995. A wrong choice needs two errors. At 0.95 and the 99th percentile a
+  ///   run has at least 368 calls, at 0.995 597, at 0.999 757
+  [[nodiscard]] batch_tuner latency_confidence(double confidence) const {
+    return with(&detail::search_settings::latency_confidence, confidence);
+  }
+  /// @param calls    the fewest calls of the choice at the end; default 50
+  /// @param seconds  the least time for them; default 0
+  [[nodiscard]] batch_tuner soak(std::size_t calls, double seconds = 0.0) const {
+    return with(&detail::search_settings::soak_calls, calls)
+        .with(&detail::search_settings::soak_seconds, seconds);
+  }
+  /// @param time  counts max_seconds; for tests
+  [[nodiscard]] batch_tuner clock(detail::clock_ref time) const {
+    return with(&detail::search_settings::clock, time);
   }
 
   /// Tunes without measuring memory; see the overload below.
@@ -171,23 +251,30 @@ class batch_tuner {
   ///
   /// @pre the stream's device is current
   /// @param stream  the stream on which the workload enqueues its work, not capturing
-  /// @param workload  `void(std::size_t batch, stream_ref stream)`; runs one batch. It may allocate
-  ///   and throw; it must join work on other streams to `stream`
-  /// @param memory  reports the workload's memory, one of
-  ///   - a probe, `std::size_t()`: returns the peak in bytes since its last call. A probe whose
-  ///     value only grows, such as device_memory_probe, is enough, as sizes first run in ascending
-  ///     order;
+  /// @param workload  `void(std::size_t batch, stream_ref stream)`, or with a third argument
+  ///   `resource_ref memory`, from which it allocates; runs one batch. It may allocate and throw;
+  ///   it must join work on other streams to `stream`
+  /// @param memory  the workload's memory, one of
+  ///   - a tuning_pool, which is handed to the workload, capped at the budget, emptied between
+  ///   sizes
+  ///     and at the end. Or another class with the pool's interface, reset() and peak_bytes();
+  ///   - a probe of peaks: any class with `void reset()` and `std::size_t peak_bytes()`, the most
+  ///     since reset(). Until the memory is known, sizes grow in small steps, but nothing stops the
+  ///     workload at the budget;
   ///   - a preparation, `std::size_t(std::size_t batch)` or void: called before a size is run, may
   ///     allocate for it and throw out_of_memory; the bytes that it returns are taken as exact;
+  ///   - without a budget, what is in use at the call, `std::size_t()`, such as
+  ///     device_memory_probe;
   ///   - no_memory_probe
   /// @return all rows and the choice
-  /// @throws no_feasible_batch if no size fits and meets the latency limit; it holds the rows
+  /// @throws no_feasible_batch if no size fits, or none is shown to meet the latency limit in the
+  ///   time; it holds the rows
   /// @throws std::invalid_argument for settings out of range, a capturing stream, or a memory
-  ///   budget with no_memory_probe
+  ///   budget without peaks
   /// @throws cuda_error for an error that was pending before the call, or that the workload left
-  ///   pending (a failed launch would be measured as fast); and whatever else the workload throws.
-  ///   out_of_memory, std::bad_alloc and cudaErrorMemoryAllocation reject the size instead. After
-  ///   an exception the stream is idle and the last error is clear, unless it is sticky
+  ///   pending (a failed launch would be measured as fast); and whatever else the workload throws,
+  ///   see out_of_memory_if() and reject_exceptions(). After an exception the stream is idle and
+  ///   the last error is clear, unless it is sticky
   ///
   /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
   template <typename Workload, typename Memory>
@@ -206,19 +293,26 @@ class batch_tuner {
   tune_result tune_with(Stopwatch& stopwatch, stream_ref stream, Workload&& workload,
                         Memory&& memory, source_location where = source_location::current()) const {
     using memory_type = std::remove_reference_t<Memory>;
-    constexpr bool is_probe = std::is_invocable_r_v<std::size_t, memory_type&>;
-    constexpr bool is_preparation = std::is_invocable_v<memory_type&, std::size_t>;
-    constexpr bool is_none = std::is_same_v<std::remove_cv_t<memory_type>, no_memory_probe>;
-    static_assert(std::is_invocable_v<Workload&, std::size_t, stream_ref>,
-                  "warpwright: the workload of batch_tuner::tune must be callable as "
-                  "void(std::size_t batch, warpwright::stream_ref stream)");
-    static_assert(int{is_probe} + int{is_preparation} + int{is_none} == 1,
-                  "warpwright: the memory argument of batch_tuner::tune must be a probe, "
-                  "std::size_t(), or a preparation, std::size_t(std::size_t batch) or "
-                  "void(std::size_t batch), or no_memory_probe");
-    constexpr bool returns_bytes = prepares_with_bytes<memory_type>();
+    using kind = detail::memory_kind<memory_type>;
+    constexpr bool with_resource =
+        std::is_invocable_v<Workload&, std::size_t, stream_ref, resource_ref>;
+    static_assert(
+        with_resource || std::is_invocable_v<Workload&, std::size_t, stream_ref>,
+        "warpwright: the workload of batch_tuner::tune must be callable as "
+        "void(std::size_t batch, warpwright::stream_ref stream), or with a third argument "
+        "warpwright::resource_ref memory");
+    static_assert(kind::valid,
+                  "warpwright: the memory argument of batch_tuner::tune must be a tuning_pool, a "
+                  "probe of peaks with reset() and peak_bytes(), a preparation, "
+                  "std::size_t(std::size_t batch) or void(std::size_t batch), a probe "
+                  "std::size_t(), or no_memory_probe");
+    static_assert(
+        !with_resource || kind::is_resource || !kind::valid,
+        "warpwright: the workload of batch_tuner::tune takes a resource_ref, so the memory "
+        "argument must be one: pass a tuning_pool");
 
-    detail::search_settings const settings = validated(settings_, is_probe || returns_bytes, where);
+    detail::search_settings const settings = validated(settings_, where);
+    detail::check_memory_argument<memory_type>(settings.has_budget, where);
     if (stream.is_capturing(where)) {
       detail::throw_invalid_argument(
           "batch_tuner: the stream is capturing, so the workload would not run; tune before the "
@@ -227,23 +321,23 @@ class batch_tuner {
     }
     check(cudaGetLastError(), "a call before batch_tuner::tune", where);
 
+    detail::tuned_memory<memory_type> tuned{memory, settings.has_budget, settings.budget_bytes,
+                                            where};
+    auto const reset_peak = [&] { tuned.reset(); };
     auto const prepare = [&](std::size_t batch, std::size_t& bytes) {
-      if constexpr (returns_bytes) {
-        bytes = memory(batch);
-      } else if constexpr (is_preparation) {
-        memory(batch);
-      }
-      static_cast<void>(batch);
-      static_cast<void>(bytes);
-      return returns_bytes;
+      return tuned.prepare(batch, bytes);
     };
-    auto const read_memory = [&](std::size_t& bytes) {
-      if constexpr (is_probe) bytes = memory();
-      static_cast<void>(bytes);
-      return is_probe;
-    };
+    auto const read_peak = [&](std::size_t& bytes) { return tuned.read(bytes); };
+    auto const trim = [&] { tuned.trim(); };
+    auto const refusals = [&] { return tuned.refusals(); };
     auto const time_batches = [&](std::size_t batch, std::size_t repeats) {
-      auto call = [&] { workload(batch, stream); };
+      auto call = [&] {
+        if constexpr (with_resource && kind::is_resource) {
+          workload(batch, stream, resource_ref{memory});
+        } else {
+          workload(batch, stream);
+        }
+      };
       double const seconds = stopwatch(stream, call, repeats);
       check(cudaGetLastError(), "the workload of batch_tuner::tune", where);
       return seconds;
@@ -252,20 +346,15 @@ class batch_tuner {
       static_cast<void>(cudaGetLastError());
       stream.synchronize(where);
     };
-    return finish(settings, detail::search_hooks{prepare, read_memory, time_batches, recover},
-                  stream);
+    detail::search_hooks hooks{reset_peak, prepare,      read_peak, trim,
+                               refusals,   time_batches, recover};
+    hooks.prepares = kind::is_preparation;
+    hooks.exact = kind::is_exact;
+    hooks.capped = kind::is_capped && settings.has_budget;
+    return finish(settings, hooks, stream);
   }
 
  private:
-  template <typename Memory>
-  static constexpr bool prepares_with_bytes() {
-    if constexpr (std::is_invocable_v<Memory&, std::size_t>) {
-      return std::is_convertible_v<std::invoke_result_t<Memory&, std::size_t>, std::size_t>;
-    } else {
-      return false;
-    }
-  }
-
   template <typename T>
   [[nodiscard]] batch_tuner with(T detail::search_settings::*member, T value) const {
     batch_tuner copy = *this;
@@ -275,8 +364,8 @@ class batch_tuner {
 
   // validated() and finish() are templates for the same reason as batch_search.
   template <typename Settings>
-  static Settings validated(Settings settings, bool memory_known, source_location where) {
-    detail::check_search_settings(settings, memory_known, where);
+  static Settings validated(Settings settings, source_location where) {
+    detail::check_search_settings(settings, where);
     // Both ends become multiples; the first size is rounded up.
     settings.last = settings.last / settings.multiple * settings.multiple;
     settings.first = ((settings.first - 1) / settings.multiple + 1) * settings.multiple;

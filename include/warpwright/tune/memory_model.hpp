@@ -195,7 +195,9 @@ class memory_model {
   // Points that scatter by more than this are no line.
   static constexpr double largest_scatter = 0.03;
 
-  void insert(memory_point const& added, source_location where) {
+  // A template, so that a file that only includes the header does not compile it.
+  template <typename Point>
+  void insert(Point const& added, source_location where) {
     if (added.batch == 0) {
       detail::throw_invalid_argument(detail::text{"memory_model: a point of 0 items and "} +
                                          added.bytes + " bytes; the batch must be at least 1",

@@ -52,22 +52,24 @@ inline string_builder csv_text(std::string const& text) {
 template <typename Result = tune_result>
 std::string to_csv(Result const& result) {
   detail::string_builder csv =
-      "batch,items_per_second,seconds_per_batch,deviation_seconds,latency_median_seconds,"
-      "latency_p99_seconds,samples,latency_samples,memory_bytes,memory_predicted,interleaved,"
-      "status,"
-      "chosen,note\n";
+      "batch,items_per_second,seconds_per_batch,slowdown,relative_error,latency_median_seconds,"
+      "latency_p99_seconds,joules_per_item,samples,latency_samples,latency_over,latency_shown,"
+      "memory_bytes,memory_predicted,interleaved,failures,status,chosen,note\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     tune_row const& row = result.rows[i];
     csv += detail::string_builder(row.batch);
-    for (double const value : {row.items_per_second, row.seconds_per_batch, row.deviation_seconds,
-                               row.latency_median_seconds, row.latency_p99_seconds}) {
+    for (double const value :
+         {row.items_per_second, row.seconds_per_batch, row.slowdown, row.relative_error,
+          row.latency_median_seconds, row.latency_p99_seconds, row.joules_per_item}) {
       csv += ',' + detail::format_number("%.9g", value);
     }
     csv += ',' + detail::string_builder(row.samples) + ',' +
            detail::string_builder(row.latency_samples) + ',' +
+           detail::string_builder(row.latency_over) + ',' + (row.latency_shown ? '1' : '0') + ',' +
            detail::string_builder(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') +
-           ',' + (row.interleaved ? '1' : '0') + ',' + detail::csv_text(to_string(row.status)) +
-           ',' + (i == result.chosen_index ? '1' : '0') + ',' + detail::csv_text(row.note) + '\n';
+           ',' + (row.interleaved ? '1' : '0') + ',' + detail::string_builder(row.failures) + ',' +
+           detail::csv_text(to_string(row.status)) + ',' + (i == result.chosen_index ? '1' : '0') +
+           ',' + detail::csv_text(row.note) + '\n';
   }
   return csv;
 }
@@ -90,11 +92,26 @@ std::string to_json(Result const& result) {
       ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
                                            ? json_number(result.objective.latency_limit_seconds())
                                            : "null");
+  json += ",\"latency_quantile\":" + json_number(result.objective.latency_quantile());
   json += ",\"memory_budget_bytes\":" + (result.memory_budget_bytes > 0
                                              ? detail::string_builder(result.memory_budget_bytes)
                                              : "null");
   json += ",\"tolerance\":" + json_number(result.tolerance);
-  json += ",\"measured_seconds\":" + json_number(result.measured_seconds);
+  json += ",\"wave_items\":" + detail::string_builder(result.wave_items);
+  json += ",\"elapsed_seconds\":" + json_number(result.elapsed_seconds);
+  json += ",\"bracketing_seconds\":" + json_number(result.times.bracketing);
+  json += ",\"refinement_seconds\":" + json_number(result.times.refinement);
+  json += ",\"comparison_seconds\":" + json_number(result.times.comparison);
+  json += ",\"latency_seconds\":" + json_number(result.times.latency);
+  json += ",\"soak_seconds\":" + json_number(result.times.soak);
+  json += ",\"stopped_early\":";
+  json += result.stopped_early ? "true" : "false";
+  json += ",\"steps\":[";
+  for (std::size_t i = 0; i < result.steps.size(); ++i) {
+    if (i > 0) json += ',';
+    json += detail::json_text(result.steps[i]);
+  }
+  json += "]";
   json += ",\"memory_model\":";
   if (result.memory.points() < 2) {
     json += "null";
@@ -115,14 +132,19 @@ std::string to_json(Result const& result) {
     json += "{\"batch\":" + detail::string_builder(row.batch) + ",\"status\":\"" +
             to_string(row.status) + "\",\"items_per_second\":" + json_number(row.items_per_second) +
             ",\"seconds_per_batch\":" + json_number(row.seconds_per_batch) +
-            ",\"deviation_seconds\":" + json_number(row.deviation_seconds) +
+            ",\"slowdown\":" + json_number(row.slowdown) +
+            ",\"relative_error\":" + json_number(row.relative_error) +
             ",\"latency_median_seconds\":" + json_number(row.latency_median_seconds) +
             ",\"latency_p99_seconds\":" + json_number(row.latency_p99_seconds) +
+            ",\"joules_per_item\":" + json_number(row.joules_per_item) +
             ",\"samples\":" + detail::string_builder(row.samples) +
             ",\"latency_samples\":" + detail::string_builder(row.latency_samples) +
+            ",\"latency_over\":" + detail::string_builder(row.latency_over) +
+            ",\"latency_shown\":" + (row.latency_shown ? "true" : "false") +
             ",\"memory_bytes\":" + detail::string_builder(row.memory_bytes) +
             ",\"memory_predicted\":" + (row.memory_predicted ? "true" : "false") +
             ",\"interleaved\":" + (row.interleaved ? "true" : "false") +
+            ",\"failures\":" + detail::string_builder(row.failures) +
             ",\"note\":" + detail::json_text(row.note) + "}";
   }
   return json + "\n]}\n";
@@ -154,13 +176,14 @@ std::string to_svg(Result const& result, std::string const& title = "Batch size"
   for (tune_row const& row : result.rows) {
     double const x = static_cast<double>(row.batch);
     bool const ok = row.status == tune_status::ok;
-    if (row.items_per_second > 0.0) {
-      rates.push_back({x, row.items_per_second, ok});
+    bool const ran = row.items_per_second > 0.0 && std::isfinite(row.items_per_second);
+    if (ran) rates.push_back({x, row.items_per_second, ok});
+    if (!ran && !ok) failed.push_back(x);
+    // A logarithmic axis has no zero, which a coarse clock may measure.
+    if (ran && row.latency_median_seconds > 0.0) {
       medians.push_back({x, row.latency_median_seconds, ok});
-      tails.push_back({x, row.latency_p99_seconds, ok});
-    } else {
-      failed.push_back(x);
     }
+    if (ran && row.latency_p99_seconds > 0.0) tails.push_back({x, row.latency_p99_seconds, ok});
     if (row.memory_bytes > 0) {
       bytes.push_back({x, static_cast<double>(row.memory_bytes), !row.memory_predicted});
     }

@@ -7,6 +7,7 @@
 #include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/tune/memory_model.hpp>
+#include <warpwright/tune/tuning_objective.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -18,40 +19,13 @@
 
 WARPWRIGHT_BEGIN
 
-/// What a tuner maximises, and under which limit.
-class tuning_objective {
- public:
-  constexpr tuning_objective() = default;
-  /// @return whether the latency of one batch is limited
-  [[nodiscard]] constexpr bool latency_limited() const { return latency_limited_; }
-  /// @return the limit of the 99th percentile of the latency, in seconds
-  [[nodiscard]] constexpr double latency_limit_seconds() const { return latency_limit_seconds_; }
-
- private:
-  friend constexpr tuning_objective throughput_under_latency(double seconds);
-  bool latency_limited_ = false;
-  double latency_limit_seconds_ = 0.0;
-};
-
-/// The most items per second, at any latency.
-constexpr tuning_objective max_throughput() { return {}; }
-
-/// The most items per second with the 99th percentile of one batch's latency within a limit.
-///
-/// @param seconds  the limit, in seconds, above 0
-constexpr tuning_objective throughput_under_latency(double seconds) {
-  tuning_objective objective;
-  objective.latency_limited_ = true;
-  objective.latency_limit_seconds_ = seconds;
-  return objective;
-}
-
 /// The outcome of one batch size.
 enum class tune_status {
   ok,             ///< ran within all limits
   over_budget,    ///< needs more memory than the budget; not run where that was predicted
-  out_of_memory,  ///< ran out of memory; the search continued with smaller sizes
-  over_latency,   ///< ran, but the 99th percentile of its latency is over the limit
+  out_of_memory,  ///< ran out of memory, twice
+  over_latency,   ///< was not shown to keep the limit of the latency
+  failed,         ///< threw another exception, twice (batch_tuner::reject_exceptions())
 };
 
 /// The status as the tables print it.
@@ -65,25 +39,46 @@ inline char const* to_string(tune_status status) {
       return "out of memory";
     case tune_status::over_latency:
       return "over latency limit";
+    case tune_status::failed:
+      return "failed";
   }
   return "unknown";
 }
 
 /// The figures of one batch size.
 struct tune_row {
-  std::size_t batch = 0;                ///< items
-  double items_per_second = 0.0;        ///< batch / seconds_per_batch; 0: not run to completion
-  double seconds_per_batch = 0.0;       ///< median of batches run back to back
-  double deviation_seconds = 0.0;       ///< median absolute deviation of seconds_per_batch
+  std::size_t batch = 0;           ///< items
+  double items_per_second = 0.0;   ///< batch / seconds_per_batch; 0: not run to completion
+  double seconds_per_batch = 0.0;  ///< of batches run back to back: the mean without the extremes
+  double slowdown = 1.0;        ///< how much slower the device was than at first, as another size
+                                ///< told: the two figures above have been divided by it
+  double relative_error = 0.0;  ///< half of the interval of 95 % of these figures, as a fraction
   double latency_median_seconds = 0.0;  ///< of a single batch on an idle device
-  double latency_p99_seconds = 0.0;     ///< 99th percentile of the same
+  double latency_p99_seconds = 0.0;     ///< 99th percentile of the same; of few calls the maximum
   std::size_t samples = 0;              ///< samples behind seconds_per_batch
   std::size_t latency_samples = 0;      ///< calls behind the latencies
-  std::size_t memory_bytes = 0;         ///< peak memory; 0: not known
+  std::size_t latency_over = 0;         ///< those of them over the limit
+  bool latency_shown = false;           ///< the calls show that the limit is kept
+  std::size_t memory_bytes = 0;         ///< peak memory of all its runs; 0: not known
   bool memory_predicted = false;        ///< memory_bytes is the model's prediction, not measured
-  bool interleaved = false;             ///< measured again, interleaved with the other finalists
+  double joules_per_item = 0.0;         ///< energy; 0: not measured
+  bool interleaved = false;             ///< compared in turns with the best size
+  std::size_t failures = 0;             ///< how often it failed; once is forgiven
   tune_status status = tune_status::ok;
   std::string note;  ///< details of the status: the error's text, or the predicted memory
+};
+
+/// How a tune spent its time, in seconds.
+struct tune_times {
+  double bracketing = 0.0;  ///< sizes doubled, and those tried again
+  double refinement = 0.0;  ///< sizes between them
+  double comparison = 0.0;  ///< the best sizes in turns
+  double latency = 0.0;     ///< calls that show the limit of the latency
+  double soak = 0.0;        ///< the independent run of the choice
+  /// @return the sum
+  [[nodiscard]] double total() const noexcept {
+    return bracketing + refinement + comparison + latency + soak;
+  }
 };
 
 /// The result of a tune. Rows are in ascending order of the batch size.
@@ -91,11 +86,15 @@ struct tune_result {
   std::vector<tune_row> rows;           ///< every size considered
   std::size_t chosen_index = 0;         ///< index into rows; rows.size(): none is feasible
   std::string explanation;              ///< the reasons of the choice, one line of text
+  std::vector<std::string> steps;       ///< what each step of the search found, a line each
   tuning_objective objective{};         ///< the objective that was set
   std::size_t memory_budget_bytes = 0;  ///< the budget that was set; 0: none
-  double tolerance = 0.0;  ///< the fraction of the best throughput given up for a smaller size
-  memory_model memory{};   ///< the model behind the predictions
-  double measured_seconds = 0.0;  ///< device time of all measurements
+  double tolerance = 0.0;      ///< the fraction of the best throughput given up for a smaller size
+  memory_model memory{};       ///< the model behind the predictions
+  std::size_t wave_items = 0;  ///< items that the device works on at once; 0: no steps were found
+  double elapsed_seconds = 0.0;  ///< of the whole tune
+  tune_times times{};            ///< the same by kind
+  bool stopped_early = false;    ///< by max_seconds or stop_when
 
   /// The chosen row.
   /// @throws std::logic_error if there is none, as in the result of a no_feasible_batch

@@ -12,18 +12,25 @@ namespace detail {
 
 // Settings is search_settings; a template for the same reason as batch_search.
 template <typename Settings>
-string_builder explain_choice(tune_result const& r, Settings const& settings, bool timed_out) {
-  if (r.chosen_index >= r.rows.size()) {
-    string_builder text = "no size from " + string_builder(settings.first) + " to " +
-                          string_builder(settings.last) + " fits";
-    if (!r.rows.empty()) {
-      tune_row const& smallest = r.rows.front();
-      text += ": the smallest, " + string_builder(smallest.batch) + ", is " +
-              to_string(smallest.status);
-      if (!smallest.note.empty()) text += " (" + smallest.note + ")";
-    }
-    return text;
+string_builder explain_failure(tune_result const& r, Settings const& settings) {
+  string_builder text = "no size from " + string_builder(settings.first) + " to " +
+                        string_builder(settings.last) + " fits";
+  if (!r.rows.empty()) {
+    tune_row const& smallest = r.rows.front();
+    text += ": the smallest, " + string_builder(smallest.batch) + ", is " +
+            (smallest.status == tune_status::ok ? "not shown to keep the limit of the latency"
+                                                : to_string(smallest.status));
+    if (!smallest.note.empty()) text += " (" + smallest.note + ")";
   }
+  if (r.stopped_early) {
+    text += "; the search stopped early (max_seconds or stop_when): give it more time";
+  }
+  return text;
+}
+
+template <typename Settings>
+string_builder explain_choice(tune_result const& r, Settings const& settings) {
+  if (r.chosen_index >= r.rows.size()) return explain_failure(r, settings);
   tune_row const& choice = r.rows[r.chosen_index];
   tune_row const* best = &choice;
   for (tune_row const& row : r.rows) {
@@ -34,16 +41,23 @@ string_builder explain_choice(tune_result const& r, Settings const& settings, bo
   }
   string_builder text = "batch " + string_builder(choice.batch) + ": " +
                         format_rate(choice.items_per_second) + " items/s, ";
-  if (best == &choice) {
+  if (settings.objective.goal() != tuning_goal::throughput) {
+    text += string_builder("the smallest of the sizes tried within ") +
+            format_percent(settings.tolerance) + " of the best " +
+            to_string(settings.objective.goal());
+  } else if (best == &choice) {
     text += "the best of the sizes tried";
   } else {
-    text += "the smallest of the sizes compared by interleaved runs that is within " +
+    text += "the smallest of the sizes compared in turns that is within " +
             format_percent(settings.tolerance) + " of the best (batch " +
             string_builder(best->batch) + ": " + format_rate(best->items_per_second) + " items/s)";
   }
   if (settings.objective.latency_limited()) {
-    text += "; p99 " + format_seconds(choice.latency_p99_seconds) + " within the limit of " +
-            format_seconds(settings.objective.latency_limit_seconds());
+    text += "; " + string_builder(choice.latency_over) + " of " +
+            string_builder(choice.latency_samples) + " calls over the limit of " +
+            format_seconds(settings.objective.latency_limit_seconds()) + " for " +
+            format_percent(settings.objective.latency_quantile()) +
+            " of them, in two independent runs";
   }
   if (settings.has_budget && choice.memory_bytes > 0) {
     text += "; memory " + format_bytes(static_cast<double>(choice.memory_bytes)) +
@@ -57,7 +71,7 @@ string_builder explain_choice(tune_result const& r, Settings const& settings, bo
       break;
     }
   }
-  if (timed_out) text += "; the search stopped early at the time limit (max_seconds)";
+  if (r.stopped_early) text += "; the search stopped early (max_seconds or stop_when)";
   return text;
 }
 

@@ -4,10 +4,14 @@
 // The settings of batch_tuner's search, and the functions through which it runs the workload.
 #pragma once
 
-#include <warpwright/tune/measure.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/tune/detail/owned_function.hpp>
+#include <warpwright/tune/measure_options.hpp>
 #include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/tuning_progress.hpp>
 
-#include <new>
+#include <exception>
+#include <vector>
 
 WARPWRIGHT_BEGIN
 
@@ -17,45 +21,55 @@ struct search_settings {
   std::size_t first = 1;
   std::size_t last = 4096;
   std::size_t multiple = 1;
+  std::size_t wave = 0;            // 0: not known
+  std::size_t preferred[16] = {};  // tried in any case; no std::vector, whose copies compile slowly
+  std::size_t preferred_count = 0;
   std::size_t budget_bytes = 0;
   bool has_budget = false;
   tuning_objective objective{};
   double tolerance = 0.02;
-  double resolution = 0.05;
+  double resolution = 0.005;
   double max_seconds = 30.0;
   std::size_t flat_doublings = 3;
-  std::size_t latency_calls = 100;
-  std::size_t comparison_rounds = 4;
-  measure_options sampling =
-      measure_options{}.min_samples(7).max_samples(41).min_seconds(0.0).max_seconds(0.25);
+  std::size_t latency_calls = 20;
+  double latency_confidence = 0.995;
+  std::size_t soak_calls = 50;
+  double soak_seconds = 0.0;
+  bool reject_exceptions = false;
+  measure_options sampling = measure_options{}
+                                 .warmup_calls(1)
+                                 .min_samples(7)
+                                 .max_samples(101)
+                                 .min_seconds(0.0)
+                                 .precision(0.02)
+                                 .max_seconds(0.25);
+  stop_predicate stop{};
+  clock_ref clock{};
+  owned_function<void(tuning_progress const&)> progress;
+  owned_function<bool(std::exception_ptr const&)> is_out_of_memory;
+  owned_function<std::size_t(std::size_t)> agree;
 };
 
-// The search calls the workload, the memory probe and the stopwatch through these functions.
+// The search calls the workload, the memory and the stopwatch through these functions.
 struct search_hooks {
+  // Begins a new peak of the memory.
+  function_ref<void()> reset_peak;
   // Prepares a batch size. Returns true, with bytes set, if the memory is known before the run.
   function_ref<bool(std::size_t batch, std::size_t& bytes)> prepare;
-  // Returns true, with bytes set, if the peak memory of the last run is available.
-  function_ref<bool(std::size_t& bytes)> read_memory;
+  // Returns true, with bytes set, if the peak memory since reset_peak() is available.
+  function_ref<bool(std::size_t& bytes)> read_peak;
+  // Gives memory that is not in use back to the device.
+  function_ref<void()> trim;
+  // The number of allocations that the pool has refused so far.
+  function_ref<std::size_t()> refusals;
   // Runs the batch `repeats` times back to back and returns seconds.
   function_ref<double(std::size_t batch, std::size_t repeats)> time_batches;
-  // Synchronises the stream and clears the error after an out-of-memory error; throws if it cannot.
+  // Synchronises the stream and clears the error after a failure; throws if it cannot.
   function_ref<void()> recover;
+  bool prepares = false;  // whether prepare() does anything
+  bool exact = false;     // whether it tells the memory
+  bool capped = false;    // whether the budget is a limit that allocations cannot exceed
 };
-
-// Runs body and returns whether it ran out of memory. It returns after the handler, so that the
-// exception and the memory that it may hold are destroyed before the search continues.
-inline bool ran_out_of_memory(function_ref<void()> body, std::string& note) {
-  try {
-    body();
-    return false;
-  } catch (std::bad_alloc const& error) {
-    note = error.what();
-  } catch (cuda_error const& error) {
-    if (error.code() != cudaErrorMemoryAllocation || error.sticky()) throw;
-    note = error.what();
-  }
-  return true;
-}
 
 }  // namespace detail
 

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first step of batch_tuner's search: doubles the size until a limit, the end of the range or a
+// plateau; tries again what failed; and looks for any size that works where none of these does.
+#pragma once
+
+#include <warpwright/tune/detail/measure_size.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+template <typename State>
+bool is_too_slow(State const& s, std::size_t batch) {
+  candidate const* const c = s.find(batch);
+  return c->row.status == tune_status::over_latency &&
+         c->fastest_call > s.settings.objective.latency_limit_seconds();
+}
+
+// Whether there is time to run a size at all: its first call, warm-up, and a few samples.
+template <typename State>
+bool has_time_for(State& s, std::size_t batch) {
+  return s.has_time(10.0 * s.expected_seconds(batch));
+}
+
+// A plateau may be a disturbance, or a clock rate that fell: the best size and the last one are
+// measured again. Returns whether the last one is still no better.
+template <typename State>
+bool plateau_stands(State& s, std::size_t last) {
+  std::size_t const best = s.best();
+  if (best == 0 || best == last || !s.is_ok(last)) return true;
+  if (!s.has_time(20.0 * s.expected_seconds(last))) return true;
+  measure_again(s, best);
+  measure_again(s, last);
+  if (!s.is_ok(best) || !s.is_ok(last)) return true;
+  return s.score(last) <= s.score(best) * (1.0 + s.settings.tolerance);
+}
+
+// Doubles from `batch` on. What fails does not end it, as larger sizes may work; but memory over
+// the budget does, and three sizes whose fastest call is over the limit.
+template <typename State>
+void double_from(State& s, std::size_t batch) {
+  search_settings const& settings = s.settings;
+  std::vector<double> best;  // after each size that worked
+  std::size_t too_slow = 0;
+  for (;;) {
+    if (evaluate(s, batch)) {
+      double const value = s.score(batch);
+      best.push_back(best.empty() || value > best.back() ? value : best.back());
+    } else if (s.find(batch)->row.status == tune_status::over_budget) {
+      std::size_t const fits = largest_fitting(s);
+      if (fits != 0 && fits < batch && has_time_for(s, fits)) evaluate(s, fits);
+      return;
+    } else if (is_too_slow(s, batch) && ++too_slow == 3) {
+      return;
+    }
+    std::size_t const flat = settings.flat_doublings;
+    if (flat > 0 && best.size() > flat &&
+        best.back() <= best[best.size() - 1 - flat] * (1.0 + settings.tolerance)) {
+      if (plateau_stands(s, batch)) return;
+      best.clear();
+    }
+    if (batch >= settings.last) return;
+    std::size_t const next = next_size(s, batch);
+    if (!has_time_for(s, next)) return;
+    batch = next;
+  }
+}
+
+// Tries failed sizes again, once each: a disturbance must not decide. Returns the largest one that
+// works now; 0: none.
+template <typename State>
+std::size_t retry_failed(State& s) {
+  std::vector<std::size_t> failed;
+  for (candidate const& c : s.candidates) {
+    if (s.may_retry(c)) failed.push_back(c.row.batch);
+  }
+  std::size_t works = 0;
+  std::size_t too_slow = 0;
+  for (std::size_t const batch : failed) {
+    if (too_slow == 2 || !has_time_for(s, batch)) break;
+    if (retry_size(s, batch)) {
+      works = batch;
+    } else if (is_too_slow(s, batch)) {
+      ++too_slow;
+    }
+  }
+  return works;
+}
+
+// The sizes that were measured first may have had another clock rate, or a disturbance. The best
+// ones are measured again, shortly, in descending order; what differs, fully.
+template <typename State>
+void check_steady(State& s) {
+  constexpr double noticeable = 0.03;
+  std::size_t const best = s.best();
+  if (best == 0) return;
+  double const least = 0.75 * s.score(best);
+  std::vector<std::size_t> sizes;
+  double before = 0.0;
+  for (candidate const& c : s.candidates) {
+    if (!State::usable(c)) continue;
+    // What is slower than the size before it is suspect.
+    if (s.score(c.row) >= least || s.score(c.row) < 0.9 * before) sizes.push_back(c.row.batch);
+    before = s.score(c.row);
+  }
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    std::size_t const batch = sizes[i];
+    if (!s.has_time(8.0 * s.expected_seconds(batch))) return;
+    double const seconds_before = s.find(batch)->row.seconds_per_batch;
+    std::vector<double> samples;
+    s.attempt([&] {
+      if (!s.prepare(batch)) return;
+      std::size_t const repeats = s.at(batch).repeats;
+      if (s.hooks.prepares) s.run(batch, 1);
+      for (int k = 0; k < 4; ++k) {
+        samples.push_back(s.run(batch, repeats) / static_cast<double>(repeats));
+      }
+      s.read_memory(batch);
+    });
+    if (!s.is_ok(batch)) continue;
+    robust_mean<double> const again = robust_mean<double>::of(samples);
+    double const change = again.mean / slowdown(s, batch) / seconds_before - 1.0;
+    if (!s.is_ok(batch)) continue;
+    if (std::fabs(change) > noticeable && s.has_time(12.0 * again.mean)) measure_again(s, batch);
+  }
+}
+
+// Tries all sizes until one works: the middles of the doublings, the middles of these, and so on.
+// Those that fail are not listed; a size that alone works may fail once.
+template <typename State>
+bool scan_for_any(State& s) {
+  constexpr std::size_t most_tries = 50000;
+  std::size_t tries = 0;
+  bool found = false;
+  // Returns false to end the scan.
+  auto const try_size = [&](std::size_t batch) {
+    if (s.find(batch) != nullptr) return true;
+    if (++tries > most_tries || !s.has_time(s.expected_seconds(batch))) return false;
+    s.at(batch);
+    found = memory_allows(s, batch) && measure_size(s, batch);
+    if (!found) s.remove(batch);
+    return !found;
+  };
+  std::size_t const multiple = s.settings.multiple;
+  bool more = true;
+  for (int round = 0; round < 2 && more; ++round) {
+    for (std::size_t parts = 2; more && parts <= 64; parts *= 2) {
+      for (std::size_t begin = s.settings.first; more && begin < s.settings.last;) {
+        for (std::size_t i = 1; more && i < parts; i += 2) {
+          std::size_t const batch = s.round(begin + begin * i / parts);
+          if (batch > begin) more = try_size(batch);
+        }
+        begin = begin > s.settings.last / 2 ? s.settings.last : 2 * begin;
+      }
+    }
+    for (std::size_t batch = s.settings.first; more && batch <= s.settings.last;
+         batch += multiple) {
+      more = try_size(batch);
+      if (batch > s.settings.last - multiple) break;
+    }
+  }
+  s.say("no doubled size works: tried " + string_builder(tries) + " others, " +
+        (found ? "and found one" : "none of which does"));
+  return found;
+}
+
+template <typename State>
+void bracket(State& s) {
+  double_from(s, s.settings.first);
+  check_steady(s);  // and so the others are tried again somewhat later
+  // A size that works now may have hidden larger ones.
+  for (int round = 0; round < 3; ++round) {
+    std::size_t const works = retry_failed(s);
+    if (works == 0 || works == s.settings.last || works != s.candidates.back().row.batch) break;
+    std::size_t const next = next_size(s, works);
+    if (!has_time_for(s, next)) break;
+    double_from(s, next);
+    check_steady(s);
+  }
+  for (std::size_t i = 0; i < s.settings.preferred_count; ++i) {
+    std::size_t const batch = s.settings.preferred[i];
+    if (has_time_for(s, batch)) evaluate(s, batch);
+  }
+  if (s.best() == 0 && !scan_for_any(s)) return;
+  std::size_t const best = s.best();
+  if (best == 0) return;
+  s.say("sizes from " + string_builder(s.candidates.front().row.batch) + " to " +
+        string_builder(s.candidates.back().row.batch) + ": best " + string_builder(best) +
+        " with " + format_rate(s.find(best)->row.items_per_second) + " items/s");
+  if (s.model.points() > 1) {
+    s.say("memory: " + string_builder(to_string(s.model.shape())) + ", " +
+          format_bytes(s.model.base_bytes() > 0.0 ? s.model.base_bytes() : 0.0) + " and " +
+          format_bytes(s.model.bytes_per_item()) + " an item");
+  }
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

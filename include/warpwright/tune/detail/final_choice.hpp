@@ -1,0 +1,308 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The last steps of batch_tuner's search: the choice is shown to keep the limit of the latency,
+// runs for a while, and is run again independently; where it fails, a smaller size takes its place.
+#pragma once
+
+#include <warpwright/tune/detail/latency_check.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+template <typename State>
+class final_choice {
+ public:
+  explicit final_choice(State& s) : s_{s}, limited_{s.settings.objective.latency_limited()} {
+    if (limited_) check_.push_back(latency_check<State>{s});
+  }
+
+  // Returns the choice; 0: none.
+  // @param at_most  items
+  std::size_t run(std::size_t at_most) {
+    for (int i = 0; i < most_candidates; ++i) {
+      std::size_t batch = next(at_most);
+      if (batch == 0) {
+        if (!retry_others()) return 0;
+        continue;
+      }
+      if (limited_ && !s_.find(batch)->row.latency_shown) {
+        s_.enter(tuning_phase::latency);
+        if (!show(batch)) continue;
+        if (at_most >= s_.settings.last) batch = try_longer(retry_refused(batch));
+      }
+      s_.enter(tuning_phase::soak);
+      if (batch != soaked_ && !soak(batch)) {
+        // Sizes just below would fail as well, while another process has the memory.
+        if (s_.find(batch)->row.status == tune_status::out_of_memory) {
+          memory_ceiling_ = batch / 4 * 3;
+        }
+        continue;
+      }
+      soaked_ = batch;
+      // What failed meanwhile has a second chance.
+      memory_ceiling_ = no_ceiling;
+      if (!retried_) outlast_shortage(batch);
+      if (!s_.is_ok(batch)) {
+        soaked_ = 0;
+        continue;
+      }
+      if (!retry_others() || next(at_most) == batch) return batch;
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr int most_candidates = 32;
+  static constexpr std::size_t no_ceiling = ~std::size_t{0};
+
+  [[nodiscard]] latency_check<State>& check() { return check_.front(); }
+
+  std::size_t next(std::size_t at_most) {
+    if (at_most >= s_.settings.last) {
+      std::size_t const batch = pick(s_, slowest_, memory_ceiling_);
+      if (batch != 0 || memory_ceiling_ == no_ceiling) return batch;
+      memory_ceiling_ = no_ceiling;
+      return pick(s_, slowest_);
+    }
+    // Another device or rank has less room: the largest size that it allows.
+    if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
+    std::size_t largest = 0;
+    for (candidate const& c : s_.candidates) {
+      if (State::usable(c) && c.row.batch <= at_most && c.row.latency_median_seconds <= slowest_) {
+        largest = c.row.batch;
+      }
+    }
+    return largest;
+  }
+
+  // If memory ran out for sizes that had worked, the soak goes on until it may be there again.
+  void outlast_shortage(std::size_t batch) {
+    double until = 0.0;
+    for (candidate const& c : s_.candidates) {
+      bool const short_of_memory = c.row.status == tune_status::out_of_memory && c.worked;
+      if (short_of_memory && c.failed_at > until) until = c.failed_at;
+    }
+    if (until == 0.0) return;
+    until += 1.01 * State::memory_seconds;
+    s_.attempt([&] {
+      if (!s_.prepare(batch)) return;
+      while (s_.elapsed() < until && s_.has_time(s_.find(batch)->row.latency_median_seconds)) {
+        if (!(s_.run(batch, 1) > 0.0)) break;
+      }
+      s_.read_memory(batch);
+    });
+  }
+
+  // Tries sizes again that ran out of memory, once. Returns whether one works now.
+  bool retry_others() {
+    if (retried_) return false;
+    bool any = false;
+    for (candidate const& c : s_.candidates) {
+      any = any || (s_.may_retry(c) && c.row.status != tune_status::over_latency);
+    }
+    if (!any) return false;
+    retried_ = true;
+    return retry_failed(s_) != 0;
+  }
+
+  // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
+  // table.
+  bool show(std::size_t batch) {
+    s_.report(batch);
+    // The check and its confirmation must fit the time that is left.
+    double const one = s_.find(batch)->row.latency_median_seconds;
+    double const calls = 2.1 * static_cast<double>(check().fewest_calls());
+    if (one * calls > s_.left()) {
+      too_slow(batch, 0.95 * s_.left() / calls);
+      return false;
+    }
+    switch (check().run(batch)) {
+      case latency_verdict::shown:
+        s_.at(batch).row.latency_shown = true;
+        last_excess_ = check().likely_excess();
+        s_.say("batch " + string_builder(batch) +
+               " is shown to keep the limit: " + latency_note(s_, check().count(), check().over()));
+        return true;
+      case latency_verdict::refused:
+        s_.say("batch " + string_builder(batch) + " is not shown to keep the limit: " +
+               latency_note(s_, check().count(), check().over()));
+        refused_ = batch > refused_ ? batch : refused_;
+        try_shorter(batch, 0.99 / check().excess());
+        return false;
+      case latency_verdict::out_of_time:
+        too_slow(batch, 0.5 * one);
+        return false;
+      case latency_verdict::failed:
+        break;
+    }
+    return false;
+  }
+
+  void too_slow(std::size_t batch, double slowest) {
+    if (slowest < slowest_) slowest_ = slowest;
+    s_.stopped_early = true;
+    s_.say(
+        "batch " + string_builder(batch) +
+        " takes too long for the calls that would show its limit in the time left (max_seconds)");
+    double const one = s_.find(batch)->row.latency_median_seconds;
+    if (slowest_ > 0.0) try_shorter(batch, 0.98 * slowest_ / one);
+  }
+
+  // Puts the largest size into the table that takes a share of another one's time.
+  void try_shorter(std::size_t batch, double share) {
+    if (!(share < 1.0)) share = 0.99;
+    // Larger sizes take longer still.
+    double const most = 1.01 * share * s_.find(batch)->row.latency_median_seconds;
+    if (most < slowest_) slowest_ = most;
+    double seconds = 0.0;
+    for (curve_point const& p : all_times()) {
+      if (p.batch == batch) seconds = share * p.seconds;
+    }
+    std::size_t const smaller = largest_within(seconds, batch);
+    if (smaller != 0 && has_time_for(s_, smaller)) evaluate(s_, smaller);
+  }
+
+  // The largest size below another one that takes at most so long; 0: none.
+  [[nodiscard]] std::size_t largest_within(double seconds, std::size_t below) const {
+    std::vector<curve_point> const points = all_times();
+    std::size_t largest = 0;
+    for (std::size_t i = 0; i < points.size() && points[i].batch < below; ++i) {
+      if (points[i].seconds > seconds) break;
+      largest = points[i].batch;
+      if (i + 1 == points.size() || !(points[i + 1].seconds > points[i].seconds)) continue;
+      double const slope = static_cast<double>(points[i + 1].batch - points[i].batch) /
+                           (points[i + 1].seconds - points[i].seconds);
+      std::size_t const between =
+          s_.round(static_cast<double>(largest) + slope * (seconds - points[i].seconds));
+      if (between < points[i + 1].batch) largest = between;
+    }
+    if (s_.wave != 0 && largest > s_.wave) largest = s_.round(largest / s_.wave * s_.wave);
+    return largest < below ? largest : 0;
+  }
+
+  // The times of single calls of all sizes that ran, failed or not, ascending by both.
+  [[nodiscard]] std::vector<curve_point> all_times() const {
+    std::vector<curve_point> points;
+    for (candidate const& c : s_.candidates) {
+      double const seconds = c.row.latency_median_seconds;
+      if (!(seconds > 0.0)) continue;
+      double const before = points.empty() ? 0.0 : points.back().seconds;
+      points.push_back({c.row.batch, seconds > before ? seconds : before, 0.0});
+    }
+    return points;
+  }
+
+  // A larger size may have been refused for a disturbance: it has a second chance.
+  std::size_t retry_refused(std::size_t batch) {
+    std::size_t const larger = refused_;
+    candidate const* const c = s_.find(larger);
+    if (larger <= batch || c == nullptr || !s_.may_retry(*c)) return batch;
+    double const full = static_cast<double>(check().most_calls()) * c->row.latency_median_seconds;
+    double const confirmations =
+        2.2 * static_cast<double>(check().fewest_calls()) * c->row.latency_median_seconds;
+    if (full + confirmations > 0.7 * s_.left()) return batch;
+    tune_row& row = s_.at(larger).row;
+    row.status = tune_status::ok;
+    row.note.clear();
+    if (check().run(larger) != latency_verdict::shown) return batch;
+    slowest_ = 1.01 * s_.find(larger)->row.latency_median_seconds;
+    s_.at(larger).row.latency_shown = true;
+    last_excess_ = 1.0;
+    s_.say("batch " + string_builder(larger) + " is shown to keep the limit at a second try: " +
+           latency_note(s_, check().count(), check().over()));
+    std::size_t const choice = pick(s_, slowest_);
+    return choice != 0 && s_.find(choice)->row.latency_shown ? choice : larger;
+  }
+
+  // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is
+  // tried.
+  std::size_t try_longer(std::size_t batch) {
+    if (!(slowest_ < HUGE_VAL)) return batch;
+    double const one = s_.find(batch)->row.latency_median_seconds;
+    double const room = 0.997 / last_excess_;
+    double const calls = 4.2 * static_cast<double>(check().fewest_calls());
+    if (!(room > 1.0) || calls * one > 0.7 * s_.left()) return batch;
+    slowest_ = room * one;
+    std::size_t const larger = largest_within(room * one, refused_);
+    if (larger <= batch || !evaluate(s_, larger)) return batch;
+    bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
+    if (!worth || check().run(larger) != latency_verdict::shown) return batch;
+    s_.at(larger).row.latency_shown = true;
+    s_.say("batch " + string_builder(larger) + " is shown to keep the limit as well: " +
+           latency_note(s_, check().count(), check().over()));
+    return larger;
+  }
+
+  // The choice runs again, independently of what it was chosen by.
+  bool soak(std::size_t batch) {
+    s_.report(batch);
+    if (limited_) return confirm(batch);
+    std::vector<double> latencies;
+    double spent = 0.0;
+    s_.attempt([&] {
+      s_.hooks.trim();
+      if (!s_.prepare(batch)) return;
+      while (s_.has_time(s_.find(batch)->row.latency_median_seconds) &&
+             (latencies.size() < s_.settings.soak_calls || spent < s_.settings.soak_seconds)) {
+        latencies.push_back(s_.run(batch, 1));
+        spent += latencies.back();
+      }
+      s_.read_memory(batch);
+    });
+    if (!s_.is_ok(batch)) {
+      s_.say("soak: batch " + string_builder(batch) + " failed, " +
+             to_string(s_.find(batch)->row.status));
+      return false;
+    }
+    if (latencies.size() >= 5) set_latencies(s_, batch, latencies, 0);
+    s_.say("soak: " + string_builder(latencies.size()) + " calls of batch " +
+           string_builder(batch));
+    return true;
+  }
+
+  bool confirm(std::size_t batch) {
+    tune_row const before = s_.find(batch)->row;
+    switch (check().run(batch, s_.settings.soak_calls)) {
+      case latency_verdict::shown: {
+        tune_row& row = s_.at(batch).row;
+        s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
+               latency_note(s_, check().count(), check().over()));
+        row.latency_samples += before.latency_samples;
+        row.latency_over += before.latency_over;
+        if (before.latency_p99_seconds > row.latency_p99_seconds) {
+          row.latency_p99_seconds = before.latency_p99_seconds;
+        }
+        return true;
+      }
+      case latency_verdict::refused:
+        s_.say("batch " + string_builder(batch) +
+               " is not confirmed: " + latency_note(s_, check().count(), check().over()));
+        s_.at(batch).row.latency_shown = false;
+        s_.at(batch).row.failures = 2;  // a second look would be one look too many
+        try_shorter(batch, 0.99 / check().excess());
+        return false;
+      case latency_verdict::out_of_time:
+        too_slow(batch, 0.5 * before.latency_median_seconds);
+        return false;
+      case latency_verdict::failed:
+        break;
+    }
+    return false;
+  }
+
+  State& s_;
+  bool limited_;
+  std::vector<latency_check<State>> check_;  // one, with a limit
+  double slowest_ = HUGE_VAL;                // a batch that takes longer cannot be checked in time
+  double last_excess_ = 1.0;
+  std::size_t refused_ = 0;
+  std::size_t soaked_ = 0;
+  std::size_t memory_ceiling_ = no_ceiling;
+  bool retried_ = false;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

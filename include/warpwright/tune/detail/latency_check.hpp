@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shows that a size keeps the limit of the latency: by an exact binomial test, for numbers of calls
+// that are fixed beforehand.
+#pragma once
+
+#include <warpwright/tune/detail/duel.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// After calls[i] calls the size is accepted with at most allowed[i] of them over the limit; with
+// more, it goes on to the next number. The chances of an error of all looks add up to at most alpha
+// (Bonferroni's inequality), half of it for the first look, which nearly always decides.
+template <typename Real>
+struct latency_plan {
+  static constexpr std::size_t looks = 5;
+  std::size_t allowed[looks] = {0, 1, 3, 7, 15};
+  std::size_t calls[looks] = {};
+
+  latency_plan(Real quantile, Real alpha) {
+    constexpr Real shares[looks] = {0.5, 0.2, 0.1, 0.1, 0.1};
+    for (std::size_t i = 0; i < looks; ++i) {
+      calls[i] = fewest_samples(quantile, alpha * shares[i], allowed[i]);
+    }
+  }
+};
+
+enum class latency_verdict { shown, refused, failed, out_of_time };
+
+template <typename State>
+class latency_check {
+ public:
+  explicit latency_check(State& s)
+      : s_{s},
+        plan_{s.settings.objective.latency_quantile(), 1.0 - s.settings.latency_confidence} {}
+
+  // The fewest calls of one run.
+  [[nodiscard]] std::size_t fewest_calls() const { return plan_.calls[0]; }
+  [[nodiscard]] std::size_t most_calls() const { return plan_.calls[plan_.looks - 1]; }
+
+  // Runs a size until it is shown to keep the limit, or that it cannot be.
+  // @param at_least  calls, for a soak
+  latency_verdict run(std::size_t batch, std::size_t at_least = 0) {
+    latencies_.clear();
+    over_ = 0;
+    latency_verdict verdict = latency_verdict::failed;
+    bool const ran = s_.attempt([&] {
+      s_.hooks.trim();
+      if (!s_.prepare(batch)) return;
+      s_.run(batch, 1);
+      s_.run(batch, 1);
+      verdict = take_calls(batch);
+      while (verdict == latency_verdict::shown && latencies_.size() < at_least && s_.has_time()) {
+        call(batch);
+        if (over_ > plan_.allowed[plan_.looks - 1]) verdict = latency_verdict::refused;
+      }
+      if (!s_.read_memory(batch)) verdict = latency_verdict::failed;
+    });
+    if (!ran) return latency_verdict::failed;
+    if (!latencies_.empty()) set_latencies(s_, batch, latencies_, over_);
+    if (verdict == latency_verdict::refused) {
+      s_.fail(batch, tune_status::over_latency, latency_note(s_, latencies_.size(), over_));
+    }
+    return verdict;
+  }
+
+  // The latency that a size must allow for so that it can be shown to keep the limit, over the
+  // limit: less than a third of the calls that may be over it are then.
+  [[nodiscard]] double excess() const {
+    return empirical(1.0 - 0.3 * (1.0 - s_.settings.objective.latency_quantile()));
+  }
+  // What the percentile most likely is, over the limit.
+  [[nodiscard]] double likely_excess() const {
+    return empirical(s_.settings.objective.latency_quantile());
+  }
+  [[nodiscard]] std::size_t over() const { return over_; }
+  [[nodiscard]] std::size_t count() const { return latencies_.size(); }
+
+ private:
+  [[nodiscard]] double empirical(double quantile) const {
+    std::vector<double> sorted = latencies_;
+    if (sorted.empty()) return 1.0;
+    sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
+    return sorted[nearest_rank(sorted.size(), quantile)] /
+           s_.settings.objective.latency_limit_seconds();
+  }
+
+  void call(std::size_t batch) {
+    double const seconds = s_.run(batch, 1);
+    latencies_.push_back(seconds);
+    if (seconds > s_.settings.objective.latency_limit_seconds()) ++over_;
+  }
+
+  latency_verdict take_calls(std::size_t batch) {
+    // The rest is for smaller sizes, if this one is not shown.
+    double const until = s_.elapsed() + 0.6 * s_.left();
+    for (std::size_t look = 0; look < plan_.looks; ++look) {
+      while (latencies_.size() < plan_.calls[look]) {
+        if (!s_.has_time()) return latency_verdict::out_of_time;
+        if (look > 0 && s_.elapsed() > until) return latency_verdict::refused;
+        call(batch);
+        if (over_ > plan_.allowed[plan_.looks - 1]) return latency_verdict::refused;
+      }
+      if (over_ <= plan_.allowed[look]) return latency_verdict::shown;
+    }
+    return latency_verdict::refused;
+  }
+
+  State& s_;
+  latency_plan<double> plan_;
+  std::vector<double> latencies_;
+  std::size_t over_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs one size of batch_tuner's search: its memory, a few single calls, its throughput.
+#pragma once
+
+#include <warpwright/tune/detail/memory_growth.hpp>
+#include <warpwright/tune/detail/search_state.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Whether so many calls over the limit show, at 99.9 %, that the quantile is over it.
+template <typename Real>
+bool surely_over(std::size_t calls, std::size_t over, Real quantile) {
+  std::size_t const within = calls - over;
+  return over > 0 && binomial_tail(calls, quantile, Real(0.001), within + 1) == within + 1;
+}
+
+template <typename State>
+void set_latencies(State& s, std::size_t batch, std::vector<double> const& latencies,
+                   std::size_t over) {
+  sample_summary const summary = summarize(latencies);
+  tune_row& row = s.at(batch).row;
+  row.latency_median_seconds = summary.median_seconds;
+  row.latency_p99_seconds = summary.p99_seconds;
+  row.latency_samples = summary.count;
+  row.latency_over = over;
+}
+
+template <typename State>
+string_builder latency_note(State const& s, std::size_t calls, std::size_t over) {
+  return string_builder(over) + " of " + string_builder(calls) + " calls over " +
+         format_seconds(s.settings.objective.latency_limit_seconds());
+}
+
+// A few single calls on an idle device. Rejects a size that is surely over the limit; whether one
+// is within it takes more calls than are worth it for every size.
+template <typename State>
+void screen_latency(State& s, std::size_t batch) {
+  tuning_objective const& objective = s.settings.objective;
+  double const limit = objective.latency_limited() ? objective.latency_limit_seconds() : HUGE_VAL;
+  std::vector<double> latencies;
+  std::size_t over = 0;
+  double spent = 0.0;
+  double fastest = HUGE_VAL;
+  for (std::size_t i = 0; i < s.settings.latency_calls; ++i) {
+    if (i >= 5 && (fastest > limit || spent >= s.settings.sampling.max_seconds())) break;
+    double const seconds = s.run(batch, 1);
+    latencies.push_back(seconds);
+    spent += seconds;
+    if (seconds < fastest) fastest = seconds;
+    if (seconds > limit) ++over;
+  }
+  s.at(batch).fastest_call = fastest;
+  set_latencies(s, batch, latencies, over);
+  if (fastest > limit || surely_over(latencies.size(), over, objective.latency_quantile())) {
+    s.fail(batch, tune_status::over_latency, latency_note(s, latencies.size(), over));
+  }
+}
+
+template <typename State>
+void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
+  robust_mean<double> const m = robust_mean<double>::of(samples);
+  double mean = 0.0;
+  double squares = 0.0;
+  double const n = static_cast<double>(samples.size());
+  for (double const seconds : samples) mean += seconds / n;
+  for (double const seconds : samples) squares += (seconds - mean) * (seconds - mean) / n;
+  s.at(batch).spread = mean > 0.0 ? std::sqrt(squares) / mean : 0.0;
+  tune_row& row = s.at(batch).row;
+  row.samples = samples.size();
+  row.seconds_per_batch = m.mean;
+  row.relative_error = m.mean > 0.0 ? m.half_width / m.mean : 0.0;
+  double const typical = 2.0 * s.typical_spread(s.at(batch).repeats) / std::sqrt(n);
+  if (typical > row.relative_error) row.relative_error = typical;
+  row.items_per_second = m.mean > 0.0 ? static_cast<double>(batch) / m.mean : 0.0;
+  row.slowdown = 1.0;
+}
+
+template <typename State>
+void sample_throughput(State& s, std::size_t batch, measure_options const& sampling) {
+  double const left = s.left();
+  double const seconds = sampling.max_seconds() < left ? sampling.max_seconds() : left;
+  auto const time_calls = [&](std::size_t repeats) { return s.run(batch, repeats); };
+  measurement m = take_samples(
+      time_calls, sampling.max_seconds(seconds).clock(s.settings.clock).stop_when(s.settings.stop));
+  if (m.samples.empty()) {
+    s.stopped_early = true;
+    return;
+  }
+  s.at(batch).repeats = m.calls_per_sample;
+  set_throughput(s, batch, m.samples);
+}
+
+// Counters of energy are updated every 20 to 100 ms.
+template <typename State>
+void sample_energy(State& s, std::size_t batch) {
+  constexpr double window = 0.5;
+  auto const& joules = s.settings.objective.joules();
+  double const before = joules();
+  double seconds = 0.0;
+  std::size_t calls = 0;
+  while (seconds < window && s.has_time()) {
+    std::size_t const repeats = s.at(batch).repeats;
+    seconds += s.run(batch, repeats);
+    calls += repeats;
+    if (!(seconds > 0.0)) break;
+  }
+  if (calls == 0) return;
+  s.at(batch).row.joules_per_item =
+      (joules() - before) / (static_cast<double>(calls) * static_cast<double>(batch));
+}
+
+// How much slower the device is than it was at first: 1, unless other work or a clock rate that
+// fell makes it so. Another size, whose time is known, is run for three samples, all of which must
+// differ: the largest of those that take no longer than a sample.
+template <typename State>
+double slowdown(State& s, std::size_t other_than) {
+  candidate const* reference = nullptr;
+  for (candidate const& c : s.candidates) {
+    if (!State::usable(c) || c.row.batch == other_than || !(c.row.seconds_per_batch > 0.0))
+      continue;
+    bool const is_short = c.row.seconds_per_batch <= s.settings.sampling.sample_seconds();
+    if (reference == nullptr || is_short) reference = &c;
+  }
+  if (reference == nullptr) return 1.0;
+  std::size_t const batch = reference->row.batch;
+  std::size_t const repeats = reference->repeats;
+  double const expected = reference->row.seconds_per_batch;
+  double noise = s.typical_spread(repeats);
+  if (reference->spread > noise) noise = reference->spread;
+  noise += reference->row.interleaved ? 0.0 : reference->row.relative_error;
+  if (noise < 0.03) noise = 0.03;
+  if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
+  std::vector<double> factors;
+  s.attempt([&] {
+    if (!s.prepare(batch)) return;
+    if (s.hooks.prepares) s.run(batch, 1);
+    while (factors.size() < 3) {
+      factors.push_back(s.run(batch, repeats) / static_cast<double>(repeats) / expected);
+    }
+    s.read_memory(batch);
+  });
+  if (!s.is_ok(batch) || factors.size() < 3) return 1.0;
+  sort(factors.data(), 3, [](double a, double b) { return a < b; });
+  bool const differs = factors[0] > 1.0 + noise || factors[2] < 1.0 - noise;
+  return differs && factors[1] > 0.0 ? factors[1] : 1.0;
+}
+
+// Divides a size's time by the slowdown.
+template <typename State>
+void allow_for_slowdown(State& s, std::size_t batch, double factor) {
+  tune_row& row = s.at(batch).row;
+  row.slowdown = factor;
+  row.seconds_per_batch /= factor;
+  row.items_per_second *= factor;
+}
+
+template <typename State>
+void run_size(State& s, std::size_t batch) {
+  s.report(batch);
+  s.attempt([&] {
+    s.hooks.trim();
+    if (!s.prepare(batch)) return;
+    s.run(batch, 1);  // libraries load code and choose algorithms in their first call
+    if (!s.read_memory(batch)) return;
+    screen_latency(s, batch);
+    if (!s.read_memory(batch)) return;
+    sample_throughput(s, batch, s.settings.sampling);
+    if (s.settings.objective.joules()) sample_energy(s, batch);
+    s.read_memory(batch);
+  });
+}
+
+// Waits until a disturbance is over, for at most a second and a twentieth of the time in all.
+// Returns the slowdown that remains.
+template <typename State>
+double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
+  constexpr double strong = 1.4;
+  double const most_seconds =
+      0.05 * s.settings.max_seconds < 1.0 ? 0.05 * s.settings.max_seconds : 1.0;
+  double factor = slowdown(s, batch);
+  disturbed = factor > strong && s.waited < most_seconds;
+  while (factor > strong && s.waited < most_seconds && s.has_time()) {
+    double const before = s.elapsed();
+    factor = slowdown(s, batch);
+    if (s.elapsed() <= before) break;  // a clock that stands still
+    s.waited += s.elapsed() - before;
+  }
+  return factor;
+}
+
+// Runs a size by a function, and once more after a disturbance. Returns whether it is usable.
+template <typename State, typename Run>
+bool run_undisturbed(State& s, std::size_t batch, Run const& run) {
+  run();
+  if (!s.is_ok(batch)) return false;
+  bool disturbed = false;
+  double factor = outlast_disturbance(s, batch, disturbed);
+  if (disturbed && s.is_ok(batch) && s.has_time(10.0 * s.expected_seconds(batch))) {
+    run();
+    if (s.is_ok(batch)) factor = slowdown(s, batch);
+  }
+  if (s.is_ok(batch) && factor != 1.0) allow_for_slowdown(s, batch, factor);
+  return s.is_ok(batch);
+}
+
+// Runs a size, which is in the table. Returns whether it is usable.
+template <typename State>
+bool measure_size(State& s, std::size_t batch) {
+  return run_undisturbed(s, batch, [&] { run_size(s, batch); });
+}
+
+// Tries a failed size again, from nothing but its memory and the count of its failures.
+template <typename State>
+bool retry_size(State& s, std::size_t batch) {
+  tune_row fresh;
+  tune_row& row = s.at(batch).row;
+  fresh.batch = batch;
+  fresh.failures = row.failures;
+  fresh.memory_bytes = row.memory_bytes;
+  fresh.memory_predicted = row.memory_predicted;
+  row = fresh;
+  if (!memory_allows(s, batch)) return false;
+  return measure_size(s, batch);
+}
+
+// Runs a size unless that has been done, or its memory is known to be too much. Returns whether the
+// size is usable.
+template <typename State>
+bool evaluate(State& s, std::size_t batch) {
+  candidate const* const known = s.find(batch);
+  if (known != nullptr) {
+    bool const only_predicted =
+        known->row.status == tune_status::over_budget && known->row.memory_predicted;
+    if (!only_predicted) return s.is_ok(batch);
+    // The model may know more by now.
+    s.remove(batch);
+  }
+  s.at(batch);
+  return memory_allows(s, batch) && measure_size(s, batch);
+}
+
+// Measures the throughput of a usable size again. Returns whether it is still usable.
+template <typename State>
+bool measure_again(State& s, std::size_t batch) {
+  return run_undisturbed(s, batch, [&] {
+    s.report(batch);
+    s.attempt([&] {
+      if (!s.prepare(batch)) return;
+      s.run(batch, 1);
+      sample_throughput(s, batch, s.settings.sampling);
+      s.read_memory(batch);
+    });
+  });
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

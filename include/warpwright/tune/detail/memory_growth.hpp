@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which sizes batch_tuner may run under a memory budget, and how fast it grows them until the model
+// of the memory knows.
+#pragma once
+
+#include <warpwright/tune/detail/search_state.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Whether a size may run. What the model knows to be over the budget never does.
+//
+// Where the model does not know: a capped pool refuses what is too much, so that the likely memory
+// decides, and for the first sizes nothing but the step. Without a cap the pessimistic prediction
+// decides, and for the third size the likely memory; the second one alone may be over the budget.
+template <typename State>
+bool may_run(State const& s, std::size_t batch) {
+  if (!s.settings.has_budget || s.model.points() == 0) return true;
+  double const budget = static_cast<double>(s.settings.budget_bytes);
+  if (s.model.predict(batch) <= budget) return true;
+  // A preparation tells the memory before anything runs.
+  if (s.hooks.exact) return !s.model.knows(batch) || s.model.estimate(batch) <= 1.01 * budget;
+  if (s.model.knows(batch)) return false;
+  std::size_t const largest = s.model.largest_measured();
+  bool const first_sizes = s.model.points() < 3;
+  double const likely = s.model.estimate(batch);
+  if (s.hooks.capped) {
+    return likely <= budget || (first_sizes && batch <= 2 * largest + s.settings.multiple);
+  }
+  // One size tells nothing about the next one.
+  if (s.model.points() == 1) return batch <= largest + largest / 8 + s.settings.multiple;
+  bool const small_step = batch <= largest + largest / 2 + s.settings.multiple;
+  return first_sizes && small_step && likely <= 0.97 * budget;
+}
+
+// Rejects a size whose memory is over the budget before it runs.
+template <typename State>
+bool memory_allows(State& s, std::size_t batch) {
+  if (may_run(s, batch)) return true;
+  double const bytes = s.model.predict(batch);
+  bool const known = s.model.knows(batch);
+  tune_row& row = s.at(batch).row;
+  row.memory_bytes = static_cast<std::size_t>(bytes < 1e18 ? bytes : 1e18);
+  row.memory_predicted = true;
+  row.status = tune_status::over_budget;
+  row.note = s.needs(known ? "predicted " : "may need ", bytes);
+  return false;
+}
+
+// The size after one that has run: twice as large, or less where the memory of that is not known
+// and could be over the budget.
+template <typename State>
+std::size_t next_size(State const& s, std::size_t batch) {
+  std::size_t const multiple = s.settings.multiple;
+  std::size_t next = batch > s.settings.last / 2 ? s.settings.last : s.round(2 * batch);
+  if (!s.settings.has_budget || s.model.points() == 0) return next;
+  double const budget = static_cast<double>(s.settings.budget_bytes);
+  while (next > batch + multiple && !s.model.knows(next) && s.model.predict(next) > budget) {
+    std::size_t const nearer = s.round(batch + (next - batch) / 2);
+    if (nearer <= batch) return batch + multiple;
+    next = nearer;
+  }
+  return next;
+}
+
+// The largest size that is known to fit the budget; 0: none is known.
+template <typename State>
+std::size_t largest_fitting(State const& s) {
+  if (!s.settings.has_budget) return 0;
+  std::size_t items = s.model.largest_within(s.settings.budget_bytes);
+  if (s.hooks.exact) {
+    // A preparation needs no margin.
+    std::size_t high = 2 * s.model.largest_measured();
+    while (items < high) {
+      std::size_t const middle = high - (high - items) / 2;
+      bool const fits = s.model.knows(middle) &&
+                        s.model.estimate(middle) <= static_cast<double>(s.settings.budget_bytes);
+      (fits ? items : high) = fits ? middle : middle - 1;
+    }
+  }
+  return items < s.settings.first ? 0 : s.round(items);
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

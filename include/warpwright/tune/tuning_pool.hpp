@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory pool that a batch_tuner hands to the workload:
+//
+//   ww::tuning_pool memory{device};
+//   tuner.memory_budget(bytes).tune(
+//       stream, [&](std::size_t batch, ww::stream_ref s, ww::resource_ref m) { … }, memory);
+#pragma once
+
+#include <warpwright/core/detail/atomic.hpp>
+#include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/pool.hpp>
+
+#include <cstddef>
+
+WARPWRIGHT_BEGIN
+
+/// A memory_pool whose limit a tuner sets, whose peak it reads, and which it empties between sizes
+/// and at the end.
+///
+/// A tune with a memory budget caps the pool at it: an allocation beyond it fails with this
+/// library's out_of_memory, before the device runs out. The memory that is live when the tune
+/// begins, such as weights, counts. If there is none, the memory reserved from the device is capped
+/// as well; otherwise fragmentation may reserve more than the budget.
+///
+/// @pre It outlives its blocks. While a tune runs, only its workload allocates.
+/// **Threads:** any number may allocate and free at once. **Capture:** as memory_pool.
+/// **Cost:** a memory_pool's, and two atomic operations a call.
+class tuning_pool : public detail::memory_interface<tuning_pool> {
+ public:
+  /// Creates a pool on a device.
+  /// @param device   the device of the memory
+  /// @param options  of the memory_pool; its limit holds as well
+  /// @throws as memory_pool
+  explicit tuning_pool(device_id device, memory_pool_options const& options = {},
+                       source_location where = source_location::current())
+      : device_{device},
+        options_{options},
+        pool_{new memory_pool{device, options, where}},
+        own_limit_{pool_->limit_bytes()},
+        reserved_limit_{own_limit_} {}
+  ~tuning_pool() { delete pool_; }
+  tuning_pool(tuning_pool const&) = delete;  // buffers refer to it
+  tuning_pool& operator=(tuning_pool const&) = delete;
+
+  /// @return the device of the memory
+  [[nodiscard]] device_id device() const noexcept { return device_; }
+  /// @return live bytes, each block rounded up to 256
+  [[nodiscard]] std::size_t live_bytes() const noexcept {
+    return live_.load(detail::memory_order::relaxed);
+  }
+  /// @return the most live bytes since reset() or the start
+  [[nodiscard]] std::size_t peak_bytes() const noexcept {
+    return peak_.load(detail::memory_order::relaxed);
+  }
+  /// @return allocations refused so far, for lack of memory or by the limit
+  [[nodiscard]] std::size_t refusals() const noexcept {
+    return refusals_.load(detail::memory_order::relaxed);
+  }
+  /// @return the limit of live bytes; memory_pool_options::unlimited: none
+  [[nodiscard]] std::size_t limit_bytes() const noexcept {
+    return limit_.load(detail::memory_order::relaxed);
+  }
+
+  /// Begins a new peak, at the bytes that are live now.
+  void reset() noexcept { peak_.store(live_bytes(), detail::memory_order::relaxed); }
+
+  /// Sets the limit. A tuner calls it.
+  /// @pre no other thread uses the pool
+  /// @param bytes  the most live bytes, and without live blocks the most bytes reserved;
+  ///   memory_pool_options::unlimited: none
+  /// @throws cuda_error, std::bad_alloc  if the pool cannot be created again; it is unchanged then
+  /// **Stream:** waits for the pool's streams, if nothing is live.
+  void limit(std::size_t bytes, source_location where = source_location::current()) {
+    std::size_t const reserved = bytes < own_limit_ ? bytes : own_limit_;
+    if (live_bytes() == 0 && reserved != reserved_limit_) {
+      // The limit of a memory_pool is fixed, so an idle one is replaced.
+      auto* const pool = new memory_pool{device_, options_.maximum_bytes(reserved), where};
+      delete pool_;
+      pool_ = pool;
+      reserved_limit_ = reserved;
+    }
+    limit_.store(bytes, detail::memory_order::relaxed);
+  }
+
+  /// Gives idle memory back to the device. As memory_pool::trim().
+  std::size_t trim(source_location where = source_location::current()) {
+    return pool_->trim(0, where);
+  }
+  /// @return a snapshot of the memory_pool's counters
+  [[nodiscard]] pool_statistics statistics() const noexcept { return pool_->statistics(); }
+
+ private:
+  friend class detail::memory_interface<tuning_pool>;
+
+  static std::size_t rounded(std::size_t bytes) noexcept {
+    return bytes > ~std::size_t{255} ? bytes : (bytes + 255) & ~std::size_t{255};
+  }
+
+  template <bool Throws>
+  void* do_allocate(detail::memory_request const& request) {
+    std::size_t const bytes = rounded(request.bytes);
+    std::size_t live = live_bytes();
+    do {
+      std::size_t const limit = limit_bytes();
+      if (live > limit || bytes > limit - live) {
+        refused();
+        if constexpr (Throws) throw_over_limit(request, live, limit);
+        return nullptr;
+      }
+    } while (!live_.compare_exchange_weak(live, live + bytes, detail::memory_order::relaxed,
+                                          detail::memory_order::relaxed));
+    void* pointer = nullptr;
+    try {
+      pointer = detail::allocate_from<Throws>(*pool_, request);
+    } catch (...) {
+      live_.fetch_sub(bytes, detail::memory_order::relaxed);
+      refused();
+      throw;
+    }
+    if (pointer == nullptr) {
+      live_.fetch_sub(bytes, detail::memory_order::relaxed);
+      refused();
+      return nullptr;
+    }
+    std::size_t const now = live + bytes;
+    std::size_t peak = peak_bytes();
+    while (peak < now && !peak_.compare_exchange_weak(peak, now, detail::memory_order::relaxed,
+                                                      detail::memory_order::relaxed)) {
+    }
+    return pointer;
+  }
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    pool_->deallocate(stream, pointer, bytes, where);
+    live_.fetch_sub(rounded(bytes), detail::memory_order::relaxed);
+  }
+  void refused() noexcept { refusals_.fetch_add(1, detail::memory_order::relaxed); }
+
+  [[noreturn]] WARPWRIGHT_COLD void throw_over_limit(detail::memory_request const& request,
+                                                     std::size_t live, std::size_t limit) const {
+    memory_report report;
+    report.requested_bytes = request.bytes;
+    report.live_bytes = live;
+    report.reserved_bytes = live;
+    report.largest_hole_bytes = live < limit ? limit - live : 0;
+    report.limit_bytes = limit;
+    report.device = device_.value();
+    throw out_of_memory{report, request.where};
+  }
+
+  device_id device_;
+  memory_pool_options options_;
+  memory_pool* pool_;
+  std::size_t own_limit_;       // of the user's options
+  std::size_t reserved_limit_;  // of pool_
+  detail::atomic<std::size_t> limit_{memory_pool_options::unlimited};
+  detail::atomic<std::size_t> live_{0};
+  detail::atomic<std::size_t> peak_{0};
+  detail::atomic<std::size_t> refusals_{0};
+};
+
+WARPWRIGHT_END

@@ -1,0 +1,550 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Randomised tunes on a simulated clock, each judged by an oracle that knows the truth: an
+// exhaustive sweep of the true curve, and 10,000 independent calls of the choice.
+//
+// WARPWRIGHT_TUNES sets their number (default 2000), WARPWRIGHT_SEED the seed.
+#include <warpwright/tune/batch_tuner.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "simulated_workload.hpp"
+#include "support/catch.hpp"
+
+namespace ww = warpwright;
+using namespace test_support;
+
+namespace {
+
+std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
+  char const* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+std::uint64_t tunes() { return number_from("WARPWRIGHT_TUNES", 2000); }
+std::uint64_t seed() { return number_from("WARPWRIGHT_SEED", 20261123); }
+
+// From `low` to `high`, with equal chances of all orders of magnitude.
+double between(noise_source& random, double low, double high) {
+  return low * std::pow(high / low, random.uniform());
+}
+std::size_t pick_one(noise_source& random, std::size_t count) {
+  return static_cast<std::size_t>(random.uniform() * static_cast<double>(count));
+}
+
+struct outcome {
+  bool feasible = false;
+  ww::tune_result result;
+  std::string error;
+};
+
+template <typename Memory>
+outcome tune(simulated_workload& w, ww::batch_tuner const& tuner, Memory&& memory) {
+  static ww::stream const stream;
+  simulated_stopwatch stopwatch{w.clock};
+  outcome o;
+  try {
+    o.result =
+        tuner.clock(w.clock.ref())
+            .tune_with(
+                stopwatch, stream, [&](std::size_t batch, ww::stream_ref) { w(batch); }, memory);
+    o.feasible = true;
+  } catch (ww::no_feasible_batch const& e) {
+    o.result = e.result();
+    o.error = e.what();
+  }
+  return o;
+}
+
+// The best true throughput of the sizes that are allowed.
+template <typename Allowed>
+double best_rate(simulated_workload const& w, std::size_t last, std::size_t multiple,
+                 Allowed const& allowed) {
+  double best = 0.0;
+  for (std::size_t b = multiple; b <= last; b += multiple) {
+    if (w.valid(b) && allowed(b)) best = std::max(best, static_cast<double>(b) / w.time(b));
+  }
+  return best;
+}
+
+// What a sweep in steps of 5 % costs, that measures each size for 0.25 s (at least 7 samples of 2
+// ms or more, at most 41) and takes 100 latencies, or as many as show a limit twice.
+template <typename Allowed>
+double sweep_seconds(simulated_workload const& w, std::size_t last, std::size_t multiple,
+                     double limit, Allowed const& allowed) {
+  // A size that is over the limit by its stalls alone is known to be after 16 of them.
+  double const refused = w.stall_rate > 0.0 ? std::min(1194.0, 16.0 / w.stall_rate) : 1194.0;
+  double seconds = 0.0;
+  std::size_t before = 0;
+  for (double x = static_cast<double>(multiple); x <= static_cast<double>(last); x *= 1.05) {
+    std::size_t const b = static_cast<std::size_t>(x) / multiple * multiple;
+    bool const limited = limit < 1e9;
+    if (b == before || !w.valid(b) || (!limited && !allowed(b))) continue;
+    before = b;
+    double const one = w.time(b);
+    if (one > limit) break;
+    double const sample = std::max(2e-3, one);
+    seconds += std::max(7.0 * sample, std::min(0.25, 41.0 * sample));
+    seconds += (!limited ? 100.0 : allowed(b) ? 1194.0 : refused) * one;
+  }
+  return seconds;
+}
+
+struct tally {
+  std::string name;
+  std::uint64_t count = 0;
+  std::uint64_t fast = 0;  // at least 98 % of the best
+  double worst = 1.0;
+  double cost = 0.0;  // share of the sweep's time
+  double worst_cost = 0.0;
+  double size = 0.0;  // of the smallest size that is within the tolerance
+  void add(double share, double cost_share, double size_ratio) {
+    ++count;
+    if (share >= 0.98 - 1e-12) ++fast;
+    worst = std::min(worst, share);
+    cost += cost_share;
+    worst_cost = std::max(worst_cost, cost_share);
+    size += size_ratio;
+  }
+  void print() const {
+    double const n = static_cast<double>(count == 0 ? 1 : count);
+    std::printf(
+        "  %-12s %6llu tunes: %5.1f %% within 98 %%, worst %.3f; cost %4.1f %% (most %.0f %%), "
+        "size %.2f\n",
+        name.c_str(), static_cast<unsigned long long>(count), 100.0 * static_cast<double>(fast) / n,
+        worst, 100.0 * cost / n, 100.0 * worst_cost, size / n);
+  }
+};
+
+workload_time random_time(noise_source& random, curve_kind kind, std::size_t last) {
+  workload_time t;
+  t.kind = kind;
+  double const l = static_cast<double>(last);
+  // The largest batch takes 2 to 30 ms.
+  t.item = between(random, 2e-3, 30e-3) / l;
+  t.fixed = t.item * l * between(random, 0.002, 0.3);
+  t.knee = between(random, 10.0, 0.9 * l);
+  t.wave = std::floor(between(random, std::max(16.0, l / 60.0), l / 2.0));
+  if (kind == curve_kind::steps) t.fixed = t.item * t.wave * between(random, 0.01, 3.0);
+  return t;
+}
+
+constexpr char const* curve_names[] = {"flat", "affine", "saturating", "steps", "cliff", "peak"};
+constexpr char const* noise_names[] = {"quiet", "jitter",     "bimodal",
+                                       "drift", "throttling", "disturbed"};
+
+void add_noise(simulated_workload& w, std::size_t kind) {
+  noise_source& r = w.random;
+  if (kind != 0) w.jitter = between(r, 0.002, 0.02);
+  if (kind == 2) w.slow_share = 0.1 + 0.4 * r.uniform();
+  if (kind == 3) {
+    w.drift = 0.05 + 0.15 * r.uniform();
+    w.drift_seconds = between(r, 0.5, 20.0);
+  }
+  if (kind == 4) {
+    double const begin = between(r, 0.05, 3.0);
+    w.slow_periods.push_back(
+        {begin, r.uniform() < 0.5 ? 1e9 : begin + between(r, 0.2, 2.0), 1.1 + 0.2 * r.uniform()});
+  }
+  if (kind == 5) {
+    double const begin = between(r, 0.01, 2.0);
+    w.slow_periods.push_back({begin, begin + 0.3, between(r, 2.0, 10.0)});
+  }
+}
+
+double smallest_ratio(simulated_workload const& w, std::size_t chosen, std::size_t last,
+                      std::size_t multiple, double best) {
+  for (std::size_t b = multiple; b <= last; b += multiple) {
+    if (w.valid(b) && static_cast<double>(b) / w.time(b) >= 0.98 * best) {
+      return static_cast<double>(chosen) / static_cast<double>(b);
+    }
+  }
+  return 0.0;
+}
+
+}  // namespace
+
+TEST_CASE("random tunes find at least 98 % of the best throughput", "[tune][batch_tuner][random]") {
+  tally by_curve[6];  // without bimodal noise
+  tally by_noise[6];  // bimodal noise: without steps and peaks
+  tally hard;         // bimodal noise that hides steps or a peak
+  hard.name = "hidden";
+  for (int i = 0; i < 6; ++i) {
+    by_curve[i].name = curve_names[i];
+    by_noise[i].name = noise_names[i];
+  }
+  std::uint64_t const count = tunes() / 2;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + i};
+    noise_source& r = w.random;
+    std::size_t const curve = pick_one(r, 6);
+    std::size_t const noise = pick_one(r, 6);
+    std::size_t const multiple = r.uniform() < 0.7 ? 1 : 8;
+    std::size_t const last = static_cast<std::size_t>(between(r, 200, 20000)) / multiple * multiple;
+    w.time = random_time(r, static_cast<curve_kind>(curve), last);
+    add_noise(w, noise);
+    auto const o =
+        tune(w, ww::batch_tuner{}.range(1, last).multiple_of(multiple), ww::no_memory_probe{});
+    INFO("seed " << seed() + i << ": " << curve_names[curve] << ", " << noise_names[noise]);
+    REQUIRE(o.feasible);
+    REQUIRE(o.result.chosen().status == ww::tune_status::ok);
+    std::size_t const chosen = o.result.chosen().batch;
+    auto const all = [](std::size_t) { return true; };
+    double const best = best_rate(w, last, multiple, all);
+    double const share = static_cast<double>(chosen) / w.time(chosen) / best;
+    double const cost = w.clock.now() / sweep_seconds(w, last, multiple, 1e9, all);
+    double const size = smallest_ratio(w, chosen, last, multiple, best);
+    bool const bimodal = noise == 2;
+    bool const hidden = bimodal && (curve == 3 || curve == 5);
+    if (!bimodal) by_curve[curve].add(share, cost, size);
+    (hidden ? hard : by_noise[noise]).add(share, cost, size);
+    if (std::getenv("WARPWRIGHT_VERBOSE") != nullptr && share < 0.98) {
+      std::printf(
+          "seed %llu %s %s share %.4f chosen %zu of %zu (m %zu) fixed %g item %g knee %g wave "
+          "%g\n%s",
+          static_cast<unsigned long long>(seed() + i), curve_names[curve], noise_names[noise],
+          share, chosen, last, multiple, w.time.fixed, w.time.item, w.time.knee, w.time.wave,
+          ww::to_table(o.result).c_str());
+      for (auto const& s : o.result.steps) std::printf("   %s\n", s.c_str());
+    }
+  }
+  std::printf("throughput, seed %llu:\n", static_cast<unsigned long long>(seed()));
+  for (tally const& t : by_curve) t.print();
+  for (tally const& t : by_noise) t.print();
+  hard.print();
+  // With fewer than 100 tunes of a kind, chance may take three more.
+  for (tally const& t : by_curve) CHECK(t.fast * 100 + 300 >= 95 * t.count);
+  for (tally const& t : by_noise) CHECK(t.fast * 100 + 300 >= 95 * t.count);
+  CHECK(hard.fast * 100 + 300 >= 70 * hard.count);
+  double cost = 0.0;
+  double all = 0.0;
+  for (tally const& t : by_noise) {
+    cost += t.cost;
+    all += static_cast<double>(t.count);
+  }
+  CHECK(cost <= 0.2 * all);
+}
+
+namespace {
+
+// The true throughput of the choice, as a share of the best of the sizes that are allowed.
+template <typename Allowed>
+double share_of_best(simulated_workload const& w, std::size_t chosen, std::size_t last,
+                     Allowed const& allowed) {
+  return static_cast<double>(chosen) / w.time(chosen) / best_rate(w, last, 1, allowed);
+}
+
+bool verbose() { return std::getenv("WARPWRIGHT_VERBOSE") != nullptr; }
+
+void print(char const* what, std::uint64_t number, simulated_workload const& w,
+           ww::tune_result const& r) {
+  if (!verbose()) return;
+  std::printf("seed %llu %s fixed %g item %g stalls %g base %g item %g budget %g\n%s",
+              static_cast<unsigned long long>(number), what, w.time.fixed, w.time.item,
+              w.stall_rate, w.base_bytes, w.item_bytes, static_cast<double>(w.budget),
+              ww::to_table(r).c_str());
+  for (auto const& line : r.steps) std::printf("   %s\n", line.c_str());
+}
+
+}  // namespace
+
+TEST_CASE("random tunes under a latency limit keep it in an independent run of 10,000 calls",
+          "[tune][batch_tuner][random]") {
+  struct {
+    std::uint64_t count = 0, refused = 0, over = 0, fast = 0, judged = 0;
+    double worst = 1.0, cost = 0.0, worst_over = 0.0, seconds = 0.0;
+  } all, by_rate[6];
+  char const* const names[6] = {"none", "to 0.1 %", "to 0.5 %", "to 0.9 %", "to 1.5 %", "to 5 %"};
+  double const rates[7] = {0.0, 0.0, 0.001, 0.005, 0.009, 0.015, 0.05};
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 1000000 + i};
+    noise_source& r = w.random;
+    std::size_t const band = i % 6;
+    std::size_t const last = static_cast<std::size_t>(between(r, 500, 10000));
+    w.time.item = between(r, 1e-3, 8e-3) / static_cast<double>(last);
+    w.time.fixed = w.time.item * static_cast<double>(last) * between(r, 0.005, 0.3);
+    w.jitter = between(r, 0.001, 0.05);
+    w.stall_rate = rates[band] + (rates[band + 1] - rates[band]) * r.uniform();
+    double const limit =
+        w.time(static_cast<std::size_t>(between(r, 20, 0.9 * static_cast<double>(last)))) *
+        (1.0 + 2.0 * r.uniform());
+    auto const o = tune(w,
+                        ww::batch_tuner{}
+                            .range(1, last)
+                            .objective(ww::throughput_under_latency(limit))
+                            .max_seconds(60),
+                        ww::no_memory_probe{});
+    INFO("seed " << seed() + 1000000 + i << ", stalls " << w.stall_rate);
+    auto& t = by_rate[band];
+    ++t.count;
+    ++all.count;
+    double const spent = w.clock.now();
+    t.seconds += spent;
+    // The 99th percentile of a batch in units of its time: stalls count from 1 % on.
+    double const tail = w.stall_rate < 0.01 ? 1.0 + w.jitter * (1.0 - (0.01 - w.stall_rate))
+                                            : 3.0 * (1.0 + w.jitter * (1.0 - 0.01 / w.stall_rate));
+    auto const allowed = [&](std::size_t b) { return w.time(b) * tail <= limit; };
+    if (!o.feasible) {
+      ++t.refused;
+      if (allowed(1)) print("refused", seed() + 1000000 + i, w, o.result);
+      CHECK_FALSE((allowed(1) && w.time(1) * 3.2 < limit));
+      continue;
+    }
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(row.latency_shown);
+    double const p99 = w.later_quantile(row.batch, 0.99, 10000);
+    if (p99 > limit) {
+      ++t.over;
+      ++all.over;
+      print("over", seed() + 1000000 + i, w, o.result);
+    }
+    all.worst_over = std::max(all.worst_over, p99 / limit);
+    double const share = share_of_best(w, row.batch, last, allowed);
+    ++t.judged;
+    if (share >= 0.98) ++t.fast;
+    if (share < 0.98 && (band < 2 || band == 5)) print("slow", seed() + 1000000 + i, w, o.result);
+    t.worst = std::min(t.worst, share);
+    t.cost += spent / sweep_seconds(w, last, 1, limit, allowed);
+  }
+  std::printf("latency limits, seed %llu:\n", static_cast<unsigned long long>(seed()));
+  for (int b = 0; b < 6; ++b) {
+    auto const& t = by_rate[b];
+    double const n = static_cast<double>(t.count == 0 ? 1 : t.count);
+    double const j = static_cast<double>(t.judged == 0 ? 1 : t.judged);
+    std::printf(
+        "  stalls %-9s %5llu tunes: over the limit later %llu, refused %llu, within 98 %% of the "
+        "best %.1f %%, worst %.3f, cost %.1f %%, %.1f s\n",
+        names[b], static_cast<unsigned long long>(t.count), static_cast<unsigned long long>(t.over),
+        static_cast<unsigned long long>(t.refused), 100.0 * static_cast<double>(t.fast) / j,
+        t.worst, 100.0 * t.cost / j, t.seconds / n);
+  }
+  std::printf("  over: %llu of %llu, largest p99 / limit %.4f\n",
+              static_cast<unsigned long long>(all.over), static_cast<unsigned long long>(all.count),
+              all.worst_over);
+  CHECK(all.over * 200 <= all.count);
+  CHECK(all.worst_over <= 1.02);
+  for (int b : {0, 1}) CHECK(by_rate[b].fast * 100 + 300 >= 95 * by_rate[b].judged);
+  CHECK(by_rate[5].fast * 100 + 300 >= 85 * by_rate[5].judged);
+}
+
+TEST_CASE("random tunes keep a memory budget, and predict the memory",
+          "[tune][batch_tuner][random]") {
+  std::uint64_t good = 0, judged = 0, predicted = 0, second_sizes = 0, hogged = 0, refused = 0;
+  double worst_prediction = 0.0;
+  double worst = 1.0;
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 2000000 + i};
+    noise_source& r = w.random;
+    std::size_t const last = static_cast<std::size_t>(between(r, 500, 10000));
+    w.time = random_time(r, curve_kind::affine, last);
+    w.jitter = between(r, 0.001, 0.02);
+    w.memory = static_cast<memory_kind>(pick_one(r, 3));
+    w.item_bytes = between(r, 2e4, 2e6);
+    w.base_bytes = r.uniform() < 0.3 ? 0.0 : w.item_bytes * between(r, 1.0, 1000.0);
+    w.grows_later = r.uniform() < 0.3 ? 0.5 * r.uniform() : 0.0;
+    std::size_t const fits = static_cast<std::size_t>(between(r, 4, static_cast<double>(last)));
+    w.budget = w.need(fits);
+    bool const hog = r.uniform() < 0.3;
+    if (hog) {
+      w.hog_begin = between(r, 0.01, 2.0);
+      w.hog_end = w.hog_begin + between(r, 0.01, 1.0);
+      w.hog_above = static_cast<std::size_t>(between(r, 1, static_cast<double>(fits)));
+    }
+    std::size_t const kind = pick_one(r, 3);
+    auto const tuner = ww::batch_tuner{}.range(1, last).memory_budget(w.budget);
+    simulated_pool pool{w};
+    outcome o;
+    if (kind == 0) o = tune(w, tuner, pool);
+    if (kind == 1) o = tune(w, tuner, simulated_probe{w});
+    if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
+    INFO("seed " << seed() + 2000000 + i << ", memory argument " << kind);
+    // A probe refuses nothing: the second size alone may be over the budget, and the first one.
+    if (kind == 1) {
+      for (std::size_t const batch : w.over_budget) {
+        bool const early = batch <= 2 || w.grows_later > 0.0;
+        if (!early) print("over budget", seed() + 2000000 + i, w, o.result);
+        CHECK(early);
+      }
+      if (!w.over_budget.empty()) ++second_sizes;
+    } else {
+      CHECK(w.over_budget.empty());
+    }
+    if (hog) ++hogged;
+    if (!o.feasible) {
+      ++refused;
+      print("refused", seed() + 2000000 + i, w, o.result);
+      CHECK(kind == 1);
+      continue;
+    }
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(w.need(row.batch) <= w.budget);
+    REQUIRE(row.memory_bytes <= w.budget);
+    if (o.result.memory.points() >= 3 && o.result.memory.knows(row.batch)) {
+      double const error = std::fabs(
+          o.result.memory.estimate(row.batch) / static_cast<double>(w.need(row.batch)) - 1.0);
+      // What is allocated in granules is known to one of them.
+      double const granule = w.memory == memory_kind::granules
+                                 ? 2097152.0 / static_cast<double>(w.need(row.batch))
+                                 : 0.0;
+      if (granule > 0.03) continue;
+      ++predicted;
+      if (error > 0.03 && verbose()) std::printf("error %g\n", error);
+      if (error > 0.03) print("prediction", seed() + 2000000 + i, w, o.result);
+      worst_prediction = std::max(worst_prediction, error);
+    }
+    if (!hog) {
+      // The model's margin is a price of the budget's safety; a preparation has none.
+      auto const& model = o.result.memory;
+      double const share = share_of_best(w, row.batch, last, [&](std::size_t b) {
+        double const margin =
+            kind == 2 ? 0.0 : model.predict(row.batch) - model.estimate(row.batch);
+        return static_cast<double>(w.need(b)) + margin <= static_cast<double>(w.budget);
+      });
+      ++judged;
+      if (share >= 0.98) ++good;
+      if (share < 0.98) print("slow", seed() + 2000000 + i, w, o.result);
+      worst = std::min(worst, share);
+    }
+  }
+  std::printf(
+      "memory, seed %llu: %llu tunes, %llu with hogs, %llu refused; within 98 %% of the best %.1f "
+      "%%, "
+      "worst %.3f; predictions %llu, largest error %.2f %%; second sizes over the budget %llu\n",
+      static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
+      static_cast<unsigned long long>(hogged), static_cast<unsigned long long>(refused),
+      100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged), worst,
+      static_cast<unsigned long long>(predicted), 100.0 * worst_prediction,
+      static_cast<unsigned long long>(second_sizes));
+  CHECK(worst_prediction <= 0.03);
+  CHECK(good * 100 >= 90 * judged);
+}
+
+TEST_CASE("random tunes find the sizes that work", "[tune][batch_tuner][random]") {
+  std::uint64_t good = 0, found = 0, one = 0, one_found = 0, judged = 0;
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 3000000 + i};
+    noise_source& r = w.random;
+    std::size_t const last = static_cast<std::size_t>(between(r, 100, 8192));
+    w.time = random_time(r, curve_kind::affine, last);
+    w.jitter = between(r, 0.001, 0.02);
+    double const l = static_cast<double>(last);
+    w.invalid_is_memory = r.uniform() < 0.5;
+    std::size_t const kind = pick_one(r, 4);
+    if (kind == 0) w.valid_from = w.valid_to = 1 + static_cast<std::size_t>(r.uniform() * (l - 1));
+    if (kind == 1) w.valid_from = static_cast<std::size_t>(between(r, 2, l));
+    if (kind == 2) w.valid_to = static_cast<std::size_t>(between(r, 1, l));
+    if (kind == 3) {
+      w.valid_from = static_cast<std::size_t>(between(r, 1, l));
+      w.valid_to = w.valid_from +
+                   static_cast<std::size_t>(r.uniform() * (l - static_cast<double>(w.valid_from)));
+    }
+    auto const o =
+        tune(w, ww::batch_tuner{}.range(1, last).reject_exceptions(), ww::no_memory_probe{});
+    INFO("seed " << seed() + 3000000 + i << ", valid " << w.valid_from << " to " << w.valid_to
+                 << " of " << last);
+    if (kind == 0) ++one;
+    REQUIRE(o.feasible);
+    ++found;
+    if (kind == 0) ++one_found;
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(w.valid(row.batch));
+    ++judged;
+    double const share = share_of_best(w, row.batch, last, [](std::size_t) { return true; });
+    if (share >= 0.98) ++good;
+    if (share < 0.98) print("slow", seed() + 3000000 + i, w, o.result);
+  }
+  std::printf(
+      "validity, seed %llu: %llu tunes, of %llu with one valid size %llu found; within 98 %% of "
+      "the best %.1f %%\n",
+      static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(found),
+      static_cast<unsigned long long>(one), static_cast<unsigned long long>(one_found),
+      100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged));
+  CHECK(one == one_found);
+  CHECK(good * 100 >= 95 * judged);
+}
+
+TEST_CASE("random tunes with everything at once never choose a size that fails or breaks a limit",
+          "[tune][batch_tuner][random]") {
+  std::uint64_t feasible = 0;
+  std::uint64_t over = 0;
+  std::uint64_t const count = tunes() / 4;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 4000000 + i};
+    noise_source& r = w.random;
+    std::size_t const multiple = 1 + pick_one(r, 8);
+    std::size_t const last = static_cast<std::size_t>(between(r, 100, 8192)) / multiple * multiple;
+    w.time = random_time(r, static_cast<curve_kind>(pick_one(r, 6)), last);
+    w.time.item *= 0.1;
+    w.time.fixed *= 0.1;
+    add_noise(w, pick_one(r, 6));
+    if (r.uniform() < 0.5) w.stall_rate = 0.05 * r.uniform();
+    if (r.uniform() < 0.3)
+      w.valid_from = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
+    if (r.uniform() < 0.3)
+      w.valid_to = static_cast<std::size_t>(
+          between(r, static_cast<double>(w.valid_from), static_cast<double>(last)));
+    if (r.uniform() < 0.5) w.random_failures = between(r, 1e-6, 3e-3);
+    w.invalid_is_memory = r.uniform() < 0.5;
+    w.memory = static_cast<memory_kind>(pick_one(r, 3));
+    w.item_bytes = between(r, 2e4, 2e6);
+    w.base_bytes = r.uniform() < 0.3 ? 0.0 : w.item_bytes * between(r, 1.0, 1000.0);
+    if (r.uniform() < 0.3) {
+      w.hog_begin = between(r, 0.01, 2.0);
+      w.hog_end = w.hog_begin + between(r, 0.01, 1.0);
+      w.hog_above = static_cast<std::size_t>(between(r, 1, static_cast<double>(last)));
+    }
+    bool const limited = r.uniform() < 0.5;
+    double const limit =
+        w.time(static_cast<std::size_t>(between(r, 1, static_cast<double>(last)))) *
+        (1.0 + 3.0 * r.uniform());
+    ww::batch_tuner tuner =
+        ww::batch_tuner{}.range(1, last).multiple_of(multiple).reject_exceptions();
+    double const budget_seconds = between(r, 0.05, 60.0);
+    tuner = tuner.max_seconds(budget_seconds);
+    if (limited) tuner = tuner.objective(ww::throughput_under_latency(limit));
+    bool const budgeted = r.uniform() < 0.5;
+    if (budgeted) {
+      w.budget = w.need(static_cast<std::size_t>(between(r, 1, static_cast<double>(last))));
+      tuner = tuner.memory_budget(w.budget);
+    }
+    std::size_t const kind = pick_one(r, 3);
+    simulated_pool pool{w};
+    outcome o;
+    if (kind == 0) o = tune(w, tuner, pool);
+    if (kind == 1) o = tune(w, tuner, simulated_probe{w});
+    if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
+    INFO("seed " << seed() + 4000000 + i);
+    // The size in progress ends; it was expected to end in time.
+    CHECK(w.clock.now() <= budget_seconds * 1.1 + 60.0 * w.time(last));
+    if (!o.feasible) continue;
+    ++feasible;
+    ww::tune_row const& row = o.result.chosen();
+    REQUIRE(row.status == ww::tune_status::ok);
+    REQUIRE(row.items_per_second > 0.0);
+    REQUIRE(row.batch % multiple == 0);
+    REQUIRE(row.batch <= last);
+    REQUIRE(w.valid(row.batch));
+    if (budgeted) REQUIRE(w.need(row.batch) <= w.budget);
+    if (limited) {
+      REQUIRE(row.latency_shown);
+      w.slow_periods.clear();
+      if (w.drift == 0.0 && w.later_quantile(row.batch, 0.99, 10000) > limit) {
+        ++over;
+        print("over", seed() + 4000000 + i, w, o.result);
+      }
+    }
+  }
+  std::printf("everything, seed %llu: %llu tunes, %llu with a choice, %llu over the limit later\n",
+              static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
+              static_cast<unsigned long long>(feasible), static_cast<unsigned long long>(over));
+  CHECK(feasible * 2 > count);
+  CHECK(over * 200 <= count);
+}
