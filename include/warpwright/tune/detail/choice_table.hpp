@@ -75,10 +75,7 @@ class choice_table {
   // Open addressing with linear probing, at most half full; the capacity is a power of two.
   class slots {
    public:
-    explicit slots(std::size_t capacity) : mask_{capacity - 1}, data_{new slot[capacity]} {}
-    slots(slots const&) = delete;
-    slots& operator=(slots const&) = delete;
-    ~slots() { delete[] data_; }
+    explicit slots(std::size_t capacity) : mask_{capacity - 1}, data_(capacity) {}
 
     // Where a shape is, or would be.
     [[nodiscard]] std::size_t position(shape_key const& shape, std::uint64_t hash) const noexcept {
@@ -95,7 +92,7 @@ class choice_table {
 
    private:
     std::size_t mask_;
-    slot* data_;
+    array<slot> data_;  // never grows
   };
 
   void reserve_one() {
