@@ -150,8 +150,8 @@ TEST_CASE("operator() measures with events, and then runs the choice", "[tune][c
   auto const set = ww::candidates(ww::candidate("a", [&](ww::stream_ref) { ++calls[0]; }),
                                   ww::candidate("b", [&](ww::stream_ref) { ++calls[1]; }));
   ww::choice const& made = pick(stream, {}, set);
-  CHECK(calls[0] > 3);
-  CHECK(calls[1] > 3);
+  CHECK(calls[0] >= 3);
+  CHECK(calls[1] >= 3);  // or more, unless it seems far slower
   auto const before = calls;
   pick(stream, {}, set);
   CHECK(calls[made.index] == before[made.index] + 1);

@@ -25,29 +25,19 @@
 
 WARPWRIGHT_BEGIN
 
-/// Keeps for each shape of an operation which implementation is the fastest, and runs that.
-///
-/// The first call for a shape measures all candidates, or reads the choice from a tuning_store;
-/// later calls look it up. One object is for one operation and one device: keep it as long as the
-/// operation is used.
-///
-/// In the store a choice is found again for the same tag, shape, device and versions: it is used
-/// without running anything, if the record knows every candidate of the call by its name. With
-/// another driver, runtime or library the stored winner is measured against the second best only,
-/// and all of them if it is slower now. A new candidate makes all of them be measured.
-///
-/// **Threads:** any number at once. While one measures, others that need a measurement wait, so
-/// that they do not disturb it; calls for known shapes do not.
-class chooser {
+/// See chooser. Choice is choice: a template, so that a file which only includes the header does
+/// not compile it.
+template <typename Choice>
+class basic_chooser {
  public:
   /// A chooser without a store: each process measures anew.
   /// @param tag      the operation's name, not empty
   /// @param options  how to compare
   /// @param device   where the candidates run
   /// @throws std::invalid_argument for an empty tag
-  explicit chooser(std::string tag, choose_options const& options = {},
-                   device_id device = current_device(),
-                   source_location where = source_location::current())
+  explicit basic_chooser(std::string tag, choose_options const& options = {},
+                         device_id device = current_device(),
+                         source_location where = source_location::current())
       : options_{options}, device_{device} {
     key_.tag = std::move(tag);
     check_tag(where);
@@ -62,16 +52,17 @@ class chooser {
   /// @throws cuda_error            when a query of the device fails
   /// **Capture:** not legal during a capture of global mode by the calling thread. **Cost:** that
   /// of get_device_info(); does not touch the file.
-  chooser(std::string tag, tuning_store store, choose_options const& options = {},
-          device_id device = current_device(), source_location where = source_location::current())
+  basic_chooser(std::string tag, tuning_store store, choose_options const& options = {},
+                device_id device = current_device(),
+                source_location where = source_location::current())
       : options_{options}, device_{device}, key_{tuning_key::of_device(device, where)} {
     key_.kind = "choice";
     key_.tag = std::move(tag);
     check_tag(where);
     stores_.push_back(std::move(store));
   }
-  chooser(chooser const&) = delete;
-  chooser& operator=(chooser const&) = delete;
+  basic_chooser(basic_chooser const&) = delete;
+  basic_chooser& operator=(basic_chooser const&) = delete;
 
   /// Runs the fastest candidate for a shape; the first call for it finds out which that is.
   ///
@@ -95,10 +86,10 @@ class chooser {
   /// legal. **Cost:** for a known shape a hash lookup, without a CUDA call, lock or allocation;
   /// otherwise choose(), and reading and writing the store.
   template <typename... Set>
-  choice const& operator()(stream_ref stream, shape_key const& shape,
+  Choice const& operator()(stream_ref stream, shape_key const& shape,
                            candidate_set<Set...> const& set,
                            source_location where = source_location::current()) {
-    choice const& made = prepare(stream, shape, set, where);
+    Choice const& made = prepare(stream, shape, set, where);
     set.run(made.index, stream);
     return made;
   }
@@ -106,7 +97,7 @@ class chooser {
   /// As operator(), but does not run the chosen candidate: for the shapes that are known when a
   /// service starts.
   template <typename... Set>
-  choice const& prepare(stream_ref stream, shape_key const& shape, candidate_set<Set...> const& set,
+  Choice const& prepare(stream_ref stream, shape_key const& shape, candidate_set<Set...> const& set,
                         source_location where = source_location::current()) {
     entry const* const e = table_.find(shape);
     if (e != nullptr && e->final && e->candidates == set.count) return e->value;
@@ -116,7 +107,7 @@ class chooser {
   /// As prepare(), with another clock than CUDA events.
   /// @param stopwatch  an event_stopwatch, or an object with the same call operator
   template <typename Stopwatch, typename... Set>
-  choice const& prepare_with(Stopwatch& stopwatch, stream_ref stream, shape_key const& shape,
+  Choice const& prepare_with(Stopwatch& stopwatch, stream_ref stream, shape_key const& shape,
                              candidate_set<Set...> const& set,
                              source_location where = source_location::current()) {
     entry const* const e = table_.find(shape);
@@ -134,7 +125,7 @@ class chooser {
 
   /// @return the choice for a shape; null if there is none yet
   /// **Cost:** a hash lookup.
-  [[nodiscard]] choice const* find(shape_key const& shape) const noexcept {
+  [[nodiscard]] Choice const* find(shape_key const& shape) const noexcept {
     entry const* const e = table_.find(shape);
     return e == nullptr ? nullptr : &e->value;
   }
@@ -144,7 +135,7 @@ class chooser {
   [[nodiscard]] std::string const& tag() const noexcept { return key_.tag; }
 
  private:
-  using entry = detail::choice_table<choice>::entry;
+  using entry = typename detail::choice_table<Choice>::entry;
 
   void check_tag(source_location where) const {
     if (key_.tag.empty()) {
@@ -167,14 +158,14 @@ class chooser {
 
   // The choice for a shape that has none, or none that is final.
   template <typename Set, typename MakeStopwatch>
-  WARPWRIGHT_COLD choice const& settle(stream_ref stream, shape_key const& shape, Set const& set,
+  WARPWRIGHT_COLD Choice const& settle(stream_ref stream, shape_key const& shape, Set const& set,
                                        MakeStopwatch const& make_stopwatch, source_location where) {
     entry const* e = table_.find(shape);
     check_count(e, Set::count, where);
     bool const allowed = allowed_.load(detail::memory_order::relaxed);
     if (!allowed || stream.is_capturing(where)) {
       if (e != nullptr) return e->value;
-      choice made = guess(shape, set, !allowed, where);
+      Choice made = guess(shape, set, !allowed, where);
       bool const final = made.source == choice_source::stored;
       return table_.insert(shape, std::move(made), final).value;
     }
@@ -198,7 +189,7 @@ class chooser {
     }
     measuring_scope const measuring{measuring_};
     auto&& stopwatch = make_stopwatch();
-    choice made = detail::with_search(stream, set, options_, stopwatch, where, [&](auto& search) {
+    Choice made = detail::with_search(stream, set, options_, stopwatch, where, [&](auto& search) {
       return stored_or_measured(shape, set, search);
     });
     bool const final = !made.interrupted;
@@ -215,7 +206,7 @@ class chooser {
 
   // What the store has for a shape; no match: nothing that fits these candidates.
   template <typename Set>
-  tuning_match read(shape_key const& shape, Set const&, char const* const* names, choice& made,
+  tuning_match read(shape_key const& shape, Set const&, char const* const* names, Choice& made,
                     std::size_t& second) const {
     tuning_match match = tuning_match::none;
     std::vector<std::string> warnings;
@@ -227,17 +218,17 @@ class chooser {
         match = found.match;
       }
     }
-    if (match == tuning_match::none) made = choice{};
+    if (match == tuning_match::none) made = Choice{};
     if (match == tuning_match::exact) made.source = choice_source::stored;
     made.warnings = std::move(warnings);
     return match;
   }
 
   template <typename Set, typename Search>
-  choice stored_or_measured(shape_key const& shape, Set const& set, Search& search) const {
+  Choice stored_or_measured(shape_key const& shape, Set const& set, Search& search) const {
     char const* names[Set::count];
     set.copy_names(names);
-    choice made;
+    Choice made;
     std::size_t second = detail::no_candidate;
     tuning_match const match = read(shape, set, names, made, second);
     if (match == tuning_match::exact) return made;
@@ -251,7 +242,7 @@ class chooser {
     return made;
   }
 
-  void put(shape_key const& shape, choice& made) const {
+  void put(shape_key const& shape, Choice& made) const {
     tuning_record record = detail::record_of<tuning_record>(made);
     record.key = key_of(shape);
     tuning_put_result const result = stores_.front().try_put(record);
@@ -260,12 +251,12 @@ class chooser {
 
   // Without a measurement.
   template <typename Set>
-  choice guess(shape_key const& shape, Set const& set, bool forbidden,
+  Choice guess(shape_key const& shape, Set const& set, bool forbidden,
                source_location where) const {
     char const* names[Set::count];
     set.copy_names(names);
     detail::check_choose_arguments(names, Set::count, options_, where);
-    choice made;
+    Choice made;
     std::size_t second = detail::no_candidate;
     tuning_match const match = read(shape, set, names, made, second);
     if (match == tuning_match::exact) return made;
@@ -293,10 +284,25 @@ class chooser {
   device_id device_;
   tuning_key key_;
   std::vector<tuning_store> stores_;  // none, or one
-  detail::choice_table<choice> table_;
+  detail::choice_table<Choice> table_;
   detail::mutex mutex_;  // held while measuring
   detail::atomic<pthread_t> measuring_;
   detail::atomic<bool> allowed_{true};
 };
+
+/// Keeps for each shape of an operation which implementation is the fastest, and runs that.
+///
+/// The first call for a shape measures all candidates, or reads the choice from a tuning_store;
+/// later calls look it up. One object is for one operation and one device: keep it as long as the
+/// operation is used.
+///
+/// In the store a choice is found again for the same tag, shape, device and versions: it is used
+/// without running anything, if the record knows every candidate of the call by its name. With
+/// another driver, runtime or library the stored winner is measured against the second best only,
+/// and all of them if it is slower now. A new candidate makes all of them be measured.
+///
+/// **Threads:** any number at once. While one measures, others that need a measurement wait, so
+/// that they do not disturb it; calls for known shapes do not.
+using chooser = basic_chooser<choice>;
 
 WARPWRIGHT_END
