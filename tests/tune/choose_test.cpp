@@ -95,7 +95,8 @@ TEST_CASE("the fastest of three is chosen, with figures and a reason", "[tune][c
   std::string const text = ww::to_text(best);
   CHECK(has(text, "* tiles    1.8"));
   CHECK(has(text, "  library  2.4"));
-  CHECK(has(text, "times as long (1.3"));
+  CHECK(has(text, " ms, 1.3"));
+  CHECK(has(text, " times as long (1.3"));
   CHECK(has(text, "tiles (measured): shown to be the fastest\n"));
 }
 
@@ -271,6 +272,7 @@ TEST_CASE("what is slower by far is left out after two single calls", "[tune][ch
   CHECK(best.candidates[0].state == ww::candidate_state::far_slower);
   CHECK(best.candidates[0].median_seconds > 9e-3);
   CHECK(has(best.candidates[0].reason, "a call took "));
+  CHECK(has(best.candidates[0].reason, " ms, "));
   CHECK(has(best.candidates[0].reason, "times as long as 'a'"));
   CHECK(best.candidates[2].state == ww::candidate_state::compared);
 
@@ -280,6 +282,12 @@ TEST_CASE("what is slower by far is left out after two single calls", "[tune][ch
       ww::choose_with(sim.stopwatch, sim.stream, set, sim.options().far_slower(2.0));
   CHECK(narrow.candidates[2].state == ww::candidate_state::far_slower);
   CHECK(narrow.reason == "the only one that is left");
+
+  // Not calls that are shorter than a sample: comparing them takes no more time.
+  auto const samples = sim.options().sampling();
+  auto const shorter = ww::choose_with(
+      sim.stopwatch, sim.stream, set, ww::choose_options{}.sampling(samples.sample_seconds(20e-3)));
+  CHECK(shorter.candidates[0].state == ww::candidate_state::compared);
 
   // A slow first call, as of a library that compiles its kernels, does not count.
   int calls = 0;

@@ -103,9 +103,11 @@ std::string to_text(Choice const& made) {
     } else if (c.median_seconds > 0.0) {
       all += detail::seconds_text(c.median_seconds);
       if (i != made.index && c.to_chosen.high > 0.0) {
-        all += detail::format_number(", %.3g times as long", c.to_chosen.median) +
-               detail::format_number(" (%.3g to ", c.to_chosen.low) +
-               detail::format_number("%.3g)", c.to_chosen.high);
+        // Not with a comma in the format, which would be taken for a locale's separator.
+        all += string_builder{", "} +
+               detail::format_number("%.4g times as long", c.to_chosen.median) +
+               detail::format_number(" (%.4g to ", c.to_chosen.low) +
+               detail::format_number("%.4g)", c.to_chosen.high);
       }
     } else {
       all += to_string(c.state);

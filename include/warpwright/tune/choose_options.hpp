@@ -21,7 +21,8 @@ class choose_options {
     return copy;
   }
   /// @param factor  a candidate of which single calls take more than this many times as long as
-  ///   another one's is left out before the comparison; above 1, default 4
+  ///   another one's, and longer than a sample, is left out before the comparison; above 1, default
+  ///   4
   [[nodiscard]] constexpr choose_options far_slower(double factor) const {
     choose_options copy = *this;
     copy.far_slower_ = factor;

@@ -214,7 +214,9 @@ class candidate_search {
     return result_.interrupted;
   }
 
-  // Leaves out what is slower by far. Returns false if interrupted, or if no candidate is left.
+  // Leaves out what is slower by far, and longer than a sample: comparing shorter calls takes no
+  // more time than a sample, and single ones vary much. Returns false if interrupted, or if no
+  // candidate is left.
   bool time_single_calls() {
     single_.clear();
     while (single_.size() < access_.count) single_.push_back(HUGE_VAL);
@@ -234,10 +236,13 @@ class candidate_search {
       if (single_[i] < single_[best]) best = i;
     }
     for (std::size_t i = 0; i < access_.count; ++i) {
-      if (!is_usable(i) || !(single_[i] > options_.far_slower() * single_[best])) continue;
+      if (!is_usable(i) || !(single_[i] > options_.sampling().sample_seconds()) ||
+          !(single_[i] > options_.far_slower() * single_[best])) {
+        continue;
+      }
       leave_out(i, candidate_state::far_slower,
-                (string_builder{"a call took "} + seconds_text(single_[i]) +
-                 format_number(", %.3g times as long as '", single_[i] / single_[best]) +
+                (string_builder{"a call took "} + seconds_text(single_[i]) + ", " +
+                 format_number("%.3g times as long as '", single_[i] / single_[best]) +
                  access_.names[best] + "'")
                     .str());
       result_.candidates[i].median_seconds = single_[i];
