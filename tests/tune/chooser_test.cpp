@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <map>
 #include <new>
 #include <random>
 #include <stdexcept>
@@ -38,6 +38,10 @@ void* operator new(std::size_t bytes) {
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc{};
   return memory;
+}
+void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
+  ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
 }
 // Not inlined: GCC 12 would see std::free() for what it knows to come from operator new.
 __attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
@@ -530,6 +534,51 @@ TEST_CASE("many threads get the same choices, each measured once", "[tune][choos
   CHECK(pick.shapes() == shapes);
   int wrong = 0;
   for (auto const& count : tried) wrong += count == 1 ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a table keeps what is final, and finds every shape", "[tune][chooser]") {
+  ww::detail::choice_table<ww::choice> table;
+  auto const insert = [&](ww::shape_key const& shape, std::size_t index, bool final) {
+    ww::choice made;
+    made.index = index;
+    made.candidates.resize(2);
+    return table.insert(shape, made, final).value.index;
+  };
+  CHECK(table.find({1}) == nullptr);
+  CHECK(insert({1}, 10, false) == 10);
+  auto const* const guess = table.find({1});
+  CHECK(insert({1}, 11, false) == 10);
+  CHECK(insert({1}, 12, true) == 12);
+  CHECK(insert({1}, 13, false) == 12);
+  CHECK(insert({1}, 14, true) == 12);
+  CHECK(table.find({1})->value.index == 12);
+  CHECK(table.find({1})->candidates == 2);
+  CHECK(guess->value.index == 10);  // still valid
+  CHECK(table.size() == 1);
+
+  unsigned const seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random{seed};
+  std::map<std::array<std::uint64_t, 2>, std::size_t> all;
+  for (std::size_t i = 0; i < 5000; ++i) {
+    std::array<std::uint64_t, 2> const extents{random() % 64 * 1024, random() % 64};
+    bool const known = all.count(extents) == 1;
+    REQUIRE(insert({extents[0], extents[1]}, i, true) == (known ? all[extents] : i));
+    if (!known) all[extents] = i;
+  }
+  CHECK(table.size() == all.size() + 1);
+  std::size_t wrong = 0;
+  for (std::uint64_t rows = 0; rows < 64; ++rows) {
+    for (std::uint64_t cols = 0; cols < 64; ++cols) {
+      auto const* const found = table.find({rows * 1024, cols});
+      auto const expected = all.find({rows * 1024, cols});
+      bool const right = expected == all.end()
+                             ? found == nullptr
+                             : found != nullptr && found->value.index == expected->second;
+      wrong += right ? 0 : 1;
+    }
+  }
   CHECK(wrong == 0);
 }
 
