@@ -33,6 +33,15 @@ std::atomic<std::size_t> allocations{0};
 
 }  // namespace
 
+// The sanitizers have these functions already.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#define WARPWRIGHT_TEST_SANITIZED \
+  (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define WARPWRIGHT_TEST_SANITIZED 0
+#endif
+#if !WARPWRIGHT_TEST_SANITIZED
 void* operator new(std::size_t bytes) {
   ++allocations;
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
@@ -48,6 +57,8 @@ __attribute__((noinline)) void operator delete(void* memory) noexcept { std::fre
 __attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+#endif
+#endif
 
 namespace {
 
