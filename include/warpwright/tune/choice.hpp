@@ -88,8 +88,8 @@ struct choice {
 /// Formats a choice as a table for a terminal: a line for each candidate, then the reason.
 /// @return text that ends in a newline
 /// **Threads:** safe.
-template <typename Choice = choice>
-std::string to_text(Choice const& made) {
+template <typename String = std::string>
+[[nodiscard]] String to_text(choice const& made) {
   using detail::string_builder;
   std::size_t width = 0;
   for (auto const& c : made.candidates) width = c.name.size() > width ? c.name.size() : width;
@@ -118,7 +118,7 @@ std::string to_text(Choice const& made) {
   for (std::string const& warning : made.warnings) {
     all += string_builder{"warning: "} + warning + '\n';
   }
-  return all;
+  return all.str();
 }
 
 WARPWRIGHT_END

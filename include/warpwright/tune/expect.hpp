@@ -12,7 +12,6 @@
 
 #include <warpwright/tune/detail/figures.hpp>
 #include <warpwright/tune/measure.hpp>
-#include <warpwright/tune/tuning_record.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -128,7 +127,7 @@ class observed {
   /// Takes the figures of a stored tune, which have no intervals: they count as exact to 5 %, and
   /// the memory as exact. Of latencies there are the median and the 99th percentile.
   /// @param name    as in the table
-  /// @param record  figures that are 0 are not known
+  /// @param record  a tuning_record; figures that are 0 are not known
   template <typename Record>
   [[nodiscard]] static observed of_record(std::string name, Record const& record) {
     constexpr double allowance = 0.05;
@@ -147,7 +146,8 @@ class observed {
   /// @param m      of calls back to back, as measure() takes by default
   /// @param items  that one call processes
   /// @throws std::invalid_argument for items that are not above 0 and finite
-  [[nodiscard]] observed throughput(measurement const& m, double items,
+  template <typename Measurement = measurement>
+  [[nodiscard]] observed throughput(Measurement const& m, double items,
                                     source_location where = source_location::current()) const {
     if (!(items > 0.0 && items < HUGE_VAL)) {
       detail::throw_invalid_argument(detail::text{"observed: "} + items +
@@ -166,7 +166,8 @@ class observed {
   /// @param m  of single calls: with sample_seconds(0), as expectations::latency_options(). Means
   ///   of several calls say nothing about a quantile of single ones
   /// @throws std::invalid_argument for samples of several calls
-  [[nodiscard]] observed latency(measurement const& m,
+  template <typename Measurement = measurement>
+  [[nodiscard]] observed latency(Measurement const& m,
                                  source_location where = source_location::current()) const {
     if (m.calls_per_sample > 1) {
       detail::throw_invalid_argument(
@@ -183,7 +184,8 @@ class observed {
     return o;
   }
   /// @param bytes  peak memory
-  [[nodiscard]] observed memory(std::size_t bytes) const {
+  template <typename Observed = observed>
+  [[nodiscard]] Observed memory(std::size_t bytes) const {
     observed o = *this;
     auto const value = static_cast<double>(bytes);
     o.memory_ = bounds{value, value, value, true};
@@ -245,29 +247,34 @@ class expectations {
   /// @param items_per_second  at least so many, above 0
   /// @throws std::invalid_argument for a name that is empty, a limit that is not above 0 and
   ///   finite, or a line that is there already
+  template <typename String = std::string>
   [[nodiscard]] expectations throughput_at_least(
-      std::string name, double items_per_second,
+      String name, double items_per_second,
       source_location where = source_location::current()) const {
-    return with({std::move(name), expected_figure::throughput, 0.0, items_per_second}, where);
+    return with(expectation{std::move(name), expected_figure::throughput, 0.0, items_per_second},
+                where);
   }
   /// @param name      of what is measured, not empty
   /// @param quantile  0.99 for the 99th percentile, 0.5 for the median
   /// @param seconds   at most so many for one call, above 0
   /// @throws std::invalid_argument as throughput_at_least(), and for a quantile that is not
   ///   between 0 and 1
+  template <typename String = std::string>
   [[nodiscard]] expectations latency_at_most(
-      std::string name, double quantile, double seconds,
+      String name, double quantile, double seconds,
       source_location where = source_location::current()) const {
     detail::check_quantile(quantile, 0.5, where);
-    return with({std::move(name), expected_figure::latency, quantile, seconds}, where);
+    return with(expectation{std::move(name), expected_figure::latency, quantile, seconds}, where);
   }
   /// @param name   of what is measured, not empty
   /// @param bytes  of peak memory at most, above 0
   /// @throws std::invalid_argument as throughput_at_least()
+  template <typename String = std::string>
   [[nodiscard]] expectations memory_at_most(
-      std::string name, std::size_t bytes,
-      source_location where = source_location::current()) const {
-    return with({std::move(name), expected_figure::memory, 0.0, static_cast<double>(bytes)}, where);
+      String name, std::size_t bytes, source_location where = source_location::current()) const {
+    return with(
+        expectation{std::move(name), expected_figure::memory, 0.0, static_cast<double>(bytes)},
+        where);
   }
   /// @return all lines, in the order in which they were added
   [[nodiscard]] std::vector<expectation> const& lines() const noexcept { return lines_; }
@@ -349,7 +356,8 @@ class expectations {
   }
 
  private:
-  [[nodiscard]] expectations with(expectation line, source_location where) const {
+  template <typename Line>
+  [[nodiscard]] expectations with(Line line, source_location where) const {
     if (line.name.empty()) {
       detail::throw_invalid_argument("expectations: a name is empty; name what is measured", where);
     }

@@ -91,9 +91,9 @@ template <typename Error = std::runtime_error>
 
 /// Writes a table as text.
 /// @return a line for each expectation
-template <typename Table = expectations>
-[[nodiscard]] std::string to_text(Table const& table) {
-  std::string all = "# Figures that this service should reach, an expectation a line.\n";
+template <typename String = std::string>
+[[nodiscard]] String to_text(expectations const& table) {
+  String all = "# Figures that this service should reach, an expectation a line.\n";
   for (expectation const& e : table.lines()) {
     all += detail::expectation_format;
     detail::append_field(all, "name", e.name);
