@@ -33,8 +33,8 @@ std::atomic<std::size_t> allocations{0};
 
 }  // namespace
 
-// The sanitizers have these functions already.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// The sanitizers have these functions already, and nvcc would compile them for the device, too.
+#if !defined(__CUDACC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if defined(__has_feature)
 #define WARPWRIGHT_TEST_SANITIZED \
   (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
