@@ -17,6 +17,7 @@
 #include <warpwright/tune/dynamic_batch_size.hpp>
 #include <warpwright/tune/expect.hpp>
 #include <warpwright/tune/expect_file.hpp>
+#include <warpwright/tune/expectation.hpp>
 #include <warpwright/tune/explain.hpp>
 #include <warpwright/tune/kernel_occupancy.hpp>
 #include <warpwright/tune/l2_flush.hpp>
