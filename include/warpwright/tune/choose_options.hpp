@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How choose() and chooser compare candidates.
+#pragma once
+
+#include <warpwright/tune/measure_options.hpp>
+
+WARPWRIGHT_BEGIN
+
+/// How choose() and chooser compare candidates: a value, each setter of which returns a changed
+/// copy.
+class choose_options {
+ public:
+  /// @param options  how long and how precisely to compare, all candidates of a shape together;
+  ///   the default takes 0.1 to 1 s. For long calls max_seconds is raised such that each candidate
+  ///   gets at least 6 turns, without which no difference can be shown
+  [[nodiscard]] constexpr choose_options sampling(measure_options const& options) const {
+    choose_options copy = *this;
+    copy.sampling_ = options;
+    return copy;
+  }
+  /// @param factor  a candidate of which single calls take more than this many times as long as
+  ///   another one's, and longer than a sample, is left out before the comparison; above 1, default
+  ///   4
+  [[nodiscard]] constexpr choose_options far_slower(double factor) const {
+    choose_options copy = *this;
+    copy.far_slower_ = factor;
+    return copy;
+  }
+
+  [[nodiscard]] constexpr measure_options const& sampling() const { return sampling_; }
+  [[nodiscard]] constexpr double far_slower() const { return far_slower_; }
+
+ private:
+  // Shorter than measure() samples, as there is a choice for every shape; a difference below the
+  // precision does not matter to it.
+  measure_options sampling_ =
+      measure_options{}.sample_seconds(5e-4).min_seconds(0.1).max_seconds(1.0);
+  double far_slower_ = 4.0;
+};
+
+WARPWRIGHT_END

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The choices of a chooser by shape. Reading takes no lock: entries are never changed or removed,
+// only superseded, and stay alive until the table is destroyed, as do smaller arrays of slots.
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/atomic.hpp>
+#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/tune/shape_key.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+template <typename Choice>
+class choice_table {
+ public:
+  struct entry {
+    shape_key shape;
+    std::uint64_t hash;
+    bool final;  // otherwise insert() supersedes it
+    std::size_t candidates;
+    Choice value;
+  };
+
+  choice_table() = default;
+  choice_table(choice_table const&) = delete;
+  choice_table& operator=(choice_table const&) = delete;
+  ~choice_table() {
+    for (entry* const e : entries_) delete e;
+    for (slots const* const s : all_slots_) delete s;
+  }
+
+  // @return null if there is none
+  [[nodiscard]] entry const* find(shape_key const& shape) const noexcept {
+    slots const* const current = slots_.load(memory_order::acquire);
+    if (current == nullptr) return nullptr;
+    std::uint64_t const hash = shape.hash();
+    return current->at(current->position(shape, hash));
+  }
+
+  // Keeps a choice, unless a final one is kept already. @return what is kept
+  entry const& insert(shape_key const& shape, Choice value, bool final) {
+    unique_lock<mutex> const lock{mutex_};
+    std::uint64_t const hash = shape.hash();
+    reserve_one();
+    slots* const current = slots_.load(memory_order::relaxed);
+    std::size_t const position = current->position(shape, hash);
+    entry const* const old = current->at(position);
+    if (old != nullptr && (old->final || !final)) return *old;
+    entries_.reserve(entries_.size() + 1);
+    std::size_t const candidates = value.candidates.size();
+    entry* const added = new entry{shape, hash, final, candidates, std::move(value)};
+    entries_.push_back(added);
+    current->put(position, added);
+    if (old == nullptr) ++shapes_;
+    return *added;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept {
+    unique_lock<mutex> const lock{mutex_};
+    return shapes_;
+  }
+
+ private:
+  using slot = atomic<entry const*>;
+
+  // Open addressing with linear probing, at most half full; the capacity is a power of two.
+  class slots {
+   public:
+    explicit slots(std::size_t capacity) : mask_{capacity - 1}, data_(capacity) {}
+
+    // Where a shape is, or would be.
+    [[nodiscard]] std::size_t position(shape_key const& shape, std::uint64_t hash) const noexcept {
+      for (std::size_t i = hash & mask_;; i = (i + 1) & mask_) {
+        entry const* const e = at(i);
+        if (e == nullptr || (e->hash == hash && e->shape == shape)) return i;
+      }
+    }
+    [[nodiscard]] entry const* at(std::size_t i) const noexcept {
+      return data_[i].load(memory_order::acquire);
+    }
+    void put(std::size_t i, entry const* e) noexcept { data_[i].store(e, memory_order::release); }
+    [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
+
+   private:
+    std::size_t mask_;
+    array<slot> data_;  // never grows
+  };
+
+  void reserve_one() {
+    slots* const old = slots_.load(memory_order::relaxed);
+    std::size_t const capacity = old == nullptr ? 0 : old->capacity();
+    if (2 * (shapes_ + 1) <= capacity) return;
+    all_slots_.reserve(all_slots_.size() + 1);
+    slots* const larger = new slots{capacity == 0 ? 32 : 2 * capacity};
+    all_slots_.push_back(larger);
+    for (std::size_t i = 0; i < capacity; ++i) {
+      entry const* const e = old->at(i);
+      if (e != nullptr) larger->put(larger->position(e->shape, e->hash), e);
+    }
+    slots_.store(larger, memory_order::release);
+  }
+
+  mutable mutex mutex_;
+  atomic<slots*> slots_;
+  array<slots*> all_slots_;
+  array<entry*> entries_;
+  std::size_t shapes_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,389 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of choose(), which do not depend on the types of candidates and stopwatch:
+// - each candidate runs once, and its result is checked;
+// - single calls, in turns, show which ones are slower by far;
+// - the others are compared in turns.
+// A candidate that fails in any step is left out, and the step is done again without it.
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/tune/choice.hpp>
+#include <warpwright/tune/choose_options.hpp>
+#include <warpwright/tune/dynamic_batch_size.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// What a search calls; all of it outlives the search.
+struct candidate_access {
+  std::size_t count;
+  char const* const* names;
+  function_ref<void()> reset;                               // destroys an earlier result
+  function_ref<void(std::size_t)> run;                      // runs one, and waits for it
+  function_ref<bool()> is_right;                            // whether the result is right
+  function_ref<double(std::size_t, std::size_t)> time;      // seconds of so many calls of one
+  function_ref<bool(std::exception_ptr const&)> leave_out;  // the user's classifier
+};
+
+template <typename Options>
+WARPWRIGHT_COLD void check_choose_arguments(char const* const* names, std::size_t count,
+                                            Options const& options, source_location where) {
+  check_measure_options(options.sampling(), where);
+  if (!(options.far_slower() > 1.0)) {  // also for a NaN
+    throw_invalid_argument(
+        text{"choose_options: far_slower is "} + options.far_slower() +
+            "; it must be above 1: 4 leaves out what takes more than 4 times as long",
+        where);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (names[i] == nullptr || *names[i] == '\0') {
+      throw_invalid_argument(text{"choose: candidate "} + i +
+                                 " has no name; give each a name of its own, by which a "
+                                 "tuning_store knows it",
+                             where);
+    }
+    for (std::size_t k = 0; k < i; ++k) {
+      if (std::strcmp(names[i], names[k]) != 0) continue;
+      throw_invalid_argument(text{"choose: candidates "} + k + " and " + i + " are both named '" +
+                                 names[i] + "'; give each a name of its own",
+                             where);
+    }
+  }
+}
+
+// Errors of this kind leave no other candidate to use: the device is lost.
+inline bool is_sticky_error(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (cuda_error const& failed) {
+    return failed.sticky();
+  } catch (...) {
+    return false;
+  }
+}
+
+inline bool is_invalid_argument(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::invalid_argument const&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+template <typename String = std::string>
+String text_of(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::exception const& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception without a text";
+  }
+}
+
+// Options is choose_options: a template, so that a file which only includes the header does not
+// compile it.
+template <typename Options>
+class candidate_search {
+ public:
+  candidate_search(candidate_access const& access, Options const& options, source_location where)
+      : access_{access}, options_{options}, where_{where} {}
+
+  // Chooses among all candidates.
+  choice all() {
+    begin();
+    for (std::size_t i = 0; i < access_.count; ++i) try_out(i);
+    if (!search()) throw_none_usable();
+    return std::move(result_);
+  }
+
+  // Whether a stored choice still holds: the winner works, and is not slower than the second best.
+  // Then `stored` gets the new figures. It holds as well where the check was interrupted.
+  // @param second  may be candidate_search::none
+  bool confirm(std::size_t winner, std::size_t second, choice& stored) {
+    begin();
+    try_out(winner);
+    if (usable_.empty()) return false;
+    if (second != none) try_out(second);
+    if (!search()) return false;
+    stored.elapsed_seconds = result_.elapsed_seconds;
+    stored.interrupted = result_.interrupted;
+    if (result_.interrupted) {
+      stored.source = choice_source::not_measured;
+      stored.reason = "stored for other versions; the check was interrupted";
+      return true;
+    }
+    if (result_.index != winner) return false;
+    stored.source = choice_source::checked;
+    stored.shown_fastest = result_.shown_fastest;
+    for (std::size_t const i : {winner, second}) {
+      if (i != none) stored.candidates[i] = std::move(result_.candidates[i]);
+    }
+    stored.reason = second == none || usable_.size() < 2
+                        ? std::string{"it works as before"}
+                        : (string_builder{"not shown to be slower than '"} + access_.names[second] +
+                           "', the second best before")
+                              .str();
+    return true;
+  }
+
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+ private:
+  // An interval of the median of fewer samples has a confidence below 95 %.
+  static constexpr std::size_t fewest_turns = 6;
+
+  void begin() {
+    start_ = options_.sampling().clock().now();
+    result_ = choice{};
+    comparison_ = comparison{};
+    result_.source = choice_source::measured;
+    usable_.clear();
+    for (std::size_t i = 0; i < access_.count; ++i) {
+      result_.candidates.emplace_back();
+      result_.candidates.back().name = access_.names[i];
+    }
+  }
+
+  void leave_out(std::size_t i, candidate_state state, std::string reason) {
+    result_.candidates[i].state = state;
+    result_.candidates[i].reason = std::move(reason);
+    std::size_t kept = 0;
+    for (std::size_t const other : usable_) {
+      if (other != i) usable_[kept++] = other;
+    }
+    while (usable_.size() > kept) usable_.pop_back();
+  }
+
+  // Calls `f`; if it throws what leaves a candidate out, does so and returns false.
+  //
+  // Returns after the handler, so that the exception and the memory that it may hold are destroyed.
+  template <typename F>
+  bool survives(std::size_t const& candidate, F&& f) {
+    try {
+      f();
+      return true;
+    } catch (...) {
+      std::exception_ptr const error = std::current_exception();
+      bool const known =
+          default_out_of_memory{}(error) || is_invalid_argument(error) || access_.leave_out(error);
+      if (candidate == none || !known || is_sticky_error(error)) throw;
+      leave_out(candidate, candidate_state::failed, text_of(error));
+    }
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+
+  void try_out(std::size_t i) {
+    access_.reset();
+    if (!survives(i, [&] { access_.run(i); })) return;
+    if (access_.is_right()) {
+      usable_.push_back(i);
+    } else {
+      leave_out(i, candidate_state::wrong, "its result did not pass the check");
+    }
+  }
+
+  // Returns false if no candidate is left.
+  bool search() {
+    if (usable_.size() > 1 && time_single_calls()) compare();
+    if (usable_.empty()) return false;
+    decide();
+    std::uint64_t const end = options_.sampling().clock().now();
+    result_.elapsed_seconds = 1e-9 * static_cast<double>(end - start_);
+    return true;
+  }
+
+  bool interrupted() {
+    if (options_.sampling().stop_when()()) result_.interrupted = true;
+    return result_.interrupted;
+  }
+
+  // Leaves out what is slower by far, and longer than a sample: comparing shorter calls takes no
+  // more time than a sample, and single ones vary much. Returns false if interrupted, or if no
+  // candidate is left.
+  bool time_single_calls() {
+    single_.clear();
+    while (single_.size() < access_.count) single_.push_back(HUGE_VAL);
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < access_.count; ++i) {
+        if (!is_usable(i)) continue;
+        if (interrupted()) return false;
+        double seconds = 0.0;
+        if (survives(i, [&] { seconds = access_.time(i, 1); }) && seconds < single_[i]) {
+          single_[i] = seconds;
+        }
+      }
+    }
+    if (usable_.empty()) return false;
+    std::size_t best = usable_[0];
+    for (std::size_t const i : usable_) {
+      if (single_[i] < single_[best]) best = i;
+    }
+    for (std::size_t i = 0; i < access_.count; ++i) {
+      if (!is_usable(i) || !(single_[i] > options_.sampling().sample_seconds()) ||
+          !(single_[i] > options_.far_slower() * single_[best])) {
+        continue;
+      }
+      leave_out(i, candidate_state::far_slower,
+                (string_builder{"a call took "} + seconds_text(single_[i]) + ", " +
+                 format_number("%.3g times as long as '", single_[i] / single_[best]) +
+                 access_.names[best] + "'")
+                    .str());
+      result_.candidates[i].median_seconds = single_[i];
+    }
+    return true;
+  }
+
+  // So that there is time for the warm-up and fewest_turns, however long the calls are.
+  measure_options sampling() const {
+    measure_options const& given = options_.sampling();
+    double turn = 0.0;
+    for (std::size_t const i : usable_) {
+      turn += 2.0 * (single_[i] > given.sample_seconds() ? single_[i] : given.sample_seconds());
+    }
+    double const least = 2.0 * static_cast<double>(fewest_turns) * turn;
+    return given.max_seconds() < least ? given.max_seconds(least) : given;
+  }
+
+  void compare() {
+    while (usable_.size() > 1) {
+      std::size_t running = none;
+      auto const time_calls = [&](std::size_t candidate, std::size_t repeats) {
+        running = usable_[candidate];
+        double const seconds = access_.time(running, repeats);
+        running = none;
+        return seconds;
+      };
+      turns t;
+      if (!survives(running, [&] { t = compare_in_turns(usable_.size(), time_calls, sampling()); }))
+        continue;
+      comparison_ = comparison{};
+      comparison_.samples = std::move(t.samples);
+      comparison_.precision = options_.sampling().precision();
+      comparison_.long_enough = t.long_enough;
+      result_.interrupted = t.reason == stop_reason::interrupted;
+      for (std::vector<double> const& samples : comparison_.samples) {
+        comparison_.summaries.push_back(summarize(samples, where_));
+      }
+      ratios_.clear();
+      for (std::size_t i = 0; i < usable_.size(); ++i) {
+        for (std::size_t k = 0; k < usable_.size(); ++k) {
+          ratios_.push_back(comparison_.ratio(i, k, where_));
+        }
+      }
+      return;
+    }
+  }
+
+  [[nodiscard]] bool is_usable(std::size_t candidate) const {
+    for (std::size_t const i : usable_) {
+      if (i == candidate) return true;
+    }
+    return false;
+  }
+
+  // By position in usable_.
+  [[nodiscard]] time_ratio const& ratio(std::size_t first, std::size_t second) const {
+    return ratios_[first * usable_.size() + second];
+  }
+
+  // Whether the first is faster in its interval, which covers all phases seen where the ratio has
+  // not settled; or whether both differ by comparison with a third. compare_in_turns() ends when
+  // the ratios to the first candidate have settled; another one may not have, by chance. By
+  // position in usable_.
+  [[nodiscard]] bool is_faster(std::size_t first, std::size_t second) const {
+    if (first == second || comparison_.samples[first].size() < fewest_turns) return false;
+    if (ratio(first, second).high < 1.0) return true;
+    for (std::size_t third = 0; third < usable_.size(); ++third) {
+      if (third == first || third == second) continue;
+      time_ratio const& a = ratio(first, third);
+      time_ratio const& b = ratio(second, third);
+      if (a.settled() && b.settled() && a.high < b.low) return true;
+    }
+    return false;
+  }
+
+  // The first of those than which no other is faster; by position in usable_.
+  [[nodiscard]] std::size_t winner() const {
+    std::size_t least = 0;
+    for (std::size_t i = 0; i < usable_.size(); ++i) {
+      bool beaten = false;
+      for (std::size_t k = 0; k < usable_.size() && !beaten; ++k) beaten = is_faster(k, i);
+      if (!beaten) return i;
+      if (comparison_.summaries[i].median_seconds < comparison_.summaries[least].median_seconds) {
+        least = i;
+      }
+    }
+    return least;  // each is slower than another, in a circle
+  }
+
+  void decide() {
+    bool const compared = comparison_.samples.size() == usable_.size() && usable_.size() > 1;
+    std::size_t const won = compared ? winner() : 0;
+    result_.index = usable_[won];
+    result_.name = access_.names[result_.index];
+    if (usable_.size() == 1) {
+      result_.reason = access_.count == 1 ? "the only one" : "the only one that is left";
+      return;
+    }
+    string_builder equal;
+    for (std::size_t i = 0; i < usable_.size() && compared; ++i) {
+      candidate_figures& figures = result_.candidates[usable_[i]];
+      figures.median_seconds = comparison_.summaries[i].median_seconds;
+      if (comparison_.samples[i].empty()) continue;
+      figures.state = candidate_state::compared;
+      figures.to_chosen = ratio(i, won);
+      if (i == won || is_faster(won, i)) continue;
+      equal += string_builder{equal.empty() ? "'" : ", '"} + access_.names[usable_[i]] + "'";
+    }
+    result_.shown_fastest = compared && equal.empty() && !comparison_.samples[won].empty();
+    if (result_.shown_fastest) {
+      result_.reason = "shown to be the fastest";
+    } else if (result_.interrupted) {
+      result_.reason = "the measurement was interrupted, and nothing faster was shown before";
+    } else {
+      result_.reason = (string_builder{"no difference shown to "} + equal +
+                        "; the first of them in the order given")
+                           .str();
+    }
+  }
+
+  [[noreturn]] WARPWRIGHT_COLD void throw_none_usable() const {
+    string_builder all{text{where_.file(), where_.line()}.c_str()};
+    all += ": choose: none of the candidates can be used";
+    for (candidate_figures const& c : result_.candidates) {
+      all += string_builder{"; '"} + c.name + "': " + c.reason;
+    }
+    throw std::runtime_error{all.str()};
+  }
+
+  candidate_access access_;
+  Options options_;
+  source_location where_;
+  choice result_;
+  std::uint64_t start_ = 0;    // of the clock, nanoseconds
+  array<std::size_t> usable_;  // in the order of preference
+  array<double> single_;       // the faster of two single calls, by candidate
+  comparison comparison_;      // by position in usable_
+  array<time_ratio> ratios_;   // of each to each
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
