@@ -1,11 +1,15 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmake -D DOCUMENT=… -D EXAMPLE=… -P docs_blocks.cmake: every C++ block of a document is a part of an
-# example, which is compiled and run, line by line.
+# cmake -D DOCUMENT=… -D "EXAMPLES=…;…" -P docs_blocks.cmake: every C++ block of a document is a part of one
+# of the examples, which are compiled and run, line by line.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${DOCUMENT}" rest)
-file(READ "${EXAMPLE}" example)
+set(example "")
+foreach(file IN LISTS EXAMPLES)
+  file(READ "${file}" content)
+  string(APPEND example "\n${content}")
+endforeach()
 set(blocks 0)
 while(TRUE)
   string(FIND "${rest}" "\n```cpp\n" begin)
@@ -18,7 +22,7 @@ while(TRUE)
   string(SUBSTRING "${rest}" 0 ${end} block)
   string(FIND "${example}" "\n${block}" place)
   if(place EQUAL -1)
-    message(FATAL_ERROR "${EXAMPLE} has not this block of ${DOCUMENT}:\n${block}")
+    message(FATAL_ERROR "none of ${EXAMPLES} has this block of ${DOCUMENT}:\n${block}")
   endif()
   math(EXPR blocks "${blocks} + 1")
 endwhile()
