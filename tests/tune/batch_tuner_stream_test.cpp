@@ -49,7 +49,8 @@ class floats {
 constexpr std::size_t width = 256;  // floats per item
 
 ww::batch_tuner quick() {
-  return ww::batch_tuner{}.stop_after_flat(0).latency_calls(12).sampling(
+  // No limit that a busy machine or a sanitizer would reach.
+  return ww::batch_tuner{}.stop_after_flat(0).max_seconds(600.0).latency_calls(12).sampling(
       ww::measure_options{}.sample_seconds(2e-4).min_samples(3).max_samples(5).max_seconds(0.05));
 }
 
