@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The outcome of a tune in a sentence, UTF-8.
+#pragma once
+
+#include <warpwright/tune/detail/plot_result.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Templates on the result, so that a file which only includes the header does not compile them.
+
+// "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"
+template <typename Row>
+string_builder rate_verdict(Row const& row) {
+  string_builder text = format_rate(row.items_per_second) + " items/s";
+  double const error = row.relative_error;
+  if (!(error >= 0.0 && std::isfinite(error))) return text;
+  double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
+  return text + " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error) + " (" + format_rate(low) +
+         " to " + format_rate(row.items_per_second * (1.0 + error)) + ")";
+}
+
+// "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
+template <typename Result>
+string_builder latency_verdict_text(Result const& r, tune_row const& row) {
+  bool const limited = has_latency_limit(r);
+  double const quantile = limited ? r.objective.latency_quantile() : 0.99;
+  string_builder const name = quantile_name(quantile);
+  string_builder text = name + " of the latency ";
+  if (name.str() == "median") {
+    text += format_seconds(row.latency_median_seconds);
+  } else if (name.str() == "p99" && row.latency_samples >= 100) {
+    text += format_seconds(row.latency_p99_seconds);
+  } else if (name.str() == "p99") {
+    text = "slowest of " + string_builder(row.latency_samples) + " calls " +
+           format_seconds(row.latency_p99_seconds);
+  } else {
+    text += "not in the table (p99 " + format_seconds(row.latency_p99_seconds) + ")";
+  }
+  if (!limited) return text;
+  return text + ", limit " +
+         (name.str() == "p99" && row.latency_samples < 100 ? "of the p99 " : "") +
+         format_seconds(r.objective.latency_limit_seconds()) + ": " +
+         string_builder(row.latency_over) + " of " + string_builder(row.latency_samples) +
+         " calls over it" + (row.latency_shown ? "" : ", which does not show that it is kept");
+}
+
+template <typename Result>
+string_builder memory_verdict(Result const& r, tune_row const& row) {
+  if (row.memory_bytes == 0 && r.memory_budget_bytes == 0) return "";
+  string_builder text = "peak memory ";
+  text += row.memory_bytes == 0 ? "not known"
+                                : (row.memory_predicted ? "predicted as " : "") +
+                                      format_bytes(static_cast<double>(row.memory_bytes));
+  if (r.memory_budget_bytes == 0) return text;
+  return text + ", budget " + format_bytes(static_cast<double>(r.memory_budget_bytes));
+}
+
+// "Of 6 sizes, 2 are over budget, 1 is out of memory."
+template <typename Result>
+string_builder failures_text(Result const& r) {
+  string_builder text;
+  for (tune_status const status : {tune_status::over_budget, tune_status::out_of_memory,
+                                   tune_status::over_latency, tune_status::failed}) {
+    std::size_t count = 0;
+    for (tune_row const& row : r.rows) count += row.status == status ? 1 : 0;
+    if (count == 0) continue;
+    text += (text.empty() ? "Of " + string_builder(r.rows.size()) +
+                                (r.rows.size() == 1 ? " size, " : " sizes, ")
+                          : string_builder{", "}) +
+            string_builder(count) +
+            (status == tune_status::failed ? ""
+             : count == 1                  ? " is "
+                                           : " are ") +
+            (status == tune_status::failed ? " failed" : to_string(status));
+  }
+  return text.empty() ? text : text + ".";
+}
+
+// The outcome in a sentence.
+template <typename Result>
+string_builder verdict_text(Result const& r) {
+  tune_row const* const row = chosen_row(r);
+  if (row == nullptr) {
+    return r.rows.empty() ? "No batch size was chosen: none was tried."
+                          : "No batch size was chosen: none of those tried is usable.";
+  }
+  string_builder text = "Batch size " + string_builder(row->batch) + " was chosen";
+  char const* separator = ": ";
+  auto const add = [&](string_builder const& part) {
+    if (part.empty()) return;
+    text += separator + part;
+    separator = "; ";
+  };
+  if (is_measured(row->items_per_second)) add(rate_verdict(*row));
+  if (is_measured(row->joules_per_item)) add(format_joules(row->joules_per_item) + " per item");
+  if (has_latencies(*row)) add(latency_verdict_text(r, *row));
+  add(memory_verdict(r, *row));
+  return text + ".";
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
