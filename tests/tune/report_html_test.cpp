@@ -150,6 +150,23 @@ TEST_CASE("the verdict in a sentence", "[tune][report_html]") {
         "latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it; peak memory 62.50 KiB, budget "
         "195.3 KiB.");
 
+  SECTION("compared in turns") {
+    r.rows[2].interleaved = true;
+    CHECK(has(sentence(r), "chosen: 12.35 k items/s, the fastest of those compared in turns; p99"));
+    r.rows[1].interleaved = true;
+    r.rows[1].items_per_second = 12500.0;
+    CHECK(has(sentence(r),
+              "chosen: 12.35 k items/s, 98.8 % \xC2\xB1 0.5 % of the fastest, batch 8, "
+              "compared in turns; p99"));
+  }
+  SECTION("a single sample has no interval") {
+    r.rows[2].samples = 1;
+    CHECK(has(sentence(r), "chosen: 12.35 k items/s; p99"));
+  }
+  SECTION("a stored result has no number of calls") {
+    r.rows[2].latency_samples = 0;
+    CHECK(has(sentence(r), "; p99 of the latency 7.50 ms, limit 8.00 ms; peak"));
+  }
   SECTION("a limit of the median") {
     r.objective = ww::throughput_under_latency(8e-3, 0.5);
     CHECK(has(sentence(r), "; median of the latency 5.00 ms, limit 8.00 ms: 0 of 1194 calls"));
@@ -178,6 +195,7 @@ TEST_CASE("the verdict in a sentence", "[tune][report_html]") {
   SECTION("no limits, and nothing known of latency and memory") {
     r.objective = ww::max_throughput();
     r.rows[2].latency_samples = 0;
+    r.rows[2].latency_median_seconds = 0.0;
     r.rows[2].memory_bytes = 0;
     r.rows[2].relative_error = 0.0;
     CHECK(has(sentence(r), "; peak memory not known, budget 195.3 KiB."));
@@ -297,6 +315,7 @@ TEST_CASE("the time is split into its parts", "[tune][report_html]") {
 
 TEST_CASE("the table has every size, and columns for what is known", "[tune][report_html]") {
   ww::tune_result r = make_result();
+  r.rows[2].interleaved = true;
   std::string page = ww::to_html(r);
   CHECK(has(page,
             "<tr class=\"chosen\"><td>64</td><td>12.35 k</td><td>0.5 %</td><td>5.00 ms</td>"
@@ -331,7 +350,6 @@ TEST_CASE("charts without figures are left out", "[tune][report_html]") {
 TEST_CASE("throughput is drawn to scale, with its interval and the tolerance",
           "[tune][report_html]") {
   ww::tune_result r = make_result();
-  r.rows[2].interleaved = false;
   r.rows[1].items_per_second = 12400.0;  // the best that is ok
   std::string const chart = charts_of(ww::to_html(r))[0];
   auto const points = circles(chart);
@@ -347,7 +365,7 @@ TEST_CASE("throughput is drawn to scale, with its interval and the tolerance",
   auto const y_of = [&](double rate) { return zero - per_item * rate; };
   CHECK(std::fabs(number(points[2], "cy") - y_of(12345.678)) < 0.01);
   CHECK(std::fabs(number(points[3], "cy") - y_of(12900.0)) < 0.01);
-  // The interval of 12.5 % at 8, of 0.5 % at 64, and no other.
+  // The interval of 12.5 % at 8, of 0.5 % at 64, and no other: those of 0 have no length.
   auto const bars = elements(chart, "line", "stroke-width=\"1.2\"");
   REQUIRE(bars.size() == 2);
   CHECK(std::fabs(number(bars[0], "y1") - y_of(12400.0 * 0.875)) < 0.01);
@@ -374,6 +392,7 @@ TEST_CASE("throughput is drawn to scale, with its interval and the tolerance",
 TEST_CASE("the band is that of the sizes compared with the choice", "[tune][report_html]") {
   ww::tune_result r = make_result();
   r.rows[1].items_per_second = 12400.0;
+  r.rows[2].interleaved = true;
   // The choice was compared in turns, and the size with the higher figure was not.
   CHECK(ww::detail::fastest_row(r) == &r.rows[2]);
   r.rows[1].interleaved = true;

@@ -40,7 +40,6 @@ inline warpwright::tune_result make_result() {
   r.rows[2].relative_error = 0.005;
   r.rows[2].latency_samples = 1194;
   r.rows[2].latency_shown = true;
-  r.rows[2].interleaved = true;
   r.rows[3].status = warpwright::tune_status::over_latency;
   r.rows[4].status = warpwright::tune_status::over_budget;
   r.rows[4].memory_predicted = true;
@@ -101,6 +100,8 @@ inline warpwright::tune_result random_result(noise_source& random) {
     row.latency_shown = below(2) == 0;
     row.memory_predicted = below(4) == 0;
     row.failures = below(3);
+    row.interleaved = below(3) == 0;
+    if (below(10) == 0) row.samples = below(2);
     if (below(3) == 0) row.status = static_cast<warpwright::tune_status>(below(5));
     row.note = bytes();
     r.rows.push_back(row);

@@ -51,9 +51,11 @@ struct tune_row {
   std::size_t batch = 0;           ///< items
   double items_per_second = 0.0;   ///< batch / seconds_per_batch; 0: not run to completion
   double seconds_per_batch = 0.0;  ///< of batches run back to back: the mean without the extremes
-  double slowdown = 1.0;        ///< how much slower the device was than at first, as another size
-                                ///< told: the two figures above have been divided by it
-  double relative_error = 0.0;  ///< half of the interval of 95 % of these figures, as a fraction
+  double slowdown = 1.0;  ///< how much slower the device was than at first, as another size
+                          ///< told: the two figures above have been divided by it
+  /// Half of the interval of 95 % of these figures, as a fraction. Of interleaved sizes: of their
+  /// ratio to the fastest one's, for which itself it is 0.
+  double relative_error = 0.0;
   double latency_median_seconds = 0.0;  ///< of a single batch on an idle device
   double latency_p99_seconds = 0.0;     ///< 99th percentile of the same; of few calls the maximum
   std::size_t samples = 0;              ///< samples behind seconds_per_batch
@@ -114,8 +116,17 @@ inline string_builder pad(string_builder const& text, std::size_t width) {
 
 inline bool is_measured(double value) noexcept { return value > 0.0 && std::isfinite(value); }
 
+// Not of a single sample, nor of the size that others are compared with.
+inline bool has_interval(tune_row const& row) noexcept {
+  bool const reference = row.interleaved && row.relative_error == 0.0;
+  return is_measured(row.items_per_second) && row.samples > 1 && !reference &&
+         row.relative_error >= 0.0 && std::isfinite(row.relative_error);
+}
+
+// A coarse clock may measure 0; what was stored may have figures, but no number of calls.
 inline bool has_latencies(tune_row const& row) noexcept {
-  return row.latency_samples > 0 && std::isfinite(row.latency_median_seconds) &&
+  bool const known = row.latency_samples > 0 || row.latency_median_seconds > 0.0;
+  return known && std::isfinite(row.latency_median_seconds) &&
          std::isfinite(row.latency_p99_seconds);
 }
 
@@ -187,9 +198,7 @@ inline string_builder table_cell(tune_row const& row, table_column column) {
     case table_column::rate:
       return is_measured(row.items_per_second) ? format_rate(row.items_per_second) : "-";
     case table_column::error:
-      return is_measured(row.items_per_second) && std::isfinite(row.relative_error)
-                 ? format_number("%.2g %%", 100.0 * row.relative_error)
-                 : "-";
+      return has_interval(row) ? format_number("%.2g %%", 100.0 * row.relative_error) : "-";
     case table_column::median:
       return has_latencies(row) ? format_seconds(row.latency_median_seconds) : "-";
     case table_column::p99:

@@ -37,12 +37,12 @@ struct plot_style {
 };
 
 // A marker: drawn, and as a glyph of a legend, which needs no font metrics.
-enum class plot_mark { filled, outlined, square, triangle, cross, plus, band, dashes, line };
+enum class plot_mark { filled, outlined, square, triangle, cross, plus, band, bar, dashes };
 
 inline char const* glyph_of(plot_mark mark) noexcept {
   constexpr char const* glyphs[] = {"\xE2\x97\x8F", "\xE2\x97\x8B", "\xE2\x96\xA1",
                                     "\xE2\x96\xB3", "\xC3\x97",     "+",
-                                    "\xE2\x96\xAC", "- -",          "\xE2\x80\x94"};
+                                    "\xE2\x96\xAC", "\xE2\x94\x82", "- -"};
   return glyphs[static_cast<int>(mark)];
 }
 
@@ -132,16 +132,19 @@ class plot {
     path(points, color, " stroke-width=\"1.8\"");
     bool any_outlined = false;
     bool any_filled = false;
+    bool any_bar = false;
     for (Point const& p : points) {
       double const x = x_.at(p.x);
       bool const chosen = marked_ && p.x == marked_x_;
       (p.filled ? any_filled : any_outlined) = true;
       if (p.low < p.high) {
+        any_bar = true;
         line_element(x, y_.at(p.low), x, y_.at(p.high), color, " stroke-width=\"1.2\"");
       }
       circle(x, y_.at(p.y), chosen ? "5.5" : "3.2", p.filled ? color : plot_style::background,
              chosen ? plot_style::foreground : color, chosen ? "1.8" : "1.4");
     }
+    if (any_bar) legend(color, plot_mark::bar, "interval");
     if (any_filled && !name.empty()) legend(color, plot_mark::filled, name);
     if (any_outlined && !outlined_name.empty()) legend(color, plot_mark::outlined, outlined_name);
   }

@@ -140,8 +140,7 @@ class result_plot {
     }
     double const rate = row.items_per_second;
     if (can_be_drawn(rate)) {
-      double const error = row.relative_error;
-      double const half = error > 0.0 && error < HUGE_VAL ? rate * error : 0.0;
+      double const half = has_interval(row) ? rate * row.relative_error : 0.0;
       rates_.push_back(Point{x, rate, half < rate ? rate - half : 0.0, rate + half, ok});
     }
     auto const add_to = [x](array<Point>& points, double y, bool filled) {

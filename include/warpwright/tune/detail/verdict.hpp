@@ -12,40 +12,51 @@ namespace detail {
 
 // Templates on the result, so that a file which only includes the header does not compile them.
 
-// "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"
-template <typename Row>
-string_builder rate_verdict(Row const& row) {
-  string_builder text = format_rate(row.items_per_second) + " items/s";
+// "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns, whose interval is
+// that of the ratio: "12.35 k items/s, 98.9 % ± 0.5 % of the fastest, batch 128, in turns"
+template <typename Result>
+string_builder rate_verdict(Result const& r, tune_row const& row) {
+  string_builder const text = format_rate(row.items_per_second) + " items/s";
+  tune_row const& best = *fastest_row(r);
+  if (row.interleaved && &best == &row) return text + ", the fastest of those compared in turns";
+  if (!has_interval(row)) return text;
   double const error = row.relative_error;
-  if (!(error >= 0.0 && std::isfinite(error))) return text;
+  string_builder const half = " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error);
+  if (row.interleaved) {
+    double const share = row.items_per_second / best.items_per_second;
+    return text + ", " + format_number("%.3g %%", 100.0 * share) + half +
+           " of the fastest, batch " + string_builder(best.batch) + ", compared in turns";
+  }
   double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
-  return text + " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error) + " (" + format_rate(low) +
-         " to " + format_rate(row.items_per_second * (1.0 + error)) + ")";
+  return text + half + " (" + format_rate(low) + " to " +
+         format_rate(row.items_per_second * (1.0 + error)) + ")";
 }
 
 // "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
 template <typename Result>
 string_builder latency_verdict_text(Result const& r, tune_row const& row) {
   bool const limited = has_latency_limit(r);
-  double const quantile = limited ? r.objective.latency_quantile() : 0.99;
-  string_builder const name = quantile_name(quantile);
+  string_builder const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
+  bool const tail = name.str() == "p99";
+  bool const few = tail && row.latency_samples > 0 && row.latency_samples < 100;
   string_builder text = name + " of the latency ";
   if (name.str() == "median") {
     text += format_seconds(row.latency_median_seconds);
-  } else if (name.str() == "p99" && row.latency_samples >= 100) {
-    text += format_seconds(row.latency_p99_seconds);
-  } else if (name.str() == "p99") {
+  } else if (few) {
     text = "slowest of " + string_builder(row.latency_samples) + " calls " +
            format_seconds(row.latency_p99_seconds);
+  } else if (tail) {
+    text += format_seconds(row.latency_p99_seconds);
   } else {
     text += "not in the table (p99 " + format_seconds(row.latency_p99_seconds) + ")";
   }
   if (!limited) return text;
-  return text + ", limit " +
-         (name.str() == "p99" && row.latency_samples < 100 ? "of the p99 " : "") +
-         format_seconds(r.objective.latency_limit_seconds()) + ": " +
-         string_builder(row.latency_over) + " of " + string_builder(row.latency_samples) +
-         " calls over it" + (row.latency_shown ? "" : ", which does not show that it is kept");
+  text += (few ? ", limit of the p99 " : ", limit ") +
+          format_seconds(r.objective.latency_limit_seconds());
+  if (row.latency_samples == 0) return text;
+  return text + ": " + string_builder(row.latency_over) + " of " +
+         string_builder(row.latency_samples) + " calls over it" +
+         (row.latency_shown ? "" : ", which does not show that it is kept");
 }
 
 template <typename Result>
@@ -95,7 +106,7 @@ string_builder verdict_text(Result const& r) {
     text += separator + part;
     separator = "; ";
   };
-  if (is_measured(row->items_per_second)) add(rate_verdict(*row));
+  if (is_measured(row->items_per_second)) add(rate_verdict(r, *row));
   if (is_measured(row->joules_per_item)) add(format_joules(row->joules_per_item) + " per item");
   if (has_latencies(*row)) add(latency_verdict_text(r, *row));
   add(memory_verdict(r, *row));
