@@ -120,7 +120,7 @@ std::string to_json(Result const& result) {
   }
   json += ",\"rows\":[";
   bool first = true;
-  for (tune_row const& row : result.rows) {
+  for (auto const& row : result.rows) {
     json += first ? "\n" : ",\n";
     first = false;
     json += "{\"batch\":" + string_builder(row.batch) + ",\"status\":\"" + to_string(row.status) +

@@ -70,7 +70,7 @@ class html_report_options {
 namespace detail {
 
 // Point is plot_point: a template for the same reason as plot.
-template <typename Point>
+template <typename Point, typename Text = string_builder>
 class html_report {
  public:
   html_report(tune_result const& result, html_report_options const& options)
@@ -99,19 +99,18 @@ class html_report {
   }
 
  private:
-  void paragraph(char const* style, string_builder const& text) {
+  void paragraph(char const* style, Text const& text) {
     if (text.empty()) return;
-    html_ += string_builder{"<p class=\""} + style + "\">" + xml_text(text) + "</p>\n";
+    html_ += Text{"<p class=\""} + style + "\">" + xml_text(text) + "</p>\n";
   }
   void begin_section(char const* heading) {
-    html_ += string_builder{"<section>\n<h2>"} + heading + "</h2>\n";
+    html_ += Text{"<section>\n<h2>"} + heading + "</h2>\n";
   }
   void end_section() { html_ += "</section>\n"; }
 
   void head() {
     html_ += "<h1>" + xml_text(options_.title()) + "</h1>\n";
-    string_builder const separator =
-        options_.device().empty() || options_.date().empty() ? "" : ", ";
+    Text const separator = options_.device().empty() || options_.date().empty() ? "" : ", ";
     paragraph("muted", options_.device() + separator + options_.date());
     bool const chosen = chosen_row(result_) != nullptr;
     html_ += "<section>\n";
@@ -141,12 +140,12 @@ class html_report {
     begin_section(heading);
     html_ += "<figure>\n";
     plot<Point> p = charts_.begin(layout, 1);
-    p.describe(heading, string_builder{heading} + " over the batch size");
+    p.describe(heading, Text{heading} + " over the batch size");
     draw(p);
-    string_builder legend;
+    Text legend;
     for (legend_entry const& e : p.legends()) {
-      legend += string_builder{"<span class=\"key\"><span class=\""} + html_color_name(e.color) +
-                "\">" + glyph_of(e.mark) + "</span> " + xml_text(e.name) + "</span>\n";
+      legend += Text{"<span class=\"key\"><span class=\""} + html_color_name(e.color) + "\">" +
+                glyph_of(e.mark) + "</span> " + xml_text(e.name) + "</span>\n";
     }
     html_ += p.finish("batch size, items");
     html_ += "<figcaption>" + legend + "</figcaption>\n</figure>\n";
@@ -169,8 +168,8 @@ class html_report {
       // What is left of the sum by rounding is no time.
       if (!(p.seconds > 1e-6 * all)) continue;
       double const percent = 100.0 * p.seconds / all;
-      html_ += string_builder{"<tr><td class=\"text\">"} + p.name + "</td><td>" +
-               format_seconds(p.seconds) + "</td><td>" + format_number("%.1f %%", percent) +
+      html_ += Text{"<tr><td class=\"text\">"} + p.name + "</td><td>" + format_seconds(p.seconds) +
+               "</td><td>" + format_number("%.1f %%", percent) +
                "</td><td class=\"bar\"><div style=\"width:" + format_number("%.1f", percent) +
                "%\"></div></td></tr>\n";
     }
@@ -214,26 +213,26 @@ class html_report {
                  (chosen && column == table_column::status ? ", chosen" : "") +
                  (row.interleaved && column == table_column::status ? ", compared in turns" : ""));
       }
-      html_ += "<td>" + string_builder(row.failures) + "</td><td class=\"text note\">" +
-               xml_text(row.note) + "</td></tr>\n";
+      html_ += "<td>" + Text(row.failures) + "</td><td class=\"text note\">" + xml_text(row.note) +
+               "</td></tr>\n";
     }
     html_ += "</table>\n</div>\n";
     end_section();
   }
-  [[nodiscard]] string_builder heading(table_column column) const {
+  [[nodiscard]] Text heading(table_column column) const {
     return column == table_column::error ? "\xC2\xB1" : table_heading(result_, column);
   }
-  void cell(char const* element, table_column column, string_builder const& text) {
+  void cell(char const* element, table_column column, Text const& text) {
     bool const left = column == table_column::status;
-    html_ += string_builder{"<"} + element + (left ? " class=\"text\">" : ">") + xml_text(text) +
-             "</" + element + ">";
+    html_ += Text{"<"} + element + (left ? " class=\"text\">" : ">") + xml_text(text) + "</" +
+             element + ">";
   }
 
   void terms() {
     begin_section("Terms");
     html_ += "<dl>\n";
     for (html_term const& t : html_terms) {
-      html_ += string_builder{"<dt>"} + t.name + "</dt><dd>" + t.meaning + "</dd>\n";
+      html_ += Text{"<dt>"} + t.name + "</dt><dd>" + t.meaning + "</dd>\n";
     }
     html_ += "</dl>\n";
     end_section();
@@ -242,7 +241,7 @@ class html_report {
   tune_result const& result_;
   result_plot<Point> charts_;
   html_report_options const& options_;
-  string_builder html_;
+  Text html_;
 };
 
 }  // namespace detail

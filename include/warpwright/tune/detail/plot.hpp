@@ -65,9 +65,9 @@ struct plot_layout {
   bool standalone = true;  // false: within a page, which shows the names of panels and legends
 };
 
-// Point is plot_point. This is a template, so that a file which only includes the header does not
-// compile it.
-template <typename Point>
+// Point is plot_point. This is a template on the types of points and texts, so that a file which
+// only includes the header hardly compiles it.
+template <typename Point, typename Text = string_builder>
 class plot {
  public:
   plot(plot_layout const& layout, double first_x, double last_x, int panels)
@@ -77,22 +77,22 @@ class plot {
         height_{layout.top + panels * (layout.panel_height + layout.gap) - layout.gap +
                 layout.bottom} {}
 
-  void describe(string_builder const& title, string_builder const& description) {
+  void describe(Text const& title, Text const& description) {
     head_ = "<title>" + xml_text(title) + "</title>\n<desc>" + xml_text(description) + "</desc>\n";
   }
-  void heading(string_builder const& title, string_builder const& subtitle) {
+  void heading(Text const& title, Text const& subtitle) {
     text(layout_.left, 28, "start", 17, plot_style::foreground, title, true);
     text(layout_.left, 49, "start", 13, plot_style::muted, subtitle);
   }
 
   // A dashed line in all panels that follow; a label stands above the first.
-  void mark_x(double x, string_builder const& label) {
+  void mark_x(double x, Text const& label) {
     marked_ = true;
     marked_x_ = x;
     mark_label_ = label;
   }
 
-  void begin_panel(string_builder const& name, plot_scale scale, string_builder (*label)(double),
+  void begin_panel(Text const& name, plot_scale scale, Text (*label)(double),
                    std::initializer_list<array<Point> const*> series, double reference) {
     flush_legend();
     top_ = panel_ == 0 ? layout_.top : top_ + layout_.panel_height + layout_.gap;
@@ -118,7 +118,7 @@ class plot {
   }
 
   // Everything between two values.
-  void band(double low, double high, char const* color, string_builder const& name) {
+  void band(double low, double high, char const* color, Text const& name) {
     double const y = y_.at(high);
     body_ += "<rect x=\"" + number(layout_.left) + "\" y=\"" + number(y) + "\" width=\"" +
              number(layout_.right - layout_.left) + "\" height=\"" + number(y_.at(low) - y) +
@@ -127,8 +127,8 @@ class plot {
   }
 
   // A line with markers and error bars; names that are not empty appear in the legend.
-  void line(array<Point> const& points, char const* color, string_builder const& name,
-            string_builder const& outlined_name) {
+  void line(array<Point> const& points, char const* color, Text const& name,
+            Text const& outlined_name) {
     path(points, color, " stroke-width=\"1.8\"");
     bool any_outlined = false;
     bool any_filled = false;
@@ -150,21 +150,21 @@ class plot {
   }
 
   // A dashed line without markers.
-  void curve(array<Point> const& points, char const* color, string_builder const& name) {
+  void curve(array<Point> const& points, char const* color, Text const& name) {
     if (points.size() < 2) return;
     path(points, color, " stroke-width=\"1.2\" stroke-dasharray=\"4 3\"");
     legend(color, plot_mark::dashes, name);
   }
 
   // Sizes of one kind, at the bottom of the panel.
-  void marks(std::vector<double> const& xs, plot_mark mark, string_builder const& name) {
+  void marks(std::vector<double> const& xs, plot_mark mark, Text const& name) {
     for (double const x : xs) {
       mark_element(x_.at(x), bottom() - 7, mark, plot_style::red);
     }
     if (!xs.empty()) legend(plot_style::red, mark, name);
   }
 
-  void reference_line(double value, string_builder const& name) {
+  void reference_line(double value, Text const& name) {
     bool const above = !reference_in_range_;
     double const y = above ? top_ : y_.at(value);
     if (!above) {
@@ -179,10 +179,10 @@ class plot {
   // Of the panel that was begun last.
   [[nodiscard]] std::vector<legend_entry> const& legends() const noexcept { return legend_; }
 
-  string_builder finish(string_builder const& x_name) {
+  Text finish(Text const& x_name) {
     flush_legend();
     for (double const value : x_ticks()) {
-      string_builder const label = format_number("%.0f", value);
+      Text const label = format_number("%.0f", value);
       double const most = layout_.width - half_width(label) - 1.0;
       double const x = x_.at(value);
       text(x < most ? x : most, bottom() + layout_.font + 5.5, "middle", layout_.font,
@@ -190,8 +190,8 @@ class plot {
     }
     text(0.5 * (layout_.left + layout_.right), bottom() + 2 * layout_.font + 15, "middle",
          layout_.font + 1, plot_style::muted, x_name);
-    string_builder const size = number(layout_.width) + " " + number(height_);
-    string_builder svg = "<svg ";
+    Text const size = number(layout_.width) + " " + number(height_);
+    Text svg = "<svg ";
     if (layout_.standalone) {
       svg += "xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(layout_.width) +
              "\" height=\"" + number(height_) +
@@ -203,8 +203,8 @@ class plot {
   }
 
  private:
-  static string_builder number(double value) { return format_number("%.6g", value); }
-  static string_builder coordinates(double x, double y) {
+  static Text number(double value) { return format_number("%.6g", value); }
+  static Text coordinates(double x, double y) {
     return format_number("%.1f", x) + " " + format_number("%.1f", y);
   }
 
@@ -215,7 +215,7 @@ class plot {
   }
 
   // Half of the width of a label, as wide as fonts make it.
-  double half_width(string_builder const& label) const {
+  double half_width(Text const& label) const {
     return 0.31 * layout_.font * static_cast<double>(label.size());
   }
 
@@ -252,22 +252,22 @@ class plot {
     text(x, top_ - 7, anchor, layout_.font, plot_style::foreground, mark_label_, true);
   }
 
-  void legend(char const* color, plot_mark mark, string_builder const& name) {
+  void legend(char const* color, plot_mark mark, Text const& name) {
     legend_.push_back(legend_entry{color, mark, name.str()});
   }
 
   // The name of the panel, and its legend in one or two lines.
   void flush_legend() {
     double const widest = layout_.right - layout_.left;
-    std::vector<string_builder> lines;
+    std::vector<Text> lines;
     double width = 0.0;
     for (legend_entry const& e : legend_) {
-      string_builder const gap = "&#160;&#160;&#160;";
+      Text const gap = "&#160;&#160;&#160;";
       double const added = 2.0 * half_width(e.name) + 5.0 * 0.62 * layout_.font;
       bool const fits = !lines.empty() && width + added <= widest;
       if (!fits) lines.emplace_back();
       width = fits ? width + added : added;
-      lines.back() += (fits ? gap : string_builder{}) + "<tspan fill=\"" + e.color +
+      lines.back() += (fits ? gap : Text{}) + "<tspan fill=\"" + e.color +
                       "\" font-weight=\"700\">" + glyph_of(e.mark) + "</tspan>&#160;" +
                       xml_text(e.name);
     }
@@ -282,7 +282,7 @@ class plot {
 
   void path(array<Point> const& points, char const* color, char const* style) {
     if (points.size() < 2) return;
-    string_builder d;
+    Text d;
     for (Point const& p : points) {
       d += (d.empty() ? "M" : "L") + coordinates(x_.at(p.x), y_.at(p.y));
     }
@@ -298,7 +298,7 @@ class plot {
   }
 
   void mark_element(double x, double y, plot_mark mark, char const* color) {
-    string_builder d;
+    Text d;
     switch (mark) {
       case plot_mark::square:
         d = "M" + coordinates(x - 4, y - 4) + "h8v8h-8z";
@@ -317,17 +317,17 @@ class plot {
   }
 
   void text(double x, double y, char const* anchor, double size, char const* color,
-            string_builder const& content, bool bold = false, bool over_lines = false) {
-    string_builder style = bold ? " font-weight=\"600\"" : "";
+            Text const& content, bool bold = false, bool over_lines = false) {
+    Text style = bold ? " font-weight=\"600\"" : "";
     if (over_lines) {
       style += " paint-order=\"stroke\" stroke-width=\"3\" stroke=\"" +
-               string_builder{plot_style::background} + "\"";
+               Text{plot_style::background} + "\"";
     }
     text_element(x, y, anchor, size, color, xml_text(content), style);
   }
 
   void text_element(double x, double y, char const* anchor, double size, char const* color,
-                    string_builder const& markup, string_builder const& style) {
+                    Text const& markup, Text const& style) {
     body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + number(size) +
              "\" text-anchor=\"" + anchor + "\" fill=\"" + color + "\"" + style + ">" + markup +
              "</text>\n";
@@ -349,10 +349,10 @@ class plot {
   int panel_ = 0;
   bool marked_ = false;
   bool reference_in_range_ = false;
-  string_builder mark_label_;
-  string_builder name_;
-  string_builder head_;
-  string_builder body_;
+  Text mark_label_;
+  Text name_;
+  Text head_;
+  Text body_;
   std::vector<legend_entry> legend_;
 };
 

@@ -10,22 +10,23 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Templates on the result, so that a file which only includes the header does not compile them.
+// Templates on the types of results and texts, so that a file which only includes the header hardly
+// compiles them.
 
 // "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns, whose interval is
 // that of the ratio: "12.35 k items/s, 98.9 % ± 0.5 % of the fastest, batch 128, in turns"
-template <typename Result>
-string_builder rate_verdict(Result const& r, tune_row const& row) {
-  string_builder const text = format_rate(row.items_per_second) + " items/s";
+template <typename Result, typename Row, typename Text = string_builder>
+Text rate_verdict(Result const& r, Row const& row) {
+  Text const text = format_rate(row.items_per_second) + " items/s";
   tune_row const& best = *fastest_row(r);
   if (row.interleaved && &best == &row) return text + ", the fastest of those compared in turns";
   if (!has_interval(row)) return text;
   double const error = row.relative_error;
-  string_builder const half = " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error);
+  Text const half = " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error);
   if (row.interleaved) {
     double const share = row.items_per_second / best.items_per_second;
     return text + ", " + format_number("%.3g %%", 100.0 * share) + half +
-           " of the fastest, batch " + string_builder(best.batch) + ", compared in turns";
+           " of the fastest, batch " + Text(best.batch) + ", compared in turns";
   }
   double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
   return text + half + " (" + format_rate(low) + " to " +
@@ -33,17 +34,17 @@ string_builder rate_verdict(Result const& r, tune_row const& row) {
 }
 
 // "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
-template <typename Result>
-string_builder latency_verdict_text(Result const& r, tune_row const& row) {
+template <typename Result, typename Row, typename Text = string_builder>
+Text latency_verdict_text(Result const& r, Row const& row) {
   bool const limited = has_latency_limit(r);
-  string_builder const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
+  Text const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
   bool const tail = name.str() == "p99";
   bool const few = tail && row.latency_samples > 0 && row.latency_samples < 100;
-  string_builder text = name + " of the latency ";
+  Text text = name + " of the latency ";
   if (name.str() == "median") {
     text += format_seconds(row.latency_median_seconds);
   } else if (few) {
-    text = "slowest of " + string_builder(row.latency_samples) + " calls " +
+    text = "slowest of " + Text(row.latency_samples) + " calls " +
            format_seconds(row.latency_p99_seconds);
   } else if (tail) {
     text += format_seconds(row.latency_p99_seconds);
@@ -54,15 +55,14 @@ string_builder latency_verdict_text(Result const& r, tune_row const& row) {
   text += (few ? ", limit of the p99 " : ", limit ") +
           format_seconds(r.objective.latency_limit_seconds());
   if (row.latency_samples == 0) return text;
-  return text + ": " + string_builder(row.latency_over) + " of " +
-         string_builder(row.latency_samples) + " calls over it" +
-         (row.latency_shown ? "" : ", which does not show that it is kept");
+  return text + ": " + Text(row.latency_over) + " of " + Text(row.latency_samples) +
+         " calls over it" + (row.latency_shown ? "" : ", which does not show that it is kept");
 }
 
-template <typename Result>
-string_builder memory_verdict(Result const& r, tune_row const& row) {
+template <typename Result, typename Row, typename Text = string_builder>
+Text memory_verdict(Result const& r, Row const& row) {
   if (row.memory_bytes == 0 && r.memory_budget_bytes == 0) return "";
-  string_builder text = "peak memory ";
+  Text text = "peak memory ";
   text += row.memory_bytes == 0 ? "not known"
                                 : (row.memory_predicted ? "predicted as " : "") +
                                       format_bytes(static_cast<double>(row.memory_bytes));
@@ -71,37 +71,37 @@ string_builder memory_verdict(Result const& r, tune_row const& row) {
 }
 
 // "Of 6 sizes, 2 are over budget, 1 is out of memory."
-template <typename Result>
-string_builder failures_text(Result const& r) {
-  string_builder text;
+template <typename Result, typename Text = string_builder>
+Text failures_text(Result const& r) {
+  Text text;
   for (tune_status const status : {tune_status::over_budget, tune_status::out_of_memory,
                                    tune_status::over_latency, tune_status::failed}) {
     std::size_t count = 0;
     for (tune_row const& row : r.rows) count += row.status == status ? 1 : 0;
     if (count == 0) continue;
-    text += (text.empty() ? "Of " + string_builder(r.rows.size()) +
-                                (r.rows.size() == 1 ? " size, " : " sizes, ")
-                          : string_builder{", "}) +
-            string_builder(count) +
-            (status == tune_status::failed ? ""
-             : count == 1                  ? " is "
-                                           : " are ") +
-            (status == tune_status::failed ? " failed" : to_string(status));
+    text +=
+        (text.empty() ? "Of " + Text(r.rows.size()) + (r.rows.size() == 1 ? " size, " : " sizes, ")
+                      : Text{", "}) +
+        Text(count) +
+        (status == tune_status::failed ? ""
+         : count == 1                  ? " is "
+                                       : " are ") +
+        (status == tune_status::failed ? " failed" : to_string(status));
   }
   return text.empty() ? text : text + ".";
 }
 
 // The outcome in a sentence.
-template <typename Result>
-string_builder verdict_text(Result const& r) {
+template <typename Result, typename Text = string_builder>
+Text verdict_text(Result const& r) {
   tune_row const* const row = chosen_row(r);
   if (row == nullptr) {
     return r.rows.empty() ? "No batch size was chosen: none was tried."
                           : "No batch size was chosen: none of those tried is usable.";
   }
-  string_builder text = "Batch size " + string_builder(row->batch) + " was chosen";
+  Text text = "Batch size " + Text(row->batch) + " was chosen";
   char const* separator = ": ";
-  auto const add = [&](string_builder const& part) {
+  auto const add = [&](Text const& part) {
     if (part.empty()) return;
     text += separator + part;
     separator = "; ";
