@@ -306,7 +306,7 @@ TEST_CASE("the time is split into its parts", "[tune][report_html]") {
   CHECK(has(page, "other</td><td>500 ms</td><td>20.0 %"));
   CHECK(has(page, "whole tune</td><td>2.50 s"));
   CHECK(!has(page, "latency calls</td>"));  // it took no time
-  r.elapsed_seconds = 2.0 * (1.0 - 1e-9);
+  r.elapsed_seconds = 2.0 * (1.0 + 1e-9);
   CHECK(!has(ww::to_html(r), "other</td>"));
   r.times = {};
   r.elapsed_seconds = 0.0;
@@ -478,6 +478,37 @@ TEST_CASE("memory is drawn as measured and predicted, with the model and the bud
   CHECK(elements(chart, "path", "stroke-dasharray=\"4 3\"").size() == 1);
   r.memory = {};
   CHECK(elements(charts_of(ww::to_html(r))[2], "path", "stroke-dasharray=\"4 3\"").empty());
+}
+
+TEST_CASE("the axis has room for a limit above all figures", "[tune][report_html]") {
+  ww::tune_result r = make_result();
+  r.objective = ww::throughput_under_latency(0.03);
+  r.memory_budget_bytes = 300000;
+  auto const charts = charts_of(ww::to_html(r));
+  auto const latencies = circles(charts[1]);
+  auto const limit = elements(charts[1], "line", "stroke=\"#c0262d\"");
+  REQUIRE(limit.size() == 1);
+  double const decade = (number(latencies[4], "cy") - number(latencies[7], "cy")) / std::log10(9.0);
+  CHECK(std::fabs(number(latencies[4], "cy") - number(limit[0], "y1") - decade * std::log10(30.0)) <
+        0.01);
+  auto const bytes = circles(charts[2]);
+  auto const budget = elements(charts[2], "line", "stroke=\"#c0262d\"");
+  REQUIRE(budget.size() == 1);
+  double const per_byte = (number(bytes[1], "cy") - number(bytes[3], "cy")) / 120000.0;
+  CHECK(std::fabs(number(bytes[3], "cy") - number(budget[0], "y1") - 172000.0 * per_byte) < 0.01);
+}
+
+TEST_CASE("the label of the choice stays above its chart", "[tune][report_html]") {
+  ww::tune_result r = make_result();
+  auto const anchor = [&](std::size_t chosen) {
+    r.chosen_index = chosen;
+    auto const labels = elements(charts_of(ww::to_html(r))[0], "text", ">chosen: ");
+    REQUIRE(labels.size() == 1);
+    return attribute(labels[0], "text-anchor");
+  };
+  CHECK(anchor(0) == "start");
+  CHECK(anchor(2) == "middle");
+  CHECK(anchor(5) == "end");
 }
 
 TEST_CASE("one size, and two hundred", "[tune][report_html]") {

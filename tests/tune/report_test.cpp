@@ -149,6 +149,46 @@ TEST_CASE("SVG has no panel without figures", "[tune][report]") {
   CHECK(count(ww::to_svg(r), "latency of one batch") == 0);
 }
 
+TEST_CASE("what has no interval has none in the table", "[tune][report]") {
+  using ww::detail::table_cell;
+  using ww::detail::table_column;
+  auto const cell = [](ww::tune_row const& row) {
+    return table_cell(row, table_column::error).str();
+  };
+  ww::tune_row row = make_row(8, 1000.0, 1e-3, 0);
+  row.relative_error = 0.015;
+  CHECK(cell(row) == "1.5 %");
+  row.interleaved = true;
+  CHECK(cell(row) == "1.5 %");
+  row.relative_error = 0.0;  // the size that the others are compared with
+  CHECK(cell(row) == "-");
+  row.interleaved = false;
+  CHECK(cell(row) == "0 %");
+  row.samples = 1;
+  CHECK(cell(row) == "-");
+  row.samples = 11;
+  row.relative_error = std::numeric_limits<double>::quiet_NaN();
+  CHECK(cell(row) == "-");
+  row.relative_error = 0.015;
+  row.items_per_second = 0.0;
+  CHECK(cell(row) == "-");
+}
+
+TEST_CASE("figures of a stored result are in the table without a number of calls",
+          "[tune][report]") {
+  using ww::detail::table_cell;
+  using ww::detail::table_column;
+  ww::tune_row row = make_row(8, 1000.0, 1e-3, 0);
+  row.latency_samples = 0;
+  CHECK(table_cell(row, table_column::median).str() == "1.00 ms");
+  CHECK(table_cell(row, table_column::p99).str() == "1.50 ms");
+  CHECK(table_cell(row, table_column::over_limit).str() == "-");
+  row.latency_median_seconds = row.latency_p99_seconds = 0.0;
+  CHECK(table_cell(row, table_column::median).str() == "-");
+  row.latency_samples = 20;  // by a coarse clock
+  CHECK(table_cell(row, table_column::median).str() == "0.00 us");
+}
+
 TEST_CASE("the terminal's table has intervals, calls over the limit and the budget",
           "[tune][report]") {
   ww::tune_result r = make_result();
