@@ -2,17 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the batch size with the highest throughput within a memory budget and a latency limit.
-// With an argument, writes the chart to that file (SVG).
+// With an argument, writes the report to that file: a chart (.svg), or else a page (.html).
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
 #include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/report.hpp>
+#include <warpwright/tune/report_html.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 
 #include <cstdio>
 #include <exception>
+#include <string>
 
 namespace ww = warpwright;
 
@@ -47,14 +49,20 @@ int main(int argc, char** argv) try {
                                    .max_seconds(10.0)
                                    .progress(ww::progress_line{stderr})
                                    .tune(stream, run_batch, pool);
-  std::printf("on %s\n%s", ww::get_device_info(ww::current_device()).name.c_str(),
-              ww::to_table(best).c_str());
+  std::string const device = ww::get_device_info(ww::current_device()).name;
+  std::printf("on %s\n%s", device.c_str(), ww::to_table(best).c_str());
   for (std::string const& step : best.steps) std::printf("- %s\n", step.c_str());
 
   if (argc > 1) {
-    std::FILE* const file = std::fopen(argv[1], "w");
+    std::string const path = argv[1];
+    bool const chart = path.size() > 4 && path.compare(path.size() - 4, 4, ".svg") == 0;
+    char const* const title = "Batch size of the model";
+    std::string const report =
+        chart ? ww::to_svg(best, title)
+              : ww::to_html(best, ww::html_report_options{}.title(title).device(device));
+    std::FILE* const file = std::fopen(path.c_str(), "w");
     bool good = file != nullptr;
-    good = good && std::fputs(ww::to_svg(best, "Batch size of the model").c_str(), file) >= 0;
+    good = good && std::fputs(report.c_str(), file) >= 0;
     if (file != nullptr) good = std::fclose(file) == 0 && good;
     if (!good) {
       std::fprintf(stderr, "cannot write %s\n", argv[1]);

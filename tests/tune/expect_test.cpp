@@ -73,18 +73,18 @@ TEST_CASE("a throughput falls short only if its whole interval does", "[tune][ex
   // 64 items in 3.2 ms are the limit.
   auto const good = of(2.9e-3, 3.0e-3, 3.1e-3);
   CHECK(good.state == finding_state::met);
-  CHECK(good.text == "throughput of decode: 21.33 k items/s, expected at least 20 k items/s");
+  CHECK(good.text == "throughput of decode: 21.33 k items/s, expected at least 20.00 k items/s");
   CHECK(std::fabs(good.low - 64 / 3.1e-3) < 1e-6);
   CHECK(std::fabs(good.high - 64 / 2.9e-3) < 1e-6);
   auto const either = of(3.1e-3, 3.3e-3, 3.5e-3);
   CHECK(either.state == finding_state::not_shown);
   CHECK(either.text ==
         "throughput of decode: 19.39 k items/s, between 18.29 k items/s and 20.65 k items/s, "
-        "expected at least 20 k items/s");
+        "expected at least 20.00 k items/s");
   auto const bad = of(3.5e-3, 3.6e-3, 3.7e-3);
   CHECK(bad.state == finding_state::fell_short);
   CHECK(bad.text ==
-        "throughput of decode: 17.78 k items/s, expected at least 20 k items/s (11 % under, at "
+        "throughput of decode: 17.78 k items/s, expected at least 20.00 k items/s (11 % under, at "
         "least 8.6 %)");
   CHECK(of(3.1e-3, 3.15e-3, 64 / 20000.0).state == finding_state::met);
   CHECK(of(0.0, 3.6e-3, 3.7e-3).state == finding_state::not_shown);
@@ -101,11 +101,11 @@ TEST_CASE("a p99 falls short only on its lower confidence bound", "[tune][expect
   CHECK(with(2000, 31).state == finding_state::not_shown);
   auto const bad = with(2000, 32);
   CHECK(bad.state == finding_state::fell_short);
-  CHECK(bad.text == "p99 of decode: 6 ms, expected at most 5 ms (20 % over)");
+  CHECK(bad.text == "p99 of decode: 6.00 ms, expected at most 5.00 ms (20 % over)");
   // 298 good calls show nothing, 299 do.
   CHECK(with(298, 0).state == finding_state::not_shown);
   CHECK(with(298, 0).high > 1e300);
-  CHECK(has(with(298, 0).text, "between 3 ms and unknown"));
+  CHECK(has(with(298, 0).text, "between 3.00 ms and unknown"));
   CHECK(with(299, 0).state == finding_state::met);
   CHECK(with(472, 1).state == finding_state::not_shown);
   CHECK(with(473, 1).state == finding_state::met);
@@ -143,7 +143,7 @@ TEST_CASE("the median of the latency is that of the measurement", "[tune][expect
   auto m = calls_of(500, 4e-3, 0, 0.0);
   auto const bad = only(table, ww::observed{decode}.latency(m));
   CHECK(bad.state == finding_state::fell_short);
-  CHECK(bad.text == "median latency of decode: 4 ms, expected at most 3 ms (33 % over)");
+  CHECK(bad.text == "median latency of decode: 4.00 ms, expected at most 3.00 ms (33 % over)");
   m.summary.median_low_seconds = 2.9e-3;
   CHECK(only(table, ww::observed{decode}.latency(m)).state == finding_state::not_shown);
   m.summary.median_high_seconds = m.summary.median_seconds = 3e-3;
@@ -158,7 +158,7 @@ TEST_CASE("memory is exact", "[tune][expect]") {
   CHECK(of(std::size_t{2} << 30).state == finding_state::met);
   auto const bad = of((std::size_t{2} << 30) + (std::size_t{1} << 29));
   CHECK(bad.state == finding_state::fell_short);
-  CHECK(bad.text == "memory of decode: 2.5 GiB, expected at most 2 GiB (25 % over)");
+  CHECK(bad.text == "memory of decode: 2.500 GiB, expected at most 2.000 GiB (25 % over)");
   CHECK(of((std::size_t{2} << 30) + 1).state == finding_state::fell_short);
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a stored tune counts as exact to 5 %", "[tune][expect]") {
   CHECK(only(memory, nothing).state == finding_state::no_figure);
   auto const p99 = ww::expectations{}.latency_at_most(decode, 0.99, 1.0);
   CHECK(only(p99, nothing).state == finding_state::no_figure);
-  CHECK(only(p99, nothing).text == "p99 of decode: nothing observed, expected at most 1 s");
+  CHECK(only(p99, nothing).text == "p99 of decode: nothing observed, expected at most 1.00 s");
 }
 
 TEST_CASE("a report says what fell short first, and throws", "[tune][expect]") {
@@ -207,13 +207,13 @@ TEST_CASE("a report says what fell short first, and throws", "[tune][expect]") {
   CHECK_FALSE(report.ok());
   CHECK_FALSE(report.complete());
   CHECK(report.to_text() ==
-        "fell short: p99 of decode: 6.1 ms, expected at most 5 ms (22 % over)\n"
-        "met: throughput of decode: 21.33 k items/s, expected at least 20 k items/s\n"
+        "fell short: p99 of decode: 6.10 ms, expected at most 5.00 ms (22 % over)\n"
+        "met: throughput of decode: 21.33 k items/s, expected at least 20.00 k items/s\n"
         "no figure: memory of prefill: nothing observed, expected at most 1000 B\n");
   CHECK_THROWS_AS(report.throw_if_short(), std::runtime_error);
   CHECK_THROWS_WITH(report.throw_if_short(),
                     contains("expect_test.cpp:") &&
-                        contains("than expected\n  p99 of decode: 6.1 ms, expected at most"));
+                        contains("than expected\n  p99 of decode: 6.10 ms, expected at most"));
 
   auto const good = table.check({ww::observed{decode}
                                      .throughput(median_of(2.9e-3, 3.0e-3, 3.1e-3), 64)

@@ -3,78 +3,19 @@
 #include <warpwright/tune/report.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <random>
 #include <string>
+#include <vector>
 
+#include "digits/support_process.hpp"
+#include "digits/well_formed.hpp"
+#include "report_support.hpp"
 #include "support/catch.hpp"
 
 namespace ww = warpwright;
-
-namespace {
-
-ww::tune_row make_row(std::size_t batch, double rate, double latency, std::size_t memory) {
-  ww::tune_row row;
-  row.batch = batch;
-  row.items_per_second = rate;
-  row.seconds_per_batch = rate > 0.0 ? double(batch) / rate : 0.0;
-  row.latency_median_seconds = latency;
-  row.latency_p99_seconds = 1.5 * latency;
-  row.samples = rate > 0.0 ? 11 : 0;
-  row.latency_samples = rate > 0.0 ? 100 : 0;
-  row.memory_bytes = memory;
-  return row;
-}
-
-ww::tune_result make_result() {
-  ww::tune_result r;
-  r.rows = {make_row(1, 1000.0, 1e-3, 1000),      make_row(8, 6000.0, 1.3e-3, 8000),
-            make_row(64, 12345.678, 5e-3, 64000), make_row(128, 12900.0, 9e-3, 128000),
-            make_row(256, 0.0, 0.0, 256000),      make_row(512, 0.0, 0.0, 0)};
-  r.rows[3].status = ww::tune_status::over_latency;
-  r.rows[4].status = ww::tune_status::over_budget;
-  r.rows[4].memory_predicted = true;
-  r.rows[5].status = ww::tune_status::out_of_memory;
-  r.rows[5].note = "said \"no\", <twice> & left\n\x01 \xFF";
-  r.chosen_index = 2;
-  r.explanation = "batch 64: <best> & \"smallest\"";
-  r.objective = ww::throughput_under_latency(8e-3);
-  r.memory_budget_bytes = 200000;
-  r.tolerance = 0.02;
-  r.memory = ww::memory_model::fit({{1, 1000}, {2, 2000}, {4, 4000}, {64, 64000}});
-  return r;
-}
-
-std::size_t count(std::string const& text, std::string const& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-// Balanced tags, no bare '&', quoted attributes: enough of XML to detect missing escapes.
-bool well_formed(std::string const& xml) {
-  int depth = 0;
-  for (std::size_t i = 0; i < xml.size(); ++i) {
-    if (xml[i] == '&') {
-      std::size_t const end = xml.find(';', i);
-      if (end == std::string::npos || end - i > 8) return false;
-    }
-    if (xml[i] != '<') continue;
-    std::size_t const end = xml.find('>', i);
-    if (end == std::string::npos) return false;
-    std::string const tag = xml.substr(i, end - i + 1);
-    if (count(tag, "\"") % 2 != 0 || tag.find('<', 1) != std::string::npos) return false;
-    if (tag[1] == '/') {
-      --depth;
-    } else if (tag[tag.size() - 2] != '/') {
-      ++depth;
-    }
-    if (depth < 0) return false;
-    i = end;
-  }
-  return depth == 0;
-}
-
-}  // namespace
+using namespace test_support;
 
 TEST_CASE("numbers are printed with units", "[tune][report]") {
   using namespace ww::detail;
@@ -93,6 +34,10 @@ TEST_CASE("numbers are printed with units", "[tune][report]") {
   CHECK(format_bytes(1024.0).str() == "1.000 KiB");
   CHECK(format_bytes(12345678.0).str() == "11.77 MiB");
   CHECK(format_bytes(1e13).str() == "9.095 TiB");
+  CHECK(format_joules(12.34).str() == "12.3 J");
+  CHECK(format_joules(0.9996).str() == "1.00 J");
+  CHECK(format_joules(1.5e-3).str() == "1.50 mJ");
+  CHECK(format_significant(1e300, 3).str() == "1e+300");
 }
 
 TEST_CASE("CSV has a line per row and quotes text", "[tune][report]") {
@@ -142,6 +87,8 @@ TEST_CASE("bytes that are not UTF-8 are replaced", "[tune][report]") {
   CHECK(valid_utf8("\xED\xA0\x80") == "???");       // a surrogate
   CHECK(valid_utf8("\xF4\x90\x80\x80") == "????");  // above U+10FFFF
   CHECK(valid_utf8("\xE2\x82") == "??");            // cut off
+  CHECK(valid_utf8("\xEF\xBF\xBD") == "\xEF\xBF\xBD");
+  CHECK(valid_utf8("\xEF\xBF\xBE\xEF\xBF\xBF") == "??????");  // XML excludes them
   CHECK(ww::detail::xml_text("<a & \"b\" 'c'>\x02").str() ==
         "&lt;a &amp; &quot;b&quot; &#39;c&#39;&gt;?");
 }
@@ -149,17 +96,17 @@ TEST_CASE("bytes that are not UTF-8 are replaced", "[tune][report]") {
 TEST_CASE("SVG is well formed, self-contained and shows every row", "[tune][report]") {
   std::string const svg = ww::to_svg(make_result(), "Digits <& \"friends\">");
   CHECK(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\"") == 0);
-  CHECK(well_formed(svg));
+  CHECK(malformed(svg).empty());
   CHECK(svg.find("Digits &lt;&amp; &quot;friends&quot;&gt;") != std::string::npos);
   CHECK(svg.find("chosen: 64, 12.35 k items/s, p99 7.50 ms") != std::string::npos);
-  CHECK(svg.find("limit 8.00 ms") != std::string::npos);
-  CHECK(svg.find("budget 195.3 KiB") != std::string::npos);
-  CHECK(svg.find("over a limit") != std::string::npos);
-  CHECK(svg.find("predicted") != std::string::npos);
+  CHECK(svg.find("limit of the p99: 8.00 ms") != std::string::npos);
+  CHECK(svg.find("budget: 195.3 KiB") != std::string::npos);
+  CHECK(svg.find("not usable") != std::string::npos);
+  CHECK(svg.find("predicted, not run") != std::string::npos);
   CHECK(svg.find("stroke-dasharray") != std::string::npos);
-  CHECK(count(svg, "<circle") == 4 + 2 * 4 + 5);               // throughput, two latencies, memory
-  CHECK(count(svg, "#c0262d\" stroke-width=\"1.8\"/>") == 2);  // two crosses
-  CHECK(count(svg, "http") == 1);                              // only the namespace
+  CHECK(count(svg, "<circle") == 4 + 2 * 4 + 5);  // throughput, two latencies, memory
+  CHECK(count(svg, "class=\"mark\"") == 3);
+  CHECK(count(svg, "http") == 1);  // only the namespace
   CHECK(svg.find("<script") == std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf\"") == std::string::npos);
@@ -167,11 +114,11 @@ TEST_CASE("SVG is well formed, self-contained and shows every row", "[tune][repo
 
 TEST_CASE("SVG of odd results", "[tune][report]") {
   ww::tune_result const empty;
-  CHECK(well_formed(ww::to_svg(empty)));
+  CHECK(malformed(ww::to_svg(empty)).empty());
 
   ww::tune_result one;
   one.rows = {make_row(37, 1000.0, 1e-3, 0)};
-  CHECK(well_formed(ww::to_svg(one)));
+  CHECK(malformed(ww::to_svg(one)).empty());
   CHECK(ww::to_svg(one).find("memory") == std::string::npos);
 
   // All sizes failed, and values that are not finite.
@@ -180,12 +127,247 @@ TEST_CASE("SVG of odd results", "[tune][report]") {
   failed.chosen_index = 2;
   failed.objective = ww::throughput_under_latency(1e-3);
   std::string const svg = ww::to_svg(failed);
-  CHECK(well_formed(svg));
-  CHECK(svg.find("no size fits") != std::string::npos);
+  CHECK(malformed(svg).empty());
+  CHECK(svg.find("no size was chosen") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
 
   // A budget far above the memory used is only named: drawing it would flatten the line.
   ww::tune_result roomy = make_result();
   roomy.memory_budget_bytes = std::size_t{1} << 40;
-  CHECK(ww::to_svg(roomy).find("budget 1.000 TiB, above the chart") != std::string::npos);
+  CHECK(ww::to_svg(roomy).find("budget: 1.000 TiB, above the chart") != std::string::npos);
+}
+
+TEST_CASE("SVG has no panel without figures", "[tune][report]") {
+  ww::tune_result r = make_result();
+  CHECK(count(ww::to_svg(r), "peak memory") == 1);
+  CHECK(count(ww::to_svg(r), "latency of one batch") == 1);
+  for (ww::tune_row& row : r.rows) {
+    row.memory_bytes = 0;
+    row.latency_median_seconds = row.latency_p99_seconds = 0.0;
+  }
+  CHECK(count(ww::to_svg(r), "peak memory") == 0);
+  CHECK(count(ww::to_svg(r), "latency of one batch") == 0);
+}
+
+TEST_CASE("what has no interval has none in the table", "[tune][report]") {
+  using ww::detail::table_cell;
+  using ww::detail::table_column;
+  auto const cell = [](ww::tune_row const& row) {
+    return table_cell(row, table_column::error).str();
+  };
+  ww::tune_row row = make_row(8, 1000.0, 1e-3, 0);
+  row.relative_error = 0.015;
+  CHECK(cell(row) == "1.5 %");
+  row.interleaved = true;
+  CHECK(cell(row) == "1.5 %");
+  row.relative_error = 0.0;  // the size that the others are compared with
+  CHECK(cell(row) == "-");
+  row.interleaved = false;
+  CHECK(cell(row) == "0 %");
+  row.samples = 1;
+  CHECK(cell(row) == "-");
+  row.samples = 11;
+  row.relative_error = std::numeric_limits<double>::quiet_NaN();
+  CHECK(cell(row) == "-");
+  row.relative_error = 0.015;
+  row.items_per_second = 0.0;
+  CHECK(cell(row) == "-");
+}
+
+TEST_CASE("figures of a stored result are in the table without a number of calls",
+          "[tune][report]") {
+  using ww::detail::table_cell;
+  using ww::detail::table_column;
+  ww::tune_row row = make_row(8, 1000.0, 1e-3, 0);
+  row.latency_samples = 0;
+  CHECK(table_cell(row, table_column::median).str() == "1.00 ms");
+  CHECK(table_cell(row, table_column::p99).str() == "1.50 ms");
+  CHECK(table_cell(row, table_column::over_limit).str() == "-");
+  row.latency_median_seconds = row.latency_p99_seconds = 0.0;
+  CHECK(table_cell(row, table_column::median).str() == "-");
+  row.latency_samples = 20;  // by a coarse clock
+  CHECK(table_cell(row, table_column::median).str() == "0.00 us");
+}
+
+TEST_CASE("the terminal's table has intervals, calls over the limit and the budget",
+          "[tune][report]") {
+  ww::tune_result r = make_result();
+  std::string const table = ww::to_table(r);
+  CHECK(table ==
+        "   batch  items/s     +-  latency median  latency p99      ove"
+        "r 8.00 ms  memory of 195.3 KiB  status\n"
+        "       1  1.000 k    0 %         1.00 ms      1.50 ms         "
+        " 0 of 100               1000 B  ok\n"
+        "       8  6.000 k   12 %         1.30 ms      1.95 ms         "
+        " 0 of 100            7.812 KiB  ok\n"
+        "->    64  12.35 k  0.5 %         5.00 ms      7.50 ms  0 of 11"
+        "94, shown            62.50 KiB  ok, chosen\n"
+        "     128  12.90 k    0 %         9.00 ms      13.5 ms         "
+        " 0 of 100            125.0 KiB  over latency limit\n"
+        "     256        -      -               -            -         "
+        "        -           ~250.0 KiB  over budget: predicted\n"
+        "     512        -      -               -            -         "
+        "        -                    -  out of memory\n"
+        "batch 64: <best> & \"smallest\"\n");
+
+  r.objective = ww::max_throughput();
+  r.memory_budget_bytes = 0;
+  r.rows[0].joules_per_item = 1.5e-3;
+  r.rows[0].failures = 1;
+  r.rows[1].failures = 2;
+  r.rows[1].slowdown = 1.25;
+  r.rows[2].slowdown = 0.875;
+  std::string const other = ww::to_table(r);
+  CHECK(other.find("over 8") == std::string::npos);
+  CHECK(other.find("  memory  ") != std::string::npos);
+  CHECK(other.find("energy/item") != std::string::npos);
+  CHECK(other.find("1.50 mJ  ok, failed 1 time\n") != std::string::npos);
+  CHECK(other.find("ok, failed 2 times, device slower by 25 %\n") != std::string::npos);
+  CHECK(other.find("ok, device faster by 12.5 %, chosen\n") != std::string::npos);
+}
+
+namespace {
+
+// Every member of a row. A member that is added to tune_row does not compile here: add it to this
+// list, to to_csv() and to to_json().
+std::string expected_row(ww::tune_row const& row) {
+  auto const& [batch, items_per_second, seconds_per_batch, slowdown, relative_error,
+               latency_median_seconds, latency_p99_seconds, samples, latency_samples, latency_over,
+               latency_shown, memory_bytes, memory_predicted, joules_per_item, interleaved,
+               failures, status, note] = row;
+  std::string all;
+  auto const add = [&](char const* name, std::string const& value) {
+    all += std::string{all.empty() ? "{" : ", "} + '"' + name + "\": " + value;
+  };
+  auto const real = [](double value) {
+    return std::isfinite(value) ? ww::detail::format_number("%.9g", value).str()
+                                : std::string{"null"};
+  };
+  auto const flag = [](bool value) { return std::string{value ? "true" : "false"}; };
+  add("batch", std::to_string(batch));
+  add("items_per_second", real(items_per_second));
+  add("seconds_per_batch", real(seconds_per_batch));
+  add("slowdown", real(slowdown));
+  add("relative_error", real(relative_error));
+  add("latency_median_seconds", real(latency_median_seconds));
+  add("latency_p99_seconds", real(latency_p99_seconds));
+  add("samples", std::to_string(samples));
+  add("latency_samples", std::to_string(latency_samples));
+  add("latency_over", std::to_string(latency_over));
+  add("latency_shown", flag(latency_shown));
+  add("memory_bytes", std::to_string(memory_bytes));
+  add("memory_predicted", flag(memory_predicted));
+  add("joules_per_item", real(joules_per_item));
+  add("interleaved", flag(interleaved));
+  add("failures", std::to_string(failures));
+  add("status", '"' + std::string{ww::to_string(status)} + '"');
+  std::string text;
+  for (char const c : ww::detail::valid_utf8(note)) {
+    char code[8];
+    std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
+    if (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\') {
+      text += code;
+    } else {
+      text += c;
+    }
+  }
+  add("note", '"' + text + '"');
+  return all + "}";
+}
+
+std::string expected_rows(ww::tune_result const& r) {
+  std::string all = "[";
+  for (ww::tune_row const& row : r.rows) all += (all == "[" ? "" : ",\n") + expected_row(row);
+  return all + "]";
+}
+
+}  // namespace
+
+TEST_CASE("Python reads every figure of the rows from JSON and CSV", "[tune][report]") {
+#ifndef WARPWRIGHT_PYTHON3
+  WARN("skipped: no python3 was found when this test was configured");
+#else
+  std::uint64_t const seed = std::random_device{}();
+  INFO("seed " << seed);
+  noise_source random{seed};
+  std::vector<ww::tune_result> results;
+  results.push_back(make_result());
+  results.emplace_back();  // no rows
+  for (int i = 0; i < 10; ++i) results.push_back(random_result(random));
+  for (ww::tune_result const& r : results) {
+    scratch_directory scratch;
+    outcome const end = run_program(
+        scratch, {WARPWRIGHT_PYTHON3, WARPWRIGHT_REPORT_CHECK, "rows",
+                  scratch.write("r.json", ww::to_json(r)), scratch.write("r.csv", ww::to_csv(r)),
+                  scratch.write("expected.json", expected_rows(r))});
+    INFO(end.text());
+    REQUIRE(end.exit_code == 0);
+    REQUIRE(end.out == "good\n");
+  }
+#endif
+}
+
+TEST_CASE("random results give well-formed SVG whose labels do not overlap", "[tune][report]") {
+  std::uint64_t const seed = std::random_device{}();
+  INFO("seed " << seed);
+  noise_source random{seed};
+  for (int i = 0; i < 400; ++i) {
+    std::string const svg = ww::to_svg(random_result(random));
+    CAPTURE(i);
+    REQUIRE(malformed(svg) == "");
+    REQUIRE(label_fault(svg) == "");
+    REQUIRE(number_fault(svg) == "");
+  }
+}
+
+TEST_CASE("axes label round values that are far enough apart", "[tune][report]") {
+  std::uint64_t const seed = std::random_device{}();
+  INFO("seed " << seed);
+  noise_source random{seed};
+  using ww::detail::plot_scale;
+  for (int i = 0; i < 20000; ++i) {
+    plot_scale const scales[] = {plot_scale::linear, plot_scale::linear_bytes, plot_scale::decades,
+                                 plot_scale::doublings};
+    plot_scale const scale = scales[i % 4];
+    double const low = std::exp2(std::floor(60.0 * random.uniform()));
+    double const high = low * std::exp2(30.0 * random.uniform() * random.uniform());
+    double const spacing = 5.0 + 80.0 * random.uniform();
+    // Downwards, as a y axis, and to the right.
+    double const begin = 400.0 * random.uniform();
+    double const end = 400.0 * random.uniform();
+    if (std::fabs(end - begin) < 2.0 * spacing) continue;
+    ww::detail::plot_axis<double> const axis{scale, low, high, begin, end};
+    std::vector<double> const ticks = axis.ticks(spacing);
+    CAPTURE(int(scale), low, high, begin, end, spacing);
+    REQUIRE(!ticks.empty());
+    REQUIRE(ticks.size() < 60);
+    for (std::size_t k = 1; k < ticks.size(); ++k) {
+      REQUIRE(std::fabs(axis.at(ticks[k]) - axis.at(ticks[k - 1])) >= 0.999 * spacing);
+      REQUIRE((end > begin) == (axis.at(ticks[k]) > axis.at(ticks[k - 1])));
+    }
+    // Values outside are drawn at the ends.
+    REQUIRE(axis.at(high * 1e9) == end);
+    REQUIRE((axis.at(low) - begin) * (end - begin) >= 0.0);
+  }
+}
+
+TEST_CASE("an axis labels the usual steps", "[tune][report]") {
+  using ww::detail::plot_scale;
+  auto const labels = [](plot_scale scale, double low, double high) {
+    std::string all;
+    for (double const v : ww::detail::plot_axis<double>{scale, low, high, 200.0, 0.0}.ticks(16.0)) {
+      all += (all.empty() ? "" : " ") + ww::detail::format_number("%g", v).str();
+    }
+    return all;
+  };
+  CHECK(labels(plot_scale::linear, 1, 83) == "0 20 40 60 80");
+  CHECK(labels(plot_scale::linear, 1, 100) == "0 25 50 75 100");
+  CHECK(labels(plot_scale::linear_bytes, 1, 1024) == "0 256 512 768 1024");
+  CHECK(labels(plot_scale::decades, 1, 40) == "1 2 5 10 20 50");
+  CHECK(labels(plot_scale::decades, 1, 1e6) == "1 10 100 1000 10000 100000 1e+06");
+  CHECK(labels(plot_scale::decades, 3, 3.1) == "3.1");  // the two ends would overlap
+  CHECK(labels(plot_scale::decades, 2.6, 4) == "2.6 4");
+  CHECK(labels(plot_scale::doublings, 1, 16) == "1 2 4 8 16");
+  CHECK(labels(plot_scale::doublings, 70, 100) == "70 100");  // no power of two
+  CHECK(labels(plot_scale::doublings, 1, 1) == "1 2");
 }

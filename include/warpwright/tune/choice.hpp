@@ -101,7 +101,7 @@ template <typename String = std::string>
     if (!c.reason.empty()) {
       all += string_builder{"left out: "} + c.reason;
     } else if (c.median_seconds > 0.0) {
-      all += detail::seconds_text(c.median_seconds);
+      all += detail::format_seconds(c.median_seconds);
       if (i != made.index && c.to_chosen.high > 0.0) {
         // Not with a comma in the format, which would be taken for a locale's separator.
         all += string_builder{", "} +

@@ -6,7 +6,7 @@
 //   auto const expected = ww::expectations{}.throughput_at_least("decode", 20e3)
 //                                           .latency_at_most("decode", 0.99, 5e-3);
 //   auto const found = expected.check({ww::observe(stream, expected, "decode", step, 64)});
-//   std::puts(found.to_text().c_str());  // p99 of decode: 6.12 ms, expected at most 5 ms (22 % …
+//   std::puts(found.to_text().c_str());  // p99 of decode: 6.12 ms, expected at most 5.00 ms (22 …
 //   found.throw_if_short();
 #pragma once
 
@@ -317,9 +317,9 @@ class expectations {
   template <typename Builder = detail::string_builder>
   static Builder amount(expectation const& e, double value) {
     if (value > 1e300) return "unknown";
-    if (e.figure == expected_figure::throughput) return detail::rate_text(value) + " items/s";
-    if (e.figure == expected_figure::memory) return detail::bytes_text(value);
-    return detail::seconds_text(value);
+    if (e.figure == expected_figure::throughput) return detail::format_rate(value) + " items/s";
+    if (e.figure == expected_figure::memory) return detail::format_bytes(value);
+    return detail::format_seconds(value);
   }
   // "22 % over"
   template <typename Builder = detail::string_builder>

@@ -5,47 +5,39 @@
 // that a file which only includes the header does not compile them.
 #pragma once
 
-#include <warpwright/tune/detail/plot.hpp>
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/detail/plot_result.hpp>
+
+#include <cmath>
+#include <string>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline string_builder json_number(double value) {
+// Templates for the same reason.
+
+// JSON has no infinity.
+template <typename Text = string_builder>
+Text json_number(double value) {
   return std::isfinite(value) ? format_number("%.9g", value) : "null";
 }
 
-inline string_builder json_text(std::string const& text) {
-  string_builder escaped = "\"";
-  for (char const c : valid_utf8(text)) {
-    if (c == '"' || c == '\\') {
-      escaped += '\\';
-      escaped += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
-      escaped += code;
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped + '"';
+// An empty field: not a finite number.
+template <typename Text = string_builder>
+Text csv_number(double value) {
+  return std::isfinite(value) ? format_number("%.9g", value) : Text{};
 }
 
-inline string_builder csv_text(std::string const& text) {
-  string_builder quoted = "\"";
-  for (char const c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
+template <typename Text = string_builder>
+Text json_flag(bool value) {
+  return value ? "true" : "false";
 }
 
 }  // namespace detail
 
 /// Formats the rows as CSV (RFC 4180, but lines end in "\n"): a header, then a line per size;
-/// numbers in seconds, bytes and items, text in quotes.
+/// numbers in seconds, bytes, items and joules, flags as 0 or 1, text in quotes. `relative_error`
+/// is half of the interval of 95 % of the throughput, as a fraction of it.
 ///
 /// @param result  the result of batch_tuner::tune()
 /// @return the text; the caller writes the file
@@ -61,7 +53,7 @@ std::string to_csv(Result const& result) {
     for (double const value :
          {row.items_per_second, row.seconds_per_batch, row.slowdown, row.relative_error,
           row.latency_median_seconds, row.latency_p99_seconds, row.joules_per_item}) {
-      csv += ',' + detail::format_number("%.9g", value);
+      csv += ',' + detail::csv_number(value);
     }
     csv += ',' + detail::string_builder(row.samples) + ',' +
            detail::string_builder(row.latency_samples) + ',' +
@@ -77,35 +69,37 @@ std::string to_csv(Result const& result) {
 /// Formats the whole result as one JSON object (RFC 8259).
 ///
 /// `chosen_batch` is null if no size is feasible; `latency_limit_seconds` and `memory_budget_bytes`
-/// are null if they were not set.
+/// are null if they were not set; a figure that is not finite is null. Each of `rows` has the
+/// members of tune_row.
 ///
 /// @param result  the result of batch_tuner::tune()
 /// @return the text; the caller writes the file
 template <typename Result = tune_result>
 std::string to_json(Result const& result) {
+  using detail::json_flag;
   using detail::json_number;
+  using detail::string_builder;
   bool const has_choice = result.chosen_index < result.rows.size();
-  detail::string_builder json = "{\"chosen_batch\":";
-  json += has_choice ? detail::string_builder(result.rows[result.chosen_index].batch) : "null";
+  string_builder json = "{\"chosen_batch\":";
+  json += has_choice ? string_builder(result.rows[result.chosen_index].batch) : "null";
   json += ",\"explanation\":" + detail::json_text(result.explanation);
+  json += string_builder(",\"goal\":\"") + to_string(result.objective.goal()) + '"';
   json +=
       ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
                                            ? json_number(result.objective.latency_limit_seconds())
                                            : "null");
   json += ",\"latency_quantile\":" + json_number(result.objective.latency_quantile());
-  json += ",\"memory_budget_bytes\":" + (result.memory_budget_bytes > 0
-                                             ? detail::string_builder(result.memory_budget_bytes)
-                                             : "null");
+  json += ",\"memory_budget_bytes\":" +
+          (result.memory_budget_bytes > 0 ? string_builder(result.memory_budget_bytes) : "null");
   json += ",\"tolerance\":" + json_number(result.tolerance);
-  json += ",\"wave_items\":" + detail::string_builder(result.wave_items);
+  json += ",\"wave_items\":" + string_builder(result.wave_items);
   json += ",\"elapsed_seconds\":" + json_number(result.elapsed_seconds);
   json += ",\"bracketing_seconds\":" + json_number(result.times.bracketing);
   json += ",\"refinement_seconds\":" + json_number(result.times.refinement);
   json += ",\"comparison_seconds\":" + json_number(result.times.comparison);
   json += ",\"latency_seconds\":" + json_number(result.times.latency);
   json += ",\"soak_seconds\":" + json_number(result.times.soak);
-  json += ",\"stopped_early\":";
-  json += result.stopped_early ? "true" : "false";
+  json += ",\"stopped_early\":" + json_flag(result.stopped_early);
   json += ",\"steps\":[";
   for (std::size_t i = 0; i < result.steps.size(); ++i) {
     if (i > 0) json += ',';
@@ -118,7 +112,7 @@ std::string to_json(Result const& result) {
   } else {
     memory_model const& memory = result.memory;
     std::size_t const largest = memory.largest_measured();
-    json += "{\"points\":" + detail::string_builder(memory.points()) + ",\"shape\":\"" +
+    json += "{\"points\":" + string_builder(memory.points()) + ",\"shape\":\"" +
             to_string(memory.shape()) + "\",\"base_bytes\":" + json_number(memory.base_bytes()) +
             ",\"bytes_per_item\":" + json_number(memory.bytes_per_item()) +
             ",\"margin_bytes\":" + json_number(memory.predict(largest) - memory.estimate(largest)) +
@@ -126,32 +120,32 @@ std::string to_json(Result const& result) {
   }
   json += ",\"rows\":[";
   bool first = true;
-  for (tune_row const& row : result.rows) {
+  for (auto const& row : result.rows) {
     json += first ? "\n" : ",\n";
     first = false;
-    json += "{\"batch\":" + detail::string_builder(row.batch) + ",\"status\":\"" +
-            to_string(row.status) + "\",\"items_per_second\":" + json_number(row.items_per_second) +
+    json += "{\"batch\":" + string_builder(row.batch) + ",\"status\":\"" + to_string(row.status) +
+            "\",\"items_per_second\":" + json_number(row.items_per_second) +
             ",\"seconds_per_batch\":" + json_number(row.seconds_per_batch) +
             ",\"slowdown\":" + json_number(row.slowdown) +
             ",\"relative_error\":" + json_number(row.relative_error) +
             ",\"latency_median_seconds\":" + json_number(row.latency_median_seconds) +
             ",\"latency_p99_seconds\":" + json_number(row.latency_p99_seconds) +
             ",\"joules_per_item\":" + json_number(row.joules_per_item) +
-            ",\"samples\":" + detail::string_builder(row.samples) +
-            ",\"latency_samples\":" + detail::string_builder(row.latency_samples) +
-            ",\"latency_over\":" + detail::string_builder(row.latency_over) +
-            ",\"latency_shown\":" + (row.latency_shown ? "true" : "false") +
-            ",\"memory_bytes\":" + detail::string_builder(row.memory_bytes) +
-            ",\"memory_predicted\":" + (row.memory_predicted ? "true" : "false") +
-            ",\"interleaved\":" + (row.interleaved ? "true" : "false") +
-            ",\"failures\":" + detail::string_builder(row.failures) +
+            ",\"samples\":" + string_builder(row.samples) +
+            ",\"latency_samples\":" + string_builder(row.latency_samples) +
+            ",\"latency_over\":" + string_builder(row.latency_over) +
+            ",\"latency_shown\":" + json_flag(row.latency_shown) +
+            ",\"memory_bytes\":" + string_builder(row.memory_bytes) +
+            ",\"memory_predicted\":" + json_flag(row.memory_predicted) +
+            ",\"interleaved\":" + json_flag(row.interleaved) +
+            ",\"failures\":" + string_builder(row.failures) +
             ",\"note\":" + detail::json_text(row.note) + "}";
   }
   return json + "\n]}\n";
 }
 
-/// Draws the result as an SVG image: throughput, latency and (if known) memory over the batch size,
-/// with the choice, the limits and the sizes that failed.
+/// Draws the result as an SVG image: throughput, latency and memory, where they are known, over the
+/// batch size, with intervals, the choice, the limits and the sizes that are not usable.
 ///
 /// The image refers to no other file and runs no script: it can be embedded in HTML unchanged.
 ///
@@ -160,68 +154,25 @@ std::string to_json(Result const& result) {
 /// @return the text; the caller writes the file
 template <typename Result = tune_result>
 std::string to_svg(Result const& result, std::string const& title = "Batch size") {
-  using namespace detail;
-  bool memory_known = false;
-  for (tune_row const& row : result.rows) memory_known = memory_known || row.memory_bytes > 0;
-  int const panels = memory_known ? 3 : 2;
-  plot<plot_point> p{result.rows.empty() ? 1.0 : static_cast<double>(result.rows.front().batch),
-                     result.rows.empty() ? 2.0 : static_cast<double>(result.rows.back().batch),
-                     panels};
-
-  array<plot_point> rates;
-  array<plot_point> medians;
-  array<plot_point> tails;
-  array<plot_point> bytes;
-  std::vector<double> failed;
-  for (tune_row const& row : result.rows) {
-    double const x = static_cast<double>(row.batch);
-    bool const ok = row.status == tune_status::ok;
-    bool const ran = row.items_per_second > 0.0 && std::isfinite(row.items_per_second);
-    if (ran) rates.push_back({x, row.items_per_second, ok});
-    if (!ran && !ok) failed.push_back(x);
-    // A logarithmic axis has no zero, which a coarse clock may measure.
-    if (ran && row.latency_median_seconds > 0.0) {
-      medians.push_back({x, row.latency_median_seconds, ok});
+  using detail::string_builder;
+  detail::result_plot<detail::plot_point> const charts{result};
+  int const panels = 1 + (charts.has_latency() ? 1 : 0) + (charts.has_memory() ? 1 : 0);
+  auto p = charts.begin(detail::plot_layout{}, panels);
+  string_builder subtitle = "no size was chosen";
+  if (tune_row const* const chosen = detail::chosen_row(result)) {
+    subtitle = "chosen: " + string_builder(chosen->batch);
+    if (detail::is_measured(chosen->items_per_second)) {
+      subtitle += ", " + detail::format_rate(chosen->items_per_second) + " items/s";
     }
-    if (ran && row.latency_p99_seconds > 0.0) tails.push_back({x, row.latency_p99_seconds, ok});
-    if (row.memory_bytes > 0) {
-      bytes.push_back({x, static_cast<double>(row.memory_bytes), !row.memory_predicted});
+    if (detail::is_measured(chosen->latency_p99_seconds)) {
+      subtitle += ", p99 " + detail::format_seconds(chosen->latency_p99_seconds);
     }
   }
-
-  tune_row const* const chosen =
-      result.chosen_index < result.rows.size() ? &result.rows[result.chosen_index] : nullptr;
-  detail::string_builder subtitle = "no size fits";
-  if (chosen != nullptr) {
-    subtitle = "chosen: " + detail::string_builder(chosen->batch) + ", " +
-               format_rate(chosen->items_per_second) + " items/s, p99 " +
-               format_seconds(chosen->latency_p99_seconds);
-    p.mark_x(static_cast<double>(chosen->batch));
-  }
-  p.heading(title, subtitle, result.explanation);
-
-  p.begin_panel(
-      "throughput, items/s", plot_scale::linear,
-      [](double value) { return format_tick(value, false); }, {&rates}, 0.0);
-  p.line(rates, plot_style::blue, "", "over a limit");
-  p.crosses(failed, "not run, or out of memory");
-
-  double const limit =
-      result.objective.latency_limited() ? result.objective.latency_limit_seconds() : 0.0;
-  p.begin_panel("latency of one batch", plot_scale::logarithmic, format_tick_seconds,
-                {&medians, &tails}, limit);
-  p.line(tails, plot_style::orange, "p99", "");
-  p.line(medians, plot_style::blue, "median", "");
-  if (limit > 0.0) p.reference_line(limit, "limit " + format_seconds(limit));
-
-  if (memory_known) {
-    double const budget = static_cast<double>(result.memory_budget_bytes);
-    p.begin_panel(
-        "memory", plot_scale::linear_bytes, [](double value) { return format_tick(value, true); },
-        {&bytes}, budget);
-    p.line(bytes, plot_style::green, "", "predicted");
-    if (budget > 0.0) p.reference_line(budget, "budget " + format_bytes(budget));
-  }
+  p.describe(title, result.explanation);
+  p.heading(title, subtitle);
+  charts.throughput(p, "throughput, items/s");
+  if (charts.has_latency()) charts.latency(p, "latency of one batch");
+  if (charts.has_memory()) charts.memory(p, "peak memory");
   return p.finish("batch size, items");
 }
 

@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/error.hpp>
+#include <warpwright/tune/detail/figures.hpp>
 #include <warpwright/tune/memory_model.hpp>
 #include <warpwright/tune/tuning_objective.hpp>
 
@@ -50,9 +51,11 @@ struct tune_row {
   std::size_t batch = 0;           ///< items
   double items_per_second = 0.0;   ///< batch / seconds_per_batch; 0: not run to completion
   double seconds_per_batch = 0.0;  ///< of batches run back to back: the mean without the extremes
-  double slowdown = 1.0;        ///< how much slower the device was than at first, as another size
-                                ///< told: the two figures above have been divided by it
-  double relative_error = 0.0;  ///< half of the interval of 95 % of these figures, as a fraction
+  double slowdown = 1.0;  ///< how much slower the device was than at first, as another size
+                          ///< told: the two figures above have been divided by it
+  /// Half of the interval of 95 % of these figures, as a fraction. Of interleaved sizes: of their
+  /// ratio to the fastest one's, for which itself it is 0.
+  double relative_error = 0.0;
   double latency_median_seconds = 0.0;  ///< of a single batch on an idle device
   double latency_p99_seconds = 0.0;     ///< 99th percentile of the same; of few calls the maximum
   std::size_t samples = 0;              ///< samples behind seconds_per_batch
@@ -106,84 +109,120 @@ struct tune_result {
 
 namespace detail {
 
-// Formats with a number of significant digits, trailing zeros included, so that columns line up.
-inline string_builder format_significant(double value, int digits) {
-  int decimals = digits - 1;
-  double next = 10.0;
-  // A value that rounds up to the next power of ten has one decimal less.
-  while (decimals > 0 && value >= next * (1.0 - 0.5 * std::pow(10.0, -digits))) {
-    next *= 10.0;
-    --decimals;
-  }
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  undo_locale(text);
-  return text;
-}
-
-// 0.00123 -> "1.23 ms"
-inline string_builder format_seconds(double seconds) {
-  if (seconds < 0.9995e-3) return format_significant(seconds * 1e6, 3) + " us";
-  if (seconds < 0.9995) return format_significant(seconds * 1e3, 3) + " ms";
-  return format_significant(seconds, 3) + " s";
-}
-
-// 12345678 -> "11.77 MiB"
-inline string_builder format_bytes(double bytes) {
-  constexpr char const* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
-  int unit = 0;
-  while (bytes >= 1023.5 && unit < 4) {
-    bytes /= 1024.0;
-    ++unit;
-  }
-  return unit == 0 ? format_number("%.0f B", bytes) : format_significant(bytes, 4) + units[unit];
-}
-
-// 12345678 -> "12.35 M"
-inline string_builder format_rate(double per_second) {
-  constexpr char const* units[] = {"", " k", " M", " G", " T"};
-  int unit = 0;
-  while (per_second >= 999.95 && unit < 4) {
-    per_second /= 1000.0;
-    ++unit;
-  }
-  return format_significant(per_second, 4) + units[unit];
-}
-
 // Right-aligned.
 inline string_builder pad(string_builder const& text, std::size_t width) {
   return string_builder{std::string(text.size() < width ? width - text.size() : 0, ' ')} + text;
 }
 
-inline string_builder status_cell(tune_row const& row) {
+inline bool is_measured(double value) noexcept { return value > 0.0 && std::isfinite(value); }
+
+// Not of a single sample, nor of the size that others are compared with.
+inline bool has_interval(tune_row const& row) noexcept {
+  bool const reference = row.interleaved && row.relative_error == 0.0;
+  return is_measured(row.items_per_second) && row.samples > 1 && !reference &&
+         row.relative_error >= 0.0 && std::isfinite(row.relative_error);
+}
+
+// A coarse clock may measure 0; what was stored may have figures, but no number of calls.
+inline bool has_latencies(tune_row const& row) noexcept {
+  bool const known = row.latency_samples > 0 || row.latency_median_seconds > 0.0;
+  return known && std::isfinite(row.latency_median_seconds) &&
+         std::isfinite(row.latency_p99_seconds);
+}
+
+// Whether the calls of this size are compared with the objective's limit of the latency.
+inline bool has_latency_limit(tune_result const& r) noexcept {
+  return r.objective.latency_limited() && std::isfinite(r.objective.latency_limit_seconds());
+}
+
+// The status, and what else happened to the size.
+inline string_builder status_text(tune_row const& row) {
   string_builder text = to_string(row.status);
   if (row.status == tune_status::over_budget && row.memory_predicted) text += ": predicted";
+  // Of other sizes that is why they are not ok.
+  if (row.status == tune_status::ok && row.failures > 0) {
+    text += ", failed " + string_builder(row.failures) + (row.failures == 1 ? " time" : " times");
+  }
+  if (is_measured(row.slowdown) && row.slowdown != 1.0) {
+    text += row.slowdown > 1.0 ? ", device slower by " + format_percent(row.slowdown - 1.0)
+                               : ", device faster by " + format_percent(1.0 - row.slowdown);
+  }
   return text;
 }
 
-constexpr int table_columns = 6;
+// 0 calls of 1194, which show that the limit is kept: "0 of 1194, shown"
+inline string_builder over_limit_text(tune_row const& row) {
+  if (row.latency_samples == 0) return "-";
+  return string_builder(row.latency_over) + " of " + string_builder(row.latency_samples) +
+         (row.latency_shown ? ", shown" : "");
+}
 
-// One cell of the table; a null row stands for the heading.
-inline string_builder table_cell(tune_row const* row, int column) {
-  constexpr char const* heading[table_columns] = {"batch",       "items/s", "latency median",
-                                                  "latency p99", "memory",  "status"};
-  if (row == nullptr) return heading[column];
+inline string_builder memory_text(tune_row const& row) {
+  if (row.memory_bytes == 0) return "-";
+  return (row.memory_predicted ? "~" : "") + format_bytes(static_cast<double>(row.memory_bytes));
+}
+
+enum class table_column { batch, rate, error, median, p99, over_limit, memory, energy, status };
+constexpr int table_columns = 9;
+
+inline string_builder table_heading(tune_result const& r, table_column column) {
   switch (column) {
-    case 0:
-      return string_builder(row->batch);
-    case 1:
-      return row->items_per_second > 0.0 ? format_rate(row->items_per_second) : "-";
-    case 2:
-      return row->latency_samples > 0 ? format_seconds(row->latency_median_seconds) : "-";
-    case 3:
-      return row->latency_samples > 0 ? format_seconds(row->latency_p99_seconds) : "-";
-    case 4:
-      return row->memory_bytes == 0 ? "-"
-                                    : (row->memory_predicted ? "~" : "") +
-                                          format_bytes(static_cast<double>(row->memory_bytes));
-    default:
-      return status_cell(*row);
+    case table_column::batch:
+      return "batch";
+    case table_column::rate:
+      return "items/s";
+    case table_column::error:
+      return "+-";
+    case table_column::median:
+      return "latency median";
+    case table_column::p99:
+      return "latency p99";
+    case table_column::over_limit:
+      return "over " + format_seconds(r.objective.latency_limit_seconds());
+    case table_column::memory:
+      return r.memory_budget_bytes == 0
+                 ? string_builder{"memory"}
+                 : "memory of " + format_bytes(static_cast<double>(r.memory_budget_bytes));
+    case table_column::energy:
+      return "energy/item";
+    case table_column::status:
+      break;
   }
+  return "status";
+}
+
+inline string_builder table_cell(tune_row const& row, table_column column) {
+  switch (column) {
+    case table_column::batch:
+      return string_builder(row.batch);
+    case table_column::rate:
+      return is_measured(row.items_per_second) ? format_rate(row.items_per_second) : "-";
+    case table_column::error:
+      return has_interval(row) ? format_number("%.2g %%", 100.0 * row.relative_error) : "-";
+    case table_column::median:
+      return has_latencies(row) ? format_seconds(row.latency_median_seconds) : "-";
+    case table_column::p99:
+      return has_latencies(row) ? format_seconds(row.latency_p99_seconds) : "-";
+    case table_column::over_limit:
+      return over_limit_text(row);
+    case table_column::memory:
+      return memory_text(row);
+    case table_column::energy:
+      return is_measured(row.joules_per_item) ? format_joules(row.joules_per_item) : "-";
+    case table_column::status:
+      break;
+  }
+  return status_text(row);
+}
+
+// A limit or an energy that no tune asked for has no column.
+inline bool table_shows(tune_result const& r, table_column column) {
+  if (column == table_column::over_limit) return has_latency_limit(r);
+  if (column != table_column::energy) return true;
+  for (tune_row const& row : r.rows) {
+    if (is_measured(row.joules_per_item)) return true;
+  }
+  return false;
 }
 
 }  // namespace detail
@@ -194,26 +233,31 @@ inline string_builder table_cell(tune_row const* row, int column) {
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
 inline std::string to_table(tune_result const& result) {
+  using detail::string_builder;
   constexpr int last = detail::table_columns - 1;
   std::size_t const lines = result.rows.size() + 1;
-  auto const row_of = [&result](std::size_t line) {
-    return line == 0 ? nullptr : &result.rows[line - 1];
+  auto const cell = [&result](std::size_t line, int column) {
+    auto const c = static_cast<detail::table_column>(column);
+    return line == 0 ? detail::table_heading(result, c)
+                     : detail::table_cell(result.rows[line - 1], c);
   };
+  bool shown[detail::table_columns] = {};
   std::size_t width[detail::table_columns] = {};
-  for (std::size_t line = 0; line < lines; ++line) {
-    for (int c = 0; c < last; ++c) {
-      std::size_t const size = detail::table_cell(row_of(line), c).size();
+  for (int c = 0; c < last; ++c) {
+    shown[c] = detail::table_shows(result, static_cast<detail::table_column>(c));
+    for (std::size_t line = 0; line < lines && shown[c]; ++line) {
+      std::size_t const size = cell(line, c).size();
       if (size > width[c]) width[c] = size;
     }
   }
-  detail::string_builder table;
+  string_builder table;
   for (std::size_t line = 0; line < lines; ++line) {
     bool const chosen = line > 0 && line - 1 == result.chosen_index;
     table += chosen ? "-> " : "   ";
     for (int c = 0; c < last; ++c) {
-      table += detail::pad(detail::table_cell(row_of(line), c), width[c]) + "  ";
+      if (shown[c]) table += detail::pad(cell(line, c), width[c]) + "  ";
     }
-    table += detail::table_cell(row_of(line), last) + (chosen ? ", chosen\n" : "\n");
+    table += cell(line, last) + (chosen ? ", chosen\n" : "\n");
   }
   if (!result.explanation.empty()) table += result.explanation + '\n';
   return table;

@@ -241,7 +241,7 @@ class candidate_search {
         continue;
       }
       leave_out(i, candidate_state::far_slower,
-                (string_builder{"a call took "} + seconds_text(single_[i]) + ", " +
+                (string_builder{"a call took "} + format_seconds(single_[i]) + ", " +
                  format_number("%.3g times as long as '", single_[i] / single_[best]) +
                  access_.names[best] + "'")
                     .str());

@@ -1,43 +1,66 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times, rates and sizes as text, with units that suit the value.
+// Times, rates, sizes and energies as text, with units that suit the value.
 #pragma once
 
 #include <warpwright/core/detail/string_builder.hpp>
-
-#include <cstddef>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Templates, so that a file which only includes the header does not compile them.
+// Templates on the text, so that a file which only includes the header does not compile them.
 
-// 0.0061234 -> "6.12 ms"
-template <typename Real>
-string_builder seconds_text(Real seconds) {
-  if (seconds < Real{0.9995e-3}) return format_number("%.3g us", seconds * 1e6);
-  if (seconds < Real{0.9995}) return format_number("%.3g ms", seconds * 1e3);
-  return format_number("%.4g s", seconds);
+// Formats with a number of significant digits, trailing zeros included, so that columns line up.
+template <typename Text = string_builder>
+Text format_significant(double value, int digits) {
+  int decimals = digits - 1;
+  double next = 10.0;
+  double half_digit = 0.5;
+  for (int i = 0; i < digits; ++i) half_digit *= 0.1;
+  // A value that rounds up to the next power of ten has one decimal less.
+  while (decimals > 0 && value >= next * (1.0 - half_digit)) {
+    next *= 10.0;
+    --decimals;
+  }
+  char const format[] = {'%', '.', static_cast<char>('0' + decimals), 'f', '\0'};
+  return value < 1e30 ? format_number(format, value) : format_number("%g", value);
 }
 
-// 12345678 -> "12.3 M"
-template <typename Real>
-string_builder rate_text(Real per_second) {
-  constexpr char const* formats[] = {"%.4g", "%.4g k", "%.4g M", "%.4g G", "%.4g T"};
-  int unit = 0;
-  for (; per_second >= Real{9999.5} && unit < 4; ++unit) per_second /= 1000;
-  return format_number(formats[unit], per_second);
+// 0.00123 -> "1.23 ms"
+template <typename Text = string_builder>
+Text format_seconds(double seconds) {
+  if (seconds < 0.9995e-3) return format_significant(seconds * 1e6, 3) + " us";
+  if (seconds < 0.9995) return format_significant(seconds * 1e3, 3) + " ms";
+  return format_significant(seconds, 3) + " s";
 }
 
 // 12345678 -> "11.77 MiB"
-template <typename Real>
-string_builder bytes_text(Real bytes) {
-  constexpr char const* formats[] = {"%.4g B", "%.4g KiB", "%.4g MiB", "%.4g GiB", "%.4g TiB"};
+template <typename Text = string_builder>
+Text format_bytes(double bytes) {
+  constexpr char const* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   int unit = 0;
-  for (; bytes >= Real{1023.95} && unit < 4; ++unit) bytes /= 1024;
-  return format_number(formats[unit], bytes);
+  for (; bytes >= 1023.5 && unit < 4; ++unit) bytes /= 1024.0;
+  return unit == 0 ? format_number("%.0f B", bytes) : format_significant(bytes, 4) + units[unit];
+}
+
+// 12345678 -> "12.35 M"
+template <typename Text = string_builder>
+Text format_rate(double per_second) {
+  constexpr char const* units[] = {"", " k", " M", " G", " T"};
+  int unit = 0;
+  for (; per_second >= 999.95 && unit < 4; ++unit) per_second /= 1000.0;
+  return format_significant(per_second, 4) + units[unit];
+}
+
+// 0.00123 -> "1.23 mJ"
+template <typename Text = string_builder>
+Text format_joules(double joules) {
+  constexpr char const* units[] = {" J", " mJ", " uJ", " nJ"};
+  int unit = 0;
+  for (; joules < 0.9995 && unit < 3; ++unit) joules *= 1000.0;
+  return format_significant(joules, 3) + units[unit];
 }
 
 }  // namespace detail

@@ -5,318 +5,289 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/detail/markup.hpp>
+#include <warpwright/tune/detail/plot_axis.hpp>
 
-#include <cmath>
+#include <cstddef>
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Replaces bytes that are not UTF-8 by '?': the text of an exception may hold any bytes.
-inline std::string valid_utf8(std::string const& text) {
-  std::string valid;
-  for (std::size_t i = 0; i < text.size();) {
-    auto const lead = static_cast<unsigned char>(text[i]);
-    std::size_t const length = lead < 0x80                    ? 1
-                               : lead >= 0xC2 && lead <= 0xDF ? 2
-                               : lead >= 0xE0 && lead <= 0xEF ? 3
-                               : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                              : 0;
-    bool good = length > 0 && i + length <= text.size();
-    for (std::size_t k = 1; good && k < length; ++k) {
-      auto const byte = static_cast<unsigned char>(text[i + k]);
-      good = byte >= 0x80 && byte <= 0xBF;
-      // Overlong encodings, surrogates and code points above U+10FFFF.
-      if (k == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
-                     (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
-        good = false;
-      }
-    }
-    if (good) {
-      valid.append(text, i, length);
-      i += length;
-    } else {
-      valid += '?';
-      ++i;
-    }
-  }
-  return valid;
-}
-
-inline string_builder xml_text(string_builder const& text) {
-  string_builder escaped;
-  for (char const c : valid_utf8(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        // XML cannot represent the other control characters.
-        escaped += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
-    }
-  }
-  return escaped;
-}
-
-// Axis labels: 1500000 -> "1.5 M", or in KiB, MiB, ...
-inline string_builder format_tick(double value, bool binary) {
-  constexpr char const* decimal_units[] = {"", " k", " M", " G", " T"};
-  constexpr char const* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
-  if (value == 0.0) return "0";
-  double const base = binary ? 1024.0 : 1000.0;
-  int unit = 0;
-  while (value >= base * 0.9999 && unit < 4) {
-    value /= base;
-    ++unit;
-  }
-  return format_number("%.4g", value) + (binary ? binary_units : decimal_units)[unit];
-}
-
-inline string_builder format_tick_seconds(double seconds) {
-  if (seconds < 0.9999e-6) return format_number("%.3g ns", seconds * 1e9);
-  if (seconds < 0.9999e-3) return format_number("%.3g us", seconds * 1e6);
-  if (seconds < 0.9999) return format_number("%.3g ms", seconds * 1e3);
-  return format_number("%.3g s", seconds);
-}
-
 struct plot_point {
   double x;
   double y;
+  double low;  // the error bar's ends; both y: none
+  double high;
   bool filled;  // false: an outlined marker
 };
 
-enum class plot_scale { linear, linear_bytes, logarithmic };
-
 struct plot_style {
   static constexpr char const* blue = "#1f6fb2";
-  static constexpr char const* orange = "#d9730d";
+  static constexpr char const* orange = "#b85c00";
   static constexpr char const* green = "#2e8540";
   static constexpr char const* red = "#c0262d";
   static constexpr char const* foreground = "#24292f";
   static constexpr char const* muted = "#57606a";
   static constexpr char const* grid = "#e3e7eb";
+  static constexpr char const* background = "#ffffff";
 };
 
-// Point is plot_point. This is a template, so that a file which only includes the header does not
-// compile it.
-template <typename Point>
+// A marker: drawn, and as a glyph of a legend, which needs no font metrics.
+enum class plot_mark { filled, outlined, square, triangle, cross, plus, band, bar, dashes };
+
+inline char const* glyph_of(plot_mark mark) noexcept {
+  constexpr char const* glyphs[] = {"\xE2\x97\x8F", "\xE2\x97\x8B", "\xE2\x96\xA1",
+                                    "\xE2\x96\xB3", "\xC3\x97",     "+",
+                                    "\xE2\x96\xAC", "\xE2\x94\x82", "- -"};
+  return glyphs[static_cast<int>(mark)];
+}
+
+struct legend_entry {
+  char const* color;
+  plot_mark mark;
+  std::string name;
+};
+
+// Sizes of a chart; the defaults are those of to_svg().
+struct plot_layout {
+  double width = 760;
+  double left = 84;
+  double right = 736;
+  double top = 122;
+  double panel_height = 150;
+  double gap = 68;
+  double bottom = 52;
+  double font = 11.5;
+  bool standalone = true;  // false: within a page, which shows the names of panels and legends
+};
+
+// Point is plot_point. This is a template on the types of points and texts, so that a file which
+// only includes the header hardly compiles it.
+template <typename Point, typename Text = string_builder>
 class plot {
  public:
-  plot(double first_x, double last_x, int panels)
-      : low_x_{std::log2(first_x)},
-        high_x_{std::log2(last_x)},
-        height_{top + panels * (panel_height + gap) - gap + bottom} {
-    if (!(high_x_ - low_x_ > 0.5)) {  // a single size is centred
-      low_x_ -= 1.0;
-      high_x_ += 1.0;
-    }
-  }
+  plot(plot_layout const& layout, double first_x, double last_x, int panels)
+      : layout_{layout},
+        largest_x_{last_x},
+        x_{plot_scale::doublings, first_x, last_x, layout.left + 14, layout.right - 14},
+        height_{layout.top + panels * (layout.panel_height + layout.gap) - layout.gap +
+                layout.bottom} {}
 
-  void heading(string_builder const& title, string_builder const& subtitle,
-               string_builder const& description) {
+  void describe(Text const& title, Text const& description) {
     head_ = "<title>" + xml_text(title) + "</title>\n<desc>" + xml_text(description) + "</desc>\n";
-    text(left, 28, "start", "font-size=\"17\" font-weight=\"600\"", plot_style::foreground, title);
-    text(left, 49, "start", "font-size=\"13\"", plot_style::muted, subtitle);
+  }
+  void heading(Text const& title, Text const& subtitle) {
+    text(layout_.left, 28, "start", 17, plot_style::foreground, title, true);
+    text(layout_.left, 49, "start", 13, plot_style::muted, subtitle);
   }
 
-  void mark_x(double x) {
+  // A dashed line in all panels that follow; a label stands above the first.
+  void mark_x(double x, Text const& label) {
     marked_ = true;
     marked_x_ = x;
+    mark_label_ = label;
   }
 
-  void begin_panel(string_builder const& name, plot_scale scale, string_builder (*label)(double),
+  void begin_panel(Text const& name, plot_scale scale, Text (*label)(double),
                    std::initializer_list<array<Point> const*> series, double reference) {
     flush_legend();
-    panel_top_ = panel_ == 0 ? top : panel_top_ + panel_height + gap;
+    top_ = panel_ == 0 ? layout_.top : top_ + layout_.panel_height + layout_.gap;
     ++panel_;
-    scale_ = scale;
-    fit_range(series, reference);
-    text(left, panel_top_ - 9, "start", "font-size=\"12.5\" font-weight=\"600\"",
-         plot_style::foreground, name);
-    for (double const value : y_ticks()) {
-      double const y = y_of(value);
-      line_element(left, y, right, y, plot_style::grid, "");
-      text(left - 8, y + 4, "end", "font-size=\"11.5\"", plot_style::muted, label(value));
+    fit_range(scale, series, reference);
+    name_ = name;
+    for (double const value : y_.ticks(layout_.font + 4.0)) {
+      double const y = y_.at(value);
+      line_element(layout_.left, y, layout_.right, y, plot_style::grid, "");
+      text(layout_.left - 8, y + 0.35 * layout_.font, "end", layout_.font, plot_style::muted,
+           label(value));
     }
-    for (int power = static_cast<int>(std::ceil(low_x_ - 1e-9)); power <= high_x_ + 1e-9; ++power) {
-      double const x = x_of(std::exp2(power));
-      line_element(x, panel_top_, x, panel_bottom(), plot_style::grid, "");
+    for (double const value : x_ticks()) {
+      line_element(x_.at(value), top_, x_.at(value), bottom(), plot_style::grid, "");
     }
-    line_element(left, panel_bottom(), right, panel_bottom(), plot_style::muted, "");
+    line_element(layout_.left, bottom(), layout_.right, bottom(), plot_style::muted, "");
     if (marked_) {
-      double const x = x_of(marked_x_);
-      line_element(x, panel_top_, x, panel_bottom(), plot_style::foreground,
+      double const x = x_.at(marked_x_);
+      line_element(x, top_, x, bottom(), plot_style::foreground,
                    " stroke-width=\"1.4\" stroke-dasharray=\"5 3\"");
+      if (panel_ == 1 && !mark_label_.empty()) label_mark(x);
     }
   }
 
-  // A line with markers; names that are not empty appear in the legend.
-  void line(array<Point> const& points, char const* color, string_builder const& name,
-            string_builder const& outlined_name) {
-    string_builder path;
-    for (Point const& p : points) {
-      path += (path.empty() ? "M" : "L") + coordinates(x_of(p.x), y_of(p.y));
-    }
-    if (points.size() > 1) {
-      body_ += "<path d=\"" + path + "\" fill=\"none\" stroke=\"" + color +
-               "\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>\n";
-    }
+  // Everything between two values.
+  void band(double low, double high, char const* color, Text const& name) {
+    double const y = y_.at(high);
+    body_ += "<rect x=\"" + number(layout_.left) + "\" y=\"" + number(y) + "\" width=\"" +
+             number(layout_.right - layout_.left) + "\" height=\"" + number(y_.at(low) - y) +
+             "\" fill=\"" + color + "\" fill-opacity=\"0.16\"/>\n";
+    legend(color, plot_mark::band, name);
+  }
+
+  // A line with markers and error bars; names that are not empty appear in the legend.
+  void line(array<Point> const& points, char const* color, Text const& name,
+            Text const& outlined_name) {
+    path(points, color, " stroke-width=\"1.8\"");
     bool any_outlined = false;
+    bool any_filled = false;
+    bool any_bar = false;
     for (Point const& p : points) {
+      double const x = x_.at(p.x);
       bool const chosen = marked_ && p.x == marked_x_;
-      any_outlined = any_outlined || !p.filled;
-      circle(x_of(p.x), y_of(p.y), chosen ? "5.5" : "3.2", p.filled ? color : "#ffffff",
+      (p.filled ? any_filled : any_outlined) = true;
+      if (p.low < p.high) {
+        any_bar = true;
+        line_element(x, y_.at(p.low), x, y_.at(p.high), color, " stroke-width=\"1.2\"");
+      }
+      circle(x, y_.at(p.y), chosen ? "5.5" : "3.2", p.filled ? color : plot_style::background,
              chosen ? plot_style::foreground : color, chosen ? "1.8" : "1.4");
     }
-    if (!name.empty()) legend(name, color, filled_circle);
-    if (any_outlined && !outlined_name.empty()) legend(outlined_name, color, outlined_circle);
+    if (any_bar) legend(color, plot_mark::bar, "interval");
+    if (any_filled && !name.empty()) legend(color, plot_mark::filled, name);
+    if (any_outlined && !outlined_name.empty()) legend(color, plot_mark::outlined, outlined_name);
   }
 
-  // Sizes without a value: crosses at the bottom of the panel.
-  void crosses(std::vector<double> const& xs, string_builder const& name) {
-    for (double const x : xs) cross(x_of(x), panel_bottom() - 7, plot_style::red);
-    if (!xs.empty()) legend(name, plot_style::red, cross_mark);
+  // A dashed line without markers.
+  void curve(array<Point> const& points, char const* color, Text const& name) {
+    if (points.size() < 2) return;
+    path(points, color, " stroke-width=\"1.2\" stroke-dasharray=\"4 3\"");
+    legend(color, plot_mark::dashes, name);
   }
 
-  void reference_line(double value, string_builder const& name) {
-    bool const above = !reference_in_range_;
-    double const y = above ? panel_top_ + 16 : y_of(value);
-    if (!above) line_element(left, y, right, y, plot_style::red, " stroke-width=\"1.4\"");
-    text(left + 6, y - 5, "start", "font-size=\"11.5\"", plot_style::red,
-         above ? name + ", above the chart" : name);
-  }
-
-  string_builder finish(string_builder const& x_name) {
-    flush_legend();
-    double const spacing = (right - left) / (high_x_ - low_x_);
-    int const step = spacing < 44.0 ? static_cast<int>(std::ceil(44.0 / spacing)) : 1;
-    for (int power = static_cast<int>(std::ceil(low_x_ - 1e-9)); power <= high_x_ + 1e-9;
-         power += step) {
-      if (power < 0) continue;
-      text(x_of(std::exp2(power)), panel_bottom() + 17, "middle", "font-size=\"11.5\"",
-           plot_style::muted, format_number("%.0f", std::exp2(power)));
+  // Sizes of one kind, at the bottom of the panel.
+  void marks(std::vector<double> const& xs, plot_mark mark, Text const& name) {
+    for (double const x : xs) {
+      mark_element(x_.at(x), bottom() - 7, mark, plot_style::red);
     }
-    text(0.5 * (left + right), panel_bottom() + 38, "middle", "font-size=\"12.5\"",
-         plot_style::muted, x_name);
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 " + number(width) +
-           " " + number(height_) + "\" width=\"" + number(width) + "\" height=\"" +
-           number(height_) +
-           "\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\">\n" + head_ +
-           "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + body_ + "</svg>\n";
+    if (!xs.empty()) legend(plot_style::red, mark, name);
+  }
+
+  void reference_line(double value, Text const& name) {
+    bool const above = !reference_in_range_;
+    double const y = above ? top_ : y_.at(value);
+    if (!above) {
+      line_element(layout_.left, y, layout_.right, y, plot_style::red, " stroke-width=\"1.4\"");
+    }
+    // Above the line, unless the label would leave the panel.
+    bool const below = y - top_ < layout_.font + 6;
+    text(layout_.left + 6, below ? y + layout_.font + 3 : y - 5, "start", layout_.font,
+         plot_style::red, above ? name + ", above the chart" : name, false, true);
+  }
+
+  // Of the panel that was begun last.
+  [[nodiscard]] std::vector<legend_entry> const& legends() const noexcept { return legend_; }
+
+  Text finish(Text const& x_name) {
+    flush_legend();
+    for (double const value : x_ticks()) {
+      Text const label = format_number("%.0f", value);
+      double const most = layout_.width - half_width(label) - 1.0;
+      double const x = x_.at(value);
+      text(x < most ? x : most, bottom() + layout_.font + 5.5, "middle", layout_.font,
+           plot_style::muted, label);
+    }
+    text(0.5 * (layout_.left + layout_.right), bottom() + 2 * layout_.font + 15, "middle",
+         layout_.font + 1, plot_style::muted, x_name);
+    Text const size = number(layout_.width) + " " + number(height_);
+    Text svg = "<svg ";
+    if (layout_.standalone) {
+      svg += "xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(layout_.width) +
+             "\" height=\"" + number(height_) +
+             "\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" ";
+    }
+    svg += "role=\"img\" viewBox=\"0 0 " + size + "\">\n" + head_;
+    return svg + "<rect width=\"100%\" height=\"100%\" fill=\"" + plot_style::background +
+           "\"/>\n" + body_ + "</svg>\n";
   }
 
  private:
-  static constexpr double width = 760;
-  static constexpr double left = 84;
-  static constexpr double right = 736;
-  static constexpr double top = 92;
-  static constexpr double panel_height = 150;
-  static constexpr double gap = 38;
-  static constexpr double bottom = 52;
-
-  static string_builder number(double value) { return format_number("%.6g", value); }
-  static string_builder coordinates(double x, double y) {
+  static Text number(double value) { return format_number("%.6g", value); }
+  static Text coordinates(double x, double y) {
     return format_number("%.1f", x) + " " + format_number("%.1f", y);
   }
 
-  double panel_bottom() const { return panel_top_ + panel_height; }
+  double bottom() const { return top_ + layout_.panel_height; }
 
-  double x_of(double x) const {
-    return left + 14 + (right - left - 28) * (std::log2(x) - low_x_) / (high_x_ - low_x_);
+  std::vector<double> x_ticks() const {
+    return x_.ticks(2.0 * half_width(format_number("%.0f", largest_x_)) + layout_.font);
   }
 
-  double y_of(double y) const {
-    double const value = scale_ == plot_scale::logarithmic ? std::log10(y) : y;
-    return panel_bottom() - panel_height * (value - low_y_) / (high_y_ - low_y_);
+  // Half of the width of a label, as wide as fonts make it.
+  double half_width(Text const& label) const {
+    return 0.31 * layout_.font * static_cast<double>(label.size());
   }
 
   // Fits the y axis to the series, and to the reference line unless that is so far above the series
   // that they would be flat.
-  void fit_range(std::initializer_list<array<Point> const*> series, double reference) {
+  void fit_range(plot_scale scale, std::initializer_list<array<Point> const*> series,
+                 double reference) {
     double low = 0.0;
     double high = 0.0;
     for (auto const* points : series) {
       for (Point const& p : *points) {
-        if (p.y > high) high = p.y;
-        if (p.y > 0.0 && (low == 0.0 || p.y < low)) low = p.y;
+        // A wide interval must not flatten the line, either.
+        double const top = p.high < 1.5 * p.y ? p.high : 1.5 * p.y;
+        if (top > high) high = top;
+        if (low == 0.0 || p.y < low) low = p.y;
       }
     }
-    reference_in_range_ =
-        high == 0.0 || reference <= high * (scale_ == plot_scale::logarithmic ? 20.0 : 3.0);
-    if (reference > high && reference_in_range_) high = reference;
-    if (reference > 0.0 && (low == 0.0 || reference < low)) low = reference;
-    if (!(high > 0.0)) low = high = 1.0;
-    if (scale_ == plot_scale::logarithmic) {
-      low_y_ = std::log10(low) - 0.08;
-      high_y_ = std::log10(high) + 0.12;
-    } else {
-      low_y_ = 0.0;
-      high_y_ = high * 1.12;
+    bool const drawn = can_be_drawn(reference);
+    double const factor = scale == plot_scale::decades ? 20.0 : 3.0;
+    reference_in_range_ = drawn && (high == 0.0 || reference <= high * factor);
+    if (reference_in_range_) {
+      if (reference > high) high = reference;
+      if (low == 0.0 || reference < low) low = reference;
     }
+    if (high == 0.0) low = high = 1.0;
+    y_ = plot_axis<double>{scale, low, high, bottom(), top_};
   }
 
-  std::vector<double> y_ticks() const {
-    std::vector<double> ticks;
-    if (scale_ == plot_scale::logarithmic) {
-      bool const fine = high_y_ - low_y_ < 2.3;
-      for (int power = static_cast<int>(std::floor(low_y_)); power <= high_y_; ++power) {
-        for (double const digit : {1.0, 2.0, 5.0}) {
-          double const at = power + std::log10(digit);
-          if (at < low_y_ || at > high_y_ || (!fine && digit > 1.0)) continue;
-          ticks.push_back(std::pow(10.0, at));
-        }
-      }
-      // No two ticks fit: label the ends of the range.
-      if (ticks.size() < 2) {
-        ticks = {std::pow(10.0, low_y_ + 0.08), std::pow(10.0, high_y_ - 0.12)};
-      }
-      return ticks;
-    }
-    double const step = scale_ == plot_scale::linear_bytes ? binary_step(high_y_ / 4.5)
-                                                           : decimal_step(high_y_ / 4.5);
-    for (double value = 0.0; value <= high_y_; value += step) ticks.push_back(value);
-    return ticks;
+  void label_mark(double x) {
+    double const half = half_width(mark_label_);
+    char const* anchor = "middle";
+    if (x - half < layout_.left) anchor = "start";
+    if (x + half > layout_.right) anchor = "end";
+    text(x, top_ - 7, anchor, layout_.font, plot_style::foreground, mark_label_, true);
   }
 
-  // Rounds a tick step up to 1, 2 or 5 times a power of ten, or to a power of two.
-  static double decimal_step(double least) {
-    double const power = std::pow(10.0, std::floor(std::log10(least)));
-    for (double const digit : {1.0, 2.0, 5.0}) {
-      if (digit * power >= least) return digit * power;
-    }
-    return 10.0 * power;
-  }
-  static double binary_step(double least) { return std::exp2(std::ceil(std::log2(least))); }
-
-  // The legend's markers are glyphs of one right-aligned text, which needs no font metrics.
-  static constexpr char const* filled_circle = "\xE2\x97\x8F";
-  static constexpr char const* outlined_circle = "\xE2\x97\x8B";
-  static constexpr char const* cross_mark = "\xC3\x97";
-
-  void legend(string_builder const& name, char const* color, char const* mark) {
-    if (!legend_.empty()) legend_ += "&#160;&#160;&#160;&#160;";
-    legend_ += "<tspan fill=\"" + string_builder{color} + "\" font-weight=\"700\">" + mark +
-               "</tspan>&#160;" + xml_text(name);
+  void legend(char const* color, plot_mark mark, Text const& name) {
+    legend_.push_back(legend_entry{color, mark, name.str()});
   }
 
+  // The name of the panel, and its legend in one or two lines.
   void flush_legend() {
-    if (legend_.empty()) return;
-    text_element(right, panel_top_ - 9, "end", "font-size=\"11.5\"", plot_style::muted, legend_);
+    double const widest = layout_.right - layout_.left;
+    std::vector<Text> lines;
+    double width = 0.0;
+    for (legend_entry const& e : legend_) {
+      Text const gap = "&#160;&#160;&#160;";
+      double const added = 2.0 * half_width(e.name) + 5.0 * 0.62 * layout_.font;
+      bool const fits = !lines.empty() && width + added <= widest;
+      if (!fits) lines.emplace_back();
+      width = fits ? width + added : added;
+      lines.back() += (fits ? gap : Text{}) + "<tspan fill=\"" + e.color +
+                      "\" font-weight=\"700\">" + glyph_of(e.mark) + "</tspan>&#160;" +
+                      xml_text(e.name);
+    }
     legend_.clear();
+    if (!layout_.standalone || panel_ == 0) return;
+    double y = top_ - 8.0;
+    for (std::size_t i = lines.size(); i > 0; --i, y -= layout_.font + 3.0) {
+      text_element(layout_.left, y, "start", layout_.font, plot_style::muted, lines[i - 1], "");
+    }
+    text(layout_.left, y - 2.0, "start", layout_.font + 1, plot_style::foreground, name_, true);
+  }
+
+  void path(array<Point> const& points, char const* color, char const* style) {
+    if (points.size() < 2) return;
+    Text d;
+    for (Point const& p : points) {
+      d += (d.empty() ? "M" : "L") + coordinates(x_.at(p.x), y_.at(p.y));
+    }
+    body_ += "<path d=\"" + d + "\" fill=\"none\" stroke=\"" + color + "\"" + style +
+             " stroke-linejoin=\"round\"/>\n";
   }
 
   void circle(double x, double y, char const* radius, char const* fill, char const* stroke,
@@ -326,21 +297,40 @@ class plot {
              "\"/>\n";
   }
 
-  void cross(double x, double y, char const* color) {
-    body_ += "<path d=\"M" + coordinates(x - 4, y - 4) + "L" + coordinates(x + 4, y + 4) + "M" +
-             coordinates(x - 4, y + 4) + "L" + coordinates(x + 4, y - 4) + "\" stroke=\"" + color +
+  void mark_element(double x, double y, plot_mark mark, char const* color) {
+    Text d;
+    switch (mark) {
+      case plot_mark::square:
+        d = "M" + coordinates(x - 4, y - 4) + "h8v8h-8z";
+        break;
+      case plot_mark::triangle:
+        d = "M" + coordinates(x, y - 5) + "l5 9h-10z";
+        break;
+      case plot_mark::plus:
+        d = "M" + coordinates(x - 5, y) + "h10M" + coordinates(x, y - 5) + "v10";
+        break;
+      default:
+        d = "M" + coordinates(x - 4, y - 4) + "l8 8M" + coordinates(x - 4, y + 4) + "l8 -8";
+    }
+    body_ += "<path class=\"mark\" d=\"" + d + "\" fill=\"none\" stroke=\"" + color +
              "\" stroke-width=\"1.8\"/>\n";
   }
 
-  void text(double x, double y, char const* anchor, char const* style, char const* color,
-            string_builder const& content) {
-    text_element(x, y, anchor, style, color, xml_text(content));
+  void text(double x, double y, char const* anchor, double size, char const* color,
+            Text const& content, bool bold = false, bool over_lines = false) {
+    Text style = bold ? " font-weight=\"600\"" : "";
+    if (over_lines) {
+      style += " paint-order=\"stroke\" stroke-width=\"3\" stroke=\"" +
+               Text{plot_style::background} + "\"";
+    }
+    text_element(x, y, anchor, size, color, xml_text(content), style);
   }
 
-  void text_element(double x, double y, char const* anchor, char const* style, char const* color,
-                    string_builder const& markup) {
-    body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor +
-             "\" fill=\"" + color + "\" " + style + ">" + markup + "</text>\n";
+  void text_element(double x, double y, char const* anchor, double size, char const* color,
+                    Text const& markup, Text const& style) {
+    body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + number(size) +
+             "\" text-anchor=\"" + anchor + "\" fill=\"" + color + "\"" + style + ">" + markup +
+             "</text>\n";
   }
 
   void line_element(double x1, double y1, double x2, double y2, char const* color,
@@ -349,20 +339,21 @@ class plot {
              "\" y2=\"" + number(y2) + "\" stroke=\"" + color + "\"" + style + "/>\n";
   }
 
-  double low_x_;
-  double high_x_;
+  plot_layout layout_;
+  double largest_x_;
+  plot_axis<double> x_;
+  plot_axis<double> y_;
   double height_;
-  double panel_top_ = 0.0;
-  double low_y_ = 0.0;
-  double high_y_ = 1.0;
+  double top_ = 0.0;
   double marked_x_ = 0.0;
   int panel_ = 0;
   bool marked_ = false;
-  bool reference_in_range_ = true;
-  plot_scale scale_ = plot_scale::linear;
-  string_builder head_;
-  string_builder body_;
-  string_builder legend_;
+  bool reference_in_range_ = false;
+  Text mark_label_;
+  Text name_;
+  Text head_;
+  Text body_;
+  std::vector<legend_entry> legend_;
 };
 
 }  // namespace detail

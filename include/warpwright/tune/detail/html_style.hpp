@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The style sheet of the HTML report, and its key of terms.
+#pragma once
+
+#include <warpwright/tune/detail/plot.hpp>
+
+#include <cstring>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+struct html_color {
+  char const* name;
+  char const* light;  // as the charts have it
+  char const* dark;
+};
+
+constexpr html_color html_colors[] = {
+    {"blue", plot_style::blue, "#58a6ff"},
+    {"orange", plot_style::orange, "#f0a35e"},
+    {"green", plot_style::green, "#56d364"},
+    {"red", plot_style::red, "#ff7b72"},
+    {"foreground", plot_style::foreground, "#e6edf3"},
+    {"muted", plot_style::muted, "#9aa4af"},
+    {"grid", plot_style::grid, "#30363d"},
+    {"background", plot_style::background, "#0d1117"},
+};
+
+// The name of a chart's color.
+template <typename Char>
+Char const* html_color_name(Char const* light) {
+  for (html_color const& c : html_colors) {
+    if (std::strcmp(c.light, light) == 0) return c.name;
+  }
+  return "foreground";
+}
+
+// The charts have their colors as attributes, so that they can be drawn without a style sheet; in
+// dark mode a rule for each replaces it.
+template <typename Text = string_builder>
+Text html_style_sheet() {
+  Text light;
+  Text dark;
+  Text charts;
+  Text classes;
+  for (html_color const& c : html_colors) {
+    Text const name = c.name;
+    light += "--" + name + ":" + c.light + ";";
+    dark += "--" + name + ":" + c.dark + ";";
+    charts += Text{"svg [fill=\""} + c.light + "\"]{fill:" + c.dark + "}svg [stroke=\"" + c.light +
+              "\"]{stroke:" + c.dark + "}";
+    classes += "." + name + "{color:var(--" + name + ")}";
+  }
+  return ":root{color-scheme:light dark;" + light +
+         "}\n@media screen and (prefers-color-scheme:dark){:root{" + dark + "}" + charts + "}\n" +
+         classes +
+         "\n*{box-sizing:border-box}"
+         "body{margin:0;background:var(--background);color:var(--foreground);"
+         "font:16px/1.5 system-ui,'Segoe UI','DejaVu Sans',sans-serif}"
+         "main{max-width:66rem;margin:0 auto;padding:1rem}"
+         "h1{font-size:1.5rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.1rem;margin:0 0 .5rem}"
+         "h1,p,li,td,dd{overflow-wrap:anywhere}"
+         "section{margin:1.5rem 0}p{margin:.4rem 0}"
+         ".verdict{border-left:.3rem solid var(--green);padding:.4rem .8rem;font-size:1.1rem}"
+         ".verdict.none{border-color:var(--red)}"
+         ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));"
+         "gap:1.5rem}"
+         ".charts section{margin:0}figure{margin:0}svg{display:block;width:100%;height:auto}"
+         "figcaption{color:var(--muted);font-size:.85rem}"
+         ".key{white-space:nowrap;margin-right:1rem}"
+         ".wide{overflow-x:auto}"
+         "table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}"
+         "th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--grid);"
+         "vertical-align:top}"
+         ".sizes td,.sizes th{white-space:nowrap}"
+         "th{color:var(--muted);font-weight:600}"
+         "td.text,th.text{text-align:left}.sizes td.note{white-space:normal;min-width:14rem}"
+         "tr.chosen td{font-weight:700;border-bottom-color:var(--green)}"
+         ".bar{width:40%;min-width:6rem}.bar div{height:.8rem;margin:.35rem 0;"
+         "background:var(--blue)}"
+         "dl{margin:0;font-size:.9rem}dt{font-weight:600;float:left;clear:left;margin-right:.5rem}"
+         "dd{margin:0 0 .2rem}"
+         "@media print{body{font-size:10pt}main{max-width:none;padding:0}.wide{overflow:visible}"
+         "figure,tr,li{break-inside:avoid}.charts{grid-template-columns:1fr 1fr}"
+         "table{font-size:7.5pt}th,td{padding:.1rem .25rem}"
+         ".bar div{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\n";
+}
+
+struct html_term {
+  char const* name;
+  char const* meaning;
+};
+
+constexpr html_term html_terms[] = {
+    {"batch", "the number of items that one call of the workload processes"},
+    {"items/s", "throughput of batches that run back to back"},
+    {"\xC2\xB1",
+     "half of the interval of 95 % confidence; of sizes compared in turns that of their ratio to "
+     "the fastest"},
+    {"within \xE2\x80\xA6 of the best",
+     "the tolerance: the smallest size whose throughput is not lower is chosen"},
+    {"compared in turns", "the size ran alternately with the fastest, so that drift hits both"},
+    {"latency", "the time of a single batch on an idle device"},
+    {"median", "half of the calls take no longer"},
+    {"p99",
+     "the 99th percentile: 99 % of the calls take no longer; of fewer than 100 calls, the "
+     "slowest"},
+    {"over the limit", "calls that took longer than the limit of the latency, of all calls"},
+    {"shown", "the calls show by a binomial test that the limit is kept"},
+    {"memory", "the peak of all runs of the size"},
+    {"~", "predicted by the model of the memory, not measured"},
+    {"upper bound", "the memory that a size may need according to the model, margin included"},
+    {"over budget", "needs more memory than the budget; where that was predicted, it did not run"},
+    {"out of memory", "an allocation failed, also when it was tried again"},
+    {"over latency limit", "was not shown to keep the limit of the latency"},
+    {"failed", "threw another exception, also when it was tried again"},
+    {"device slower by",
+     "than at the beginning, as another size told; the throughput is corrected by it"},
+    {"bracketing", "sizes were doubled, and failed ones tried again"},
+    {"refinement", "sizes between these were tried"},
+    {"comparison", "the best sizes ran in turns"},
+    {"latency calls", "single calls showed that the limit of the latency is kept"},
+    {"soak", "the choice ran again, independently"},
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

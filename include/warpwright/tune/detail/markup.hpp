@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text of any bytes as XML, HTML, JSON or CSV.
+#pragma once
+
+#include <warpwright/core/detail/string_builder.hpp>
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Templates on the text, so that a file which only includes the header does not compile them.
+
+// Replaces bytes that are not UTF-8 by '?': the text of an exception may hold any bytes. So are
+// U+FFFE and U+FFFF, which XML excludes.
+template <typename String = std::string>
+String valid_utf8(std::string const& text) {
+  String valid;
+  for (std::size_t i = 0; i < text.size();) {
+    auto const lead = static_cast<unsigned char>(text[i]);
+    std::size_t const length = lead < 0x80                    ? 1
+                               : lead >= 0xC2 && lead <= 0xDF ? 2
+                               : lead >= 0xE0 && lead <= 0xEF ? 3
+                               : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                              : 0;
+    bool good = length > 0 && i + length <= text.size();
+    for (std::size_t k = 1; good && k < length; ++k) {
+      auto const byte = static_cast<unsigned char>(text[i + k]);
+      good = byte >= 0x80 && byte <= 0xBF;
+      // Overlong encodings, surrogates and code points above U+10FFFF.
+      if (k == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
+                     (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
+        good = false;
+      }
+      if (k == 2 && lead == 0xEF && byte >= 0xBE && text[i + 1] == '\xBF') good = false;
+    }
+    if (good) {
+      valid.append(text, i, length);
+      i += length;
+    } else {
+      valid += '?';
+      ++i;
+    }
+  }
+  return valid;
+}
+
+// For the content of elements and for attributes in quotes.
+template <typename Text = string_builder>
+Text xml_text(string_builder const& text) {
+  Text escaped;
+  for (char const c : valid_utf8(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        // XML cannot represent the other control characters.
+        escaped += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
+    }
+  }
+  return escaped;
+}
+
+// A string with its quotes.
+template <typename Text = string_builder>
+Text json_text(std::string const& text) {
+  Text escaped = "\"";
+  for (char const c : valid_utf8(text)) {
+    if (c == '"' || c == '\\') {
+      escaped += '\\';
+      escaped += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
+      escaped += code;
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped + '"';
+}
+
+// A field with its quotes.
+template <typename Text = string_builder>
+Text csv_text(std::string const& text) {
+  Text quoted = "\"";
+  for (char const c : valid_utf8(text)) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

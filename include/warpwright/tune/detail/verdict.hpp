@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The outcome of a tune in a sentence, UTF-8.
+#pragma once
+
+#include <warpwright/tune/detail/plot_result.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Templates on the types of results and texts, so that a file which only includes the header hardly
+// compiles them.
+
+// "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns, whose interval is
+// that of the ratio: "12.35 k items/s, 98.9 % ± 0.5 % of the fastest, batch 128, in turns"
+template <typename Result, typename Row, typename Text = string_builder>
+Text rate_verdict(Result const& r, Row const& row) {
+  Text const text = format_rate(row.items_per_second) + " items/s";
+  tune_row const& best = *fastest_row(r);
+  if (row.interleaved && &best == &row) return text + ", the fastest of those compared in turns";
+  if (!has_interval(row)) return text;
+  double const error = row.relative_error;
+  Text const half = " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error);
+  if (row.interleaved) {
+    double const share = row.items_per_second / best.items_per_second;
+    return text + ", " + format_number("%.3g %%", 100.0 * share) + half +
+           " of the fastest, batch " + Text(best.batch) + ", compared in turns";
+  }
+  double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
+  return text + half + " (" + format_rate(low) + " to " +
+         format_rate(row.items_per_second * (1.0 + error)) + ")";
+}
+
+// "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
+template <typename Result, typename Row, typename Text = string_builder>
+Text latency_verdict_text(Result const& r, Row const& row) {
+  bool const limited = has_latency_limit(r);
+  Text const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
+  bool const tail = name.str() == "p99";
+  bool const few = tail && row.latency_samples > 0 && row.latency_samples < 100;
+  Text text = name + " of the latency ";
+  if (name.str() == "median") {
+    text += format_seconds(row.latency_median_seconds);
+  } else if (few) {
+    text = "slowest of " + Text(row.latency_samples) + " calls " +
+           format_seconds(row.latency_p99_seconds);
+  } else if (tail) {
+    text += format_seconds(row.latency_p99_seconds);
+  } else {
+    text += "not in the table (p99 " + format_seconds(row.latency_p99_seconds) + ")";
+  }
+  if (!limited) return text;
+  text += (few ? ", limit of the p99 " : ", limit ") +
+          format_seconds(r.objective.latency_limit_seconds());
+  if (row.latency_samples == 0) return text;
+  return text + ": " + Text(row.latency_over) + " of " + Text(row.latency_samples) +
+         " calls over it" + (row.latency_shown ? "" : ", which does not show that it is kept");
+}
+
+template <typename Result, typename Row, typename Text = string_builder>
+Text memory_verdict(Result const& r, Row const& row) {
+  if (row.memory_bytes == 0 && r.memory_budget_bytes == 0) return "";
+  Text text = "peak memory ";
+  text += row.memory_bytes == 0 ? "not known"
+                                : (row.memory_predicted ? "predicted as " : "") +
+                                      format_bytes(static_cast<double>(row.memory_bytes));
+  if (r.memory_budget_bytes == 0) return text;
+  return text + ", budget " + format_bytes(static_cast<double>(r.memory_budget_bytes));
+}
+
+// "Of 6 sizes, 2 are over budget, 1 is out of memory."
+template <typename Result, typename Text = string_builder>
+Text failures_text(Result const& r) {
+  Text text;
+  for (tune_status const status : {tune_status::over_budget, tune_status::out_of_memory,
+                                   tune_status::over_latency, tune_status::failed}) {
+    std::size_t count = 0;
+    for (tune_row const& row : r.rows) count += row.status == status ? 1 : 0;
+    if (count == 0) continue;
+    text +=
+        (text.empty() ? "Of " + Text(r.rows.size()) + (r.rows.size() == 1 ? " size, " : " sizes, ")
+                      : Text{", "}) +
+        Text(count) +
+        (status == tune_status::failed ? ""
+         : count == 1                  ? " is "
+                                       : " are ") +
+        (status == tune_status::failed ? " failed" : to_string(status));
+  }
+  return text.empty() ? text : text + ".";
+}
+
+// The outcome in a sentence.
+template <typename Result, typename Text = string_builder>
+Text verdict_text(Result const& r) {
+  tune_row const* const row = chosen_row(r);
+  if (row == nullptr) {
+    return r.rows.empty() ? "No batch size was chosen: none was tried."
+                          : "No batch size was chosen: none of those tried is usable.";
+  }
+  Text text = "Batch size " + Text(row->batch) + " was chosen";
+  char const* separator = ": ";
+  auto const add = [&](Text const& part) {
+    if (part.empty()) return;
+    text += separator + part;
+    separator = "; ";
+  };
+  if (is_measured(row->items_per_second)) add(rate_verdict(r, *row));
+  if (is_measured(row->joules_per_item)) add(format_joules(row->joules_per_item) + " per item");
+  if (has_latencies(*row)) add(latency_verdict_text(r, *row));
+  add(memory_verdict(r, *row));
+  return text + ".";
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tune as a page for people: what was chosen, why, and everything that was measured.
+//
+//   auto const page = ww::to_html(best, ww::html_report_options{}
+//                                           .title("Batch size of the decoder")
+//                                           .device(ww::get_device_info(device).name)
+//                                           .date("2026-11-23 20:44 UTC"));
+#pragma once
+
+#include <warpwright/tune/detail/html_style.hpp>
+#include <warpwright/tune/detail/verdict.hpp>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+/// What the heading of an HTML report says: a value, each setter of which returns a changed copy.
+///
+/// Texts are UTF-8 and not escaped: to_html() escapes them, and replaces other bytes by '?'.
+class html_report_options {
+ public:
+  /// @param text  the heading and the page's title; default "Batch size"
+  /// @return a changed copy
+  /// @throws std::invalid_argument for an empty text
+  [[nodiscard]] html_report_options title(
+      std::string text, source_location where = source_location::current()) const {
+    if (text.empty()) {
+      detail::throw_invalid_argument(
+          "html_report_options: an empty title; a page must have one: leave the call out for "
+          "\"Batch size\"",
+          where);
+    }
+    html_report_options copy = *this;
+    copy.title_ = std::move(text);
+    return copy;
+  }
+  /// @param name  the device that was tuned on, such as device_info::name; empty: not said
+  /// @return a changed copy
+  [[nodiscard]] html_report_options device(std::string name) const {
+    html_report_options copy = *this;
+    copy.device_ = std::move(name);
+    return copy;
+  }
+  /// @param text  when the tune ran, in any form; empty: not said. The page has no other date, so
+  ///   that equal results give equal pages
+  /// @return a changed copy
+  [[nodiscard]] html_report_options date(std::string text) const {
+    html_report_options copy = *this;
+    copy.date_ = std::move(text);
+    return copy;
+  }
+
+  /// @return the heading
+  [[nodiscard]] std::string const& title() const noexcept { return title_; }
+  /// @return the device's name; empty: not said
+  [[nodiscard]] std::string const& device() const noexcept { return device_; }
+  /// @return when the tune ran; empty: not said
+  [[nodiscard]] std::string const& date() const noexcept { return date_; }
+
+ private:
+  std::string title_ = "Batch size";
+  std::string device_;
+  std::string date_;
+};
+
+namespace detail {
+
+// Point is plot_point: a template for the same reason as plot.
+template <typename Point, typename Text = string_builder>
+class html_report {
+ public:
+  html_report(tune_result const& result, html_report_options const& options)
+      : result_{result}, charts_{result}, options_{options} {}
+
+  std::string page() {
+    html_ =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>";
+    html_ += xml_text(options_.title()) + "</title>\n<style>\n" + html_style_sheet() +
+             "</style>\n</head>\n<body>\n<main>\n";
+    head();
+    html_ += "<div class=\"charts\">\n";
+    chart("Throughput, items/s", [&](auto& p) { charts_.throughput(p, ""); });
+    if (charts_.has_latency()) {
+      chart("Latency of one batch", [&](auto& p) { charts_.latency(p, ""); });
+    }
+    if (charts_.has_memory()) chart("Peak memory", [&](auto& p) { charts_.memory(p, ""); });
+    html_ += "</div>\n";
+    times();
+    steps();
+    sizes();
+    terms();
+    html_ += "</main>\n</body>\n</html>\n";
+    return html_;
+  }
+
+ private:
+  void paragraph(char const* style, Text const& text) {
+    if (text.empty()) return;
+    html_ += Text{"<p class=\""} + style + "\">" + xml_text(text) + "</p>\n";
+  }
+  void begin_section(char const* heading) {
+    html_ += Text{"<section>\n<h2>"} + heading + "</h2>\n";
+  }
+  void end_section() { html_ += "</section>\n"; }
+
+  void head() {
+    html_ += "<h1>" + xml_text(options_.title()) + "</h1>\n";
+    Text const separator = options_.device().empty() || options_.date().empty() ? "" : ", ";
+    paragraph("muted", options_.device() + separator + options_.date());
+    bool const chosen = chosen_row(result_) != nullptr;
+    html_ += "<section>\n";
+    paragraph(chosen ? "verdict" : "verdict none", verdict_text(result_));
+    paragraph("why", result_.explanation);
+    paragraph("counts", failures_text(result_));
+    if (result_.stopped_early) {
+      paragraph("early",
+                "The search stopped early, by max_seconds or stop_when: with more time, another "
+                "size may be chosen.");
+    }
+    end_section();
+  }
+
+  template <typename Draw>
+  void chart(char const* heading, Draw const& draw) {
+    plot_layout layout;
+    layout.width = 480;
+    layout.left = 74;
+    layout.right = 470;
+    layout.top = 26;
+    layout.panel_height = 200;
+    layout.gap = 0;
+    layout.bottom = 48;
+    layout.font = 13;
+    layout.standalone = false;
+    begin_section(heading);
+    html_ += "<figure>\n";
+    plot<Point> p = charts_.begin(layout, 1);
+    p.describe(heading, Text{heading} + " over the batch size");
+    draw(p);
+    Text legend;
+    for (legend_entry const& e : p.legends()) {
+      legend += Text{"<span class=\"key\"><span class=\""} + html_color_name(e.color) + "\">" +
+                glyph_of(e.mark) + "</span> " + xml_text(e.name) + "</span>\n";
+    }
+    html_ += p.finish("batch size, items");
+    html_ += "<figcaption>" + legend + "</figcaption>\n</figure>\n";
+    end_section();
+  }
+
+  void times() {
+    tune_times const& t = result_.times;
+    double const all = result_.elapsed_seconds > t.total() ? result_.elapsed_seconds : t.total();
+    if (!is_measured(all)) return;
+    begin_section("How the time was spent");
+    html_ += "<table>\n";
+    struct phase {
+      char const* name;
+      double seconds;
+    };
+    for (phase const& p : {phase{"bracketing", t.bracketing}, phase{"refinement", t.refinement},
+                           phase{"comparison", t.comparison}, phase{"latency calls", t.latency},
+                           phase{"soak", t.soak}, phase{"other", all - t.total()}}) {
+      // What is left of the sum by rounding is no time.
+      if (!(p.seconds > 1e-6 * all)) continue;
+      double const percent = 100.0 * p.seconds / all;
+      html_ += Text{"<tr><td class=\"text\">"} + p.name + "</td><td>" + format_seconds(p.seconds) +
+               "</td><td>" + format_number("%.1f %%", percent) +
+               "</td><td class=\"bar\"><div style=\"width:" + format_number("%.1f", percent) +
+               "%\"></div></td></tr>\n";
+    }
+    html_ += "<tr><td class=\"text\">whole tune</td><td>" + format_seconds(all) +
+             "</td><td></td><td></td></tr>\n</table>\n";
+    end_section();
+  }
+
+  void steps() {
+    if (result_.steps.empty()) return;
+    begin_section("Steps");
+    html_ += "<ol>\n";
+    for (std::string const& step : result_.steps) html_ += "<li>" + xml_text(step) + "</li>\n";
+    html_ += "</ol>\n";
+    end_section();
+  }
+
+  void sizes() {
+    begin_section("All sizes");
+    if (result_.rows.empty()) {
+      paragraph("muted", "No size was tried.");
+      end_section();
+      return;
+    }
+    bool shown[table_columns] = {};
+    html_ += "<div class=\"wide\">\n<table class=\"sizes\">\n<tr>";
+    for (int c = 0; c < table_columns; ++c) {
+      auto const column = static_cast<table_column>(c);
+      shown[c] = table_shows(result_, column);
+      if (shown[c]) cell("th", column, heading(column));
+    }
+    html_ += "<th class=\"text\">failures</th><th class=\"text\">note</th></tr>\n";
+    for (tune_row const& row : result_.rows) {
+      bool const chosen = &row == chosen_row(result_);
+      html_ += chosen ? "<tr class=\"chosen\">" : "<tr>";
+      for (int c = 0; c < table_columns; ++c) {
+        auto const column = static_cast<table_column>(c);
+        if (!shown[c]) continue;
+        cell("td", column,
+             table_cell(row, column) +
+                 (chosen && column == table_column::status ? ", chosen" : "") +
+                 (row.interleaved && column == table_column::status ? ", compared in turns" : ""));
+      }
+      html_ += "<td>" + Text(row.failures) + "</td><td class=\"text note\">" + xml_text(row.note) +
+               "</td></tr>\n";
+    }
+    html_ += "</table>\n</div>\n";
+    end_section();
+  }
+  [[nodiscard]] Text heading(table_column column) const {
+    return column == table_column::error ? "\xC2\xB1" : table_heading(result_, column);
+  }
+  void cell(char const* element, table_column column, Text const& text) {
+    bool const left = column == table_column::status;
+    html_ += Text{"<"} + element + (left ? " class=\"text\">" : ">") + xml_text(text) + "</" +
+             element + ">";
+  }
+
+  void terms() {
+    begin_section("Terms");
+    html_ += "<dl>\n";
+    for (html_term const& t : html_terms) {
+      html_ += Text{"<dt>"} + t.name + "</dt><dd>" + t.meaning + "</dd>\n";
+    }
+    html_ += "</dl>\n";
+    end_section();
+  }
+
+  tune_result const& result_;
+  result_plot<Point> charts_;
+  html_report_options const& options_;
+  Text html_;
+};
+
+}  // namespace detail
+
+/// Formats the whole result as an HTML page: the choice in a sentence, charts of throughput,
+/// latency and memory over the batch size with intervals and limits, how the time was spent, all
+/// sizes, and the terms.
+///
+/// The page refers to no other file and runs no script. It suits a phone and paper, and follows the
+/// reader's preference for dark pages. Charts and columns without a figure are left out.
+///
+/// @param result   the result of batch_tuner::tune(), or of a no_feasible_batch, for which the page
+///   says why nothing was chosen
+/// @param options  title, device and date
+/// @return the text, UTF-8; the caller writes the file. Equal arguments give equal texts
+///
+/// **Threads:** safe.
+template <typename Result = tune_result>
+std::string to_html(Result const& result, html_report_options const& options = {}) {
+  return detail::html_report<detail::plot_point>{result, options}.page();
+}
+
+WARPWRIGHT_END
