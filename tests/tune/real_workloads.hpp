@@ -116,7 +116,7 @@ class transformer_block {
   static constexpr std::size_t tokens = full_size ? 128 : 8;
   static constexpr std::size_t features = full_size ? 512 : 16;
   static constexpr std::size_t heads = full_size ? 8 : 2;
-  static constexpr std::size_t last = full_size ? 512 : 64;
+  static constexpr std::size_t last = full_size ? 512 : 32;
   static constexpr std::size_t multiple = 1;
   static constexpr std::size_t result_elements = tokens * features;
 
@@ -209,8 +209,8 @@ class elementwise_pipeline {
  public:
   using element = float;
   static constexpr char const* name = "elementwise pipeline";
-  static constexpr std::size_t pixels = full_size ? 3 * 128 * 128 : 3 * 32 * 32;
-  static constexpr std::size_t last = full_size ? 1024 : 128;
+  static constexpr std::size_t pixels = full_size ? 3 * 128 * 128 : 3 * 16 * 16;
+  static constexpr std::size_t last = full_size ? 1024 : 64;
   static constexpr std::size_t multiple = 1;
   static constexpr std::size_t result_elements = pixels;
 
