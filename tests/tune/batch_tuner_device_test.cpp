@@ -42,9 +42,9 @@ struct bench {
   std::size_t peak(std::size_t batch) {
     return test_support::measured_peak(stream, workload, pool, batch);
   }
-  // A budget that a quarter of the range fits.
+  // A budget that half of the range fits.
   std::size_t budget() {
-    std::size_t const bytes = peak(Workload::last / 4) / 10 * 11;
+    std::size_t const bytes = peak(Workload::last / 2) / 10 * 11;
     pool.trim();
     return bytes;
   }
@@ -178,7 +178,7 @@ void survives_exceptions_of_a_library() {
     auto const r = tuner_of<Workload>().memory_budget(budget).stop_after_flat(0).tune(
         b.stream,
         [&](std::size_t batch, ww::stream_ref on, ww::resource_ref memory) {
-          workload(batch < step ? batch : 4 * batch, on, memory);
+          workload(batch < step ? batch : Workload::last, on, memory);
         },
         b.pool);
     INFO(ww::to_table(r));
