@@ -13,12 +13,14 @@
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/expression.hpp>
 #include <warpwright/kernel/functions.hpp>
+#include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "tune/matrix_products.hpp"
@@ -41,12 +43,11 @@ ew::input<T> all_of(activations<T> const& a) {
   return ew::in(static_cast<T const*>(a.data()), a.size());
 }
 
-// Numbers of mean 0 and of a standard deviation, the same in every run.
+// Random numbers of mean 0 and of a standard deviation, the same in every run.
 template <class T>
-void fill(ww::stream_ref stream, activations<T>& a, double deviation) {
-  ew::run(stream,
-          ew::out(a.data(), a.size()) = (ew::cast<float>(ew::index() * 7919U % 61U) - 30.0F) *
-                                        static_cast<float>(deviation / 17.6));
+void fill(ww::stream_ref stream, activations<T>& a, double deviation, std::uint64_t seed) {
+  ew::run(stream, ew::out(a.data(), a.size()) = (ew::uniform(ew::philox{seed}) - 0.5F) *
+                                                static_cast<float>(deviation * std::sqrt(12.0)));
 }
 
 template <class T>
@@ -66,17 +67,18 @@ class perceptron {
 
   perceptron(ww::resource_ref weights, ww::stream_ref stream) : products_{weights, stream} {
     for (int i = 0; i < layers; ++i) {
+      std::uint64_t const seed = 100 + static_cast<std::uint64_t>(i);
       weights_[i] = activations<float>{weights, stream, width[i] * width[i + 1]};
       biases_[i] = activations<float>{weights, stream, width[i + 1]};
-      fill(stream, weights_[i], 1.0 / std::sqrt(static_cast<double>(width[i])));
-      fill(stream, biases_[i], 0.1);
+      fill(stream, weights_[i], 1.0 / std::sqrt(static_cast<double>(width[i])), seed);
+      fill(stream, biases_[i], 0.1, seed + layers);
     }
   }
 
   void operator()(std::size_t batch, ww::stream_ref stream, ww::resource_ref memory,
                   float* results = nullptr) {
     activations<float> x{memory, stream, batch * width[0]};
-    fill(stream, x, 1.0);
+    fill(stream, x, 1.0, 3);
     for (int i = 0; i < layers; ++i) {
       activations<float> y{memory, stream, batch * width[i + 1]};
       products_.multiply<float>({batch, width[i + 1], width[i]}, {y.data(), width[i + 1]},
@@ -131,18 +133,18 @@ class transformer_block {
         bias_{weights, stream, hidden} {
     double const deviation = 1.0 / std::sqrt(static_cast<double>(features));
     ew::run(stream, ew::out(scale_.data(), features) = 1.0F);
-    fill(stream, shift_, 0.1);
-    fill(stream, to_heads_, deviation);
-    fill(stream, from_heads_, deviation);
-    fill(stream, widen_, deviation);
-    fill(stream, narrow_, 0.5 * deviation);
-    fill(stream, bias_, 0.1);
+    fill(stream, shift_, 0.1, 4);
+    fill(stream, to_heads_, deviation, 5);
+    fill(stream, from_heads_, deviation, 6);
+    fill(stream, widen_, deviation, 7);
+    fill(stream, narrow_, 0.5 * deviation, 8);
+    fill(stream, bias_, 0.1, 9);
   }
 
   void operator()(std::size_t batch, ww::stream_ref stream, ww::resource_ref memory,
                   half_type* results = nullptr) {
     activations<half_type> x{memory, stream, batch * tokens * features};
-    fill(stream, x, 1.0);
+    fill(stream, x, 1.0, 10);
     activations<half_type> normed{memory, stream, x.size()};
     ew::run_rows(stream, {batch * tokens, features},
                  ew::out(normed.data(), normed.size()) = scaled(ew::layer_norm(all_of(x), 1e-5)));
@@ -216,8 +218,8 @@ class elementwise_pipeline {
 
   elementwise_pipeline(ww::resource_ref weights, ww::stream_ref stream)
       : image_{weights, stream, pixels}, gains_{weights, stream, last} {
-    fill(stream, image_, 1.0);
-    fill(stream, gains_, 1.0);
+    fill(stream, image_, 1.0, 11);
+    fill(stream, gains_, 1.0, 12);
   }
 
   void operator()(std::size_t batch, ww::stream_ref stream, ww::resource_ref memory,
