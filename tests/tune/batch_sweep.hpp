@@ -5,6 +5,7 @@
 // the peak of one size.
 #pragma once
 
+#include <warpwright/memory/adaptors/statistics.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/sample_summary.hpp>
@@ -103,14 +104,14 @@ std::vector<double> latencies(ww::stream_ref stream, Workload& workload, ww::res
   return seconds;
 }
 
-// The peak of one size, from a pool in which nothing is live.
+// The peak of one size, not counted by the pool itself.
 template <class Workload>
 std::size_t measured_peak(ww::stream_ref stream, Workload& workload, ww::tuning_pool& pool,
                           std::size_t batch) {
-  pool.reset();
-  workload(batch, stream, pool);
+  ww::statistics_adaptor<ww::tuning_pool> counted{pool};
+  workload(batch, stream, counted);
   stream.synchronize();
-  return pool.peak_bytes();
+  return static_cast<std::size_t>(counted.statistics().live_peak_bytes);
 }
 
 }  // namespace test_support
