@@ -108,8 +108,8 @@ BENCHMARK(powers_of_two);
 
 struct bench_settings {
   bool quick = false;
-  double most_seconds = 80.0;       // after which no further tune under a limit begins
-  std::size_t turns = 60;           // of a sweep
+  double most_seconds = 78.0;       // after which no further tune under a limit begins
+  std::size_t turns = 40;           // of a sweep
   double sample_seconds = 2e-3;     // of a sweep
   std::size_t base_calls = 500;     // that a limit is derived from
   std::size_t later_calls = 10000;  // that check a limit
@@ -248,7 +248,8 @@ void limited_tunes(benchmark::State& state) {
   auto const tunes = static_cast<std::size_t>(state.range(0));
   double const base =
       ww::summarize(test_support::latencies(real.stream, real.workload, real.pool,
-                                            Workload::last / 64, settings.base_calls))
+                                            std::max(Workload::last / 128, Workload::multiple),
+                                            settings.base_calls))
           .p99_seconds;
   std::size_t made = 0;
   std::size_t without = 0;
@@ -259,7 +260,7 @@ void limited_tunes(benchmark::State& state) {
   for (auto _ : state) {
     for (; made < tunes; ++made) {
       if (made > 0 && test_support::seconds_since(settings.begin) > settings.most_seconds) break;
-      double const limit = base * (1.2 + 0.15 * static_cast<double>(made));
+      double const limit = base * (1.2 + 0.1 * static_cast<double>(made));
       auto const begin = std::chrono::steady_clock::now();
       std::size_t chosen = 0;
       try {
