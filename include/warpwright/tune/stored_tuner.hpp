@@ -35,8 +35,8 @@ WARPWRIGHT_BEGIN
 ///   it, under all limits, the test of the latency and the soak included. If the choice is within
 ///   the tolerance of the best of them, and its throughput and memory are within 10 % of what is
 ///   stored, it is the result. Otherwise all is tuned anew. The check has half of max_seconds(), a
-///   tune after it all of it. With a probe of peaks and a budget, the larger sizes may be held back
-///   until smaller ones have shown the memory, and all is tuned anew;
+///   tune after it all of it. With a probe of peaks, a
+///   budget and no cap, all is tuned anew: nothing would stop a size that needs more memory now;
 /// - *nothing*: a whole tune.
 ///
 /// What was run is stored; records of other drivers stay, as other machines may share the file. Not
@@ -165,9 +165,12 @@ class stored_tuner {
       stored.elapsed_seconds = 1e-9 * static_cast<double>(s.clock.now() - begin);
       return stored;
     }
+    // A probe of peaks would not stop a size that needs more memory now.
+    using kind = detail::memory_kind<Memory>;
+    bool const safe = !s.has_budget || kind::is_capped || kind::is_exact;
     tune_result result;
     std::string why;
-    if (found.match == tuning_match::prior) why = check_again(run, s, stored, result);
+    if (safe && found.match == tuning_match::prior) why = check_again(run, s, stored, result);
     if (result.source == tune_source::checked_again) {
       result.explanation =
           "stored on " + found.record.date + " with driver " + found.record.key.driver_version +
