@@ -341,6 +341,32 @@ TEST_CASE("after a driver update, a size that no longer fits is not chosen",
   CHECK(w.over_budget.empty());
 }
 
+TEST_CASE("a probe of peaks would not stop a size that needs more, so nothing large is run first",
+          "[tune][stored_tuner]") {
+  limited_service s;
+  simulated_workload w{8};
+  w.item_bytes = 1e6;
+  w.budget = 1000000000;
+  s.tuner = s.tuner.memory_budget(w.budget);
+  ww::stream const stream;
+  std::size_t largest_first = 0;
+  for (int i = 0; i < 2; ++i) {
+    simulated_stopwatch stopwatch{w.clock};
+    std::size_t first = 0;
+    auto const call = [&](std::size_t batch, ww::stream_ref) {
+      if (first == 0) first = batch;
+      w(batch);
+    };
+    auto const result = ww::stored_tuner{s.tuner.clock(w.clock.ref()), s.store, s.key}.tune_with(
+        stopwatch, stream, call, simulated_probe{w});
+    CHECK(result.source == ww::tune_source::tuned);
+    largest_first = std::max(largest_first, first);
+    s.key.driver_version = "13.1";
+    w.item_bytes *= 1.5;
+  }
+  CHECK(largest_first == 1);
+}
+
 TEST_CASE("after a driver update, latencies over the limit are seen", "[tune][stored_tuner]") {
   limited_service s;
   simulated_workload w{5};
