@@ -35,8 +35,9 @@ WARPWRIGHT_BEGIN
 ///   it, under all limits, the test of the latency and the soak included. If the choice is within
 ///   the tolerance of the best of them, and its throughput and memory are within 10 % of what is
 ///   stored, it is the result. Otherwise all is tuned anew. The check has half of max_seconds(), a
-///   tune after it all of it. With a probe of peaks, a
-///   budget and no cap, all is tuned anew: nothing would stop a size that needs more memory now;
+///   tune after it all of it. It does not look for a larger size that a change of less than 10 %
+///   would allow, such as less memory an item. With a probe of peaks, a budget and no cap, all is
+///   tuned anew: nothing would stop a size that needs more memory now;
 /// - *nothing*: a whole tune.
 ///
 /// What was run is stored; records of other drivers stay, as other machines may share the file. Not
