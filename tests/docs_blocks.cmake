@@ -1,15 +1,11 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmake -D DOCUMENT=… -D "EXAMPLES=…;…" -P docs_blocks.cmake: every C++ block of a document is a part of one
-# of the examples, which are compiled and run, line by line.
+# cmake -D DOCUMENT=… -D EXAMPLES=… -P docs_blocks.cmake: every C++ block of a document is a part of one of the
+# programs in a folder, which are compiled and run, line by line.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${DOCUMENT}" rest)
-set(example "")
-foreach(file IN LISTS EXAMPLES)
-  file(READ "${file}" content)
-  string(APPEND example "\n${content}")
-endforeach()
+file(GLOB programs "${EXAMPLES}/*.cpp")
 set(blocks 0)
 while(TRUE)
   string(FIND "${rest}" "\n```cpp\n" begin)
@@ -20,9 +16,15 @@ while(TRUE)
   string(SUBSTRING "${rest}" ${begin} -1 rest)
   string(FIND "${rest}" "```\n" end)
   string(SUBSTRING "${rest}" 0 ${end} block)
-  string(FIND "${example}" "\n${block}" place)
+  set(place -1)
+  foreach(program IN LISTS programs)
+    if(place EQUAL -1)
+      file(READ "${program}" text)
+      string(FIND "${text}" "\n${block}" place)
+    endif()
+  endforeach()
   if(place EQUAL -1)
-    message(FATAL_ERROR "none of ${EXAMPLES} has this block of ${DOCUMENT}:\n${block}")
+    message(FATAL_ERROR "No program in ${EXAMPLES} has this block of ${DOCUMENT}:\n${block}")
   endif()
   math(EXPR blocks "${blocks} + 1")
 endwhile()

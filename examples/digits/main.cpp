@@ -11,8 +11,8 @@
 #include "serving.hpp"
 
 #include <warpwright/core.hpp>
-#include <warpwright/tune/batch_tuner.hpp>
 #include <warpwright/tune/measure.hpp>
+#include <warpwright/tune/stored_tuner.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -111,7 +111,8 @@ double accuracy(std::vector<std::int32_t> const& predictions,
   return static_cast<double>(correct) / static_cast<double>(which.size());
 }
 
-// Tunes the batch size and sets run.batches and run.choice. @return the chosen size
+// Tunes the batch size, or finds it in the store, and sets run.batches, run.choice and run.tuning.
+// @return the chosen size
 std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
                  digits::options const& options, run_summary& run) {
   std::unique_ptr<digits::inference> infer;
@@ -126,11 +127,12 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
   auto const workload = [&](std::size_t batch, ww::stream_ref) {
     infer->run(device.parameters.data(), batch);
   };
-  ww::batch_tuner tuner = ww::batch_tuner{}
-                              .range(1, options.tune_max)
-                              .memory_budget(options.memory_budget_bytes)
-                              .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3))
-                              .stop_after_flat(0);
+  ww::batch_tuner tuner =
+      ww::batch_tuner{}
+          .range(1, options.tune_max)
+          .memory_budget(options.memory_budget_bytes)
+          .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3, run.latency_quantile))
+          .stop_after_flat(0);
   if (options.quick) {
     tuner = tuner
                 .sampling(ww::measure_options{}
@@ -141,11 +143,18 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
                               .max_seconds(0.002))
                 .latency_calls(3)
                 .latency_confidence(0.5)
-                .soak(10)
+                .soak(3)
                 .resolution(1.0)
                 .max_seconds(4.0);
   }
-  ww::tune_result const result = tuner.tune(multiply.stream(), workload, prepare);
+  auto const tuned = [&] {
+    if (options.tuning_store.empty()) return tuner.tune(multiply.stream(), workload, prepare);
+    ww::tuning_store const store{options.tuning_store};
+    return ww::stored_tuner{tuner, store, "digits 64-256-10"}.tune(multiply.stream(), workload,
+                                                                   prepare);
+  };
+  ww::tune_result const result = tuned();
+  for (std::string const& warning : result.warnings) std::printf("warning: %s\n", warning.c_str());
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     ww::tune_row const& found = result.rows[i];
     digits::batch_row row;
@@ -162,6 +171,7 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
     run.batches.push_back(row);
   }
   run.choice = result.explanation;
+  run.tuning = ww::to_string(result.source);
   return result.chosen().batch;
 }
 
@@ -218,7 +228,7 @@ void print_batches(run_summary const& run) {
                 digits::text::bytes(static_cast<double>(row.memory_bytes)).c_str(),
                 row.verdict.c_str());
   }
-  std::printf("%s\n\n", run.choice.c_str());
+  std::printf("%s: %s\n\n", run.tuning.c_str(), run.choice.c_str());
 }
 
 void print_graph(digits::graph_timing const& timing) {
@@ -252,6 +262,8 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
   run.device = info.name;
   run.seed = options.seed;
   run.report_path = options.report;
+  // A short run has too few calls to show a p99.
+  run.latency_quantile = options.quick ? 0.5 : 0.99;
   run.memory_budget_bytes = options.memory_budget_bytes;
   run.latency_limit_ms =
       options.latency_limit_ms > 0.0 ? options.latency_limit_ms : default_latency_limit_ms;
@@ -280,9 +292,9 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
                                run.accuracy, options.accuracy_floor)};
     }
 
-    std::printf("\ntuning the inference batch, at most %s of memory and a p99 of %s ms\n",
+    std::printf("\ntuning the inference batch, at most %s of memory and a %s of %s ms\n",
                 digits::text::bytes(static_cast<double>(run.memory_budget_bytes)).c_str(),
-                digits::text::milliseconds(run.latency_limit_ms).c_str());
+                run.percentile(), digits::text::milliseconds(run.latency_limit_ms).c_str());
     std::size_t const batch = tune(shared, multiply, device, options, run);
     print_batches(run);
 

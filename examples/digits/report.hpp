@@ -52,8 +52,10 @@ struct run_summary {
   double training_s = 0.0;
   std::size_t memory_budget_bytes = 0;
   double latency_limit_ms = 0.0;
+  double latency_quantile = 0.99;  ///< the share of batches that must be within the limit
   std::vector<batch_row> batches;
   std::string choice;          ///< explanation of the choice
+  std::string tuning;          ///< "tuned", "stored" or "checked again"
   graph_timing graph;          ///< at the chosen batch
   graph_timing graph_of_one;   ///< at a batch of one image
   double pool_hit_rate = 0.0;  ///< 0 to 1
@@ -64,6 +66,8 @@ struct run_summary {
   double staging_bytes_per_s = 0.0;
   std::string report_path;
 
+  /// @return the name of the limited percentile
+  [[nodiscard]] char const* percentile() const { return latency_quantile > 0.5 ? "p99" : "median"; }
   /// @return the chosen row, or null if no batch is within the limits
   [[nodiscard]] batch_row const* chosen() const {
     for (batch_row const& row : batches) {
@@ -375,9 +379,13 @@ inline std::string report_html(run_summary const& run) {
   page += detail::fact("Training",
                        text::format("%d epochs in %.2f s, seed %llu", run.epochs, run.training_s,
                                     static_cast<unsigned long long>(run.seed)));
-  page += detail::fact("Tuner's limits",
-                       text::bytes(static_cast<double>(run.memory_budget_bytes)) + " of memory, " +
-                           text::milliseconds(run.latency_limit_ms) + " ms a batch");
+  page +=
+      detail::fact("Tuner's limits", text::bytes(static_cast<double>(run.memory_budget_bytes)) +
+                                         " of memory, " + text::milliseconds(run.latency_limit_ms) +
+                                         " ms " + run.percentile() + " of a batch");
+  page += detail::fact("Batch size", run.tuning == "stored"
+                                         ? "stored by an earlier run; nothing was tuned in this one"
+                                         : run.tuning + " in this run");
   for (graph_timing const* const timing : {&run.graph, &run.graph_of_one}) {
     page += detail::fact("Graph capture, batch " + std::to_string(timing->batch),
                          text::milliseconds(timing->eager_ms) + " ms call by call, " +
@@ -419,12 +427,14 @@ inline void write_report(run_summary const& run) {
 /// Formats the last line of the output, which is machine-readable.
 inline std::string result_line(run_summary const& run) {
   batch_row const* const best = run.chosen();
+  std::string tuning = run.tuning;
+  std::replace(tuning.begin(), tuning.end(), ' ', '_');
   return "RESULT runtime=" + run.runtime + " device=\"" + run.device + '"' +
          text::format(" accuracy=%.4f batch=%zu items_per_s=%.0f p99_ms=%.4f graph_speedup=%.3f",
                       run.accuracy, best != nullptr ? best->batch : std::size_t{0},
                       best != nullptr ? best->items_per_s : 0.0,
                       best != nullptr ? best->p99_ms : 0.0, run.graph.speedup()) +
-         " report=" + run.report_path;
+         " tuning=" + tuning + " report=" + run.report_path;
 }
 
 }  // namespace digits

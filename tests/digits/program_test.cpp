@@ -80,6 +80,9 @@ TEST_CASE("an invalid command line is exit code 2") {
       {{"--latency-limit", "fast"}, "--latency-limit needs a number, not \"fast\""},
       {{"--accuracy-floor", "1.5"}, "--accuracy-floor needs a number of 0 to 1, not \"1.5\""},
       {{"--data", ""}, "--data needs a path"},
+      {{"--tuning-store"}, "--tuning-store needs a value; try --help"},
+      {{"--tuning-store", ""}, "--tuning-store needs the path of a file, not \"\""},
+      {{"--tuning-store", "folder/"}, "--tuning-store needs the path of a file, not \"folder/\""},
   };
   scratch_directory scratch;
   for (wrong const& each : all) {
@@ -121,6 +124,45 @@ TEST_CASE("a short run ends in a RESULT line and a report") {
   std::string const page = test_support::read_file(report);
   CHECK(test_support::malformed(page) == "");
   CHECK(page.find("chosen: " + std::to_string(fields.batch)) != std::string::npos);
+}
+
+TEST_CASE("a second run finds the batch of the first one in the store") {
+  scratch_directory scratch;
+  std::string const store = scratch.file("tuning.txt");
+  static_cast<void>(scratch.file("tuning.txt.lock"));
+  std::vector<std::string> const arguments = {"--quick", "--tuning-store", store, "--report",
+                                              scratch.file("report.html")};
+  test_support::result_fields fields[3];
+  for (int i = 0; i < 3; ++i) {
+    std::vector<std::string> its = arguments;
+    // Of other limits there is no stored batch.
+    if (i == 2) its.insert(its.end(), {"--memory-budget", "40KiB"});
+    outcome const end = run_digits(scratch, its);
+    INFO(end.text());
+    REQUIRE(end.exit_code == 0);
+    CHECK(end.error == "");
+    REQUIRE(test_support::parse_result(test_support::last_line(end.out), fields[i]) == "");
+    CHECK(fields[i].tuning == (i == 1 ? "stored" : "tuned"));
+    CHECK(end.out.find("warning:") == std::string::npos);
+    std::string const page = test_support::read_file(fields[i].report);
+    CHECK(test_support::malformed(page) == "");
+    CHECK((page.find("stored by an earlier run") != std::string::npos) == (i == 1));
+  }
+  CHECK(fields[1].batch == fields[0].batch);
+  CHECK(test_support::read_file(store).find("digits 64-256-10") != std::string::npos);
+}
+
+TEST_CASE("a store that cannot be written is a warning") {
+  scratch_directory scratch;
+  outcome const end = run_digits(scratch, {"--quick", "--report", scratch.file("report.html"),
+                                           "--tuning-store", "/nonexistent/folder/tuning.txt"});
+  INFO(end.text());
+  REQUIRE(end.exit_code == 0);
+  CHECK(end.error == "");
+  CHECK(end.out.find("warning: ") != std::string::npos);
+  test_support::result_fields fields;
+  REQUIRE(test_support::parse_result(test_support::last_line(end.out), fields) == "");
+  CHECK(fields.tuning == "tuned");
 }
 
 TEST_CASE("a whole training reaches the accuracy, the same for the same seed") {

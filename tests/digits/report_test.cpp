@@ -34,6 +34,7 @@ digits::run_summary some_run() {
     run.batches.push_back(row);
   }
   run.choice = "the smallest within 2 % of the best";
+  run.tuning = "tuned";
   run.graph = {1024, 2.1, 2.0, 5};
   run.graph_of_one = {1, 0.03, 0.01, 5};
   run.report_path = "report.html";
@@ -122,9 +123,27 @@ TEST_CASE("a report is written to the given path") {
 TEST_CASE("the RESULT line has exactly its fields") {
   CHECK(digits::result_line(some_run()) ==
         "RESULT runtime=host device=\"H100 (host runtime)\" accuracy=0.9889 batch=1024 "
-        "items_per_s=495164 p99_ms=2.4816 graph_speedup=1.050 report=report.html");
+        "items_per_s=495164 p99_ms=2.4816 graph_speedup=1.050 tuning=tuned report=report.html");
   test_support::result_fields fields;
   CHECK(test_support::parse_result(digits::result_line(some_run()), fields) == "");
+}
+
+TEST_CASE("the report and the RESULT line say whether the batch was tuned or stored") {
+  digits::run_summary run = some_run();
+  CHECK(digits::report_html(run).find("tuned in this run") != std::string::npos);
+  run.tuning = "stored";
+  CHECK(digits::report_html(run).find("stored by an earlier run") != std::string::npos);
+  CHECK(digits::result_line(run).find(" tuning=stored ") != std::string::npos);
+  run.tuning = "checked again";
+  CHECK(digits::report_html(run).find("checked again in this run") != std::string::npos);
+  CHECK(digits::result_line(run).find(" tuning=checked_again ") != std::string::npos);
+}
+
+TEST_CASE("the report names the limited percentile") {
+  digits::run_summary run = some_run();
+  CHECK(digits::report_html(run).find("8.000 ms p99 of a batch") != std::string::npos);
+  run.latency_quantile = 0.5;
+  CHECK(digits::report_html(run).find("8.000 ms median of a batch") != std::string::npos);
 }
 
 TEST_CASE("the checks of these tests can fail") {

@@ -155,6 +155,44 @@ TEST_CASE("a preferred size is tried", "[tune][batch_tuner]") {
   CHECK(find_row(r, 41) != nullptr);
 }
 
+TEST_CASE("only the sizes that the user names are run", "[tune][batch_tuner]") {
+  tuner_bench bench;
+  auto const only = ww::batch_tuner{}.range(1, 8192).prefer(7).only({1024, 1, 96, 8});
+  auto const r = bench.tune(only, cost{});
+  REQUIRE(r.rows.size() == 4);
+  CHECK(bench.ran.front() == 1);  // the memory is learnt from small sizes
+  CHECK(r.chosen().batch == 1024);
+  for (std::size_t const b : bench.ran) CHECK((b == 1 || b == 8 || b == 96 || b == 1024));
+  // The tolerance is of the best of them.
+  tuner_bench other;
+  CHECK(other.tune(only.tolerance(0.6), cost{}).chosen().batch == 96);
+  // One that prefer() adds later counts as well.
+  tuner_bench more;
+  CHECK(more.tune(only.prefer(2048), cost{}).chosen().batch == 2048);
+}
+
+TEST_CASE("only the sizes that the user names replace one that is over the limit",
+          "[tune][batch_tuner]") {
+  tuner_bench bench;
+  auto const only = ww::batch_tuner{}.only({16, 64, 256, 1024});
+  cost const c{};
+  // Every fiftieth call takes three times as long, so that only the calls of the check tell.
+  std::size_t calls = 0;
+  auto const seconds = [&](std::size_t b) { return c(b) * (++calls % 50 == 0 ? 3.0 : 1.0); };
+  auto const r = bench.tune(only.objective(ww::throughput_under_latency(2.0 * c(1024))), seconds);
+  CHECK(r.chosen().batch == 256);
+  for (std::size_t const b : bench.ran) CHECK((b == 16 || b == 64 || b == 256 || b == 1024));
+  // Without one that works, no other is tried.
+  tuner_bench none;
+  CHECK_THROWS_AS(none.tune(only.objective(ww::throughput_under_latency(1e-5)), c),
+                  ww::no_feasible_batch);
+  for (std::size_t const b : none.ran) CHECK((b == 16 || b == 64 || b == 256 || b == 1024));
+  tuner_bench energy;
+  auto const joules = [&] { return energy.clock.now(); };
+  auto const e = energy.tune(only.objective(ww::throughput_per_joule(joules)), c);
+  CHECK(e.rows.size() == 4);
+}
+
 TEST_CASE("decreasing throughput chooses the first size", "[tune][batch_tuner]") {
   auto const seconds = [](std::size_t n) { return 1e-6 * double(n) * double(n); };
   tuner_bench b;
@@ -501,6 +539,7 @@ TEST_CASE("settings out of range throw before anything runs", "[tune][batch_tune
                             ww::batch_tuner{}.soak(1, nan),
                             ww::batch_tuner{}.range(1, 8).prefer(9),
                             ww::batch_tuner{}.multiple_of(8).prefer(12),
+                            ww::batch_tuner{}.only({64, 5000}),
                             ww::batch_tuner{}.objective(ww::throughput_under_latency(0.0)),
                             ww::batch_tuner{}.objective(ww::throughput_under_latency(nan)),
                             ww::batch_tuner{}.objective(ww::throughput_under_latency(1.0, 1.0)),
@@ -510,6 +549,9 @@ TEST_CASE("settings out of range throw before anything runs", "[tune][batch_tune
   }
   CHECK(b.ran.empty());
   CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.range(9, 8), cost{}), contains("range(9, 8)"));
+  CHECK_THROWS_WITH(ww::batch_tuner{}.only({}), contains("only() without a size; name one to 16"));
+  CHECK_THROWS_WITH(ww::batch_tuner{}.only(std::vector<std::size_t>(17, 1)),
+                    contains("more than 16"));
 }
 
 TEST_CASE("the table marks the choice and explains it", "[tune][batch_tuner]") {

@@ -20,6 +20,8 @@
 #include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/memory_probe.hpp>
 
+#include <cstddef>
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 
@@ -141,6 +143,21 @@ class batch_tuner {
           "batch_tuner: more than 16 preferred sizes; name those that matter most", where);
     }
     copy.settings_.preferred[copy.settings_.preferred_count++] = batch;
+    return copy;
+  }
+  /// Tries no other sizes than these, for workloads that were built for some sizes: an engine's
+  /// profiles, captured graphs. Replaces the sizes of prefer().
+  /// @param batches  1 to 16 multiples in the range, a list such as `{1, 8, 64}`
+  /// @throws std::invalid_argument for none or more
+  template <typename List = std::initializer_list<std::size_t>>
+  [[nodiscard]] batch_tuner only(List const& batches,
+                                 source_location where = source_location::current()) const {
+    batch_tuner copy = with(&detail::search_settings::only_preferred, true);
+    copy.settings_.preferred_count = 0;
+    for (std::size_t const batch : batches) copy = copy.prefer(batch, where);
+    if (copy.settings_.preferred_count == 0) {
+      detail::throw_invalid_argument("batch_tuner: only() without a size; name one to 16", where);
+    }
     return copy;
   }
   /// @param bytes  the limit of the workload's memory, as reported by the memory argument of tune()
@@ -355,6 +372,8 @@ class batch_tuner {
   }
 
  private:
+  friend class stored_tuner;
+
   template <typename T>
   [[nodiscard]] batch_tuner with(T detail::search_settings::*member, T value) const {
     batch_tuner copy = *this;

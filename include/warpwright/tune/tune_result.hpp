@@ -84,6 +84,26 @@ struct tune_times {
   }
 };
 
+/// Where a result comes from.
+enum class tune_source {
+  tuned,          ///< a whole tune
+  stored,         ///< a tuning_store: nothing was run
+  checked_again,  ///< a tuning_store, for other versions: three sizes were run to confirm it
+};
+
+/// The source in words.
+inline char const* to_string(tune_source source) noexcept {
+  switch (source) {
+    case tune_source::tuned:
+      return "tuned";
+    case tune_source::stored:
+      return "stored";
+    case tune_source::checked_again:
+      return "checked again";
+  }
+  return "unknown";
+}
+
 /// The result of a tune. Rows are in ascending order of the batch size.
 struct tune_result {
   std::vector<tune_row> rows;           ///< every size considered
@@ -95,9 +115,11 @@ struct tune_result {
   double tolerance = 0.0;      ///< the fraction of the best throughput given up for a smaller size
   memory_model memory{};       ///< the model behind the predictions
   std::size_t wave_items = 0;  ///< items that the device works on at once; 0: no steps were found
-  double elapsed_seconds = 0.0;  ///< of the whole tune
-  tune_times times{};            ///< the same by kind
-  bool stopped_early = false;    ///< by max_seconds or stop_when
+  double elapsed_seconds = 0.0;             ///< of the whole tune
+  tune_times times{};                       ///< the same by kind
+  bool stopped_early = false;               ///< by max_seconds or stop_when
+  tune_source source = tune_source::tuned;  ///< another one only with a stored_tuner
+  std::vector<std::string> warnings;        ///< what went wrong with its store
 
   /// The chosen row.
   /// @throws std::logic_error if there is none, as in the result of a no_feasible_batch

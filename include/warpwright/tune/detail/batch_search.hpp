@@ -33,7 +33,7 @@ class batch_search {
     bracket(s_);
     s_.enter(tuning_phase::refinement);
     refiner<search_state<Hooks>> refine{s_};
-    refine.find_best();
+    if (!s_.settings.only_preferred) refine.find_best();
     refine.find_smallest();
     s_.set_deadline(limited ? 0.5 : 0.9);
     s_.enter(tuning_phase::comparison);

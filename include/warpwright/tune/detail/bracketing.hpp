@@ -166,8 +166,23 @@ bool scan_for_any(State& s) {
   return found;
 }
 
+// Tries the sizes that the user named, in ascending order, from which the memory is learnt.
+template <typename State>
+void try_preferred(State& s) {
+  std::size_t batch = 0;
+  while ((batch = s.settings.next_preferred(batch)) != 0 && has_time_for(s, batch)) {
+    evaluate(s, batch);
+  }
+}
+
 template <typename State>
 void bracket(State& s) {
+  if (s.settings.only_preferred) {
+    try_preferred(s);
+    check_steady(s);
+    retry_failed(s);
+    return;
+  }
   double_from(s, s.settings.first);
   check_steady(s);  // and so the others are tried again somewhat later
   // A size that works now may have hidden larger ones.
@@ -179,10 +194,7 @@ void bracket(State& s) {
     double_from(s, next);
     check_steady(s);
   }
-  for (std::size_t i = 0; i < s.settings.preferred_count; ++i) {
-    std::size_t const batch = s.settings.preferred[i];
-    if (has_time_for(s, batch)) evaluate(s, batch);
-  }
+  try_preferred(s);
   if (s.best() == 0 && !scan_for_any(s)) return;
   std::size_t const best = s.best();
   if (best == 0) return;

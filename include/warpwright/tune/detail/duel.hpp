@@ -165,7 +165,8 @@ class duel {
   std::vector<std::vector<double>> rates_;  // logarithms, by size and turn
 };
 
-// The smallest size that is shown to be within the tolerance of the best; 0: none is usable.
+// The smallest size that is shown to be within the tolerance of the best; 0: none is usable. A size
+// that is to be kept needs not be shown to be, but must seem so.
 // @param slowest  the longest time of a batch that is acceptable
 // @param largest  the largest size that is
 template <typename State>
@@ -180,6 +181,12 @@ std::size_t pick(State const& s, double slowest = HUGE_VAL, std::size_t largest 
   if (best < 0.0) return 0;
   // Below a limit of time, the best size that keeps it was hardly run.
   double const share = slowest < HUGE_VAL ? 1.0 - 0.5 * s.settings.tolerance : least_share(s);
+  if (s.settings.keep != 0) {
+    candidate const* const kept = s.find(s.settings.keep);
+    bool const good =
+        kept != nullptr && acceptable(*kept) && s.score(kept->row) >= best * share * (1.0 - 1e-9);
+    return good ? s.settings.keep : 0;
+  }
   for (candidate const& c : s.candidates) {
     if (!acceptable(c)) continue;
     double const value = s.score(c.row);

@@ -239,6 +239,7 @@ bool evaluate(State& s, std::size_t batch) {
     // The model may know more by now.
     s.remove(batch);
   }
+  if (!s.settings.allows(batch)) return false;
   s.at(batch);
   return memory_allows(s, batch) && measure_size(s, batch);
 }

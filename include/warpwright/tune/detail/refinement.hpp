@@ -61,7 +61,7 @@ class refiner {
     if (best == 0) return;
     double const score = s_.score(best);
     s_.best_possible = score;
-    if (!s_.for_throughput()) return;
+    if (!s_.for_throughput() || s_.settings.only_preferred) return;
     double const most = score * (1.0 + 0.5 * s_.settings.tolerance);
     // What is left of the gaps, or the top of a curve between two sizes.
     if (!steps_) {
@@ -92,6 +92,7 @@ class refiner {
   // Finds the smallest size within the tolerance of the best.
   void find_smallest() {
     set_best_possible();
+    if (s_.settings.only_preferred) return;
     for (int i = 0; i < most_knee_sizes; ++i) {
       std::size_t const batch = smaller_candidate();
       if (batch == 0 || !has_time_for(s_, batch)) return;

@@ -24,6 +24,8 @@ struct search_settings {
   std::size_t wave = 0;            // 0: not known
   std::size_t preferred[16] = {};  // tried in any case; no std::vector, whose copies compile slowly
   std::size_t preferred_count = 0;
+  bool only_preferred = false;  // no other sizes are run
+  std::size_t keep = 0;         // chosen, or none is; 0: the search decides
   std::size_t budget_bytes = 0;
   bool has_budget = false;
   tuning_objective objective{};
@@ -48,6 +50,22 @@ struct search_settings {
   owned_function<void(tuning_progress const&)> progress;
   owned_function<bool(std::exception_ptr const&)> is_out_of_memory;
   owned_function<std::size_t(std::size_t)> agree;
+
+  // Whether a size of the range may run.
+  [[nodiscard]] bool allows(std::size_t batch) const {
+    for (std::size_t i = 0; i < preferred_count && only_preferred; ++i) {
+      if (preferred[i] == batch) return true;
+    }
+    return !only_preferred;
+  }
+  // The smallest size above another one that the user named; 0: none.
+  [[nodiscard]] std::size_t next_preferred(std::size_t batch) const {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < preferred_count; ++i) {
+      if (preferred[i] > batch && (next == 0 || preferred[i] < next)) next = preferred[i];
+    }
+    return next;
+  }
 };
 
 // The search calls the workload, the memory and the stopwatch through these functions.
