@@ -17,6 +17,7 @@
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/batch_search.hpp>
 #include <warpwright/tune/detail/tuned_memory.hpp>
+#include <warpwright/tune/detail/tuned_workload.hpp>
 #include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/memory_probe.hpp>
 
@@ -106,6 +107,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// of 10,000 tunes, one of which 0.1 % are nearly always; from 0.5 % on the tuner rather takes a
 /// smaller size. Half of max_seconds is kept for these calls: a size for which that is too short is
 /// not chosen.
+///
+/// To tune a workload as a service runs it that replays CUDA graphs, pass `captured(workload)`
+/// (captured_workload.hpp): each size is captured once it begins.
 ///
 /// A tuner is a value, each setter of which returns a changed copy, and may be used any number of
 /// times.
@@ -323,16 +327,27 @@ class batch_tuner {
 
     detail::tuned_memory<memory_type> tuned{memory, settings.has_budget, settings.budget_bytes,
                                             where};
-    auto const reset_peak = [&] { tuned.reset(); };
+    // Destroyed first: the memory of its graph goes back to the pool before that is emptied.
+    using workload_type = detail::tuned_workload<std::remove_reference_t<Workload>>;
+    workload_type graph_of{workload};
+    auto const reset_peak = [&] {
+      graph_of.drop_graph();
+      tuned.reset();
+    };
     auto const prepare = [&](std::size_t batch, std::size_t& bytes) {
       return tuned.prepare(batch, bytes);
     };
     auto const read_peak = [&](std::size_t& bytes) { return tuned.read(bytes); };
-    auto const trim = [&] { tuned.trim(); };
+    auto const trim = [&] {
+      graph_of.drop_graph();
+      tuned.trim();
+    };
     auto const refusals = [&] { return tuned.refusals(); };
     auto const time_batches = [&](std::size_t batch, std::size_t repeats) {
       auto call = [&] {
-        if constexpr (with_resource && kind::is_resource) {
+        if constexpr (with_resource && workload_type::replays) {
+          workload(batch, stream, memory);  // which it trims before a capture
+        } else if constexpr (with_resource && kind::is_resource) {
           workload(batch, stream, resource_ref{memory});
         } else {
           workload(batch, stream);
@@ -348,7 +363,7 @@ class batch_tuner {
     };
     detail::search_hooks hooks{reset_peak, prepare,      read_peak, trim,
                                refusals,   time_batches, recover};
-    hooks.prepares = kind::is_preparation;
+    hooks.prepares = kind::is_preparation || workload_type::replays;
     hooks.exact = kind::is_exact;
     hooks.capped = kind::is_capped && settings.has_budget;
     return finish(settings, hooks, stream);

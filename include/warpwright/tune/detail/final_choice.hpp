@@ -244,6 +244,7 @@ class final_choice {
     s_.attempt([&] {
       s_.hooks.trim();
       if (!s_.prepare(batch)) return;
+      if (s_.hooks.prepares) s_.run(batch, 1);
       while (s_.has_time(s_.find(batch)->row.latency_median_seconds) &&
              (latencies.size() < s_.settings.soak_calls || spent < s_.settings.soak_seconds)) {
         latencies.push_back(s_.run(batch, 1));
