@@ -364,8 +364,7 @@ class batch_tuner {
     detail::search_hooks hooks{reset_peak, prepare,      read_peak, trim,
                                refusals,   time_batches, recover};
     hooks.prepares = kind::is_preparation || workload_type::replays;
-    hooks.exact = kind::is_exact;
-    hooks.capped = kind::is_capped && settings.has_budget;
+    hooks.guarded = (kind::is_exact || kind::is_capped) && settings.has_budget;
     return finish(settings, hooks, stream);
   }
 

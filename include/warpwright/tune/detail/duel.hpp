@@ -50,8 +50,8 @@ class duel {
   }
 
  private:
-  static constexpr std::size_t first_turns = 12;
-  static constexpr int most_blocks = 6;
+  static constexpr std::size_t first_turns = 6;
+  static constexpr int most_blocks = 4;
 
   [[nodiscard]] std::size_t turns_in(double seconds) const {
     double turn = 0.0;
@@ -167,19 +167,17 @@ class duel {
 
 // The smallest size that is shown to be within the tolerance of the best; 0: none is usable.
 // @param slowest  the longest time of a batch that is acceptable
-// @param largest  the largest size that is
 template <typename State>
-std::size_t pick(State const& s, double slowest = HUGE_VAL, std::size_t largest = ~std::size_t{0}) {
+std::size_t pick(State const& s, double slowest = HUGE_VAL) {
   auto const acceptable = [&](candidate const& c) {
-    return State::usable(c) && c.row.latency_median_seconds <= slowest && c.row.batch <= largest;
+    return State::usable(c) && c.row.latency_median_seconds <= slowest;
   };
   double best = -1.0;
   for (candidate const& c : s.candidates) {
     if (acceptable(c) && s.score(c.row) > best) best = s.score(c.row);
   }
   if (best < 0.0) return 0;
-  // Below a limit of time, the best size that keeps it was hardly run.
-  double const share = slowest < HUGE_VAL ? 1.0 - 0.5 * s.settings.tolerance : least_share(s);
+  double const share = least_share(s);
   for (candidate const& c : s.candidates) {
     if (!acceptable(c)) continue;
     double const value = s.score(c.row);
@@ -233,11 +231,7 @@ void compare_finalists(State& s, refiner<State>& refine) {
     std::vector<std::size_t> const list = finalists(s);
     if (list.size() < 2) break;
     if (!duel<State>{s, list, searched}.run()) continue;  // without the size that failed
-    if (round < 2) {
-      refine.find_smallest();
-    } else {
-      refine.set_best_possible();
-    }
+    refine.set_best_possible();
   }
   std::size_t const best = s.best();
   std::size_t const choice = pick(s);

@@ -30,19 +30,12 @@ class final_choice {
       if (limited_ && !s_.find(batch)->row.latency_shown) {
         s_.enter(tuning_phase::latency);
         if (!show(batch)) continue;
-        if (at_most >= s_.settings.last) batch = try_longer(retry_refused(batch));
+        if (at_most >= s_.settings.last) batch = try_longer(batch);
       }
       s_.enter(tuning_phase::soak);
-      if (batch != soaked_ && !soak(batch)) {
-        // Sizes just below would fail as well, while another process has the memory.
-        if (s_.find(batch)->row.status == tune_status::out_of_memory) {
-          memory_ceiling_ = batch / 4 * 3;
-        }
-        continue;
-      }
+      if (batch != soaked_ && !soak(batch)) continue;
       soaked_ = batch;
       // What failed meanwhile has a second chance.
-      memory_ceiling_ = no_ceiling;
       if (!retried_) outlast_shortage(batch);
       if (!s_.is_ok(batch)) {
         soaked_ = 0;
@@ -55,17 +48,11 @@ class final_choice {
 
  private:
   static constexpr int most_candidates = 32;
-  static constexpr std::size_t no_ceiling = ~std::size_t{0};
 
   [[nodiscard]] latency_check<State>& check() { return check_.front(); }
 
   std::size_t next(std::size_t at_most) {
-    if (at_most >= s_.settings.last) {
-      std::size_t const batch = pick(s_, slowest_, memory_ceiling_);
-      if (batch != 0 || memory_ceiling_ == no_ceiling) return batch;
-      memory_ceiling_ = no_ceiling;
-      return pick(s_, slowest_);
-    }
+    if (at_most >= s_.settings.last) return pick(s_, slowest_);
     // Another device or rank has less room: the largest size that it allows.
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
@@ -118,7 +105,7 @@ class final_choice {
       too_slow(batch, 0.95 * s_.left() / calls);
       return false;
     }
-    switch (check().run(batch)) {
+    switch (check().run(batch, 0.35)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
         last_excess_ = check().likely_excess();
@@ -194,28 +181,6 @@ class final_choice {
     return points;
   }
 
-  // A larger size may have been refused for a disturbance: it has a second chance.
-  std::size_t retry_refused(std::size_t batch) {
-    std::size_t const larger = refused_;
-    candidate const* const c = s_.find(larger);
-    if (larger <= batch || c == nullptr || !s_.may_retry(*c)) return batch;
-    double const full = static_cast<double>(check().most_calls()) * c->row.latency_median_seconds;
-    double const confirmations =
-        2.2 * static_cast<double>(check().fewest_calls()) * c->row.latency_median_seconds;
-    if (full + confirmations > 0.7 * s_.left()) return batch;
-    tune_row& row = s_.at(larger).row;
-    row.status = tune_status::ok;
-    row.note.clear();
-    if (check().run(larger) != latency_verdict::shown) return batch;
-    slowest_ = 1.01 * s_.find(larger)->row.latency_median_seconds;
-    s_.at(larger).row.latency_shown = true;
-    last_excess_ = 1.0;
-    s_.say("batch " + string_builder(larger) + " is shown to keep the limit at a second try: " +
-           latency_note(s_, check().count(), check().over()));
-    std::size_t const choice = pick(s_, slowest_);
-    return choice != 0 && s_.find(choice)->row.latency_shown ? choice : larger;
-  }
-
   // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is
   // tried.
   std::size_t try_longer(std::size_t batch) {
@@ -228,7 +193,7 @@ class final_choice {
     std::size_t const larger = largest_within(room * one, refused_);
     if (larger <= batch || !evaluate(s_, larger)) return batch;
     bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
-    if (!worth || check().run(larger) != latency_verdict::shown) return batch;
+    if (!worth || check().run(larger, 0.35) != latency_verdict::shown) return batch;
     s_.at(larger).row.latency_shown = true;
     s_.say("batch " + string_builder(larger) + " is shown to keep the limit as well: " +
            latency_note(s_, check().count(), check().over()));
@@ -265,7 +230,7 @@ class final_choice {
 
   bool confirm(std::size_t batch) {
     tune_row const before = s_.find(batch)->row;
-    switch (check().run(batch, s_.settings.soak_calls)) {
+    switch (check().run(batch, 0.6, s_.settings.soak_calls)) {
       case latency_verdict::shown: {
         tune_row& row = s_.at(batch).row;
         s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
@@ -300,7 +265,6 @@ class final_choice {
   double last_excess_ = 1.0;
   std::size_t refused_ = 0;
   std::size_t soaked_ = 0;
-  std::size_t memory_ceiling_ = no_ceiling;
   bool retried_ = false;
 };
 

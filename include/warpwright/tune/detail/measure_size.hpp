@@ -11,13 +11,6 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Whether so many calls over the limit show, at 99.9 %, that the quantile is over it.
-template <typename Real>
-bool surely_over(std::size_t calls, std::size_t over, Real quantile) {
-  std::size_t const within = calls - over;
-  return over > 0 && binomial_tail(calls, quantile, Real(0.001), within + 1) == within + 1;
-}
-
 template <typename State>
 void set_latencies(State& s, std::size_t batch, std::vector<double> const& latencies,
                    std::size_t over) {
@@ -35,8 +28,8 @@ string_builder latency_note(State const& s, std::size_t calls, std::size_t over)
          format_seconds(s.settings.objective.latency_limit_seconds());
 }
 
-// A few single calls on an idle device. Rejects a size that is surely over the limit; whether one
-// is within it takes more calls than are worth it for every size.
+// A few single calls on an idle device. Rejects a size of which all are over the limit; whether one
+// keeps it takes more calls than are worth it for every size.
 template <typename State>
 void screen_latency(State& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
@@ -55,7 +48,7 @@ void screen_latency(State& s, std::size_t batch) {
   }
   s.at(batch).fastest_call = fastest;
   set_latencies(s, batch, latencies, over);
-  if (fastest > limit || surely_over(latencies.size(), over, objective.latency_quantile())) {
+  if (fastest > limit) {
     s.fail(batch, tune_status::over_latency, latency_note(s, latencies.size(), over));
   }
 }
@@ -129,8 +122,7 @@ double slowdown(State& s, std::size_t other_than) {
   std::size_t const batch = reference->row.batch;
   std::size_t const repeats = reference->repeats;
   double const expected = reference->row.seconds_per_batch;
-  double noise = s.typical_spread(repeats);
-  if (reference->spread > noise) noise = reference->spread;
+  double noise = reference->spread;
   noise += reference->row.interleaved ? 0.0 : reference->row.relative_error;
   if (noise < 0.03) noise = 0.03;
   if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;

@@ -67,8 +67,7 @@ struct search_hooks {
   // Synchronises the stream and clears the error after a failure; throws if it cannot.
   function_ref<void()> recover;
   bool prepares = false;  // whether the first call after prepare() is slower than others
-  bool exact = false;     // whether prepare() tells the memory
-  bool capped = false;    // whether the budget is a limit that allocations cannot exceed
+  bool guarded = false;   // whether a size over the budget fails before it takes the memory
 };
 
 }  // namespace detail
