@@ -634,6 +634,37 @@ TEST_CASE("another process that takes memory for a while does not decide", "[tun
   CHECK(small <= 10);
 }
 
+TEST_CASE("no choice fails in 200 tunes in which another process takes memory midway",
+          "[tune][batch_tuner]") {
+  int midway = 0;
+  for (std::uint64_t seed = 1; midway < 200; ++seed) {
+    REQUIRE(seed < 2000);
+    simulated_workload w{seed};
+    w.jitter = 0.01;
+    w.item_bytes = static_cast<double>(mib);
+    w.base_bytes = static_cast<double>(10 * mib);
+    w.budget = 1000 * mib;
+    // Some begin in the last steps, and some end in the middle.
+    w.hog_begin = 1.5 * w.random.uniform();
+    w.hog_end = w.hog_begin + 0.01 + 0.5 * w.random.uniform();
+    w.hog_above = static_cast<std::size_t>(1.0 + 900.0 * w.random.uniform());
+    auto const tuner = ww::batch_tuner{}.range(1, 4096).memory_budget(w.budget);
+    simulated_pool pool{w};
+    CAPTURE(seed);
+    ww::tune_result const r =
+        seed % 3 == 0   ? tune(w, tuner, pool)
+        : seed % 3 == 1 ? tune(w, tuner, simulated_probe{w})
+                        : tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
+    CHECK(r.chosen().status == ww::tune_status::ok);
+    CHECK(w.over_budget.empty());
+    CHECK(w.need(r.chosen().batch) <= w.budget);
+    if (w.hog_begin > w.clock.now()) continue;
+    ++midway;
+    // It works from now on, whether the other process still has the memory or not.
+    for (int call = 0; call < 100; ++call) CHECK_NOTHROW(w(r.chosen().batch));
+  }
+}
+
 // -- Time --
 
 TEST_CASE("the time limit is kept", "[tune][batch_tuner]") {

