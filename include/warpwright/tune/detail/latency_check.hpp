@@ -64,7 +64,9 @@ class latency_check {
       verdict = take_calls(batch);
       while (verdict == latency_verdict::shown && latencies_.size() < at_least && s_.has_time()) {
         call(batch);
-        if (over_ > plan_.allowed[plan_.looks - 1]) verdict = latency_verdict::refused;
+        double const most = (1.0 - s_.settings.objective.latency_quantile()) *
+                            static_cast<double>(latencies_.size());
+        if (static_cast<double>(over_) > most) verdict = latency_verdict::refused;
       }
       if (!s_.read_memory(batch)) verdict = latency_verdict::failed;
     });
