@@ -89,10 +89,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// under a memory budget and a latency limit.
 ///
 /// A service calls it at start-up. Its steps, each of which the result's `steps` reports:
-/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. Under a
-/// memory
-///   budget the smallest sizes give a memory_model; what it knows to be over the budget never runs.
-///   A failure is tried again before it counts, and does not hide larger sizes;
+/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. A failure
+///   does not hide larger sizes, and is tried again at the end. Under a memory budget the smallest
+///   sizes give a memory_model; what it knows to be over the budget never runs;
 /// - *refinement*: halves the gaps that may hold a better size. Steps of the time (waves of blocks)
 ///   are found, and the last size of a step tried; then the smallest size within the tolerance;
 /// - *comparison*: the best ones in turns, until a size is shown to be within the tolerance or not.
@@ -102,11 +101,11 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// - *soak*: the choice runs again, independently. Under a latency limit the test is repeated.
 ///
 /// A latency limit costs calls: at the 99th percentile and the default confidence at least 597 in
-/// the latency step and 597 in the soak, none of them over the limit; up to about 3,000 each if
-/// some are. A size of which 1 % of all calls or more are over the limit is chosen in fewer than 1
-/// of 10,000 tunes, one of which 0.1 % are nearly always; from 0.5 % on the tuner rather takes a
-/// smaller size. Half of max_seconds is kept for these calls: a size for which that is too short is
-/// not chosen.
+/// the latency step and 597 in the soak, none of them over the limit; up to about 5,500 each if
+/// some are and the time allows. A size of which 1 % of all calls or more are over the limit is
+/// chosen in fewer than 1 of 10,000 tunes, one of which up to 0.4 % are nearly always; from 0.6 %
+/// on the tuner rather takes a smaller size. Half of max_seconds is kept for these calls: a size
+/// for which that is too short is not chosen.
 ///
 /// To tune a workload as a service runs it that replays CUDA graphs, pass `captured(workload)`
 /// (captured_workload.hpp): each size is captured once it begins.
@@ -222,8 +221,8 @@ class batch_tuner {
   [[nodiscard]] batch_tuner sampling(measure_options const& options) const {
     return with(&detail::search_settings::sampling, options);
   }
-  /// @param count  single calls measured for each size; default 20. They tell whether a size is
-  ///   surely over the latency limit; whether it keeps it takes more, for the choice alone
+  /// @param count  single calls measured for each size; default 20. A size of which most are
+  ///   over the latency limit is rejected; whether one keeps it takes more, for the choice alone
   [[nodiscard]] batch_tuner latency_calls(std::size_t count) const {
     return with(&detail::search_settings::latency_calls, count);
   }

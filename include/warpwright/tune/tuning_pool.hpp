@@ -155,7 +155,7 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
     constexpr timespec pause{0, 100000};
     std::size_t held = graph_bytes();
     // What was waited for in vain belongs to other graphs.
-    int const most = held == of_other_graphs_ ? 10 : 1000;
+    int const most = held == of_other_graphs_ ? 100 : 1000;
     for (int i = 0; i < most && held != 0; ++i) {
       if (i > 0) static_cast<void>(nanosleep(&pause, nullptr));
       pool_->trim(memory_pool_options::unlimited, where);  // notices what is destroyed

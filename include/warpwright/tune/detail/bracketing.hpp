@@ -11,13 +11,6 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename State>
-bool is_too_slow(State const& s, std::size_t batch) {
-  candidate const* const c = s.find(batch);
-  return c->row.status == tune_status::over_latency &&
-         c->fastest_call > s.settings.objective.latency_limit_seconds();
-}
-
 // Whether there is time to run a size at all: its first call, warm-up, and a few samples.
 template <typename State>
 bool has_time_for(State& s, std::size_t batch) {
@@ -68,13 +61,23 @@ void double_from(State& s, std::size_t batch) {
   }
 }
 
-// Tries failed sizes again, once each: a disturbance must not decide. Returns the largest one that
-// works now; 0: none.
+// Tries failed sizes again, once each and after a disturbance, which must not decide. Returns the
+// largest one that works now; 0: none.
 template <typename State>
 std::size_t retry_failed(State& s) {
   std::vector<std::size_t> failed;
   for (candidate const& c : s.candidates) {
     if (s.may_retry(c)) failed.push_back(c.row.batch);
+  }
+  if (failed.empty()) return 0;
+  std::size_t usable = 0;
+  for (candidate const& c : s.candidates) usable += State::usable(c) ? 1 : 0;
+  bool disturbed = false;
+  if (usable > 2) {
+    outlast_disturbance(s, 0, disturbed);
+  } else if (is_too_slow(s, failed[0])) {
+    // What the few others took may be part of the disturbance.
+    run_until(s, failed[0], s.find(failed[0])->failed_at + State::disturbed_seconds);
   }
   std::size_t works = 0;
   std::size_t too_slow = 0;
@@ -164,6 +167,12 @@ template <typename State>
 void bracket(State& s) {
   double_from(s, s.settings.first);
   check_steady(s);
+  std::size_t const works = retry_failed(s);
+  if (works != 0 && works < s.settings.last && works == s.candidates.back().row.batch) {
+    // It may have hidden larger ones.
+    std::size_t const next = next_size(s, works);
+    if (has_time_for(s, next)) double_from(s, next);
+  }
   for (std::size_t i = 0; i < s.settings.preferred_count; ++i) {
     std::size_t const batch = s.settings.preferred[i];
     if (has_time_for(s, batch)) evaluate(s, batch);

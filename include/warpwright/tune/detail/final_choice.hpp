@@ -37,11 +37,12 @@ class final_choice {
       soaked_ = batch;
       // What failed meanwhile has a second chance.
       if (!retried_) outlast_shortage(batch);
+      bool const more = s_.is_ok(batch) && retry_others();
       if (!s_.is_ok(batch)) {
         soaked_ = 0;
-        continue;
+      } else if (!more || next(at_most) == batch) {
+        return batch;
       }
-      if (!retry_others() || next(at_most) == batch) return batch;
     }
     return 0;
   }
@@ -72,14 +73,7 @@ class final_choice {
       if (short_of_memory && c.failed_at > until) until = c.failed_at;
     }
     if (until == 0.0) return;
-    until += 1.01 * State::memory_seconds;
-    s_.attempt([&] {
-      if (!s_.prepare(batch)) return;
-      while (s_.elapsed() < until && s_.has_time(s_.find(batch)->row.latency_median_seconds)) {
-        if (!(s_.run(batch, 1) > 0.0)) break;
-      }
-      s_.read_memory(batch);
-    });
+    run_until(s_, batch, until + 1.01 * State::disturbed_seconds);
   }
 
   // Tries sizes again that ran out of memory, once. Returns whether one works now.
@@ -94,6 +88,21 @@ class final_choice {
     return retry_failed(s_) != 0;
   }
 
+  // Runs the test of a size, and once more if a disturbance has refused it: another size is slow
+  // too.
+  latency_verdict run_check(std::size_t batch, double share, std::size_t at_least = 0) {
+    latency_verdict const verdict = check().run(batch, share, at_least);
+    if (verdict != latency_verdict::refused) return verdict;
+    bool disturbed = false;
+    outlast_disturbance(s_, batch, disturbed);
+    if (!disturbed) return verdict;
+    tune_row& row = s_.at(batch).row;
+    row.status = tune_status::ok;
+    row.note.clear();
+    --row.failures;
+    return check().run(batch, share, at_least);
+  }
+
   // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
   // table.
   bool show(std::size_t batch) {
@@ -105,7 +114,7 @@ class final_choice {
       too_slow(batch, 0.95 * s_.left() / calls);
       return false;
     }
-    switch (check().run(batch, 0.35)) {
+    switch (run_check(batch, 0.35)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
         last_excess_ = check().likely_excess();
@@ -193,7 +202,7 @@ class final_choice {
     std::size_t const larger = largest_within(room * one, refused_);
     if (larger <= batch || !evaluate(s_, larger)) return batch;
     bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
-    if (!worth || check().run(larger, 0.35) != latency_verdict::shown) return batch;
+    if (!worth || run_check(larger, 0.35) != latency_verdict::shown) return batch;
     s_.at(larger).row.latency_shown = true;
     s_.say("batch " + string_builder(larger) + " is shown to keep the limit as well: " +
            latency_note(s_, check().count(), check().over()));
@@ -230,7 +239,7 @@ class final_choice {
 
   bool confirm(std::size_t batch) {
     tune_row const before = s_.find(batch)->row;
-    switch (check().run(batch, 0.6, s_.settings.soak_calls)) {
+    switch (run_check(batch, 0.6, s_.settings.soak_calls)) {
       case latency_verdict::shown: {
         tune_row& row = s_.at(batch).row;
         s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +

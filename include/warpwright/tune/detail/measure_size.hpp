@@ -28,8 +28,19 @@ string_builder latency_note(State const& s, std::size_t calls, std::size_t over)
          format_seconds(s.settings.objective.latency_limit_seconds());
 }
 
-// A few single calls on an idle device. Rejects a size of which all are over the limit; whether one
-// keeps it takes more calls than are worth it for every size.
+// Whether most calls of a size are over the limit of the latency, or all where it is of the
+// fastest.
+template <typename State>
+bool is_too_slow(State const& s, std::size_t batch) {
+  tuning_objective const& objective = s.settings.objective;
+  candidate const& c = *s.find(batch);
+  double const seconds =
+      objective.latency_quantile() < 0.5 ? c.fastest_call : c.row.latency_median_seconds;
+  return objective.latency_limited() && seconds > objective.latency_limit_seconds();
+}
+
+// A few single calls on an idle device. Rejects a size of which most are over the limit; whether
+// one keeps it takes more calls than are worth it for every size.
 template <typename State>
 void screen_latency(State& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
@@ -48,7 +59,7 @@ void screen_latency(State& s, std::size_t batch) {
   }
   s.at(batch).fastest_call = fastest;
   set_latencies(s, batch, latencies, over);
-  if (fastest > limit) {
+  if (is_too_slow(s, batch)) {
     s.fail(batch, tune_status::over_latency, latency_note(s, latencies.size(), over));
   }
 }
@@ -162,6 +173,18 @@ void run_size(State& s, std::size_t batch) {
     if (!s.read_memory(batch)) return;
     sample_throughput(s, batch, s.settings.sampling);
     if (s.settings.objective.joules()) sample_energy(s, batch);
+    s.read_memory(batch);
+  });
+}
+
+// Runs a size until a time.
+template <typename State>
+void run_until(State& s, std::size_t batch, double until) {
+  s.attempt([&] {
+    s.prepare(batch);
+    while (s.elapsed() < until && s.has_time(s.expected_seconds(batch))) {
+      if (!(s.run(batch, 1) > 0.0)) break;
+    }
     s.read_memory(batch);
   });
 }

@@ -46,8 +46,8 @@ class search_state {
   double best_possible = 0.0;  // score of sizes that were not run, where it may be higher
   bool stopped_early = false;
 
-  // How long another process may have the memory.
-  static constexpr double memory_seconds = 0.5;
+  // How long another process may have the memory, or make the device slow.
+  static constexpr double disturbed_seconds = 0.5;
 
   // -- The table --
 
@@ -237,7 +237,7 @@ class search_state {
     if (c.row.status == tune_status::ok || c.row.status == tune_status::over_budget) return false;
     if (c.row.failures == 1) return true;
     return c.row.status == tune_status::out_of_memory && c.row.failures == 2 &&
-           elapsed() - c.failed_at > memory_seconds;
+           elapsed() - c.failed_at > disturbed_seconds;
   }
 
   // Makes a size ready to run. Returns false if its memory, which a preparation tells, is over the
