@@ -225,7 +225,7 @@ template <typename State>
 void compare_finalists(State& s, refiner<State>& refine) {
   if (!s.for_throughput()) return;
   double const searched = s.elapsed();
-  for (int round = 0; round < 6 && s.has_time(); ++round) {
+  for (int round = 0; round < 3 && s.has_time(); ++round) {
     std::size_t const choice = pick(s);
     if (round > 0 && choice != 0 && s.find(choice)->row.interleaved) break;
     std::vector<std::size_t> const list = finalists(s);

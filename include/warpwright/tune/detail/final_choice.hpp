@@ -99,7 +99,7 @@ class final_choice {
     tune_row& row = s_.at(batch).row;
     row.status = tune_status::ok;
     row.note.clear();
-    --row.failures;
+    row.failures = 0;
     return check().run(batch, share, at_least);
   }
 
@@ -255,7 +255,6 @@ class final_choice {
         s_.say("batch " + string_builder(batch) +
                " is not confirmed: " + latency_note(s_, check().count(), check().over()));
         s_.at(batch).row.latency_shown = false;
-        s_.at(batch).row.failures = 2;  // a second look would be one look too many
         try_shorter(batch, 0.99 / check().excess());
         return false;
       case latency_verdict::out_of_time:

@@ -74,6 +74,7 @@ class latency_check {
     if (!latencies_.empty()) set_latencies(s_, batch, latencies_, over_);
     if (verdict == latency_verdict::refused) {
       s_.fail(batch, tune_status::over_latency, latency_note(s_, latencies_.size(), over_));
+      s_.at(batch).row.failures = 2;  // a second look would be one look too many
     }
     return verdict;
   }

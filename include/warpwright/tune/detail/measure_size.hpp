@@ -236,7 +236,6 @@ bool retry_size(State& s, std::size_t batch) {
   fresh.batch = batch;
   fresh.failures = row.failures;
   fresh.memory_bytes = row.memory_bytes;
-  fresh.memory_predicted = row.memory_predicted;
   row = fresh;
   if (!memory_allows(s, batch)) return false;
   return measure_size(s, batch);

@@ -29,9 +29,8 @@ bool may_run(State const& s, std::size_t batch) {
   if (s.model.predict(batch) <= budget) return true;
   if (knows) return false;
   // One size tells nothing about the next one.
-  if (s.model.points() == 1) return batch <= largest + largest / 8 + s.settings.multiple;
-  bool const small_step = batch <= largest + largest / 2 + s.settings.multiple;
-  return s.model.points() < 3 && small_step && likely <= 0.97 * budget;
+  bool const small_step = batch <= largest + s.settings.multiple;
+  return small_step && s.model.points() < 3 && (s.model.points() == 1 || likely <= 0.97 * budget);
 }
 
 // Rejects a size whose memory is over the budget before it runs.
