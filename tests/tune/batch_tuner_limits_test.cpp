@@ -497,6 +497,26 @@ TEST_CASE("a size whose calls do not fit the time is not chosen", "[tune][batch_
   }
 }
 
+TEST_CASE("a short disturbance does not lower the choice under a latency limit",
+          "[tune][batch_tuner]") {
+  cost const c{};
+  int low = 0;
+  for (int i = 0; i < 60; ++i) {
+    tuner_bench b;
+    double const begin = 2e-3 * (i + 1);
+    auto const r =
+        b.tune(ww::batch_tuner{}.range(1, 4096).objective(ww::throughput_under_latency(1.5e-3)),
+               [&](std::size_t n) {
+                 bool const slow = b.clock.now() >= begin && b.clock.now() < begin + 0.3;
+                 return c(n) * (slow ? 6.0 : 1.0);
+               });
+    CHECK(r.chosen().latency_shown);
+    if (c.rate(r.chosen().batch) < 0.97 * c.rate(1400)) ++low;
+  }
+  CAPTURE(low);
+  CHECK(low <= 2);
+}
+
 // -- Failures --
 
 TEST_CASE("running out of memory lowers the upper bound and does not end the tune",

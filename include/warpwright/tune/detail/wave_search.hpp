@@ -164,9 +164,7 @@ class time_steps {
     auto const try_end = [&](std::size_t k) {
       if (!*this || k < 1) return false;
       std::size_t const batch = end(s, k);
-      if (batch > largest || !has_time_for(s, batch) || !evaluate(s, batch)) return false;
-      narrow(s);
-      return true;
+      return batch <= largest && has_time_for(s, batch) && evaluate(s, batch);
     };
     find_length(s, largest);
     if (!*this) return;
@@ -181,7 +179,6 @@ class time_steps {
     try_end(k);
     try_end(k + 1);
     if (k > 1) try_end(k - 1);
-    try_end(most);  // it is known better by now
   }
 
  private:
