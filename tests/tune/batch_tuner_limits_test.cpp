@@ -209,7 +209,7 @@ TEST_CASE("a later reading of a size that is larger is news to the model", "[tun
   std::size_t peak = 0;
   std::vector<std::size_t> calls(129, 0);
   auto const r = b.tune(
-      ww::batch_tuner{}.range(1, 128).memory_budget(1000 * mib).soak(1000),
+      ww::batch_tuner{}.range(1, 128).memory_budget(1000 * mib).soak(1000).tolerance(0.0),
       [&](std::size_t n) {
         std::size_t const need = n * (++calls[n] > 800 ? 6 * mib : 5 * mib);
         peak = need > peak ? need : peak;
@@ -217,6 +217,7 @@ TEST_CASE("a later reading of a size that is larger is news to the model", "[tun
       },
       peak_probe{peak});
   INFO(ww::to_table(r));
+  REQUIRE(r.chosen().batch == 128);
   REQUIRE(r.chosen().memory_bytes == 6 * r.chosen().batch * mib);
   CHECK(r.memory.predict(r.chosen().batch) >= static_cast<double>(r.chosen().memory_bytes));
 }
