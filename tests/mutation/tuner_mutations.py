@@ -134,7 +134,6 @@ MUTATIONS = [
     (SIZE, "return differs && factors[1] > 0.0 ? factors[1] : 1.0;", "return 1.0;"),
     (SIZE, "constexpr double strong = 1.4;", "constexpr double strong = 1e9;"),
     (SIZE, "row.seconds_per_batch /= factor;\n", ""),
-    (BRACKET, "if (plateau_stands(s, batch)) return;", "return;"),
     (BRACKET, "  check_steady(s);\n", ""),
     (BRACKET, "if (s.best() == 0 && !scan_for_any(s)) return;", "if (s.best() == 0) return;"),
     (WAVES, "    find_length(s, largest);\n", ""),
@@ -143,7 +142,6 @@ MUTATIONS = [
     (REFINE, "if (potential > worthwhile && potential > most.potential)", "if (potential > most.potential)"),
     # The tuning pool and captured workloads.
     (POOL, "return held > peak ? held : peak;", "return peak;"),
-    (POOL, "    await_graphs(where);\n    peak_.store", "    peak_.store"),
     (POOL, "if (live > limit || bytes > limit - live) {", "if (live > limit) {"),
     (POOL, "peak_.store(live_bytes(), detail::memory_order::relaxed);", ""),
     (CAPTURED, "if (exec_.get() != nullptr && batch == batch_) {", "if (exec_.get() != nullptr) {"),
@@ -151,7 +149,6 @@ MUTATIONS = [
     (CAPTURED, "    batch_ = batch;\n", ""),
     (CAPTURED, "if (status != cudaStreamCaptureStatusInvalidated) throw;", "throw;"),
     (CAPTURED, "if (captured.node_counts(where_).total() == 0) {", "if (false) {"),
-    (TUNER, "      graph_of.drop_graph();\n      tuned.reset();", "      tuned.reset();"),
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
     (DETAIL + "tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
 ]

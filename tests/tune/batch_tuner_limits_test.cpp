@@ -624,11 +624,20 @@ TEST_CASE("nothing runs while an exception of the workload is alive", "[tune][ba
   };
   tuner_bench b;
   bool found = false;
-  b.tune(ww::batch_tuner{}.range(1, 256), [&](std::size_t n) {
-    found = found || alive != 0 || std::current_exception() != nullptr;
-    if (n > 100) throw heavy{};
-    return cost{}(n);
-  });
+  struct memory {
+    bool& found;
+    void reset() {}
+    std::size_t peak_bytes() const { return 0; }
+    void trim() { found = found || alive != 0; }  // could not give back what it holds
+  };
+  b.tune(
+      ww::batch_tuner{}.range(1, 256),
+      [&](std::size_t n) {
+        found = found || alive != 0 || std::current_exception() != nullptr;
+        if (n > 100) throw heavy{};
+        return cost{}(n);
+      },
+      memory{found});
   CHECK_FALSE(found);
   CHECK(alive == 0);
 }
@@ -821,7 +830,7 @@ TEST_CASE("no choice fails in 200 tunes in which another process takes memory mi
 // -- Time --
 
 TEST_CASE("the time limit is kept", "[tune][batch_tuner]") {
-  for (double const item : {1e-6, 1e-5, 1e-4}) {
+  for (double const item : {1e-6, 1e-5, 1e-4, 1e-3, 1e-2}) {
     tuner_bench b;
     auto const r = b.tune(ww::batch_tuner{}.range(1, 1 << 20).max_seconds(2.0),
                           [&](std::size_t n) { return 1e-3 + item * double(n); });
@@ -829,6 +838,16 @@ TEST_CASE("the time limit is kept", "[tune][batch_tuner]") {
     CHECK(b.clock.now() <= 2.1);
     CHECK(r.chosen().batch >= 1);
     if (item > 1e-6) CHECK(r.explanation.find("max_seconds") != std::string::npos);
+  }
+}
+
+TEST_CASE("nothing begins that is expected to end too late", "[tune][batch_tuner]") {
+  for (double const seconds : {0.3, 0.35, 0.37, 0.43}) {
+    tuner_bench b;
+    b.tune(ww::batch_tuner{}.range(1, 1).max_seconds(20.0).soak(1000),
+           [&](std::size_t) { return seconds; });
+    CHECK(b.clock.now() <= 20.0);
+    CHECK(b.clock.now() > 19.0);
   }
 }
 
