@@ -174,6 +174,79 @@ TEST_CASE("without a cap, the first steps are small where memory is short", "[tu
   CHECK(r.chosen().batch >= 1400);
 }
 
+TEST_CASE("without a cap, the third size does not run if its likely memory is over the budget",
+          "[tune][batch_tuner]") {
+  simulated_workload w{1};
+  w.item_bytes = 1e6;
+  w.budget = 2'500'000;
+  auto const r =
+      tune(w, ww::batch_tuner{}.range(1, 64).memory_budget(w.budget), simulated_probe{w});
+  CHECK(w.over_budget.empty());
+  CHECK(r.chosen().batch == 2);
+}
+
+TEST_CASE("the memory of a size is the most of all its runs", "[tune][batch_tuner]") {
+  // The first call of a size tries algorithms that take twice the memory.
+  tuner_bench b;
+  std::size_t peak = 0;
+  std::vector<bool> ran(257, false);
+  auto const r = b.tune(
+      ww::batch_tuner{}.range(1, 256).memory_budget(200 * mib),
+      [&](std::size_t n) {
+        std::size_t const need = n * (ran[n] ? mib : 2 * mib);
+        ran[n] = true;
+        peak = need > peak ? need : peak;
+        return cost{}(n);
+      },
+      peak_probe{peak});
+  INFO(ww::to_table(r));
+  CHECK(r.chosen().memory_bytes == 2 * r.chosen().batch * mib);
+  CHECK(r.chosen().batch <= 100);
+}
+
+TEST_CASE("a later reading of a size that is larger is news to the model", "[tune][batch_tuner]") {
+  tuner_bench b;
+  std::size_t peak = 0;
+  std::vector<std::size_t> calls(129, 0);
+  auto const r = b.tune(
+      ww::batch_tuner{}.range(1, 128).memory_budget(1000 * mib).soak(1000).tolerance(0.0),
+      [&](std::size_t n) {
+        std::size_t const need = n * (++calls[n] > 800 ? 6 * mib : 5 * mib);
+        peak = need > peak ? need : peak;
+        return cost{}(n);
+      },
+      peak_probe{peak});
+  INFO(ww::to_table(r));
+  REQUIRE(r.chosen().batch == 128);
+  REQUIRE(r.chosen().memory_bytes == 6 * r.chosen().batch * mib);
+  CHECK(r.memory.predict(r.chosen().batch) >= static_cast<double>(r.chosen().memory_bytes));
+}
+
+TEST_CASE("a workload that keeps the memory of its largest batch does not mislead the model",
+          "[tune][batch_tuner]") {
+  tuner_bench b;
+  std::size_t kept = 0;
+  std::size_t peak = 0;
+  struct probe {
+    std::size_t& peak;
+    std::size_t& kept;
+    void reset() { peak = kept; }
+    std::size_t peak_bytes() const { return peak; }
+  };
+  auto const r = b.tune(
+      ww::batch_tuner{}.range(1, 2048).memory_budget(4000 * mib),
+      [&](std::size_t n) {
+        kept = n * mib > kept ? n * mib : kept;
+        peak = kept > peak ? kept : peak;
+        // The search returns to small sizes.
+        return n <= 300 ? cost{}(n) : cost{}(n)*std::pow(static_cast<double>(n) / 300.0, 0.2);
+      },
+      probe{peak, kept});
+  INFO(ww::to_table(r));
+  CHECK(r.memory.shape() == ww::memory_shape::linear);
+  CHECK(r.memory.bytes_per_item() == Approx(static_cast<double>(mib)).epsilon(0.01));
+}
+
 TEST_CASE("a preparation is called before a size is run", "[tune][batch_tuner]") {
   tuner_bench b;
   std::size_t prepared = 0;
@@ -219,6 +292,13 @@ TEST_CASE("the pool is capped during the tune, emptied, and free again after it"
   tune(w, tuner, pool);
   CHECK(pool.limit_bytes() == unlimited);
   CHECK(pool.trims > 5);
+  // Before the soak as well, so that the choice has no more than its own memory.
+  int before_soak = 0;
+  tune(w, tuner.progress([&](ww::tuning_progress const& p) {
+    if (p.phase == ww::tuning_phase::soak) before_soak = pool.trims;
+  }),
+       pool);
+  CHECK(pool.trims == before_soak + 2);
   // By an exception as well.
   pool.trims = 0;
   w.valid_to = 4;
@@ -326,6 +406,59 @@ TEST_CASE("the choice is confirmed in an independent run", "[tune][batch_tuner]"
   CHECK(find_row(r, checked)->status == ww::tune_status::over_latency);
 }
 
+TEST_CASE("a size that a test has refused has no second look", "[tune][batch_tuner]") {
+  // Another size runs out of memory once, so that failed sizes are tried again at the end.
+  cost const c{};
+  tuner_bench b;
+  int calls = 0;
+  int failures = 0;
+  auto const r =
+      b.tune(ww::batch_tuner{}.range(1, 1024).objective(ww::throughput_under_latency(2e-3)),
+             [&](std::size_t n) {
+               if (n == 128 && failures < 2) {
+                 ++failures;
+                 throw std::bad_alloc{};
+               }
+               return c(n) * (++calls % 30 == 0 ? 3.0 : 1.0);
+             });
+  INFO(ww::to_table(r));
+  CHECK(3.0 * c(r.chosen().batch) <= 2e-3);
+  int refused = 0;
+  for (ww::tune_row const& row : r.rows) {
+    std::string const text = "batch " + std::to_string(row.batch) + " is not shown";
+    for (std::string const& step : r.steps) {
+      if (step.find(text) == std::string::npos) continue;
+      ++refused;
+      CHECK(row.status == ww::tune_status::over_latency);
+    }
+  }
+  CHECK(refused >= 1);
+}
+
+TEST_CASE("calls that the soak adds to the test count", "[tune][batch_tuner]") {
+  // Stalls begin when the test has been passed a second time.
+  cost const c{};
+  tuner_bench b;
+  std::size_t soaked = 0;
+  std::size_t checked = 0;
+  bool soaking = false;
+  auto const r = b.tune(ww::batch_tuner{}
+                            .range(1, 1024)
+                            .soak(3000)
+                            .objective(ww::throughput_under_latency(2e-3))
+                            .progress([&](ww::tuning_progress const& p) {
+                              soaking = p.phase == ww::tuning_phase::soak;
+                              if (soaking && checked == 0) checked = p.batch;
+                            }),
+                        [&](std::size_t n) {
+                          if (soaking && n == checked) ++soaked;
+                          return c(n) * (soaked > 700 && soaked % 30 == 0 ? 3.0 : 1.0);
+                        });
+  INFO(ww::to_table(r));
+  REQUIRE(soaked > 700);
+  CHECK(find_row(r, checked)->status == ww::tune_status::over_latency);
+}
+
 TEST_CASE("the calls of a check are those of the confidence", "[tune][batch_tuner]") {
   struct {
     double confidence;
@@ -363,6 +496,26 @@ TEST_CASE("a size whose calls do not fit the time is not chosen", "[tune][batch_
   } catch (ww::no_feasible_batch const& e) {
     CHECK(std::string{e.what()}.find("give it more time") != std::string::npos);
   }
+}
+
+TEST_CASE("a short disturbance does not lower the choice under a latency limit",
+          "[tune][batch_tuner]") {
+  cost const c{};
+  int low = 0;
+  for (int i = 0; i < 60; ++i) {
+    tuner_bench b;
+    double const begin = 1e-2 * (i + 1);
+    auto const r =
+        b.tune(ww::batch_tuner{}.range(1, 4096).objective(ww::throughput_under_latency(1.5e-3)),
+               [&](std::size_t n) {
+                 bool const slow = b.clock.now() >= begin && b.clock.now() < begin + 0.3;
+                 return c(n) * (slow ? 6.0 : 1.0);
+               });
+    CHECK(r.chosen().latency_shown);
+    if (c.rate(r.chosen().batch) < 0.97 * c.rate(1400)) ++low;
+  }
+  CAPTURE(low);
+  CHECK(low == 0);
 }
 
 // -- Failures --
@@ -471,11 +624,20 @@ TEST_CASE("nothing runs while an exception of the workload is alive", "[tune][ba
   };
   tuner_bench b;
   bool found = false;
-  b.tune(ww::batch_tuner{}.range(1, 256), [&](std::size_t n) {
-    found = found || alive != 0 || std::current_exception() != nullptr;
-    if (n > 100) throw heavy{};
-    return cost{}(n);
-  });
+  struct memory {
+    bool& found;
+    void reset() {}
+    std::size_t peak_bytes() const { return 0; }
+    void trim() { found = found || alive != 0; }  // could not give back what it holds
+  };
+  b.tune(
+      ww::batch_tuner{}.range(1, 256),
+      [&](std::size_t n) {
+        found = found || alive != 0 || std::current_exception() != nullptr;
+        if (n > 100) throw heavy{};
+        return cost{}(n);
+      },
+      memory{found});
   CHECK_FALSE(found);
   CHECK(alive == 0);
 }
@@ -634,10 +796,41 @@ TEST_CASE("another process that takes memory for a while does not decide", "[tun
   CHECK(small <= 10);
 }
 
+TEST_CASE("no choice fails in 200 tunes in which another process takes memory midway",
+          "[tune][batch_tuner]") {
+  int midway = 0;
+  for (std::uint64_t seed = 1; midway < 200; ++seed) {
+    REQUIRE(seed < 2000);
+    simulated_workload w{seed};
+    w.jitter = 0.01;
+    w.item_bytes = static_cast<double>(mib);
+    w.base_bytes = static_cast<double>(10 * mib);
+    w.budget = 1000 * mib;
+    // Some begin in the last steps, and some end in the middle.
+    w.hog_begin = 1.5 * w.random.uniform();
+    w.hog_end = w.hog_begin + 0.01 + 0.5 * w.random.uniform();
+    w.hog_above = static_cast<std::size_t>(1.0 + 900.0 * w.random.uniform());
+    auto const tuner = ww::batch_tuner{}.range(1, 4096).memory_budget(w.budget);
+    simulated_pool pool{w};
+    CAPTURE(seed);
+    ww::tune_result const r =
+        seed % 3 == 0   ? tune(w, tuner, pool)
+        : seed % 3 == 1 ? tune(w, tuner, simulated_probe{w})
+                        : tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
+    CHECK(r.chosen().status == ww::tune_status::ok);
+    CHECK(w.over_budget.empty());
+    CHECK(w.need(r.chosen().batch) <= w.budget);
+    if (w.hog_begin > w.clock.now()) continue;
+    ++midway;
+    // It works from now on, whether the other process still has the memory or not.
+    for (int call = 0; call < 100; ++call) CHECK_NOTHROW(w(r.chosen().batch));
+  }
+}
+
 // -- Time --
 
 TEST_CASE("the time limit is kept", "[tune][batch_tuner]") {
-  for (double const item : {1e-6, 1e-5, 1e-4}) {
+  for (double const item : {1e-6, 1e-5, 1e-4, 1e-3, 1e-2}) {
     tuner_bench b;
     auto const r = b.tune(ww::batch_tuner{}.range(1, 1 << 20).max_seconds(2.0),
                           [&](std::size_t n) { return 1e-3 + item * double(n); });
@@ -645,6 +838,16 @@ TEST_CASE("the time limit is kept", "[tune][batch_tuner]") {
     CHECK(b.clock.now() <= 2.1);
     CHECK(r.chosen().batch >= 1);
     if (item > 1e-6) CHECK(r.explanation.find("max_seconds") != std::string::npos);
+  }
+}
+
+TEST_CASE("nothing begins that is expected to end too late", "[tune][batch_tuner]") {
+  for (double const seconds : {0.3, 0.35, 0.37, 0.43}) {
+    tuner_bench b;
+    b.tune(ww::batch_tuner{}.range(1, 1).max_seconds(20.0).soak(1000),
+           [&](std::size_t) { return seconds; });
+    CHECK(b.clock.now() <= 20.0);
+    CHECK(b.clock.now() > 19.0);
   }
 }
 
@@ -677,6 +880,38 @@ TEST_CASE("a tune can be stopped", "[tune][batch_tuner]") {
                              .objective(ww::throughput_under_latency(1e-3)),
                          cost{}),
                   ww::no_feasible_batch);
+}
+
+TEST_CASE("a stopped tune lists no size without figures", "[tune][batch_tuner]") {
+  for (double seconds = 1e-4; seconds < 0.05; seconds *= 1.1) {
+    tuner_bench b;
+    auto const asked = [&] { return b.clock.now() > seconds; };
+    try {
+      auto const r = b.tune(ww::batch_tuner{}.range(1, 4096).stop_when(asked), cost{});
+      for (ww::tune_row const& row : r.rows) CHECK(row.items_per_second > 0.0);
+    } catch (ww::no_feasible_batch const& e) {
+      CHECK(e.result().rows.empty());
+    }
+  }
+}
+
+TEST_CASE("the time of a stopwatch counts where the host's clock stands still",
+          "[tune][batch_tuner]") {
+  ww::stream const stream;
+  double total = 0.0;
+  auto stopwatch = [&](ww::stream_ref, auto& call, std::size_t repeats) {
+    for (std::size_t i = 0; i < repeats; ++i) call();
+    total += 1e-2 * static_cast<double>(repeats);
+    return 1e-2 * static_cast<double>(repeats);
+  };
+  auto const r =
+      ww::batch_tuner{}
+          .range(1, 1 << 20)
+          .max_seconds(2.0)
+          .tune_with(
+              stopwatch, stream, [](std::size_t, ww::stream_ref) {}, ww::no_memory_probe{});
+  CHECK(total <= 2.1);
+  CHECK(r.elapsed_seconds >= total);
 }
 
 TEST_CASE("the soak runs for the calls and the time that are wanted", "[tune][batch_tuner]") {

@@ -4,7 +4,7 @@
 // Randomised tunes on a simulated clock, each judged by an oracle that knows the truth: an
 // exhaustive sweep of the true curve, and 10,000 independent calls of the choice.
 //
-// WARPWRIGHT_TUNES sets their number (default 2000), WARPWRIGHT_SEED the seed.
+// WARPWRIGHT_TUNES sets their number, WARPWRIGHT_SEED the seed.
 #include <warpwright/tune/batch_tuner.hpp>
 
 #include <cstdio>
@@ -23,7 +23,13 @@ std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
   char const* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
-std::uint64_t tunes() { return number_from("WARPWRIGHT_TUNES", 2000); }
+// A half and four quarters of this number run: more than 10,000 without a sanitizer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t default_tunes = 700;
+#else
+constexpr std::uint64_t default_tunes = 7000;
+#endif
+std::uint64_t tunes() { return number_from("WARPWRIGHT_TUNES", default_tunes); }
 std::uint64_t seed() { return number_from("WARPWRIGHT_SEED", 20261123); }
 
 // From `low` to `high`, with equal chances of all orders of magnitude.
@@ -255,19 +261,25 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
   struct {
     std::uint64_t count = 0, refused = 0, over = 0, fast = 0, judged = 0;
     double worst = 1.0, cost = 0.0, worst_over = 0.0, seconds = 0.0;
-  } all, by_rate[6];
-  char const* const names[6] = {"none", "to 0.1 %", "to 0.5 %", "to 0.9 %", "to 1.5 %", "to 5 %"};
-  double const rates[7] = {0.0, 0.0, 0.001, 0.005, 0.009, 0.015, 0.05};
+  } all, by_rate[7];
+  char const* const names[7] = {"none",     "to 0.1 %", "to 0.5 %", "to 0.9 %",
+                                "to 1.5 %", "to 5 %",   "disturbed"};
+  double const rates[8] = {0.0, 0.0, 0.001, 0.005, 0.009, 0.015, 0.05, 0.0};
   std::uint64_t const count = tunes() / 4;
   for (std::uint64_t i = 0; i < count; ++i) {
     simulated_workload w{seed() + 1000000 + i};
     noise_source& r = w.random;
-    std::size_t const band = i % 6;
+    std::size_t const band = i % 7;
+    bool const disturbed = band == 6;
     std::size_t const last = static_cast<std::size_t>(between(r, 500, 10000));
     w.time.item = between(r, 1e-3, 8e-3) / static_cast<double>(last);
     w.time.fixed = w.time.item * static_cast<double>(last) * between(r, 0.005, 0.3);
     w.jitter = between(r, 0.001, 0.05);
-    w.stall_rate = rates[band] + (rates[band + 1] - rates[band]) * r.uniform();
+    w.stall_rate = disturbed ? 0.0 : rates[band] + (rates[band + 1] - rates[band]) * r.uniform();
+    if (disturbed) {
+      double const begin = between(r, 0.01, 2.0);
+      w.slow_periods.push_back({begin, begin + 0.3, between(r, 2.0, 10.0)});
+    }
     double const limit =
         w.time(static_cast<std::size_t>(between(r, 20, 0.9 * static_cast<double>(last)))) *
         (1.0 + 2.0 * r.uniform());
@@ -306,12 +318,12 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
     double const share = share_of_best(w, row.batch, last, allowed);
     ++t.judged;
     if (share >= 0.98) ++t.fast;
-    if (share < 0.98 && (band < 2 || band == 5)) print("slow", seed() + 1000000 + i, w, o.result);
+    if (share < 0.98 && (band < 2 || band > 4)) print("slow", seed() + 1000000 + i, w, o.result);
     t.worst = std::min(t.worst, share);
     t.cost += spent / sweep_seconds(w, last, 1, limit, allowed);
   }
   std::printf("latency limits, seed %llu:\n", static_cast<unsigned long long>(seed()));
-  for (int b = 0; b < 6; ++b) {
+  for (int b = 0; b < 7; ++b) {
     auto const& t = by_rate[b];
     double const n = static_cast<double>(t.count == 0 ? 1 : t.count);
     double const j = static_cast<double>(t.judged == 0 ? 1 : t.judged);
@@ -327,15 +339,21 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
               all.worst_over);
   CHECK(all.over * 200 <= all.count);
   CHECK(all.worst_over <= 1.02);
-  for (int b : {0, 1}) CHECK(by_rate[b].fast * 100 + 300 >= 95 * by_rate[b].judged);
-  CHECK(by_rate[5].fast * 100 + 300 >= 85 * by_rate[5].judged);
+  std::uint64_t const least[7] = {95, 95, 88, 10, 60, 84, 94};  // %
+  for (int b = 0; b < 7; ++b) {
+    CHECK(by_rate[b].fast * 100 + 300 >= least[b] * by_rate[b].judged);
+  }
 }
 
 TEST_CASE("random tunes keep a memory budget, and predict the memory",
           "[tune][batch_tuner][random]") {
-  std::uint64_t good = 0, judged = 0, predicted = 0, second_sizes = 0, hogged = 0, refused = 0;
+  std::uint64_t predicted = 0, second_sizes = 0, refused = 0;
   double worst_prediction = 0.0;
-  double worst = 1.0;
+  struct {
+    std::uint64_t count = 0, good = 0;
+    double worst = 1.0;
+  } shares[3], hogged;
+  char const* const names[3] = {"pool", "probe", "preparation"};
   std::uint64_t const count = tunes() / 4;
   for (std::uint64_t i = 0; i < count; ++i) {
     simulated_workload w{seed() + 2000000 + i};
@@ -364,17 +382,12 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
     if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
     INFO("seed " << seed() + 2000000 + i << ", memory argument " << kind);
     // A probe refuses nothing: the second size alone may be over the budget, and the first one.
-    if (kind == 1) {
-      for (std::size_t const batch : w.over_budget) {
-        bool const early = batch <= 2 || w.grows_later > 0.0;
-        if (!early) print("over budget", seed() + 2000000 + i, w, o.result);
-        CHECK(early);
-      }
-      if (!w.over_budget.empty()) ++second_sizes;
-    } else {
-      CHECK(w.over_budget.empty());
+    std::size_t const may_be_over = kind == 1 ? 2 : 0;
+    for (std::size_t const batch : w.over_budget) {
+      if (batch > may_be_over) print("over budget", seed() + 2000000 + i, w, o.result);
+      CHECK(batch <= may_be_over);
     }
-    if (hog) ++hogged;
+    if (!w.over_budget.empty()) ++second_sizes;
     if (!o.feasible) {
       ++refused;
       print("refused", seed() + 2000000 + i, w, o.result);
@@ -398,31 +411,37 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
       if (error > 0.03) print("prediction", seed() + 2000000 + i, w, o.result);
       worst_prediction = std::max(worst_prediction, error);
     }
-    if (!hog) {
-      // The model's margin is a price of the budget's safety; a preparation has none.
-      auto const& model = o.result.memory;
-      double const share = share_of_best(w, row.batch, last, [&](std::size_t b) {
-        double const margin =
-            kind == 2 ? 0.0 : model.predict(row.batch) - model.estimate(row.batch);
-        return static_cast<double>(w.need(b)) + margin <= static_cast<double>(w.budget);
-      });
-      ++judged;
-      if (share >= 0.98) ++good;
-      if (share < 0.98) print("slow", seed() + 2000000 + i, w, o.result);
-      worst = std::min(worst, share);
-    }
+    // The model's margin is a price of the budget's safety where nothing but the model keeps it.
+    auto const& model = o.result.memory;
+    double const share = share_of_best(w, row.batch, last, [&](std::size_t b) {
+      double const margin = kind == 1 ? model.predict(row.batch) - model.estimate(row.batch) : 0.0;
+      return static_cast<double>(w.need(b)) + margin <= static_cast<double>(w.budget);
+    });
+    // A hog that lasts as long as the tune takes the memory away for good.
+    if (hog && w.hog_end + 1.0 > w.clock.now()) continue;
+    auto& t = hog ? hogged : shares[kind];
+    ++t.count;
+    if (share >= 0.98) ++t.good;
+    if (share < 0.98) print(hog ? "slow, hog" : names[kind], seed() + 2000000 + i, w, o.result);
+    t.worst = std::min(t.worst, share);
   }
   std::printf(
-      "memory, seed %llu: %llu tunes, %llu with hogs, %llu refused; within 98 %% of the best %.1f "
-      "%%, "
-      "worst %.3f; predictions %llu, largest error %.2f %%; second sizes over the budget %llu\n",
+      "memory, seed %llu: %llu tunes, %llu refused; predictions %llu, largest error %.2f %%; "
+      "second sizes over the budget %llu\n",
       static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(count),
-      static_cast<unsigned long long>(hogged), static_cast<unsigned long long>(refused),
-      100.0 * static_cast<double>(good) / static_cast<double>(judged == 0 ? 1 : judged), worst,
-      static_cast<unsigned long long>(predicted), 100.0 * worst_prediction,
-      static_cast<unsigned long long>(second_sizes));
+      static_cast<unsigned long long>(refused), static_cast<unsigned long long>(predicted),
+      100.0 * worst_prediction, static_cast<unsigned long long>(second_sizes));
+  auto const report = [](char const* name, auto const& t) {
+    std::printf("  %-12s %6llu tunes: %5.1f %% within 98 %%, worst %.3f\n", name,
+                static_cast<unsigned long long>(t.count),
+                100.0 * static_cast<double>(t.good) / static_cast<double>(t.count + (t.count == 0)),
+                t.worst);
+  };
+  for (int kind = 0; kind < 3; ++kind) report(names[kind], shares[kind]);
+  report("hogs", hogged);
   CHECK(worst_prediction <= 0.03);
-  CHECK(good * 100 >= 90 * judged);
+  for (auto const& t : shares) CHECK(t.good * 100 + 300 >= 88 * t.count);
+  CHECK(hogged.good * 100 + 300 >= 80 * hogged.count);
 }
 
 TEST_CASE("random tunes find the sizes that work", "[tune][batch_tuner][random]") {
@@ -522,8 +541,10 @@ TEST_CASE("random tunes with everything at once never choose a size that fails o
     if (kind == 1) o = tune(w, tuner, simulated_probe{w});
     if (kind == 2) o = tune(w, tuner, [&](std::size_t batch) { return w.need(batch); });
     INFO("seed " << seed() + 4000000 + i);
-    // The size in progress ends; it was expected to end in time.
-    CHECK(w.clock.now() <= budget_seconds * 1.1 + 60.0 * w.time(last));
+    // The size in progress ends; it was expected to end in time, without a disturbance.
+    double slowest = 1.0;
+    for (slow_period const& p : w.slow_periods) slowest = std::max(slowest, p.factor);
+    CHECK(w.clock.now() <= budget_seconds * 1.1 + 60.0 * slowest * w.time(last));
     if (!o.feasible) continue;
     ++feasible;
     ww::tune_row const& row = o.result.chosen();

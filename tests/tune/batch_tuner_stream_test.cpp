@@ -94,7 +94,7 @@ TEST_CASE("a workload that allocates from the pool keeps the budget, temporaries
       },
       pool);
   CHECK(largest <= 64);
-  CHECK(r.chosen().batch >= 32);
+  CHECK(largest >= 32);
   CHECK(r.chosen().memory_bytes == r.chosen().batch * item_bytes);
   CHECK(pool.limit_bytes() == ww::memory_pool_options::unlimited);
   s.synchronize();
@@ -144,11 +144,13 @@ TEST_CASE("out-of-memory errors of CUDA do not end the tune", "[tune][batch_tune
   ww::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   // Each item needs 1/16 of the device's memory: 32 items do not fit.
   std::size_t const item_bytes = total / 16;
-  auto const r = quick().range(1, 32).tune(s, [&](std::size_t batch, ww::stream_ref on) {
-    floats const x{batch * item_bytes / sizeof(float)};
-    ww::for_each_index(on, width, add_one{x.data()});
-    on.synchronize();
-  });
+  // Mapping that much memory takes long under a sanitizer.
+  auto const r =
+      quick().range(1, 32).max_seconds(300).tune(s, [&](std::size_t batch, ww::stream_ref on) {
+        floats const x{batch * item_bytes / sizeof(float)};
+        ww::for_each_index(on, width, add_one{x.data()});
+        on.synchronize();
+      });
   CHECK(r.chosen().batch < 32);
   CHECK(r.rows.back().status == ww::tune_status::out_of_memory);
   CHECK(r.rows.back().note.find("cudaMalloc") != std::string::npos);

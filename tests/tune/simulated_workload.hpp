@@ -92,20 +92,21 @@ class simulated_workload {
   std::size_t budget = ~std::size_t{0};
 
   bool valid(std::size_t batch) const { return batch >= valid_from && batch <= valid_to; }
-  double first_need(std::size_t batch) const {
+  double need(std::size_t batch, double growth) const {
     double const b = static_cast<double>(batch);
+    double const line = (base_bytes + item_bytes * b) * growth;
     switch (memory) {
       case memory_kind::linear:
-        return base_bytes + item_bytes * b;
+        return line;
       case memory_kind::convex:
-        return base_bytes + item_bytes * b + item_bytes * b * b / 2000.0;
+        return line + item_bytes * growth * b * b / 2000.0;
       case memory_kind::granules:
-        return std::ceil((base_bytes + item_bytes * b) / 2097152.0) * 2097152.0;
+        return std::ceil(line / 2097152.0) * 2097152.0;
     }
     return 0.0;
   }
   std::size_t need(std::size_t batch) const {
-    return static_cast<std::size_t>(first_need(batch) * (1.0 + grows_later));
+    return static_cast<std::size_t>(need(batch, 1.0 + grows_later));
   }
   double speed(double now) const {
     double factor = 1.0 + drift * std::min(1.0, now / drift_seconds);
@@ -138,8 +139,8 @@ class simulated_workload {
       throw std::bad_alloc{};
     }
     ++calls_of_last_;
-    double const bytes = first_need(batch) * (calls_of_last_ > 3 ? 1.0 + grows_later : 1.0);
-    take(static_cast<std::size_t>(bytes), batch);
+    take(static_cast<std::size_t>(need(batch, calls_of_last_ > 3 ? 1.0 + grows_later : 1.0)),
+         batch);
     clock.advance(time(batch) * noise() * speed(clock.now()));
   }
 

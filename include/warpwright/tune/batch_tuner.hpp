@@ -17,6 +17,7 @@
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/batch_search.hpp>
 #include <warpwright/tune/detail/tuned_memory.hpp>
+#include <warpwright/tune/detail/tuned_workload.hpp>
 #include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/memory_probe.hpp>
 
@@ -90,10 +91,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// under a memory budget and a latency limit.
 ///
 /// A service calls it at start-up. Its steps, each of which the result's `steps` reports:
-/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. Under a
-/// memory
-///   budget the smallest sizes give a memory_model; what it knows to be over the budget never runs.
-///   A failure is tried again before it counts, and does not hide larger sizes;
+/// - *bracketing*: doubles the size until a limit, the end of the range or a plateau. A failure
+///   does not hide larger sizes, and is tried again at the end. Under a memory budget the smallest
+///   sizes give a memory_model; what it knows to be over the budget never runs;
 /// - *refinement*: halves the gaps that may hold a better size. Steps of the time (waves of blocks)
 ///   are found, and the last size of a step tried; then the smallest size within the tolerance;
 /// - *comparison*: the best ones in turns, until a size is shown to be within the tolerance or not.
@@ -103,11 +103,14 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// - *soak*: the choice runs again, independently. Under a latency limit the test is repeated.
 ///
 /// A latency limit costs calls: at the 99th percentile and the default confidence at least 597 in
-/// the latency step and 597 in the soak, none of them over the limit; up to about 3,000 each if
-/// some are. A size of which 1 % of all calls or more are over the limit is chosen in fewer than 1
-/// of 10,000 tunes, one of which 0.1 % are nearly always; from 0.5 % on the tuner rather takes a
-/// smaller size. Half of max_seconds is kept for these calls: a size for which that is too short is
-/// not chosen.
+/// the latency step and 597 in the soak, none of them over the limit; up to about 5,500 each if
+/// some are and the time allows. A size of which 1 % of all calls or more are over the limit is
+/// chosen in fewer than 1 of 10,000 tunes, one of which up to 0.4 % are nearly always; from 0.6 %
+/// on the tuner rather takes a smaller size. Half of max_seconds is kept for these calls: a size
+/// for which that is too short is not chosen.
+///
+/// To tune a workload as a service runs it that replays CUDA graphs, pass `captured(workload)`
+/// (captured_workload.hpp): each size is captured once it begins.
 ///
 /// A tuner is a value, each setter of which returns a changed copy, and may be used any number of
 /// times.
@@ -235,8 +238,8 @@ class batch_tuner {
   [[nodiscard]] batch_tuner sampling(measure_options const& options) const {
     return with(&detail::search_settings::sampling, options);
   }
-  /// @param count  single calls measured for each size; default 20. They tell whether a size is
-  ///   surely over the latency limit; whether it keeps it takes more, for the choice alone
+  /// @param count  single calls measured for each size; default 20. A size of which most are
+  ///   over the latency limit is rejected; whether one keeps it takes more, for the choice alone
   [[nodiscard]] batch_tuner latency_calls(std::size_t count) const {
     return with(&detail::search_settings::latency_calls, count);
   }
@@ -340,16 +343,27 @@ class batch_tuner {
 
     detail::tuned_memory<memory_type> tuned{memory, settings.has_budget, settings.budget_bytes,
                                             where};
-    auto const reset_peak = [&] { tuned.reset(); };
+    // Destroyed first: the memory of its graph goes back to the pool before that is emptied.
+    using workload_type = detail::tuned_workload<std::remove_reference_t<Workload>>;
+    workload_type graph_of{workload};
+    auto const reset_peak = [&] {
+      graph_of.drop_graph();
+      tuned.reset();
+    };
     auto const prepare = [&](std::size_t batch, std::size_t& bytes) {
       return tuned.prepare(batch, bytes);
     };
     auto const read_peak = [&](std::size_t& bytes) { return tuned.read(bytes); };
-    auto const trim = [&] { tuned.trim(); };
+    auto const trim = [&] {
+      graph_of.drop_graph();
+      tuned.trim();
+    };
     auto const refusals = [&] { return tuned.refusals(); };
     auto const time_batches = [&](std::size_t batch, std::size_t repeats) {
       auto call = [&] {
-        if constexpr (with_resource && kind::is_resource) {
+        if constexpr (with_resource && workload_type::replays) {
+          workload(batch, stream, memory);  // which it trims before a capture
+        } else if constexpr (with_resource && kind::is_resource) {
           workload(batch, stream, resource_ref{memory});
         } else {
           workload(batch, stream);
@@ -365,9 +379,8 @@ class batch_tuner {
     };
     detail::search_hooks hooks{reset_peak, prepare,      read_peak, trim,
                                refusals,   time_batches, recover};
-    hooks.prepares = kind::is_preparation;
-    hooks.exact = kind::is_exact;
-    hooks.capped = kind::is_capped && settings.has_budget;
+    hooks.prepares = kind::is_preparation || workload_type::replays;
+    hooks.guarded = (kind::is_exact || kind::is_capped) && settings.has_budget;
     return finish(settings, hooks, stream);
   }
 

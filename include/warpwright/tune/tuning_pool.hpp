@@ -14,6 +14,8 @@
 
 #include <cstddef>
 
+#include <time.h>
+
 WARPWRIGHT_BEGIN
 
 /// A memory_pool whose limit a tuner sets, whose peak it reads, and which it empties between sizes
@@ -25,7 +27,8 @@ WARPWRIGHT_BEGIN
 /// as well; otherwise fragmentation may reserve more than the budget.
 ///
 /// @pre It outlives its blocks. While a tune runs, only its workload allocates.
-/// **Threads:** any number may allocate and free at once. **Capture:** as memory_pool.
+/// **Threads:** any number may allocate and free at once; the other members are for one at a time.
+/// **Capture:** as memory_pool.
 /// **Cost:** a memory_pool's, and two atomic operations a call.
 class tuning_pool : public detail::memory_interface<tuning_pool> {
  public:
@@ -50,9 +53,12 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
   [[nodiscard]] std::size_t live_bytes() const noexcept {
     return live_.load(detail::memory_order::relaxed);
   }
-  /// @return the most live bytes since reset() or the start
+  /// @return the most live bytes since reset() or the start. Memory of a captured graph counts: all
+  ///   that the graph holds at the call, freed in the capture or not
   [[nodiscard]] std::size_t peak_bytes() const noexcept {
-    return peak_.load(detail::memory_order::relaxed);
+    std::size_t const peak = peak_.load(detail::memory_order::relaxed);
+    std::size_t const held = live_bytes() + graph_bytes();
+    return held > peak ? held : peak;
   }
   /// @return allocations refused so far, for lack of memory or by the limit
   [[nodiscard]] std::size_t refusals() const noexcept {
@@ -63,8 +69,13 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
     return limit_.load(detail::memory_order::relaxed);
   }
 
-  /// Begins a new peak, at the bytes that are live now.
-  void reset() noexcept { peak_.store(live_bytes(), detail::memory_order::relaxed); }
+  /// Begins a new peak, at the bytes that are live now. Waits for the memory of graphs that have
+  /// been destroyed, which CUDA reports a little later: at most 0.1 s, if other graphs have some.
+  /// @throws cuda_error  if a CUDA call fails
+  void reset(source_location where = source_location::current()) {
+    await_graphs(where);
+    peak_.store(live_bytes(), detail::memory_order::relaxed);
+  }
 
   /// Sets the limit. A tuner calls it.
   /// @pre no other thread uses the pool
@@ -84,8 +95,10 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
     limit_.store(bytes, detail::memory_order::relaxed);
   }
 
-  /// Gives idle memory back to the device. As memory_pool::trim().
+  /// Gives idle memory back to the device, that of destroyed graphs included: waits as reset().
+  /// Otherwise as memory_pool::trim().
   std::size_t trim(source_location where = source_location::current()) {
+    await_graphs(where);
     return pool_->trim(0, where);
   }
   /// @return a snapshot of the memory_pool's counters
@@ -125,7 +138,7 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
       return nullptr;
     }
     std::size_t const now = live + bytes;
-    std::size_t peak = peak_bytes();
+    std::size_t peak = peak_.load(detail::memory_order::relaxed);
     while (peak < now && !peak_.compare_exchange_weak(peak, now, detail::memory_order::relaxed,
                                                       detail::memory_order::relaxed)) {
     }
@@ -134,6 +147,21 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     pool_->deallocate(stream, pointer, bytes, where);
     live_.fetch_sub(rounded(bytes), detail::memory_order::relaxed);
+  }
+  [[nodiscard]] std::size_t graph_bytes() const noexcept {
+    return static_cast<std::size_t>(pool_->statistics().graph_bytes);
+  }
+  void await_graphs(source_location where) {
+    constexpr timespec pause{0, 100000};
+    std::size_t held = graph_bytes();
+    // What was waited for in vain belongs to other graphs.
+    int const most = held == of_other_graphs_ ? 100 : 1000;
+    for (int i = 0; i < most && held != 0; ++i) {
+      if (i > 0) static_cast<void>(nanosleep(&pause, nullptr));
+      pool_->trim(memory_pool_options::unlimited, where);  // notices what is destroyed
+      held = graph_bytes();
+    }
+    of_other_graphs_ = held;
   }
   void refused() noexcept { refusals_.fetch_add(1, detail::memory_order::relaxed); }
 
@@ -154,6 +182,7 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
   memory_pool* pool_;
   std::size_t own_limit_;       // of the user's options
   std::size_t reserved_limit_;  // of pool_
+  std::size_t of_other_graphs_ = 0;
   detail::atomic<std::size_t> limit_{memory_pool_options::unlimited};
   detail::atomic<std::size_t> live_{0};
   detail::atomic<std::size_t> peak_{0};

@@ -11,13 +11,6 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename State>
-bool is_too_slow(State const& s, std::size_t batch) {
-  candidate const* const c = s.find(batch);
-  return c->row.status == tune_status::over_latency &&
-         c->fastest_call > s.settings.objective.latency_limit_seconds();
-}
-
 // Whether there is time to run a size at all: its first call, warm-up, and a few samples.
 template <typename State>
 bool has_time_for(State& s, std::size_t batch) {
@@ -68,13 +61,23 @@ void double_from(State& s, std::size_t batch) {
   }
 }
 
-// Tries failed sizes again, once each: a disturbance must not decide. Returns the largest one that
-// works now; 0: none.
+// Tries failed sizes again, once each and after a disturbance, which must not decide. Returns the
+// largest one that works now; 0: none.
 template <typename State>
 std::size_t retry_failed(State& s) {
   std::vector<std::size_t> failed;
   for (candidate const& c : s.candidates) {
     if (s.may_retry(c)) failed.push_back(c.row.batch);
+  }
+  if (failed.empty()) return 0;
+  std::size_t usable = 0;
+  for (candidate const& c : s.candidates) usable += State::usable(c) ? 1 : 0;
+  bool disturbed = false;
+  if (usable > 2) {
+    outlast_disturbance(s, 0, disturbed);
+  } else if (is_too_slow(s, failed[0])) {
+    // What the few others took may be part of the disturbance.
+    run_until(s, failed[0], s.find(failed[0])->failed_at + State::disturbed_seconds);
   }
   std::size_t works = 0;
   std::size_t too_slow = 0;
@@ -93,17 +96,12 @@ std::size_t retry_failed(State& s) {
 // ones are measured again, shortly, in descending order; what differs, fully.
 template <typename State>
 void check_steady(State& s) {
-  constexpr double noticeable = 0.03;
   std::size_t const best = s.best();
   if (best == 0) return;
   double const least = 0.75 * s.score(best);
   std::vector<std::size_t> sizes;
-  double before = 0.0;
   for (candidate const& c : s.candidates) {
-    if (!State::usable(c)) continue;
-    // What is slower than the size before it is suspect.
-    if (s.score(c.row) >= least || s.score(c.row) < 0.9 * before) sizes.push_back(c.row.batch);
-    before = s.score(c.row);
+    if (State::usable(c) && s.score(c.row) >= least) sizes.push_back(c.row.batch);
   }
   for (std::size_t i = sizes.size(); i-- > 0;) {
     std::size_t const batch = sizes[i];
@@ -123,12 +121,14 @@ void check_steady(State& s) {
     robust_mean<double> const again = robust_mean<double>::of(samples);
     double const change = again.mean / slowdown(s, batch) / seconds_before - 1.0;
     if (!s.is_ok(batch)) continue;
+    double const noise = s.find(batch)->row.relative_error + again.half_width / again.mean;
+    double const noticeable = noise > 0.03 ? noise : 0.03;
     if (std::fabs(change) > noticeable && s.has_time(12.0 * again.mean)) measure_again(s, batch);
   }
 }
 
 // Tries all sizes until one works: the middles of the doublings, the middles of these, and so on.
-// Those that fail are not listed; a size that alone works may fail once.
+// Those that fail are not listed.
 template <typename State>
 bool scan_for_any(State& s) {
   constexpr std::size_t most_tries = 50000;
@@ -145,21 +145,18 @@ bool scan_for_any(State& s) {
   };
   std::size_t const multiple = s.settings.multiple;
   bool more = true;
-  for (int round = 0; round < 2 && more; ++round) {
-    for (std::size_t parts = 2; more && parts <= 64; parts *= 2) {
-      for (std::size_t begin = s.settings.first; more && begin < s.settings.last;) {
-        for (std::size_t i = 1; more && i < parts; i += 2) {
-          std::size_t const batch = s.round(begin + begin * i / parts);
-          if (batch > begin) more = try_size(batch);
-        }
-        begin = begin > s.settings.last / 2 ? s.settings.last : 2 * begin;
+  for (std::size_t parts = 2; more && parts <= 64; parts *= 2) {
+    for (std::size_t begin = s.settings.first; more && begin < s.settings.last;) {
+      for (std::size_t i = 1; more && i < parts; i += 2) {
+        std::size_t const batch = s.round(begin + begin * i / parts);
+        if (batch > begin) more = try_size(batch);
       }
+      begin = begin > s.settings.last / 2 ? s.settings.last : 2 * begin;
     }
-    for (std::size_t batch = s.settings.first; more && batch <= s.settings.last;
-         batch += multiple) {
-      more = try_size(batch);
-      if (batch > s.settings.last - multiple) break;
-    }
+  }
+  for (std::size_t batch = s.settings.first; more && batch <= s.settings.last; batch += multiple) {
+    more = try_size(batch);
+    if (batch > s.settings.last - multiple) break;
   }
   s.say("no doubled size works: tried " + string_builder(tries) + " others, " +
         (found ? "and found one" : "none of which does"));
@@ -184,15 +181,12 @@ void bracket(State& s) {
     return;
   }
   double_from(s, s.settings.first);
-  check_steady(s);  // and so the others are tried again somewhat later
-  // A size that works now may have hidden larger ones.
-  for (int round = 0; round < 3; ++round) {
-    std::size_t const works = retry_failed(s);
-    if (works == 0 || works == s.settings.last || works != s.candidates.back().row.batch) break;
+  check_steady(s);
+  std::size_t const works = retry_failed(s);
+  if (works != 0 && works < s.settings.last && works == s.candidates.back().row.batch) {
+    // It may have hidden larger ones.
     std::size_t const next = next_size(s, works);
-    if (!has_time_for(s, next)) break;
-    double_from(s, next);
-    check_steady(s);
+    if (has_time_for(s, next)) double_from(s, next);
   }
   try_preferred(s);
   if (s.best() == 0 && !scan_for_any(s)) return;

@@ -50,8 +50,8 @@ class duel {
   }
 
  private:
-  static constexpr std::size_t first_turns = 12;
-  static constexpr int most_blocks = 6;
+  static constexpr std::size_t first_turns = 6;
+  static constexpr int most_blocks = 4;
 
   [[nodiscard]] std::size_t turns_in(double seconds) const {
     double turn = 0.0;
@@ -168,19 +168,17 @@ class duel {
 // The smallest size that is shown to be within the tolerance of the best; 0: none is usable. A size
 // that is to be kept needs not be shown to be, but must seem so.
 // @param slowest  the longest time of a batch that is acceptable
-// @param largest  the largest size that is
 template <typename State>
-std::size_t pick(State const& s, double slowest = HUGE_VAL, std::size_t largest = ~std::size_t{0}) {
+std::size_t pick(State const& s, double slowest = HUGE_VAL) {
   auto const acceptable = [&](candidate const& c) {
-    return State::usable(c) && c.row.latency_median_seconds <= slowest && c.row.batch <= largest;
+    return State::usable(c) && c.row.latency_median_seconds <= slowest;
   };
   double best = -1.0;
   for (candidate const& c : s.candidates) {
     if (acceptable(c) && s.score(c.row) > best) best = s.score(c.row);
   }
   if (best < 0.0) return 0;
-  // Below a limit of time, the best size that keeps it was hardly run.
-  double const share = slowest < HUGE_VAL ? 1.0 - 0.5 * s.settings.tolerance : least_share(s);
+  double const share = least_share(s);
   if (s.settings.keep != 0) {
     candidate const* const kept = s.find(s.settings.keep);
     bool const good =
@@ -234,17 +232,13 @@ template <typename State>
 void compare_finalists(State& s, refiner<State>& refine) {
   if (!s.for_throughput()) return;
   double const searched = s.elapsed();
-  for (int round = 0; round < 6 && s.has_time(); ++round) {
+  for (int round = 0; round < 3 && s.has_time(); ++round) {
     std::size_t const choice = pick(s);
     if (round > 0 && choice != 0 && s.find(choice)->row.interleaved) break;
     std::vector<std::size_t> const list = finalists(s);
     if (list.size() < 2) break;
     if (!duel<State>{s, list, searched}.run()) continue;  // without the size that failed
-    if (round < 2) {
-      refine.find_smallest();
-    } else {
-      refine.set_best_possible();
-    }
+    refine.set_best_possible();
   }
   std::size_t const best = s.best();
   std::size_t const choice = pick(s);

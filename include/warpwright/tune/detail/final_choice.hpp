@@ -30,42 +30,30 @@ class final_choice {
       if (limited_ && !s_.find(batch)->row.latency_shown) {
         s_.enter(tuning_phase::latency);
         if (!show(batch)) continue;
-        if (at_most >= s_.settings.last) batch = try_longer(retry_refused(batch));
+        if (at_most >= s_.settings.last) batch = try_longer(batch);
       }
       s_.enter(tuning_phase::soak);
-      if (batch != soaked_ && !soak(batch)) {
-        // Sizes just below would fail as well, while another process has the memory.
-        if (s_.find(batch)->row.status == tune_status::out_of_memory) {
-          memory_ceiling_ = batch / 4 * 3;
-        }
-        continue;
-      }
+      if (batch != soaked_ && !soak(batch)) continue;
       soaked_ = batch;
       // What failed meanwhile has a second chance.
-      memory_ceiling_ = no_ceiling;
       if (!retried_) outlast_shortage(batch);
+      bool const more = s_.is_ok(batch) && retry_others();
       if (!s_.is_ok(batch)) {
         soaked_ = 0;
-        continue;
+      } else if (!more || next(at_most) == batch) {
+        return batch;
       }
-      if (!retry_others() || next(at_most) == batch) return batch;
     }
     return 0;
   }
 
  private:
-  static constexpr int most_candidates = 32;
-  static constexpr std::size_t no_ceiling = ~std::size_t{0};
+  static constexpr int most_candidates = 1000;  // each round fails one, or lowers slowest_
 
   [[nodiscard]] latency_check<State>& check() { return check_.front(); }
 
   std::size_t next(std::size_t at_most) {
-    if (at_most >= s_.settings.last) {
-      std::size_t const batch = pick(s_, slowest_, memory_ceiling_);
-      if (batch != 0 || memory_ceiling_ == no_ceiling) return batch;
-      memory_ceiling_ = no_ceiling;
-      return pick(s_, slowest_);
-    }
+    if (at_most >= s_.settings.last) return pick(s_, slowest_);
     // Another device or rank has less room: the largest size that it allows.
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
@@ -85,14 +73,7 @@ class final_choice {
       if (short_of_memory && c.failed_at > until) until = c.failed_at;
     }
     if (until == 0.0) return;
-    until += 1.01 * State::memory_seconds;
-    s_.attempt([&] {
-      if (!s_.prepare(batch)) return;
-      while (s_.elapsed() < until && s_.has_time(s_.find(batch)->row.latency_median_seconds)) {
-        if (!(s_.run(batch, 1) > 0.0)) break;
-      }
-      s_.read_memory(batch);
-    });
+    run_until(s_, batch, until + 1.01 * State::disturbed_seconds);
   }
 
   // Tries sizes again that ran out of memory, once. Returns whether one works now.
@@ -107,6 +88,21 @@ class final_choice {
     return retry_failed(s_) != 0;
   }
 
+  // Runs the test of a size, and once more if a disturbance has refused it: another size is slow
+  // too.
+  latency_verdict run_check(std::size_t batch, double share, std::size_t at_least = 0) {
+    latency_verdict const verdict = check().run(batch, share, at_least);
+    if (verdict != latency_verdict::refused) return verdict;
+    bool disturbed = false;
+    outlast_disturbance(s_, batch, disturbed);
+    if (!disturbed) return verdict;
+    tune_row& row = s_.at(batch).row;
+    row.status = tune_status::ok;
+    row.note.clear();
+    row.failures = 0;
+    return check().run(batch, share, at_least);
+  }
+
   // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
   // table.
   bool show(std::size_t batch) {
@@ -118,7 +114,7 @@ class final_choice {
       too_slow(batch, 0.95 * s_.left() / calls);
       return false;
     }
-    switch (check().run(batch)) {
+    switch (run_check(batch, 0.35)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
         last_excess_ = check().likely_excess();
@@ -194,28 +190,6 @@ class final_choice {
     return points;
   }
 
-  // A larger size may have been refused for a disturbance: it has a second chance.
-  std::size_t retry_refused(std::size_t batch) {
-    std::size_t const larger = refused_;
-    candidate const* const c = s_.find(larger);
-    if (larger <= batch || c == nullptr || !s_.may_retry(*c)) return batch;
-    double const full = static_cast<double>(check().most_calls()) * c->row.latency_median_seconds;
-    double const confirmations =
-        2.2 * static_cast<double>(check().fewest_calls()) * c->row.latency_median_seconds;
-    if (full + confirmations > 0.7 * s_.left()) return batch;
-    tune_row& row = s_.at(larger).row;
-    row.status = tune_status::ok;
-    row.note.clear();
-    if (check().run(larger) != latency_verdict::shown) return batch;
-    slowest_ = 1.01 * s_.find(larger)->row.latency_median_seconds;
-    s_.at(larger).row.latency_shown = true;
-    last_excess_ = 1.0;
-    s_.say("batch " + string_builder(larger) + " is shown to keep the limit at a second try: " +
-           latency_note(s_, check().count(), check().over()));
-    std::size_t const choice = pick(s_, slowest_);
-    return choice != 0 && s_.find(choice)->row.latency_shown ? choice : larger;
-  }
-
   // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is
   // tried.
   std::size_t try_longer(std::size_t batch) {
@@ -228,7 +202,7 @@ class final_choice {
     std::size_t const larger = largest_within(room * one, refused_);
     if (larger <= batch || !evaluate(s_, larger)) return batch;
     bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
-    if (!worth || check().run(larger) != latency_verdict::shown) return batch;
+    if (!worth || run_check(larger, 0.35) != latency_verdict::shown) return batch;
     s_.at(larger).row.latency_shown = true;
     s_.say("batch " + string_builder(larger) + " is shown to keep the limit as well: " +
            latency_note(s_, check().count(), check().over()));
@@ -244,6 +218,7 @@ class final_choice {
     s_.attempt([&] {
       s_.hooks.trim();
       if (!s_.prepare(batch)) return;
+      if (s_.hooks.prepares) s_.run(batch, 1);
       while (s_.has_time(s_.find(batch)->row.latency_median_seconds) &&
              (latencies.size() < s_.settings.soak_calls || spent < s_.settings.soak_seconds)) {
         latencies.push_back(s_.run(batch, 1));
@@ -264,7 +239,7 @@ class final_choice {
 
   bool confirm(std::size_t batch) {
     tune_row const before = s_.find(batch)->row;
-    switch (check().run(batch, s_.settings.soak_calls)) {
+    switch (run_check(batch, 0.6, s_.settings.soak_calls)) {
       case latency_verdict::shown: {
         tune_row& row = s_.at(batch).row;
         s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
@@ -280,7 +255,6 @@ class final_choice {
         s_.say("batch " + string_builder(batch) +
                " is not confirmed: " + latency_note(s_, check().count(), check().over()));
         s_.at(batch).row.latency_shown = false;
-        s_.at(batch).row.failures = 2;  // a second look would be one look too many
         try_shorter(batch, 0.99 / check().excess());
         return false;
       case latency_verdict::out_of_time:
@@ -299,7 +273,6 @@ class final_choice {
   double last_excess_ = 1.0;
   std::size_t refused_ = 0;
   std::size_t soaked_ = 0;
-  std::size_t memory_ceiling_ = no_ceiling;
   bool retried_ = false;
 };
 

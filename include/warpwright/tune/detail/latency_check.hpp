@@ -13,15 +13,16 @@ namespace detail {
 
 // After calls[i] calls the size is accepted with at most allowed[i] of them over the limit; with
 // more, it goes on to the next number. The chances of an error of all looks add up to at most alpha
-// (Bonferroni's inequality), half of it for the first look, which nearly always decides.
+// (Bonferroni's inequality), half of it for the first look, which nearly always decides. Further
+// looks would accept sizes so close to the limit that the next 10,000 calls may well be over it.
 template <typename Real>
 struct latency_plan {
-  static constexpr std::size_t looks = 5;
-  std::size_t allowed[looks] = {0, 1, 3, 7, 15};
+  static constexpr std::size_t looks = 6;
+  std::size_t allowed[looks] = {0, 1, 3, 7, 15, 31};
   std::size_t calls[looks] = {};
 
   latency_plan(Real quantile, Real alpha) {
-    constexpr Real shares[looks] = {0.5, 0.2, 0.1, 0.1, 0.1};
+    constexpr Real shares[looks] = {0.5, 0.2, 0.1, 0.1, 0.05, 0.05};
     for (std::size_t i = 0; i < looks; ++i) {
       calls[i] = fewest_samples(quantile, alpha * shares[i], allowed[i]);
     }
@@ -39,13 +40,21 @@ class latency_check {
 
   // The fewest calls of one run.
   [[nodiscard]] std::size_t fewest_calls() const { return plan_.calls[0]; }
-  [[nodiscard]] std::size_t most_calls() const { return plan_.calls[plan_.looks - 1]; }
 
   // Runs a size until it is shown to keep the limit, or that it cannot be.
+  // @param share     of the time that is left, which it may take: the rest is for the confirmation,
+  //   and for smaller sizes
   // @param at_least  calls, for a soak
-  latency_verdict run(std::size_t batch, std::size_t at_least = 0) {
+  latency_verdict run(std::size_t batch, double share, std::size_t at_least = 0) {
     latencies_.clear();
     over_ = 0;
+    last_look_ = 0;
+    double const seconds = share * s_.left();
+    double const one = s_.find(batch)->row.latency_median_seconds;
+    while (last_look_ + 1 < plan_.looks &&
+           static_cast<double>(plan_.calls[last_look_ + 1]) * one <= seconds) {
+      ++last_look_;
+    }
     latency_verdict verdict = latency_verdict::failed;
     bool const ran = s_.attempt([&] {
       s_.hooks.trim();
@@ -55,7 +64,9 @@ class latency_check {
       verdict = take_calls(batch);
       while (verdict == latency_verdict::shown && latencies_.size() < at_least && s_.has_time()) {
         call(batch);
-        if (over_ > plan_.allowed[plan_.looks - 1]) verdict = latency_verdict::refused;
+        double const most = (1.0 - s_.settings.objective.latency_quantile()) *
+                            static_cast<double>(latencies_.size());
+        if (static_cast<double>(over_) > most) verdict = latency_verdict::refused;
       }
       if (!s_.read_memory(batch)) verdict = latency_verdict::failed;
     });
@@ -63,6 +74,7 @@ class latency_check {
     if (!latencies_.empty()) set_latencies(s_, batch, latencies_, over_);
     if (verdict == latency_verdict::refused) {
       s_.fail(batch, tune_status::over_latency, latency_note(s_, latencies_.size(), over_));
+      s_.at(batch).row.failures = 2;  // a second look would be one look too many
     }
     return verdict;
   }
@@ -94,15 +106,22 @@ class latency_check {
     if (seconds > s_.settings.objective.latency_limit_seconds()) ++over_;
   }
 
+  // Whether the last look, for which there is time, would hardly accept the size: more calls are
+  // over the limit than are likely (by two standard deviations) at the rate that it allows.
+  [[nodiscard]] bool hopeless() const {
+    std::size_t const allowed = plan_.allowed[last_look_];
+    double const expected = static_cast<double>(allowed) * static_cast<double>(latencies_.size()) /
+                            static_cast<double>(plan_.calls[last_look_]);
+    return over_ > allowed ||
+           static_cast<double>(over_) > 1.0 + expected + 2.0 * std::sqrt(expected);
+  }
+
   latency_verdict take_calls(std::size_t batch) {
-    // The rest is for smaller sizes, if this one is not shown.
-    double const until = s_.elapsed() + 0.6 * s_.left();
-    for (std::size_t look = 0; look < plan_.looks; ++look) {
+    for (std::size_t look = 0; look <= last_look_; ++look) {
       while (latencies_.size() < plan_.calls[look]) {
         if (!s_.has_time()) return latency_verdict::out_of_time;
-        if (look > 0 && s_.elapsed() > until) return latency_verdict::refused;
         call(batch);
-        if (over_ > plan_.allowed[plan_.looks - 1]) return latency_verdict::refused;
+        if (hopeless()) return latency_verdict::refused;
       }
       if (over_ <= plan_.allowed[look]) return latency_verdict::shown;
     }
@@ -113,6 +132,7 @@ class latency_check {
   latency_plan<double> plan_;
   std::vector<double> latencies_;
   std::size_t over_ = 0;
+  std::size_t last_look_ = 0;
 };
 
 }  // namespace detail

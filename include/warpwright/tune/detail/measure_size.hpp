@@ -11,13 +11,6 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Whether so many calls over the limit show, at 99.9 %, that the quantile is over it.
-template <typename Real>
-bool surely_over(std::size_t calls, std::size_t over, Real quantile) {
-  std::size_t const within = calls - over;
-  return over > 0 && binomial_tail(calls, quantile, Real(0.001), within + 1) == within + 1;
-}
-
 template <typename State>
 void set_latencies(State& s, std::size_t batch, std::vector<double> const& latencies,
                    std::size_t over) {
@@ -35,8 +28,19 @@ string_builder latency_note(State const& s, std::size_t calls, std::size_t over)
          format_seconds(s.settings.objective.latency_limit_seconds());
 }
 
-// A few single calls on an idle device. Rejects a size that is surely over the limit; whether one
-// is within it takes more calls than are worth it for every size.
+// Whether most calls of a size are over the limit of the latency, or all where it is of the
+// fastest.
+template <typename State>
+bool is_too_slow(State const& s, std::size_t batch) {
+  tuning_objective const& objective = s.settings.objective;
+  candidate const& c = *s.find(batch);
+  double const seconds =
+      objective.latency_quantile() < 0.5 ? c.fastest_call : c.row.latency_median_seconds;
+  return objective.latency_limited() && seconds > objective.latency_limit_seconds();
+}
+
+// A few single calls on an idle device. Rejects a size of which most are over the limit; whether
+// one keeps it takes more calls than are worth it for every size.
 template <typename State>
 void screen_latency(State& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
@@ -55,7 +59,7 @@ void screen_latency(State& s, std::size_t batch) {
   }
   s.at(batch).fastest_call = fastest;
   set_latencies(s, batch, latencies, over);
-  if (fastest > limit || surely_over(latencies.size(), over, objective.latency_quantile())) {
+  if (is_too_slow(s, batch)) {
     s.fail(batch, tune_status::over_latency, latency_note(s, latencies.size(), over));
   }
 }
@@ -129,8 +133,7 @@ double slowdown(State& s, std::size_t other_than) {
   std::size_t const batch = reference->row.batch;
   std::size_t const repeats = reference->repeats;
   double const expected = reference->row.seconds_per_batch;
-  double noise = s.typical_spread(repeats);
-  if (reference->spread > noise) noise = reference->spread;
+  double noise = reference->spread;
   noise += reference->row.interleaved ? 0.0 : reference->row.relative_error;
   if (noise < 0.03) noise = 0.03;
   if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
@@ -170,6 +173,18 @@ void run_size(State& s, std::size_t batch) {
     if (!s.read_memory(batch)) return;
     sample_throughput(s, batch, s.settings.sampling);
     if (s.settings.objective.joules()) sample_energy(s, batch);
+    s.read_memory(batch);
+  });
+}
+
+// Runs a size until a time.
+template <typename State>
+void run_until(State& s, std::size_t batch, double until) {
+  s.attempt([&] {
+    s.prepare(batch);
+    while (s.elapsed() < until && s.has_time(s.expected_seconds(batch))) {
+      if (!(s.run(batch, 1) > 0.0)) break;
+    }
     s.read_memory(batch);
   });
 }
@@ -221,7 +236,6 @@ bool retry_size(State& s, std::size_t batch) {
   fresh.batch = batch;
   fresh.failures = row.failures;
   fresh.memory_bytes = row.memory_bytes;
-  fresh.memory_predicted = row.memory_predicted;
   row = fresh;
   if (!memory_allows(s, batch)) return false;
   return measure_size(s, batch);

@@ -13,34 +13,31 @@ namespace detail {
 
 // Whether a size may run. What the model knows to be over the budget never does.
 //
-// Where the model does not know: a capped pool refuses what is too much, so that the likely memory
-// decides, and for the first sizes nothing but the step. Without a cap the pessimistic prediction
-// decides, and for the third size the likely memory; the second one alone may be over the budget.
+// A capped pool or a preparation refuses what is too much, so that the likely memory decides, and
+// where the model does not know nothing but the step. Otherwise the pessimistic prediction decides,
+// and for the third size the likely memory; the second one alone may be over the budget.
 template <typename State>
 bool may_run(State const& s, std::size_t batch) {
   if (!s.settings.has_budget || s.model.points() == 0) return true;
   double const budget = static_cast<double>(s.settings.budget_bytes);
-  if (s.model.predict(batch) <= budget) return true;
-  // A preparation tells the memory before anything runs.
-  if (s.hooks.exact) return !s.model.knows(batch) || s.model.estimate(batch) <= 1.01 * budget;
-  if (s.model.knows(batch)) return false;
-  std::size_t const largest = s.model.largest_measured();
-  bool const first_sizes = s.model.points() < 3;
   double const likely = s.model.estimate(batch);
-  if (s.hooks.capped) {
-    return likely <= budget || (first_sizes && batch <= 2 * largest + s.settings.multiple);
+  std::size_t const largest = s.model.largest_measured();
+  bool const knows = s.model.knows(batch);
+  if (s.hooks.guarded) {
+    return likely <= budget || (!knows && batch <= 2 * largest + s.settings.multiple);
   }
+  if (s.model.predict(batch) <= budget) return true;
+  if (knows) return false;
   // One size tells nothing about the next one.
-  if (s.model.points() == 1) return batch <= largest + largest / 8 + s.settings.multiple;
-  bool const small_step = batch <= largest + largest / 2 + s.settings.multiple;
-  return first_sizes && small_step && likely <= 0.97 * budget;
+  bool const small_step = batch <= largest + s.settings.multiple;
+  return small_step && s.model.points() < 3 && (s.model.points() == 1 || likely <= 0.97 * budget);
 }
 
 // Rejects a size whose memory is over the budget before it runs.
 template <typename State>
 bool memory_allows(State& s, std::size_t batch) {
   if (may_run(s, batch)) return true;
-  double const bytes = s.model.predict(batch);
+  double const bytes = s.hooks.guarded ? s.model.estimate(batch) : s.model.predict(batch);
   bool const known = s.model.knows(batch);
   tune_row& row = s.at(batch).row;
   row.memory_bytes = static_cast<std::size_t>(bytes < 1e18 ? bytes : 1e18);
@@ -71,15 +68,13 @@ template <typename State>
 std::size_t largest_fitting(State const& s) {
   if (!s.settings.has_budget) return 0;
   std::size_t items = s.model.largest_within(s.settings.budget_bytes);
-  if (s.hooks.exact) {
-    // A preparation needs no margin.
-    std::size_t high = 2 * s.model.largest_measured();
-    while (items < high) {
-      std::size_t const middle = high - (high - items) / 2;
-      bool const fits = s.model.knows(middle) &&
-                        s.model.estimate(middle) <= static_cast<double>(s.settings.budget_bytes);
-      (fits ? items : high) = fits ? middle : middle - 1;
-    }
+  // Without the margin, where none is needed.
+  std::size_t high = s.hooks.guarded ? 2 * s.model.largest_measured() : 0;
+  while (items < high) {
+    std::size_t const middle = high - (high - items) / 2;
+    bool const fits = s.model.knows(middle) &&
+                      s.model.estimate(middle) <= static_cast<double>(s.settings.budget_bytes);
+    (fits ? items : high) = fits ? middle : middle - 1;
   }
   return items < s.settings.first ? 0 : s.round(items);
 }

@@ -79,6 +79,7 @@ class refiner {
       while (top > best && s_.model.estimate(top) > budget) {
         top = best + (top - best) * 7 / 8;
       }
+      top += s_.settings.multiple;  // the memory is not known to the item
     }
     double possible = above == 0 ? score : score * (1.0 + 0.1 * s_.settings.tolerance);
     if (top > best) {

@@ -84,9 +84,8 @@ struct search_hooks {
   function_ref<double(std::size_t batch, std::size_t repeats)> time_batches;
   // Synchronises the stream and clears the error after a failure; throws if it cannot.
   function_ref<void()> recover;
-  bool prepares = false;  // whether prepare() does anything
-  bool exact = false;     // whether it tells the memory
-  bool capped = false;    // whether the budget is a limit that allocations cannot exceed
+  bool prepares = false;  // whether the first call after prepare() is slower than others
+  bool guarded = false;   // whether a size over the budget fails before it takes the memory
 };
 
 }  // namespace detail

@@ -46,8 +46,8 @@ class search_state {
   double best_possible = 0.0;  // score of sizes that were not run, where it may be higher
   bool stopped_early = false;
 
-  // How long another process may have the memory.
-  static constexpr double memory_seconds = 0.5;
+  // How long another process may have the memory, or make the device slow.
+  static constexpr double disturbed_seconds = 0.5;
 
   // -- The table --
 
@@ -237,7 +237,7 @@ class search_state {
     if (c.row.status == tune_status::ok || c.row.status == tune_status::over_budget) return false;
     if (c.row.failures == 1) return true;
     return c.row.status == tune_status::out_of_memory && c.row.failures == 2 &&
-           elapsed() - c.failed_at > memory_seconds;
+           elapsed() - c.failed_at > disturbed_seconds;
   }
 
   // Makes a size ready to run. Returns false if its memory, which a preparation tells, is over the
@@ -273,8 +273,7 @@ class search_state {
   // A reading is believed, whatever the model says.
   void record_memory(std::size_t batch, std::size_t bytes, bool exact = false) {
     tune_row& row = at(batch).row;
-    if (row.memory_predicted || bytes > row.memory_bytes) row.memory_bytes = bytes;
-    row.memory_predicted = false;
+    if (bytes > row.memory_bytes) row.memory_bytes = bytes;
     if (settings.has_budget && bytes > settings.budget_bytes &&
         row.status != tune_status::over_budget) {
       fail(batch, tune_status::over_budget, needs("needs ", static_cast<double>(bytes)));
@@ -309,17 +308,16 @@ class search_state {
   // Whether the peak of a size is news to the model.
   [[nodiscard]] bool tells_more(std::size_t batch, std::size_t peak) const {
     double const bytes = static_cast<double>(peak);
+    bool above = bytes > model.predict(batch);
     for (memory_point const& r : readings) {
-      if (r.batch == batch) return peak > r.bytes;
+      if (r.batch != batch) continue;
+      if (peak <= r.bytes) return false;
+      above = true;
     }
-    bool const above = bytes > model.predict(batch);
-    if (above) {
-      // A workload that keeps the memory of its largest batch: no reading of this size's own need.
-      for (candidate const& c : candidates) {
-        if (c.row.batch > batch && !c.row.memory_predicted && c.row.memory_bytes >= peak) {
-          return false;
-        }
-      }
+    for (candidate const& c : candidates) {
+      // A workload that keeps the memory of its largest batch: not this size's own need.
+      double const others = static_cast<double>(c.row.memory_bytes);
+      if (above && c.row.batch > batch && std::fabs(others - bytes) < 0.01 * bytes) return false;
     }
     return above || !model.knows(batch) || batch > model.largest_measured() ||
            bytes < 0.97 * model.estimate(batch);

@@ -85,7 +85,6 @@ std::size_t find_wave(State& s) {
   std::vector<curve_point> const points = curve(s);
   for (std::size_t i = 0; i + 1 < points.size(); ++i) {
     double const noise = points[i].error + points[0].error;
-    if (noise > 0.08) return 0;  // more than a step can be told from
     if (points[i].seconds > (1.05 + noise) * points[0].seconds) return 0;
     if (points[i + 1].seconds < (1.1 + noise) * points[i].seconds) continue;
     if (i < 2) return 0;
@@ -165,9 +164,7 @@ class time_steps {
     auto const try_end = [&](std::size_t k) {
       if (!*this || k < 1) return false;
       std::size_t const batch = end(s, k);
-      if (batch > largest || !has_time_for(s, batch) || !evaluate(s, batch)) return false;
-      narrow(s);
-      return true;
+      return batch <= largest && has_time_for(s, batch) && evaluate(s, batch);
     };
     find_length(s, largest);
     if (!*this) return;
@@ -182,7 +179,6 @@ class time_steps {
     try_end(k);
     try_end(k + 1);
     if (k > 1) try_end(k - 1);
-    try_end(most);  // it is known better by now
   }
 
  private:

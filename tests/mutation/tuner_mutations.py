@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks the batch tuner in many small ways, and checks that a test fails for each.
+
+Works on a copy of the checkout, on the host runtime. Not part of CI: all mutations take about half
+an hour on two cores.
+
+  tests/mutation/tuner_mutations.py --check        each mutation still applies
+  tests/mutation/tuner_mutations.py                all; exit status 1 if one survives
+  tests/mutation/tuner_mutations.py duel trim      those whose file or text contains a word
+"""
+import sys
+
+import pool_mutations
+
+TUNE = "include/warpwright/tune/"
+DETAIL = TUNE + "detail/"
+TUNER = TUNE + "batch_tuner.hpp"
+MODEL = TUNE + "memory_model.hpp"
+POOL = TUNE + "tuning_pool.hpp"
+CAPTURED = TUNE + "captured_workload.hpp"
+STATE = DETAIL + "search_state.hpp"
+FINAL = DETAIL + "final_choice.hpp"
+LATENCY = DETAIL + "latency_check.hpp"
+MEMORY = DETAIL + "memory_growth.hpp"
+SIZE = DETAIL + "measure_size.hpp"
+BRACKET = DETAIL + "bracketing.hpp"
+REFINE = DETAIL + "refinement.hpp"
+WAVES = DETAIL + "wave_search.hpp"
+DUEL = DETAIL + "duel.hpp"
+SEARCH = DETAIL + "batch_search.hpp"
+
+# In this order: the first that fails ends a mutation's run.
+TESTS = [
+    "tune_batch_tuner_limits", "tune_batch_tuner", "tune_batch_tuner_random", "tune_memory_model",
+    "tune_tuning_pool", "tune_captured_workload", "tune_batch_tuner_stream",
+]  # fmt: skip
+
+# (file, text, replacement); the text occurs once in the file.
+MUTATIONS = [
+    # The budget and the model of the memory.
+    (MODEL, "return bound + tolerance(bound);", "return bound;"),
+    (MODEL, "bound_within(b) : bound_above(b);", "bound_above(b) : bound_above(b);"),
+    (MODEL, "static constexpr double granules = 2.0;", "static constexpr double granules = 0.0;"),
+    (MODEL, "static constexpr double relative_tolerance = 0.0025;",
+     "static constexpr double relative_tolerance = 0.0;"),
+    (MODEL, "return points_needed() == 0 && b <= 2.0 * points_.back().batch;", "return true;"),
+    (MODEL, "    set_tolerances(1.0);\n", "    set_tolerances(0.1);\n"),
+    (MEMORY, "if (s.model.predict(batch) <= budget) return true;", "if (likely <= budget) return true;"),
+    (MEMORY, "if (s.model.predict(batch) <= budget) return true;",
+     "if (s.model.predict(batch) <= 1.1 * budget) return true;"),
+    (MEMORY, "if (knows) return false;", "if (knows) return true;"),
+    (MEMORY, "return likely <= budget || (!knows", "return likely <= budget || (true"),
+    (MEMORY, "!s.model.knows(next) && s.model.predict(next) > budget", "false"),
+    (MEMORY, "s.hooks.guarded ? 2 * s.model.largest_measured() : 0", "0"),
+    (STATE, "bytes > settings.budget_bytes &&", "bytes > 2 * settings.budget_bytes &&"),
+    (STATE, "    hooks.reset_peak();\n", ""),
+    (STATE, "bool const complete = exact || row.samples > 0 ||", "bool const complete = true ||"),
+    (MEMORY, "(s.model.points() == 1 || likely <= 0.97 * budget)", "true"),
+    (MEMORY, "return small_step && s.model.points() < 3", "return s.model.points() < 3"),
+    (STATE, "if (bytes > row.memory_bytes) row.memory_bytes = bytes;", "row.memory_bytes = bytes;"),
+    (STATE, "if (peak <= r.bytes) return false;", "return false;"),
+    (STATE, "if (above && c.row.batch > batch &&", "if (false &&"),
+    (TUNER, "hooks.guarded = (kind::is_exact || kind::is_capped) && settings.has_budget;",
+     "hooks.guarded = true;"),
+    (DETAIL + "tuned_memory.hpp", "if (capped_) memory.limit(budget_bytes);", ""),
+    (DETAIL + "tuned_memory.hpp", "if (capped_) memory_.limit(limit_before_);", ""),
+    (DETAIL + "tuned_memory.hpp", "if (!has_budget || kind::is_peak || kind::is_exact) return;", "return;"),
+    # The latency limit.
+    (LATENCY, "alpha * shares[i]", "alpha"),
+    (LATENCY, "{0, 1, 3, 7, 15, 31}", "{1, 2, 3, 7, 15, 31}"),
+    (LATENCY, "if (over_ <= plan_.allowed[look]) return latency_verdict::shown;",
+     "if (over_ <= plan_.allowed[look] + 3) return latency_verdict::shown;"),
+    (LATENCY, "if (seconds > s_.settings.objective.latency_limit_seconds()) ++over_;",
+     "if (seconds > 1.05 * s_.settings.objective.latency_limit_seconds()) ++over_;"),
+    (LATENCY, "for (std::size_t look = 0; look <= last_look_; ++look)",
+     "for (std::size_t look = 0; look < 1; ++look)"),
+    (LATENCY, "if (hopeless()) return latency_verdict::refused;", ""),
+    (LATENCY, "if (!s_.has_time()) return latency_verdict::out_of_time;", ""),
+    (LATENCY, "if (static_cast<double>(over_) > most) verdict = latency_verdict::refused;", ""),
+    (LATENCY, "    over_ = 0;\n", ""),
+    (LATENCY, "s_.at(batch).row.failures = 2;", ""),
+    (FINAL, "if (!(room > 1.0) ||", "if (true ||"),
+    (FINAL, "if (limited_) return confirm(batch);", "if (limited_) return true;"),
+    (FINAL, "if (!show(batch)) continue;", "s_.at(batch).row.latency_shown = true;"),
+    (FINAL, "double const room = 0.997 / last_excess_;", "double const room = 1.5 / last_excess_;"),
+    (SIZE, "if (is_too_slow(s, batch)) {", "if (false) {"),
+    (BRACKET, "outlast_disturbance(s, 0, disturbed);", ""),
+    (BRACKET, "if (usable > 2) {", "if (usable > 0) {"),
+    (BRACKET, "  } else if (is_too_slow(s, failed[0])) {", "  } else if (false) {"),
+    (BRACKET, "if (has_time_for(s, next)) double_from(s, next);\n  }", "}"),
+    (BRACKET, "++too_slow == 3", "++too_slow == 300"),
+    # The choice, the soak, second chances.
+    (FINAL, "if (batch != soaked_ && !soak(batch)) continue;", ""),
+    (FINAL, "if (!retried_) outlast_shortage(batch);", ""),
+    (FINAL, "s_.is_ok(batch) && retry_others();", "false;"),
+    (FINAL, "s_.is_ok(batch) && retry_others();", "retry_others();"),
+    (FINAL, "if (verdict != latency_verdict::refused) return verdict;", "return verdict;"),
+    (FINAL, "most_candidates = 1000;", "most_candidates = 10;"),
+    (FINAL, "      s_.hooks.trim();\n      if (!s_.prepare(batch)) return;\n      if (s_.hooks.prepares)",
+     "      if (!s_.prepare(batch)) return;\n      if (s_.hooks.prepares)"),
+    (STATE, "c.row.status == tune_status::over_budget) return false;\n    if (c.row.failures == 1) return true;",
+     "c.row.status == tune_status::over_budget) return false;\n    if (c.row.failures >= 1) return true;"),
+    (STATE, "if (c.row.failures == 1) return true;", "if (c.row.failures == 1) return false;"),
+    (STATE, "elapsed() - c.failed_at > disturbed_seconds", "true"),
+    (STATE, "    ++row.failures;\n", ""),
+    (STATE, "    error = nullptr;\n", ""),
+    (STATE, "if (e.sticky()) throw;", ""),
+    (STATE, "hooks.refusals() != refused_before_ ||", ""),
+    (STATE, "refused_before_ = hooks.refusals();", ""),
+    (STATE, "(settings.is_out_of_memory && settings.is_out_of_memory(error))", "false"),
+    (STATE, "if (!settings.reject_exceptions) std::rethrow_exception(error);", ""),
+    (SIZE, "fresh.failures = row.failures;", ""),
+    (DUEL, "return c.row.batch;\n  }\n  return 0;\n}\n\n// The best size, and",
+     "return s.candidates.front().row.batch;\n  }\n  return 0;\n}\n\n// The best size, and"),
+    (DUEL, "value * (1.0 - error) >= best * share", "value >= best * share"),
+    (DUEL, "r.half_width *= 1.3;", "r.half_width *= 0.0;"),
+    (DUEL, "if (largest != 0) list.push_back(largest);", ""),
+    (DUEL, "if (!ran || failed) return false;", ""),
+    (SEARCH, "std::size_t const choice = agree(choose(s_.settings.last));",
+     "std::size_t const choice = choose(s_.settings.last);"),
+    (SEARCH, "if (next == agreed) break;", "break;"),
+    (SEARCH, "if (r.rows[i].batch == choice) r.chosen_index = i;",
+     "if (r.rows[i].batch == choice) r.chosen_index = i + 1;"),
+    (SEARCH, "if (c.row.status == tune_status::ok && c.row.samples == 0) continue;", ""),
+    # Time.
+    (STATE, "if (settings.stop()) {", "if (false) {"),
+    (STATE, "if (elapsed() < deadline_ && elapsed() + seconds <= deadline_) return true;", "return true;"),
+    (STATE, "elapsed() + seconds <= deadline_", "true"),
+    (STATE, "    clock_.add(seconds);\n", ""),
+    (FINAL, "spent < s_.settings.soak_seconds", "false"),
+    # Disturbances, steps and the shape of the curve.
+    (SIZE, "return differs && factors[1] > 0.0 ? factors[1] : 1.0;", "return 1.0;"),
+    (SIZE, "constexpr double strong = 1.4;", "constexpr double strong = 1e9;"),
+    (SIZE, "row.seconds_per_batch /= factor;\n", ""),
+    (BRACKET, "  check_steady(s);\n", ""),
+    (BRACKET, "if (s.best() == 0 && !scan_for_any(s)) return;", "if (s.best() == 0) return;"),
+    (WAVES, "    find_length(s, largest);\n", ""),
+    (REFINE, "      steps_.try_ends(s_);\n", ""),
+    (REFINE, "const most = score * (1.0 + 0.5 * s_.settings.tolerance);", "const most = score;"),
+    (REFINE, "if (potential > worthwhile && potential > most.potential)", "if (potential > most.potential)"),
+    # The tuning pool and captured workloads.
+    (POOL, "return held > peak ? held : peak;", "return peak;"),
+    (POOL, "if (live > limit || bytes > limit - live) {", "if (live > limit) {"),
+    (POOL, "peak_.store(live_bytes(), detail::memory_order::relaxed);", ""),
+    (CAPTURED, "if (exec_.get() != nullptr && batch == batch_) {", "if (exec_.get() != nullptr) {"),
+    (CAPTURED, "    trim();\n", ""),
+    (CAPTURED, "    batch_ = batch;\n", ""),
+    (CAPTURED, "if (status != cudaStreamCaptureStatusInvalidated) throw;", "throw;"),
+    (CAPTURED, "if (captured.node_counts(where_).total() == 0) {", "if (false) {"),
+    (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
+    (DETAIL + "tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
+]
+
+if __name__ == "__main__":
+    pool_mutations.__doc__ = __doc__
+    pool_mutations.TESTS = TESTS
+    pool_mutations.MUTATIONS = MUTATIONS
+    sys.exit(pool_mutations.main())
