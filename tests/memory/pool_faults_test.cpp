@@ -147,8 +147,8 @@ void moving_scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream cons
     low.reset();
     a.synchronize();
     b.synchronize();
-    held const above{pool, a,
-                     8 * mib};  // does not fit below the live block, nor the limit beside it
+    // It fits neither below the live block nor, by the limit, above it.
+    held const above{pool, a, 8 * mib};
     pool.record_use(b, live.get());
   }
   std::size_t const sizes[] = {mib, 3 * mib};

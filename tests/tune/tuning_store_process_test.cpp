@@ -202,8 +202,10 @@ TEST_CASE("a writer that is killed at a random moment leaves the old or the new 
         written.value->store(n);
       }
     });
-    // From the first record on: how long a process takes to start depends on the machine.
-    while (started.value->load() == 0) sched_yield();
+    // The pause begins with the first record, or once that is stored: how long a process takes to
+    // start and to write depends on the machine.
+    shared_counter const& first = i % 2 == 0 ? started : written;
+    while (first.value->load() == 0) sched_yield();
     timespec const pause{0, static_cast<long>(random() % 3000000)};
     nanosleep(&pause, nullptr);
     REQUIRE(kill(child, SIGKILL) == 0);
