@@ -382,6 +382,41 @@ TEST_CASE("rare stalls do not cost the size", "[tune][batch_tuner]") {
   CHECK(small <= 3);
 }
 
+TEST_CASE("pauses of the host do not make the choice a tenth of what it could be",
+          "[tune][batch_tuner]") {
+  int small = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    simulated_workload w{seed};
+    w.jitter = 0.01;
+    w.pause_seconds = 20e-3;
+    w.pauses_per_call = 0.003;
+    auto const r = tune(w,
+                        ww::batch_tuner{}.range(1, 4096).max_seconds(60).objective(
+                            ww::throughput_under_latency(2e-3)),
+                        ww::no_memory_probe{});
+    cost const c{};
+    if (c.rate(r.chosen().batch) < 0.75 * c.rate(1880)) ++small;
+  }
+  CHECK(small <= 3);
+}
+
+TEST_CASE("if pauses keep all sizes from the limit, the message says so", "[tune][batch_tuner]") {
+  simulated_workload w{1};
+  w.pause_seconds = 20e-3;
+  w.pauses_per_call = 0.03;
+  std::string message;
+  try {
+    tune(w,
+         ww::batch_tuner{}.range(1, 4096).max_seconds(60).objective(
+             ww::throughput_under_latency(2e-3)),
+         ww::no_memory_probe{});
+  } catch (ww::no_feasible_batch const& e) {
+    message = e.what();
+  }
+  INFO(message);
+  CHECK(message.find("pauses of the host") != std::string::npos);
+}
+
 TEST_CASE("the choice is confirmed in an independent run", "[tune][batch_tuner]") {
   // Stalls begin after the first check: only the second run sees them.
   cost const c{};

@@ -345,6 +345,85 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
   }
 }
 
+TEST_CASE("random tunes under a latency limit do not take pauses of the host for slow batches",
+          "[tune][batch_tuner][random]") {
+  struct {
+    std::uint64_t count = 0, refused = 0, over = 0, fast = 0;
+    double worst = 1.0, cost = 0.0, worst_over = 0.0;
+  } bands[5];
+  char const* const names[5] = {"0.02 % of calls", "to 0.3 % of calls", "to 0.5 % of calls",
+                                "by time, few", "by time, many"};
+  double const per_call[4] = {0.0, 0.0002, 0.003, 0.005};
+  std::uint64_t const count = tunes() / 8;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 5000000 + i};
+    noise_source& r = w.random;
+    std::size_t const band = i % 5;
+    std::size_t const last = static_cast<std::size_t>(between(r, 500, 10000));
+    w.time.item = between(r, 1e-3, 8e-3) / static_cast<double>(last);
+    w.time.fixed = w.time.item * static_cast<double>(last) * between(r, 0.005, 0.3);
+    w.jitter = between(r, 0.001, 0.05);
+    double const limit =
+        w.time(static_cast<std::size_t>(between(r, 20, 0.9 * static_cast<double>(last)))) *
+        (1.0 + 2.0 * r.uniform());
+    // A pause alone is over the limit, or nearly so.
+    w.pause_seconds = limit * between(r, 1.0, 20.0);
+    if (band < 3) {
+      w.pauses_per_call = per_call[band] + (per_call[band + 1] - per_call[band]) * r.uniform();
+    } else {
+      // Of the calls that take as long as the limit.
+      w.pauses_per_second = (band == 3 ? between(r, 1e-4, 3e-3) : between(r, 0.02, 0.1)) / limit;
+    }
+    auto const o = tune(w,
+                        ww::batch_tuner{}
+                            .range(1, last)
+                            .objective(ww::throughput_under_latency(limit))
+                            .max_seconds(60),
+                        ww::no_memory_probe{});
+    INFO("seed " << seed() + 5000000 + i << ", " << names[band]);
+    auto& t = bands[band];
+    ++t.count;
+    auto const allowed = [&](std::size_t b) {
+      double const seconds = w.time(b) * (1.0 + w.jitter * 0.99);
+      double const rate = w.pauses_per_call + w.pauses_per_second * seconds;
+      return seconds <= limit && rate <= 0.01;
+    };
+    if (!o.feasible) {
+      ++t.refused;
+      if (allowed(1)) print("refused", seed() + 5000000 + i, w, o.result);
+      continue;
+    }
+    ww::tune_row const& row = o.result.chosen();
+    double const p99 = w.later_quantile(row.batch, 0.99, 10000);
+    if (p99 > limit) ++t.over;
+    t.worst_over = std::max(t.worst_over, p99 / limit);
+    double const share = share_of_best(w, row.batch, last, allowed);
+    if (share >= 0.98) ++t.fast;
+    if (share < 0.98) print("slow", seed() + 5000000 + i, w, o.result);
+    t.worst = std::min(t.worst, share);
+    t.cost += w.clock.now() / sweep_seconds(w, last, 1, limit, allowed);
+  }
+  std::printf("pauses, seed %llu:\n", static_cast<unsigned long long>(seed()));
+  for (int b = 0; b < 5; ++b) {
+    auto const& t = bands[b];
+    double const judged = static_cast<double>(t.count - t.refused + (t.count == t.refused));
+    std::printf(
+        "  %-18s %5llu tunes: over the limit later %llu, refused %llu, within 98 %% of the best "
+        "%.1f %%, worst %.3f, cost %.1f %%\n",
+        names[b], static_cast<unsigned long long>(t.count), static_cast<unsigned long long>(t.over),
+        static_cast<unsigned long long>(t.refused), 100.0 * static_cast<double>(t.fast) / judged,
+        t.worst, 100.0 * t.cost / judged);
+    CHECK(t.over * 200 <= t.count);
+    CHECK(t.worst_over <= 1.02);
+  }
+  // Of the last kind most have no size that keeps the limit.
+  std::uint64_t const least[4] = {95, 95, 70, 95};
+  for (int b = 0; b < 4; ++b) {
+    CHECK(bands[b].fast * 100 + 300 >= least[b] * (bands[b].count - bands[b].refused));
+    CHECK(bands[b].refused * 100 <= 2 * bands[b].count + 200);
+  }
+}
+
 TEST_CASE("random tunes keep a memory budget, and predict the memory",
           "[tune][batch_tuner][random]") {
   std::uint64_t predicted = 0, second_sizes = 0, refused = 0;

@@ -167,6 +167,22 @@ TEST_CASE("out-of-memory errors of CUDA do not end the tune", "[tune][batch_tune
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+TEST_CASE("what is thrown while the device is full is out of memory", "[tune][batch_tuner]") {
+  ww::stream const s;
+  auto const library = [](std::size_t batch, ww::stream_ref) {
+    if (batch > 8) throw std::runtime_error{"status 3"};
+  };
+  CHECK_THROWS_AS(quick().range(1, 16).tune(s, library), std::runtime_error);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  ww::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  floats const others{(free - total / 100) / sizeof(float)};
+  auto const r = quick().range(1, 16).tune(s, library);
+  CHECK(r.chosen().batch == 8);
+  CHECK(r.rows.back().status == ww::tune_status::out_of_memory);
+  CHECK(r.rows.back().note == "status 3");
+}
+
 TEST_CASE("an error that the workload leaves pending is reported", "[tune][batch_tuner]") {
   ww::stream const s;
   CHECK_THROWS_AS(

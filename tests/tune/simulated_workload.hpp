@@ -67,7 +67,11 @@ class simulated_workload {
   double jitter = 0.0;      // uniform, from 1 to 1 + jitter
   double slow_share = 0.0;  // of the calls that take 30 % longer
   double stall_rate = 0.0;  // of the calls that take three times as long
-  double drift = 0.0;       // slower by this fraction, reached at drift_seconds
+  // Pauses of the host, which add the same time to a call of any size.
+  double pause_seconds = 0.0;
+  double pauses_per_call = 0.0;
+  double pauses_per_second = 0.0;  // of the calls' time
+  double drift = 0.0;              // slower by this fraction, reached at drift_seconds
   double drift_seconds = 1.0;
   std::vector<slow_period> slow_periods;
   std::size_t valid_from = 1;
@@ -123,6 +127,12 @@ class simulated_workload {
     return factor;
   }
 
+  double pause(double seconds) {
+    double const rate = pauses_per_call + pauses_per_second * seconds;
+    if (rate <= 0.0 || random.uniform() >= rate) return 0.0;
+    return pause_seconds * (0.5 + random.uniform());
+  }
+
   // One call.
   void operator()(std::size_t batch) {
     ++calls;
@@ -141,13 +151,17 @@ class simulated_workload {
     ++calls_of_last_;
     take(static_cast<std::size_t>(need(batch, calls_of_last_ > 3 ? 1.0 + grows_later : 1.0)),
          batch);
-    clock.advance(time(batch) * noise() * speed(clock.now()));
+    double const seconds = time(batch) * noise() * speed(clock.now());
+    clock.advance(seconds + pause(seconds));
   }
 
   // The 99th percentile, or another one, of so many independent calls from now on.
   double later_quantile(std::size_t batch, double quantile, std::size_t count) {
     std::vector<double> all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(time(batch) * noise());
+    for (std::size_t i = 0; i < count; ++i) {
+      double const seconds = time(batch) * noise();
+      all.push_back(seconds + pause(seconds));
+    }
     auto const rank =
         static_cast<std::ptrdiff_t>(std::ceil(quantile * static_cast<double>(count))) - 1;
     std::nth_element(all.begin(), all.begin() + rank, all.end());

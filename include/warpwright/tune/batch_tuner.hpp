@@ -210,7 +210,8 @@ class batch_tuner {
   }
   /// Names further exceptions that mean that memory ran out. These do in any case: std::bad_alloc
   /// with this library's out_of_memory, cudaErrorMemoryAllocation, and whatever is thrown after a
-  /// tuning_pool has refused an allocation of the same run.
+  /// tuning_pool has refused an allocation of the same run, or while less than a fiftieth of the
+  /// device's memory is free.
   /// @param classifier  `bool(std::exception_ptr const&)`, copyable; must not keep the exception
   template <typename Classifier>
   [[nodiscard]] batch_tuner out_of_memory_if(Classifier&& classifier) const {
@@ -359,6 +360,12 @@ class batch_tuner {
       tuned.trim();
     };
     auto const refusals = [&] { return tuned.refusals(); };
+    auto const device_is_full = [] {
+      std::size_t free = 0;
+      std::size_t total = 0;
+      detail::discard(cudaMemGetInfo(&free, &total));
+      return free < total / 50;
+    };
     auto const time_batches = [&](std::size_t batch, std::size_t repeats) {
       auto call = [&] {
         if constexpr (with_resource && workload_type::replays) {
@@ -377,8 +384,8 @@ class batch_tuner {
       static_cast<void>(cudaGetLastError());
       stream.synchronize(where);
     };
-    detail::search_hooks hooks{reset_peak, prepare,      read_peak, trim,
-                               refusals,   time_batches, recover};
+    detail::search_hooks hooks{reset_peak, prepare,        read_peak,    trim,
+                               refusals,   device_is_full, time_batches, recover};
     hooks.prepares = kind::is_preparation || workload_type::replays;
     hooks.guarded = (kind::is_exact || kind::is_capped) && settings.has_budget;
     return finish(settings, hooks, stream);

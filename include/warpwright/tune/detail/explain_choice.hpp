@@ -10,6 +10,20 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+// A size of which calls are over the limit though most take far less: smaller ones do not help.
+template <typename Result>
+string_builder explain_pauses(Result const& r) {
+  for (tune_row const& row : r.rows) {
+    bool const fast = row.latency_median_seconds < 0.7 * r.objective.latency_limit_seconds();
+    if (row.status != tune_status::over_latency || !fast) continue;
+    return "; " + string_builder(row.latency_over) + " of " + string_builder(row.latency_samples) +
+           " calls of batch " + string_builder(row.batch) + " are over it though their median is " +
+           format_seconds(row.latency_median_seconds) +
+           ": pauses of the host, or other work on the device, which smaller sizes do not avoid";
+  }
+  return "";
+}
+
 // Settings is search_settings; a template for the same reason as batch_search.
 template <typename Settings>
 string_builder explain_failure(tune_result const& r, Settings const& settings) {
@@ -21,6 +35,7 @@ string_builder explain_failure(tune_result const& r, Settings const& settings) {
             (smallest.status == tune_status::ok ? "not shown to keep the limit of the latency"
                                                 : to_string(smallest.status));
     if (!smallest.note.empty()) text += " (" + smallest.note + ")";
+    text += explain_pauses(r);
   }
   if (r.stopped_early) {
     text += "; the search stopped early (max_seconds or stop_when): give it more time";

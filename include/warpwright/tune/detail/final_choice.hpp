@@ -117,7 +117,7 @@ class final_choice {
     switch (run_check(batch, 0.35)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
-        last_excess_ = check().likely_excess();
+        room_ = check().room();
         s_.say("batch " + string_builder(batch) +
                " is shown to keep the limit: " + latency_note(s_, check().count(), check().over()));
         return true;
@@ -125,7 +125,7 @@ class final_choice {
         s_.say("batch " + string_builder(batch) + " is not shown to keep the limit: " +
                latency_note(s_, check().count(), check().over()));
         refused_ = batch > refused_ ? batch : refused_;
-        try_shorter(batch, 0.99 / check().excess());
+        try_shorter(batch, check().share_to_try());
         return false;
       case latency_verdict::out_of_time:
         too_slow(batch, 0.5 * one);
@@ -195,11 +195,10 @@ class final_choice {
   std::size_t try_longer(std::size_t batch) {
     if (!(slowest_ < HUGE_VAL)) return batch;
     double const one = s_.find(batch)->row.latency_median_seconds;
-    double const room = 0.997 / last_excess_;
     double const calls = 4.2 * static_cast<double>(check().fewest_calls());
-    if (!(room > 1.0) || calls * one > 0.7 * s_.left()) return batch;
-    slowest_ = room * one;
-    std::size_t const larger = largest_within(room * one, refused_);
+    if (!(room_ > 1.0) || calls * one > 0.7 * s_.left()) return batch;
+    slowest_ = room_ * one;
+    std::size_t const larger = largest_within(room_ * one, refused_);
     if (larger <= batch || !evaluate(s_, larger)) return batch;
     bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
     if (!worth || run_check(larger, 0.35) != latency_verdict::shown) return batch;
@@ -255,7 +254,7 @@ class final_choice {
         s_.say("batch " + string_builder(batch) +
                " is not confirmed: " + latency_note(s_, check().count(), check().over()));
         s_.at(batch).row.latency_shown = false;
-        try_shorter(batch, 0.99 / check().excess());
+        try_shorter(batch, check().share_to_try());
         return false;
       case latency_verdict::out_of_time:
         too_slow(batch, 0.5 * before.latency_median_seconds);
@@ -270,7 +269,7 @@ class final_choice {
   bool limited_;
   std::vector<latency_check<State>> check_;  // one, with a limit
   double slowest_ = HUGE_VAL;                // a batch that takes longer cannot be checked in time
-  double last_excess_ = 1.0;
+  double room_ = 1.0;  // of the size that was shown: how much longer one may take
   std::size_t refused_ = 0;
   std::size_t soaked_ = 0;
   bool retried_ = false;

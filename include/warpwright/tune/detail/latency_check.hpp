@@ -73,20 +73,33 @@ class latency_check {
     if (!ran) return latency_verdict::failed;
     if (!latencies_.empty()) set_latencies(s_, batch, latencies_, over_);
     if (verdict == latency_verdict::refused) {
+      over_of_refused_ += over_;
+      calls_of_refused_ += latencies_.size();
       s_.fail(batch, tune_status::over_latency, latency_note(s_, latencies_.size(), over_));
       s_.at(batch).row.failures = 2;  // a second look would be one look too many
     }
     return verdict;
   }
 
-  // The latency that a size must allow for so that it can be shown to keep the limit, over the
-  // limit: less than a third of the calls that may be over it are then.
-  [[nodiscard]] double excess() const {
-    return empirical(1.0 - 0.3 * (1.0 - s_.settings.objective.latency_quantile()));
+  // The share of this size's time that the next size to be checked should take. If all times shrink
+  // by the same factor, that which brings a tail into the limit: less than a third of the calls
+  // that may be over it are then.
+  [[nodiscard]] double share_within() const {
+    return 0.99 / empirical(1.0 - 0.3 * (1.0 - s_.settings.objective.latency_quantile()));
   }
-  // What the percentile most likely is, over the limit.
-  [[nodiscard]] double likely_excess() const {
-    return empirical(s_.settings.objective.latency_quantile());
+  // The same after a refusal. Pauses of the host do not shrink with the size: at least half, and
+  // more where chance may have refused the sizes so far.
+  [[nodiscard]] double share_to_try() const {
+    double const over = static_cast<double>(over_of_refused_);
+    double const likely =
+        (1.0 - s_.settings.objective.latency_quantile()) * static_cast<double>(calls_of_refused_);
+    double const least = over - 2.0 * std::sqrt(over) < likely ? 0.8 : 0.5;
+    double const share = share_within();
+    return share > least ? share : least;
+  }
+  // How much longer than this size one may take, as its percentile most likely is.
+  [[nodiscard]] double room() const {
+    return 0.997 / empirical(s_.settings.objective.latency_quantile());
   }
   [[nodiscard]] std::size_t over() const { return over_; }
   [[nodiscard]] std::size_t count() const { return latencies_.size(); }
@@ -133,6 +146,8 @@ class latency_check {
   std::vector<double> latencies_;
   std::size_t over_ = 0;
   std::size_t last_look_ = 0;
+  std::size_t over_of_refused_ = 0;  // in all checks that ended so
+  std::size_t calls_of_refused_ = 0;
 };
 
 }  // namespace detail

@@ -80,6 +80,8 @@ struct search_hooks {
   function_ref<void()> trim;
   // The number of allocations that the pool has refused so far.
   function_ref<std::size_t()> refusals;
+  // Whether hardly any memory of the device is free.
+  function_ref<bool()> device_is_full;
   // Runs the batch `repeats` times back to back and returns seconds.
   function_ref<double(std::size_t batch, std::size_t repeats)> time_batches;
   // Synchronises the stream and clears the error after a failure; throws if it cannot.

@@ -351,8 +351,9 @@ class search_state {
     } catch (...) {
       note = "an exception that is no std::exception";
     }
-    // A library may turn the pool's refusal into a status, and that into an exception of its own.
-    no_memory = no_memory || hooks.refusals() != refused_before_ ||
+    // A library may turn a refusal of the pool or of the device into a status, and that into an
+    // exception of its own.
+    no_memory = no_memory || hooks.refusals() != refused_before_ || hooks.device_is_full() ||
                 (settings.is_out_of_memory && settings.is_out_of_memory(error));
     if (no_memory) return tune_status::out_of_memory;
     if (!settings.reject_exceptions) std::rethrow_exception(error);
