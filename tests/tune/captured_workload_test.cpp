@@ -431,23 +431,27 @@ TEST_CASE("running out of memory in a capture rejects the size", "[tune][capture
   CHECK(usable(s));
 }
 
+namespace {
+struct counting {
+  device_counts const& runs;
+  int bodies = 0;
+  void operator()(std::size_t batch, ww::stream_ref on) {
+    ++bodies;
+    ww::for_each_index(on, batch, add_one{runs.data()});
+  }
+};
+}  // namespace
+
 TEST_CASE("captured() moves temporaries and refers to others", "[tune][captured_workload]") {
   ww::stream const s;
   device_counts const runs{4};
-  struct counting {
-    device_counts const& runs;
-    int bodies = 0;
-    void operator()(std::size_t batch, ww::stream_ref on) {
-      ++bodies;
-      ww::for_each_index(on, batch, add_one{runs.data()});
-    }
-  } workload{runs};
+  counting workload{runs};
   auto refers = ww::captured(workload);
   refers(4, s);
   CHECK(workload.bodies == 2);
   auto owns = ww::captured(counting{runs}, ww::capture_mode::global);
   owns(4, s);
-  auto moved = static_cast<decltype(owns)&&>(owns);
+  auto moved = std::move(owns);
   moved(4, s);
   CHECK(moved.captures() == 1);
   CHECK(moved.replays() == 1);
