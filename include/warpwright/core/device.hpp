@@ -43,6 +43,20 @@ inline int device_attribute(cudaDeviceAttr attribute, device_id device, source_l
   return value;
 }
 
+// Creates no context.
+inline cudaDeviceProp device_properties(device_id device, source_location where) {
+  int const count = device_count(where);
+  if (device.value() < 0 || device.value() >= count) {
+    throw_invalid_argument(text{"device "} + device.value() +
+                               " does not exist: the number of visible devices is " + count +
+                               " (check CUDA_VISIBLE_DEVICES)",
+                           where);
+  }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device.value()), "cudaGetDeviceProperties", where);
+  return properties;
+}
+
 inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
   constexpr char hex[] = "0123456789abcdef";
   std::string text{mig ? "MIG-" : "GPU-"};
@@ -66,15 +80,7 @@ inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
 /// device's context, to read its free memory.
 inline device_info get_device_info(device_id device,
                                    source_location where = source_location::current()) {
-  int const count = device_count(where);
-  if (device.value() < 0 || device.value() >= count) {
-    detail::throw_invalid_argument(detail::text{"device "} + device.value() +
-                                       " does not exist: the number of visible devices is " +
-                                       count + " (check CUDA_VISIBLE_DEVICES)",
-                                   where);
-  }
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device.value()), "cudaGetDeviceProperties", where);
+  cudaDeviceProp const properties = detail::device_properties(device, where);
   device_info info;
   info.id = device;
   info.name = properties.name;

@@ -60,7 +60,7 @@ class stored_tuner {
   /// @throws cuda_error            when a query of the device fails
   ///
   /// **Capture:** not legal during a capture of global mode by the calling thread. **Cost:** that
-  /// of get_device_info(); does not touch the file.
+  /// of tuning_key::of_device(); does not touch the file.
   template <typename Key = tuning_key>
   stored_tuner(batch_tuner tuner, tuning_store store, std::string tag,
                device_id device = current_device(),

@@ -41,7 +41,8 @@ struct tuning_key {
   /// @throws std::invalid_argument  for an ordinal that does not exist
   ///
   /// **Threads:** any; the current device does not change. **Capture:** not legal during a capture
-  /// of global mode by the calling thread. **Cost:** that of get_device_info().
+  /// of global mode by the calling thread. **Cost:** queries of the driver, under a millisecond;
+  /// creates no context.
   template <class Key = tuning_key>
   [[nodiscard]] static Key of_device(device_id device,
                                      source_location where = source_location::current());
@@ -95,19 +96,24 @@ inline std::string cuda_version_text(int version) {
 
 template <class Key>
 Key tuning_key::of_device(device_id device, source_location where) {
-  device_info const info = get_device_info(device, where);
+  // Without the clock rates of get_device_info(), whose queries take most of a millisecond.
+  cudaDeviceProp const properties = detail::device_properties(device, where);
+  int driver = 0;
+  int runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion", where);
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion", where);
   Key key;
-  key.device = info.name;
+  key.device = properties.name;
   // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
   constexpr char mark[] = " MIG ";
-  std::size_t const at = info.name.find(mark);
-  if (info.mig && at != std::string::npos) {
+  std::size_t const at = key.device.find(mark);
+  if (at != std::string::npos) {
+    key.mig_profile.assign(key.device, at + sizeof mark - 1, std::string::npos);
     key.device.resize(at);
-    key.mig_profile.assign(info.name, at + sizeof mark - 1, std::string::npos);
   }
-  key.device_memory_bytes = info.memory_total_bytes;
-  key.driver_version = detail::cuda_version_text(info.driver_version);
-  key.runtime_version = detail::cuda_version_text(info.runtime_version);
+  key.device_memory_bytes = properties.totalGlobalMem;
+  key.driver_version = detail::cuda_version_text(driver);
+  key.runtime_version = detail::cuda_version_text(runtime);
   key.library_version = (detail::text{WARPWRIGHT_VERSION_MAJOR} + "." + WARPWRIGHT_VERSION_MINOR +
                          "." + WARPWRIGHT_VERSION_PATCH)
                             .c_str();
