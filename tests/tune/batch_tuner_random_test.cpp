@@ -445,7 +445,9 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
     w.base_bytes = r.uniform() < 0.3 ? 0.0 : w.item_bytes * between(r, 1.0, 1000.0);
     w.grows_later = r.uniform() < 0.3 ? 0.5 * r.uniform() : 0.0;
     std::size_t const fits = static_cast<std::size_t>(between(r, 4, static_cast<double>(last)));
-    w.budget = w.need(fits);
+    w.budget =
+        w.need(fits) + static_cast<std::size_t>(
+                           r.uniform() * static_cast<double>(w.need(fits + 1) - w.need(fits)));
     bool const hog = r.uniform() < 0.3;
     if (hog) {
       w.hog_begin = between(r, 0.01, 2.0);
@@ -519,7 +521,11 @@ TEST_CASE("random tunes keep a memory budget, and predict the memory",
   for (int kind = 0; kind < 3; ++kind) report(names[kind], shares[kind]);
   report("hogs", hogged);
   CHECK(worst_prediction <= 0.03);
-  for (auto const& t : shares) CHECK(t.good * 100 + 300 >= 88 * t.count);
+  // A probe refuses nothing, so that the margin of the model costs some items of few.
+  std::uint64_t const least[3] = {95, 85, 93};
+  for (int kind = 0; kind < 3; ++kind) {
+    CHECK(shares[kind].good * 100 + 300 >= least[kind] * shares[kind].count);
+  }
   CHECK(hogged.good * 100 + 300 >= 80 * hogged.count);
 }
 
