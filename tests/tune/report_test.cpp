@@ -308,7 +308,7 @@ std::string expected_row(ww::tune_row const& row) {
   return all + "}";
 }
 
-std::string expected_rows(ww::tune_result const& r) {
+[[maybe_unused]] std::string expected_rows(ww::tune_result const& r) {
   std::string all = "[";
   for (ww::tune_row const& row : r.rows) all += (all == "[" ? "" : ",\n") + expected_row(row);
   return all + "]";
