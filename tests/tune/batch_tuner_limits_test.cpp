@@ -775,7 +775,7 @@ TEST_CASE("if no size fits, the exception has the table", "[tune][batch_tuner]")
                   ww::no_feasible_batch);
   CHECK_THROWS_WITH(
       b.tune(ww::batch_tuner{}.memory_budget(100), cost{}, [](std::size_t n) { return n * 1000; }),
-      contains("needs 1000 B of 100 B"));
+      contains("is over the budget (needs 1000 B, the budget is 100 B)"));
 }
 
 TEST_CASE("another process that takes memory for a while does not decide", "[tune][batch_tuner]") {

@@ -245,7 +245,7 @@ TEST_CASE("a tune without a choice says why", "[tune][report_html]") {
     CHECK(has(page, "<p class=\"verdict none\">No batch size was chosen: "));
     CHECK(has(page, ww::detail::xml_text(error.result().explanation).str()));
     CHECK(has(page, "<p class=\"why\">no size from 1 to 64 fits"));
-    CHECK(has(page, " over budget.</p>"));
+    CHECK(has(page, " over the budget.</p>"));
   }
   CHECK(fault(page) == "");
   CHECK(!has(page, ">chosen: "));
@@ -257,10 +257,11 @@ TEST_CASE("sizes that are not usable are counted by kind", "[tune][report_html]"
   using ww::detail::failures_text;
   ww::tune_result r = make_result();
   CHECK(failures_text(r).str() ==
-        "Of 6 sizes, 1 is over budget, 1 is out of memory, 1 is over latency limit.");
+        "Of 6 sizes, 1 is over the budget, 1 ran out of memory, 1 is over the latency limit.");
   r.rows[0].status = r.rows[1].status = ww::tune_status::failed;
   r.rows[3].status = ww::tune_status::over_budget;
-  CHECK(failures_text(r).str() == "Of 6 sizes, 2 are over budget, 1 is out of memory, 2 failed.");
+  CHECK(failures_text(r).str() ==
+        "Of 6 sizes, 2 are over the budget, 1 ran out of memory, 2 failed.");
   r.rows.resize(1);
   CHECK(failures_text(r).str() == "Of 1 size, 1 failed.");
   r.rows[0].status = ww::tune_status::ok;
@@ -422,6 +423,13 @@ TEST_CASE("the band is that of the sizes compared with the choice", "[tune][repo
   r.rows[2].interleaved = true;
   // The choice was compared in turns, and the size with the higher figure was not.
   CHECK(ww::detail::fastest_row(r) == &r.rows[2]);
+  // A choice that was not compared itself, as none faster was shown to keep a limit.
+  r.chosen_index = 0;
+  CHECK(ww::detail::fastest_row(r) == &r.rows[1]);
+  r.rows[1].items_per_second = 12000.0;
+  CHECK(ww::detail::fastest_row(r) == &r.rows[2]);
+  r.rows[1].items_per_second = 12400.0;
+  r.chosen_index = 2;
   r.rows[1].interleaved = true;
   CHECK(ww::detail::fastest_row(r) == &r.rows[1]);
   r.rows[1].status = ww::tune_status::failed;

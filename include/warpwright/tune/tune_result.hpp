@@ -55,7 +55,8 @@ struct tune_row {
                           ///< told: the two figures above have been divided by it
   /// Half of the interval of 95 % of this size's own throughput, as a fraction of it. Where
   /// `interleaved`, the throughput is that of the size it was compared with, times their ratio: the
-  /// intervals of both are in it.
+  /// intervals of both are in it. The best of many noisy sizes seems faster than it is, which the
+  /// interval does not count.
   double relative_error = 0.0;
   double latency_median_seconds = 0.0;  ///< of a single batch on an idle device
   double latency_p99_seconds = 0.0;     ///< 99th percentile of the same; of few calls the maximum
@@ -165,6 +166,45 @@ inline bool has_latencies(tune_row const& row) noexcept {
   bool const known = row.latency_samples > 0 || row.latency_median_seconds > 0.0;
   return known && std::isfinite(row.latency_median_seconds) &&
          std::isfinite(row.latency_p99_seconds);
+}
+
+// The chosen row; null: there is none.
+inline tune_row const* chosen_row(tune_result const& r) noexcept {
+  return r.chosen_index < r.rows.size() ? &r.rows[r.chosen_index] : nullptr;
+}
+
+// The usable row with the highest throughput, of those that were compared in turns if the choice
+// was, as the others' figures are less certain; null: nothing was chosen.
+template <typename Result>
+tune_row const* fastest_row(Result const& r) {
+  tune_row const* const choice = chosen_row(r);
+  tune_row const* best = choice;
+  for (tune_row const& row : r.rows) {
+    if (choice != nullptr && row.status == tune_status::ok &&
+        (row.interleaved || !choice->interleaved) &&
+        row.items_per_second > best->items_per_second) {
+      best = &row;
+    }
+  }
+  return best;
+}
+
+// What is wrong with a number of sizes, in a sentence: "are over the budget"
+template <typename Text = string_builder>
+Text status_clause(tune_status status, std::size_t count) {
+  Text const verb = count == 1 ? "is " : "are ";
+  switch (status) {
+    case tune_status::over_budget:
+      return verb + "over the budget";
+    case tune_status::out_of_memory:
+      return "ran out of memory";
+    case tune_status::over_latency:
+      return verb + "over the latency limit";
+    default:
+      return verb + to_string(status);
+    case tune_status::failed:
+      return "failed";
+  }
 }
 
 // Whether the calls of this size are compared with the objective's limit of the latency.

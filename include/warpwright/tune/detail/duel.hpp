@@ -250,7 +250,7 @@ void compare_finalists(State& s, refiner<State>& refine) {
   if (choice == 0 || choice == best) return;
   tune_row const& row = s.find(choice)->row;
   s.say("in turns: " + string_builder(choice) + " has " +
-        format_percent(s.score(choice) / s.score(best)) + " (+- " + format_percent(error_of(row)) +
+        format_percent(s.score(choice) / s.score(best)) + " (+- " + error_text(error_of(row)) +
         ") of the throughput of " + string_builder(best));
 }
 

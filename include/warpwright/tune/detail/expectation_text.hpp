@@ -23,8 +23,8 @@ Builder what_is_expected(Expectation const& e) {
   Builder text = "throughput of ";
   if (e.figure == expected_figure::memory) text = "memory of ";
   if (e.figure == expected_figure::latency) {
-    text = std::fabs(e.quantile - 0.5) < 1e-12 ? Builder{"median latency of "}
-                                               : format_number("p%.8g of ", 100.0 * e.quantile);
+    bool const is_median = std::fabs(e.quantile - 0.5) < 1e-12;
+    text = is_median ? Builder{"median latency of "} : quantile_name(e.quantile) + " of ";
   }
   return text + e.name;
 }

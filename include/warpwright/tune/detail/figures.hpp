@@ -81,6 +81,20 @@ Text format_joules(double joules) {
   return format_significant(joules, 3) + units[unit];
 }
 
+// "1 call", "2 calls"
+template <typename Text = string_builder>
+Text counted(std::size_t count, char const* what) {
+  return Text(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// "p99", "p99.9", "median"
+template <typename Text = string_builder>
+Text quantile_name(double quantile) {
+  double const percent = 100.0 * quantile;
+  if (percent > 49.9999 && percent < 50.0001) return "median";
+  return format_number("p%.7g", percent);
+}
+
 }  // namespace detail
 
 WARPWRIGHT_END

@@ -292,7 +292,7 @@ class search_state {
     }
   }
   [[nodiscard]] string_builder needs(char const* verb, double bytes) const {
-    return verb + format_bytes(bytes) + " of " +
+    return verb + format_bytes(bytes) + ", the budget is " +
            format_bytes(static_cast<double>(settings.budget_bytes));
   }
 

@@ -69,7 +69,7 @@ Text memory_verdict(Result const& r, Row const& row) {
   return text + ", budget " + format_bytes(static_cast<double>(r.memory_budget_bytes));
 }
 
-// "Of 6 sizes, 2 are over budget, 1 is out of memory."
+// "Of 6 sizes, 2 are over the budget, 1 ran out of memory."
 template <typename Result, typename Text = string_builder>
 Text failures_text(Result const& r) {
   Text text;
@@ -81,11 +81,7 @@ Text failures_text(Result const& r) {
     text +=
         (text.empty() ? "Of " + Text(r.rows.size()) + (r.rows.size() == 1 ? " size, " : " sizes, ")
                       : Text{", "}) +
-        Text(count) +
-        (status == tune_status::failed ? ""
-         : count == 1                  ? " is "
-                                       : " are ") +
-        (status == tune_status::failed ? " failed" : to_string(status));
+        Text(count) + " " + status_clause(status, count);
   }
   return text.empty() ? text : text + ".";
 }
