@@ -618,6 +618,7 @@ TEST_CASE("the interval of a compared size is that of its own throughput", "[tun
   std::size_t covered = 0;
   std::size_t ratios = 0;
   std::size_t ratios_covered = 0;
+  std::size_t smaller = 0;  // choices that are shown to be within the tolerance by their ratio
   for (std::uint64_t seed = 1; seed <= 600; ++seed) {
     simulated_workload w{seed};
     w.time.fixed = 1e-3;
@@ -637,6 +638,7 @@ TEST_CASE("the interval of a compared size is that of its own throughput", "[tun
     for (ww::tune_row const& row : r.rows) {
       if (row.interleaved && !(row.compared_error > 0.0)) fastest = &row;
     }
+    if (fastest != nullptr && r.chosen().batch < fastest->batch) ++smaller;
     for (ww::tune_row const& row : r.rows) {
       if (!row.interleaved) {
         CHECK_FALSE(row.compared_error > 0.0);
@@ -654,9 +656,10 @@ TEST_CASE("the interval of a compared size is that of its own throughput", "[tun
       if (std::fabs(ratio / expected - 1.0) <= row.compared_error) ++ratios_covered;
     }
   }
-  CAPTURE(compared, covered, ratios, ratios_covered);
+  CAPTURE(compared, covered, ratios, ratios_covered, smaller);
   CHECK(compared > 1200);
   CHECK(ratios > 600);
+  CHECK(smaller > 300);  // by their own intervals there would be 73
   // The best of many noisy figures is rather too high, which costs a part of the 95 % and 99 %.
   CHECK(static_cast<double>(covered) >= 0.93 * static_cast<double>(compared));
   CHECK(static_cast<double>(ratios_covered) >= 0.93 * static_cast<double>(ratios));
