@@ -157,7 +157,8 @@ void keeps_a_budget() {
   }
 
   auto const sizes = predicted_sizes<Workload>(r);
-  if (!r.stopped_early) CHECK(!sizes.empty());
+  // Of the short ranges elsewhere, a tune on a busy machine may run all.
+  if (!r.stopped_early && test_support::full_size) CHECK(!sizes.empty());
   for (std::size_t const batch : sizes) {
     INFO("batch " << batch << ", estimate " << r.memory.estimate(batch));
     std::size_t const measured = b.peak(batch);

@@ -700,7 +700,7 @@ TEST_CASE("a size that fails once has a second chance, one that fails twice has 
 
 TEST_CASE("a finalist that runs out of memory in the comparison or the soak is replaced",
           "[tune][batch_tuner]") {
-  for (std::size_t const good_calls : {230, 260, 300}) {
+  for (std::size_t const good_calls : {230U, 260U, 300U}) {
     tuner_bench b;
     std::size_t calls = 0;
     auto const r =
@@ -732,7 +732,7 @@ TEST_CASE("the chosen row never is one that failed", "[tune][batch_tuner]") {
 }
 
 TEST_CASE("sizes above those that fail are found", "[tune][batch_tuner]") {
-  for (std::size_t const from : {1, 64, 100, 1000, 4000}) {
+  for (std::size_t const from : {1U, 64U, 100U, 1000U, 4000U}) {
     tuner_bench b;
     auto const r = b.tune(ww::batch_tuner{}.range(1, 4096), [&](std::size_t n) {
       if (n < from) throw std::bad_alloc{};
@@ -742,7 +742,7 @@ TEST_CASE("sizes above those that fail are found", "[tune][batch_tuner]") {
     CHECK(r.chosen().batch >= from);
     CHECK(cost{}.rate(r.chosen().batch) >= 0.98 * cost{}.rate(4096));
   }
-  for (std::size_t const only : {1, 2, 3, 77, 1000, 2047, 4096}) {
+  for (std::size_t const only : {1U, 2U, 3U, 77U, 1000U, 2047U, 4096U}) {
     tuner_bench b;
     auto const r = b.tune(ww::batch_tuner{}.range(1, 4096).reject_exceptions(), [&](std::size_t n) {
       if (n != only) throw std::runtime_error{"not this one"};
@@ -810,7 +810,7 @@ TEST_CASE("if no size fits, the exception has the table", "[tune][batch_tuner]")
                   ww::no_feasible_batch);
   CHECK_THROWS_WITH(
       b.tune(ww::batch_tuner{}.memory_budget(100), cost{}, [](std::size_t n) { return n * 1000; }),
-      contains("needs 1000 B of 100 B"));
+      contains("is over the budget (needs 1000 B, the budget is 100 B)"));
 }
 
 TEST_CASE("another process that takes memory for a while does not decide", "[tune][batch_tuner]") {

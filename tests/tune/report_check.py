@@ -41,6 +41,8 @@ else:
     with open(sys.argv[4], encoding="utf-8") as file:
         expected = json.load(file)
     chosen = [line.pop("chosen") for line in lines]
+    assert all(line.pop("source") == whole["source"] for line in lines), whole["source"]
+    assert all(isinstance(text, str) for text in whole["warnings"]), whole["warnings"]
     sizes = [row["batch"] for row, mark in zip(expected, chosen) if mark == "1"]
     assert sizes == ([whole["chosen_batch"]] if whole["chosen_batch"] is not None else []), sizes
     for rows in (whole["rows"], lines):

@@ -101,6 +101,7 @@ TEST_CASE("all texts are escaped", "[tune][report_html]") {
   ww::tune_result r = make_result();
   r.explanation = evil;
   r.steps = {evil, "</ol>"};
+  r.warnings = {evil};
   for (ww::tune_row& row : r.rows) row.note = evil + "</td>";
   std::string const page =
       ww::to_html(r, ww::html_report_options{}.title(evil).device(evil).date(evil));
@@ -108,8 +109,8 @@ TEST_CASE("all texts are escaped", "[tune][report_html]") {
   CHECK(!has(page, "<script"));
   std::string const escaped =
       "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &#39;q&#39; ??";
-  // The title twice, device and date, the explanation, a step, six notes.
-  CHECK(count(page, escaped) == 2 + 2 + 1 + 1 + 6);
+  // The title twice, device and date, the explanation, a step, a warning, six notes.
+  CHECK(count(page, escaped) == 2 + 2 + 1 + 1 + 1 + 6);
   check_by_python({page});
 }
 
@@ -152,12 +153,15 @@ TEST_CASE("the verdict in a sentence", "[tune][report_html]") {
 
   SECTION("compared in turns") {
     r.rows[2].interleaved = true;
-    CHECK(has(sentence(r), "chosen: 12.35 k items/s, the fastest of those compared in turns; p99"));
+    CHECK(has(sentence(r),
+              "chosen: 12.35 k items/s \xC2\xB1 0.5 % (12.28 k to 12.41 k), the fastest of those "
+              "compared in turns; p99"));
     r.rows[1].interleaved = true;
     r.rows[1].items_per_second = 12500.0;
+    r.rows[2].compared_error = 0.002;
     CHECK(has(sentence(r),
-              "chosen: 12.35 k items/s, 98.8 % \xC2\xB1 0.5 % of the fastest, batch 8, "
-              "compared in turns; p99"));
+              "chosen: 12.35 k items/s \xC2\xB1 0.5 % (12.28 k to 12.41 k), 98.8 % \xC2\xB1 0.2 % "
+              "of the fastest, batch 8, compared in turns; p99"));
   }
   SECTION("a single sample has no interval") {
     r.rows[2].samples = 1;
@@ -211,7 +215,7 @@ TEST_CASE("the verdict in a sentence", "[tune][report_html]") {
     r.rows[2].joules_per_item = 2.5e-3;
     r.memory_budget_bytes = 0;
     CHECK(has(sentence(r),
-              "12.35 k items/s \xC2\xB1 1.5e+02 % (0.000 to 30.86 k); 2.50 mJ per "
+              "12.35 k items/s \xC2\xB1 150 % (0.000 to 30.86 k); 2.50 mJ per "
               "item; p99"));
     CHECK(has(sentence(r), "; peak memory predicted as 62.50 KiB."));
   }
@@ -241,7 +245,7 @@ TEST_CASE("a tune without a choice says why", "[tune][report_html]") {
     CHECK(has(page, "<p class=\"verdict none\">No batch size was chosen: "));
     CHECK(has(page, ww::detail::xml_text(error.result().explanation).str()));
     CHECK(has(page, "<p class=\"why\">no size from 1 to 64 fits"));
-    CHECK(has(page, " over budget.</p>"));
+    CHECK(has(page, " over the budget.</p>"));
   }
   CHECK(fault(page) == "");
   CHECK(!has(page, ">chosen: "));
@@ -253,10 +257,11 @@ TEST_CASE("sizes that are not usable are counted by kind", "[tune][report_html]"
   using ww::detail::failures_text;
   ww::tune_result r = make_result();
   CHECK(failures_text(r).str() ==
-        "Of 6 sizes, 1 is over budget, 1 is out of memory, 1 is over latency limit.");
+        "Of 6 sizes, 1 is over the budget, 1 ran out of memory, 1 is over the latency limit.");
   r.rows[0].status = r.rows[1].status = ww::tune_status::failed;
   r.rows[3].status = ww::tune_status::over_budget;
-  CHECK(failures_text(r).str() == "Of 6 sizes, 2 are over budget, 1 is out of memory, 2 failed.");
+  CHECK(failures_text(r).str() ==
+        "Of 6 sizes, 2 are over the budget, 1 ran out of memory, 2 failed.");
   r.rows.resize(1);
   CHECK(failures_text(r).str() == "Of 1 size, 1 failed.");
   r.rows[0].status = ww::tune_status::ok;
@@ -268,6 +273,27 @@ TEST_CASE("a search that stopped early says so", "[tune][report_html]") {
   CHECK(!has(ww::to_html(r), "stopped early"));
   r.stopped_early = true;
   CHECK(has(ww::to_html(r), "The search stopped early"));
+}
+
+TEST_CASE("a page says where its result comes from", "[tune][report_html]") {
+  ww::tune_result r = make_result();
+  CHECK(!has(ww::to_html(r), "<p class=\"source\">"));
+  r.source = ww::tune_source::stored;
+  CHECK(has(ww::to_html(r), "<p class=\"source\">This result was read from a tuning store: "));
+  r.source = ww::tune_source::checked_again;
+  CHECK(has(ww::to_html(r), "were run again, and they confirm it.</p>"));
+  CHECK(fault(ww::to_html(r)) == "");
+}
+
+TEST_CASE("a page has the warnings of the store", "[tune][report_html]") {
+  ww::tune_result r = make_result();
+  CHECK(!has(ww::to_html(r), "<p class=\"warning\">"));
+  r.warnings = {"/a: cannot be written", "line 3 is no record"};
+  std::string const page = ww::to_html(r);
+  CHECK(has(page,
+            "<p class=\"warning\">Warning: /a: cannot be written</p>\n"
+            "<p class=\"warning\">Warning: line 3 is no record</p>"));
+  CHECK(fault(page) == "");
 }
 
 TEST_CASE("a real tune has its steps, times and sizes in the page", "[tune][report_html]") {
@@ -321,6 +347,8 @@ TEST_CASE("the table has every size, and columns for what is known", "[tune][rep
             "<tr class=\"chosen\"><td>64</td><td>12.35 k</td><td>0.5 %</td><td>5.00 ms</td>"
             "<td>7.50 ms</td><td>0 of 1194, shown</td><td>62.50 KiB</td><td class=\"text\">ok, "
             "chosen, compared in turns</td><td>0</td><td class=\"text note\"></td></tr>"));
+  r.rows[2].compared_error = 0.0016;
+  CHECK(has(ww::to_html(r), ">ok, chosen, compared in turns (ratio \xC2\xB1 0.16 %)</td>"));
   CHECK(has(page,
             "<tr><td>512</td><td>-</td><td>-</td><td>-</td><td>-</td><td>-</td><td>-</td>"
             "<td class=\"text\">out of memory</td><td>2</td><td class=\"text note\">said "));
@@ -395,6 +423,13 @@ TEST_CASE("the band is that of the sizes compared with the choice", "[tune][repo
   r.rows[2].interleaved = true;
   // The choice was compared in turns, and the size with the higher figure was not.
   CHECK(ww::detail::fastest_row(r) == &r.rows[2]);
+  // A choice that was not compared itself, as none faster was shown to keep a limit.
+  r.chosen_index = 0;
+  CHECK(ww::detail::fastest_row(r) == &r.rows[1]);
+  r.rows[1].items_per_second = 12000.0;
+  CHECK(ww::detail::fastest_row(r) == &r.rows[2]);
+  r.rows[1].items_per_second = 12400.0;
+  r.chosen_index = 2;
   r.rows[1].interleaved = true;
   CHECK(ww::detail::fastest_row(r) == &r.rows[1]);
   r.rows[1].status = ww::tune_status::failed;

@@ -101,6 +101,7 @@ inline warpwright::tune_result random_result(noise_source& random) {
     row.memory_predicted = below(4) == 0;
     row.failures = below(3);
     row.interleaved = below(3) == 0;
+    if (row.interleaved) row.compared_error = odd(power(-5.0, 0.5));
     if (below(10) == 0) row.samples = below(2);
     if (below(3) == 0) row.status = static_cast<warpwright::tune_status>(below(5));
     row.note = bytes();
@@ -119,6 +120,8 @@ inline warpwright::tune_result random_result(noise_source& random) {
   r.times = {odd(random.uniform()), random.uniform(), 0.0, 0.0, random.uniform()};
   r.elapsed_seconds = odd(3.0 * random.uniform());
   r.stopped_early = below(4) == 0;
+  r.source = static_cast<warpwright::tune_source>(below(3));
+  for (std::size_t i = below(3); i > 0; --i) r.warnings.push_back(bytes());
   std::vector<warpwright::memory_point> points;
   for (std::size_t i = 0; i < r.rows.size() && points.size() < 6; ++i) {
     if (r.rows[i].memory_bytes > 0) points.push_back({r.rows[i].batch, r.rows[i].memory_bytes});

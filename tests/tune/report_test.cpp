@@ -45,8 +45,8 @@ TEST_CASE("CSV has a line per row and quotes text", "[tune][report]") {
   CHECK(csv.find("batch,items_per_second,") == 0);
   CHECK(csv.find("\n64,12345.678,") != std::string::npos);
   CHECK(csv.find("\"said \"\"no\"\", <twice> & left\n") != std::string::npos);
-  CHECK(csv.find("\"over latency limit\",0,\"\"") != std::string::npos);
-  CHECK(csv.find("\"ok\",1,\"\"") != std::string::npos);
+  CHECK(csv.find("\"over latency limit\",0,\"tuned\",\"\"") != std::string::npos);
+  CHECK(csv.find("\"ok\",1,\"tuned\",\"\"") != std::string::npos);
   CHECK(count(csv, "\n") == 8);  // header, six rows, one within quotes
 }
 
@@ -75,6 +75,37 @@ TEST_CASE("JSON is escaped and has null for what was not set", "[tune][report]")
   CHECK(bare.find("\"memory_model\":null") != std::string::npos);
   CHECK(bare.find("\"items_per_second\":null") != std::string::npos);
   CHECK(bare.find("inf") == std::string::npos);
+}
+
+TEST_CASE("CSV and JSON say where a result comes from, and JSON what went wrong with its store",
+          "[tune][report]") {
+  ww::tune_result r = make_result();
+  CHECK(ww::to_json(r).find("\"source\":\"tuned\",\"warnings\":[],") != std::string::npos);
+  CHECK(count(ww::to_csv(r), ",\"tuned\",") == 6);
+  r.source = ww::tune_source::stored;
+  CHECK(ww::to_json(r).find("\"source\":\"stored\"") != std::string::npos);
+  CHECK(count(ww::to_csv(r), ",\"stored\",") == 6);
+  r.source = ww::tune_source::checked_again;
+  r.warnings = {"cannot write \"/a\\b\"", "\xFF\n"};
+  CHECK(ww::to_json(r).find("\"source\":\"checked again\",\"warnings\":[\"cannot write "
+                            "\\\"/a\\\\b\\\"\",\"?\\u000a\"],") != std::string::npos);
+  CHECK(count(ww::to_csv(r), ",\"checked again\",") == 6);
+  CHECK(ww::to_csv(r).find("cannot write") == std::string::npos);
+}
+
+TEST_CASE("the error of a comparison is not known of a size that was not compared",
+          "[tune][report]") {
+  ww::tune_result r;
+  r.rows = {make_row(8, 1000.0, 1e-3, 0)};
+  r.rows[0].compared_error = 0.25;
+  CHECK(ww::to_json(r).find("\"compared_error\":null") != std::string::npos);
+  CHECK(ww::to_csv(r).find("\n8,1000,0.008,1,0,0.001,0.0015,0,11,100,0,0,0,0,0,,0,") !=
+        std::string::npos);
+  r.rows[0].interleaved = true;
+  CHECK(ww::to_json(r).find("\"compared_error\":0.25") != std::string::npos);
+  CHECK(ww::to_csv(r).find(",0,1,0.25,0,\"ok\"") != std::string::npos);
+  r.rows[0].compared_error = 0.0;  // the fastest
+  CHECK(ww::to_json(r).find("\"compared_error\":0,") != std::string::npos);
 }
 
 TEST_CASE("bytes that are not UTF-8 are replaced", "[tune][report]") {
@@ -160,10 +191,11 @@ TEST_CASE("what has no interval has none in the table", "[tune][report]") {
   CHECK(cell(row) == "1.5 %");
   row.interleaved = true;
   CHECK(cell(row) == "1.5 %");
-  row.relative_error = 0.0;  // the size that the others are compared with
-  CHECK(cell(row) == "-");
-  row.interleaved = false;
+  row.relative_error = 0.0;
   CHECK(cell(row) == "0 %");
+  row.relative_error = 1.234;
+  CHECK(cell(row) == "123 %");
+  row.interleaved = false;
   row.samples = 1;
   CHECK(cell(row) == "-");
   row.samples = 11;
@@ -234,7 +266,7 @@ std::string expected_row(ww::tune_row const& row) {
   auto const& [batch, items_per_second, seconds_per_batch, slowdown, relative_error,
                latency_median_seconds, latency_p99_seconds, samples, latency_samples, latency_over,
                latency_shown, memory_bytes, memory_predicted, joules_per_item, interleaved,
-               failures, status, note] = row;
+               compared_error, failures, status, note] = row;
   std::string all;
   auto const add = [&](char const* name, std::string const& value) {
     all += std::string{all.empty() ? "{" : ", "} + '"' + name + "\": " + value;
@@ -259,6 +291,7 @@ std::string expected_row(ww::tune_row const& row) {
   add("memory_predicted", flag(memory_predicted));
   add("joules_per_item", real(joules_per_item));
   add("interleaved", flag(interleaved));
+  add("compared_error", interleaved ? real(compared_error) : "null");
   add("failures", std::to_string(failures));
   add("status", '"' + std::string{ww::to_string(status)} + '"');
   std::string text;
@@ -275,7 +308,7 @@ std::string expected_row(ww::tune_row const& row) {
   return all + "}";
 }
 
-std::string expected_rows(ww::tune_result const& r) {
+[[maybe_unused]] std::string expected_rows(ww::tune_result const& r) {
   std::string all = "[";
   for (ww::tune_row const& row : r.rows) all += (all == "[" ? "" : ",\n") + expected_row(row);
   return all + "]";

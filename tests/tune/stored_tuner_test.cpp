@@ -381,35 +381,54 @@ TEST_CASE("a probe of peaks would not stop a size that needs more, so nothing la
 }
 
 TEST_CASE("after a driver update, latencies over the limit are seen", "[tune][stored_tuner]") {
-  limited_service s;
-  simulated_workload w{5};
-  w.jitter = 0.01;
   double const limit = 2e-3;
-  s.tuner = s.tuner.objective(ww::throughput_under_latency(limit));
-  auto const first = s.start(w);
-  REQUIRE(first.chosen().batch > 1500);
-  s.key.driver_version = "13.1";
-  w.stall_rate = 0.03;  // the throughput changes by 6 % only
-  auto const second = s.start(w);
-  CHECK(second.source == ww::tune_source::tuned);
-  CHECK(second.chosen().batch < first.chosen().batch);
-  CHECK(w.later_quantile(second.chosen().batch, 0.99, 10000) <= limit);
-  CHECK(mentions(second.steps, "over latency limit"));
+  int seen = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    limited_service s;
+    simulated_workload w{seed};
+    w.jitter = 0.01;
+    s.tuner = s.tuner.objective(ww::throughput_under_latency(limit));
+    auto const first = s.start(w);
+    s.key.driver_version = "13.1";
+    // Such a call takes three times as long; the throughput changes by 6 % only.
+    w.stall_rate = 0.03;
+    REQUIRE(3.0 * w.time(first.chosen().batch) > limit);
+    auto const second = s.start(w);
+    CHECK(second.source == ww::tune_source::tuned);
+    CHECK(3.0 * w.time(second.chosen().batch) <= limit);
+    CHECK(w.later_quantile(second.chosen().batch, 0.99, 10000) <= limit);
+    CHECK(mentions(second.steps, "was not kept: "));
+    if (mentions(second.steps, "was not kept: over latency limit")) ++seen;
+  }
+  // Few stalls in the samples of a neighbour may make that seem better, before any limit is tested.
+  CHECK(seen >= 15);
 }
 
 TEST_CASE("sizes that the limit of the latency excludes do not count in a check",
           "[tune][stored_tuner]") {
-  limited_service s;
-  simulated_workload w{6};
-  w.time.fixed = 2e-3;
-  w.jitter = 0.01;
-  w.stall_rate = 0.02;  // three times as long: the median is far below the limit
-  s.tuner = s.tuner.objective(ww::throughput_under_latency(9e-3));
-  auto const first = s.start(w);
-  s.key.driver_version = "13.1";
-  auto const second = s.start(w);
-  CHECK(second.source == ww::tune_source::checked_again);
-  CHECK(second.chosen().batch == first.chosen().batch);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    limited_service s;
+    simulated_workload w{seed};
+    w.time.fixed = 2e-3;
+    w.jitter = 0.01;
+    w.stall_rate = 0.02;  // three times as long: the median is far below the limit
+    // No call of 768 is over the limit, and all stalled ones of 1024 are.
+    s.tuner = s.tuner.only({512, 768, 1024, 2048}).objective(ww::throughput_under_latency(9e-3));
+    auto const first = s.start(w);
+    REQUIRE(first.chosen().batch == 768);
+    ww::tune_row const* const above = find_row(first, 1024);
+    REQUIRE(above != nullptr);
+    // It is stored, as its calls were not found to be over the limit.
+    REQUIRE(above->status == ww::tune_status::ok);
+    REQUIRE(above->items_per_second > 1.1 * first.chosen().items_per_second);
+    s.key.driver_version = "13.1";
+    auto const second = s.start(w);
+    CHECK(second.source == ww::tune_source::checked_again);
+    CHECK(second.chosen().batch == 768);
+    CHECK(find_row(second, 1024) == nullptr);
+  }
 }
 
 TEST_CASE("a store that cannot be used is a warning", "[tune][stored_tuner]") {

@@ -6,11 +6,11 @@
 //   auto const expected = ww::expectations{}.throughput_at_least("decode", 20e3)
 //                                           .latency_at_most("decode", 0.99, 5e-3);
 //   auto const found = expected.check({ww::observe(stream, expected, "decode", step, 64)});
-//   std::puts(found.to_text().c_str());  // p99 of decode: 6.12 ms, expected at most 5.00 ms (22 …
+//   std::puts(found.to_text().c_str());  // p99 of decode: 6.12 ms, expected at most 5 ms (22 % …
 //   found.throw_if_short();
 #pragma once
 
-#include <warpwright/tune/detail/figures.hpp>
+#include <warpwright/tune/detail/expectation_text.hpp>
 #include <warpwright/tune/expectation.hpp>
 #include <warpwright/tune/measure.hpp>
 
@@ -255,7 +255,7 @@ class expectations {
                   : within ? finding_state::met
                            : finding_state::not_shown;
       }
-      f.text = text_of(f).str();
+      f.text = detail::finding_text<finding>{f}.text().str();
     }
     return report;
   }
@@ -278,7 +278,8 @@ class expectations {
         continue;
       }
       detail::throw_invalid_argument(detail::text{"expectations: two limits for "} +
-                                         what<>(line).str().c_str() + "; keep one of them",
+                                         detail::what_is_expected(line).str().c_str() +
+                                         "; keep one of them",
                                      where);
     }
     expectations copy = *this;
@@ -299,58 +300,6 @@ class expectations {
               (known ? "' was observed twice; pass one observation with all figures"
                      : "' was observed, but nothing is expected of it; use the table's name"),
           where);
-    }
-  }
-
-  // "p99 of decode"
-  template <typename Builder = detail::string_builder>
-  static Builder what(expectation const& e) {
-    Builder text = "throughput of ";
-    if (e.figure == expected_figure::memory) text = "memory of ";
-    if (e.figure == expected_figure::latency) {
-      text = std::fabs(e.quantile - 0.5) < 1e-12
-                 ? Builder{"median latency of "}
-                 : detail::format_number("p%.8g of ", 100.0 * e.quantile);
-    }
-    return text + e.name;
-  }
-  template <typename Builder = detail::string_builder>
-  static Builder amount(expectation const& e, double value) {
-    if (value > 1e300) return "unknown";
-    if (e.figure == expected_figure::throughput) return detail::format_rate(value) + " items/s";
-    if (e.figure == expected_figure::memory) return detail::format_bytes(value);
-    return detail::format_seconds(value);
-  }
-  // "22 % over"
-  template <typename Builder = detail::string_builder>
-  static Builder shortfall(expectation const& e, double value) {
-    double const percent = 100.0 * std::fabs(value - e.limit) / e.limit;
-    return detail::format_number(percent < 9.95 ? "%.1f %%" : "%.0f %%", percent);
-  }
-  template <typename Finding>
-  static detail::string_builder text_of(Finding const& f) {
-    using detail::string_builder;
-    expectation const& e = f.expected;
-    bool const at_least = e.figure == expected_figure::throughput;
-    string_builder const limit =
-        string_builder{at_least ? "expected at least " : "expected at most "} + amount(e, e.limit);
-    string_builder const name = what(e) + ": ";
-    char const* const beyond = at_least ? " under" : " over";
-    switch (f.state) {
-      case finding_state::met:
-        return name + amount(e, f.value) + ", " + limit;
-      case finding_state::fell_short: {
-        double const bound = at_least ? f.high : f.low;
-        string_builder const by = shortfall(e, f.value);
-        string_builder const least = shortfall(e, bound);
-        string_builder const text = name + amount(e, f.value) + ", " + limit + " (" + by + beyond;
-        return by.str() == least.str() ? text + ")" : text + ", at least " + least + ")";
-      }
-      case finding_state::not_shown:
-        return name + amount(e, f.value) + ", between " + amount(e, f.low) + " and " +
-               amount(e, f.high) + ", " + limit;
-      default:
-        return name + "nothing observed, " + limit;
     }
   }
 

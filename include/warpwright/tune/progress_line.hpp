@@ -43,7 +43,7 @@ class progress_line {
       line += ", best " + detail::string_builder(p.best_batch) + " with " +
               detail::format_rate(p.best_items_per_second) + " items/s";
     }
-    line += ", " + detail::string_builder(p.sizes) + " sizes, " +
+    line += ", " + detail::counted(p.sizes, "size") + ", " +
             detail::format_number("%.1f", p.elapsed_seconds) + " of " +
             detail::format_number("%.3g s", p.max_seconds);
     return line;

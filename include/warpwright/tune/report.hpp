@@ -33,11 +33,31 @@ Text json_flag(bool value) {
   return value ? "true" : "false";
 }
 
+// Of std::string.
+template <typename List, typename Text = string_builder>
+Text json_list(List const& texts) {
+  Text list = "[";
+  for (auto const& text : texts) {
+    if (list.size() > 1) list += ',';
+    list += json_text(text);
+  }
+  return list + ']';
+}
+
+// Of a size that was not compared it is not known, rather than 0.
+template <typename Row>
+double reported_compared_error(Row const& row) {
+  return row.interleaved ? row.compared_error : HUGE_VAL;
+}
+
 }  // namespace detail
 
 /// Formats the rows as CSV (RFC 4180, but lines end in "\n"): a header, then a line per size;
-/// numbers in seconds, bytes, items and joules, flags as 0 or 1, text in quotes. `relative_error`
-/// is half of the interval of 95 % of the throughput, as a fraction of it.
+/// numbers in seconds, bytes, items and joules, flags as 0 or 1, text in quotes. The columns are
+/// the members of tune_row, `chosen`, and the result's `source`, which is the same in all lines:
+/// those of several results can be in one file. Empty: a figure that is not finite, and the
+/// `compared_error` of a size that was not compared in turns. What else belongs to the result and
+/// not to a size, such as its warnings, is in to_json().
 ///
 /// @param result  the result of batch_tuner::tune()
 /// @return the text; the caller writes the file
@@ -46,7 +66,8 @@ std::string to_csv(Result const& result) {
   detail::string_builder csv =
       "batch,items_per_second,seconds_per_batch,slowdown,relative_error,latency_median_seconds,"
       "latency_p99_seconds,joules_per_item,samples,latency_samples,latency_over,latency_shown,"
-      "memory_bytes,memory_predicted,interleaved,failures,status,chosen,note\n";
+      "memory_bytes,memory_predicted,interleaved,compared_error,failures,status,chosen,source,"
+      "note\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     tune_row const& row = result.rows[i];
     csv += detail::string_builder(row.batch);
@@ -59,9 +80,11 @@ std::string to_csv(Result const& result) {
            detail::string_builder(row.latency_samples) + ',' +
            detail::string_builder(row.latency_over) + ',' + (row.latency_shown ? '1' : '0') + ',' +
            detail::string_builder(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') +
-           ',' + (row.interleaved ? '1' : '0') + ',' + detail::string_builder(row.failures) + ',' +
-           detail::csv_text(to_string(row.status)) + ',' + (i == result.chosen_index ? '1' : '0') +
-           ',' + detail::csv_text(row.note) + '\n';
+           ',' + (row.interleaved ? '1' : '0') + ',' +
+           detail::csv_number(detail::reported_compared_error(row)) + ',' +
+           detail::string_builder(row.failures) + ',' + detail::csv_text(to_string(row.status)) +
+           ',' + (i == result.chosen_index ? '1' : '0') + ',' +
+           detail::csv_text(to_string(result.source)) + ',' + detail::csv_text(row.note) + '\n';
   }
   return csv;
 }
@@ -69,8 +92,9 @@ std::string to_csv(Result const& result) {
 /// Formats the whole result as one JSON object (RFC 8259).
 ///
 /// `chosen_batch` is null if no size is feasible; `latency_limit_seconds` and `memory_budget_bytes`
-/// are null if they were not set; a figure that is not finite is null. Each of `rows` has the
-/// members of tune_row.
+/// are null if they were not set; a figure that is not finite is null, as is the `compared_error`
+/// of a size that was not compared in turns. `source` is to_string() of tune_result::source, and
+/// `warnings` is a list of texts. Each of `rows` has the members of tune_row.
 ///
 /// @param result  the result of batch_tuner::tune()
 /// @return the text; the caller writes the file
@@ -83,6 +107,8 @@ std::string to_json(Result const& result) {
   string_builder json = "{\"chosen_batch\":";
   json += has_choice ? string_builder(result.rows[result.chosen_index].batch) : "null";
   json += ",\"explanation\":" + detail::json_text(result.explanation);
+  json += string_builder(",\"source\":\"") + to_string(result.source) + '"';
+  json += ",\"warnings\":" + detail::json_list(result.warnings);
   json += string_builder(",\"goal\":\"") + to_string(result.objective.goal()) + '"';
   json +=
       ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
@@ -100,12 +126,7 @@ std::string to_json(Result const& result) {
   json += ",\"latency_seconds\":" + json_number(result.times.latency);
   json += ",\"soak_seconds\":" + json_number(result.times.soak);
   json += ",\"stopped_early\":" + json_flag(result.stopped_early);
-  json += ",\"steps\":[";
-  for (std::size_t i = 0; i < result.steps.size(); ++i) {
-    if (i > 0) json += ',';
-    json += detail::json_text(result.steps[i]);
-  }
-  json += "]";
+  json += ",\"steps\":" + detail::json_list(result.steps);
   json += ",\"memory_model\":";
   if (result.memory.points() < 2) {
     json += "null";
@@ -138,6 +159,7 @@ std::string to_json(Result const& result) {
             ",\"memory_bytes\":" + string_builder(row.memory_bytes) +
             ",\"memory_predicted\":" + json_flag(row.memory_predicted) +
             ",\"interleaved\":" + json_flag(row.interleaved) +
+            ",\"compared_error\":" + json_number(detail::reported_compared_error(row)) +
             ",\"failures\":" + string_builder(row.failures) +
             ",\"note\":" + detail::json_text(row.note) + "}";
   }

@@ -99,6 +99,19 @@ class html_report {
   }
 
  private:
+  [[nodiscard]] Text source_text() const {
+    switch (result_.source) {
+      case tune_source::tuned:
+        break;
+      case tune_source::stored:
+        return "This result was read from a tuning store: nothing was run for it. Sizes that were "
+               "not usable, the steps and the intervals are not stored.";
+      case tune_source::checked_again:
+        return "This result is that of a tuning store, written by other versions: only the chosen "
+               "size and its neighbours were run again, and they confirm it.";
+    }
+    return {};
+  }
   void paragraph(char const* style, Text const& text) {
     if (text.empty()) return;
     html_ += Text{"<p class=\""} + style + "\">" + xml_text(text) + "</p>\n";
@@ -116,6 +129,8 @@ class html_report {
     html_ += "<section>\n";
     paragraph(chosen ? "verdict" : "verdict none", verdict_text(result_));
     paragraph("why", result_.explanation);
+    paragraph("source", source_text());
+    for (std::string const& warning : result_.warnings) paragraph("warning", "Warning: " + warning);
     paragraph("counts", failures_text(result_));
     if (result_.stopped_early) {
       paragraph("early",
@@ -208,16 +223,21 @@ class html_report {
       for (int c = 0; c < table_columns; ++c) {
         auto const column = static_cast<table_column>(c);
         if (!shown[c]) continue;
+        bool const last = column == table_column::status;
         cell("td", column,
-             table_cell(row, column) +
-                 (chosen && column == table_column::status ? ", chosen" : "") +
-                 (row.interleaved && column == table_column::status ? ", compared in turns" : ""));
+             table_cell(row, column) + (last && chosen ? ", chosen" : "") +
+                 (last && row.interleaved ? compared_text(row) : Text{}));
       }
       html_ += "<td>" + Text(row.failures) + "</td><td class=\"text note\">" + xml_text(row.note) +
                "</td></tr>\n";
     }
     html_ += "</table>\n</div>\n";
     end_section();
+  }
+  [[nodiscard]] static Text compared_text(tune_row const& row) {
+    return has_comparison(row)
+               ? ", compared in turns (ratio \xC2\xB1 " + error_text(row.compared_error) + ")"
+               : Text{", compared in turns"};
   }
   [[nodiscard]] Text heading(table_column column) const {
     return column == table_column::error ? "\xC2\xB1" : table_heading(result_, column);
@@ -246,9 +266,9 @@ class html_report {
 
 }  // namespace detail
 
-/// Formats the whole result as an HTML page: the choice in a sentence, charts of throughput,
-/// latency and memory over the batch size with intervals and limits, how the time was spent, all
-/// sizes, and the terms.
+/// Formats the whole result as an HTML page: the choice in a sentence, where it comes from unless a
+/// whole tune found it, warnings, charts of throughput, latency and memory over the batch size with
+/// intervals and limits, how the time was spent, all sizes, and the terms.
 ///
 /// The page refers to no other file and runs no script. It suits a phone and paper, and follows the
 /// reader's preference for dark pages. Charts and columns without a figure are left out.

@@ -53,8 +53,10 @@ struct tune_row {
   double seconds_per_batch = 0.0;  ///< of batches run back to back: the mean without the extremes
   double slowdown = 1.0;  ///< how much slower the device was than at first, as another size
                           ///< told: the two figures above have been divided by it
-  /// Half of the interval of 95 % of these figures, as a fraction. Of interleaved sizes: of their
-  /// ratio to the fastest one's, for which itself it is 0.
+  /// Half of the interval of 95 % of this size's own throughput, as a fraction of it. Where
+  /// `interleaved`, the throughput is that of the size it was compared with, times their ratio: the
+  /// intervals of both are in it. The best of many noisy sizes seems faster than it is, which the
+  /// interval does not count.
   double relative_error = 0.0;
   double latency_median_seconds = 0.0;  ///< of a single batch on an idle device
   double latency_p99_seconds = 0.0;     ///< 99th percentile of the same; of few calls the maximum
@@ -66,7 +68,11 @@ struct tune_row {
   bool memory_predicted = false;        ///< memory_bytes is the model's prediction, not measured
   double joules_per_item = 0.0;         ///< energy; 0: not measured
   bool interleaved = false;             ///< compared in turns with the best size
-  std::size_t failures = 0;             ///< how often it failed; once is forgiven
+  /// Only where `interleaved`: half of the interval of 99 % of the ratio of this throughput to that
+  /// of the fastest size in its comparison, as a fraction of the ratio; 0: it is the fastest. What
+  /// slows both down cancels; of 99 %, as the search looks at several ratios, several times.
+  double compared_error = 0.0;
+  std::size_t failures = 0;  ///< how often it failed; once is forgiven
   tune_status status = tune_status::ok;
   std::string note;  ///< details of the status: the error's text, or the predicted memory
 };
@@ -131,6 +137,12 @@ struct tune_result {
 
 namespace detail {
 
+// Half of an interval.
+inline string_builder error_text(double fraction) {
+  return fraction < 0.995 ? format_number("%.2g %%", 100.0 * fraction)
+                          : format_number("%.3g %%", 100.0 * fraction);
+}
+
 // Right-aligned.
 inline string_builder pad(string_builder const& text, std::size_t width) {
   return string_builder{std::string(text.size() < width ? width - text.size() : 0, ' ')} + text;
@@ -138,11 +150,15 @@ inline string_builder pad(string_builder const& text, std::size_t width) {
 
 inline bool is_measured(double value) noexcept { return value > 0.0 && std::isfinite(value); }
 
-// Not of a single sample, nor of the size that others are compared with.
+// Not of a single sample.
 inline bool has_interval(tune_row const& row) noexcept {
-  bool const reference = row.interleaved && row.relative_error == 0.0;
-  return is_measured(row.items_per_second) && row.samples > 1 && !reference &&
-         row.relative_error >= 0.0 && std::isfinite(row.relative_error);
+  return is_measured(row.items_per_second) && row.samples > 1 && row.relative_error >= 0.0 &&
+         std::isfinite(row.relative_error);
+}
+
+// Whether the ratio to another size, which was faster, is known.
+inline bool has_comparison(tune_row const& row) noexcept {
+  return row.interleaved && is_measured(row.items_per_second) && is_measured(row.compared_error);
 }
 
 // A coarse clock may measure 0; what was stored may have figures, but no number of calls.
@@ -150,6 +166,45 @@ inline bool has_latencies(tune_row const& row) noexcept {
   bool const known = row.latency_samples > 0 || row.latency_median_seconds > 0.0;
   return known && std::isfinite(row.latency_median_seconds) &&
          std::isfinite(row.latency_p99_seconds);
+}
+
+// The chosen row; null: there is none.
+inline tune_row const* chosen_row(tune_result const& r) noexcept {
+  return r.chosen_index < r.rows.size() ? &r.rows[r.chosen_index] : nullptr;
+}
+
+// The usable row with the highest throughput, of those that were compared in turns if the choice
+// was, as the others' figures are less certain; null: nothing was chosen.
+template <typename Result>
+tune_row const* fastest_row(Result const& r) {
+  tune_row const* const choice = chosen_row(r);
+  tune_row const* best = choice;
+  for (tune_row const& row : r.rows) {
+    if (choice != nullptr && row.status == tune_status::ok &&
+        (row.interleaved || !choice->interleaved) &&
+        row.items_per_second > best->items_per_second) {
+      best = &row;
+    }
+  }
+  return best;
+}
+
+// What is wrong with a number of sizes, in a sentence: "are over the budget"
+template <typename Text = string_builder>
+Text status_clause(tune_status status, std::size_t count) {
+  Text const verb = count == 1 ? "is " : "are ";
+  switch (status) {
+    case tune_status::over_budget:
+      return verb + "over the budget";
+    case tune_status::out_of_memory:
+      return "ran out of memory";
+    case tune_status::over_latency:
+      return verb + "over the latency limit";
+    default:
+      return verb + to_string(status);
+    case tune_status::failed:
+      return "failed";
+  }
 }
 
 // Whether the calls of this size are compared with the objective's limit of the latency.
@@ -220,7 +275,7 @@ inline string_builder table_cell(tune_row const& row, table_column column) {
     case table_column::rate:
       return is_measured(row.items_per_second) ? format_rate(row.items_per_second) : "-";
     case table_column::error:
-      return has_interval(row) ? format_number("%.2g %%", 100.0 * row.relative_error) : "-";
+      return has_interval(row) ? error_text(row.relative_error) : "-";
     case table_column::median:
       return has_latencies(row) ? format_seconds(row.latency_median_seconds) : "-";
     case table_column::p99:

@@ -158,8 +158,8 @@ bool scan_for_any(State& s) {
     more = try_size(batch);
     if (batch > s.settings.last - multiple) break;
   }
-  s.say("no doubled size works: tried " + string_builder(tries) + " others, " +
-        (found ? "and found one" : "none of which does"));
+  s.say("no doubled size works: tried " + counted(tries, "other size") +
+        (found ? ", and found one that does" : ", and found none that does"));
   return found;
 }
 
@@ -196,9 +196,12 @@ void bracket(State& s) {
         string_builder(s.candidates.back().row.batch) + ": best " + string_builder(best) +
         " with " + format_rate(s.find(best)->row.items_per_second) + " items/s");
   if (s.model.points() > 1) {
-    s.say("memory: " + string_builder(to_string(s.model.shape())) + ", " +
-          format_bytes(s.model.base_bytes() > 0.0 ? s.model.base_bytes() : 0.0) + " and " +
-          format_bytes(s.model.bytes_per_item()) + " an item");
+    double const base = s.model.base_bytes();
+    double const item = s.model.bytes_per_item();
+    string_builder text = base >= 0.5 ? format_bytes(base) : string_builder{};
+    if (item >= 0.5) text += (text.empty() ? "" : " and ") + format_bytes(item) + " an item";
+    s.say(text.empty() ? string_builder{"memory: none was allocated"}
+                       : "memory: " + string_builder(to_string(s.model.shape())) + ", " + text);
   }
 }
 

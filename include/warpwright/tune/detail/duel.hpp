@@ -106,16 +106,18 @@ class duel {
     return true;
   }
 
-  // The logarithm of the ratio of two rates: turn by turn, so that what both have in common
-  // cancels.
+  // Of an interval of 99 %, which is looked at after every block of turns, and for every size.
+  static constexpr double width_of_99 = 1.3;
+
+  // The logarithm of the ratio of two rates, and half of its interval of 99 %: turn by turn, so
+  // that what both have in common cancels.
   [[nodiscard]] robust_mean<double> ratio(std::size_t i, std::size_t k) const {
     std::vector<double> ratios;
     for (std::size_t t = 0; t < rates_[i].size(); ++t) {
       ratios.push_back(rates_[i][t] - rates_[k][t]);
     }
     robust_mean<double> r = robust_mean<double>::of(ratios);
-    // Of 99 %: it is looked at after every block of turns, and for every size.
-    r.half_width *= 1.3;
+    r.half_width *= width_of_99;
     return r;
   }
 
@@ -148,12 +150,15 @@ class duel {
   // All figures stay relative to the reference's, so that they can be compared with other sizes'.
   void update() {
     std::size_t const best = fastest();
-    double const reference = s_.find(sizes_[0])->row.items_per_second;
+    tune_row const first = s_.find(sizes_[0])->row;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       tune_row& row = s_.at(sizes_[i]).row;
-      row.items_per_second = reference * std::exp(ratio(i, 0).mean);
+      robust_mean<double> const over_first = ratio(i, 0);
+      row.items_per_second = first.items_per_second * std::exp(over_first.mean);
       row.seconds_per_batch = static_cast<double>(row.batch) / row.items_per_second;
-      row.relative_error = i == best ? 0.0 : ratio(i, best).half_width;
+      // A product's errors add up as squares.
+      row.relative_error = std::hypot(first.relative_error, over_first.half_width / width_of_99);
+      row.compared_error = i == best ? 0.0 : ratio(i, best).half_width;
       row.samples = 2 * rates_[i].size();
       row.interleaved = true;
     }
@@ -188,7 +193,7 @@ std::size_t pick(State const& s, double slowest = HUGE_VAL) {
   for (candidate const& c : s.candidates) {
     if (!acceptable(c)) continue;
     double const value = s.score(c.row);
-    double const error = value < best && s.for_throughput() ? c.row.relative_error : 0.0;
+    double const error = value < best && s.for_throughput() ? error_of(c.row) : 0.0;
     if (value * (1.0 - error) >= best * share * (1.0 - 1e-9)) return c.row.batch;
   }
   return 0;
@@ -245,8 +250,8 @@ void compare_finalists(State& s, refiner<State>& refine) {
   if (choice == 0 || choice == best) return;
   tune_row const& row = s.find(choice)->row;
   s.say("in turns: " + string_builder(choice) + " has " +
-        format_percent(s.score(choice) / s.score(best)) + " (+- " +
-        format_percent(row.relative_error) + ") of the throughput of " + string_builder(best));
+        format_percent(s.score(choice) / s.score(best)) + " (+- " + error_text(error_of(row)) +
+        ") of the throughput of " + string_builder(best));
 }
 
 }  // namespace detail

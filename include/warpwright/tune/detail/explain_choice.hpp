@@ -31,9 +31,9 @@ string_builder explain_failure(tune_result const& r, Settings const& settings) {
                         string_builder(settings.last) + " fits";
   if (!r.rows.empty()) {
     tune_row const& smallest = r.rows.front();
-    text += ": the smallest, " + string_builder(smallest.batch) + ", is " +
-            (smallest.status == tune_status::ok ? "not shown to keep the limit of the latency"
-                                                : to_string(smallest.status));
+    text += ": the smallest, " + string_builder(smallest.batch) + ", " +
+            (smallest.status == tune_status::ok ? "is not shown to keep the latency limit"
+                                                : status_clause(smallest.status, 1));
     if (!smallest.note.empty()) text += " (" + smallest.note + ")";
     text += explain_pauses(r);
   }
@@ -47,13 +47,10 @@ template <typename Settings>
 string_builder explain_choice(tune_result const& r, Settings const& settings) {
   if (r.chosen_index >= r.rows.size()) return explain_failure(r, settings);
   tune_row const& choice = r.rows[r.chosen_index];
-  tune_row const* best = &choice;
-  for (tune_row const& row : r.rows) {
-    if (row.status == tune_status::ok && row.interleaved == choice.interleaved &&
-        row.items_per_second > best->items_per_second) {
-      best = &row;
-    }
-  }
+  tune_row const* const best = fastest_row(r);
+  double const enough = (1.0 - settings.tolerance) * best->items_per_second * (1.0 - 1e-9);
+  string_builder const the_best = "batch " + string_builder(best->batch) + ": " +
+                                  format_rate(best->items_per_second) + " items/s";
   string_builder text = "batch " + string_builder(choice.batch) + ": " +
                         format_rate(choice.items_per_second) + " items/s, ";
   if (settings.objective.goal() != tuning_goal::throughput) {
@@ -62,17 +59,22 @@ string_builder explain_choice(tune_result const& r, Settings const& settings) {
             to_string(settings.objective.goal());
   } else if (best == &choice) {
     text += "the best of the sizes tried";
+  } else if (choice.items_per_second >= enough) {
+    text += string_builder{"the smallest of the sizes "} +
+            (choice.interleaved ? "compared in turns" : "tried") + " that is within " +
+            format_percent(settings.tolerance) + " of the best (" + the_best + ")";
+  } else if (settings.agree) {
+    text +=
+        "which other devices or ranks can use as well; here others are faster (" + the_best + ")";
   } else {
-    text += "the smallest of the sizes compared in turns that is within " +
-            format_percent(settings.tolerance) + " of the best (batch " +
-            string_builder(best->batch) + ": " + format_rate(best->items_per_second) + " items/s)";
+    // Only a limit of the latency keeps faster sizes from being chosen.
+    text += "which is shown to keep the latency limit; faster sizes are not (" + the_best + ")";
   }
   if (settings.objective.latency_limited()) {
-    text += "; " + string_builder(choice.latency_over) + " of " +
-            string_builder(choice.latency_samples) + " calls over the limit of " +
-            format_seconds(settings.objective.latency_limit_seconds()) + " for " +
-            format_percent(settings.objective.latency_quantile()) +
-            " of them, in two independent runs";
+    text += "; limit of the " + quantile_name(settings.objective.latency_quantile()) + " " +
+            format_seconds(settings.objective.latency_limit_seconds()) + ": " +
+            string_builder(choice.latency_over) + " of " + string_builder(choice.latency_samples) +
+            " calls over it, in two independent runs";
   }
   if (settings.has_budget && choice.memory_bytes > 0) {
     text += "; memory " + format_bytes(static_cast<double>(choice.memory_bytes)) +
@@ -80,9 +82,10 @@ string_builder explain_choice(tune_result const& r, Settings const& settings) {
   }
   for (tune_row const& row : r.rows) {
     if (row.batch > choice.batch && row.status != tune_status::ok) {
-      text += "; the next size above that fails is " + string_builder(row.batch) + ", " +
-              to_string(row.status);
-      if (row.status != tune_status::out_of_memory) text += " (" + row.note + ")";
+      text += "; above it, the first to fail is " + string_builder(row.batch) + ", which " +
+              status_clause(row.status, 1);
+      bool const tells = row.status != tune_status::out_of_memory && !row.note.empty();
+      if (tells) text += " (" + row.note + ")";
       break;
     }
   }

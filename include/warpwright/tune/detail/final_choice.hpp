@@ -231,8 +231,7 @@ class final_choice {
       return false;
     }
     if (latencies.size() >= 5) set_latencies(s_, batch, latencies, 0);
-    s_.say("soak: " + string_builder(latencies.size()) + " calls of batch " +
-           string_builder(batch));
+    s_.say("soak: " + counted(latencies.size(), "call") + " of batch " + string_builder(batch));
     return true;
   }
 

@@ -66,6 +66,7 @@ Text html_style_sheet() {
          "section{margin:1.5rem 0}p{margin:.4rem 0}"
          ".verdict{border-left:.3rem solid var(--green);padding:.4rem .8rem;font-size:1.1rem}"
          ".verdict.none{border-color:var(--red)}"
+         ".warning{border-left:.3rem solid var(--orange);padding:.1rem .8rem}"
          ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));"
          "gap:1.5rem}"
          ".charts section{margin:0}figure{margin:0}svg{display:block;width:100%;height:auto}"
@@ -98,8 +99,8 @@ constexpr html_term html_terms[] = {
     {"batch", "the number of items that one call of the workload processes"},
     {"items/s", "throughput of batches that run back to back"},
     {"\xC2\xB1",
-     "half of the interval of 95 % confidence; of sizes compared in turns that of their ratio to "
-     "the fastest"},
+     "half of the interval of 95 % confidence of the throughput; after \"ratio\", that of 99 % of "
+     "the ratio to the fastest size, which is narrower where both were slow at the same time"},
     {"within \xE2\x80\xA6 of the best",
      "the tolerance: the smallest size whose throughput is not lower is chosen"},
     {"compared in turns", "the size ran alternately with the fastest, so that drift hits both"},

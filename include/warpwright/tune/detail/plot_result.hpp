@@ -28,33 +28,6 @@ inline plot_mark mark_of(tune_status status) noexcept {
   }
 }
 
-// The chosen row; null: there is none.
-inline tune_row const* chosen_row(tune_result const& r) noexcept {
-  return r.chosen_index < r.rows.size() ? &r.rows[r.chosen_index] : nullptr;
-}
-
-// The row with the highest throughput of those that the choice was compared with; null: none.
-template <typename Result>
-tune_row const* fastest_row(Result const& r) {
-  tune_row const* const choice = chosen_row(r);
-  tune_row const* best = choice;
-  for (tune_row const& row : r.rows) {
-    if (choice != nullptr && row.status == tune_status::ok &&
-        row.interleaved == choice->interleaved && row.items_per_second > best->items_per_second) {
-      best = &row;
-    }
-  }
-  return best;
-}
-
-// "p99", "p99.9", "median"
-template <typename Text = string_builder>
-Text quantile_name(double quantile) {
-  double const percent = 100.0 * quantile;
-  if (percent > 49.9999 && percent < 50.0001) return "median";
-  return format_number("p%.7g", percent);
-}
-
 // Point is plot_point: a template for the same reason as plot.
 template <typename Point>
 class result_plot {

@@ -213,7 +213,7 @@ class refiner {
     std::size_t const best = s_.best();
     if (best == 0) return 0;
     // A little more where there is noise, so that it can be shown.
-    double const noise = 0.5 * s_.find(best)->row.relative_error;
+    double const noise = 0.5 * error_of(s_.find(best)->row);
     double const third = s_.settings.tolerance / 3.0;
     double const enough =
         s_.best_possible * (1.0 - s_.settings.tolerance) * (1.0 + (noise < third ? noise : third));

@@ -27,6 +27,12 @@ struct candidate {
   bool worked = false;        // before it failed
 };
 
+// How uncertain a size's throughput is where it is compared with others: in turns, less than by
+// itself.
+inline double error_of(tune_row const& row) noexcept {
+  return row.interleaved ? row.compared_error : row.relative_error;
+}
+
 // Hooks is search_hooks. A template, as all of the search: a file that only includes the tuner does
 // not compile it.
 template <typename Hooks>
@@ -286,7 +292,7 @@ class search_state {
     }
   }
   [[nodiscard]] string_builder needs(char const* verb, double bytes) const {
-    return verb + format_bytes(bytes) + " of " +
+    return verb + format_bytes(bytes) + ", the budget is " +
            format_bytes(static_cast<double>(settings.budget_bytes));
   }
 

@@ -13,24 +13,23 @@ namespace detail {
 // Templates on the types of results and texts, so that a file which only includes the header hardly
 // compiles them.
 
-// "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns, whose interval is
-// that of the ratio: "12.35 k items/s, 98.9 % ± 0.5 % of the fastest, batch 128, in turns"
+// "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns also the ratio:
+// ", 98.9 % ± 0.2 % of the fastest, batch 128, compared in turns"
 template <typename Result, typename Row, typename Text = string_builder>
 Text rate_verdict(Result const& r, Row const& row) {
-  Text const text = format_rate(row.items_per_second) + " items/s";
-  tune_row const& best = *fastest_row(r);
-  if (row.interleaved && &best == &row) return text + ", the fastest of those compared in turns";
-  if (!has_interval(row)) return text;
-  double const error = row.relative_error;
-  Text const half = " \xC2\xB1 " + format_number("%.2g %%", 100.0 * error);
-  if (row.interleaved) {
-    double const share = row.items_per_second / best.items_per_second;
-    return text + ", " + format_number("%.3g %%", 100.0 * share) + half +
-           " of the fastest, batch " + Text(best.batch) + ", compared in turns";
+  Text text = format_rate(row.items_per_second) + " items/s";
+  if (has_interval(row)) {
+    double const error = row.relative_error;
+    double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
+    text += " \xC2\xB1 " + error_text(error) + " (" + format_rate(low) + " to " +
+            format_rate(row.items_per_second * (1.0 + error)) + ")";
   }
-  double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
-  return text + half + " (" + format_rate(low) + " to " +
-         format_rate(row.items_per_second * (1.0 + error)) + ")";
+  if (!row.interleaved) return text;
+  tune_row const& best = *fastest_row(r);
+  if (&best == &row) return text + ", the fastest of those compared in turns";
+  text += ", " + format_number("%.3g %%", 100.0 * row.items_per_second / best.items_per_second);
+  if (has_comparison(row)) text += " \xC2\xB1 " + error_text(row.compared_error);
+  return text + " of the fastest, batch " + Text(best.batch) + ", compared in turns";
 }
 
 // "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
@@ -70,7 +69,7 @@ Text memory_verdict(Result const& r, Row const& row) {
   return text + ", budget " + format_bytes(static_cast<double>(r.memory_budget_bytes));
 }
 
-// "Of 6 sizes, 2 are over budget, 1 is out of memory."
+// "Of 6 sizes, 2 are over the budget, 1 ran out of memory."
 template <typename Result, typename Text = string_builder>
 Text failures_text(Result const& r) {
   Text text;
@@ -82,11 +81,7 @@ Text failures_text(Result const& r) {
     text +=
         (text.empty() ? "Of " + Text(r.rows.size()) + (r.rows.size() == 1 ? " size, " : " sizes, ")
                       : Text{", "}) +
-        Text(count) +
-        (status == tune_status::failed ? ""
-         : count == 1                  ? " is "
-                                       : " are ") +
-        (status == tune_status::failed ? " failed" : to_string(status));
+        Text(count) + " " + status_clause(status, count);
   }
   return text.empty() ? text : text + ".";
 }

@@ -22,7 +22,7 @@ std::vector<curve_point> curve(State const& s) {
   std::vector<curve_point> points;
   for (candidate const& c : s.candidates) {
     if (!State::usable(c) || !(c.row.seconds_per_batch > 0.0)) continue;
-    points.push_back({c.row.batch, c.row.seconds_per_batch, c.row.relative_error});
+    points.push_back({c.row.batch, c.row.seconds_per_batch, error_of(c.row)});
   }
   return points;
 }
