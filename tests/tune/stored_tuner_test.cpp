@@ -414,11 +414,11 @@ TEST_CASE("sizes that the limit of the latency excludes do not count in a check"
     w.time.fixed = 2e-3;
     w.jitter = 0.01;
     w.stall_rate = 0.02;  // three times as long: the median is far below the limit
-    // No call of 768 is over the limit, and all stalled ones of 1024 are.
-    s.tuner = s.tuner.only({512, 768, 1024, 2048}).objective(ww::throughput_under_latency(9e-3));
+    // No call of 768 is over the limit, and all stalled ones of 1300 are.
+    s.tuner = s.tuner.only({512, 768, 1300, 2048}).objective(ww::throughput_under_latency(9e-3));
     auto const first = s.start(w);
     REQUIRE(first.chosen().batch == 768);
-    ww::tune_row const* const above = find_row(first, 1024);
+    ww::tune_row const* const above = find_row(first, 1300);
     REQUIRE(above != nullptr);
     // It is stored, as its calls were not found to be over the limit.
     REQUIRE(above->status == ww::tune_status::ok);
@@ -427,7 +427,7 @@ TEST_CASE("sizes that the limit of the latency excludes do not count in a check"
     auto const second = s.start(w);
     CHECK(second.source == ww::tune_source::checked_again);
     CHECK(second.chosen().batch == 768);
-    CHECK(find_row(second, 1024) == nullptr);
+    CHECK(find_row(second, 1300) == nullptr);
   }
 }
 
