@@ -110,8 +110,9 @@ inline device_info get_device_info(device_id device,
 /// @return one entry per device, by ordinal; empty if there is none
 /// @throws cuda_error  when a query fails
 /// **Threads:** any. **Cost:** call it at start-up: it creates a context on every device.
-inline std::vector<device_info> list_devices(source_location where = source_location::current()) {
-  std::vector<device_info> devices;
+template <typename Info = device_info>
+std::vector<Info> list_devices(source_location where = source_location::current()) {
+  std::vector<Info> devices;
   int const count = device_count(where);
   devices.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
