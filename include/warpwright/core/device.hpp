@@ -64,8 +64,8 @@ inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
 /// **Threads:** any; the current device does not change. **Capture:** not legal during a capture of
 /// global mode by the calling thread. **Cost:** call it at start-up: the first query creates the
 /// device's context, to read its free memory.
-inline device_info get_device_info(device_id device,
-                                   source_location where = source_location::current()) {
+template <typename Info = device_info>
+Info get_device_info(device_id device, source_location where = source_location::current()) {
   int const count = device_count(where);
   if (device.value() < 0 || device.value() >= count) {
     detail::throw_invalid_argument(detail::text{"device "} + device.value() +
@@ -75,7 +75,7 @@ inline device_info get_device_info(device_id device,
   }
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device.value()), "cudaGetDeviceProperties", where);
-  device_info info;
+  Info info;
   info.id = device;
   info.name = properties.name;
   // The name of a MIG device includes its profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".

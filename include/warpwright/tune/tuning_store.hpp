@@ -218,7 +218,7 @@ tuning_lookup find_record(std::string const& path, Key const& key, source_locati
       // Of several equally good ones the last is the newest.
       if (match == tuning_match::none || match < found.match) return;
       found.match = match;
-      std::swap(found.record, record);
+      found.record = std::move(record);
     }
   });
   warnings.finish();
