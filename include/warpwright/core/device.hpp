@@ -78,10 +78,10 @@ inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
 /// **Threads:** any; the current device does not change. **Capture:** not legal during a capture of
 /// global mode by the calling thread. **Cost:** call it at start-up: the first query creates the
 /// device's context, to read its free memory.
-inline device_info get_device_info(device_id device,
-                                   source_location where = source_location::current()) {
+template <typename Info = device_info>
+Info get_device_info(device_id device, source_location where = source_location::current()) {
   cudaDeviceProp const properties = detail::device_properties(device, where);
-  device_info info;
+  Info info;
   info.id = device;
   info.name = properties.name;
   // The name of a MIG device includes its profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
@@ -116,8 +116,9 @@ inline device_info get_device_info(device_id device,
 /// @return one entry per device, by ordinal; empty if there is none
 /// @throws cuda_error  when a query fails
 /// **Threads:** any. **Cost:** call it at start-up: it creates a context on every device.
-inline std::vector<device_info> list_devices(source_location where = source_location::current()) {
-  std::vector<device_info> devices;
+template <typename Info = device_info>
+std::vector<Info> list_devices(source_location where = source_location::current()) {
+  std::vector<Info> devices;
   int const count = device_count(where);
   devices.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) {

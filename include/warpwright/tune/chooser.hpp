@@ -25,9 +25,9 @@
 
 WARPWRIGHT_BEGIN
 
-/// See chooser. Choice is choice: a template, so that a file which only includes the header does
-/// not compile it.
-template <typename Choice>
+/// See chooser. Choice is choice, Store is tuning_store: a template, so that a file which only
+/// includes the header does not compile it.
+template <typename Choice, typename Store = tuning_store>
 class basic_chooser {
  public:
   /// A chooser without a store: each process measures anew.
@@ -52,7 +52,7 @@ class basic_chooser {
   /// @throws cuda_error            when a query of the device fails
   /// **Capture:** not legal during a capture of global mode by the calling thread. **Cost:** that
   /// of get_device_info(); does not touch the file.
-  basic_chooser(std::string tag, tuning_store store, choose_options const& options = {},
+  basic_chooser(std::string tag, Store store, choose_options const& options = {},
                 device_id device = current_device(),
                 source_location where = source_location::current())
       : options_{options}, device_{device}, key_{tuning_key::of_device(device, where)} {
@@ -283,7 +283,7 @@ class basic_chooser {
   choose_options options_;
   device_id device_;
   tuning_key key_;
-  std::vector<tuning_store> stores_;  // none, or one
+  std::vector<Store> stores_;  // none, or one
   detail::choice_table<Choice> table_;
   detail::mutex mutex_;  // held while measuring
   detail::atomic<pthread_t> measuring_;

@@ -50,6 +50,9 @@ struct time_ratio {
 };
 
 /// The result of compare(). Candidates are numbered from 0 in the order of the arguments.
+///
+/// Its functions are templates, so that a file which only includes the header does not compile
+/// them.
 struct comparison {
   /// No candidate.
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -69,12 +72,13 @@ struct comparison {
   /// @return time of the first / time of the second
   /// @throws std::invalid_argument for a candidate that does not exist
   /// **Cost:** a sort of the turns.
-  [[nodiscard]] time_ratio ratio(std::size_t first, std::size_t second,
-                                 source_location where = source_location::current()) const {
+  template <typename Ratio = time_ratio>
+  [[nodiscard]] Ratio ratio(std::size_t first, std::size_t second,
+                            source_location where = source_location::current()) const {
     detail::check_candidates(samples.size(), first, second, where);
     detail::series_median const m =
         detail::ratio_of_turns(samples[first], samples[second], precision, long_enough);
-    time_ratio r;
+    Ratio r;
     r.median = m.median;
     r.low = m.low;
     r.high = m.high;
@@ -88,7 +92,8 @@ struct comparison {
   /// @return faster or slower where the interval of the ratio can be believed and does not contain
   ///   1: wrong in at most 5 % of comparisons of equal candidates
   /// @throws std::invalid_argument for a candidate that does not exist
-  [[nodiscard]] difference verdict(std::size_t first, std::size_t second,
+  template <typename Difference = difference>
+  [[nodiscard]] Difference verdict(std::size_t first, std::size_t second,
                                    source_location where = source_location::current()) const {
     time_ratio const r = ratio(first, second, where);
     if (!r.settled() || (r.low <= 1.0 && r.high >= 1.0)) return difference::none_shown;
@@ -97,7 +102,8 @@ struct comparison {
 
   /// Returns the candidate that is shown to be faster than each other one.
   /// @return its number, or `none`: no difference shown between the fastest ones
-  [[nodiscard]] std::size_t fastest() const {
+  template <typename Index = std::size_t>
+  [[nodiscard]] Index fastest() const {
     std::size_t best = none;
     for (std::size_t i = 0; i < summaries.size(); ++i) {
       if (best == none || summaries[i].median_seconds < summaries[best].median_seconds) best = i;

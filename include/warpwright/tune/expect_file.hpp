@@ -11,8 +11,8 @@
 #pragma once
 
 #include <warpwright/core/detail/file.hpp>
+#include <warpwright/tune/detail/line_fields.hpp>
 #include <warpwright/tune/expect.hpp>
-#include <warpwright/tune/tuning_store.hpp>
 
 #include <cerrno>
 #include <cstddef>

@@ -232,8 +232,9 @@ std::size_t fewest_samples(Real quantile, Real alpha, std::size_t over) noexcept
 ///
 /// **Threads:** safe. **Cost:** one sort.
 /// Source of the intervals: Conover, Practical Nonparametric Statistics, section 3.2.
-inline sample_summary summarize(std::vector<double> const& samples,
-                                source_location where = source_location::current()) {
+template <typename Summary = sample_summary>
+Summary summarize(std::vector<double> const& samples,
+                  source_location where = source_location::current()) {
   return detail::summarize_samples(samples, where);
 }
 
@@ -251,9 +252,9 @@ inline sample_summary summarize(std::vector<double> const& samples,
 ///
 /// **Threads:** safe. **Cost:** one sort.
 /// Source: Conover, Practical Nonparametric Statistics, section 3.2.
-inline double upper_bound_of_quantile(std::vector<double> const& samples, double quantile,
-                                      double confidence,
-                                      source_location where = source_location::current()) {
+template <typename Real = double>
+Real upper_bound_of_quantile(std::vector<double> const& samples, double quantile, double confidence,
+                             source_location where = source_location::current()) {
   detail::check_quantile(quantile, confidence, where);
   detail::array<double> const sorted = detail::sorted_copy(samples, where);
   std::size_t const above =
@@ -268,9 +269,9 @@ inline double upper_bound_of_quantile(std::vector<double> const& samples, double
 ///   confidence)
 ///
 /// **Threads:** safe. **Cost:** one sort.
-inline double lower_bound_of_quantile(std::vector<double> const& samples, double quantile,
-                                      double confidence,
-                                      source_location where = source_location::current()) {
+template <typename Real = double>
+Real lower_bound_of_quantile(std::vector<double> const& samples, double quantile, double confidence,
+                             source_location where = source_location::current()) {
   detail::check_quantile(quantile, confidence, where);
   detail::array<double> const sorted = detail::sorted_copy(samples, where);
   std::size_t const below =
@@ -294,9 +295,9 @@ inline double lower_bound_of_quantile(std::vector<double> const& samples, double
 ///
 /// **Threads:** safe. **Cost:** grows with `over`.
 /// Source: Clopper and Pearson, Biometrika 26 (1934), the exact binomial test.
-inline bool quantile_is_within(std::size_t count, std::size_t over, double quantile,
-                               double confidence,
-                               source_location where = source_location::current()) {
+template <typename Bool = bool>
+Bool quantile_is_within(std::size_t count, std::size_t over, double quantile, double confidence,
+                        source_location where = source_location::current()) {
   detail::check_quantile(quantile, confidence, where);
   if (over > count) {
     detail::throw_invalid_argument(detail::text{"quantile_is_within: "} + over + " of " + count +
@@ -319,8 +320,9 @@ inline bool quantile_is_within(std::size_t count, std::size_t over, double quant
 ///   `over` above its limit
 ///
 /// **Threads:** safe. **Cost:** grows with `over`.
-inline std::size_t samples_needed(double quantile, double confidence, std::size_t over = 0,
-                                  source_location where = source_location::current()) {
+template <typename Count = std::size_t>
+Count samples_needed(double quantile, double confidence, std::size_t over = 0,
+                     source_location where = source_location::current()) {
   detail::check_quantile(quantile, confidence, where);
   if (over > 1000000) {
     detail::throw_invalid_argument(detail::text{"samples_needed: "} + over +

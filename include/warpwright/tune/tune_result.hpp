@@ -309,7 +309,8 @@ inline bool table_shows(tune_result const& r, table_column column) {
 ///
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
-inline std::string to_table(tune_result const& result) {
+template <typename String = std::string>
+String to_table(tune_result const& result) {
   using detail::string_builder;
   constexpr int last = detail::table_columns - 1;
   std::size_t const lines = result.rows.size() + 1;
@@ -348,7 +349,8 @@ inline std::string to_table(tune_result const& result) {
 class no_feasible_batch : public std::runtime_error {
  public:
   /// @param result  all rows, with no choice
-  explicit no_feasible_batch(tune_result result)
+  template <typename Result = tune_result>
+  explicit no_feasible_batch(Result result)
       : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
                             to_table(result))
                                .str()},

@@ -77,19 +77,6 @@ class store_warnings {
   std::size_t count_ = 0;
 };
 
-/// Calls `visit(line, number)` for the lines with content: not for empty ones and comments.
-template <class Visit>
-void for_each_line(char const* at, std::size_t bytes, Visit&& visit) {
-  char const* const end = at + bytes;
-  for (std::size_t number = 1; at != end; ++number) {
-    auto const rest = static_cast<std::size_t>(end - at);
-    auto const* const newline = static_cast<char const*>(std::memchr(at, '\n', rest));
-    line_part const line{at, newline == nullptr ? end : newline};
-    if (line.size() != 0 && *line.begin != '#') visit(line, number);
-    at = newline == nullptr ? end : newline + 1;
-  }
-}
-
 /// Drivers differ in how much of a device's memory they reserve, boards by more than this: 2 %.
 constexpr bool is_same_memory(std::size_t a, std::size_t b) noexcept {
   return a < b ? b - a <= b / 50 : a - b <= a / 50;
@@ -231,7 +218,7 @@ tuning_lookup find_record(std::string const& path, Key const& key, source_locati
       // Of several equally good ones the last is the newest.
       if (match == tuning_match::none || match < found.match) return;
       found.match = match;
-      std::swap(found.record, record);
+      found.record = std::move(record);
     }
   });
   warnings.finish();

@@ -96,16 +96,16 @@ String text_of(std::exception_ptr const& error) {
   }
 }
 
-// Options is choose_options: a template, so that a file which only includes the header does not
-// compile it.
-template <typename Options>
+// Options is choose_options: a template, also on its result, so that a file which only includes the
+// header does not compile it.
+template <typename Options, typename Choice = choice>
 class candidate_search {
  public:
   candidate_search(candidate_access const& access, Options const& options, source_location where)
       : access_{access}, options_{options}, where_{where} {}
 
   // Chooses among all candidates.
-  choice all() {
+  Choice all() {
     begin();
     for (std::size_t i = 0; i < access_.count; ++i) try_out(i);
     if (!search()) throw_none_usable();
@@ -115,7 +115,7 @@ class candidate_search {
   // Whether a stored choice still holds: the winner works, and is not slower than the second best.
   // Then `stored` gets the new figures. It holds as well where the check was interrupted.
   // @param second  may be candidate_search::none
-  bool confirm(std::size_t winner, std::size_t second, choice& stored) {
+  bool confirm(std::size_t winner, std::size_t second, Choice& stored) {
     begin();
     try_out(winner);
     if (usable_.empty()) return false;
@@ -150,7 +150,7 @@ class candidate_search {
 
   void begin() {
     start_ = options_.sampling().clock().now();
-    result_ = choice{};
+    result_ = Choice{};
     comparison_ = comparison{};
     result_.source = choice_source::measured;
     usable_.clear();
@@ -376,7 +376,7 @@ class candidate_search {
   candidate_access access_;
   Options options_;
   source_location where_;
-  choice result_;
+  Choice result_;
   std::uint64_t start_ = 0;    // of the clock, nanoseconds
   array<std::size_t> usable_;  // in the order of preference
   array<double> single_;       // the faster of two single calls, by candidate

@@ -162,7 +162,7 @@ class final_choice {
 
   // The largest size below another one that takes at most so long; 0: none.
   [[nodiscard]] std::size_t largest_within(double seconds, std::size_t below) const {
-    std::vector<curve_point> const points = all_times();
+    array<curve_point> const points = all_times();
     std::size_t largest = 0;
     for (std::size_t i = 0; i < points.size() && points[i].batch < below; ++i) {
       if (points[i].seconds > seconds) break;
@@ -179,13 +179,13 @@ class final_choice {
   }
 
   // The times of single calls of all sizes that ran, failed or not, ascending by both.
-  [[nodiscard]] std::vector<curve_point> all_times() const {
-    std::vector<curve_point> points;
+  [[nodiscard]] array<curve_point> all_times() const {
+    array<curve_point> points;
     for (candidate const& c : s_.candidates) {
       double const seconds = c.row.latency_median_seconds;
       if (!(seconds > 0.0)) continue;
       double const before = points.empty() ? 0.0 : points.back().seconds;
-      points.push_back({c.row.batch, seconds > before ? seconds : before, 0.0});
+      points.push_back(curve_point{c.row.batch, seconds > before ? seconds : before, 0.0});
     }
     return points;
   }

@@ -68,7 +68,7 @@ class refiner {
       double const possible = most_promising(0.0).potential;
       if (possible > score) s_.best_possible = possible < most ? possible : most;
     }
-    std::vector<curve_point> const points = curve(s_);
+    array<curve_point> const points = curve(s_);
     if (points.size() < 2 || points.back().batch != best) return;
     // The line goes on, up to the end of the range, to the size that fails, or to the likely memory
     // that is the budget.
@@ -125,7 +125,7 @@ class refiner {
   // The gap that may hold the best size; its high is 0 if none is worth a run.
   // @param gain  the least gain that is worth one, as a fraction
   [[nodiscard]] size_gap most_promising(double gain) const {
-    std::vector<curve_point> const points = curve(s_);
+    array<curve_point> const points = curve(s_);
     std::size_t const best = s_.best();
     size_gap most;
     if (best == 0) return most;
@@ -163,7 +163,7 @@ class refiner {
 
   // The highest throughput between two points of a convex curve: where the lines through the two
   // points below and the two above meet.
-  [[nodiscard]] static double top_of_lines(std::vector<curve_point> const& points, std::size_t i) {
+  [[nodiscard]] static double top_of_lines(array<curve_point> const& points, std::size_t i) {
     if (i == 0 || i + 2 >= points.size()) return 0.0;
     curve_point const& p = points[i];
     curve_point const& q = points[i + 1];
@@ -179,7 +179,7 @@ class refiner {
     return seconds > 0.0 ? meet / seconds : 0.0;
   }
 
-  [[nodiscard]] bool is_smooth(std::vector<curve_point> const& points, std::size_t i) const {
+  [[nodiscard]] bool is_smooth(array<curve_point> const& points, std::size_t i) const {
     if (i == 0) return false;
     return is_on_line(points, i) && (i + 1 == points.size() || is_on_line(points, i + 1));
   }
@@ -225,7 +225,7 @@ class refiner {
       }
     }
     if (!s_.for_throughput()) return 0;
-    std::vector<curve_point> const points = curve(s_);
+    array<curve_point> const points = curve(s_);
     for (std::size_t i = 0; i + 1 < points.size() && points[i].batch < high; ++i) {
       std::size_t const low = points[i].batch;
       std::size_t const above = next_in_table(low);
@@ -286,7 +286,7 @@ class refiner {
 
   State& s_;
   time_steps<State> steps_;
-  std::vector<size_gap> closed_;
+  array<size_gap> closed_;
 };
 
 }  // namespace detail

@@ -5,12 +5,11 @@
 //
 //   warpwright_tuning=1<tab>kind=batch<tab>tag=…<tab> … <tab>date=2026-11-23T20:44:07Z
 //
-// Fields are name=value, all present and in this order, separated by tabs; store_value.hpp says how
-// values are written. The date is the last field and has a fixed form, so that a line which was cut
-// off anywhere is recognised.
+// All fields (line_fields.hpp) are present and in this order. The date is the last one and has a
+// fixed form, so that a line which was cut off anywhere is recognised.
 #pragma once
 
-#include <warpwright/tune/detail/store_value.hpp>
+#include <warpwright/tune/detail/line_fields.hpp>
 #include <warpwright/tune/tuning_record.hpp>
 
 #include <cstddef>
@@ -24,25 +23,6 @@ namespace detail {
 inline constexpr char store_format[] = "warpwright_tuning=1\t";
 inline constexpr std::size_t max_line_bytes = std::size_t{64} << 10;
 inline constexpr std::size_t max_field_name = 64;
-
-template <class String>
-void append_field(String& line, char const* name, String const& value) {
-  line.append(name);
-  line += '=';
-  append_escaped(line, value);
-  line += '\t';
-}
-template <class String>
-void append_field(String& line, char const* name, std::size_t value) {
-  line.append((text{name} + "=" + value + "\t").c_str());
-}
-template <class String>
-void append_field(String& line, char const* name, double value) {
-  line.append(name);
-  line += '=';
-  append_number(line, value);
-  line += '\t';
-}
 
 /// The start of the lines that find() looks at: all but memory and versions must be equal.
 template <class Key>
@@ -99,13 +79,6 @@ std::string encode_record(Record const& record) {
   return line;
 }
 
-/// What is wrong with a line: null, or a text and the name of a field, which may be empty.
-struct line_problem {
-  char const* text = nullptr;
-  char const* field = "";
-  explicit operator bool() const noexcept { return text != nullptr; }
-};
-
 /// Checks what every line of a record has: its start, its end and its length.
 inline line_problem check_line(line_part line) noexcept {
   constexpr std::size_t date_length = 20;
@@ -134,50 +107,6 @@ inline bool is_field_name(line_part name) noexcept {
   }
   return true;
 }
-
-/// Reads the fields of a line in their order, and remembers the first that it could not read.
-class line_reader {
- public:
-  explicit line_reader(line_part line) noexcept : line_{line} {}
-  /// Takes the bytes up to a separator, and the separator. @return false if there is none
-  bool take_until(char separator, line_part& part) noexcept {
-    // memchr() does not take the null pointer of an empty part.
-    void const* const found =
-        line_.size() == 0 ? nullptr : std::memchr(line_.begin, separator, line_.size());
-    if (found == nullptr) return false;
-    part = {line_.begin, static_cast<char const*>(found)};
-    line_.begin = part.end + 1;
-    return true;
-  }
-  /// Takes a field of this name.
-  /// @param read  `bool(line_part value)`
-  template <class Read>
-  bool take(char const* name, Read&& read) {
-    line_part part{};
-    bool const good = take_until('=', part) && part.size() == std::strlen(name) &&
-                      part.starts_with(name, part.size()) && take_until('\t', part) && read(part);
-    if (!good && failed_ == nullptr) failed_ = name;
-    return good;
-  }
-  template <class String>
-  bool take_text(char const* name, String& value) {
-    return take(name, [&value](line_part part) { return read_text(part, value); });
-  }
-  template <class Integer>
-  bool take_integer(char const* name, Integer& value) {
-    return take(name, [&value](line_part part) { return read_integer(part, value); });
-  }
-  template <class Number>
-  bool take_number(char const* name, Number& value) {
-    return take(name, [&value](line_part part) { return read_number(part, value); });
-  }
-  [[nodiscard]] line_part rest() const noexcept { return line_; }
-  [[nodiscard]] char const* failed() const noexcept { return failed_; }
-
- private:
-  line_part line_;
-  char const* failed_ = nullptr;
-};
 
 /// batch:median:p99:bytes
 template <class Point>

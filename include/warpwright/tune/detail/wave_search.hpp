@@ -4,6 +4,7 @@
 // Finds the steps of a time that grows by waves: of the sizes of one step the largest is the best.
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/tune/detail/bracketing.hpp>
 
 WARPWRIGHT_BEGIN
@@ -18,11 +19,11 @@ struct curve_point {
 };
 
 template <typename State>
-std::vector<curve_point> curve(State const& s) {
-  std::vector<curve_point> points;
+array<curve_point> curve(State const& s) {
+  array<curve_point> points;
   for (candidate const& c : s.candidates) {
     if (!State::usable(c) || !(c.row.seconds_per_batch > 0.0)) continue;
-    points.push_back({c.row.batch, c.row.seconds_per_batch, error_of(c.row)});
+    points.push_back(curve_point{c.row.batch, c.row.seconds_per_batch, error_of(c.row)});
   }
   return points;
 }
@@ -51,7 +52,7 @@ bool is_on_line(Points const& points, std::size_t i) {
 // Whether the times near the best size, which decide, do not lie on lines.
 template <typename State>
 bool has_steps(State const& s) {
-  std::vector<curve_point> const points = curve(s);
+  array<curve_point> const points = curve(s);
   double best = 0.0;
   for (curve_point const& p : points) {
     double const rate = static_cast<double>(p.batch) / p.seconds;
@@ -82,7 +83,7 @@ std::size_t end_of_step(State& s, std::size_t low, std::size_t high) {
 // and behind twice as many. 0: there is no such step.
 template <typename State>
 std::size_t find_wave(State& s) {
-  std::vector<curve_point> const points = curve(s);
+  array<curve_point> const points = curve(s);
   for (std::size_t i = 0; i + 1 < points.size(); ++i) {
     double const noise = points[i].error + points[0].error;
     if (points[i].seconds > (1.05 + noise) * points[0].seconds) return 0;
@@ -158,7 +159,7 @@ class time_steps {
 
   // Runs the ends of those steps that may be the best or the smallest near it.
   void try_ends(State& s) {
-    std::vector<curve_point> const points = curve(s);
+    array<curve_point> const points = curve(s);
     if (points.empty()) return;
     std::size_t const largest = points.back().batch;
     auto const try_end = [&](std::size_t k) {
