@@ -6,7 +6,9 @@
 # header, over those with <cuda_runtime.h> alone, as a ratio, so that a slower machine does not
 # change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79. Some may
 # cost a little more: tune.hpp and memory.hpp, which are sums, and the memory pool and the reductions of rows
-# and columns, each one thing of many files, 0.57 s (1.90); warpwright.hpp, the sum of all, 1 s (2.60).
+# and columns, each one thing of many files, 0.57 s (1.90); what tunes and what keeps the results of tunes,
+# which need std::string and std::vector (1.47 alone), and tune.hpp with them, 0.7 s (2.05); warpwright.hpp,
+# the sum of all, 1.1 s (2.75).
 #
 # Then, with nvcc, what a further expression costs that run() compiles: nine over one, in expressions.cpp,
 # an eighth of the difference. The limit is 0.2 s where an empty file takes 0.63 s, a ratio of 0.32.
@@ -26,11 +28,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if command -v nvcc >/dev/null 2>&1; then
-  compiler=nvcc source=$work/tu.cu limit_of_one=1.79 limit_of_sum=1.90 limit_of_all=2.60
+  compiler=nvcc source=$work/tu.cu limit_of_one=1.79 limit_of_sum=1.90 limit_of_tuner=2.05
+  limit_of_all=2.75
   limit_of_expression=0.32
   set -- nvcc -std=c++17 -arch=sm_90
 else
-  compiler=${CXX:-g++} source=$work/tu.cpp limit_of_one=2.43 limit_of_sum=2.43 limit_of_all=4.00
+  compiler=${CXX:-g++} source=$work/tu.cpp limit_of_one=2.43 limit_of_sum=2.43 limit_of_tuner=2.70
+  limit_of_all=4.00
   set -- "$compiler" -std=c++17 -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
 fi
 set -- "$@" "-I$root/include" -c -o "$work/tu.o" "$source"
@@ -94,7 +98,9 @@ over() { awk -v r="$ratio" -v l="$limit" -v f="$1" 'BEGIN { exit !(r > l * f) }'
 limit_for() {
   case $1 in
     expressions) limit=$limit_of_expression ;;
-    warpwright/tune.hpp | warpwright/memory.hpp | warpwright/memory/pool.hpp | \
+    warpwright/tune.hpp | warpwright/tune/batch_tuner.hpp | warpwright/tune/chooser.hpp | \
+      warpwright/tune/stored_tuner.hpp) limit=$limit_of_tuner ;;
+    warpwright/memory.hpp | warpwright/memory/pool.hpp | \
       warpwright/memory/cache.hpp | warpwright/memory/buffer.hpp | \
       warpwright/kernel/reduce_rows.hpp | warpwright/kernel/reduce_cols.hpp) limit=$limit_of_sum ;;
     warpwright/warpwright.hpp) limit=$limit_of_all ;;
@@ -122,8 +128,8 @@ judge() {
 }
 
 measure '#include <cuda_runtime.h>' "$@" # once unmeasured, so that the files are in memory
-printf '%s: a header may cost %s times <cuda_runtime.h>, sums, the memory pool and the reductions of rows and columns %s times, all together %s\n' \
-  "$compiler" "$limit_of_one" "$limit_of_sum" "$limit_of_all"
+printf '%s: a header may cost %s times <cuda_runtime.h>, sums, the memory pool and the reductions of rows and columns %s times, tuners %s, all together %s\n' \
+  "$compiler" "$limit_of_one" "$limit_of_sum" "$limit_of_tuner" "$limit_of_all"
 printf '%6s %8s  %s\n' ratio seconds header
 
 cd "$root/include"
