@@ -111,9 +111,11 @@ BENCHMARK(powers_of_two);
 
 struct bench_settings {
   bool quick = false;
-  double most_seconds = 300.0;      // after which no further tune under a limit begins
-  std::size_t turns = 40;           // of a sweep
-  double sample_seconds = 2e-3;     // of a sweep
+  double most_seconds = 300.0;  // after which no further tune under a limit begins
+  // Of a sweep: sizes in steps of 5 %, 0.25 s each, as the simulated ones of the tests.
+  double sweep_factor = 1.05;
+  std::size_t turns = 100;
+  double sample_seconds = 2.5e-3;
   std::size_t base_calls = 500;     // that a limit is derived from
   std::size_t later_calls = 10000;  // that check a limit
   std::string report;               // a path; empty: none
@@ -207,8 +209,8 @@ ww::batch_tuner tuner_of() {
       ww::measure_options{}.sample_seconds(1e-4).min_samples(3).max_samples(5).max_seconds(0.01));
 }
 
-// A tune as a service makes it at its start, the loading of libraries' code included, then a sweep
-// over powers of two and 1.5 times these.
+// A tune as a service makes it at its start, the loading of libraries' code included, then an
+// exhaustive sweep.
 template <class Workload>
 void full_tune(benchmark::State& state) {
   real_workload<Workload> real;
@@ -218,7 +220,8 @@ void full_tune(benchmark::State& state) {
     state.SetIterationTime(r.elapsed_seconds);
   }
   std::size_t const chosen = r.chosen().batch;
-  auto sizes = test_support::sweep_sizes(last_size<Workload>(), Workload::multiple);
+  auto sizes =
+      test_support::sweep_sizes(last_size<Workload>(), Workload::multiple, settings.sweep_factor);
   std::size_t const swept_sizes = sizes.size();
   if (std::find(sizes.begin(), sizes.end(), chosen) == sizes.end()) sizes.push_back(chosen);
   auto const swept = test_support::sweep(real.stream, real.workload, real.pool, sizes,
@@ -450,6 +453,7 @@ void register_real(std::vector<std::string> const& arguments) {
     }
   }
   if (settings.quick) {
+    settings.sweep_factor = 1.5;
     settings.turns = 3;
     settings.sample_seconds = 2e-4;
     settings.base_calls = 50;

@@ -25,15 +25,17 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Powers of two and 1.5 times these, as multiples from the first one to `last`.
-inline std::vector<std::size_t> sweep_sizes(std::size_t last, std::size_t multiple) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t power = 1; power <= last; power *= 2) {
-    for (std::size_t const batch : {power, power + power / 2}) {
-      bool const is_new = sizes.empty() || batch > sizes.back();
-      if (batch <= last && batch % multiple == 0 && is_new) sizes.push_back(batch);
-    }
+// Multiples in steps of a factor, powers of two, and both ends.
+inline std::vector<std::size_t> sweep_sizes(std::size_t last, std::size_t multiple, double factor) {
+  std::vector<std::size_t> sizes{last / multiple * multiple};
+  for (double x = static_cast<double>(multiple); x < static_cast<double>(last); x *= factor) {
+    sizes.push_back(static_cast<std::size_t>(x) / multiple * multiple);
   }
+  for (std::size_t power = 1; power < last; power *= 2) {
+    if (power % multiple == 0) sizes.push_back(power);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;
 }
 

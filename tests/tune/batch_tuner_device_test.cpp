@@ -323,7 +323,7 @@ template <class Workload>
 void is_as_fast_as_a_sweep() {
   bench<Workload> b;
   auto const r = tuner_of<Workload>().tune(b.stream, b.workload, b.pool);
-  auto sizes = test_support::sweep_sizes(Workload::last, Workload::multiple);
+  auto sizes = test_support::sweep_sizes(Workload::last, Workload::multiple, 1.4);
   if (std::find(sizes.begin(), sizes.end(), r.chosen().batch) == sizes.end()) {
     sizes.push_back(r.chosen().batch);
   }

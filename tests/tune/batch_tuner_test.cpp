@@ -355,6 +355,39 @@ TEST_CASE("other goals than throughput", "[tune][batch_tuner]") {
     CHECK(r.chosen().batch <= 110);
     CHECK(std::fabs(r.chosen().joules_per_item - 0.02) < 0.0005);
   }
+  SECTION("throughput per joule, of a counter that changes every 100 ms") {
+    tuner_bench b;
+    // 100 W and 0.1 J an item.
+    double joules = 0.0;
+    double counted = 0.0;
+    double next = 0.013;
+    auto const seconds = [&](std::size_t n) {
+      joules += 100.0 * c(n) + 0.1 * static_cast<double>(n);
+      return c(n);
+    };
+    auto const counter = [&] {
+      if (b.clock.now() >= next) {
+        counted = joules;
+        while (next <= b.clock.now()) next += 0.1;
+      }
+      return counted;
+    };
+    auto const r = b.tune(ww::batch_tuner{}
+                              .range(1, 1024)
+                              .objective(ww::throughput_per_joule(counter))
+                              .max_seconds(100),
+                          seconds);
+    for (auto const& row : r.rows) {
+      double const n = static_cast<double>(row.batch);
+      CHECK(row.joules_per_item == Approx(100.0 * c(row.batch) / n + 0.1).epsilon(0.02));
+    }
+  }
+  SECTION("a counter of energy that never changes is refused") {
+    tuner_bench b;
+    auto const tuner =
+        ww::batch_tuner{}.range(1, 4).objective(ww::throughput_per_joule([] { return 1.0; }));
+    CHECK_THROWS_AS(b.tune(tuner, c), std::invalid_argument);
+  }
   SECTION("under a latency limit as well") {
     tuner_bench b;
     auto const by_size = [](ww::tune_row const& row) { return static_cast<double>(row.batch); };

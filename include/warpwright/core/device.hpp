@@ -4,6 +4,7 @@
 
 #include <warpwright/core/device_id.hpp>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -57,12 +58,17 @@ inline cudaDeviceProp device_properties(device_id device, source_location where)
   return properties;
 }
 
-inline std::string uuid_text(cudaUUID_t const& uuid, bool mig) {
+// The name of a MIG device includes its profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+inline bool is_mig(cudaDeviceProp const& properties) noexcept {
+  return std::strstr(properties.name, " MIG ") != nullptr;
+}
+
+inline std::string uuid_text(cudaDeviceProp const& properties) {
   constexpr char hex[] = "0123456789abcdef";
-  std::string text{mig ? "MIG-" : "GPU-"};
+  std::string text{is_mig(properties) ? "MIG-" : "GPU-"};
   for (int i = 0; i < 16; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    unsigned const byte = static_cast<unsigned char>(uuid.bytes[i]);
+    unsigned const byte = static_cast<unsigned char>(properties.uuid.bytes[i]);
     text += hex[byte >> 4U];
     text += hex[byte & 15U];
   }
@@ -84,10 +90,9 @@ Info get_device_info(device_id device, source_location where = source_location::
   Info info;
   info.id = device;
   info.name = properties.name;
-  // The name of a MIG device includes its profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
-  info.mig = info.name.find(" MIG ") != std::string::npos;
+  info.mig = detail::is_mig(properties);
   info.host_runtime = WARPWRIGHT_HOST_RUNTIME != 0;
-  info.uuid = detail::uuid_text(properties.uuid, info.mig);
+  info.uuid = detail::uuid_text(properties);
   char pci[32] = {};
   check(cudaDeviceGetPCIBusId(pci, sizeof pci, device.value()), "cudaDeviceGetPCIBusId", where);
   info.pci_address = pci;

@@ -6,7 +6,7 @@
 //   ww::throughput_under_latency(5e-3)                // the 99th percentile at most 5 ms
 //   ww::throughput_under_latency(5e-3, 0.5)           // the median
 //   ww::max_score([](ww::tune_row const& row) { … })  // a figure of your own
-//   ww::throughput_per_joule(read_joules).within_latency(20e-3)
+//   ww::throughput_per_joule(ww::energy_counter{device}).within_latency(20e-3)
 #pragma once
 
 #include <warpwright/tune/detail/owned_function.hpp>
@@ -118,8 +118,11 @@ tuning_objective max_score(Score&& score) {
 
 /// The most items per joule.
 ///
+/// Each size runs for another 0.5 s, from one update of the counter to another.
+///
 /// @param joules  `double()`, copyable: the energy that the device has used since any fixed time,
-///   in joules, such as nvmlDeviceGetTotalEnergyConsumption() / 1000
+///   in joules, such as an energy_counter (energy_counter.hpp). It must change within 1 s of work;
+///   otherwise the tune ends with std::invalid_argument
 template <typename Reader>
 tuning_objective throughput_per_joule(Reader&& joules) {
   tuning_objective objective;

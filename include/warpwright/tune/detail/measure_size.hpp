@@ -7,6 +7,8 @@
 #include <warpwright/tune/detail/memory_growth.hpp>
 #include <warpwright/tune/detail/search_state.hpp>
 
+#include <stdexcept>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -98,23 +100,46 @@ void sample_throughput(State& s, std::size_t batch, measure_options const& sampl
   set_throughput(s, batch, m.samples);
 }
 
-// Counters of energy are updated every 20 to 100 ms.
+// From one update of the counter to another, since it changes only every 20 to 100 ms.
 template <typename State>
 void sample_energy(State& s, std::size_t batch) {
   constexpr double window = 0.5;
+  constexpr double longest_wait = 1.0;  // for an update
   auto const& joules = s.settings.objective.joules();
-  double const before = joules();
+  double begin = joules();
+  double end = begin;
+  bool begun = false;
   double seconds = 0.0;
   std::size_t calls = 0;
-  while (seconds < window && s.has_time()) {
+  std::size_t counted = 0;  // calls up to the last update
+  while (s.has_time() && seconds < longest_wait) {
     std::size_t const repeats = s.at(batch).repeats;
-    seconds += s.run(batch, repeats);
+    double const sample = s.run(batch, repeats);
+    if (!(sample > 0.0)) break;
+    seconds += sample;
     calls += repeats;
-    if (!(seconds > 0.0)) break;
+    double const now = joules();
+    if (now == end) continue;
+    end = now;
+    if (begun) {
+      counted = calls;
+      if (seconds >= window) break;
+    } else {
+      begun = true;
+      begin = now;
+      seconds = 0.0;
+      calls = 0;
+    }
   }
-  if (calls == 0) return;
+  if (!begun && seconds >= longest_wait) {
+    throw std::invalid_argument{
+        "throughput_per_joule: the counter of energy did not change while the workload ran for 1 "
+        "s; "
+        "pass one of the device that runs it, such as energy_counter"};
+  }
+  if (counted == 0) return;
   s.at(batch).row.joules_per_item =
-      (joules() - before) / (static_cast<double>(calls) * static_cast<double>(batch));
+      (end - begin) / (static_cast<double>(counted) * static_cast<double>(batch));
 }
 
 // How much slower the device is than it was at first: 1, unless other work or a clock rate that
