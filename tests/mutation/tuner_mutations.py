@@ -143,6 +143,9 @@ MUTATIONS = [
     (REFINE, "      steps_.try_ends(s_);\n", ""),
     (REFINE, "const most = score * (1.0 + 0.5 * s_.settings.tolerance);", "const most = score;"),
     (REFINE, "if (potential > worthwhile && potential > most.potential)", "if (potential > most.potential)"),
+    # Energy.
+    (SIZE, "      calls = 0;\n", ""),
+    (SIZE, "    if (now == end) continue;\n    end = now;\n", "    end = now;\n"),
     # The tuning pool and captured workloads.
     (POOL, "return held > peak ? held : peak;", "return peak;"),
     (POOL, "if (live > limit || bytes > limit - live) {", "if (live > limit) {"),
