@@ -257,6 +257,8 @@ TEST_CASE("misuse is refused with the value and the remedy", "[tune][choose_buck
     CHECK_THROWS_WITH(ww::choose_buckets({{3, 1.0}}, 1, [bad](std::size_t) { return bad; }),
                       contains("for the bucket 3"));
   }
+  CHECK_THROWS_WITH(ww::choose_buckets({{10, 1e308}, {20, 1.0}}, 2), contains("at most 1e100"));
+  CHECK(ww::choose_buckets({{10, 1e17}, {20, 1.0}}, 2).padding_share >= 0.0);
   auto const flat = [](std::size_t) { return 1.0; };
   CHECK_THROWS_WITH(ww::choose_buckets({{1, 1.0}, {std::size_t{1} << 30, 1.0}}, 1, flat),
                     contains("raise multiple_of()"));

@@ -449,7 +449,7 @@ TEST_CASE("a line that is not an expectation is an error with its number", "[tun
   CHECK_THROWS_WITH(ww::expectations_from_text(changed("expected=1", "expected=2")),
                     contains("line 2 is not an expectation of format 1"));
   CHECK_THROWS_WITH(ww::expectations_from_text(changed("latency", "speed")),
-                    contains("line 2 has no valid field figure"));
+                    contains("line 2 has no valid field figure; it is 'warpwright_expected=1\t"));
   CHECK_THROWS_WITH(ww::expectations_from_text(changed("0.005", "5 ms")),
                     contains("line 2 has no valid field limit"));
   CHECK_THROWS_WITH(ww::expectations_from_text(changed("unit=s", "unit=ms")),
@@ -457,7 +457,10 @@ TEST_CASE("a line that is not an expectation is an error with its number", "[tun
   CHECK_THROWS_WITH(ww::expectations_from_text(changed("name=a\t", "")),
                     contains("no valid field name"));
   CHECK_THROWS_AS(ww::expectations_from_text(changed("0.99", "99")), std::invalid_argument);
-  CHECK_THROWS_AS(ww::expectations_from_text(line + "\n" + line), std::invalid_argument);
+  CHECK_THROWS_WITH(ww::expectations_from_text(line + "\n" + line), contains("line 2 is refused:"));
+  CHECK_THROWS_WITH(ww::expectations_from_text(changed("0.005", "0")),
+                    contains("line 2 is refused:"));
+  CHECK_NOTHROW(ww::expectations_from_text(line + "\r\n# a comment\r\n"));
   std::string const memory =
       "warpwright_expected=1\tname=a\tfigure=memory\tquantile=0\tlimit=1e30\tunit=bytes";
   CHECK_THROWS_WITH(ww::expectations_from_text(memory), contains("no valid field limit"));

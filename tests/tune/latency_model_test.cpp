@@ -4,6 +4,8 @@
 // The latency model against simulated devices whose true times are known.
 #include <warpwright/tune/latency_model.hpp>
 
+#include <warpwright/tune/batch_tuner.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "simulated_device.hpp"
+#include "simulated_workload.hpp"
 #include "support/catch.hpp"
 
 namespace ww = warpwright;
@@ -305,6 +308,62 @@ TEST_CASE("above the measured sizes upper stays above the truth", "[tune][latenc
     std::size_t const batch = 513 + static_cast<std::size_t>(4000.0 * random.uniform());
     REQUIRE(m.upper(batch) >= d(batch));
   }
+}
+
+TEST_CASE("a model of a tune bounds the p99 of the sizes that were run", "[tune][latency_model]") {
+  ww::stream const stream;
+  std::size_t sizes = 0;
+  std::size_t under = 0;
+  std::size_t far = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    test_support::simulated_workload w{seed};
+    w.time.fixed = 2e-4;
+    w.time.item = 1e-6;
+    w.jitter = 0.1;
+    if (seed % 2 == 0) w.time.kind = test_support::curve_kind::steps;
+    test_support::simulated_stopwatch stopwatch{w.clock};
+    auto const tuned =
+        ww::batch_tuner{}
+            .range(1, 4096)
+            .clock(w.clock.ref())
+            .tune_with(
+                stopwatch, stream, [&](std::size_t batch, ww::stream_ref) { w(batch); },
+                ww::no_memory_probe{});
+    auto const model = ww::latency_model::of_tune(tuned);
+    CHECK(model.points() == tuned.rows.size());
+    for (ww::tune_row const& row : tuned.rows) {
+      ++sizes;
+      double const p99 = w.time(row.batch) * (1.0 + 0.99 * w.jitter);
+      double const middle = w.time(row.batch) * (1.0 + 0.5 * w.jitter);
+      if (model.upper(row.batch) < p99) ++under;
+      if (std::fabs(model.median(row.batch) / middle - 1.0) > 0.05) ++far;
+    }
+  }
+  std::printf("of tunes: %zu of %zu under the true p99, %zu medians off by 5 %%\n", under, sizes,
+              far);
+  CHECK(under * 100 <= 5 * sizes);
+  CHECK(far * 100 <= 5 * sizes);
+}
+
+TEST_CASE("a model of a tune leaves out sizes that were not timed", "[tune][latency_model]") {
+  ww::tune_result r;
+  auto const add = [&r](std::size_t batch, double seconds, std::size_t calls) {
+    r.rows.emplace_back();
+    r.rows.back().batch = batch;
+    r.rows.back().latency_median_seconds = seconds;
+    r.rows.back().latency_p99_seconds = seconds;
+    r.rows.back().latency_samples = calls;
+  };
+  add(1, 1e-3, 9);
+  add(2, 0.0, 20);
+  add(4, 0.0, 0);
+  CHECK_THROWS_WITH(ww::latency_model::of_tune(r), contains("latency_calls(20)"));
+  add(8, 2e-3, 10);
+  r.rows.back().status = ww::tune_status::over_latency;  // its time is known all the same
+  auto const model = ww::latency_model::of_tune(r);
+  CHECK(model.points() == 1);
+  CHECK(model.median(8) == 2e-3);
 }
 
 TEST_CASE("nonsense is refused with the values and the limit", "[tune][latency_model]") {

@@ -48,6 +48,13 @@ TEST_CASE("correlated noise settles with an interval that allows for it, or does
       if (rho < 0.9) CHECK(r.settled * 1000 >= 980 * trials);
     }
   }
+  // Slow changes below independent noise, over up to a tenth of the measurement.
+  for (double const white : {0.03, 0.09, 0.18}) {
+    for (double const rho : {0.9, 0.97, 0.985}) {
+      CAPTURE(rho, white);
+      check_honest(buried_noise{rho, 0.03, white}, 33, "correlated below white", 8);
+    }
+  }
   // A correlation over as many samples as the measurement takes.
   rates const r = measure_often(correlated_noise{0.995, 0.03}, 32);
   CAPTURE(r.settled);

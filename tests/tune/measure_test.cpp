@@ -482,14 +482,21 @@ TEST_CASE("options out of range throw", "[tune][measure]") {
   CHECK(stopwatch.calls() == 0);
 }
 
-TEST_CASE("a stopwatch that returns NaN is reported", "[tune][measure]") {
+TEST_CASE("a stopwatch that returns no time is reported at the caller's line", "[tune][measure]") {
   ww::stream const s;
   auto const call = [] {};
-  auto const broken = [](ww::stream_ref, auto&, std::size_t) {
-    return std::numeric_limits<double>::quiet_NaN();
-  };
-  CHECK_THROWS_WITH(ww::measure(s, call, ww::measure_options{}.max_samples(60), broken),
-                    contains("not a number"));
+  double answer = 0.0;
+  auto const broken = [&](ww::stream_ref, auto&, std::size_t) { return answer; };
+  auto const o = ww::measure_options{}.max_samples(60);
+  for (double const wrong :
+       {std::numeric_limits<double>::quiet_NaN(), -1e-3, std::numeric_limits<double>::infinity()}) {
+    answer = wrong;
+    CHECK_THROWS_WITH(ww::measure(s, call, o, broken),
+                      contains("measure_test.cpp") && contains("the stopwatch has returned"));
+    auto const no_flush = [](ww::stream_ref) {};
+    CHECK_THROWS_WITH(ww::measure_cold(s, no_flush, call, o, broken, ww::no_clock_source{}),
+                      contains("measure_test.cpp") && contains("the stopwatch has returned"));
+  }
 }
 
 TEST_CASE("a capturing stream is refused", "[tune][measure]") {

@@ -90,6 +90,21 @@ struct correlated_noise {
   }
 };
 
+// The same below independent noise.
+struct buried_noise {
+  double rho;
+  double deviation;
+  double white;
+  double state = 0.0;
+  true_median truth() const { return {}; }
+  void begin(noise_source& random) { state = normal(random); }
+  double next(noise_source& random) {
+    double const value = 1.0 + deviation * state + white * normal(random);
+    state = rho * state + std::sqrt(1.0 - rho * rho) * normal(random);
+    return value > 0.05 ? value : 0.05;
+  }
+};
+
 // Periods in which calls are slower by 30 %, for random times.
 struct phase_noise {
   double slow_samples;  // mean duration of a slow period

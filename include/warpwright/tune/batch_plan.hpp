@@ -106,6 +106,7 @@ class batch_plan_search {
 
  private:
   static constexpr std::size_t most_sizes = std::size_t{1} << 24;
+  static constexpr std::size_t most_items = std::size_t{1} << 40;
 
   [[noreturn]] void fail(text const& problem) const {
     throw_invalid_argument(text{"batch_planner: "} + problem, where_);
@@ -116,6 +117,10 @@ class batch_plan_search {
     if (s_.multiple == 0) fail("multiple_of(0); it must be at least 1, which allows every size");
     if (s_.minimum == 0) fail("minimum_micro_batch(0); it must be at least 1");
     if (s_.global == 0) fail("a global batch of 0 items; set global_batch()");
+    if (s_.multiple > most_items || s_.minimum > most_items || s_.global > most_items) {
+      fail(text{"global_batch("} + s_.global + "), minimum_micro_batch(" + s_.minimum +
+           "), multiple_of(" + s_.multiple + "); each must be at most 2^40");
+    }
     std::size_t const each = (s_.global - 1) / s_.ranks + 1;
     first_ = round_up(s_.minimum);
     // A ragged step may be the only one.
@@ -208,7 +213,7 @@ class batch_plan_search {
 /// **Threads:** any number may call const members at once.
 class batch_planner {
  public:
-  /// @param items  of one optimizer step over all ranks, at least 1; must be set
+  /// @param items  of one optimizer step over all ranks, 1 to 2^40; must be set
   [[nodiscard]] batch_planner global_batch(std::size_t items) const {
     return with(&detail::batch_plan_settings::global, items);
   }
@@ -226,11 +231,11 @@ class batch_planner {
   [[nodiscard]] batch_planner memory(memory_model const& model, std::size_t limit_bytes) const {
     return largest_micro_batch(model.largest_within(limit_bytes));
   }
-  /// @param items  the least micro batch worth running, at least 1; default: one multiple
+  /// @param items  the least micro batch worth running, 1 to 2^40; default: one multiple
   [[nodiscard]] batch_planner minimum_micro_batch(std::size_t items) const {
     return with(&detail::batch_plan_settings::minimum, items);
   }
-  /// @param items  micro batches are multiples of this, at least 1; default 1. A ragged last step
+  /// @param items  micro batches are multiples of this, 1 to 2^40; default 1. A ragged last step
   ///   is not
   [[nodiscard]] batch_planner multiple_of(std::size_t items) const {
     return with(&detail::batch_plan_settings::multiple, items);

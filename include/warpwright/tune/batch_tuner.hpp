@@ -376,7 +376,7 @@ class batch_tuner {
           workload(batch, stream);
         }
       };
-      double const seconds = stopwatch(stream, call, repeats);
+      double const seconds = detail::checked_seconds(stopwatch(stream, call, repeats), where);
       check(cudaGetLastError(), "the workload of batch_tuner::tune", where);
       return seconds;
     };

@@ -186,7 +186,7 @@ auto with_search(stream_ref stream, Set const& set, choose_options const& option
   auto const is_right = [&] { return set.is_right(stream); };
   auto const time = [&](std::size_t i, std::size_t repeats) {
     auto const call = [&] { set.run(i, stream); };
-    return static_cast<double>(stopwatch(stream, call, repeats));
+    return checked_seconds(stopwatch(stream, call, repeats), where);
   };
   auto const leave_out = [&](std::exception_ptr const& error) { return set.leaves_out(error); };
   candidate_search<choose_options> search{

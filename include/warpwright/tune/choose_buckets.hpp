@@ -104,6 +104,7 @@ class bucket_search {
   static constexpr std::size_t largest_size = std::size_t{1} << 40;
   static constexpr std::size_t most_multiples = std::size_t{1} << 24;
   static constexpr std::size_t most_cells = std::size_t{1} << 27;
+  static constexpr double most_value = 1e100;  // products and sums of them are finite
 
   struct entry {
     std::size_t size;     // rounded up to a multiple
@@ -151,8 +152,8 @@ class bucket_search {
         candidates_.back().items += items;
       }
     }
-    if (!(total > 0.0 && total <= std::numeric_limits<double>::max())) {
-      fail(text{"weights with a sum of "} + total + "; it must be above 0 and finite");
+    if (!(total > 0.0 && total <= most_value)) {
+      fail(text{"weights with a sum of "} + total + "; it must be above 0 and at most 1e100");
     }
     std::size_t const largest = options_.largest_bucket() / multiple * multiple;
     if (options_.largest_bucket() != 0 && largest < candidates_.back().size) {
@@ -181,9 +182,9 @@ class bucket_search {
     std::size_t next = candidates_.size();
     for (std::size_t size = largest_; next > 0; size -= multiple) {
       double const value = cost(size);
-      if (!(value >= 0.0 && value <= std::numeric_limits<double>::max())) {
+      if (!(value >= 0.0 && value <= most_value)) {
         fail(text{"a cost of "} + value + " for the bucket " + size +
-             "; costs must be finite and not negative");
+             "; costs must be from 0 to 1e100");
       }
       if (value <= best) {  // of equal costs the smaller bucket
         best = value;
@@ -276,7 +277,7 @@ class bucket_search {
     double const total = candidates_.back().weight;
     result.expected_cost /= total;
     result.exact_cost /= total;
-    result.padding_share = 1.0 - items / run;
+    result.padding_share = items < run ? 1.0 - items / run : 0.0;
     return result;
   }
 
@@ -299,14 +300,14 @@ class bucket_search {
 ///
 /// @param histogram  any list of size_weight, in any order; sizes may repeat
 /// @param count  how many buckets there may be, at least 1; fewer are chosen where more do not help
-/// @param cost  `double(std::size_t bucket)`: the cost of one bucket, finite and not negative, such
-///   as a latency_model; default: proportional to its size
+/// @param cost  `double(std::size_t bucket)`: the cost of one bucket, 0 to 1e100, such as a
+///   latency_model; default: proportional to its size
 /// @param options  what buckets are multiples of, and how large they may be
 /// @return the buckets and what they cost
 /// @throws std::invalid_argument for 0 buckets, an empty histogram, a size of 0 or above 2^40, a
-///   weight or cost that is negative or not finite, weights that are all 0, more than 2^24
-///   multiples to compute the cost of, or more than 2^27 sizes times buckets; and what `cost`
-///   throws
+///   weight or cost that is negative or not finite, costs or a sum of weights above 1e100, weights
+///   that are all 0, more than 2^24 multiples to compute the cost of, or more than 2^27 sizes times
+///   buckets; and what `cost` throws
 ///
 /// **Cost:** O(count n log n) for n different sizes, by divide and conquer, and one call of `cost`
 /// for each multiple from the smallest size to the largest bucket; 4 bytes a size and bucket.

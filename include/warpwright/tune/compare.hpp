@@ -140,7 +140,7 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
       if (index != candidate) return;
       detail::indexed_call<std::remove_reference_t<decltype(callable)>> call{
           callable, options.inputs(), next[index]};
-      seconds = stopwatch(stream, call, repeats);
+      seconds = detail::checked_seconds(stopwatch(stream, call, repeats), where);
     };
     (try_one(callables), ...);
     return seconds;

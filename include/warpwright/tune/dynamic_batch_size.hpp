@@ -198,7 +198,7 @@ class dynamic_batch_size {
     if (wait_ < most_wait) wait_ *= 2;
     bool const tried = trying_ && before_ < count;
     trying_ = false;
-    if (!tried && count <= least()) throw_too_small(report, where);
+    if (!tried && count <= least()) throw_too_small(count, report, where);
     std::size_t const half = round_down(count / 2);
     size_ = tried ? before_ : half > least() ? half : least();
   }
@@ -215,7 +215,7 @@ class dynamic_batch_size {
         where);
   }
 
-  [[noreturn]] WARPWRIGHT_COLD void throw_too_small(memory_report const* given,
+  [[noreturn]] WARPWRIGHT_COLD void throw_too_small(std::size_t count, memory_report const* given,
                                                     source_location where) const {
     memory_report report;
     if (given != nullptr) {
@@ -230,9 +230,9 @@ class dynamic_batch_size {
     }
     throw warpwright::out_of_memory{
         report, where,
-        detail::text{"; not even a batch of "} + least() +
-            " items fits, the least that dynamic_batch_size may use: lower minimum() or "
-            "multiple_of()"};
+        detail::text{"; a batch of "} + count + (count == 1 ? " item" : " items") +
+            " does not fit, and dynamic_batch_size may use none below " + least() +
+            ": lower minimum() or multiple_of()"};
   }
 
   static constexpr std::size_t most_wait = std::size_t{1} << 40;

@@ -32,13 +32,14 @@ class observed {
   /// Takes the figures of a stored tune, which have no intervals: they count as exact to 5 %, and
   /// the memory as exact. Of latencies there are the median and the 99th percentile.
   /// @param name    as in the table
-  /// @param record  a tuning_record; figures that are 0 are not known
+  /// @param record  a tuning_record; figures that are 0 or not finite are not known
   template <typename Record>
   [[nodiscard]] static observed of_record(std::string name, Record const& record) {
     constexpr double allowance = 0.05;
     observed o{std::move(name)};
     auto const interval = [](double value) {
-      return bounds{value, (1.0 - allowance) * value, (1.0 + allowance) * value, value > 0.0};
+      bool const known = value > 0.0 && value < HUGE_VAL;
+      return bounds{value, (1.0 - allowance) * value, (1.0 + allowance) * value, known};
     };
     o.throughput_ = interval(record.items_per_second);
     o.median_ = interval(record.latency_median_seconds);

@@ -77,6 +77,33 @@ line_problem add_line(line_part line, Table& table, source_location where) {
   return {};
 }
 
+// @param source  of the text: "", or " of " and a path
+template <typename Table>
+Table read_expectations(std::string const& text_of_table, std::string const& source,
+                        source_location where) {
+  Table table;
+  for_each_line(
+      text_of_table.data(), text_of_table.size(), [&](line_part line, std::size_t number) {
+        if (line.end[-1] == '\r') --line.end;  // an editor's line ends
+        std::string problem;
+        try {
+          line_problem const found = add_line(line, table, where);
+          if (!found) return;
+          problem = (string_builder{found.text} + found.field).str();
+        } catch (std::invalid_argument const& error) {  // of the table: a limit of 0, a second line
+          char const* const reason = std::strstr(error.what(), "expectations: ");
+          problem = reason == nullptr ? error.what() : reason + sizeof "expectations: " - 1;
+          problem.insert(0, "is refused: ");
+        }
+        throw std::invalid_argument{(string_builder{text{where.file(), where.line()}.c_str()} +
+                                     ": expectations: line " + number + source + " " + problem +
+                                     "; it is '" + std::string(line.begin, line.end) +
+                                     "', and to_text() shows the form of a line")
+                                        .str()};
+      });
+  return table;
+}
+
 template <typename Error = std::runtime_error>
 [[noreturn]] WARPWRIGHT_COLD void throw_expectation_file(char const* problem,
                                                          std::string const& path, int error,
@@ -108,21 +135,12 @@ template <typename String = std::string>
 
 /// Reads a table from text as to_text() writes it.
 /// @return the table
-/// @throws std::invalid_argument for a line that is not an expectation, with its number: an
-///   expectation that is skipped would never fail
+/// @throws std::invalid_argument for a line that is not an expectation, with the line and its
+///   number: an expectation that is skipped would never fail
 template <typename Table = expectations>
 [[nodiscard]] Table expectations_from_text(std::string const& text,
                                            source_location where = source_location::current()) {
-  Table table;
-  detail::for_each_line(text.data(), text.size(), [&](detail::line_part line, std::size_t number) {
-    detail::line_problem const problem = detail::add_line(line, table, where);
-    if (!problem) return;
-    detail::throw_invalid_argument(detail::text{"expectations: line "} + number + " " +
-                                       problem.text + problem.field +
-                                       "; to_text() shows the form of a line",
-                                   where);
-  });
-  return table;
+  return detail::read_expectations<Table>(text, {}, where);
 }
 
 /// Writes a table to a file, which is replaced as a whole.
@@ -155,7 +173,7 @@ template <typename Table = expectations>
   int const error = std::ferror(file) != 0 ? errno : 0;
   static_cast<void>(std::fclose(file));
   if (error != 0) detail::throw_expectation_file("cannot read", path, error, where);
-  return expectations_from_text<Table>(all, where);
+  return detail::read_expectations<Table>(all, " of " + path, where);
 }
 
 WARPWRIGHT_END

@@ -3,8 +3,7 @@
 //
 // The time of a batch as a function of its size, from a few measured sizes.
 //
-//   auto const latency = ww::latency_model::fit({{1, 40e-6, 55e-6, 1000}, {64, 60e-6, 80e-6, 1000},
-//                                                {128, 110e-6, 140e-6, 1000}});
+//   auto const latency = ww::latency_model::of_tune(tuner.tune(stream, run_batch, memory));
 //   if (now + latency.upper(queue.size()) > deadline) …
 #pragma once
 
@@ -66,6 +65,34 @@ class latency_model {
     if (model.knots_.empty()) {
       detail::throw_invalid_argument(
           "latency_model: no points; at least one measured size is needed", where);
+    }
+    model.make_monotone();
+    return model;
+  }
+
+  /// Fits a model to the sizes that a tune has run, or that its stored result has.
+  ///
+  /// Of each size with 10 calls or more (batch_tuner::latency_calls(), 20 by default) the latencies
+  /// of single calls count. upper() allows for their small number: where it must be close, measure
+  /// with more, or fit the sizes that matter yourself.
+  ///
+  /// @param result  a tune_result
+  /// @return the model
+  /// @throws std::invalid_argument if no size has 10 calls
+  template <typename Result>
+  [[nodiscard]] static latency_model of_tune(Result const& result,
+                                             source_location where = source_location::current()) {
+    latency_model model;
+    for (auto const& row : result.rows) {
+      if (row.latency_samples < least_samples || !(row.latency_median_seconds > 0.0)) continue;
+      model.insert(latency_point{row.batch, row.latency_median_seconds, row.latency_p99_seconds,
+                                 row.latency_samples},
+                   where);
+    }
+    if (model.knots_.empty()) {
+      detail::throw_invalid_argument(
+          "latency_model: no size of the tune has 10 timed calls; tune with latency_calls(20)",
+          where);
     }
     model.make_monotone();
     return model;

@@ -55,12 +55,12 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
     clock.start(stream);
     if (flush == nullptr) {
       call.begin(repeats);
-      seconds = stopwatch(stream, call, repeats);
+      seconds = checked_seconds(stopwatch(stream, call, repeats), where);
     } else {
       for (std::size_t i = 0; i < repeats; ++i) {
         (*flush)(stream);
         call.begin(1);
-        seconds += stopwatch(stream, call, 1);
+        seconds += checked_seconds(stopwatch(stream, call, 1), where);
       }
     }
     details.clock_hz = clock.stop(stream);
@@ -82,7 +82,8 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// a sample) until the median's interval is narrow enough, or another stopping rule holds. The
 /// result says which, and whether its interval can be believed: with drift, or with phases or other
 /// correlation for which the interval cannot allow, the measurement has not settled. Changes that
-/// take longer than a third of the sampling cannot be seen (min_seconds).
+/// take longer than a tenth of the sampling are not always seen, and those that take longer than a
+/// third seldom (min_seconds).
 ///
 /// The calls run back to back, so that the data of each are where the one before has left them:
 /// often in the L2 cache. See measure_cold() for the opposite.
@@ -95,7 +96,7 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// @param clock  an sm_clock, to mark samples in which the GPU was throttled, or no_clock_source
 /// @return the samples and their statistics, in seconds per call
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a stopwatch that
-///   returns NaN
+///   returns a negative time, NaN or infinity
 /// @throws cuda_error if timing fails, or for an error of the work; and whatever `callable` throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Threads:** one thread at a time per stopwatch.

@@ -160,6 +160,16 @@ inline char const* to_string(stop_reason reason) {
 
 namespace detail {
 
+// What a stopwatch has returned, unless no time can be so.
+inline double checked_seconds(double seconds, source_location where) {
+  if (!(seconds >= 0.0 && seconds < 1e30)) {
+    throw_invalid_argument(text{"the stopwatch has returned "} + seconds +
+                               " seconds; it must return a finite time that is not negative",
+                           where);
+  }
+  return seconds;
+}
+
 // Options is measure_options: a template, so that a file which only includes the header does not
 // compile it.
 template <typename Options>

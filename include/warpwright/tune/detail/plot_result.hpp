@@ -68,8 +68,15 @@ class result_plot {
     bool const by_throughput = result_.objective.goal() == tuning_goal::throughput;
     if (best != nullptr && by_throughput && result_.tolerance > 0.0 &&
         can_be_drawn(best->items_per_second)) {
-      p.band((1.0 - result_.tolerance) * best->items_per_second, best->items_per_second,
-             plot_style::green, "within " + format_percent(result_.tolerance) + " of the best");
+      double const enough = (1.0 - result_.tolerance) * best->items_per_second;
+      tune_row const* knee = best;
+      for (tune_row const& row : result_.rows) {
+        bool const smaller = row.status == tune_status::ok && row.batch < knee->batch;
+        if (smaller && row.items_per_second >= enough) knee = &row;
+      }
+      p.band(enough, best->items_per_second, plot_style::green,
+             "within " + format_percent(result_.tolerance) + " of the best, knee at " +
+                 string_builder(knee->batch));
     }
     p.line(rates_, plot_style::blue, "", "not usable");
     for (int kind = 1; kind < kinds; ++kind) {
