@@ -533,6 +533,26 @@ TEST_CASE("a size whose calls do not fit the time is not chosen", "[tune][batch_
   }
 }
 
+TEST_CASE("a limit below the time of the smallest size is said to be so, at once",
+          "[tune][batch_tuner]") {
+  tuner_bench b;
+  std::string error;
+  try {
+    b.tune(ww::batch_tuner{}
+               .range(1, 65536)
+               .objective(ww::throughput_under_latency(1e-5))
+               .max_seconds(30.0),
+           cost{});
+  } catch (ww::no_feasible_batch const& e) {
+    error = e.what();
+  }
+  INFO(error);
+  CHECK(error.find("over the latency limit") != std::string::npos);
+  CHECK(error.find("their median is 101 us") != std::string::npos);
+  CHECK(error.find("more time") == std::string::npos);
+  CHECK(b.clock.now() < 3.0);
+}
+
 TEST_CASE("a short disturbance does not lower the choice under a latency limit",
           "[tune][batch_tuner]") {
   cost const c{};
@@ -754,6 +774,19 @@ TEST_CASE("sizes above those that fail are found", "[tune][batch_tuner]") {
   }
 }
 
+TEST_CASE("where only multiples of a number work, more than the first one is found",
+          "[tune][batch_tuner]") {
+  for (std::size_t const unit : {3U, 7U, 48U}) {
+    tuner_bench b;
+    auto const r = b.tune(ww::batch_tuner{}.range(1, 4096).reject_exceptions(), [&](std::size_t n) {
+      if (n % unit != 0) throw std::runtime_error{"the library does not accept this size"};
+      return cost{}(n);
+    });
+    CAPTURE(unit);
+    CHECK(cost{}.rate(r.chosen().batch) >= 0.98 * cost{}.rate(4096));
+  }
+}
+
 TEST_CASE("other exceptions end the tune, or reject the size if that is wanted",
           "[tune][batch_tuner]") {
   tuner_bench b;
@@ -886,6 +919,43 @@ TEST_CASE("nothing begins that is expected to end too late", "[tune][batch_tuner
   }
 }
 
+TEST_CASE("a size that is unexpectedly slow does not take the time of many calls",
+          "[tune][batch_tuner]") {
+  for (bool const limited : {false, true}) {
+    tuner_bench b;
+    auto tuner = ww::batch_tuner{}.range(1, 4096).max_seconds(3.0);
+    if (limited) tuner = tuner.objective(ww::throughput_under_latency(5e-3));
+    auto const r =
+        b.tune(tuner, [](std::size_t n) { return cost{}(n) * (n > 512 ? 1000.0 : 1.0); });
+    CHECK(r.chosen().batch <= 512);
+    // The time of the tune, and five calls of the size that was in progress.
+    CHECK(b.clock.now() < 3.0 + 5.0 * 1000.0 * cost{}(1024));
+  }
+}
+
+TEST_CASE("a first size that is slower than the whole time has a few calls",
+          "[tune][batch_tuner]") {
+  tuner_bench b;
+  auto const r =
+      b.tune(ww::batch_tuner{}.range(1, 64).max_seconds(3.0), [](std::size_t) { return 10.0; });
+  CHECK(r.chosen().batch == 1);
+  CHECK(b.ran.size() <= 5);
+}
+
+TEST_CASE("a stop is asked for between the calls of a size", "[tune][batch_tuner]") {
+  tuner_bench b;
+  std::size_t after = 0;
+  bool stopped = false;
+  auto const stop = [&] { return stopped; };
+  auto const r = b.tune(ww::batch_tuner{}.range(1, 64).stop_when(stop), [&](std::size_t n) {
+    if (stopped) ++after;
+    stopped = stopped || n == 16;
+    return cost{}(n);
+  });
+  CHECK(r.chosen().batch < 16);
+  CHECK(after <= 2);
+}
+
 TEST_CASE("the time of preparations counts", "[tune][batch_tuner]") {
   tuner_bench b;
   int prepared = 0;
@@ -971,4 +1041,14 @@ TEST_CASE("the soak runs for the calls and the time that are wanted", "[tune][ba
     }
     CHECK(r.chosen().latency_samples == in_soak);
   }
+}
+
+TEST_CASE("the soak of a size under a latency limit runs for its time as well",
+          "[tune][batch_tuner]") {
+  tuner_bench b;
+  auto const r = b.tune(
+      ww::batch_tuner{}.range(1, 64).objective(ww::throughput_under_latency(1.0)).soak(1, 5.0),
+      cost{});
+  CHECK(r.times.soak >= 5.0);
+  CHECK(r.chosen().latency_shown);
 }

@@ -320,7 +320,10 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
     if (share >= 0.98) ++t.fast;
     if (share < 0.98 && (band < 2 || band > 4)) print("slow", seed() + 1000000 + i, w, o.result);
     t.worst = std::min(t.worst, share);
-    t.cost += spent / sweep_seconds(w, last, 1, limit, allowed);
+    double const cost = spent / sweep_seconds(w, last, 1, limit, allowed);
+    t.cost += cost;
+    all.cost += cost;
+    ++all.judged;
   }
   std::printf("latency limits, seed %llu:\n", static_cast<unsigned long long>(seed()));
   for (int b = 0; b < 7; ++b) {
@@ -339,9 +342,88 @@ TEST_CASE("random tunes under a latency limit keep it in an independent run of 1
               all.worst_over);
   CHECK(all.over * 200 <= all.count);
   CHECK(all.worst_over <= 1.02);
+  CHECK(all.cost <= 0.2 * static_cast<double>(all.judged));
   std::uint64_t const least[7] = {95, 95, 88, 10, 60, 84, 94};  // %
   for (int b = 0; b < 7; ++b) {
     CHECK(by_rate[b].fast * 100 + 300 >= least[b] * by_rate[b].judged);
+  }
+}
+
+TEST_CASE("random tunes find small steps beside a fixed time", "[tune][batch_tuner][random]") {
+  tally quiet;
+  tally jitter;
+  quiet.name = "quiet";
+  jitter.name = "jitter";
+  std::uint64_t const count = tunes() / 8;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    simulated_workload w{seed() + 6000000 + i};
+    noise_source& r = w.random;
+    std::size_t const last = static_cast<std::size_t>(between(r, 300, 20000));
+    double const l = static_cast<double>(last);
+    w.time.kind = curve_kind::steps;
+    w.time.wave = std::floor(between(r, 8, 64));
+    w.time.item = 10e-3 / l;
+    w.time.fixed = 10e-3 * between(r, 0.002, 0.3);
+    if (i % 2 == 1) w.jitter = between(r, 0.002, 0.02);
+    auto const o = tune(w, ww::batch_tuner{}.range(1, last), ww::no_memory_probe{});
+    INFO("seed " << seed() + 6000000 + i);
+    REQUIRE(o.feasible);
+    auto const all = [](std::size_t) { return true; };
+    double const best = best_rate(w, last, 1, all);
+    std::size_t const chosen = o.result.chosen().batch;
+    (i % 2 == 1 ? jitter : quiet)
+        .add(static_cast<double>(chosen) / w.time(chosen) / best,
+             w.clock.now() / sweep_seconds(w, last, 1, 1e9, all),
+             smallest_ratio(w, chosen, last, 1, best));
+  }
+  std::printf("small steps, seed %llu:\n", static_cast<unsigned long long>(seed()));
+  for (tally const* t : {&quiet, &jitter}) {
+    t->print();
+    CHECK(t->fast * 100 + 300 >= 95 * t->count);
+    CHECK(t->cost <= 0.2 * static_cast<double>(t->count));
+  }
+}
+
+TEST_CASE("random tunes find what keeps a limit where the time hardly depends on the size",
+          "[tune][batch_tuner][random]") {
+  // The reference is the best size of which at most 0.3 times as many calls are over the limit as
+  // may be: one so close to it that more are cannot be shown to keep it in few calls.
+  std::uint64_t const count = tunes() / 20;
+  for (double const quantile : {0.5, 0.9, 0.99}) {
+    for (double const fixed : {0.2, 0.8, 0.95}) {
+      std::uint64_t good = 0;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        simulated_workload w{seed() + 7000000 + i};
+        noise_source& r = w.random;
+        std::size_t const last = static_cast<std::size_t>(between(r, 128, 4096));
+        w.time.fixed = 1e-3 * fixed;  // of the time of 64 items
+        w.time.item = 1e-3 * (1.0 - fixed) / 64.0;
+        w.jitter = 0.02;
+        std::size_t const fits =
+            static_cast<std::size_t>(between(r, 4, 0.9 * static_cast<double>(last)));
+        double const tail = 1.0 + w.jitter * (1.0 - 0.3 * (1.0 - quantile));
+        double const limit = w.time(fits) * tail * 1.0001;
+        auto const o = tune(w,
+                            ww::batch_tuner{}
+                                .range(1, last)
+                                .objective(ww::throughput_under_latency(limit, quantile))
+                                .max_seconds(120),
+                            ww::no_memory_probe{});
+        INFO("seed " << seed() + 7000000 + i << ", quantile " << quantile << ", fixed " << fixed
+                     << "\n"
+                     << o.error);
+        REQUIRE(o.feasible);
+        std::size_t const chosen = o.result.chosen().batch;
+        CHECK(w.time(chosen) * (1.0 + w.jitter * quantile) <= 1.0001 * limit);
+        double const share =
+            share_of_best(w, chosen, last, [&](std::size_t b) { return b <= fits; });
+        if (share >= 0.98) ++good;
+      }
+      std::printf("fixed %2.0f %%, p%g: %llu of %llu within 98 %%\n", 100.0 * fixed,
+                  100.0 * quantile, static_cast<unsigned long long>(good),
+                  static_cast<unsigned long long>(count));
+      CHECK(good * 100 + 300 >= 88 * count);
+    }
   }
 }
 
@@ -420,7 +502,7 @@ TEST_CASE("random tunes under a latency limit do not take pauses of the host for
   std::uint64_t const least[4] = {95, 95, 70, 95};
   for (int b = 0; b < 4; ++b) {
     CHECK(bands[b].fast * 100 + 300 >= least[b] * (bands[b].count - bands[b].refused));
-    CHECK(bands[b].refused * 100 <= 2 * bands[b].count + 200);
+    CHECK(bands[b].refused * 100 <= 3 * bands[b].count + 200);
   }
 }
 

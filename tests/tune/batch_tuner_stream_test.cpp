@@ -167,6 +167,25 @@ TEST_CASE("out-of-memory errors of CUDA do not end the tune", "[tune][batch_tune
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+TEST_CASE("a library's exception is out of memory though its memory is freed by unwinding",
+          "[tune][batch_tuner]") {
+  ww::stream const s;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  ww::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  std::size_t const item_bytes = total / 8;
+  auto const r =
+      quick().range(1, 16).max_seconds(300).tune(s, [&](std::size_t batch, ww::stream_ref) {
+        void* p = nullptr;
+        if (cudaMalloc(&p, batch * item_bytes) != cudaSuccess) throw std::runtime_error{"status 4"};
+        static_cast<void>(cudaFree(p));
+      });
+  CHECK(r.chosen().batch < 8);
+  CHECK(r.rows.back().status == ww::tune_status::out_of_memory);
+  CHECK(r.rows.back().note == "status 4");
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("what is thrown while the device is full is out of memory", "[tune][batch_tuner]") {
   ww::stream const s;
   auto const library = [](std::size_t batch, ww::stream_ref) {
@@ -178,7 +197,7 @@ TEST_CASE("what is thrown while the device is full is out of memory", "[tune][ba
   ww::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   floats const others{(free - total / 100) / sizeof(float)};
   auto const r = quick().range(1, 16).tune(s, library);
-  CHECK(r.chosen().batch == 8);
+  CHECK(r.chosen().batch <= 8);
   CHECK(r.rows.back().status == ww::tune_status::out_of_memory);
   CHECK(r.rows.back().note == "status 3");
 }

@@ -388,6 +388,25 @@ TEST_CASE("other goals than throughput", "[tune][batch_tuner]") {
         ww::batch_tuner{}.range(1, 4).objective(ww::throughput_per_joule([] { return 1.0; }));
     CHECK_THROWS_AS(b.tune(tuner, c), std::invalid_argument);
   }
+  SECTION("a score that is no number above 0 rejects the size") {
+    for (double const bad : {-5.0, 0.0, std::nan(""), HUGE_VAL}) {
+      tuner_bench b;
+      auto const score = [bad](ww::tune_row const&) { return bad; };
+      CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.range(1, 4).objective(ww::max_score(score)), c),
+                        contains("the score is ") && contains("above 0 and finite"));
+      auto const some = [bad](ww::tune_row const& row) { return row.batch == 2 ? 1.0 : bad; };
+      auto const r = b.tune(ww::batch_tuner{}.range(1, 4).objective(ww::max_score(some)), c);
+      CHECK(r.chosen().batch == 2);
+    }
+  }
+  SECTION("energy that falls is no energy") {
+    tuner_bench b;
+    double joules = 0.0;
+    auto const falling = [&] { return joules -= 1.0; };
+    CHECK_THROWS_WITH(
+        b.tune(ww::batch_tuner{}.range(1, 4).objective(ww::throughput_per_joule(falling)), c),
+        contains("the energy of an item is -"));
+  }
   SECTION("under a latency limit as well") {
     tuner_bench b;
     auto const by_size = [](ww::tune_row const& row) { return static_cast<double>(row.batch); };
@@ -515,6 +534,38 @@ TEST_CASE("several ranks agree on the smallest choice", "[tune][batch_tuner]") {
   }
 }
 
+TEST_CASE("ranks do not wait for one whose tune ends by an exception", "[tune][batch_tuner]") {
+  SECTION("before it has agreed") {
+    tuner_bench b;
+    std::vector<std::size_t> passed;
+    CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.range(1, 8).agree([&](std::size_t mine) {
+      passed.push_back(mine);
+      return mine;
+    }),
+                             [](std::size_t) -> double { throw std::runtime_error{"broken"}; }),
+                      contains("broken"));
+    CHECK(passed == std::vector<std::size_t>{0});
+  }
+  SECTION("by an exception of the function itself, which is not called again") {
+    tuner_bench b;
+    int calls = 0;
+    CHECK_THROWS_WITH(b.tune(ww::batch_tuner{}.range(1, 8).agree([&](std::size_t) -> std::size_t {
+      ++calls;
+      throw std::runtime_error{"no network"};
+    }),
+                             cost{}),
+                      contains("no network"));
+    CHECK(calls == 1);
+  }
+  SECTION("the function returns more than was passed") {
+    tuner_bench b;
+    CHECK_THROWS_WITH(
+        b.tune(ww::batch_tuner{}.range(1, 8).agree([](std::size_t mine) { return mine + 1; }),
+               cost{}),
+        contains("has returned 9 for 8"));
+  }
+}
+
 TEST_CASE("a clock that is too coarse gives a choice and finite reports", "[tune][batch_tuner]") {
   ww::stream const stream;
   // It resolves 1 us; one call takes less.
@@ -568,6 +619,7 @@ TEST_CASE("settings out of range throw before anything runs", "[tune][batch_tune
                             ww::batch_tuner{}.tolerance(nan),
                             ww::batch_tuner{}.resolution(-1.0),
                             ww::batch_tuner{}.resolution(nan),
+                            ww::batch_tuner{}.wave(~std::size_t{0}),
                             ww::batch_tuner{}.max_seconds(-1.0),
                             ww::batch_tuner{}.latency_calls(0),
                             ww::batch_tuner{}.latency_confidence(0.4),

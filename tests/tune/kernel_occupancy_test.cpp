@@ -93,6 +93,13 @@ TEST_CASE("real kernels agree with the CUDA runtime", "[tune][occupancy]") {
   CHECK(ww::occupancy_of(light, 256).blocks_per_multiprocessor ==
         cuda_answer(reinterpret_cast<void const*>(&light), 256, 0));
   CHECK(ww::occupancy_of(bounded, 512).problem == ww::launch_problem::threads_over_limit);
+  int multiprocessors = 0;
+  ww::check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
+            "cudaDeviceGetAttribute");
+  CHECK(ww::resident_blocks(light, 256) ==
+        static_cast<std::size_t>(multiprocessors *
+                                 cuda_answer(reinterpret_cast<void const*>(&light), 256, 0)));
+  CHECK(ww::resident_blocks(bounded, 512) == 0);
 }
 
 TEST_CASE("opt-in and carve-out of a real kernel are read", "[tune][occupancy]") {

@@ -42,6 +42,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
   if (s.last > std::size_t{1} << 40) {
     fail(text{"range("} + s.first + ", " + s.last + "); the last size must be at most 2^40");
   }
+  if (s.wave > std::size_t{1} << 40) {
+    fail(text{"wave("} + s.wave + "); it must be at most 2^40");
+  }
   if (s.multiple < 1) fail("multiple_of(0); it must be at least 1, which allows every size");
   std::size_t const down = s.last / s.multiple * s.multiple;
   if (down < s.first) {
@@ -128,10 +131,10 @@ class batch_tuner {
   [[nodiscard]] batch_tuner multiple_of(std::size_t items) const {
     return with(&detail::search_settings::multiple, items);
   }
-  /// Names the items that the device works on at once, such as the multiprocessors times the blocks
-  /// that occupancy() gives each: the time then grows in steps of so many items. Otherwise the
-  /// tuner looks for such steps.
-  /// @param items  0: not known
+  /// Names the items that the device works on at once: the time then grows in steps of so many
+  /// items. Otherwise the tuner looks for such steps.
+  /// @param items  at most 2^40; 0: not known. Where one kernel dominates, its resident_blocks()
+  ///   (kernel_occupancy.hpp) times the items of a block
   [[nodiscard]] batch_tuner wave(std::size_t items) const {
     return with(&detail::search_settings::wave, items);
   }
@@ -210,8 +213,8 @@ class batch_tuner {
   }
   /// Names further exceptions that mean that memory ran out. These do in any case: std::bad_alloc
   /// with this library's out_of_memory, cudaErrorMemoryAllocation, and whatever is thrown after a
-  /// tuning_pool has refused an allocation of the same run, or while less than a fiftieth of the
-  /// device's memory is free.
+  /// tuning_pool has refused an allocation of the same run, while cudaErrorMemoryAllocation is the
+  /// last error, or while less than a fiftieth of the device's memory is free.
   /// @param classifier  `bool(std::exception_ptr const&)`, copyable; must not keep the exception
   template <typename Classifier>
   [[nodiscard]] batch_tuner out_of_memory_if(Classifier&& classifier) const {
@@ -227,7 +230,9 @@ class batch_tuner {
   }
   /// Agrees with other devices or ranks on one size.
   /// @param minimum  `std::size_t(std::size_t)`, copyable: the minimum of what all pass, such as an
-  ///   all-reduce. All call it equally often; 0 means that no size works
+  ///   all-reduce. All call it equally often; 0 means that no size works. It is called with 0 once
+  ///   if the tune ends by an exception before all agree, so that no other waits for ever. A
+  ///   result above what was passed ends the tune with std::invalid_argument
   template <typename Minimum>
   [[nodiscard]] batch_tuner agree(Minimum&& minimum) const {
     batch_tuner copy = *this;
@@ -361,6 +366,8 @@ class batch_tuner {
     };
     auto const refusals = [&] { return tuned.refusals(); };
     auto const device_is_full = [] {
+      // What the workload held may be free again: the unwinding of an exception destroys it.
+      if (cudaPeekAtLastError() == cudaErrorMemoryAllocation) return true;
       std::size_t free = 0;
       std::size_t total = 0;
       detail::discard(cudaMemGetInfo(&free, &total));

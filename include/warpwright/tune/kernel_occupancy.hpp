@@ -91,6 +91,43 @@ occupancy_result occupancy_of(void (*kernel)(Parameters...), int block_threads,
                       where);
 }
 
+/// Returns how many blocks of a kernel the current device holds at once: one wave.
+///
+/// With so many blocks or fewer a launch takes the time of one block, with one more twice that; so
+/// batches that fill whole waves are the best of all that take as long:
+///
+///   tuner.wave(ww::resident_blocks(kernel, 256) * items_of_a_block)
+///
+/// @param kernel  the kernel's address
+/// @param block_threads  threads per block, at least 1
+/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
+/// @return the multiprocessors times the blocks of each; 0 if no block fits
+/// @throws std::invalid_argument if the device is not in the table, or for less than 1 thread
+/// @throws cuda_error if `kernel` is not a kernel of the current device
+///
+/// **Threads:** safe. **Capture:** legal. **Cost:** as occupancy_of().
+inline std::size_t resident_blocks(void const* kernel, int block_threads,
+                                   std::size_t dynamic_shared_bytes = 0,
+                                   source_location where = source_location::current()) {
+  int multiprocessors = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                               current_device(where).value()),
+        "cudaDeviceGetAttribute", where);
+  occupancy_result const each = occupancy_of(kernel, block_threads, dynamic_shared_bytes, where);
+  return static_cast<std::size_t>(multiprocessors) *
+         static_cast<std::size_t>(each.blocks_per_multiprocessor);
+}
+
+/// Returns how many blocks of a kernel function the current device holds at once; see the overload
+/// above.
+template <typename... Parameters>
+std::size_t resident_blocks(void (*kernel)(Parameters...), int block_threads,
+                            std::size_t dynamic_shared_bytes = 0,
+                            source_location where = source_location::current()) {
+  return resident_blocks(reinterpret_cast<void const*>(kernel), block_threads, dynamic_shared_bytes,
+                         where);
+}
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
 WARPWRIGHT_END

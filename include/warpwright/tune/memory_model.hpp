@@ -66,6 +66,9 @@ class memory_model {
 
   /// Fits a model to measured sizes.
   ///
+  /// Sizes that all double cannot show memory that is padded to powers of two: measure one between
+  /// two of them as well.
+  ///
   /// @param points  any list of memory_point, in any order; of equal sizes the largest reading
   ///   counts
   /// @param granule_bytes  the memory resource rounds allocations up to a multiple of this; 0: the

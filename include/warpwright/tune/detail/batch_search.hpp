@@ -17,6 +17,8 @@
 #include <warpwright/tune/detail/explain_choice.hpp>
 #include <warpwright/tune/detail/final_choice.hpp>
 
+#include <stdexcept>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -27,6 +29,17 @@ class batch_search {
   batch_search(search_settings const& settings, Hooks const& hooks) : s_{settings, hooks} {}
 
   tune_result run() {
+    others_wait_ = static_cast<bool>(s_.settings.agree);
+    try {
+      return search();
+    } catch (...) {
+      tell_others();
+      throw;
+    }
+  }
+
+ private:
+  tune_result search() {
     bool const limited = s_.settings.objective.latency_limited();
     // Half of the time is for the calls that show a limit, if there is one.
     s_.set_deadline(limited ? 0.4 : 0.6);
@@ -44,7 +57,28 @@ class batch_search {
     return finish(choice);
   }
 
- private:
+  // Other devices or ranks would wait for ever for one whose tune ends by an exception.
+  void tell_others() noexcept {
+    if (!others_wait_) return;
+    try {
+      static_cast<void>(s_.settings.agree(0));
+    } catch (...) {  // the first exception is the reason
+    }
+  }
+
+  std::size_t ask_others(std::size_t choice) {
+    others_wait_ = false;
+    std::size_t const least = s_.settings.agree(choice);
+    if (least > choice) {
+      throw std::invalid_argument{(text{"batch_tuner: the function of agree() has returned "} +
+                                   least + " for " + choice +
+                                   "; it must return the least of what all devices or ranks pass")
+                                      .c_str()};
+    }
+    others_wait_ = least != 0;
+    return least;
+  }
+
   std::size_t choose(std::size_t at_most) {
     return at_most == 0 ? 0 : final_choice<search_state<Hooks>>{s_}.run(at_most);
   }
@@ -52,15 +86,15 @@ class batch_search {
   // The smallest choice of several devices or ranks, which each of them has checked. All call the
   // user's function equally often: until it returns the same size twice.
   std::size_t agree(std::size_t choice) {
-    auto const& function = s_.settings.agree;
-    if (!function) return choice;
-    std::size_t agreed = function(choice);
+    if (!s_.settings.agree) return choice;
+    std::size_t agreed = ask_others(choice);
     while (agreed != 0) {
       if (agreed < choice) choice = choose(s_.round(agreed) <= agreed ? s_.round(agreed) : 0);
-      std::size_t const next = function(choice);
+      std::size_t const next = ask_others(choice);
       if (next == agreed) break;
       agreed = next;
     }
+    others_wait_ = false;
     if (agreed == 0) {
       s_.say("no size works on all devices or ranks");
     } else {
@@ -94,6 +128,7 @@ class batch_search {
   }
 
   search_state<Hooks> s_;
+  bool others_wait_ = false;  // for this one to call the user's function
 };
 
 }  // namespace detail

@@ -39,6 +39,8 @@ void double_from(State& s, std::size_t batch) {
   std::size_t too_slow = 0;
   for (;;) {
     if (evaluate(s, batch)) {
+      // Sizes that all double cannot show memory that is padded to powers of two.
+      if (settings.has_budget && s.model.points() == 3) evaluate(s, s.round(batch + batch / 2));
       double const value = s.score(batch);
       best.push_back(best.empty() || value > best.back() ? value : best.back());
     } else if (s.find(batch)->row.status == tune_status::over_budget) {
@@ -189,7 +191,11 @@ void bracket(State& s) {
     if (has_time_for(s, next)) double_from(s, next);
   }
   try_preferred(s);
-  if (s.best() == 0 && !scan_for_any(s)) return;
+  if (s.best() == 0) {
+    // Where the first size is too slow, larger ones are as well.
+    if (s.candidates.front().row.status == tune_status::over_latency || !scan_for_any(s)) return;
+    double_from(s, s.best());
+  }
   std::size_t const best = s.best();
   if (best == 0) return;
   s.say("sizes from " + string_builder(s.candidates.front().row.batch) + " to " +

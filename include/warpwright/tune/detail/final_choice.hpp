@@ -30,7 +30,7 @@ class final_choice {
       if (limited_ && !s_.find(batch)->row.latency_shown) {
         s_.enter(tuning_phase::latency);
         if (!show(batch)) continue;
-        if (at_most >= s_.settings.last) batch = try_longer(batch);
+        if (at_most >= s_.settings.last) batch = halve_gap(try_longer(batch));
       }
       s_.enter(tuning_phase::soak);
       if (batch != soaked_ && !soak(batch)) continue;
@@ -48,13 +48,19 @@ class final_choice {
   }
 
  private:
+  static constexpr int most_descents = 4;
   static constexpr int most_candidates = 1000;  // each round fails one, or lowers slowest_
 
   [[nodiscard]] latency_check<State>& check() { return check_.front(); }
 
   std::size_t next(std::size_t at_most) {
-    if (at_most >= s_.settings.last) return pick(s_, slowest_);
-    // Another device or rank has less room: the largest size that it allows.
+    std::size_t const batch =
+        at_most < s_.settings.last ? largest_up_to(at_most) : pick(s_, slowest_);
+    return batch == 0 && not_shown_ != 0 ? smaller_than_refused() : batch;
+  }
+
+  // Another device or rank has less room: the largest size that it allows.
+  std::size_t largest_up_to(std::size_t at_most) {
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
     for (candidate const& c : s_.candidates) {
@@ -63,6 +69,28 @@ class final_choice {
       }
     }
     return largest;
+  }
+
+  // No size is as fast as it should be, where a part of the time does not depend on the size. Yet
+  // smaller ones may keep the limit: a quarter of the smallest that was not shown to, or less. The
+  // last try is the smallest of all.
+  std::size_t smaller_than_refused() {
+    if (++descents_ > most_descents) return 0;
+    std::size_t const wanted = s_.round(not_shown_ / 4);
+    if (wanted < not_shown_ && s_.find(wanted) == nullptr && has_time_for(s_, wanted)) {
+      evaluate(s_, wanted);
+    }
+    std::size_t smaller = 0;
+    for (candidate const& c : s_.candidates) {
+      if (!State::usable(c) || c.row.batch >= not_shown_) continue;
+      if (smaller == 0 || (c.row.batch <= wanted && descents_ < most_descents))
+        smaller = c.row.batch;
+    }
+    return smaller;
+  }
+
+  void note_not_shown(std::size_t batch) {
+    if (not_shown_ == 0 || batch < not_shown_) not_shown_ = batch;
   }
 
   // If memory ran out for sizes that had worked, the soak goes on until it may be there again.
@@ -90,8 +118,9 @@ class final_choice {
 
   // Runs the test of a size, and once more if a disturbance has refused it: another size is slow
   // too.
-  latency_verdict run_check(std::size_t batch, double share, std::size_t at_least = 0) {
-    latency_verdict const verdict = check().run(batch, share, at_least);
+  latency_verdict run_check(std::size_t batch, double share, std::size_t at_least = 0,
+                            double least_seconds = 0.0) {
+    latency_verdict const verdict = check().run(batch, share, at_least, least_seconds);
     if (verdict != latency_verdict::refused) return verdict;
     bool disturbed = false;
     outlast_disturbance(s_, batch, disturbed);
@@ -100,7 +129,7 @@ class final_choice {
     row.status = tune_status::ok;
     row.note.clear();
     row.failures = 0;
-    return check().run(batch, share, at_least);
+    return check().run(batch, share, at_least, least_seconds);
   }
 
   // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
@@ -125,6 +154,7 @@ class final_choice {
         s_.say("batch " + string_builder(batch) + " is not shown to keep the limit: " +
                latency_note(s_, check().count(), check().over()));
         refused_ = batch > refused_ ? batch : refused_;
+        note_not_shown(batch);
         try_shorter(batch, check().share_to_try());
         return false;
       case latency_verdict::out_of_time:
@@ -139,6 +169,7 @@ class final_choice {
   void too_slow(std::size_t batch, double slowest) {
     if (slowest < slowest_) slowest_ = slowest;
     s_.stopped_early = true;
+    note_not_shown(batch);
     s_.say(
         "batch " + string_builder(batch) +
         " takes too long for the calls that would show its limit in the time left (max_seconds)");
@@ -208,6 +239,50 @@ class final_choice {
     return larger;
   }
 
+  // A size between two others: the middle, or where that is not allowed the next larger one that
+  // works. 0: none.
+  [[nodiscard]] std::size_t between(std::size_t below, std::size_t above) const {
+    std::size_t const middle = s_.round(below + (above - below) / 2);
+    if (s_.settings.allows(middle)) return middle > below && middle < above ? middle : 0;
+    for (candidate const& c : s_.candidates) {
+      if (State::usable(c) && c.row.batch > below) return c.row.batch < above ? c.row.batch : 0;
+    }
+    return 0;
+  }
+
+  // Halves the gap between a size that is shown to keep the limit and the smallest one above it
+  // that is not, while the calls are affordable. Returns the largest size shown.
+  std::size_t halve_gap(std::size_t batch) {
+    for (;;) {
+      std::size_t above = 0;
+      for (candidate const& c : s_.candidates) {
+        if (c.row.batch <= batch || c.row.status != tune_status::over_latency) continue;
+        above = c.row.batch;
+        break;
+      }
+      // What the size above would gain bounds what is to be gained.
+      bool const worth =
+          above != 0 && s_.score(above) > s_.score(batch) * (1.0 + s_.settings.tolerance);
+      if (!worth) return batch;
+      double const calls = 4.2 * static_cast<double>(check().fewest_calls());
+      if (calls * s_.find(batch)->row.latency_median_seconds > 0.7 * s_.left()) return batch;
+      std::size_t const middle = between(batch, above);
+      if (middle == 0) return batch;
+      if (evaluate(s_, middle)) {
+        if (!(s_.score(middle) > s_.score(batch))) return batch;
+        if (run_check(middle, 0.35) == latency_verdict::shown) {
+          s_.at(middle).row.latency_shown = true;
+          s_.say("batch " + string_builder(middle) + " is shown to keep the limit as well: " +
+                 latency_note(s_, check().count(), check().over()));
+          batch = middle;
+        }
+      }
+      bool const narrower =
+          batch == middle || s_.find(middle)->row.status == tune_status::over_latency;
+      if (!narrower) return batch;
+    }
+  }
+
   // The choice runs again, independently of what it was chosen by.
   bool soak(std::size_t batch) {
     s_.report(batch);
@@ -237,7 +312,7 @@ class final_choice {
 
   bool confirm(std::size_t batch) {
     tune_row const before = s_.find(batch)->row;
-    switch (run_check(batch, 0.6, s_.settings.soak_calls)) {
+    switch (run_check(batch, 0.6, s_.settings.soak_calls, s_.settings.soak_seconds)) {
       case latency_verdict::shown: {
         tune_row& row = s_.at(batch).row;
         s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
@@ -253,6 +328,7 @@ class final_choice {
         s_.say("batch " + string_builder(batch) +
                " is not confirmed: " + latency_note(s_, check().count(), check().over()));
         s_.at(batch).row.latency_shown = false;
+        note_not_shown(batch);
         try_shorter(batch, check().share_to_try());
         return false;
       case latency_verdict::out_of_time:
@@ -268,8 +344,10 @@ class final_choice {
   bool limited_;
   std::vector<latency_check<State>> check_;  // one, with a limit
   double slowest_ = HUGE_VAL;                // a batch that takes longer cannot be checked in time
-  double room_ = 1.0;  // of the size that was shown: how much longer one may take
-  std::size_t refused_ = 0;
+  double room_ = 1.0;          // of the size that was shown: how much longer one may take
+  std::size_t refused_ = 0;    // the largest size, items
+  std::size_t not_shown_ = 0;  // the smallest size that is not shown to keep the limit; 0: none
+  int descents_ = 0;
   std::size_t soaked_ = 0;
   bool retried_ = false;
 };

@@ -13,18 +13,23 @@ namespace detail {
 
 // After calls[i] calls the size is accepted with at most allowed[i] of them over the limit; with
 // more, it goes on to the next number. The chances of an error of all looks add up to at most alpha
-// (Bonferroni's inequality), half of it for the first look, which nearly always decides. Further
-// looks would accept sizes so close to the limit that the next 10,000 calls may well be over it.
+// (Bonferroni's inequality), half of it for the first look, which nearly always decides. Looks
+// after more than 6,000 calls would accept sizes so close to the limit that the next 10,000 calls
+// may well be over it; up to the 95th percentile there are more looks before that.
 template <typename Real>
 struct latency_plan {
-  static constexpr std::size_t looks = 6;
-  std::size_t allowed[looks] = {0, 1, 3, 7, 15, 31};
-  std::size_t calls[looks] = {};
+  static constexpr std::size_t most_looks = 9;
+  std::size_t allowed[most_looks] = {0, 1, 3, 7, 15, 31, 63, 127, 255};
+  std::size_t calls[most_looks] = {};
+  std::size_t looks = 6;
 
   latency_plan(Real quantile, Real alpha) {
-    constexpr Real shares[looks] = {0.5, 0.2, 0.1, 0.1, 0.05, 0.05};
+    constexpr Real few[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.05, 0.05, 0, 0, 0};
+    constexpr Real many[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.04, 0.03, 0.01, 0.01, 0.01};
+    bool const more = fewest_samples(quantile, alpha * many[8], allowed[8]) <= 6000;
+    if (more) looks = most_looks;
     for (std::size_t i = 0; i < looks; ++i) {
-      calls[i] = fewest_samples(quantile, alpha * shares[i], allowed[i]);
+      calls[i] = fewest_samples(quantile, alpha * (more ? many[i] : few[i]), allowed[i]);
     }
   }
 };
@@ -44,10 +49,12 @@ class latency_check {
   // Runs a size until it is shown to keep the limit, or that it cannot be.
   // @param share     of the time that is left, which it may take: the rest is for the confirmation,
   //   and for smaller sizes
-  // @param at_least  calls, for a soak
-  latency_verdict run(std::size_t batch, double share, std::size_t at_least = 0) {
+  // @param at_least, least_seconds  calls and their time, for a soak
+  latency_verdict run(std::size_t batch, double share, std::size_t at_least = 0,
+                      double least_seconds = 0.0) {
     latencies_.clear();
     over_ = 0;
+    spent_ = 0.0;
     last_look_ = 0;
     double const seconds = share * s_.left();
     double const one = s_.find(batch)->row.latency_median_seconds;
@@ -62,7 +69,8 @@ class latency_check {
       s_.run(batch, 1);
       s_.run(batch, 1);
       verdict = take_calls(batch);
-      while (verdict == latency_verdict::shown && latencies_.size() < at_least && s_.has_time()) {
+      while (verdict == latency_verdict::shown && s_.has_time(one) &&
+             (latencies_.size() < at_least || spent_ < least_seconds)) {
         call(batch);
         double const most = (1.0 - s_.settings.objective.latency_quantile()) *
                             static_cast<double>(latencies_.size());
@@ -116,6 +124,7 @@ class latency_check {
   void call(std::size_t batch) {
     double const seconds = s_.run(batch, 1);
     latencies_.push_back(seconds);
+    spent_ += seconds;
     if (seconds > s_.settings.objective.latency_limit_seconds()) ++over_;
   }
 
@@ -145,6 +154,7 @@ class latency_check {
   latency_plan<double> plan_;
   std::vector<double> latencies_;
   std::size_t over_ = 0;
+  double spent_ = 0.0;  // seconds
   std::size_t last_look_ = 0;
   std::size_t over_of_refused_ = 0;  // in all checks that ended so
   std::size_t calls_of_refused_ = 0;

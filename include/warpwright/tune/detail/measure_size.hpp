@@ -53,6 +53,7 @@ void screen_latency(State& s, std::size_t batch) {
   double fastest = HUGE_VAL;
   for (std::size_t i = 0; i < s.settings.latency_calls; ++i) {
     if (i >= 5 && (fastest > limit || spent >= s.settings.sampling.max_seconds())) break;
+    if (i >= 1 && !s.has_time(fastest)) break;
     double const seconds = s.run(batch, 1);
     latencies.push_back(seconds);
     spent += seconds;
@@ -62,7 +63,9 @@ void screen_latency(State& s, std::size_t batch) {
   s.at(batch).fastest_call = fastest;
   set_latencies(s, batch, latencies, over);
   if (is_too_slow(s, batch)) {
-    s.fail(batch, tune_status::over_latency, latency_note(s, latencies.size(), over));
+    s.fail(batch, tune_status::over_latency,
+           latency_note(s, latencies.size(), over) + ", their median is " +
+               format_seconds(s.find(batch)->row.latency_median_seconds));
   }
 }
 
@@ -89,9 +92,15 @@ template <typename State>
 void sample_throughput(State& s, std::size_t batch, measure_options const& sampling) {
   double const left = s.left();
   double const seconds = sampling.max_seconds() < left ? sampling.max_seconds() : left;
-  auto const time_calls = [&](std::size_t repeats) { return s.run(batch, repeats); };
+  std::size_t runs = 0;
+  auto const time_calls = [&](std::size_t repeats) {
+    ++runs;
+    return s.run(batch, repeats);
+  };
+  // After the first sample the time may be over, however few there are.
+  auto const stop = [&] { return s.settings.stop() || (runs > 1 && s.left() <= 0.0); };
   measurement m = take_samples(
-      time_calls, sampling.max_seconds(seconds).clock(s.settings.clock).stop_when(s.settings.stop));
+      time_calls, sampling.max_seconds(seconds).clock(s.settings.clock).stop_when(stop));
   if (m.samples.empty()) {
     s.stopped_early = true;
     return;
@@ -186,6 +195,21 @@ void allow_for_slowdown(State& s, std::size_t batch, double factor) {
   row.items_per_second *= factor;
 }
 
+// A size that the objective cannot judge is no candidate.
+template <typename State>
+void check_score(State& s, std::size_t batch) {
+  double const score = s.score(batch);
+  if (score > 0.0 && score < HUGE_VAL) return;
+  tuning_goal const goal = s.settings.objective.goal();
+  string_builder const problem =
+      goal == tuning_goal::score ? "the score is " + format_number("%g", score)
+      : goal == tuning_goal::energy
+          ? "the energy of an item is " + format_number("%g", s.find(batch)->row.joules_per_item) +
+                " J"
+          : string_builder{"the latency is 0 s"};
+  s.fail(batch, tune_status::failed, problem + "; it must be above 0 and finite");
+}
+
 template <typename State>
 void run_size(State& s, std::size_t batch) {
   s.report(batch);
@@ -200,6 +224,7 @@ void run_size(State& s, std::size_t batch) {
     if (s.settings.objective.joules()) sample_energy(s, batch);
     s.read_memory(batch);
   });
+  if (s.is_ok(batch) && !s.for_throughput()) check_score(s, batch);
 }
 
 // Runs a size until a time.

@@ -39,18 +39,9 @@ class refiner {
       steps_.try_ends(s_);
     }
     s_.wave = static_cast<std::size_t>(steps_.items());
-    for (int i = 0; i < most_sizes; ++i) {
-      size_gap const gap = most_promising(s_.settings.resolution);
-      if (gap.high == 0) return;
-      std::size_t const batch = point_in(gap);
-      if (batch == 0) {
-        closed_.push_back(gap);
-        --i;
-        continue;
-      }
-      if (!has_time_for(s_, batch)) return;
-      evaluate(s_, batch);
-    }
+    search_gaps();
+    if (retry_refused()) search_gaps();
+    if (!steps_) look_below_best();
   }
 
   // Sets what the best size may have been, where sizes were not run that may be better: the
@@ -67,6 +58,8 @@ class refiner {
     if (!steps_) {
       double const possible = most_promising(0.0).potential;
       if (possible > score) s_.best_possible = possible < most ? possible : most;
+      double const rough = score * (1.0 + roughness_);
+      if (rough > s_.best_possible) s_.best_possible = rough < most ? rough : most;
     }
     array<curve_point> const points = curve(s_);
     if (points.size() < 2 || points.back().batch != best) return;
@@ -104,6 +97,75 @@ class refiner {
  private:
   static constexpr int most_sizes = 24;
   static constexpr int most_knee_sizes = 12;
+
+  void search_gaps() {
+    for (int i = 0; i < most_sizes; ++i) {
+      size_gap const gap = most_promising(s_.settings.resolution);
+      if (gap.high == 0) return;
+      std::size_t const batch = point_in(gap);
+      if (batch == 0) {
+        closed_.push_back(gap);
+        --i;
+        continue;
+      }
+      if (!has_time_for(s_, batch)) return;
+      evaluate(s_, batch);
+    }
+  }
+
+  // A disturbance may have refused sizes that are fast enough: those that took far longer than in
+  // proportion to the best one are tried again, in ascending order, until one is still too slow.
+  // Returns whether any works now.
+  bool retry_refused() {
+    std::size_t const best = s_.best();
+    if (best == 0 || !s_.settings.objective.latency_limited()) return false;
+    double const one = s_.find(best)->row.latency_median_seconds / number(best);
+    std::vector<std::size_t> doubtful;
+    for (candidate const& c : s_.candidates) {
+      bool const refused = c.row.status == tune_status::over_latency && c.row.failures == 1;
+      if (c.row.batch > best && refused &&
+          c.row.latency_median_seconds > 1.4 * one * number(c.row.batch)) {
+        doubtful.push_back(c.row.batch);
+      }
+    }
+    if (doubtful.empty()) return false;
+    bool disturbed = false;
+    outlast_disturbance(s_, 0, disturbed);
+    bool any = false;
+    for (std::size_t const batch : doubtful) {
+      if (!has_time_for(s_, batch) || !retry_size(s_, batch)) break;
+      any = true;
+    }
+    return any;
+  }
+
+  // Steps that are small beside a fixed time do not show between doubled sizes, yet the best one
+  // may be the first of a step: sizes a little below it tell, and then the end of the step below.
+  // Where none of them is better, but times are not on a line, other sizes may be better by as
+  // much.
+  void look_below_best() {
+    std::size_t const best = s_.best();
+    // A coarse search does not ask for it.
+    if (best == 0 || s_.settings.resolution > 0.5 * s_.settings.tolerance) return;
+    array<curve_point> const points = curve(s_);
+    std::size_t at = points.size();
+    while (at > 0 && points[at - 1].batch != best) --at;
+    for (double const share : {0.985, 0.96, 0.91}) {
+      std::size_t const batch = s_.round(share * number(best));
+      if (batch >= best || s_.find(batch) != nullptr || !has_time_for(s_, batch)) continue;
+      if (!evaluate(s_, batch)) continue;
+      double const noise = error_of(s_.find(batch)->row) + error_of(s_.find(best)->row);
+      double const gain = 0.1 * s_.settings.tolerance + noise;
+      if (s_.score(batch) >= s_.score(best) * (1.0 + gain)) {
+        end_of_step(s_, batch, best);
+        return;
+      }
+      if (at < 2) continue;
+      double const line = line_at(points[at - 2], points[at - 1], number(batch));
+      double const off = std::fabs(s_.find(batch)->row.seconds_per_batch / line - 1.0) - noise;
+      if (off > roughness_) roughness_ = off;
+    }
+  }
 
   [[nodiscard]] static double number(std::size_t batch) { return static_cast<double>(batch); }
 
@@ -287,6 +349,7 @@ class refiner {
   State& s_;
   time_steps<State> steps_;
   array<size_gap> closed_;
+  double roughness_ = 0.0;  // how far times near the best size are from a line, beyond noise
 };
 
 }  // namespace detail
