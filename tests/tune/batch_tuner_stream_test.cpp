@@ -125,6 +125,20 @@ TEST_CASE("a pool that is short of memory rejects the size, whatever the workloa
   CHECK(refused);
 }
 
+TEST_CASE("a pool with more live memory than the budget is refused with both figures",
+          "[tune][batch_tuner]") {
+  ww::stream const s;
+  ww::tuning_pool pool{ww::current_device()};
+  ww::device_buffer<char, ww::resource_ref> const weights{ww::resource_ref{pool}, s, 2000000};
+  std::size_t runs = 0;
+  auto const workload = [&](std::size_t, ww::stream_ref, ww::resource_ref) { ++runs; };
+  CHECK_THROWS_WITH(quick().range(1, 8).memory_budget(1000000).tune(s, workload, pool),
+                    contains("bytes live before the tune") && contains("budget of 1000000"));
+  CHECK(runs == 0);
+  CHECK(pool.limit_bytes() == ww::memory_pool_options::unlimited);
+  CHECK(quick().range(1, 8).memory_budget(3000000).tune(s, workload, pool).chosen().batch >= 1);
+}
+
 TEST_CASE("a probe of the memory in use is refused for a budget", "[tune][batch_tuner]") {
   ww::stream const s;
   std::size_t runs = 0;

@@ -462,7 +462,7 @@ TEST_CASE("sizes that are not usable are marked at the axis by kind", "[tune][re
   CHECK(has(attribute(marks[3], "d"), "h10M"));       // a plus: failed, 8
   for (char const* const name :
        {"over budget</span>", "out of memory</span>", "over latency limit</span>", "failed</span>",
-        "not usable</span>", "within 2 % of the best</span>"}) {
+        "not usable</span>", "within 2 % of the best, knee at "}) {
     CAPTURE(name);
     CHECK(count(page, name) >= 1);
   }

@@ -76,13 +76,13 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
     fail(text{"a tolerance of "} + s.tolerance + "; it must be from 0 to below 1");
   }
   if (!(s.resolution >= 0.0)) {
-    fail(text{"a resolution of "} + s.resolution + "; it must not be negative");
+    fail(text{"a resolution of "} + s.resolution + "; it must be 0 or more");
   }
   if (!(s.max_seconds >= 0.0)) {
-    fail(text{"max_seconds of "} + s.max_seconds + "; it must not be negative");
+    fail(text{"max_seconds of "} + s.max_seconds + "; it must be 0 or more");
   }
   if (!(s.soak_seconds >= 0.0)) {
-    fail(text{"a soak of "} + s.soak_seconds + " seconds; it must not be negative");
+    fail(text{"a soak of "} + s.soak_seconds + " seconds; it must be 0 or more");
   }
   if (s.latency_calls < 1) fail("latency_calls(0); at least 1 call is needed");
   check_measure_options(s.sampling, where);
@@ -109,7 +109,9 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// the latency step and 597 in the soak, none of them over the limit; up to about 5,500 each if
 /// some are and the time allows. A size of which 1 % of all calls or more are over the limit is
 /// chosen in fewer than 1 of 10,000 tunes, one of which up to 0.4 % are nearly always; from 0.6 %
-/// on the tuner rather takes a smaller size. Half of max_seconds is kept for these calls: a size
+/// on the tuner rather takes a smaller size. That counts calls that are slow independently of each
+/// other: where slow calls come in bursts of k, k times as many calls are needed (soak()). Half of
+/// max_seconds is kept for these calls: a size
 /// for which that is too short is not chosen.
 ///
 /// To tune a workload as a service runs it that replays CUDA graphs, pass `captured(workload)`
@@ -286,7 +288,7 @@ class batch_tuner {
   ///     and at the end. Or another class with the pool's interface, reset() and peak_bytes();
   ///   - a probe of peaks: any class with `void reset()` and `std::size_t peak_bytes()`, the most
   ///     since reset(). Until the memory is known, sizes grow in small steps, but nothing stops the
-  ///     workload at the budget;
+  ///     workload at the budget: memory that jumps, as if padded to powers of two, may exceed it;
   ///   - a preparation, `std::size_t(std::size_t batch)` or void: called before a size is run, may
   ///     allocate for it and throw out_of_memory; the bytes that it returns are taken as exact;
   ///   - without a budget, what is in use at the call, `std::size_t()`, such as

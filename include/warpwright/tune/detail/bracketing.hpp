@@ -39,8 +39,6 @@ void double_from(State& s, std::size_t batch) {
   std::size_t too_slow = 0;
   for (;;) {
     if (evaluate(s, batch)) {
-      // Sizes that all double cannot show memory that is padded to powers of two.
-      if (settings.has_budget && s.model.points() == 3) evaluate(s, s.round(batch + batch / 2));
       double const value = s.score(batch);
       best.push_back(best.empty() || value > best.back() ? value : best.back());
     } else if (s.find(batch)->row.status == tune_status::over_budget) {

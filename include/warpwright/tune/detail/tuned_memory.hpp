@@ -88,6 +88,14 @@ class tuned_memory {
   tuned_memory(Memory& memory, bool has_budget, std::size_t budget_bytes, source_location where)
       : memory_{memory}, where_{where} {
     if constexpr (kind::is_capped) {
+      memory.reset();
+      if (has_budget && memory.peak_bytes() > budget_bytes) {
+        throw_invalid_argument(
+            text{"batch_tuner: the pool has "} + memory.peak_bytes() +
+                " bytes live before the tune, more than the budget of " + budget_bytes +
+                ": raise memory_budget(), which counts them, or allocate them elsewhere",
+            where);
+      }
       limit_before_ = memory.limit_bytes();
       capped_ = has_budget && budget_bytes < limit_before_;
       if (capped_) memory.limit(budget_bytes);
