@@ -127,6 +127,7 @@ TEST_CASE("an energy counter of no device is refused", "[tune][energy_counter]")
 
 #else
 
+#include <warpwright/core/launch.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
 
 namespace {
