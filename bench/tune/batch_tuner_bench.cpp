@@ -111,7 +111,7 @@ BENCHMARK(powers_of_two);
 
 struct bench_settings {
   bool quick = false;
-  double most_seconds = 300.0;  // after which no further tune under a limit begins
+  double most_seconds = 500.0;  // after which no further tune under a limit begins
   // Of a sweep: sizes in steps of 5 %, 0.25 s each, as the simulated ones of the tests.
   double sweep_factor = 1.05;
   std::size_t turns = 100;

@@ -143,6 +143,18 @@ MUTATIONS = [
     (REFINE, "      steps_.try_ends(s_);\n", ""),
     (REFINE, "const most = score * (1.0 + 0.5 * s_.settings.tolerance);", "const most = score;"),
     (REFINE, "if (potential > worthwhile && potential > most.potential)", "if (potential > most.potential)"),
+    # Limits that small sizes keep, and what a disturbance has refused.
+    (FINAL, "return batch == 0 && not_shown_ != 0 ? smaller_than_refused() : batch;", "return batch;"),
+    (FINAL, "batch = halve_gap(try_longer(batch));", "batch = try_longer(batch);"),
+    (REFINE, "if (retry_refused()) search_gaps();", ""),
+    (REFINE, "if (!steps_) look_below_best();", ""),
+    (REFINE, "if (off > roughness_) roughness_ = off;", ""),
+    (BRACKET, "    double_from(s, s.best());\n", ""),
+    (SEARCH, "    if (!others_wait_) return;\n", "    return;\n"),
+    (SIZE, "if (i >= 1 && !s.has_time(fastest)) break;", ""),
+    (SIZE, "(runs > 1 && s.left() <= 0.0)", "false"),
+    (SIZE, "if (score > 0.0 && score < HUGE_VAL) return;", "return;"),
+    (TUNER, "if (cudaPeekAtLastError() == cudaErrorMemoryAllocation) return true;", ""),
     # Energy.
     (SIZE, "      calls = 0;\n", ""),
     (SIZE, "    if (now == end) continue;\n    end = now;\n", "    end = now;\n"),

@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
+#include <random>
 #include <vector>
 
 namespace test_support {
@@ -57,7 +59,8 @@ struct sweep_result {
   }
 };
 
-// Measures all sizes in turns, so that a change of the clock rate affects all of them.
+// Measures all sizes in turns, so that a change of the clock rate affects all of them, each turn in
+// another order, since what ran before decides how much power there is.
 // @param sample_seconds  the least time of one sample: calls back to back
 template <class Workload>
 sweep_result sweep(ww::stream_ref stream, Workload& workload, ww::resource_ref memory,
@@ -76,9 +79,12 @@ sweep_result sweep(ww::stream_ref stream, Workload& workload, ww::resource_ref m
     repeats.push_back(one > 0.0 ? 1 + static_cast<std::size_t>(sample_seconds / one) : 1);
   }
   std::vector<std::vector<double>> seconds(sizes.size());
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::minstd_rand random{1};
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-      std::size_t const i = (k + turn) % sizes.size();
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t const i : order) {
       time(sizes[i], 1);  // what the size before left in the pool and in caches
       seconds[i].push_back(time(sizes[i], repeats[i]) / static_cast<double>(repeats[i]));
     }

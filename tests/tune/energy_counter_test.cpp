@@ -15,7 +15,6 @@ namespace ww = warpwright;
 
 #include <dlfcn.h>
 
-#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -74,10 +73,11 @@ TEST_CASE("an energy counter reads joules of the device that CUDA sees", "[tune]
 TEST_CASE("copies of an energy counter share a session of NVML", "[tune][energy_counter]") {
   fake_library const nvml;
   nvml->millijoules = 2000;
-  std::optional<ww::energy_counter> counter = ww::energy_counter::try_open(ww::device_id{0});
+  ww::energy_counter counter = ww::energy_counter::try_open(ww::device_id{0});
   REQUIRE(counter);
-  auto const objective = ww::throughput_per_joule(*counter);
-  counter.reset();
+  auto objective = ww::throughput_per_joule(counter);
+  counter = ww::energy_counter{};
+  CHECK_FALSE(counter);
   CHECK(nvml->sessions == 1);
   CHECK(objective.joules()() == 2.0);
   std::vector<std::thread> threads;
@@ -87,7 +87,10 @@ TEST_CASE("copies of an energy counter share a session of NVML", "[tune][energy_
     });
   }
   for (auto& thread : threads) thread.join();
+  threads.clear();
   CHECK(nvml->sessions == 1);
+  objective = ww::max_throughput();
+  CHECK(nvml->sessions == 0);
 }
 
 TEST_CASE("what fails in NVML is named with its remedy, and leaves no session",
@@ -150,7 +153,7 @@ TEST_CASE("a GPU's energy is that of a power between 20 and 2000 W", "[tune][ene
   ww::stream const s;
   auto const r = ww::batch_tuner{}
                      .range(1, 16)
-                     .objective(ww::throughput_per_joule(*energy))
+                     .objective(ww::throughput_per_joule(energy))
                      .max_seconds(20)
                      .tune(s, [](std::size_t batch, ww::stream_ref on) {
                        ww::for_each_index(on, batch << 18U, spin{});

@@ -4,20 +4,20 @@
 // The energy that a GPU uses, as NVML counts it:
 //
 //   if (auto const energy = ww::energy_counter::try_open(device)) {
-//     tuner = tuner.objective(ww::throughput_per_joule(*energy));
+//     tuner = tuner.objective(ww::throughput_per_joule(energy));
 //   }
 #pragma once
 
 #include <dlfcn.h>
 
+#include <warpwright/core/detail/atomic.hpp>
 #include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/error.hpp>
 
-#include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -25,6 +25,8 @@ namespace detail {
 
 /// A GPU as the driver's management library, NVML, knows it. The library is loaded at run time, so
 /// that no program links it. Functions return what failed, with the remedy; empty: nothing.
+/// Real is double: a template, so that a file which only includes the header does not compile it.
+template <typename Real>
 class nvml_device {
  public:
   nvml_device() = default;
@@ -61,18 +63,18 @@ class nvml_device {
       return failure("nvmlDeviceGetHandleByUUID", code) + " for " + uuid +
              "; NVML must see the GPU that CUDA sees";
     }
-    double joules = 0.0;
+    Real joules = 0;
     return read(joules);
   }
 
   /// @param joules  set to the energy since the driver was loaded
-  std::string read(double& joules) const {
+  std::string read(Real& joules) const {
     unsigned long long millijoules = 0;
     if (int const code = energy_(device_, &millijoules)) {
       return failure("nvmlDeviceGetTotalEnergyConsumption", code) +
              "; GPUs before Volta and MIG devices have no counter of energy";
     }
-    joules = static_cast<double>(millijoules) / 1000.0;
+    joules = static_cast<Real>(millijoules) / 1000;
     return {};
   }
 
@@ -102,11 +104,13 @@ class nvml_device {
 ///
 /// It counts the whole board: also the energy of other processes, and of an idle GPU. NVML comes
 /// with the driver and is loaded when a counter is opened; nothing links it. Where glibc is older
-/// than 2.34, link with `-ldl`. Copies share one session of NVML.
+/// than 2.34, link with `-ldl`. Copies share one session of NVML, which the last one ends.
 ///
 /// **Threads:** any number at once.
 class energy_counter {
  public:
+  /// A counter of no device, as try_open() returns if the energy cannot be read.
+  energy_counter() noexcept = default;
   /// Opens the counter of a device.
   /// @param device  of compute capability 7.0 or newer, not a MIG device
   /// @throws std::runtime_error     if the energy cannot be read, with the reason and the remedy:
@@ -119,32 +123,51 @@ class energy_counter {
   }
   /// Opens the counter of a device, where failure is normal.
   /// @param device  as in the constructor
-  /// @return nothing if the energy cannot be read
+  /// @return a counter of no device if the energy cannot be read
   /// @throws std::invalid_argument  for an ordinal that does not exist
   /// **Stream:** none. **Capture:** legal. **Cost:** that of the constructor.
-  [[nodiscard]] static std::optional<energy_counter> try_open(
-      device_id device, source_location where = source_location::current()) {
+  [[nodiscard]] static energy_counter try_open(device_id device,
+                                               source_location where = source_location::current()) {
     energy_counter counter{where};
-    if (!counter.open(device).empty()) return std::nullopt;
-    return counter;
+    return counter.open(device).empty() ? counter : energy_counter{};
+  }
+  energy_counter(energy_counter const& other) noexcept
+      : where_{other.where_}, session_{other.session_} {
+    if (session_ != nullptr) session_->owners.fetch_add(1, detail::memory_order::relaxed);
+  }
+  energy_counter& operator=(energy_counter other) noexcept {
+    std::swap(where_, other.where_);
+    std::swap(session_, other.session_);
+    return *this;
+  }
+  ~energy_counter() {
+    if (session_ != nullptr && session_->owners.fetch_sub(1, detail::memory_order::acq_rel) == 1)
+      delete session_;
   }
 
+  /// @return whether it has a device
+  [[nodiscard]] explicit operator bool() const noexcept { return session_ != nullptr; }
+  /// @pre it has a device
   /// @return the energy that the device has used since the driver was loaded, joules; changes every
   ///   20 to 100 ms
   /// @throws std::runtime_error  if NVML fails
   /// **Stream:** none. **Capture:** legal. **Cost:** a call of NVML.
   double operator()() const {
     double joules = 0.0;
-    fail_if(nvml_->read(joules));
+    fail_if(session_->nvml.read(joules));
     return joules;
   }
 
  private:
-  explicit energy_counter(source_location where)
-      : where_{where}, nvml_{std::make_shared<detail::nvml_device>()} {}
+  struct session {
+    detail::nvml_device<double> nvml;
+    detail::atomic<int> owners{1};
+  };
+
+  explicit energy_counter(source_location where) : where_{where}, session_{new session} {}
 
   std::string open(device_id device) {
-    return nvml_->open(detail::uuid_text(detail::device_properties(device, where_)));
+    return session_->nvml.open(detail::uuid_text(detail::device_properties(device, where_)));
   }
   void fail_if(std::string const& problem) const {
     if (problem.empty()) return;
@@ -154,8 +177,8 @@ class energy_counter {
             .str()};
   }
 
-  source_location where_;
-  std::shared_ptr<detail::nvml_device> nvml_;
+  source_location where_ = source_location::current();
+  session* session_ = nullptr;
 };
 
 WARPWRIGHT_END
