@@ -111,9 +111,9 @@ TEST_CASE("of workloads that are 10 % worse than expected at least 99 % fall sho
           "[tune][expect]") {
   for_all_noises(-1.0 / 11.0, 250, [](std::string const& name, rates const& r) {
     // Correlated over 100 samples, of which the throughput's measurement takes some 200.
-    int const least = name == "very correlated" ? 90 : 99;
-    CHECK(r.throughput_short * 100 >= least * r.trials);
-    CHECK(r.median_short * 100 >= 99 * r.trials);
+    bool const correlated = name == "very correlated";
+    CHECK(r.throughput_short * 100 >= (correlated ? 90 : 99) * r.trials);
+    CHECK(r.median_short * 100 >= (correlated ? 97 : 99) * r.trials);
     CHECK(r.p99_short * 100 >= 99 * r.trials);
     CHECK(r.p99_met == 0);
   });

@@ -30,7 +30,7 @@ series_median analyze_ratios(series_analyzer<double>& analyze, array<double>& ra
     // Calls that take no time are equal.
     ratios.push_back(second[i] > 0.0 ? first[i] / second[i] : first[i] > 0.0 ? HUGE_VAL : 1.0);
   }
-  return analyze(ratios.begin(), ratios.size(), precision);
+  return analyze(ratios.begin(), ratios.size(), precision, false);
 }
 
 template <typename Samples>

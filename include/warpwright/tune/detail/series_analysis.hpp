@@ -7,10 +7,11 @@
 // The interval is found by inversion of a test: a value is left out of it where the samples show
 // that the median is not beyond the value. Whether they do depends on how many independent samples
 // they stand for, which is estimated from the samples' ranks in two ways:
-// - from their autocorrelation, for a correlation that decays (Geyer's initial monotone sequence),
-//   and from the means of blocks of them, for slow changes that noise hides from it;
+// - from their autocorrelation, for a correlation that decays (Geyer's initial monotone sequence);
 // - for phases, from how often the samples change from one side of the value to the other: twenty
 //   samples on the slow side in one period count as one, twenty of them here and there as twenty.
+// Slow changes that noise hides from both show in the medians of the sixths of the measurement,
+// which the interval covers as well.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
@@ -69,11 +70,16 @@ class series_analyzer {
     sorted_.reserve(count);
     ranks_.reserve(count);
     below_.reserve(count);
+    run_.reserve(count);
   }
 
   // @param precision  fraction of the median up to which changes are allowed for (widen_by_changes)
-  series_median operator()(Real const* samples, std::size_t count, Real precision) {
+  // @param changes_slowly  whether slow changes may lie below the noise; not of ratios that are
+  //   taken in turns, in which they cancel
+  series_median operator()(Real const* samples, std::size_t count, Real precision,
+                           bool changes_slowly = true) {
     series_median m;
+    changes_slowly_ = changes_slowly;
     if (count == 0) return m;
     samples_ = samples;
     count_ = count;
@@ -102,7 +108,6 @@ class series_analyzer {
   static constexpr Real normal_quantile = 2.807;
   static constexpr Real drift_quantile = 2.6;
   static constexpr std::size_t max_lag = 500;
-  static constexpr std::size_t run = 5;
 
   struct entry {
     Real value;
@@ -123,12 +128,13 @@ class series_analyzer {
 
   void analyze(series_median& m, Real precision) {
     rank_samples();
-    Real const tau = allow_for_slow_changes(autocorrelation_time());
+    Real const tau = autocorrelation_time();
     m.effective_samples = number(count_) / tau;
     std::size_t const low = outer_ranks(false, tau);
     std::size_t const high = outer_ranks(true, tau);
     m.low = sorted_[low == none ? 0 : low];
     m.high = sorted_[count_ - 1 - (high == none ? 0 : high)];
+    if (changes_slowly_) cover_medians(m, count_ / 6);
     if (drifts()) {
       m.stability = sample_stability::drifting;
     } else if (low == none || high == none) {
@@ -179,36 +185,6 @@ class series_analyzer {
     Real const sequence = 2 * pairs - 1;
     Real const tau = sequence > first_order ? sequence : first_order;
     return tau > 1 ? tau : 1;
-  }
-
-  // Below much noise, slow changes show only in the means of many samples: these vary by more than
-  // the autocorrelation time explains, beyond chance. The factors are those with which the
-  // simulations of tests/tune hold the median in 93 % or more.
-  Real allow_for_slow_changes(Real tau) const {
-    struct {
-      std::size_t blocks;
-      Real chance;
-    } const tests[] = {{8, 1.7}, {16, 1.5}, {32, 1.35}};
-    for (auto const& test : tests) {
-      Real const of_blocks = autocorrelation_time_of(test.blocks);
-      if (of_blocks > test.chance * tau) tau = 2 * of_blocks;
-    }
-    return tau;
-  }
-
-  // From the variance of the means of so many blocks.
-  Real autocorrelation_time_of(std::size_t blocks) const {
-    std::size_t const length = count_ / blocks;
-    Real squares = 0;
-    Real all = 0;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      Real sum = 0;
-      for (std::size_t i = 0; i < length; ++i) sum += ranks_[b * length + i];
-      squares += sum * sum;
-      all += sum;
-    }
-    squares -= all * all / number(blocks);
-    return squares * number(count_) / (number((blocks - 1) * length) * square_sum_);
   }
 
   // Whether ranks are correlated with time: Spearman's coefficient, for the number of independent
@@ -274,37 +250,45 @@ class series_analyzer {
     return change;
   }
 
-  // The interval covers the medians of every five consecutive samples, so that spikes do not count.
-  // Where these differ by no more than the precision that was asked for, the median is known to
-  // that precision, whatever causes the changes.
-  void widen_by_changes(series_median& m, Real precision) {
-    Real low = m.median;
-    Real high = m.median;
-    for (std::size_t i = 0; i + run <= count_; i += run) {
-      Real five[run];
-      for (std::size_t k = 0; k < run; ++k) five[k] = samples_[i + k];
-      sort(five, run, [](Real a, Real b) { return a < b; });
-      if (five[run / 2] < low) low = five[run / 2];
-      if (five[run / 2] > high) high = five[run / 2];
+  // Extends the interval to the medians of all runs of so many consecutive samples.
+  void cover_medians(series_median& m, std::size_t length) {
+    for (std::size_t i = 0; i + length <= count_; i += length) {
+      run_.clear();
+      for (std::size_t k = 0; k < length; ++k) run_.push_back(samples_[i + k]);
+      sort(run_.begin(), length, [](Real a, Real b) { return a < b; });
+      Real const median = median_of_sorted(run_.begin(), length);
+      if (median < m.low) m.low = median;
+      if (median > m.high) m.high = median;
     }
+  }
+
+  // Where the medians of every five samples, so that spikes do not count, differ by no more than
+  // the precision that was asked for, the median is known to that precision, whatever causes the
+  // changes. Otherwise the interval covers them.
+  void widen_by_changes(series_median& m, Real precision) {
+    series_median changes;
+    changes.low = changes.high = m.median;
+    cover_medians(changes, 5);
     Real const allowed = precision * std::fabs(m.median);
-    if (high - low <= allowed) {
+    if (changes.high - changes.low <= allowed) {
       m.low = m.median - allowed;
       m.high = m.median + allowed;
       m.stability = sample_stability::settled;
     } else {
-      if (low < m.low) m.low = low;
-      if (high > m.high) m.high = high;
+      if (changes.low < m.low) m.low = changes.low;
+      if (changes.high > m.high) m.high = changes.high;
     }
   }
 
   Real const* samples_ = nullptr;
   std::size_t count_ = 0;
+  bool changes_slowly_ = true;
   Real square_sum_ = 0;
   array<entry> order_;  // the samples in ascending order
   array<Real> sorted_;
   array<Real> ranks_;
   array<bool> below_;
+  array<Real> run_;
 };
 
 }  // namespace detail
