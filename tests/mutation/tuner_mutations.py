@@ -20,16 +20,16 @@ TUNER = TUNE + "batch_tuner.hpp"
 MODEL = TUNE + "memory_model.hpp"
 POOL = TUNE + "tuning_pool.hpp"
 CAPTURED = TUNE + "captured_workload.hpp"
-STATE = DETAIL + "search_state.hpp"
-FINAL = DETAIL + "final_choice.hpp"
-LATENCY = DETAIL + "latency_check.hpp"
-MEMORY = DETAIL + "memory_growth.hpp"
-SIZE = DETAIL + "measure_size.hpp"
-BRACKET = DETAIL + "bracketing.hpp"
-REFINE = DETAIL + "refinement.hpp"
-WAVES = DETAIL + "wave_search.hpp"
-DUEL = DETAIL + "duel.hpp"
-SEARCH = DETAIL + "batch_search.hpp"
+STATE = DETAIL + "search/search_state.hpp"
+FINAL = DETAIL + "search/final_choice.hpp"
+LATENCY = DETAIL + "search/latency_check.hpp"
+MEMORY = DETAIL + "search/memory_growth.hpp"
+SIZE = DETAIL + "search/measure_size.hpp"
+BRACKET = DETAIL + "search/bracketing.hpp"
+REFINE = DETAIL + "search/refinement.hpp"
+WAVES = DETAIL + "search/wave_search.hpp"
+DUEL = DETAIL + "search/duel.hpp"
+SEARCH = DETAIL + "search/batch_search.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
@@ -64,9 +64,9 @@ MUTATIONS = [
     (STATE, "if (above && c.row.batch > batch &&", "if (false &&"),
     (TUNER, "hooks.guarded = (kind::is_exact || kind::is_capped) && settings.has_budget;",
      "hooks.guarded = true;"),
-    (DETAIL + "tuned_memory.hpp", "if (capped_) memory.limit(budget_bytes);", ""),
-    (DETAIL + "tuned_memory.hpp", "if (capped_) memory_.limit(limit_before_);", ""),
-    (DETAIL + "tuned_memory.hpp", "if (!has_budget || kind::is_peak || kind::is_exact) return;", "return;"),
+    (DETAIL + "search/tuned_memory.hpp", "if (capped_) memory.limit(budget_bytes);", ""),
+    (DETAIL + "search/tuned_memory.hpp", "if (capped_) memory_.limit(limit_before_);", ""),
+    (DETAIL + "search/tuned_memory.hpp", "if (!has_budget || kind::is_peak || kind::is_exact) return;", "return;"),
     # The latency limit.
     (LATENCY, "alpha * (more ? many[i] : few[i])", "alpha"),
     (LATENCY, "{0, 1, 3, 7, 15, 31, 63, 127, 255}", "{1, 2, 3, 7, 15, 31, 63, 127, 255}"),
@@ -169,7 +169,7 @@ MUTATIONS = [
     (CAPTURED, "if (status != cudaStreamCaptureStatusInvalidated) throw;", "throw;"),
     (CAPTURED, "if (captured.node_counts(where_).total() == 0) {", "if (false) {"),
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
-    (DETAIL + "tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
+    (DETAIL + "search/tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
 ]
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@
 #pragma once
 
 #include <warpwright/memory/resource_ref.hpp>
-#include <warpwright/tune/detail/batch_search.hpp>
-#include <warpwright/tune/detail/tuned_memory.hpp>
-#include <warpwright/tune/detail/tuned_workload.hpp>
+#include <warpwright/tune/detail/search/batch_search.hpp>
+#include <warpwright/tune/detail/search/tuned_memory.hpp>
+#include <warpwright/tune/detail/search/tuned_workload.hpp>
 #include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/memory_probe.hpp>
 

@@ -11,7 +11,7 @@
 
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/memory/resource_ref.hpp>
-#include <warpwright/tune/detail/tuned_memory.hpp>
+#include <warpwright/tune/detail/search/tuned_memory.hpp>
 
 #include <type_traits>
 #include <utility>

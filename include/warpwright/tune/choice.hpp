@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/tune/compare.hpp>
-#include <warpwright/tune/detail/figures.hpp>
+#include <warpwright/tune/detail/report/figures.hpp>
 
 #include <cstddef>
 #include <string>

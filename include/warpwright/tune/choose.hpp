@@ -12,7 +12,7 @@
 
 #include <warpwright/tune/choice.hpp>
 #include <warpwright/tune/choose_options.hpp>
-#include <warpwright/tune/detail/choose_fastest.hpp>
+#include <warpwright/tune/detail/choose/choose_fastest.hpp>
 
 #include <cstddef>
 #include <exception>

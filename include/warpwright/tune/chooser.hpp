@@ -11,8 +11,8 @@
 
 #include <warpwright/core/device.hpp>
 #include <warpwright/tune/choose.hpp>
-#include <warpwright/tune/detail/choice_record.hpp>
-#include <warpwright/tune/detail/choice_table.hpp>
+#include <warpwright/tune/detail/choose/choice_table.hpp>
+#include <warpwright/tune/detail/store/choice_record.hpp>
 #include <warpwright/tune/shape_key.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 

@@ -9,7 +9,7 @@
 //   std::puts(ww::to_string(c.verdict(1, 0)));            // or "no difference shown"
 #pragma once
 
-#include <warpwright/tune/detail/compare_in_turns.hpp>
+#include <warpwright/tune/detail/measure/compare_in_turns.hpp>
 #include <warpwright/tune/measure.hpp>
 
 #include <cstddef>

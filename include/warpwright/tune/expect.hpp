@@ -10,7 +10,7 @@
 //   found.throw_if_short();
 #pragma once
 
-#include <warpwright/tune/detail/expectation_text.hpp>
+#include <warpwright/tune/detail/report/expectation_text.hpp>
 #include <warpwright/tune/expectation.hpp>
 #include <warpwright/tune/measure.hpp>
 

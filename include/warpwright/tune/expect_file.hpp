@@ -11,7 +11,7 @@
 #pragma once
 
 #include <warpwright/core/detail/file.hpp>
-#include <warpwright/tune/detail/line_fields.hpp>
+#include <warpwright/tune/detail/store/line_fields.hpp>
 #include <warpwright/tune/expect.hpp>
 
 #include <cerrno>

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <warpwright/core/stream.hpp>
-#include <warpwright/tune/detail/measured_call.hpp>
-#include <warpwright/tune/detail/take_samples.hpp>
+#include <warpwright/tune/detail/measure/measured_call.hpp>
+#include <warpwright/tune/detail/measure/take_samples.hpp>
 #include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/measure_options.hpp>
 #include <warpwright/tune/measurement.hpp>

@@ -4,7 +4,7 @@
 // The result of measure() and measure_cold().
 #pragma once
 
-#include <warpwright/tune/detail/series_analysis.hpp>
+#include <warpwright/tune/detail/measure/series_analysis.hpp>
 #include <warpwright/tune/measure_options.hpp>
 #include <warpwright/tune/sample_summary.hpp>
 

@@ -5,7 +5,7 @@
 // that a file which only includes the header does not compile them.
 #pragma once
 
-#include <warpwright/tune/detail/plot_result.hpp>
+#include <warpwright/tune/detail/report/plot_result.hpp>
 
 #include <cmath>
 #include <string>

@@ -9,8 +9,8 @@
 //                                           .date("2026-11-23 20:44 UTC"));
 #pragma once
 
-#include <warpwright/tune/detail/html_style.hpp>
-#include <warpwright/tune/detail/verdict.hpp>
+#include <warpwright/tune/detail/report/html_style.hpp>
+#include <warpwright/tune/detail/report/verdict.hpp>
 
 #include <cstddef>
 #include <string>

@@ -12,7 +12,7 @@
 
 #include <warpwright/core/device.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/detail/tune_record.hpp>
+#include <warpwright/tune/detail/store/tune_record.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 
 #include <cstddef>

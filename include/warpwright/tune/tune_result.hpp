@@ -6,7 +6,7 @@
 
 #include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/tune/detail/figures.hpp>
+#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/memory_model.hpp>
 #include <warpwright/tune/tuning_objective.hpp>
 

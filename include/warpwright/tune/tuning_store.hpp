@@ -11,8 +11,8 @@
 //   if (stored.match == ww::tuning_match::exact) return stored.record.batch;
 #pragma once
 
-#include <warpwright/tune/detail/store_file.hpp>
-#include <warpwright/tune/detail/store_line.hpp>
+#include <warpwright/tune/detail/store/store_file.hpp>
+#include <warpwright/tune/detail/store/store_line.hpp>
 #include <warpwright/tune/tuning_record.hpp>
 
 #include <exception>

@@ -5,7 +5,7 @@
 // plateau; tries again what failed; and looks for any size that works where none of these does.
 #pragma once
 
-#include <warpwright/tune/detail/measure_size.hpp>
+#include <warpwright/tune/detail/search/measure_size.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -9,7 +9,7 @@
 // are halved, the most promising first.
 #pragma once
 
-#include <warpwright/tune/detail/wave_search.hpp>
+#include <warpwright/tune/detail/search/wave_search.hpp>
 
 WARPWRIGHT_BEGIN
 

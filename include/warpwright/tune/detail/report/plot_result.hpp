@@ -4,7 +4,7 @@
 // The charts of a tune: throughput, latency and memory over the batch size.
 #pragma once
 
-#include <warpwright/tune/detail/plot.hpp>
+#include <warpwright/tune/detail/report/plot.hpp>
 #include <warpwright/tune/tune_result.hpp>
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <warpwright/tune/choice.hpp>
-#include <warpwright/tune/detail/store_value.hpp>
+#include <warpwright/tune/detail/store/store_value.hpp>
 #include <warpwright/tune/tuning_record.hpp>
 
 #include <cstddef>

@@ -14,8 +14,8 @@
 //   final_choice      the choice is checked, runs for a while, and is replaced if it fails
 #pragma once
 
-#include <warpwright/tune/detail/explain_choice.hpp>
-#include <warpwright/tune/detail/final_choice.hpp>
+#include <warpwright/tune/detail/search/explain_choice.hpp>
+#include <warpwright/tune/detail/search/final_choice.hpp>
 
 #include <stdexcept>
 

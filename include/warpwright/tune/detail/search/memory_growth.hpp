@@ -5,7 +5,7 @@
 // of the memory knows.
 #pragma once
 
-#include <warpwright/tune/detail/search_state.hpp>
+#include <warpwright/tune/detail/search/search_state.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -11,8 +11,8 @@
 #pragma once
 
 #include <warpwright/core/detail/string_builder.hpp>
-#include <warpwright/tune/detail/search_settings.hpp>
-#include <warpwright/tune/detail/store_value.hpp>
+#include <warpwright/tune/detail/search/search_settings.hpp>
+#include <warpwright/tune/detail/store/store_value.hpp>
 #include <warpwright/tune/tuning_record.hpp>
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 // written.
 #pragma once
 
-#include <warpwright/tune/detail/store_value.hpp>
+#include <warpwright/tune/detail/store/store_value.hpp>
 
 #include <cstddef>
 #include <cstring>

@@ -5,7 +5,7 @@
 // runs for a while, and is run again independently; where it fails, a smaller size takes its place.
 #pragma once
 
-#include <warpwright/tune/detail/latency_check.hpp>
+#include <warpwright/tune/detail/search/latency_check.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -4,7 +4,7 @@
 // The outcome of a tune in a sentence, UTF-8.
 #pragma once
 
-#include <warpwright/tune/detail/plot_result.hpp>
+#include <warpwright/tune/detail/report/plot_result.hpp>
 
 WARPWRIGHT_BEGIN
 

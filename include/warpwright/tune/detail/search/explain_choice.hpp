@@ -4,7 +4,7 @@
 // The text of tune_result::explanation.
 #pragma once
 
-#include <warpwright/tune/detail/search_settings.hpp>
+#include <warpwright/tune/detail/search/search_settings.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -6,9 +6,9 @@
 // never by a position in the table, which changes.
 #pragma once
 
-#include <warpwright/tune/detail/robust_mean.hpp>
-#include <warpwright/tune/detail/search_settings.hpp>
-#include <warpwright/tune/detail/take_samples.hpp>
+#include <warpwright/tune/detail/measure/robust_mean.hpp>
+#include <warpwright/tune/detail/measure/take_samples.hpp>
+#include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/memory_model.hpp>
 
 #include <new>

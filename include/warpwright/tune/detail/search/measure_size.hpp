@@ -4,8 +4,8 @@
 // Runs one size of batch_tuner's search: its memory, a few single calls, its throughput.
 #pragma once
 
-#include <warpwright/tune/detail/memory_growth.hpp>
-#include <warpwright/tune/detail/search_state.hpp>
+#include <warpwright/tune/detail/search/memory_growth.hpp>
+#include <warpwright/tune/detail/search/search_state.hpp>
 
 #include <stdexcept>
 

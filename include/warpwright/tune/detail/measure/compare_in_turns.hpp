@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/tune/detail/take_samples.hpp>
+#include <warpwright/tune/detail/measure/take_samples.hpp>
 
 #include <cstddef>
 #include <vector>

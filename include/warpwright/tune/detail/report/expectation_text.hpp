@@ -4,7 +4,7 @@
 // What the check of an expectation found, in words.
 #pragma once
 
-#include <warpwright/tune/detail/figures.hpp>
+#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/expectation.hpp>
 
 #include <cmath>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/tune/detail/bracketing.hpp>
+#include <warpwright/tune/detail/search/bracketing.hpp>
 
 WARPWRIGHT_BEGIN
 

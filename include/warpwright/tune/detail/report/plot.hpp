@@ -5,8 +5,8 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/tune/detail/markup.hpp>
-#include <warpwright/tune/detail/plot_axis.hpp>
+#include <warpwright/tune/detail/report/markup.hpp>
+#include <warpwright/tune/detail/report/plot_axis.hpp>
 
 #include <cstddef>
 #include <initializer_list>

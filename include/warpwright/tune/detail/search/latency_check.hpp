@@ -5,7 +5,7 @@
 // that are fixed beforehand.
 #pragma once
 
-#include <warpwright/tune/detail/duel.hpp>
+#include <warpwright/tune/detail/search/duel.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -4,7 +4,7 @@
 // The style sheet of the HTML report, and its key of terms.
 #pragma once
 
-#include <warpwright/tune/detail/plot.hpp>
+#include <warpwright/tune/detail/report/plot.hpp>
 
 #include <cstring>
 
