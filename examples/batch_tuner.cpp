@@ -46,7 +46,7 @@ int main(int argc, char** argv) try {
                                    .range(1, 8192)
                                    .memory_budget(budget)
                                    .objective(ww::throughput_under_latency(20e-3))
-                                   .max_seconds(10.0)
+                                   .max_seconds(30.0)
                                    .progress(ww::progress_line{stderr})
                                    .tune(stream, run_batch, pool);
   std::string const device = ww::get_device_info(ww::current_device()).name;

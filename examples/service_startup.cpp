@@ -44,7 +44,7 @@ struct service {
                                      .range(1, 1024)
                                      .memory_budget(budget)
                                      .objective(ww::throughput_under_latency(50e-3))
-                                     .max_seconds(10.0),
+                                     .max_seconds(30.0),
                                  store, "scale-and-shift-v1"};
     auto const run_batch = [this](std::size_t batch, ww::stream_ref s, ww::resource_ref m) {
       run(batch, s, m);
