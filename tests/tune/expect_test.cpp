@@ -460,7 +460,7 @@ TEST_CASE("a line that is not an expectation is an error with its number", "[tun
   CHECK_THROWS_WITH(ww::expectations_from_text(line + "\n" + line), contains("line 2 is refused:"));
   CHECK_THROWS_WITH(ww::expectations_from_text(changed("0.005", "0")),
                     contains("line 2 is refused:"));
-  CHECK_NOTHROW(ww::expectations_from_text(line + "\r\n# a comment\r\n"));
+  CHECK_NOTHROW(ww::expectations_from_text(line + "\r\n\r\n# a comment\r\n"));
   std::string const memory =
       "warpwright_expected=1\tname=a\tfigure=memory\tquantile=0\tlimit=1e30\tunit=bytes";
   CHECK_THROWS_WITH(ww::expectations_from_text(memory), contains("no valid field limit"));

@@ -111,8 +111,7 @@ WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location wh
 /// chosen in fewer than 1 of 10,000 tunes, one of which up to 0.4 % are nearly always; from 0.6 %
 /// on the tuner rather takes a smaller size. That counts calls that are slow independently of each
 /// other: where slow calls come in bursts of k, k times as many calls are needed (soak()). Half of
-/// max_seconds is kept for these calls: a size
-/// for which that is too short is not chosen.
+/// max_seconds is kept for these calls: a size for which that is too short is not chosen.
 ///
 /// To tune a workload as a service runs it that replays CUDA graphs, pass `captured(workload)`
 /// (captured_workload.hpp): each size is captured once it begins.

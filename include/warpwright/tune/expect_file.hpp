@@ -85,6 +85,7 @@ Table read_expectations(std::string const& text_of_table, std::string const& sou
   for_each_line(
       text_of_table.data(), text_of_table.size(), [&](line_part line, std::size_t number) {
         if (line.end[-1] == '\r') --line.end;  // an editor's line ends
+        if (line.size() == 0) return;
         std::string problem;
         try {
           line_problem const found = add_line(line, table, where);

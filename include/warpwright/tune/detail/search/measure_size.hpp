@@ -142,9 +142,8 @@ void sample_energy(State& s, std::size_t batch) {
   }
   if (!begun && seconds >= longest_wait) {
     throw std::invalid_argument{
-        "throughput_per_joule: the counter of energy did not change while the workload ran for 1 "
-        "s; "
-        "pass one of the device that runs it, such as energy_counter"};
+        "throughput_per_joule: the counter of energy did not change in 1 s of the workload; pass "
+        "one of the device that runs it, such as energy_counter"};
   }
   if (counted == 0) return;
   s.at(batch).row.joules_per_item =
@@ -201,12 +200,13 @@ void check_score(State& s, std::size_t batch) {
   double const score = s.score(batch);
   if (score > 0.0 && score < HUGE_VAL) return;
   tuning_goal const goal = s.settings.objective.goal();
-  string_builder const problem =
-      goal == tuning_goal::score ? "the score is " + format_number("%g", score)
-      : goal == tuning_goal::energy
-          ? "the energy of an item is " + format_number("%g", s.find(batch)->row.joules_per_item) +
-                " J"
-          : string_builder{"the latency is 0 s"};
+  double const joules = s.find(batch)->row.joules_per_item;
+  string_builder problem = "the latency is 0 s";
+  if (goal == tuning_goal::score) problem = "the score is " + format_number("%g", score);
+  if (goal == tuning_goal::energy) {
+    problem = joules == 0.0 ? string_builder{"the energy was not measured in the time left"}
+                            : "the energy of an item is " + format_number("%g", joules) + " J";
+  }
   s.fail(batch, tune_status::failed, problem + "; it must be above 0 and finite");
 }
 
