@@ -5,7 +5,8 @@
 #
 # SOURCE must not compile, and the compiler must say the text of its line "// expect: …". Where it
 # guards the wrong line by WARPWRIGHT_COMPILE_FAIL_FIXED, it must compile once that is defined: so
-# it fails for that line and nothing else. A line "// flags: …" gives the compiler more options.
+# it fails for that line and nothing else. A line "// flags: …" gives the compiler more options,
+# "// errors: …" is how many errors it may report.
 cmake_minimum_required(VERSION 3.21)
 
 file(READ "${SOURCE}" text)
@@ -32,6 +33,15 @@ endif()
 string(FIND "${output}" "${expected}" place)
 if(place EQUAL -1)
   message(FATAL_ERROR "${SOURCE} does not compile, but without the text: ${expected}\n${output}")
+endif()
+
+if(text MATCHES "// errors: ([0-9]+)")
+  set(allowed "${CMAKE_MATCH_1}")
+  string(REGEX MATCHALL "error: " errors "${output}")
+  list(LENGTH errors count)
+  if(count GREATER allowed)
+    message(FATAL_ERROR "${SOURCE}: ${count} errors, at most ${allowed} are allowed\n${output}")
+  endif()
 endif()
 
 if(text MATCHES "WARPWRIGHT_COMPILE_FAIL_FIXED")

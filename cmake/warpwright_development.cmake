@@ -38,6 +38,15 @@ set(warpwright_warnings -Wall -Wextra -Wconversion -Wshadow -Werror)
 list(JOIN warpwright_warnings "," warpwright_warnings_for_nvcc)
 # g++ 12 sees it falsely in the vectors of what nvcc hands on at -O3.
 string(APPEND warpwright_warnings_for_nvcc ",-Wno-free-nonheap-object")
+# What strict consumers add; the header tests and the examples are compiled with it. nvcc writes
+# casts and null pointers anew, so three of them say nothing about a .cu file.
+set(warpwright_strict_warnings -Wsign-conversion -Wformat=2 -Wswitch-enum -Wcast-qual -Wnon-virtual-dtor
+                               -Woverloaded-virtual -Wdouble-promotion)
+string(REPLACE ";" "," warpwright_strict_warnings_for_nvcc "${warpwright_strict_warnings}")
+list(APPEND warpwright_strict_warnings -Wold-style-cast -Wzero-as-null-pointer-constant)
+set(warpwright_strict_warnings_GNU ${warpwright_strict_warnings} -Wuseless-cast)
+set(warpwright_strict_warnings_Clang ${warpwright_strict_warnings} -Wshorten-64-to-32 -Wextra-semi
+                                     -Wextra-semi-stmt -Wcomma -Wsuggest-override)
 target_compile_options(
   warpwright_dev_flags
   INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warpwright_warnings};-Wpedantic>"
@@ -64,13 +73,23 @@ if(WARPWRIGHT_SANITIZE)
     INTERFACE
       "$<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function;-fno-sanitize=float-cast-overflow;-Wno-sign-conversion;-Wno-shadow;-D${macro}=1>")
 endif()
-# The sanitizers must see the host runtime too.
-target_link_libraries(warpwright_host_runtime PRIVATE $<BUILD_INTERFACE:warpwright_dev_flags>)
+# The sanitizers must see the host runtime too, and the compiled library.
+foreach(library IN ITEMS warpwright_host_runtime warpwright_compiled_cuda warpwright_compiled_host)
+  if(TARGET ${library})
+    target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:warpwright_dev_flags>)
+  endif()
+endforeach()
+
+option(WARPWRIGHT_USE_COMPILED
+       "Link warpwright::compiled into tests, benchmarks and examples instead of only the headers" OFF)
 
 # Links TARGET with the chosen runtime; with CUDA, its .cpp sources are compiled by nvcc.
 function(warpwright_use_runtime target)
   target_link_libraries(${target} PRIVATE warpwright::warpwright warpwright_dev_flags
                                           Threads::Threads)
+  if(WARPWRIGHT_USE_COMPILED)  # before the runtime that it calls
+    target_link_libraries(${target} PRIVATE warpwright::compiled)
+  endif()
   if(WARPWRIGHT_RUNTIME STREQUAL "host")
     target_link_libraries(${target} PRIVATE warpwright::host_runtime)
   else()

@@ -44,7 +44,7 @@ class transposer {
   // Transposes by the implementation that is the fastest for the shape; the first call finds out.
   ww::choice const& operator()(ww::stream_ref stream, float const* in, float* out, std::size_t rows,
                                std::size_t cols) {
-    auto const n = static_cast<std::uint64_t>(rows * cols);
+    std::uint64_t const n = rows * cols;
     auto const tiles = [&](ww::stream_ref s) {  // through shared memory
       auto const signed_rows = static_cast<std::int64_t>(rows);
       auto const signed_cols = static_cast<std::int64_t>(cols);

@@ -9,7 +9,7 @@
 // or more together.
 #include <benchmark/benchmark.h>
 
-#include <warpwright/core/detail/driver_function.hpp>
+#include <warpwright/core/detail/launch/driver_function.hpp>
 #include <warpwright/core/launch.hpp>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The harness of all benchmarks that compare GPU time: our path and its peers over the same
-// rotating buffers, with interleaved samples. A change of clocks or of the host's load then affects
+// The harness of all benchmarks that compare times: our path and its peers over the same rotating
+// buffers, with interleaved samples. A change of clocks or of the host's load then affects
 // all of them; measured one after the other, a kernel's median differs from itself by a tenth.
 #pragma once
 
@@ -32,10 +32,17 @@ struct sampled_size {
   bool name_launches = true;  ///< the name ends in /<shape>/<launches>, else in /<shape>
 };
 
+/// What a sample is the time of.
+enum class timed {
+  device,     ///< between two events around the launches
+  host,       ///< of the calls on the host; the stream is idle before and drained afterwards
+  end_to_end  ///< from the first call until the host has seen the stream idle
+};
+
 /// The paths of one benchmark, all over the same buffers. Each round samples every path, and the
 /// next round begins with the next path.
 /// @tparam Buffers  has sets(), which the launches go through in turn, and bytes(), what a launch
-///   moves; rotating_buffers.hpp allocates them
+///   moves, or 0 where that does not matter; rotating_buffers.hpp allocates them
 template <class Buffers>
 class interleaved {
  public:
@@ -45,20 +52,19 @@ class interleaved {
   /// @param make  allocates and fills the buffers of a size
   explicit interleaved(make_function make) : make_{std::move(make)} {}
 
-  /// @param launch   called with (stream, buffers, set)
+  /// @param call     called with (stream, buffers, set): makes one launch
   /// @param verify   called with (buffers) once the path has run over several sets, set 0 the last.
   ///   A path is timed if it returns true. It erases the results of set 0, and restores what the
   ///   path has changed of its inputs, so that the next path cannot pass by them.
   /// @param least_n  the least shape[0] that this path is measured at
-  template <class Launch, class Verify>
-  interleaved& add(std::string const& name, Launch launch, Verify verify,
-                   std::int64_t least_n = 0) {
+  template <class Call, class Verify>
+  interleaved& add(std::string const& name, Call call, Verify verify, std::int64_t least_n = 0) {
     path added;
     added.name = name;
-    added.launch = [launch](warpwright::stream_ref s, Buffers const& buffers, std::size_t launches,
-                            std::size_t& set) {
+    added.launch = [call](warpwright::stream_ref s, Buffers const& buffers, std::size_t launches,
+                          std::size_t& set) {
       for (std::size_t k = 0; k < launches; ++k) {
-        launch(s, buffers, set);
+        call(s, buffers, set);
         if (++set == buffers.sets()) set = 0;
       }
     };
@@ -72,6 +78,12 @@ class interleaved {
   /// it takes to go through all sets, and they are launched in turn.
   interleaved& in_graphs() {
     graphs_ = true;
+    return *this;
+  }
+
+  /// Sets what a sample is the time of; timed::device where it is not called.
+  interleaved& time(timed what) {
+    timed_ = what;
     return *this;
   }
 
@@ -124,6 +136,30 @@ class interleaved {
     of.graphs[set++ % of.graphs.size()].launch(s);
   }
 
+  struct events {
+    warpwright::timed_event start;
+    warpwright::timed_event stop;
+  };
+
+  // The microseconds of some launches.
+  double sample_of(warpwright::stream_ref s, events& marks, path& of, Buffers const& buffers,
+                   std::size_t launches, std::size_t& set) const {
+    if (timed_ == timed::device) {
+      marks.start.record(s.get());
+      launch(s, of, buffers, launches, set);
+      marks.stop.record(s.get());
+      marks.stop.synchronize();
+      return 1e3 * static_cast<double>(marks.stop.milliseconds_since(marks.start));
+    }
+    s.synchronize();
+    auto const begin = std::chrono::steady_clock::now();
+    launch(s, of, buffers, launches, set);
+    if (timed_ == timed::end_to_end) s.synchronize();
+    std::chrono::duration<double, std::micro> const us = std::chrono::steady_clock::now() - begin;
+    s.synchronize();
+    return us.count();
+  }
+
   void measure(sampled_size const& size) {
     warpwright::stream s;
     std::unique_ptr<Buffers> const buffers = make_(s, size.shape);
@@ -154,19 +190,14 @@ class interleaved {
       s.synchronize();
     } while (std::chrono::steady_clock::now() - began < std::chrono::milliseconds{30});
 
-    warpwright::timed_event start;
-    warpwright::timed_event stop;
+    events marks;
     int const rounds = std::min(20, size.samples);
     for (int round = 0; round < rounds; ++round) {
       int const samples = size.samples * (round + 1) / rounds - size.samples * round / rounds;
       for (std::size_t k = 0; k < timed.size(); ++k) {
         path& of = *timed[(k + static_cast<std::size_t>(round)) % timed.size()];
         for (int sample = -1; sample < samples; ++sample) {  // the first brings its code to caches
-          start.record(s.get());
-          launch(s, of, *buffers, launches, set);
-          stop.record(s.get());
-          stop.synchronize();
-          double const us = 1e3 * static_cast<double>(stop.milliseconds_since(start));
+          double const us = sample_of(s, marks, of, *buffers, launches, set);
           if (sample >= 0) of.microseconds.push_back(us / static_cast<double>(launches));
         }
       }
@@ -193,13 +224,14 @@ class interleaved {
     state.counters["median_us"] = median;
     state.counters["p10_us"] = us[us.size() / 10];
     state.counters["p90_us"] = us[us.size() * 9 / 10];
-    state.counters["GB/s"] = static_cast<double>(bytes_) / median * 1e-3;
+    if (bytes_ > 0) state.counters["GB/s"] = static_cast<double>(bytes_) / median * 1e-3;
     state.counters["sets"] = static_cast<double>(sets_);
   }
 
   make_function make_;
   std::vector<path> paths_;
   bool graphs_ = false;
+  timed timed_ = timed::device;
   shape measured_shape_;
   std::int64_t measured_launches_ = -1;
   std::size_t sets_ = 0;

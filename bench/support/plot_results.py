@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/measured.md and its plots, docs/measured/*.svg, from bench/results.
+"""Makes docs/measured.md, docs/measured_tables.md and their plots, docs/measured/*.svg, from bench/results.
 
     python3 bench/support/plot_results.py            # or ./run plots: write them
     python3 bench/support/plot_results.py --check    # fail if a file differs from what it would write
 
-Reads every <device>/kernel_*.csv of bench/results, as compact_results.py writes them, except those of the
-host runtime. A benchmark is called <operation>_<type>/<peer>/<n>/<launches>; launches may be missing, and
-so may n; further sizes may stand before it (rows, columns). Where several programs measured an operation
+measured.md is a page of highlights, of the programs that highlights.py names; measured_tables.md has all
+kernels. Reads every <device>/kernel_*.csv of bench/results, as compact_results.py writes them, except those of
+the host runtime. A benchmark is called <operation>_<type>/<peer>/<n>/<launches>; launches may be missing, and
+so may n; further sizes may stand before it (rows, columns). Those of <device>/graph_*.csv count no bytes, are
+called <operation>/<peer>/<kernels>, and become tables of times. Where several programs measured an operation
 (the same with another CCCL, PyTorch), the one with the shortest name that has our path is shown, and the
 others add the peers that it lacks. Needs nothing but Python 3.
 """
@@ -21,6 +23,7 @@ import statistics
 import sys
 
 import compact_results
+import highlights
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = "warpwright"
@@ -104,10 +107,23 @@ OPERATIONS = {
     "health": "sum of `x * x`, largest `|x|` and how many are not finite: one pass of ours, three of CUB",
 }
 
+# What the times of graphs are of; programs of bench/graph, in the order of the page.
+TIMES = {
+    "replay": "A row of short kernels, from the call until the host sees the stream idle",
+    "cached_replay": "The same through a `graph_cache`, whose key and bindings are compared",
+    "hit": "Host time of a replay, 100 in a row",
+    "alternating_hit": "The same with two pointers in turn, each with an executable graph",
+    "behind_cache": "Host time of a step that does nothing and that the cache runs eagerly, 100 in a row",
+    "capture": "Host time of a capture, and of destroying the graph",
+    "pointer": "Host time of another pointer in all kernels, without the launch",
+    "moved": "Host time of a step whose pointer is another one: captured, updated and launched",
+}
+
 TYPES = ("f64", "f32", "f16", "bf16")  # these come first, in this order
 TYPE = r"(?:f64|f32|f16|bf16|e4m3|e5m2|bool|c32|[iu](?:8|16|32|64))"
 NAME = re.compile(rf"^(.+?)_({TYPE}(?:_to_{TYPE})?)$")
 FILE = re.compile(r"^(kernel_\w+)\.csv$")
+FILE_OF_TIMES = re.compile(r"^(graph_\w+)\.csv$")
 HOST_RUNTIME = "host-runtime"  # the folder whose results say nothing of a GPU
 
 
@@ -161,8 +177,11 @@ def parse_name(name):
 
 def speed(row):
     """(GB/s, us of a launch) of one benchmark, or None where it counts no bytes."""
-    us = float(row["median"]) * {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[row["unit"]]
-    return (float(row["rate"]), us) if row["rate_unit"] == "GB/s" else None
+    return (float(row["rate"]), microseconds(row)) if row["rate_unit"] == "GB/s" else None
+
+
+def microseconds(row):
+    return float(row["median"]) * {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[row["unit"]]
 
 
 def read_runs(results):
@@ -176,6 +195,25 @@ def read_runs(results):
             if not context.get("runtime", "cuda").startswith("host"):
                 runs.append(Run(slug, file, context, rows))
     return runs
+
+
+def read_times(results):
+    """{slug: {operation: (file, context, {peer: {kernels: us}})}} of the graph_*.csv."""
+    found = {}
+    for slug in sorted(os.listdir(results)):
+        folder = os.path.join(results, slug)
+        if slug == HOST_RUNTIME or not os.path.isdir(folder):
+            continue
+        for file in filter(FILE_OF_TIMES.match, sorted(os.listdir(folder))):
+            context, rows = compact_results.read(os.path.join(folder, file))
+            if context.get("runtime", "cuda").startswith("host"):
+                continue
+            for row in rows:
+                operation, peer, kernels = (row["name"].split("/") + ["", ""])[:3]
+                if operation in TIMES and kernels.isdigit() and row["median"]:
+                    peers = found.setdefault(slug, {}).setdefault(operation, (file, context, {}))[2]
+                    peers.setdefault(peer, {})[int(kernels)] = microseconds(row)
+    return found
 
 
 def peers_of(modes):
@@ -415,7 +453,7 @@ def panel(title, of, beside, looks, cls, place, top, step):
 
 # --- The page -----------------------------------------------------------------------------------
 
-HEAD = """# Measured results
+HEAD = """# Measured results: kernels
 
 <!-- Made by ./run plots from bench/results; a change by hand is lost. -->
 
@@ -486,16 +524,36 @@ def source(number, run, path):
             f"CUDA {run.cuda}{versions}, commit `{run.commit}`{failed}")
 
 
+def tables_of_times(operations, path):
+    """The section of one device; `operations` as in read_times()."""
+    text = []
+    for operation in (o for o in TIMES if o in operations):
+        file, context, peers = operations[operation]
+        # The raw calls stand last.
+        columns = sorted(peers, key=lambda p: (p.startswith(("raw", "bare", "body")), list(peers).index(p)))
+        lines = [f"| kernels | {' | '.join(c.replace('_', ' ') for c in columns)} |",
+                 "|---:" * (len(columns) + 1) + "|"]
+        for kernels in sorted({k for of in peers.values() for k in of}):
+            cells = [f"{peers[c][kernels]:,.{1 if peers[c][kernels] >= 100 else 3}f}" if kernels in peers[c] else ""
+                     for c in columns]
+            lines.append(f"| {kernels:,} | {' | '.join(cells)} |")
+        source_line = (f"[`{file}`]({path}/{file}): {context.get('date', 'not recorded')} UTC, commit "
+                       f"`{context.get('warpwright_commit', 'not recorded')}`")
+        text.append(f"### {operation}\n\n{TIMES[operation]}, in us. {source_line}\n\n" + "\n".join(lines) + "\n")
+    return text
+
+
 def make(results, page):
-    """{path: text} of the page and its plots."""
+    """{path: text} of the page of highlights, of that of the tables beside it, and of their plots."""
     runs = read_runs(results)
     if not runs:
         sys.exit(f"plot_results: no kernel_*.csv of a GPU under {results}")
     looks = Looks({p for r in runs for modes in r.operations.values() for p in peers_of(modes)})
     folder = os.path.splitext(page)[0]
     to_results = os.path.relpath(results, os.path.dirname(page)).replace(os.sep, "/")
-    text, files = [HEAD], {}
-    for slug in sorted({r.slug for r in runs if r.operations}):
+    devices = {r.slug: r.device for r in runs if r.operations}
+    text, files = [HEAD], highlights.make(results, devices, page)
+    for slug in sorted(devices):
         of_device = [r for r in runs if r.slug == slug]
         chosen = {}
         for key in sorted({k for r in of_device for k in r.operations}, key=order_of_key):
@@ -533,8 +591,17 @@ def make(results, page):
             text.append("The strip below a plot shows each line as its share of the fastest at that size; what is "
                         "below the\nstrip's lowest mark is cut off. Compare inside one plot only.\n")
         text += plots
-    files[page] = "\n".join(text)
+    for slug, operations in read_times(results).items():
+        device = next(iter(operations.values()))[1].get("device", slug)
+        text.append(f"## CUDA graphs on {device}\n")
+        text += tables_of_times(operations, f"{to_results}/{slug}")
+    files[tables_of(page)] = "\n".join(text)
     return files
+
+
+def tables_of(page):
+    """measured_tables.md of measured.md."""
+    return "_tables".join(os.path.splitext(page))
 
 
 def main(arguments):
@@ -564,7 +631,8 @@ def update(page, files, check):
     for path in changed:
         with open(path, "w", encoding="utf-8", newline="\n") as f:
             f.write(files[path])
-    print(f"{os.path.relpath(page)}: {len(files) - 1} plots, {len(changed)} files written, {len(stale)} removed")
+    plots = sum(path.endswith(".svg") for path in files)
+    print(f"{os.path.relpath(page)}: {plots} plots, {len(changed)} files written, {len(stale)} removed")
     return 0
 
 

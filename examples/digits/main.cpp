@@ -3,15 +3,18 @@
 //
 // The main example: trains a classifier on handwritten digits, finds its best inference batch,
 // captures the hot loop in a graph, streams images through it, and reports the gain of each part.
+#include "comparison.hpp"
 #include "dataset.hpp"
 #include "gemm.hpp"
 #include "network.hpp"
 #include "options.hpp"
+#include "output.hpp"
 #include "report.hpp"
 #include "serving.hpp"
 
 #include <warpwright/core.hpp>
 #include <warpwright/tune/measure.hpp>
+#include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 
 #include <algorithm>
@@ -60,7 +63,7 @@ void fill_batch(ww::stream_ref stream, on_device const& device, float* images, s
 
 void train(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
            digits::options const& options, std::vector<std::int32_t> training, digits::random& draw,
-           run_summary& run) {
+           digits::progress& shown, run_summary& run) {
   ww::stream_ref const stream = multiply.stream();
   std::size_t const steps = training.size() / digits::trainer::batch;
   std::size_t const used = steps * digits::trainer::batch;
@@ -81,8 +84,13 @@ void train(digits::resources& shared, digits::multiplier& multiply, on_device co
     auto const rate = static_cast<float>(0.01 * 0.5 * (1.0 + std::cos(pi * done)));
     trainer.step(device.pixels.data(), device.labels.data(),
                  samples.data() + step * digits::trainer::batch, rate, options.seed);
-    if ((step + 1) % steps == 0) stream.synchronize();
+    if ((step + 1) % steps == 0) {
+      stream.synchronize();
+      shown.show("training: epoch " + std::to_string((step + 1) / steps) + " of " +
+                 std::to_string(epochs));
+    }
   }
+  shown.clear();
   std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin;
   run.epochs = options.epochs;
   run.training_s = elapsed.count();
@@ -114,7 +122,7 @@ double accuracy(std::vector<std::int32_t> const& predictions,
 // Tunes the batch size, or finds it in the store, and sets run.batches, run.choice and run.tuning.
 // @return the chosen size
 std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
-                 digits::options const& options, run_summary& run) {
+                 digits::options const& options, digits::progress& shown, run_summary& run) {
   std::unique_ptr<digits::inference> infer;
   std::size_t const live_before = shared.memory.statistics().live_bytes;
   // Allocates for a batch of this size, and returns the bytes.
@@ -132,7 +140,9 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
           .range(1, options.tune_max)
           .memory_budget(options.memory_budget_bytes)
           .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3, run.latency_quantile))
-          .stop_after_flat(0);
+          .stop_after_flat(0)
+          .progress(
+              [&shown](ww::tuning_progress const& p) { shown.show(ww::progress_line::text(p)); });
   if (options.quick) {
     tuner = tuner
                 .sampling(ww::measure_options{}
@@ -154,6 +164,7 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
                                                                    prepare);
   };
   ww::tune_result const result = tuned();
+  shown.clear();
   for (std::string const& warning : result.warnings) std::printf("warning: %s\n", warning.c_str());
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     ww::tune_row const& found = result.rows[i];
@@ -203,12 +214,12 @@ digits::graph_timing compare_graph(digits::resources& shared, digits::multiplier
   std::vector<std::int32_t> const expected = predictions();
 
   ew::run(stream, ew::out(infer.labels(), batch) = -1);
-  ww::graph_replay replay;
+  ww::graph_cache graphs{digits::inference_graphs()};
   auto const replayed = [&] {
-    replay.run(stream, [&](ww::capture_scope&) { infer.run(parameters, batch); });
+    static_cast<void>(digits::run_inference(graphs, infer, stream, parameters, batch));
   };
   timing.graph_ms = 1e3 * ww::measure(stream, replayed, options).summary.median_seconds;
-  timing.nodes = replay.node_counts().total();
+  timing.nodes = graphs.statistics().keys.front().nodes;
   if (predictions() != expected) {
     throw std::runtime_error{
         "the captured graph returns other results than the calls that it captured"};
@@ -256,6 +267,7 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
   if (ww::device_count() == 0) throw std::runtime_error{"no CUDA device is visible"};
   ww::device_info const info = ww::get_device_info(ww::current_device());
   print_device(info);
+  digits::flush_output();
 
   run_summary run;
   run.runtime = runtime_name;
@@ -271,13 +283,14 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
   digits::random draw{options.seed};
   digits::split const parts = digits::split_fifth(data.labels.size(), draw);
   digits::resources shared{info.id};
+  digits::progress shown;
   {
     ww::stream_lease const lease = shared.streams.lease();
     digits::multiplier multiply{shared.memory, lease};
     on_device const device{upload(shared, lease, digits::initial_parameters(draw)),
                            upload(shared, lease, data.pixels), upload(shared, lease, data.labels)};
 
-    train(shared, multiply, device, options, parts.training, draw, run);
+    train(shared, multiply, device, options, parts.training, draw, shown, run);
     std::vector<std::int32_t> const predictions = classify_all(shared, multiply, device);
     run.accuracy = accuracy(predictions, data.labels, parts.test);
     run.tested = parts.test.size();
@@ -292,11 +305,14 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
                                run.accuracy, options.accuracy_floor)};
     }
 
+    digits::flush_output();
+
     std::printf("\ntuning the inference batch, at most %s of memory and a %s of %s ms\n",
                 digits::text::bytes(static_cast<double>(run.memory_budget_bytes)).c_str(),
                 run.percentile(), digits::text::milliseconds(run.latency_limit_ms).c_str());
-    std::size_t const batch = tune(shared, multiply, device, options, run);
+    std::size_t const batch = tune(shared, multiply, device, options, shown, run);
     print_batches(run);
+    digits::flush_output();
 
     run.graph = compare_graph(shared, multiply, device, batch, options.quick);
     run.graph_of_one = compare_graph(shared, multiply, device, 1, options.quick);
@@ -322,18 +338,27 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
                 digits::text::grouped(static_cast<double>(served.images)).c_str(),
                 digits::text::grouped(run.streamed_images_per_s).c_str(),
                 run.staging_bytes_per_s / 1e6);
+    ww::pool_statistics const pool = shared.memory.statistics();
+    run.pool_hit_rate = pool.hit_rate();
+    run.pool_requests = pool.allocations;
+    run.pool_reserved_bytes = pool.reserved_bytes;
+    std::printf("pool %.1f %% of %s requests without a CUDA call, %s reserved\n",
+                100.0 * run.pool_hit_rate,
+                digits::text::grouped(static_cast<double>(run.pool_requests)).c_str(),
+                digits::text::bytes(static_cast<double>(run.pool_reserved_bytes)).c_str());
+    digits::flush_output();
+    if (options.compare) {
+      run.gains = digits::compare_parts(shared, multiply, device.parameters.data(), data, batch,
+                                        options.quick, shown);
+      std::printf("%s\n", digits::gains_table(run.gains, info.host_runtime).c_str());
+    }
   }
-  ww::pool_statistics const pool = shared.memory.statistics();
-  run.pool_hit_rate = pool.hit_rate();
-  run.pool_requests = pool.allocations;
-  run.pool_reserved_bytes = pool.reserved_bytes;
-  std::printf("pool %.1f %% of %s requests without a CUDA call, %s reserved\n",
-              100.0 * run.pool_hit_rate,
-              digits::text::grouped(static_cast<double>(run.pool_requests)).c_str(),
-              digits::text::bytes(static_cast<double>(run.pool_reserved_bytes)).c_str());
+  // Once more: the tuning store is there by now.
+  digits::check_distinct(options.data, options.report, options.tuning_store);
+  digits::flush_output();
   digits::write_report(run);
   std::printf("%s\n", digits::result_line(run).c_str());
-  if (std::fflush(stdout) != 0) throw std::runtime_error{"the output cannot be written"};
+  digits::flush_output();
 }
 
 int fail(int code, char const* text) {
@@ -346,9 +371,11 @@ int fail(int code, char const* text) {
 
 int main(int argc, char** argv) {
   try {
+    digits::claim_standard_descriptors();
     digits::options const options = digits::parse_options(argc, argv);
     if (options.help) {
       std::printf("%s", digits::usage);
+      digits::flush_output();
       return 0;
     }
     run_demo(options, digits::read_dataset(options.data));

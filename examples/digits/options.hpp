@@ -4,9 +4,10 @@
 // The command line.
 #pragma once
 
+#include "paths.hpp"
+
 #include <cstdint>
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
 
 #ifndef DIGITS_DATA
@@ -15,15 +16,11 @@
 
 namespace digits {
 
-/// An invalid command line.
-struct usage_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 /// The options of the command line.
 struct options {
   bool help = false;
   bool quick = false;
+  bool compare = true;  ///< each part with the plain CUDA way
   std::string data = DIGITS_DATA;
   std::string report = "report.html";
   std::uint64_t seed = 1;
@@ -49,8 +46,9 @@ inline constexpr char const* usage =
                          (20ms on the host runtime, 1ms on a GPU)
   --tune-max N           largest batch to try, 1 to 65536 (8192)
   --tuning-store FILE    keep the tuned batch in this file, and tune only if it is not there (none)
-  --quick                a short run for tests: 1 epoch, batches to 64, no accuracy floor, and the
-                         median in place of the p99 under the latency limit
+  --quick                a short run for tests: 1 epoch, batches to 64, no accuracy floor, the
+                         median in place of the p99 under the latency limit, and no --compare
+  --compare              compare each part with the plain CUDA way (on; off with --quick)
   --help                 this text
 )";
 
@@ -62,7 +60,7 @@ inline double number(std::string const& flag, std::string const& text, std::stri
   double value = 0.0;
   if (!text.empty() && text[0] >= '0' && text[0] <= '9') value = std::strtod(begin, &end);
   if (end == nullptr || end == begin || !(value <= 1e15)) {
-    throw usage_error{flag + " needs a number, not \"" + text + '"'};
+    throw usage_error{flag + " needs a number, not \"" + shown(text) + '"'};
   }
   unit = end;
   return value;
@@ -71,7 +69,7 @@ inline double number(std::string const& flag, std::string const& text, std::stri
 inline std::uint64_t integer(std::string const& flag, std::string const& text, std::uint64_t low,
                              std::uint64_t high) {
   std::string const range = flag + " needs an integer of " + std::to_string(low) + " to " +
-                            std::to_string(high) + ", not \"" + text + '"';
+                            std::to_string(high) + ", not \"" + shown(text) + '"';
   if (text.empty() || text.size() > 19) throw usage_error{range};
   std::uint64_t value = 0;
   for (char const c : text) {
@@ -92,10 +90,10 @@ inline std::size_t byte_size(std::string const& flag, std::string const& text) {
   } else if (unit == "GiB") {
     value *= 1073741824.0;
   } else if (!unit.empty() && unit != "B") {
-    throw usage_error{flag + " needs a size such as 8MiB, not \"" + text + '"'};
+    throw usage_error{flag + " needs a size such as 8MiB, not \"" + shown(text) + '"'};
   }
   if (!(value >= 1.0) || value > 1e15) {
-    throw usage_error{flag + " needs a size of 1 byte or more, not \"" + text + '"'};
+    throw usage_error{flag + " needs a size of 1 byte or more, not \"" + shown(text) + '"'};
   }
   return static_cast<std::size_t>(value);
 }
@@ -108,10 +106,10 @@ inline double time_ms(std::string const& flag, std::string const& text) {
   } else if (unit == "s") {
     value *= 1e3;
   } else if (unit != "ms") {
-    throw usage_error{flag + " needs a time with a unit, such as 20ms or 50us, not \"" + text +
-                      '"'};
+    throw usage_error{flag + " needs a time with a unit, such as 20ms or 50us, not \"" +
+                      shown(text) + '"'};
   }
-  if (!(value > 0.0)) throw usage_error{flag + " needs a time above 0, not \"" + text + '"'};
+  if (!(value > 0.0)) throw usage_error{flag + " needs a time above 0, not \"" + shown(text) + '"'};
   return value;
 }
 
@@ -119,7 +117,7 @@ inline double fraction(std::string const& flag, std::string const& text) {
   std::string unit;
   double const value = number(flag, text, unit);
   if (!unit.empty() || value > 1.0) {
-    throw usage_error{flag + " needs a number of 0 to 1, not \"" + text + '"'};
+    throw usage_error{flag + " needs a number of 0 to 1, not \"" + shown(text) + '"'};
   }
   return value;
 }
@@ -134,6 +132,7 @@ inline options parse_options(int argc, char const* const* argv) {
   bool epochs_said = false;
   bool tune_said = false;
   bool floor_said = false;
+  bool compare_said = false;
   for (int i = 1; i < argc; ++i) {
     std::string const flag{argv[i]};
     if (flag == "--help") {
@@ -144,11 +143,15 @@ inline options parse_options(int argc, char const* const* argv) {
       parsed.quick = true;
       continue;
     }
+    if (flag == "--compare") {
+      compare_said = true;
+      continue;
+    }
     bool const known = flag == "--data" || flag == "--report" || flag == "--seed" ||
                        flag == "--epochs" || flag == "--accuracy-floor" ||
                        flag == "--memory-budget" || flag == "--latency-limit" ||
                        flag == "--tune-max" || flag == "--tuning-store";
-    if (!known) throw usage_error{"unknown argument \"" + flag + "\"; try --help"};
+    if (!known) throw usage_error{"unknown argument \"" + detail::shown(flag) + "\"; try --help"};
     if (i + 1 == argc) throw usage_error{flag + " needs a value; try --help"};
     std::string const value{argv[++i]};
     if (flag == "--data") {
@@ -170,19 +173,24 @@ inline options parse_options(int argc, char const* const* argv) {
     } else if (flag == "--tuning-store") {
       parsed.tuning_store = value;
       if (value.empty() || value.back() == '/') {
-        throw usage_error{"--tuning-store needs the path of a file, not \"" + value + '"'};
+        throw usage_error{"--tuning-store needs the path of a file, not \"" + detail::shown(value) +
+                          '"'};
       }
     } else {
       parsed.tune_max = static_cast<std::size_t>(detail::integer(flag, value, 1, 65536));
       tune_said = true;
     }
   }
-  if (parsed.data.empty()) throw usage_error{"--data needs a path"};
-  if (parsed.report.empty()) throw usage_error{"--report needs a path"};
+  if (parsed.help) return parsed;
+  detail::check_path("--data", parsed.data);
+  detail::check_path("--report", parsed.report);
+  if (!parsed.tuning_store.empty()) detail::check_path("--tuning-store", parsed.tuning_store);
+  check_distinct(parsed.data, parsed.report, parsed.tuning_store);
   if (parsed.quick) {
     if (!epochs_said) parsed.epochs = 1;
     if (!tune_said) parsed.tune_max = 64;
     if (!floor_said) parsed.accuracy_floor = 0.0;
+    parsed.compare = compare_said;
   }
   return parsed;
 }

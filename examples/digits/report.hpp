@@ -41,6 +41,41 @@ struct graph_timing {
   [[nodiscard]] double speedup() const { return graph_ms > 0.0 ? eager_ms / graph_ms : 0.0; }
 };
 
+namespace text {
+
+/// printf into a string.
+template <class... Values>
+std::string format(char const* pattern, Values... values) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof buffer, pattern, values...);
+  return buffer;
+}
+inline std::string format(char const* plain) { return plain; }
+
+}  // namespace text
+
+/// What a part of the library buys against the plain CUDA way.
+struct part_gain {
+  std::string part;   ///< of the library
+  std::string work;   ///< done in both ways
+  std::string plain;  ///< the plain CUDA way
+  std::string ours;   ///< the library's
+  double plain_ms = 0.0;
+  double our_ms = 0.0;
+  double gain = 0.0;  ///< plain / ours, the median of all turns
+  double low = 0.0;   ///< of the gain's interval
+  double high = 0.0;
+  bool settled = false;  ///< whether the interval can be believed
+
+  /// @return the gain with its interval, or that none is shown
+  [[nodiscard]] std::string verdict() const {
+    if (!settled) return "no gain shown: too few turns, or unsteady";
+    bool const none = low <= 1.0 && high >= 1.0;
+    return text::format("%.2f x (%.2f to %.2f)%s", gain, low, high,
+                        none ? ", no difference shown" : "");
+  }
+};
+
 /// The results of a run.
 struct run_summary {
   std::string runtime;  ///< "host" or "cuda"
@@ -64,6 +99,7 @@ struct run_summary {
   std::size_t streamed_images = 0;
   double streamed_images_per_s = 0.0;
   double staging_bytes_per_s = 0.0;
+  std::vector<part_gain> gains;  ///< empty: the parts were not compared
   std::string report_path;
 
   /// @return the name of the limited percentile
@@ -78,15 +114,6 @@ struct run_summary {
 };
 
 namespace text {
-
-/// printf into a string.
-template <class... Values>
-std::string format(char const* pattern, Values... values) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, pattern, values...);
-  return buffer;
-}
-inline std::string format(char const* plain) { return plain; }
 
 /// 1234567 as "1,234,567".
 inline std::string grouped(double value) {
@@ -294,6 +321,34 @@ inline std::string fact(std::string const& name, std::string const& value) {
          "</td></tr>\n";
 }
 
+inline std::string gains_section(std::vector<part_gain> const& gains, bool host) {
+  std::string section = "<h2>What each part buys</h2>\n";
+  if (gains.empty()) return section + "<p class=\"muted\">not compared in this run</p>\n";
+  section +=
+      "<p>Each part against the plain CUDA way, in turns within this run; medians, and the "
+      "gain's interval of a confidence of 95 %.</p>\n";
+  if (host) {
+    section +=
+        "<p class=\"note\">These are the host runtime's times on a CPU: a GPU's gains are "
+        "others.</p>\n";
+  }
+  section +=
+      "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\" class=\"why\">part</th>"
+      "<th scope=\"col\" class=\"why\">work</th>"
+      "<th scope=\"col\" class=\"why\">plain CUDA</th><th scope=\"col\">ms</th>"
+      "<th scope=\"col\" class=\"why\">warpwright</th><th scope=\"col\">ms</th>"
+      "<th scope=\"col\" class=\"why\">gain</th></tr></thead>\n<tbody>\n";
+  for (part_gain const& each : gains) {
+    auto const words = [](std::string const& what) {
+      return "<td class=\"why\">" + text::escaped(what) + "</td>";
+    };
+    section += "<tr>" + words(each.part) + words(each.work) + words(each.plain) + "<td>" +
+               text::milliseconds(each.plain_ms) + "</td>" + words(each.ours) + "<td>" +
+               text::milliseconds(each.our_ms) + "</td>" + words(each.verdict()) + "</tr>\n";
+  }
+  return section + "</tbody>\n</table></div>\n";
+}
+
 inline constexpr char const* style = R"css(
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2433; background: #fff; margin: 0; }
@@ -404,7 +459,9 @@ inline std::string report_html(run_summary const& run) {
                            "streams: " +
                            text::grouped(run.streamed_images_per_s) + " images/s, " +
                            text::format("%.1f MB/s up", run.staging_bytes_per_s / 1e6));
-  page += "</table>\n</main>\n</body>\n</html>\n";
+  page += "</table>\n";
+  page += detail::gains_section(run.gains, host);
+  page += "</main>\n</body>\n</html>\n";
   return page;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Classifies a long stream of images: two CUDA streams, each with buffers, a captured graph and
+// Classifies a long stream of images: two CUDA streams, each with buffers, a cache of graphs and
 // pinned memory for the results, so that one copies while the other computes.
 #pragma once
 
 #include "network.hpp"
 
-#include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_cache.hpp>
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/staging.hpp>
 #include <warpwright/stream/stream_pool.hpp>
@@ -31,6 +31,22 @@ struct resources {
   ww::staging staging;
 };
 
+/// One warm-up, for what libraries allocate at their first use. Whether a graph is faster is
+/// measured and reported by the program itself.
+inline ww::graph_cache_options inference_graphs() {
+  return ww::graph_cache_options{}.warmups(1).cost_gate(false);
+}
+
+/// Runs the network on a batch through a cache: what changes from call to call is an argument.
+inline ww::graph_step run_inference(ww::graph_cache& graphs, inference& infer,
+                                    ww::stream_ref stream, float const* parameters,
+                                    std::size_t batch) {
+  auto const step = [&infer](ww::stream_ref, float const* from, std::size_t images) {
+    infer.run(from, images);
+  };
+  return graphs.run(stream, {batch}, step, parameters, batch);
+}
+
 namespace detail {
 
 class pipeline {
@@ -48,7 +64,7 @@ class pipeline {
   pipeline(pipeline const&) = delete;
   pipeline& operator=(pipeline const&) = delete;
 
-  /// Captures the graph, so that submit() only replays.
+  /// Runs the step until it is captured, so that submit() only replays.
   void warm_up() {
     ew::run(lease_, ew::out(infer_.images(), batch_ * image_pixels) = 0.0F);
     for (int i = 0; i < 2; ++i) run_graph();
@@ -71,14 +87,12 @@ class pipeline {
   [[nodiscard]] std::int32_t const* predictions() const noexcept { return predictions_.data(); }
 
  private:
-  void run_graph() {
-    graph_.run(lease_, [this](ww::capture_scope&) { infer_.run(parameters_, batch_); });
-  }
+  void run_graph() { run_inference(graphs_, infer_, lease_.stream(), parameters_, batch_); }
 
   ww::stream_lease lease_;
   multiplier multiply_;
   inference infer_;
-  ww::graph_replay graph_;
+  ww::graph_cache graphs_{inference_graphs()};  // destroyed before the memory that its graphs use
   ww::pinned_buffer<std::int32_t> predictions_;
   float const* parameters_;
   std::size_t batch_;

@@ -19,7 +19,6 @@ namespace warpwright::host {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr int fill_byte = 0xff;  // NaN as float, half and bfloat16, -1 as an integer
 constexpr std::size_t small_fill = std::size_t{1} << 20;
 constexpr std::size_t pattern_bytes = std::size_t{32} << 20;
 constexpr std::size_t guarded_allocations = 12000;  // Linux allows 65,530 mappings per process
@@ -37,7 +36,7 @@ void* anonymous(void* at, std::size_t bytes, int protection) {
 // pages that a program writes take physical memory.
 int pattern() {
   if (pattern_file != -2) return pattern_file;
-  pattern_file = memfd_create("warpwright-fill-pattern", MFD_CLOEXEC);
+  pattern_file = above_standard(memfd_create("warpwright-fill-pattern", MFD_CLOEXEC));
   if (pattern_file < 0) return pattern_file = -1;
   void* view = MAP_FAILED;
   if (ftruncate(pattern_file, static_cast<off_t>(pattern_bytes)) == 0) {

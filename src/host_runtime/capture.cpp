@@ -3,7 +3,7 @@
 //
 // Stream capture and its rules (CUDA Programming Guide, "Creating a Graph Using Stream Capture" and
 // "Prohibited and Unhandled Operations"; CUDA Runtime API, cudaThreadExchangeStreamCaptureMode).
-#include <warpwright/core/detail/capture_count.hpp>
+#include <warpwright/core/detail/capture/capture_count.hpp>
 
 #include <algorithm>
 
@@ -13,10 +13,6 @@
 
 namespace warpwright::host {
 namespace {
-
-bool contains(std::vector<graph_node*> const& nodes, graph_node const* node) {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
-}
 
 void add_to_tail(std::vector<graph_node*>& tail, std::vector<graph_node*> const& more) {
   for (graph_node* node : more) {
@@ -105,13 +101,6 @@ cudaError_t find_nodes(runtime& rt, graph_state const& graph, cudaGraphNode_t co
   return cudaSuccess;
 }
 
-bool plain_edges(cudaGraphEdgeData const* data, std::size_t count) {
-  for (std::size_t i = 0; data != nullptr && i < count; ++i) {
-    if (data[i].from_port != 0 || data[i].to_port != 0 || data[i].type != 0) return false;
-  }
-  return true;
-}
-
 cudaStreamCaptureStatus status_of(stream_state const& stream) {
   if (stream.capture == nullptr) return cudaStreamCaptureStatusNone;
   return stream.capture->state == capture_session::status::invalidated
@@ -120,6 +109,13 @@ cudaStreamCaptureStatus status_of(stream_state const& stream) {
 }
 
 }  // namespace
+
+bool plain_edges(cudaGraphEdgeData const* data, std::size_t count) {
+  for (std::size_t i = 0; data != nullptr && i < count; ++i) {
+    if (data[i].from_port != 0 || data[i].to_port != 0 || data[i].type != 0) return false;
+  }
+  return true;
+}
 
 void invalidate_capture(capture_session& session) noexcept {
   session.state = capture_session::status::invalidated;
@@ -158,6 +154,11 @@ cudaError_t forbid_unsafe(runtime& rt) {
     if (!by_this_thread && !by_any_thread) continue;
     forbidden = true;
     invalidate_capture(*session);
+    log_message(
+        by_this_thread
+            ? "API call conflicts with a stream capture sequence initiated from the calling thread"
+            : "API call conflicts with a stream capture sequence initiated from another "
+              "thread");
   }
   return forbidden ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
@@ -330,7 +331,7 @@ cudaError_t stream_end_capture(null_stream default_stream, cudaStream_t handle,
     }
     end_capture(rt, session);
     if (code == cudaSuccess) {
-      session->graph->owned_by_user = true;
+      if (!session->graph_was_given) session->graph->owned_by_user = true;
       *graph = session->graph->handle;
     } else if (!session->graph_was_given) {
       drop_graph(rt, *session->graph);

@@ -107,7 +107,6 @@ cudaError_t copy(runtime& rt, copy_shape shape, null_stream default_stream, cuda
       invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;
     }
-    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     if (shape.kind == cudaMemcpyHostToDevice && shape.height == 1 && shape.depth == 1 &&
         shape.from_device < 0 && pageable(rt, shape.from)) {
       return copy_staged_tail(rt, lock, *stream, shape);

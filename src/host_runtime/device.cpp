@@ -88,11 +88,6 @@ cudaError_t set_flags(runtime& rt, device_state& device, unsigned flags) {
   return cudaSuccess;
 }
 
-device_state* device_at(runtime& rt, int ordinal) {
-  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) return nullptr;
-  return rt.devices[static_cast<std::size_t>(ordinal)].get();
-}
-
 cudaError_t synchronize_device(runtime& rt) {
   runtime_lock lock(rt.mutex);
   device_state& device = current_device(rt);
@@ -107,7 +102,7 @@ cudaError_t synchronize_device(runtime& rt) {
 
 cudaError_t device_attribute(device_state const& device, cudaDeviceAttr which, int& value) {
   cudaDeviceProp const& p = device.properties;
-  switch (which) {
+  switch (static_cast<int>(which)) {
     case cudaDevAttrMaxThreadsPerBlock:
       value = p.maxThreadsPerBlock;
       break;

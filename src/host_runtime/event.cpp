@@ -139,7 +139,8 @@ WARPWRIGHT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     if (cudaError_t const code = check_not_captured(*event)) return code;
     if (cudaError_t const code = forbid_unsafe(rt)) return code;
-    if (event->record != nullptr) wait_for(rt, lock, std::shared_ptr<sync_point>(event->record));
+    std::shared_ptr<sync_point> const record = event->record;  // may change during the wait
+    if (record != nullptr) wait_for(rt, lock, record);
     trim_pools_after_sync(rt);
     return sticky_error(rt);
   });

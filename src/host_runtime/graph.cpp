@@ -15,10 +15,6 @@ namespace {
 
 using node_list = std::vector<graph_node*>;
 
-bool contains(node_list const& nodes, graph_node const* node) {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
-}
-
 void link(graph_node& from, graph_node& to) {
   to.depends_on.push_back(&from);
   from.dependents.push_back(&to);
@@ -30,23 +26,6 @@ void unlink(graph_node& from, graph_node& to) {
   };
   remove(to.depends_on, &from);
   remove(from.dependents, &to);
-}
-
-// The graph and the dependencies of a cudaGraphAdd...Node call.
-cudaError_t open_node(runtime& rt, cudaGraphNode_t const* made, cudaGraph_t graph_handle,
-                      cudaGraphNode_t const* dependencies, std::size_t count,
-                      std::shared_ptr<graph_state>& graph, node_list& depends_on) {
-  graph = rt.graphs.find(graph_handle);
-  if (made == nullptr || graph == nullptr) return cudaErrorInvalidValue;
-  if (count > 0 && dependencies == nullptr) return cudaErrorInvalidValue;
-  for (std::size_t i = 0; i < count; ++i) {
-    auto const node = rt.nodes.find(dependencies[i]);
-    if (node == nullptr || node->owner != graph.get() || contains(depends_on, node.get())) {
-      return cudaErrorInvalidValue;
-    }
-    depends_on.push_back(node.get());
-  }
-  return cudaSuccess;
 }
 
 // Adds a node, whose work describe(rt, work) -> error creates.
@@ -125,7 +104,7 @@ void copy_to_array(std::size_t available, std::size_t* count, bool has_array, Ge
 }
 
 char const* type_name(cudaGraphNodeType type) {
-  switch (type) {
+  switch (static_cast<int>(type)) {
     case cudaGraphNodeTypeKernel:
       return "KERNEL";
     case cudaGraphNodeTypeMemcpy:
@@ -146,6 +125,8 @@ char const* type_name(cudaGraphNodeType type) {
       return "MEM_ALLOC";
     case cudaGraphNodeTypeMemFree:
       return "MEM_FREE";
+    case cudaGraphNodeTypeConditional:
+      return "CONDITIONAL";
     default:
       return "NODE";
   }
@@ -196,11 +177,32 @@ cudaError_t change_edges(call_site& site, cudaGraph_t graph_handle, cudaGraphNod
 
 }  // namespace
 
+cudaError_t open_node(runtime& rt, cudaGraphNode_t const* made, cudaGraph_t graph_handle,
+                      cudaGraphNode_t const* dependencies, std::size_t count,
+                      std::shared_ptr<graph_state>& graph, node_list& depends_on) {
+  graph = rt.graphs.find(graph_handle);
+  if (made == nullptr || graph == nullptr) return cudaErrorInvalidValue;
+  if (count > 0 && dependencies == nullptr) return cudaErrorInvalidValue;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const node = rt.nodes.find(dependencies[i]);
+    if (node == nullptr || node->owner != graph.get() || contains(depends_on, node.get())) {
+      return cudaErrorInvalidValue;
+    }
+    depends_on.push_back(node.get());
+  }
+  return cudaSuccess;
+}
+
 bool graph_state::has_memory_nodes() const {
   return std::any_of(nodes.begin(), nodes.end(), [](auto const& node) {
     return node->type == cudaGraphNodeTypeMemAlloc || node->type == cudaGraphNodeTypeMemFree ||
            (node->child != nullptr && node->child->has_memory_nodes());
   });
+}
+
+bool graph_state::has_conditional_nodes() const {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](auto const& node) { return node->type == cudaGraphNodeTypeConditional; });
 }
 
 std::shared_ptr<graph_state> make_graph(runtime& rt) {
@@ -224,10 +226,13 @@ graph_node* add_node(runtime& rt, graph_state& graph, cudaGraphNodeType type,
 void drop_graph(runtime& rt, graph_state& graph) {
   for (auto const& node : graph.nodes) {
     if (node->child != nullptr) drop_graph(rt, *node->child);
+    for (auto const& body : node->bodies) drop_graph(rt, *body);
     rt.nodes.remove(node->handle);
   }
   std::shared_ptr<graph_state> const last = rt.graphs.remove(graph.handle);
   graph.nodes.clear();
+  graph.conditions.clear();
+  graph.parent = nullptr;
   graph.objects.clear();
 }
 
@@ -265,7 +270,7 @@ WARPWRIGHT_API cudaError_t cudaGraphClone(cudaGraph_t* handle, cudaGraph_t origi
     runtime_lock lock(rt.mutex);
     auto const graph = rt.graphs.find(original);
     if (handle == nullptr || graph == nullptr) return cudaErrorInvalidValue;
-    if (graph->has_memory_nodes()) return cudaErrorNotSupported;
+    if (graph->has_memory_nodes() || graph->has_conditional_nodes()) return cudaErrorNotSupported;
     *handle = clone(rt, *graph)->handle;
     return cudaSuccess;
   });
@@ -365,7 +370,9 @@ WARPWRIGHT_API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cud
              [&](runtime& rt, graph_state& parent, graph_node& made) {
                auto const original = rt.graphs.find(child);
                if (original == nullptr || original.get() == &parent) return cudaErrorInvalidValue;
-               if (original->has_memory_nodes()) return cudaErrorNotSupported;
+               if (original->has_memory_nodes() || original->has_conditional_nodes()) {
+                 return cudaErrorNotSupported;
+               }
                made.child = clone(rt, *original);
                made.child->owned_by_user = false;
                return cudaSuccess;
@@ -499,6 +506,7 @@ WARPWRIGHT_API cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
                 constexpr unsigned threads = 256;  // threads per block that the parameters report
                 *parameters = {};
                 parameters->func = const_cast<void*>(kernel.function());
+                parameters->kernelParams = kernel.parameters();
                 parameters->blockDim = dim3(threads, 1, 1);
                 unsigned long const long blocks = (kernel.size() + threads - 1) / threads;
                 parameters->gridDim =
@@ -664,10 +672,14 @@ WARPWRIGHT_API cudaError_t cudaGraphDestroyNode(cudaGraphNode_t handle) {
     if (graph.has_memory_nodes()) return cudaErrorNotSupported;
     for (auto const& session : rt.captures) {
       if (session->graph.get() == &graph) return cudaErrorInvalidValue;
+      for (auto const& body : node->bodies) {
+        if (session->graph == body) return cudaErrorInvalidValue;
+      }
     }
     while (!node->depends_on.empty()) unlink(*node->depends_on.back(), *node);
     while (!node->dependents.empty()) unlink(*node, *node->dependents.back());
     if (node->child != nullptr) drop_graph(rt, *node->child);
+    for (auto const& body : node->bodies) drop_graph(rt, *body);
     graph.nodes.erase(std::remove(graph.nodes.begin(), graph.nodes.end(), node), graph.nodes.end());
     rt.nodes.remove(handle);
     return cudaSuccess;
@@ -681,7 +693,7 @@ WARPWRIGHT_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t handle, char const
     runtime_lock lock(rt.mutex);
     auto const graph = rt.graphs.find(handle);
     if (graph == nullptr || path == nullptr) return cudaErrorInvalidValue;
-    std::FILE* file = std::fopen(path, "w");
+    std::FILE* file = open_for_writing(path);
     if (file == nullptr) return cudaErrorOperatingSystem;
     std::fprintf(file, "digraph graph_host_runtime {\n");
     for (std::size_t i = 0; i < graph->nodes.size(); ++i) graph->nodes[i]->index = i;

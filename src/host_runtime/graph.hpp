@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+
 #include "runtime.hpp"
 #include "work.hpp"
 
@@ -60,6 +62,15 @@ struct graph_memory {
   void uncharge();
 };
 
+/// The value of a conditional handle. Kernels write it without the lock, one at a time.
+struct condition_state {
+  cudaGraphConditionalHandle handle = 0;
+  unsigned default_value = 0;
+  bool assign_default = false;
+  bool used = false;  // by a conditional node
+  std::atomic<unsigned> value{0};
+};
+
 struct graph_node {
   cudaGraphNode_t handle = nullptr;
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
@@ -72,7 +83,11 @@ struct graph_node {
   std::shared_ptr<event_state> event;
   std::shared_ptr<graph_memory> memory;  // alloc and free nodes
   cudaMemAllocNodeParams alloc_params = {};
-  void* freed_pointer = nullptr;  // free nodes
+  void* freed_pointer = nullptr;               // free nodes
+  std::shared_ptr<condition_state> condition;  // conditional nodes
+  cudaGraphConditionalNodeType condition_type = cudaGraphCondTypeIf;
+  std::vector<std::shared_ptr<graph_state>> bodies;
+  std::vector<cudaGraph_t> body_handles;
   cudaGraphNode_t cloned_from = nullptr;
   std::size_t index = 0;  // scratch space of graph traversals
 };
@@ -80,10 +95,13 @@ struct graph_node {
 struct graph_state {
   cudaGraph_t handle = nullptr;
   std::vector<std::shared_ptr<graph_node>> nodes;  // in creation order
-  bool owned_by_user = true;              // false: owned by a capture or a child graph node
-  std::weak_ptr<exec_state> memory_exec;  // a graph with memory nodes has at most one
-  user_references objects;                // without those of child graphs
+  bool owned_by_user = true;  // false: owned by a capture or by a child graph or conditional node
+  std::weak_ptr<exec_state> only_exec;  // a graph with memory or conditional nodes has at most one
+  user_references objects;              // without those of child graphs
+  std::vector<std::shared_ptr<condition_state>> conditions;  // of its handles
+  graph_state* parent = nullptr;                             // of a conditional node's body
   bool has_memory_nodes() const;
+  bool has_conditional_nodes() const;
 };
 
 struct capture_session {
@@ -106,6 +124,10 @@ struct exec_node {
   std::vector<std::size_t> depends_on;  // indices in creation order
   std::vector<exec_node> child;         // child graph nodes
   std::vector<std::size_t> child_order;
+  std::shared_ptr<condition_state> condition;  // conditional nodes
+  cudaGraphConditionalNodeType condition_type = cudaGraphCondTypeIf;
+  std::vector<std::vector<exec_node>> bodies;
+  std::vector<std::vector<std::size_t>> body_orders;
   cudaEvent_t event_handle = nullptr;
   std::shared_ptr<event_state> event;
   std::shared_ptr<graph_memory> memory;
@@ -126,6 +148,12 @@ struct exec_state {
   device_state* device = nullptr;
 };
 
+/// Finds the graph and the dependencies of a cudaGraphAdd...Node call.
+cudaError_t open_node(runtime& rt, cudaGraphNode_t const* made, cudaGraph_t graph_handle,
+                      cudaGraphNode_t const* dependencies, std::size_t count,
+                      std::shared_ptr<graph_state>& graph, std::vector<graph_node*>& depends_on);
+/// Whether all edges are ordinary dependencies, the only ones that are implemented.
+bool plain_edges(cudaGraphEdgeData const* data, std::size_t count);
 /// Adds a node. The caller checks that the dependencies belong to `graph`.
 graph_node* add_node(runtime& rt, graph_state& graph, cudaGraphNodeType type,
                      std::shared_ptr<work const> what, std::vector<graph_node*> const& depends_on);
@@ -134,6 +162,9 @@ void drop_graph(runtime& rt, graph_state& graph);
 /// Captures work of `stream` as a node, or returns the error.
 cudaError_t capture_node(runtime& rt, stream_state& stream, cudaGraphNodeType type,
                          std::shared_ptr<work const> what, graph_node** made);
+inline bool contains(std::vector<graph_node*> const& nodes, graph_node const* node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
 /// Returns cudaErrorStreamCaptureInvalidated if the stream's capture is invalidated.
 cudaError_t check_capture_valid(stream_state& stream);
 /// Removes a destroyed stream from its capture: ends the capture if it began on the stream, else

@@ -14,23 +14,34 @@ namespace warpwright::host {
 /// The steps of a launch, those of child graphs included.
 struct launch_plan {
   struct step {
-    enum class action { run, record, allocate, free } what = action::run;
+    enum class action { run, record, allocate, free, branch } what = action::run;
     std::shared_ptr<work const> job;
     std::shared_ptr<graph_memory> memory;
+    std::size_t branch = 0;
+  };
+  struct conditional {
+    std::shared_ptr<condition_state> condition;
+    cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
+    std::vector<launch_plan> bodies;
   };
   std::vector<step> steps;
   std::vector<std::shared_ptr<event_state>> recorded, awaited;
   std::vector<std::shared_ptr<graph_memory>> allocated, freed;
+  std::vector<conditional> branches;  // of steps with action::branch
 };
 
 namespace {
 
 class launch_work final : public work {
  public:
-  launch_work(runtime& rt, std::shared_ptr<launch_plan const> plan,
+  launch_work(runtime& rt, device_state const& device, std::shared_ptr<launch_plan const> plan,
               std::vector<std::shared_ptr<sync_point>> marks,
               std::shared_ptr<user_references const> objects)
-      : rt_(rt), plan_(std::move(plan)), marks_(std::move(marks)), objects_(std::move(objects)) {}
+      : rt_(rt),
+        device_(device),
+        plan_(std::move(plan)),
+        marks_(std::move(marks)),
+        objects_(std::move(objects)) {}
 
   // Needs the lock. Completes the events of a launch that was dropped, so that waits for them end.
   ~launch_work() override {
@@ -41,8 +52,25 @@ class launch_work final : public work {
   }
 
   void run() const override {
+    assign_defaults(*plan_);
+    run(*plan_);
+  }
+
+ private:
+  // Each graph execution begins with the default values.
+  static void assign_defaults(launch_plan const& plan) {
+    for (auto const& branch : plan.branches) {
+      condition_state& condition = *branch.condition;
+      if (condition.assign_default) {
+        condition.value.store(condition.default_value, std::memory_order_relaxed);
+      }
+      for (launch_plan const& body : branch.bodies) assign_defaults(body);
+    }
+  }
+
+  void run(launch_plan const& plan) const {
     std::size_t next_mark = 0;
-    for (launch_plan::step const& step : plan_->steps) {
+    for (launch_plan::step const& step : plan.steps) {
       switch (step.what) {
         case launch_plan::step::action::run:
           step.job->run();
@@ -60,12 +88,42 @@ class launch_work final : public work {
         case launch_plan::step::action::free:
           set_accessible_bytes(step.memory->base, 0, step.memory->mapped_bytes);
           break;
+        case launch_plan::step::action::branch:
+          run(plan.branches[step.branch]);
+          break;
       }
     }
   }
 
- private:
+  void run(launch_plan::conditional const& branch) const {
+    auto const value = [&branch] {
+      return branch.condition->value.load(std::memory_order_relaxed);
+    };
+    switch (branch.type) {
+      case cudaGraphCondTypeIf:
+        if (value() != 0) {
+          run(branch.bodies[0]);
+        } else if (branch.bodies.size() > 1) {
+          run(branch.bodies[1]);
+        }
+        break;
+      case cudaGraphCondTypeWhile:
+        while (value() != 0 && !stopping()) run(branch.bodies[0]);
+        break;
+      case cudaGraphCondTypeSwitch:
+        if (value() < branch.bodies.size()) run(branch.bodies[value()]);
+        break;
+    }
+  }
+
+  // An endless loop ends at a reset, at exit, and when the device has failed.
+  bool stopping() const {
+    runtime_lock lock(rt_.mutex);
+    return rt_.dropping || device_.sticky.load(std::memory_order_relaxed) != 0;
+  }
+
   runtime& rt_;
+  device_state const& device_;
   std::shared_ptr<launch_plan const> plan_;
   std::vector<std::shared_ptr<sync_point>> marks_;
   std::shared_ptr<user_references const> objects_;
@@ -112,11 +170,14 @@ std::vector<exec_node> copy_nodes(graph_state const& graph) {
     copy.event = node->event;
     copy.event_handle = node->event_handle;
     copy.memory = node->memory;
+    copy.condition = node->condition;
+    copy.condition_type = node->condition_type;
     copy.source = node->handle;
     nodes.push_back(std::move(copy));
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i]->child != nullptr) nodes[i].child = copy_nodes(*graph.nodes[i]->child);
+    for (auto const& body : graph.nodes[i]->bodies) nodes[i].bodies.push_back(copy_nodes(*body));
   }
   return nodes;
 }
@@ -124,6 +185,10 @@ std::vector<exec_node> copy_nodes(graph_state const& graph) {
 bool order_all(std::vector<exec_node>& nodes, std::vector<std::size_t>& order) {
   for (exec_node& node : nodes) {
     if (!node.child.empty() && !order_all(node.child, node.child_order)) return false;
+    node.body_orders.resize(node.bodies.size());
+    for (std::size_t i = 0; i < node.bodies.size(); ++i) {
+      if (!order_all(node.bodies[i], node.body_orders[i])) return false;
+    }
   }
   return order_nodes(nodes, order);
 }
@@ -134,29 +199,39 @@ void flatten(std::vector<exec_node> const& nodes, std::vector<std::size_t> const
   for (std::size_t const i : order) {
     exec_node const& node = nodes[i];
     if (!node.enabled) continue;
-    switch (node.type) {
+    switch (static_cast<int>(node.type)) {
       case cudaGraphNodeTypeGraph:
         flatten(node.child, node.child_order, plan);
         break;
       case cudaGraphNodeTypeEmpty:
         break;
       case cudaGraphNodeTypeEventRecord:
-        plan.steps.push_back({action::record, nullptr, nullptr});
+        plan.steps.push_back({action::record, nullptr, nullptr, 0});
         plan.recorded.push_back(node.event);
         break;
       case cudaGraphNodeTypeWaitEvent:
         plan.awaited.push_back(node.event);
         break;
       case cudaGraphNodeTypeMemAlloc:
-        plan.steps.push_back({action::allocate, nullptr, node.memory});
+        plan.steps.push_back({action::allocate, nullptr, node.memory, 0});
         plan.allocated.push_back(node.memory);
         break;
       case cudaGraphNodeTypeMemFree:
-        plan.steps.push_back({action::free, nullptr, node.memory});
+        plan.steps.push_back({action::free, nullptr, node.memory, 0});
         plan.freed.push_back(node.memory);
         break;
+      case cudaGraphNodeTypeConditional: {
+        launch_plan::conditional branch{node.condition, node.condition_type, {}};
+        branch.bodies.resize(node.bodies.size());
+        for (std::size_t b = 0; b < node.bodies.size(); ++b) {
+          flatten(node.bodies[b], node.body_orders[b], branch.bodies[b]);
+        }
+        plan.steps.push_back({action::branch, nullptr, nullptr, plan.branches.size()});
+        plan.branches.push_back(std::move(branch));
+        break;
+      }
       default:
-        plan.steps.push_back({action::run, node.what, nullptr});
+        plan.steps.push_back({action::run, node.what, nullptr, 0});
         break;
     }
   }
@@ -175,6 +250,7 @@ void collect(graph_state const& graph, user_references& all) {
   all.add(graph.objects);
   for (auto const& node : graph.nodes) {
     if (node->child != nullptr) collect(*node->child, all);
+    for (auto const& body : node->bodies) collect(*body, all);
   }
 }
 
@@ -183,6 +259,39 @@ std::shared_ptr<user_references const> references_of(graph_state const& graph) {
   auto all = std::make_shared<user_references>();
   collect(graph, *all);
   return all->empty() ? nullptr : all;
+}
+
+// Whether a conditional node's body has only the node types that CUDA allows there.
+bool allowed_in_body(graph_state const& graph) {
+  return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](auto const& node) {
+    switch (static_cast<int>(node->type)) {  // a later toolkit may have more
+      case cudaGraphNodeTypeKernel:
+      case cudaGraphNodeTypeMemcpy:
+      case cudaGraphNodeTypeMemset:
+      case cudaGraphNodeTypeEmpty:
+      case cudaGraphNodeTypeConditional:
+        return true;
+      case cudaGraphNodeTypeGraph:
+        return allowed_in_body(*node->child);
+      default:
+        return false;
+    }
+  });
+}
+
+cudaError_t check_conditions(graph_state const& graph, cudaGraphInstantiateResult& result) {
+  for (auto const& condition : graph.conditions) {
+    if (condition->used) continue;
+    result = cudaGraphInstantiateConditionalHandleUnused;
+    return cudaErrorInvalidValue;
+  }
+  for (auto const& node : graph.nodes) {
+    for (auto const& body : node->bodies) {
+      if (!allowed_in_body(*body)) return cudaErrorNotSupported;
+      if (cudaError_t const code = check_conditions(*body, result)) return code;
+    }
+  }
+  return cudaSuccess;
 }
 
 cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_handle,
@@ -194,8 +303,14 @@ cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_
   auto const graph = rt.graphs.find(graph_handle);
   if (handle == nullptr || graph == nullptr || (flags & ~known) != 0) return cudaErrorInvalidValue;
   if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0) return cudaErrorNotSupported;
-  bool const memory = graph->has_memory_nodes();
-  if (memory && !graph->memory_exec.expired()) return cudaErrorInvalidValue;
+  bool const single = graph->has_memory_nodes() || graph->has_conditional_nodes();
+  if (single && !graph->only_exec.expired()) return cudaErrorInvalidValue;
+  if (graph->parent != nullptr) return cudaErrorInvalidValue;  // a conditional node's body
+  cudaGraphInstantiateResult reason = cudaGraphInstantiateError;
+  if (cudaError_t const code = check_conditions(*graph, reason)) {
+    if (result != nullptr) *result = reason;
+    return code;
+  }
   auto exec = std::make_shared<exec_state>();
   exec->flags = flags;
   exec->device = &current_device(rt);
@@ -205,7 +320,7 @@ cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_
     if (result != nullptr) *result = cudaGraphInstantiateInvalidStructure;
     return cudaErrorInvalidValue;
   }
-  if (memory) graph->memory_exec = exec;
+  if (single) graph->only_exec = exec;
   *handle = rt.execs.add(std::move(exec));
   if (result != nullptr) *result = cudaGraphInstantiateSuccess;
   return cudaSuccess;
@@ -276,7 +391,8 @@ cudaError_t launch(runtime& rt, cudaGraphExec_t handle, stream_state& stream) {
     event->capture.reset();
     marks.push_back(std::move(mark));
   }
-  auto what = std::make_shared<launch_work>(rt, plan, std::move(marks), exec->objects);
+  auto what =
+      std::make_shared<launch_work>(rt, *stream.device, plan, std::move(marks), exec->objects);
   exec->last_launch = enqueue(rt, stream, std::move(what), std::move(waits));
   for (auto const& memory : plan->allocated) memory->last_use = exec->last_launch;
   return cudaSuccess;
@@ -312,6 +428,11 @@ difference compare_work(exec_node const& old_node, graph_node const& node) {
     if (old_node.memory != node.memory) {
       return {cudaGraphExecUpdateErrorNotSupported, node.handle, nullptr};
     }
+  } else if (node.type == cudaGraphNodeTypeConditional) {
+    if (old_node.condition_type != node.condition_type ||
+        old_node.bodies.size() != node.bodies.size()) {
+      return changed;
+    }
   }
   return {};
 }
@@ -344,9 +465,15 @@ difference compare(std::vector<exec_node> const& nodes, graph_state const& graph
     }
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (graph.nodes[i]->child == nullptr) continue;
-    difference const d = compare(nodes[i].child, *graph.nodes[i]->child);
-    if (d.result != cudaGraphExecUpdateSuccess) return d;
+    graph_node const& node = *graph.nodes[i];
+    if (node.child != nullptr) {
+      difference const d = compare(nodes[i].child, *node.child);
+      if (d.result != cudaGraphExecUpdateSuccess) return d;
+    }
+    for (std::size_t b = 0; b < node.bodies.size(); ++b) {
+      difference const d = compare(nodes[i].bodies[b], *node.bodies[b]);
+      if (d.result != cudaGraphExecUpdateSuccess) return d;
+    }
   }
   return {};
 }
@@ -357,7 +484,12 @@ void copy_parameters(std::vector<exec_node>& nodes, graph_state const& graph) {
     nodes[i].what = node.what;
     nodes[i].event = node.event;
     nodes[i].event_handle = node.event_handle;
+    // The kernels of the new graph set the new graph's handle.
+    nodes[i].condition = node.condition;
     if (node.child != nullptr) copy_parameters(nodes[i].child, *node.child);
+    for (std::size_t b = 0; b < node.bodies.size(); ++b) {
+      copy_parameters(nodes[i].bodies[b], *node.bodies[b]);
+    }
   }
 }
 
@@ -365,6 +497,9 @@ exec_node* find_exec_node(std::vector<exec_node>& nodes, cudaGraphNode_t source)
   for (exec_node& node : nodes) {
     if (node.source == source) return &node;
     if (exec_node* inside = find_exec_node(node.child, source)) return inside;
+    for (auto& body : node.bodies) {
+      if (exec_node* inside = find_exec_node(body, source)) return inside;
+    }
   }
   return nullptr;
 }
@@ -408,6 +543,7 @@ WARPWRIGHT_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph
   static call_site site{"cudaGraphInstantiate"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     return instantiate(rt, exec, graph, flags, nullptr);
   });
 }
@@ -417,6 +553,7 @@ WARPWRIGHT_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, 
   static call_site site{"cudaGraphInstantiateWithFlags"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     return instantiate(rt, exec, graph, flags, nullptr);
   });
 }
@@ -430,6 +567,10 @@ cudaError_t instantiate_with_params(null_stream default_stream, cudaGraphExec_t*
     if (parameters == nullptr) return cudaErrorInvalidValue;
     runtime_lock lock(rt.mutex);
     parameters->errNode_out = nullptr;
+    if (cudaError_t const code = forbid_unsafe(rt)) {
+      parameters->result_out = cudaGraphInstantiateError;
+      return code;
+    }
     if ((parameters->flags & cudaGraphInstantiateFlagUpload) != 0 &&
         find_stream(rt, parameters->uploadStream, default_stream) == nullptr) {
       parameters->result_out = cudaGraphInstantiateError;
@@ -484,6 +625,7 @@ WARPWRIGHT_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
   static call_site site{"cudaGraphExecDestroy"};
   return api(site, needs::device, [&](runtime& rt) {
     runtime_lock lock(rt.mutex);
+    if (cudaError_t const code = forbid_unsafe(rt)) return code;
     // Launches in flight hold references to the state that they use.
     std::shared_ptr<exec_state> const exec = rt.execs.remove(handle);
     return exec != nullptr ? cudaSuccess : cudaErrorInvalidValue;
@@ -497,7 +639,10 @@ WARPWRIGHT_API cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t handle,
     runtime_lock lock(rt.mutex);
     auto const exec = rt.execs.find(handle);
     if (exec == nullptr || flags == nullptr) return cudaErrorInvalidValue;
-    *flags = exec->flags & ~static_cast<unsigned long long>(cudaGraphInstantiateFlagUpload);
+    // An H100's driver (13.0) reports neither of these two.
+    *flags =
+        exec->flags & ~static_cast<unsigned long long>(cudaGraphInstantiateFlagUpload |
+                                                       cudaGraphInstantiateFlagUseNodePriority);
     return cudaSuccess;
   });
 }

@@ -192,7 +192,7 @@ WARPWRIGHT_API cudaError_t cudaDeviceSetGraphMemAttribute(int ordinal,
     if (value == nullptr || *static_cast<std::uint64_t const*>(value) != 0) {
       return cudaErrorInvalidValue;  // a high watermark can only be set to zero
     }
-    switch (which) {
+    switch (static_cast<int>(which)) {
       case cudaGraphMemAttrUsedMemHigh:
         device.graph_used_high = device.graph_used;
         break;

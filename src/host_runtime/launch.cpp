@@ -22,6 +22,8 @@ WARPWRIGHT_API cudaError_t warpwrightHostLaunchKernel(warpwright_host_kernel con
     }
     if (rt.functions.find(kernel->function) == rt.functions.end()) {
       rt.functions.emplace(kernel->function, default_function_attributes(rt));
+      rt.function_arguments.emplace(kernel->function, kernel->arguments_bytes);
+      if (kernel->name != nullptr) rt.function_names.emplace(kernel->function, kernel->name);
     }
     return submit(rt, *stream, cudaGraphNodeTypeKernel, std::make_shared<kernel_work>(*kernel));
   });

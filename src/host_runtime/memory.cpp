@@ -14,7 +14,6 @@ namespace warpwright::host {
 namespace {
 
 constexpr std::size_t accounting_unit = 512;
-constexpr int fill_byte = 0xff;
 constexpr std::size_t host_page = 4096;
 
 std::size_t charged_bytes(std::size_t bytes) {
@@ -96,9 +95,11 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
         return !host && it->second.graph_live;
       case allocation::family::pinned:
         return host;
-      default:
-        return false;
+      case allocation::family::registered:
+      case allocation::family::vmm:
+        break;
     }
+    return false;
   };
   if (!freeable()) return cudaErrorInvalidValue;
   std::uint64_t const id = it->second.id;
@@ -121,11 +122,15 @@ cudaError_t free_pointer(runtime& rt, void* pointer, bool host) {
       unmap_device_pages(*entry.device, entry.base, entry.mapped_bytes);
       uncharge_device_memory(*entry.device, charged_bytes(entry.bytes));
       return sticky_error(rt);
-    default:
-      rt.allocations.erase(it);
-      std::free(pointer);
-      return sticky_error(rt);
+    case allocation::family::managed:
+    case allocation::family::pinned:
+    case allocation::family::registered:
+    case allocation::family::vmm:
+      break;
   }
+  rt.allocations.erase(it);
+  std::free(pointer);
+  return sticky_error(rt);
 }
 
 cudaMemoryType type_of(allocation const& entry) {
@@ -135,7 +140,7 @@ cudaMemoryType type_of(allocation const& entry) {
 
 // Checks a location for managed memory.
 cudaError_t check_location(runtime const& rt, cudaMemLocation location) {
-  switch (location.type) {
+  switch (static_cast<int>(location.type)) {
     case cudaMemLocationTypeDevice:
       return location.id >= 0 && static_cast<std::size_t>(location.id) < rt.devices.size()
                  ? cudaSuccess
@@ -226,7 +231,11 @@ void free_everything(runtime& rt) {
       case allocation::family::managed:
         std::free(reinterpret_cast<void*>(base));
         break;
-      default:
+      case allocation::family::device:
+      case allocation::family::pool:
+      case allocation::family::graph:
+      case allocation::family::registered:
+      case allocation::family::vmm:
         break;  // part of an address range, or owned by the program
     }
   }

@@ -71,6 +71,7 @@ struct stream_state {
   bool worker_sleeping = false;
   std::atomic<bool> has_work{false};  // a hint for the worker's spin loop
   bool closing = false;               // the worker exits when the queue is empty
+  bool kept = false;                  // never destroyed: not a leak
 
   std::shared_ptr<capture_session> capture;           // null: not capturing
   std::vector<graph_node*> capture_tail;              // dependencies of the next captured node

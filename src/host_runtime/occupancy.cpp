@@ -88,6 +88,33 @@ WARPWRIGHT_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
   });
 }
 
+WARPWRIGHT_API cudaError_t cudaFuncGetName(char const** name, void const* function) {
+  static call_site site{"cudaFuncGetName"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (name == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    auto const it = rt.function_names.find(function);
+    if (it == rt.function_names.end()) return cudaErrorInvalidDeviceFunction;
+    *name = it->second.c_str();
+    return cudaSuccess;
+  });
+}
+
+WARPWRIGHT_API cudaError_t cudaFuncGetParamInfo(void const* function, size_t index, size_t* offset,
+                                                size_t* bytes) {
+  static call_site site{"cudaFuncGetParamInfo"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (offset == nullptr) return cudaErrorInvalidValue;
+    runtime_lock lock(rt.mutex);
+    auto const it = rt.function_arguments.find(function);
+    if (it == rt.function_arguments.end()) return cudaErrorInvalidDeviceFunction;
+    if (index != 0 || it->second == 0) return cudaErrorInvalidValue;
+    *offset = 0;
+    if (bytes != nullptr) *bytes = it->second;
+    return cudaSuccess;
+  });
+}
+
 WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(void const* function, cudaFuncAttribute which,
                                                 int value) {
   static call_site site{"cudaFuncSetAttribute"};
@@ -96,7 +123,7 @@ WARPWRIGHT_API cudaError_t cudaFuncSetAttribute(void const* function, cudaFuncAt
     auto const it = rt.functions.find(function);
     if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
     cudaFuncAttributes& attributes = it->second;
-    switch (which) {
+    switch (static_cast<int>(which)) {
       case cudaFuncAttributeMaxDynamicSharedMemorySize: {
         std::size_t const limit = current_device(rt).properties.sharedMemPerBlockOptin;
         if (value < 0 || static_cast<std::size_t>(value) + attributes.sharedSizeBytes > limit) {

@@ -202,7 +202,7 @@ cudaError_t malloc_from_pool(null_stream default_stream, void** pointer, std::si
 }
 
 std::uint64_t* statistic(pool_state& pool, cudaMemPoolAttr which) {
-  switch (which) {
+  switch (static_cast<int>(which)) {
     case cudaMemPoolAttrReleaseThreshold:
       return &pool.release_threshold;
     case cudaMemPoolAttrReservedMemCurrent:
@@ -219,7 +219,7 @@ std::uint64_t* statistic(pool_state& pool, cudaMemPoolAttr which) {
 }
 
 int* option(pool_state& pool, cudaMemPoolAttr which) {
-  switch (which) {
+  switch (static_cast<int>(which)) {
     case cudaMemPoolReuseFollowEventDependencies:
       return &pool.reuse_follow_event_dependencies;
     case cudaMemPoolReuseAllowOpportunistic:
@@ -399,7 +399,7 @@ WARPWRIGHT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMem
       return cudaSuccess;
     }
     std::uint64_t const number = *static_cast<std::uint64_t const*>(value);
-    switch (which) {
+    switch (static_cast<int>(which)) {
       case cudaMemPoolAttrReleaseThreshold:
         pool->release_threshold = number;
         return cudaSuccess;

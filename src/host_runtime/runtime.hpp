@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <new>
@@ -20,6 +21,7 @@ namespace warpwright::host {
 
 static_assert(CUDART_VERSION >= 13000, "the host runtime implements the signatures of CUDA 13");
 
+struct condition_state;
 struct exec_state;
 struct graph_memory;
 struct user_object;
@@ -48,6 +50,8 @@ struct runtime {
   std::map<std::uintptr_t, std::shared_ptr<graph_memory>> live_graph_memory;
   std::uint64_t next_stream = 3;  // 1 and 2: the default streams
   std::uint64_t next_capture = 1;
+  std::map<unsigned long long, std::weak_ptr<condition_state>> conditions;  // by handle
+  unsigned long long next_condition = 0x100;                                // never reused
   std::vector<std::shared_ptr<capture_session>> captures;
   std::size_t queued_frees = 0;
   std::uint64_t operations_run = 0;
@@ -55,7 +59,8 @@ struct runtime {
   bool dropping = false;  // reset or exit: queued work is discarded
 
   std::map<void const*, cudaFuncAttributes> functions;
-  std::map<void const*, std::string> function_names;
+  std::map<void const*, std::string> function_names;      // of kernels that were launched
+  std::map<void const*, std::size_t> function_arguments;  // the size of the only argument
 
   // Each condition variable serves many streams; sync_point::channel is the index.
   static constexpr unsigned wait_channels = 64;
@@ -110,6 +115,10 @@ inline cudaError_t record_error(cudaError_t code) noexcept {
   return code;
 }
 
+/// Appends a line to the error log (log.cpp).
+void log_message(std::string const& message) noexcept;
+void log_failure(char const* name, cudaError_t code) noexcept;
+
 /// Returns the sticky error of the calling thread's device, or cudaSuccess.
 cudaError_t sticky_error(runtime& rt) noexcept;
 
@@ -119,6 +128,7 @@ cudaError_t api(call_site& site, needs what, Body&& body) noexcept {
   try {
     cudaError_t code = enter(site, what);
     if (code == cudaSuccess) code = body(the_runtime());
+    if (code != cudaSuccess && code != cudaErrorNotReady) log_failure(site.name, code);
     return record_error(code);
   } catch (std::bad_alloc const&) {
     return record_error(cudaErrorMemoryAllocation);
@@ -147,6 +157,22 @@ cudaError_t device_attribute(device_state const& device, cudaDeviceAttr which, i
 void make_devices(runtime& rt);
 /// Destroys the streams, events, pools and memory of one device.
 void destroy_device_objects(runtime& rt, device_state& device);
+
+/// Moves a descriptor of the runtime above 2: a program with closed standard streams would write to
+/// it.
+/// @return the descriptor, or -1, as for -1
+int above_standard(int descriptor) noexcept;
+/// Opens a file for writing, above the standard descriptors. @return null if that fails
+std::FILE* open_for_writing(char const* path) noexcept;
+
+/// What new memory holds: NaN as float, half and bfloat16, -1 as an integer.
+inline constexpr int fill_byte = 0xff;
+
+/// Returns a device, or null if there is none of that number.
+inline device_state* device_at(runtime& rt, int ordinal) {
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) return nullptr;
+  return rt.devices[static_cast<std::size_t>(ordinal)].get();
+}
 
 // ---- streams (stream.cpp)
 /// Returns the stream of a handle, or null. Creates per-thread default streams on demand.

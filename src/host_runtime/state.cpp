@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Initialisation, reset and shutdown of the runtime.
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include <warpwright/testing/fault_plan.hpp>
 
@@ -28,6 +30,7 @@ namespace {
 bool report_leaks = false;
 char const* calls_path = nullptr;
 constexpr int leak_exit_status = 23;
+constexpr int invalid_exit_status = 2;
 constexpr auto exit_timeout = std::chrono::seconds(2);
 
 bool read_size(char const* text, std::size_t& value) {
@@ -79,21 +82,39 @@ void read_environment(runtime& rt) {
     }
   }
   char const* leaks = std::getenv("WARPWRIGHT_HOST_LEAKS");
-  report_leaks = leaks != nullptr && std::strcmp(leaks, "0") != 0 && *leaks != '\0';
+  report_leaks = leaks != nullptr && std::strcmp(leaks, "1") == 0;
+  if (leaks != nullptr && !report_leaks && *leaks != '\0' && std::strcmp(leaks, "0") != 0) {
+    exit_on_invalid_variable("WARPWRIGHT_HOST_LEAKS", leaks, "0 or 1");
+  }
   calls_path = std::getenv("WARPWRIGHT_HOST_CALLS");
+  if (calls_path != nullptr) {
+    // Now, rather than when the program has run for hours.
+    int const file = above_standard(open(calls_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (file < 0) {
+      std::string const problem = std::string{"cannot write the file: "} + std::strerror(errno);
+      exit_on_invalid_variable("WARPWRIGHT_HOST_CALLS", calls_path, problem.c_str());
+    }
+    close(file);
+  }
 }
 
-void write_calls() {
-  std::FILE* file = std::fopen(calls_path, "w");
-  if (file == nullptr) {
+// Returns false if the list could not be written.
+bool write_calls() {
+  std::FILE* const file = open_for_writing(calls_path);
+  bool written = file != nullptr;
+  if (written) {
+    for (testing::call_record const& call : list_calls()) {
+      std::fprintf(file, "%s %llu\n", call.name.c_str(),
+                   static_cast<unsigned long long>(call.count));
+    }
+    written = std::ferror(file) == 0;
+    written = std::fclose(file) == 0 && written;
+  }
+  if (!written) {
     std::fprintf(stderr, "warpwright host runtime: cannot write WARPWRIGHT_HOST_CALLS=%s: %s\n",
                  calls_path, std::strerror(errno));
-    return;
   }
-  for (testing::call_record const& call : list_calls()) {
-    std::fprintf(file, "%s %llu\n", call.name.c_str(), static_cast<unsigned long long>(call.count));
-  }
-  std::fclose(file);
+  return written;
 }
 
 // Runs once, at process exit or when the library is unloaded: all later calls return
@@ -127,13 +148,17 @@ void unload() {
     }
     acquire(&rt.workers_token);
   }
-  if (calls_path != nullptr) write_calls();
+  bool const written = calls_path == nullptr || write_calls();
   if (!leaks.empty()) {
     std::fprintf(stderr, "warpwright host runtime: objects not freed or destroyed: %zu\n",
                  leaks.size());
     for (std::string const& leak : leaks) std::fprintf(stderr, "  %s\n", leak.c_str());
     std::fflush(nullptr);
     _exit(leak_exit_status);
+  }
+  if (!written) {
+    std::fflush(nullptr);
+    _exit(invalid_exit_status);
   }
 }
 
@@ -160,7 +185,24 @@ void exit_on_invalid_variable(char const* variable, char const* value, char cons
   std::fprintf(stderr, "warpwright host runtime: %s=%s: %s\n", variable, value, expected);
   std::fflush(nullptr);
   end_all_tsan_ignore();
-  _exit(2);
+  _exit(invalid_exit_status);
+}
+
+int above_standard(int descriptor) noexcept {
+  if (descriptor < 0 || descriptor > 2) return descriptor;
+  int const moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+  int const error = errno;
+  close(descriptor);
+  errno = error;
+  return moved;
+}
+
+std::FILE* open_for_writing(char const* path) noexcept {
+  int const descriptor = above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (descriptor < 0) return nullptr;
+  std::FILE* const file = fdopen(descriptor, "w");
+  if (file == nullptr) close(descriptor);
+  return file;
 }
 
 void refresh_thread(runtime& rt) {
@@ -208,7 +250,9 @@ std::vector<std::string> describe_leaks(runtime& rt) {
     std::snprintf(line, sizeof line, "%s %p", kind, value);
     lines.emplace_back(line);
   };
-  rt.streams.for_each([&](cudaStream_t h, auto const&) { handle("stream", h); });
+  rt.streams.for_each([&](cudaStream_t h, auto const& stream) {
+    if (!stream->kept) handle("stream", h);
+  });
   rt.events.for_each([&](cudaEvent_t h, auto const&) { handle("event", h); });
   rt.graphs.for_each([&](cudaGraph_t h, auto const& graph) {
     if (graph->owned_by_user) handle("graph", h);
@@ -282,6 +326,9 @@ void destroy_everything(runtime& rt) {
   for (auto const& device : rt.devices) drop_address_range(*device);
   rt.devices.clear();
   rt.functions.clear();
+  rt.function_names.clear();
+  rt.conditions.clear();
+  rt.function_arguments.clear();
   rt.queued_frees = 0;
   rt.operations_run = 0;
   rt.generation.fetch_add(1, std::memory_order_relaxed);

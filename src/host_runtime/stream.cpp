@@ -369,6 +369,14 @@ WARPWRIGHT_API cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   });
 }
 
+WARPWRIGHT_API void warpwrightHostKeepStream(cudaStream_t handle);
+WARPWRIGHT_API void warpwrightHostKeepStream(cudaStream_t handle) {
+  runtime& rt = the_runtime();
+  runtime_lock lock(rt.mutex);
+  auto const stream = rt.streams.find(handle);
+  if (stream != nullptr) stream->kept = true;
+}
+
 static cudaError_t stream_synchronize(null_stream default_stream, cudaStream_t handle) {
   static call_site site{"cudaStreamSynchronize"};
   return api(site, needs::device, [&](runtime& rt) {

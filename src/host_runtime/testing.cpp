@@ -68,7 +68,9 @@ host_runtime_stats stats() {
     if (entry.second.free_queued || !entry.second.graph_live) continue;
     ++(entry.second.on_host() ? result.host_allocations : result.device_allocations);
   }
-  result.streams = rt.streams.size();
+  rt.streams.for_each([&](cudaStream_t, auto const& stream) {
+    if (!stream->kept) ++result.streams;
+  });
   result.events = rt.events.size();
   rt.graphs.for_each(
       [&](cudaGraph_t, auto const& graph) { result.graphs += graph->owned_by_user; });

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "calls.hpp"
+#include "copy.hpp"
 #include "runtime.hpp"
 
 namespace warpwright::host {
@@ -22,7 +23,6 @@ namespace {
 constexpr std::size_t granularity = std::size_t{2} << 20;
 constexpr std::size_t filled_bytes = std::size_t{32}
                                      << 20;  // of a new handle's memory; the rest reads as zeros
-constexpr int fill_byte = 0xff;
 constexpr std::uint64_t context_family = std::uint64_t{7} << 40;
 
 struct physical {
@@ -71,18 +71,17 @@ CUresult driver(call_site& site, Body&& body) noexcept {
     if (stopped != cudaSuccess) return as_driver(stopped);
     runtime& rt = the_runtime();
     runtime_lock lock(rt.mutex);
-    return body(rt);
+    CUresult const result = body(rt);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+      log_failure(site.name, static_cast<cudaError_t>(result));
+    }
+    return result;
   } catch (std::bad_alloc const&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
 }
 
 bool aligned(std::uint64_t value) { return value % granularity == 0; }
-
-device_state* device_at(runtime& rt, int ordinal) {
-  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= rt.devices.size()) return nullptr;
-  return rt.devices[static_cast<std::size_t>(ordinal)].get();
-}
 
 CUresult check_properties(runtime& rt, CUmemAllocationProp const* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -98,7 +97,7 @@ CUresult check_properties(runtime& rt, CUmemAllocationProp const* properties) {
 bool allocate_file_range(device_state& device, std::size_t bytes, std::size_t& offset) {
   device_file& file = vmm().files[&device];
   if (file.descriptor < 0) {
-    file.descriptor = memfd_create("warpwright-device-memory", MFD_CLOEXEC);
+    file.descriptor = above_standard(memfd_create("warpwright-device-memory", MFD_CLOEXEC));
     if (file.descriptor < 0) return false;
   }
   if (ftruncate(file.descriptor, static_cast<off_t>(file.end + bytes)) != 0) return false;
@@ -485,6 +484,37 @@ CUresult thread_exchange_capture_mode(CUstreamCaptureMode* mode) {
       cudaThreadExchangeStreamCaptureMode(reinterpret_cast<cudaStreamCaptureMode*>(mode)));
 }
 
+CUresult memset_async(call_site& site, CUdeviceptr to, unsigned value, unsigned element_bytes,
+                      std::size_t count, CUstream handle) {
+  return driver(site, [&](runtime& rt) {
+    if (to % element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+    auto const stream = find_stream(rt, handle, null_stream::legacy);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (count == 0) return CUDA_SUCCESS;
+    fill_shape shape;
+    shape.to = reinterpret_cast<std::byte*>(to);
+    shape.value = value;
+    shape.element_bytes = element_bytes;
+    shape.width = count;
+    if (cudaError_t const code = check_fill(rt, shape)) return as_driver(code);
+    return as_driver(
+        submit(rt, *stream, cudaGraphNodeTypeMemset, std::make_shared<fill_work>(shape)));
+  });
+}
+CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
+  static call_site site{"cuMemsetD8Async"};
+  return memset_async(site, to, value, 1, count, stream);
+}
+CUresult memset_d16_async(CUdeviceptr to, unsigned short value, std::size_t count,
+                          CUstream stream) {
+  static call_site site{"cuMemsetD16Async"};
+  return memset_async(site, to, value, 2, count, stream);
+}
+CUresult memset_d32_async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
+  static call_site site{"cuMemsetD32Async"};
+  return memset_async(site, to, value, 4, count, stream);
+}
+
 struct driver_error {
   CUresult code;
   char const* name;
@@ -566,6 +596,9 @@ void* find_entry_point(char const* name) {
       entry("cuThreadExchangeStreamCaptureMode", thread_exchange_capture_mode),
       entry("cuGetErrorName", get_error_name),
       entry("cuGetErrorString", get_error_string),
+      entry("cuMemsetD8Async", memset_d8_async),
+      entry("cuMemsetD16Async", memset_d16_async),
+      entry("cuMemsetD32Async", memset_d32_async),
       entry("cuMemAddressReserve", mem_address_reserve),
       entry("cuMemAddressFree", mem_address_free),
       entry("cuMemCreate", mem_create),

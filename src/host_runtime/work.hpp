@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
-#include <warpwright/core/detail/host_launch.hpp>
+#include <warpwright/core/detail/launch/host_launch.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -28,12 +28,14 @@ class kernel_work final : public work {
   char const* name() const noexcept { return name_.c_str(); }
   unsigned long long size() const noexcept { return kernel_.size; }
   void const* arguments() const noexcept { return arguments_; }
+  /// As cudaKernelNodeParams::kernelParams: a kernel has one argument, the functor.
+  void** parameters() const noexcept { return &arguments_; }
   warpwright_host_kernel const& kernel() const noexcept { return kernel_; }
 
  private:
   warpwright_host_kernel kernel_;
   std::string name_;
-  void* arguments_;
+  mutable void* arguments_;  // parameters() has CUDA's type, which is not const
 };
 
 /// A copy of up to three dimensions; rows of `width` bytes.

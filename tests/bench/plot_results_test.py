@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,7 @@ class Results(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.root)
         self.results = os.path.join(self.root, "results")
         self.page = os.path.join(self.root, "docs", "measured.md")
+        self.tables = os.path.join(self.root, "docs", "measured_tables.md")
         os.makedirs(os.path.dirname(self.page))
 
     def write(self, file, data, folder=FOLDER):
@@ -51,7 +53,7 @@ class Results(unittest.TestCase):
         return plot_results.make(self.results, self.page)
 
     def text(self):
-        return self.make()[self.page]
+        return self.make()[self.tables]
 
     def call(self, *arguments):
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
@@ -66,7 +68,7 @@ class Results(unittest.TestCase):
         xml.etree.ElementTree.fromstring(svg)
         self.assertEqual(svg.count('class="l p0 o" d="M'), 3)  # legend, GB/s, share of the fastest
         self.assertIn("cub::DeviceTransform of the toolkit", svg)
-        text = files[self.page]
+        text = files[self.tables]
         for part in ("## Some GPU", "2026-01-02 02:04 UTC", "driver 580.1.2", "CUDA 13.0", "commit `abc1234`",
                      "(measured/some-gpu-triad.svg)",
                      "| [triad](#triad) | f32, one launch at a time | 2<sup>10</sup> to 2<sup>16</sup> | 1.00 | 116 |  "
@@ -98,7 +100,7 @@ class Results(unittest.TestCase):
         self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_eager", 50)))
         self.write("kernel_torch_peers.json", run_of(sizes("triad_f32/torch_compile", 50)), "another-gpu")
         files = self.make()
-        text = files[self.page].split("## Some GPU")[2]
+        text = files[self.tables].split("## Some GPU")[2]
         for part in ("| 116 |", ", CCCL 3.4.2", "File 1 and 2 and 3"):
             self.assertIn(part, text)
         svg = files[os.path.join(self.root, "docs", "measured", "some-gpu-triad.svg")]
@@ -147,7 +149,7 @@ class Results(unittest.TestCase):
 
     def test_one_size_alone_has_no_plot(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100, (10,))))
-        self.assertEqual(list(self.make()), [self.page])
+        self.assertEqual(sorted(self.make()), [self.page, self.tables])
 
     def test_one_size_that_is_not_named_has_a_table(self):
         self.write("kernel_a_bench.json", run_of([line("transpose_f32/warpwright_ew", 90),
@@ -172,6 +174,63 @@ class Results(unittest.TestCase):
         looks = plot_results.Looks({"a_peer", "b_peer", "warpwright_ew"})
         self.assertEqual(looks.of["a_peer"][0], "a peer")
         self.assertNotEqual(looks.of["a_peer"][1], looks.of["b_peer"][1])
+
+    def test_highlights(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
+        self.assertNotIn("###", self.make()[self.page])  # none of what it shows was measured
+        self.write("memory_pool_bench.json", run_of(
+            [{"name": f"{name}/1048576/threads:{threads}", "real_time": ns, "time_unit": "ns"}
+             for name, threads, ns in (("memory_pool_pair", 1, 40), ("cuda_malloc_async_pair", 1, 1000),
+                                       ("memory_pool_pair", 16, 2.5), ("cuda_malloc_async_pair", 16, 4000))]))
+        self.write("memory_staging_bench.json", run_of(
+            [line("staging_to_device/1073741824/8", 50), line("cuda_memcpy_pageable_to_device/1073741824", 10),
+             line("staging_to_device/1048576/8", 12), line("cuda_memcpy_pageable_to_device/1048576", 15)]))
+        files = self.make()
+        text = files[self.page]
+        for part in ("| 40.0 ns | cudaMallocAsync 1.00 us (25.0 x) | [memory_pool_bench]"
+                     "(../results/some-gpu/memory_pool_bench.csv) |",
+                     "| 40.0 ns | cudaMallocAsync 64.0 us (1,600 x) |",  # of one of 16 threads
+                     "| 50.0 GB/s | cudaMemcpy 10.0 GB/s (5.00 x) |",
+                     "| 12.0 GB/s | cudaMemcpy 15.0 GB/s (0.800 x) |",
+                     "(measured/some-gpu-highlights.svg)"):
+            self.assertIn(part, text)
+        self.assertLess(text.index("(5.00 x)"), text.index("### Where it gains little, or loses"))
+        self.assertGreater(text.index("(0.800 x)"), text.index("### Where it gains little, or loses"))
+        svg = files[os.path.join(self.root, "docs", "measured", "some-gpu-highlights.svg")]
+        xml.etree.ElementTree.fromstring(svg)
+        self.assertIn("40.0 ns, not 1.00 us (cudaMallocAsync)", svg)
+        self.assertNotIn("64.0 us", svg)
+
+    def test_times_of_graphs_are_tables(self):
+        self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))
+        without = self.text()
+
+        def time(name, us):
+            of = line(name, 0, us)
+            del of["GB/s"]
+            return of
+
+        self.write("graph_a_bench.json", run_of([time("hit/bare_launch/1", 2.0), time("hit/graph_cache/1", 2.125),
+                                                 time("unknown/a/1", 5.0), time("eager_step/1", 5.0)]))
+        self.write("graph_b_bench.json", run_of([time("replay/raw_graph/1000", 1081.1), time("replay/eager/20", 68.0)]))
+        self.write("graph_b_bench.json", run_of([time("replay/eager/20", 1.0)]), "host-runtime")
+        text = self.text()
+        self.assertTrue(text.startswith(without))
+        section = text[len(without):]
+        for part in ("## CUDA graphs on Some GPU", "[`graph_a_bench.csv`](../results/some-gpu/graph_a_bench.csv)",
+                     "| kernels | graph cache | bare launch |", "| 1 | 2.125 | 2.000 |",
+                     "| kernels | eager | raw graph |", "| 20 | 68.000 |  |", "| 1,000 |  | 1,081.1 |"):
+            self.assertIn(part, section)
+        self.assertLess(section.index("### replay"), section.index("### hit"))
+        self.assertNotIn("unknown", section)
+
+    def test_the_programs_of_graphs_measure_what_has_a_title(self):
+        folder = os.path.join(ROOT, "bench", "graph")
+        named = set()
+        for file in os.listdir(folder):
+            with open(os.path.join(folder, file), encoding="utf-8") as f:
+                named.update(re.findall(r'register_all\(\s*\w+,\s*"(\w+)"', f.read()))
+        self.assertEqual(named, set(plot_results.TIMES))
 
     def test_check(self):
         self.write("kernel_a_bench.json", run_of(sizes("triad_f32/warpwright_ew", 100)))

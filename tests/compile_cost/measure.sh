@@ -7,11 +7,15 @@
 # change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79. Some may
 # cost a little more: tune.hpp and memory.hpp, which are sums, and the memory pool and the reductions of rows
 # and columns, each one thing of many files, 0.57 s (1.90); what tunes and what keeps the results of tunes,
-# which need std::string and std::vector (1.47 alone), and tune.hpp with them, 0.7 s (2.05); warpwright.hpp,
-# the sum of all, 1.1 s (2.75).
+# which need std::string and std::vector (1.47 alone), tune.hpp with them, and the cache of graphs, 0.7 s (2.05);
+# warpwright.hpp, the sum of all, 1.2 s (2.90).
 #
 # Then, with nvcc, what a further expression costs that run() compiles: nine over one, in expressions.cpp,
 # an eighth of the difference. The limit is 0.2 s where an empty file takes 0.63 s, a ratio of 0.32.
+#
+# And what files cost that use the library (uses.cu), with the headers alone and with warpwright::compiled,
+# over a file with an empty kernel, all with -O3: a memory pool and a buffer; a batch_tuner and its table;
+# twelve expressions, a softmax, a column reduction and a pool. The limits are what was reached, and 10 %.
 #
 # A shared machine changes its speed from second to second: a single ratio is off by 20 % at times, both
 # ways. So a header is first compared with the last compilation of the empty file, which is repeated after
@@ -29,8 +33,9 @@ trap 'rm -rf "$work"' EXIT
 
 if command -v nvcc >/dev/null 2>&1; then
   compiler=nvcc source=$work/tu.cu limit_of_one=1.79 limit_of_sum=1.90 limit_of_tuner=2.05
-  limit_of_all=2.75
+  limit_of_all=2.90
   limit_of_expression=0.32
+  all_uses='pool pool_compiled tuner tuner_compiled mixed mixed_compiled'
   set -- nvcc -std=c++17 -arch=sm_90
 else
   compiler=${CXX:-g++} source=$work/tu.cpp limit_of_one=2.43 limit_of_sum=2.43 limit_of_tuner=2.70
@@ -66,12 +71,29 @@ uses=0
 round() {
   measured=$1
   shift
-  if [ "$uses" -eq 0 ]; then
-    measure '#include <cuda_runtime.h>' "$@"
-    alone=$seconds uses=1
-  fi
-  uses=$((uses - 1))
-  if [ "$measured" = expressions ]; then
+  case $measured in
+    use_*)
+      # Measured beside its own file, as it is optimised.
+      measure "#include \"$root/tests/compile_cost/uses.cu\"" "$@" -O3
+      alone=$seconds without=$seconds uses=0 parts=1
+      use=${measured#use_}
+      compiled=0
+      case $use in *_compiled) compiled=1 ;; esac
+      measure "#define WARPWRIGHT_USE_${use%_compiled} 1
+#include \"$root/tests/compile_cost/uses.cu\"" "$@" -O3 "-DWARPWRIGHT_COMPILED=$compiled"
+      ratio_of='w / a'
+      ;;
+    *)
+      if [ "$uses" -eq 0 ]; then
+        measure '#include <cuda_runtime.h>' "$@"
+        alone=$seconds uses=1
+      fi
+      uses=$((uses - 1))
+      ;;
+  esac
+  if [ "${measured#use_}" != "$measured" ]; then
+    :
+  elif [ "$measured" = expressions ]; then
     measure "#include \"$root/tests/compile_cost/expressions.cpp\"" "$@"
     without=$seconds parts=8
     measure "#define WARPWRIGHT_NINE_EXPRESSIONS 1
@@ -98,8 +120,14 @@ over() { awk -v r="$ratio" -v l="$limit" -v f="$1" 'BEGIN { exit !(r > l * f) }'
 limit_for() {
   case $1 in
     expressions) limit=$limit_of_expression ;;
+    use_pool) limit=5.00 ;;
+    use_pool_compiled) limit=1.97 ;;
+    use_tuner) limit=7.50 ;;
+    use_tuner_compiled) limit=2.10 ;;
+    use_mixed) limit=11.15 ;;
+    use_mixed_compiled) limit=8.45 ;;
     warpwright/tune.hpp | warpwright/tune/batch_tuner.hpp | warpwright/tune/chooser.hpp | \
-      warpwright/tune/stored_tuner.hpp) limit=$limit_of_tuner ;;
+      warpwright/tune/stored_tuner.hpp | warpwright/graph/graph_cache.hpp) limit=$limit_of_tuner ;;
     warpwright/memory.hpp | warpwright/memory/pool.hpp | \
       warpwright/memory/cache.hpp | warpwright/memory/buffer.hpp | \
       warpwright/kernel/reduce_rows.hpp | warpwright/kernel/reduce_cols.hpp) limit=$limit_of_sum ;;
@@ -136,7 +164,10 @@ cd "$root/include"
 shared=0  # headers judged so far
 all=$(find warpwright -name '*.hpp' ! -path '*/detail/*' ! -path '*/testing/*' \
   ! -path '*/interop/*' ! -name testing.hpp | sort)
-if [ "$compiler" = nvcc ]; then all="$all expressions"; fi
+if [ "$compiler" = nvcc ]; then
+  all="$all expressions"
+  for use in $all_uses; do all="$all use_$use"; done
+fi
 doubtful=''
 for name in $all; do
   judge "$name" "$@"

@@ -1,7 +1,7 @@
 // expect: a shape_key has at most eight extents
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include <warpwright/tune/shape_key.hpp>
+#include <warpwright/core/shape_key.hpp>
 
 warpwright::shape_key shape() {
 #ifdef WARPWRIGHT_COMPILE_FAIL_FIXED

@@ -202,6 +202,9 @@ TEST_CASE("calls that may synchronise are forbidden to a capturing thread") {
   void* p = nullptr;
   device_memory<char> const memory(16);
   event const e;
+  graph const empty;
+  cudaGraphExec_t exec = nullptr;
+  SUCCEEDS(cudaGraphInstantiate(&exec, empty, 0));
   SUCCEEDS(cudaStreamBeginCapture(s, GENERATE(global_mode, thread_local_mode)));
   SECTION("cudaMalloc") { RETURNS(cudaMalloc(&p, 16), cudaErrorStreamCaptureUnsupported); }
   SECTION("cudaMallocHost") { RETURNS(cudaMallocHost(&p, 16), cudaErrorStreamCaptureUnsupported); }
@@ -213,7 +216,45 @@ TEST_CASE("calls that may synchronise are forbidden to a capturing thread") {
   SECTION("cudaEventSynchronize") {
     RETURNS(cudaEventSynchronize(e), cudaErrorStreamCaptureUnsupported);
   }
+  SECTION("cudaGraphInstantiate") {
+    cudaGraphExec_t other = nullptr;
+    RETURNS(cudaGraphInstantiate(&other, empty, 0), cudaErrorStreamCaptureUnsupported);
+  }
+  SECTION("cudaGraphExecDestroy") {
+    RETURNS(cudaGraphExecDestroy(exec), cudaErrorStreamCaptureUnsupported);
+  }
   ends_broken(s);
+}
+
+TEST_CASE("calls that a capturing thread may make") {
+  stream const s;
+  stream const other;
+  std::vector<char> const host(std::size_t{1} << 20U, 'a');
+  device_memory<char> const memory(host.size());
+  graph const empty;
+  cudaGraphExec_t exec = nullptr;
+  SUCCEEDS(cudaGraphInstantiate(&exec, empty, 0));
+  SUCCEEDS(cudaStreamBeginCapture(s, GENERATE(global_mode, thread_local_mode)));
+  SECTION("an update and a launch of a graph on another stream") {
+    cudaGraphExecUpdateResultInfo info{};
+    SUCCEEDS(cudaGraphExecUpdate(exec, empty, &info));
+    SUCCEEDS(cudaGraphUpload(exec, other));
+    SUCCEEDS(cudaGraphLaunch(exec, other));
+  }
+  SECTION("copies that wait, on the legacy stream: they are not captured") {
+    SUCCEEDS(cudaMemcpy(memory.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
+    std::vector<char> back(host.size());
+    SUCCEEDS(cudaMemcpy(back.data(), memory.data(), back.size(), cudaMemcpyDeviceToHost));
+    CHECK(back == host);
+  }
+  CHECK(status_of(s) == cudaStreamCaptureStatusActive);
+  cudaGraph_t captured = nullptr;
+  SUCCEEDS(cudaStreamEndCapture(s, &captured));
+  std::size_t nodes = 1;
+  SUCCEEDS(cudaGraphGetNodes(captured, nullptr, &nodes));
+  CHECK(nodes == 0);
+  SUCCEEDS(cudaGraphDestroy(captured));
+  SUCCEEDS(cudaGraphExecDestroy(exec));
 }
 
 TEST_CASE("a relaxed capture allows more calls") {

@@ -53,6 +53,19 @@ TEST_CASE("a kernel's attributes are those of its device") {
   RETURNS(cudaFuncGetAttributes(&attributes, nullptr), cudaErrorInvalidDeviceFunction);
 }
 
+TEST_CASE("a kernel's name") {
+  void const* const kernel = known_kernel();
+  char const* name = nullptr;
+  SUCCEEDS(cudaFuncGetName(&name, kernel));
+  REQUIRE(name != nullptr);
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(std::string(name) == "for_each_index");
+#else
+  CHECK(std::string(name).find("write_index") != std::string::npos);
+#endif
+  RETURNS(cudaFuncGetName(nullptr, kernel), cudaErrorInvalidValue);
+}
+
 TEST_CASE("the limit of dynamic shared memory can be raised to the device's opt-in limit") {
   void const* const kernel = known_kernel();
   int const limit = static_cast<int>(properties().sharedMemPerBlockOptin);

@@ -185,6 +185,17 @@ TEST_CASE("queries of kernel nodes") {
   CHECK(p[0].func != nullptr);
   CHECK(p[0].func == p[1].func);
   CHECK(p[0].func != p[2].func);
+#if CUDART_VERSION >= 12040
+  std::size_t offset = 1;
+  std::size_t bytes = 0;
+  SUCCEEDS(cudaFuncGetParamInfo(p[0].func, 0, &offset, &bytes));
+  CHECK(offset == 0);
+  CHECK(bytes > 0);
+  REQUIRE(p[0].kernelParams != nullptr);
+  CHECK(p[0].kernelParams[0] != nullptr);
+  CHECK(p[0].kernelParams[0] != p[1].kernelParams[0]);  // each node has its own arguments
+  RETURNS(cudaFuncGetParamInfo(p[0].func, 100, &offset, &bytes), cudaErrorInvalidValue);
+#endif
   SUCCEEDS(cudaGraphDestroy(g));
 }
 

@@ -72,6 +72,24 @@ TEST_CASE("driver functions are found by name") {
   CHECK(context != nullptr);
 }
 
+TEST_CASE("asynchronous fills by words of 8, 16 and 32 bits") {
+  device_memory<unsigned> const memory(4);
+  stream const s;
+  auto const at = reinterpret_cast<CUdeviceptr>(memory.data());
+  CHECK(entry<decltype(::cuMemsetD32Async)>("cuMemsetD32Async")(at, 0x01020304, 4, s) ==
+        CUDA_SUCCESS);
+  CHECK(entry<decltype(::cuMemsetD16Async)>("cuMemsetD16Async")(at + 2, 0xabcd, 1, s) ==
+        CUDA_SUCCESS);
+  CHECK(entry<decltype(::cuMemsetD8Async)>("cuMemsetD8Async")(at + 4, 0xee, 1, s) == CUDA_SUCCESS);
+  CHECK(entry<decltype(::cuMemsetD32Async)>("cuMemsetD32Async")(at + 2, 0, 1, s) ==
+        CUDA_ERROR_INVALID_VALUE);
+  SUCCEEDS(cudaStreamSynchronize(s));
+  std::vector<unsigned> const values = memory.fetch();
+  CHECK(values[0] == 0xabcd0304);
+  CHECK(values[1] == 0x010203ee);
+  CHECK(values[3] == 0x01020304);
+}
+
 TEST_CASE("the current context belongs to the current device") {
   auto* const current = entry<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent");
   auto* const device_of = entry<decltype(::cuCtxGetDevice)>("cuCtxGetDevice");

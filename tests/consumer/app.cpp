@@ -16,8 +16,15 @@ struct square {
   }
 };
 
+#if WITH_HEADER_ONLY_PART
+void use(ww::memory_pool& pool, ww::stream_ref stream);  // of a library without WARPWRIGHT_COMPILED
+#endif
+
 int main() {
   ww::memory_pool pool{ww::device_id{0}};
+#if WITH_HEADER_ONLY_PART
+  use(pool, ww::stream_ref::legacy_default());
+#endif
   ww::stream stream;
   ww::device_buffer<int> values{pool, stream, 1000};
   ww::for_each_index(stream, values.size(), square{values.data()});

@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.21)
 
 file(REMOVE_RECURSE "${BUILD}")
-set(options "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=Debug)
+set(options "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=)  # compiles sooner without -g
 
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -18,10 +18,34 @@ endfunction()
 
 set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/${WAY}" -B "${BUILD}/build" -G
               "${GENERATOR}" ${options})
-if(WAY STREQUAL "add_subdirectory")
-  run(${configure} "-DWARPWRIGHT_SOURCE=${SOURCE}")
+# refuse(TEXT COMMAND…): the command fails, and says TEXT, a regular expression.
+function(refuse text)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(REGEX REPLACE "[ \n]+" " " output "${output}")
+  if(status EQUAL 0 OR NOT output MATCHES "${text}")
+    string(REPLACE ";" " " command "${ARGN}")
+    message(FATAL_ERROR "${command}\nmust be refused with \"${text}\"; exit status ${status}\n${output}")
+  endif()
+endfunction()
+
+# Another version: what of it is read before the refusal.
+set(other "${BUILD}/other_version")
+file(COPY "${SOURCE}/CMakeLists.txt" DESTINATION "${other}")
+file(WRITE "${other}/include/warpwright/version.hpp"
+     "#define WARPWRIGHT_VERSION_MAJOR 0\n#define WARPWRIGHT_VERSION_MINOR 99\n#define WARPWRIGHT_VERSION_PATCH 1\n")
+set(two_versions "already has warpwright ${VERSION}, and [^ ]*/other_version is warpwright 0.99.1")
+
+if(WAY STREQUAL "two_subprojects")
+  refuse("${two_versions}" ${configure} -B "${BUILD}/refused" "-DWARPWRIGHT_SOURCE=${SOURCE}"
+         "-DSECOND_SOURCE=${other}")
+  run(${configure} "-DWARPWRIGHT_SOURCE=${SOURCE}" "-DSECOND_SOURCE=${SOURCE}")
+  run("${CMAKE_COMMAND}" --build "${BUILD}/build")
+  return()
+elseif(WAY MATCHES "^(add_subdirectory|strict|unity)$")
+  run(${configure} "-DWARPWRIGHT_SOURCE=${SOURCE}" "-DSTRICT_FLAGS=${STRICT_FLAGS}")
 elseif(WAY STREQUAL "fetch_content")
-  run(${configure} "-DFETCHCONTENT_SOURCE_DIR_WARPWRIGHT=${SOURCE}" -DFETCHCONTENT_FULLY_DISCONNECTED=ON)
+  run(${configure} "-DFETCHCONTENT_SOURCE_DIR_WARPWRIGHT=${SOURCE}" -DFETCHCONTENT_FULLY_DISCONNECTED=ON
+      -DCMAKE_UNITY_BUILD=ON)  # compiles sooner
 else()
   run("${CMAKE_COMMAND}" --install "${WARPWRIGHT_BUILD}" --prefix "${BUILD}/prefix")
   # Installed files must not contain paths of the source or build tree.
@@ -36,23 +60,27 @@ else()
   run(${configure} "-DCMAKE_PREFIX_PATH=${BUILD}/prefix" "-DVERSION=${VERSION}")
   # Before 1.0 another minor version is incompatible, and so is a newer one.
   foreach(refused IN ITEMS 0.0 0.99 1.0)
-    execute_process(
-      COMMAND ${configure} -B "${BUILD}/refused" "-DCMAKE_PREFIX_PATH=${BUILD}/prefix"
-              "-DVERSION=${refused}"
-      RESULT_VARIABLE status
-      OUTPUT_VARIABLE output
-      ERROR_VARIABLE output)
-    if(status EQUAL 0 OR NOT output MATCHES "version")
-      message(FATAL_ERROR "find_package(warpwright ${refused}) must be refused:\n${output}")
-    endif()
+    refuse("version" ${configure} -B "${BUILD}/refused" "-DCMAKE_PREFIX_PATH=${BUILD}/prefix"
+           "-DVERSION=${refused}")
   endforeach()
+  # Beside a subproject that brings it.
+  refuse("${two_versions}" ${configure} -B "${BUILD}/refused" "-DCMAKE_PREFIX_PATH=${BUILD}/prefix"
+         "-DVERSION=${VERSION}" "-DALSO=${other}")
+  run(${configure} -B "${BUILD}/also" "-DCMAKE_PREFIX_PATH=${BUILD}/prefix" "-DVERSION=${VERSION}"
+      "-DALSO=${SOURCE}")
 endif()
 
 run("${CMAKE_COMMAND}" --build "${BUILD}/build")
-run("${BUILD}/build/app")
-if(NOT output MATCHES "warpwright ${VERSION}: 1000 values right")
-  message(FATAL_ERROR "the program printed: ${output}")
+set(programs app)
+if(NOT WAY MATCHES "^(strict|unity)$")
+  list(APPEND programs compiled_app)
 endif()
+foreach(program IN LISTS programs)
+  run("${BUILD}/build/${program}")
+  if(NOT output MATCHES "warpwright ${VERSION}: 1000 values right")
+    message(FATAL_ERROR "${program} printed: ${output}")
+  endif()
+endforeach()
 
 # A subproject adds no tests and no install rules.
 run(ctest --test-dir "${BUILD}/build" -N)

@@ -3,10 +3,16 @@
 #include "support/catch.hpp"
 
 #include <warpwright/core/error.hpp>
+#include <warpwright/core/event.hpp>
+#include <warpwright/core/stream.hpp>
 
 #include <cstdio>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/testing/fault_plan.hpp>
@@ -42,6 +48,36 @@ TEST_CASE("check names the call, the code, its text and the caller's line") {
     CHECK(text.find("cudaErrorInvalidDevice (101): invalid device ordinal") != std::string::npos);
   }
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("a line of the standard library is not named as the caller's") {
+  ww::testing::scoped_fault_plan const faults{
+      ww::testing::fault_plan{}.fail_from("*", 1, cudaErrorNotSupported)};
+  auto const text_of = [](auto make) {
+    try {
+      make();
+    } catch (ww::cuda_error const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"nothing was thrown"};
+  };
+  std::vector<ww::event> events;
+  std::vector<std::string> const texts{
+      text_of([] { return std::make_unique<ww::event>(); }),
+      text_of([] { return std::make_unique<ww::stream>(); }),
+      text_of([&] { return events.emplace_back().get(); }),
+      text_of([] { return std::optional<ww::event>{std::in_place}.has_value(); })};
+  for (std::string const& text : texts) {
+    INFO(text);
+    CHECK(text.find("cudaErrorNotSupported") != std::string::npos);
+    CHECK(text.find("pass a source_location") != std::string::npos);
+    CHECK(text.find("c++/") == std::string::npos);
+  }
+  std::string const named =
+      text_of([] { return std::make_unique<ww::event>(ww::source_location::current()); });
+  CHECK(named.find("error_test.cpp:") == named.rfind('/') + 1);
+}
+#endif
 
 TEST_CASE("a reported error is no longer the thread's last error") {
   CHECK_THROWS_AS(ww::check(fail_harmlessly(), "cudaSetDevice"), ww::cuda_error);

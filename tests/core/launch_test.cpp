@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
-#include <warpwright/core/detail/driver_function.hpp>
+#include <warpwright/core/detail/launch/driver_function.hpp>
 #include <warpwright/core/launch.hpp>
 
 #include <atomic>

@@ -4,10 +4,10 @@
 // core/detail: atomics, the asymmetric fence, locks, the condition variable and threads.
 #include "support/catch.hpp"
 
-#include <warpwright/core/detail/asymmetric_fence.hpp>
-#include <warpwright/core/detail/atomic.hpp>
-#include <warpwright/core/detail/locks.hpp>
-#include <warpwright/core/detail/thread.hpp>
+#include <warpwright/core/detail/thread/asymmetric_fence.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
 
 #include <pthread.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 
 #include <cstdint>
 #include <stdexcept>

@@ -105,6 +105,37 @@ TEST_CASE("the report of extreme results is well-formed") {
   CHECK(page.find("<b>\"A\"") == std::string::npos);
 }
 
+TEST_CASE("the report shows the gain of each part, and says when none was compared") {
+  digits::run_summary run = some_run();
+  CHECK(digits::report_html(run).find("not compared in this run") != std::string::npos);
+  run.gains.push_back({"memory <pool>", "six buffers", "cudaMalloc & cudaFree", "memory_pool", 0.5,
+                       0.05, 10.0, 9.5, 10.5, true});
+  run.gains.push_back({"graph", "one image", "launches", "graph_replay", 0, 0, 0, 0, 0, false});
+  std::string const page = digits::report_html(run);
+  CHECK(test_support::malformed(page) == "");
+  CHECK(page.find("not compared in this run") == std::string::npos);
+  CHECK(page.find("10.00 x (9.50 to 10.50)") != std::string::npos);
+  CHECK(page.find("memory &lt;pool&gt;") != std::string::npos);
+  CHECK(page.find("a GPU's gains are others") != std::string::npos);
+  run.runtime = "cuda";
+  CHECK(digits::report_html(run).find("a GPU's gains are others") == std::string::npos);
+}
+
+TEST_CASE("a gain is not claimed where none is shown") {
+  digits::part_gain gain;
+  gain.gain = 1.02;
+  gain.low = 0.98;
+  gain.high = 1.05;
+  CHECK(gain.verdict().find("no gain shown: too few turns") == 0);
+  gain.settled = true;
+  CHECK(gain.verdict() == "1.02 x (0.98 to 1.05), no difference shown");
+  gain.low = 1.01;
+  CHECK(gain.verdict() == "1.02 x (1.01 to 1.05)");
+  gain.high = 0.99;
+  gain.low = 0.9;
+  CHECK(gain.verdict() == "1.02 x (0.90 to 0.99)");
+}
+
 TEST_CASE("the error names a report that cannot be written") {
   digits::run_summary run = some_run();
   run.report_path = "/nonexistent-directory/report.html";

@@ -5,11 +5,14 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -156,6 +159,72 @@ inline outcome run_program(scratch_directory& scratch, std::vector<std::string> 
                            std::vector<std::string> const& environment = {},
                            double limit_seconds = 120.0) {
   return process{scratch, "program", command, environment}.wait(limit_seconds);
+}
+
+/// Runs one program on a terminal, which changes nothing of what it prints.
+/// @return with all output, of stdout and stderr, in `out`
+inline outcome run_on_terminal(std::vector<std::string> const& command,
+                               double limit_seconds = 120.0) {
+  struct descriptor {
+    int number;
+    ~descriptor() { static_cast<void>(close(number)); }
+  };
+  descriptor const terminal{posix_openpt(O_RDWR | O_NOCTTY)};
+  if (terminal.number < 0 || grantpt(terminal.number) != 0 || unlockpt(terminal.number) != 0) {
+    throw std::runtime_error{"no terminal"};
+  }
+  descriptor const program_side{open(ptsname(terminal.number), O_RDWR | O_NOCTTY)};
+  termios mode{};
+  if (program_side.number < 0 || tcgetattr(program_side.number, &mode) != 0) {
+    throw std::runtime_error{"no terminal"};
+  }
+  cfmakeraw(&mode);
+  static_cast<void>(tcsetattr(program_side.number, TCSANOW, &mode));
+
+  std::vector<char*> arguments;
+  for (std::string const& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
+  arguments.push_back(nullptr);
+  pid_t const child = fork();
+  if (child < 0) throw std::runtime_error{"fork failed"};
+  if (child == 0) {
+    for (int number = 0; number <= 2; ++number) {
+      if (dup2(program_side.number, number) < 0) _exit(126);
+    }
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  // Behind all that the program has printed: the output is whole once this is read.
+  std::string const end_mark = "\x01the program has ended\x01";
+  outcome end;
+  bool ended = false;
+  double waited = 0.0;
+  while (end.out.find(end_mark) == std::string::npos) {
+    int status = 0;
+    if (!ended && waited > limit_seconds) {
+      end.timed_out = true;
+      static_cast<void>(kill(child, SIGKILL));
+    }
+    if (!ended && waitpid(child, &status, WNOHANG) == child) {
+      ended = true;
+      if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+      if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
+      if (write(program_side.number, end_mark.data(), end_mark.size()) !=
+          static_cast<ssize_t>(end_mark.size())) {
+        throw std::runtime_error{"the terminal cannot be written"};
+      }
+    }
+    pollfd ready{terminal.number, POLLIN, 0};
+    if (poll(&ready, 1, 10) == 0) {
+      waited += 0.01;
+      continue;
+    }
+    char buffer[4096];
+    ssize_t const count = read(terminal.number, buffer, sizeof buffer);
+    if (count < 0 && errno != EINTR) throw std::runtime_error{"the terminal cannot be read"};
+    if (count > 0) end.out.append(buffer, static_cast<std::size_t>(count));
+  }
+  end.out.erase(end.out.find(end_mark));
+  return end;
 }
 
 }  // namespace test_support

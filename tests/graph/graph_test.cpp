@@ -5,6 +5,7 @@
 
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_exec.hpp>
 
 #include <atomic>
 #include <thread>

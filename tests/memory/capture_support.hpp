@@ -7,7 +7,7 @@
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 
-#include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_replay.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
 
 #include <chrono>

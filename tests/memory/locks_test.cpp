@@ -4,7 +4,7 @@
 // The locks of the memory pool: mutual exclusion, whoever comes first.
 #include "support/catch.hpp"
 
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/memory/detail/caches/owner_lock.hpp>
 
 #include <atomic>

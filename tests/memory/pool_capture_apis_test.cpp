@@ -6,7 +6,7 @@
 #include "memory/capture_support.hpp"
 #include "support/catch.hpp"
 
-#include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_replay.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/reduce_cols.hpp>
 #include <warpwright/memory/adaptors.hpp>

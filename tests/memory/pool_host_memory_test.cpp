@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 

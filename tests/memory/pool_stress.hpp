@@ -12,6 +12,7 @@
 
 #include <warpwright/core/event.hpp>
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/memory/pool.hpp>
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/testing/host_runtime.hpp>

@@ -40,7 +40,8 @@ bytes_vector pattern(std::size_t bytes, std::uint64_t seed) {
 }
 
 ww::staging_options many_pieces() {
-  return ww::staging_options{}.threads(4).slot_bytes(64 * kib).slots(2).direct_bytes(4 * kib);
+  return ww::staging_options{}.threads(4).slot_bytes(64 * kib).slots_per_thread(2).direct_bytes(
+      4 * kib);
 }
 
 // Overwrites the memory of a staging object's slots, so that stale data would be detected.
@@ -72,7 +73,7 @@ TEST_CASE("every byte is copied to the device and back, for any size and alignme
     unsigned slots;
   };
   for (how const h : {how{1, 1}, how{1, 2}, how{4, 1}, how{4, 3}}) {
-    ww::staging up{pinned, many_pieces().threads(h.threads).slots(h.slots)};
+    ww::staging up{pinned, many_pieces().threads(h.threads).slots_per_thread(h.slots)};
     CHECK(up.threads() == h.threads);
     for (std::size_t const bytes : sizes) {
       if (bytes == 64 * mib && h.threads * h.slots != 12) continue;
@@ -117,8 +118,8 @@ TEST_CASE("options out of range throw") {
   ww::pinned_pool pinned;
   using options = ww::staging_options;
   CHECK_THROWS_WITH(ww::staging(pinned, options{}.threads(257)), contains("257 threads"));
-  CHECK_THROWS_WITH(ww::staging(pinned, options{}.slots(0)), contains("with 0 slots"));
-  CHECK_THROWS_WITH(ww::staging(pinned, options{}.slots(65)), contains("65 slots"));
+  CHECK_THROWS_WITH(ww::staging(pinned, options{}.slots_per_thread(0)), contains("with 0 slots"));
+  CHECK_THROWS_WITH(ww::staging(pinned, options{}.slots_per_thread(65)), contains("65 slots"));
   CHECK_THROWS_WITH(ww::staging(pinned, options{}.slot_bytes(100)), contains("100 bytes"));
   ww::pinned_pool tiny{ww::pinned_pool_options{}.maximum_bytes(mib)};
   CHECK_THROWS_AS(ww::staging(tiny, options{}.threads(2)), ww::out_of_memory);
@@ -131,7 +132,7 @@ TEST_CASE("options out of range throw") {
 TEST_CASE("a copy is ordered on its stream") {
   ww::pinned_pool pinned;
   // With more slots than chunks the call need not wait for a blocked stream.
-  ww::staging up{pinned, many_pieces().slots(8)};
+  ww::staging up{pinned, many_pieces().slots_per_thread(8)};
   for (std::size_t const bytes : {std::size_t{1000}, 512 * kib}) {
     INFO(bytes << " bytes");
     ww::stream s;

@@ -18,6 +18,7 @@ TUNE = "include/warpwright/tune/"
 DETAIL = TUNE + "detail/"
 TUNER = TUNE + "batch_tuner.hpp"
 MODEL = TUNE + "memory_model.hpp"
+MODEL_DEFINITIONS = "include/warpwright/tune/detail/memory_model_definitions.hpp"
 POOL = TUNE + "tuning_pool.hpp"
 CAPTURED = TUNE + "captured_workload.hpp"
 STATE = DETAIL + "search/search_state.hpp"
@@ -40,13 +41,13 @@ TESTS = [
 # (file, text, replacement); the text occurs once in the file.
 MUTATIONS = [
     # The budget and the model of the memory.
-    (MODEL, "return bound + tolerance(bound);", "return bound;"),
-    (MODEL, "bound_within(b) : bound_above(b);", "bound_above(b) : bound_above(b);"),
+    (MODEL_DEFINITIONS, "return bound + tolerance(bound);", "return bound;"),
+    (MODEL_DEFINITIONS, "bound_within(b) : bound_above(b);", "bound_above(b) : bound_above(b);"),
     (MODEL, "static constexpr double granules = 2.0;", "static constexpr double granules = 0.0;"),
     (MODEL, "static constexpr double relative_tolerance = 0.0025;",
      "static constexpr double relative_tolerance = 0.0;"),
-    (MODEL, "return points_needed() == 0 && b <= 2.0 * points_.back().batch;", "return true;"),
-    (MODEL, "    set_tolerances(1.0);\n", "    set_tolerances(0.1);\n"),
+    (MODEL_DEFINITIONS, "return points_needed() == 0 && b <= 2.0 * points_.back().batch;", "return true;"),
+    (MODEL_DEFINITIONS, "  set_tolerances(1.0);\n", "  set_tolerances(0.1);\n"),
     (MEMORY, "if (s.model.predict(batch) <= budget) return true;", "if (likely <= budget) return true;"),
     (MEMORY, "if (s.model.predict(batch) <= budget) return true;",
      "if (s.model.predict(batch) <= 1.1 * budget) return true;"),
@@ -166,8 +167,8 @@ MUTATIONS = [
     (CAPTURED, "if (exec_.get() != nullptr && batch == batch_) {", "if (exec_.get() != nullptr) {"),
     (CAPTURED, "    trim();\n", ""),
     (CAPTURED, "    batch_ = batch;\n", ""),
-    (CAPTURED, "if (status != cudaStreamCaptureStatusInvalidated) throw;", "throw;"),
-    (CAPTURED, "if (captured.node_counts(where_).total() == 0) {", "if (false) {"),
+    (CAPTURED, "if (report.code != cudaErrorStreamCaptureInvalidated) throw;", "throw;"),
+    (CAPTURED, "if (captured.size(where_) == 0) {", "if (false) {"),
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
     (DETAIL + "search/tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
 ]

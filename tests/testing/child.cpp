@@ -6,10 +6,14 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 #endif
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <warpwright/core/launch.hpp>
+#include <warpwright/memory/buffer.hpp>
+#include <warpwright/memory/pool.hpp>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -109,6 +113,23 @@ int describe() {
     void* p = nullptr;
     std::printf("%s\n", cudaGetErrorName(cudaMalloc(&p, 1000)));
     if (p != nullptr) cudaFree(p);
+  }
+  return 0;
+}
+
+// Files of the runtime back large memory of cudaMalloc and that of a pool; none takes a descriptor
+// that the program writes its output to.
+int standard_streams_closed() {
+  for (int descriptor = 0; descriptor < 3; ++descriptor) close(descriptor);
+  std::size_t const size = std::size_t{8} << 20;
+  device_array(size / sizeof(std::uint32_t));
+  ww::memory_pool pool{ww::current_device()};
+  ww::stream stream;
+  ww::device_buffer<std::uint32_t> const buffer{pool, stream, size / sizeof(std::uint32_t)};
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    NEED(fcntl(descriptor, F_GETFD) == -1 && errno == EBADF);
+    // What a print would overwrite, were it memory.
+    NEED(write(descriptor, "text", 4) == -1 && errno == EBADF);
   }
   return 0;
 }
@@ -358,6 +379,7 @@ constexpr situation situations[] = {
     {"free_at_the_end", free_at_the_end},
     {"calls", calls},
     {"describe", describe},
+    {"standard_streams_closed", standard_streams_closed},
     {"work_queued", work_queued},
     {"work_stuck", work_stuck},
     {"streams_left", streams_left},

@@ -59,11 +59,33 @@ TEST_CASE("calls are written beside a leak report") {
   CHECK_THAT(test_support::read_file(list), contains("cudaEventCreate 1\n"));
 }
 
-TEST_CASE("a list that cannot be written is reported on stderr") {
-  outcome const end = run_child("calls", {"WARPWRIGHT_HOST_CALLS=/nonexistent/calls.txt"});
+TEST_CASE("a list that cannot be written ends the process with status 2") {
+  for (char const* file : {"/nonexistent/calls.txt", "/"}) {
+    std::string const setting = std::string{"WARPWRIGHT_HOST_CALLS="} + file;
+    outcome const end = run_child("describe", {setting});
+    INFO(end.text());
+    CHECK(end.exit_code == 2);
+    CHECK_THAT(end.error, contains(setting + ": cannot write the file: "));
+    CHECK(end.out.empty());
+  }
+}
+
+TEST_CASE("a list that is lost at exit ends the process with status 2, or that of its leaks") {
+  constexpr char const* full = "WARPWRIGHT_HOST_CALLS=/dev/full";
+  outcome const end = run_child("calls", {full});
+  INFO(end.text());
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.error, contains(full));
+  CHECK(run_child("leak", {full, leaks}).exit_code == 23);
+}
+
+TEST_CASE("without standard streams the runtime leaves their descriptors free") {
+  test_support::scratch_directory scratch;
+  std::string const list = scratch.file("calls.txt");
+  outcome const end = run_child("standard_streams_closed", {"WARPWRIGHT_HOST_CALLS=" + list});
   INFO(end.text());
   CHECK(end.exit_code == 0);
-  CHECK_THAT(end.error, contains("WARPWRIGHT_HOST_CALLS=/nonexistent/calls.txt"));
+  CHECK_THAT(test_support::read_file(list), contains("cuMemCreate "));
 }
 
 TEST_CASE("faults come from the environment") {
@@ -90,6 +112,13 @@ TEST_CASE("devices come from the environment") {
   CHECK(end.exit_code == 0);
   CHECK_THAT(end.out, contains("devices 2\nRTX 4090 (host runtime), 1048576 bytes\n"
                                "RTX 4090 (host runtime), 1048576 bytes\n"));
+}
+
+TEST_CASE("a list of leaks that is neither on nor off ends the process") {
+  outcome const end = run_child("describe", {"WARPWRIGHT_HOST_LEAKS=no"});
+  INFO(end.text());
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.error, contains("WARPWRIGHT_HOST_LEAKS"));
 }
 
 TEST_CASE("a time that is neither real nor simulated ends the process") {

@@ -246,6 +246,60 @@ TEST_CASE("output that is lost ends in exit code 1") {
   }
 }
 
+TEST_CASE("a closed standard output ends in exit code 1") {
+  scratch_directory scratch;
+  std::string const page = scratch.file("page.html");
+  for (std::string const& argument : {std::string{"--help"}, data + "/small.csv"}) {
+    outcome const end = run_program(
+        scratch, {"/bin/sh", "-c", "exec \"$0\" --allocator pool --html \"$1\" \"$2\" >&-",
+                  WARPWRIGHT_REPLAY_PROGRAM, page, argument});
+    INFO(end.text());
+    CHECK(end.exit_code == 1);
+    CHECK(end.error == "error: the standard output is closed; open it, or use /dev/null\n");
+  }
+  CHECK(access(page.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("--html does not overwrite a trace") {
+  scratch_directory scratch;
+  std::string const text = test_support::read_file(data + "/small.csv");
+  std::string const trace = scratch.write("trace.csv", text);
+  std::string const symbolic = scratch.file("symbolic.csv");
+  std::string const hard = scratch.file("hard.csv");
+  REQUIRE(symlink(trace.c_str(), symbolic.c_str()) == 0);
+  REQUIRE(link(trace.c_str(), hard.c_str()) == 0);
+  std::string other_spelling = trace;
+  other_spelling.insert(other_spelling.rfind('/'), "/.");
+  for (std::string const& page : {trace, symbolic, hard, other_spelling}) {
+    outcome const end = run_replay(scratch, {"--html", page, trace});
+    INFO(end.text());
+    CHECK(end.exit_code == 2);
+    CHECK(end.error ==
+          "error: --html would overwrite the trace \"" + trace + "\"; name another file\n");
+    CHECK(end.out.empty());
+  }
+  // A page's own name, made of that of its trace, may be a trace's, too.
+  std::string const second = scratch.write("page-trace.csv", text);
+  std::string const asked = second.substr(0, second.size() - 10) + ".csv";
+  outcome const end = run_replay(scratch, {"--html", asked, trace, second});
+  INFO(end.text());
+  CHECK(end.exit_code == 2);
+  CHECK(end.error.find("--html would overwrite the trace \"" + second) != std::string::npos);
+  CHECK(test_support::read_file(trace) == text);
+  CHECK(test_support::read_file(second) == text);
+}
+
+TEST_CASE("a trace's name makes up no field and no line") {
+  scratch_directory scratch;
+  std::string const text = test_support::read_file(data + "/small.csv");
+  std::string const trace = scratch.write("a b\nallocator=none ops=1.csv", text);
+  outcome const end = run_replay(scratch, {"--allocator", "best_fit", trace});
+  INFO(end.text());
+  REQUIRE(end.exit_code == 0);
+  REQUIRE(lines_of(end.out).size() == 1);
+  check_line(lines_of(end.out)[0], "a_b_allocator=none_ops=1", "best_fit", "12", "2098154");
+}
+
 TEST_CASE("--html writes one page a trace") {
   scratch_directory scratch;
   std::string const page = scratch.file("page.html");

@@ -340,7 +340,8 @@ TEST_CASE("a workload that cannot be captured fails with an error that says so",
     ww::check(cudaMalloc(&p, 100), "cudaMalloc");
     ww::check(cudaFree(p), "cudaFree");
   };
-  auto const fails = [&](auto const& workload) {
+  // `call`: a part of the call's name that the runtime and the driver spell alike.
+  auto const fails = [&](auto const& workload, char const* call) {
     auto replayed = ww::captured(workload);
     try {
       replayed(1, s);
@@ -348,7 +349,8 @@ TEST_CASE("a workload that cannot be captured fails with an error that says so",
     } catch (ww::cuda_error const& e) {
       std::string const what = e.what();
       CHECK(what.find("the workload cannot be captured") != std::string::npos);
-      CHECK(what.find("look for cudaMalloc") != std::string::npos);
+      bool const named = what.find(call) != std::string::npos;
+      CHECK((named || what.find("look for cudaMalloc") != std::string::npos));
       CHECK(what.find("without captured()") != std::string::npos);
       CHECK_FALSE(e.sticky());
     }
@@ -364,10 +366,10 @@ TEST_CASE("a workload that cannot be captured fails with an error that says so",
       CHECK(e.result().rows[0].note.find("cannot be captured") != std::string::npos);
     }
   };
-  fails(synchronizes);
-  fails(ignores);
-  fails(own_exception);
-  fails(allocates);
+  fails(synchronizes, "StreamSynchronize");
+  fails(ignores, "StreamSynchronize");
+  fails(own_exception, "StreamSynchronize");
+  fails(allocates, "lloc");
 }
 
 TEST_CASE("a workload that enqueues nothing on the stream is no graph",

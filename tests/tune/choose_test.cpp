@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/core/launch.hpp>
+#include <warpwright/core/shape_key.hpp>
 #include <warpwright/tune/choose.hpp>
-#include <warpwright/tune/shape_key.hpp>
 
 #include <array>
 #include <cstdint>

@@ -102,6 +102,18 @@ TEST_CASE("real kernels agree with the CUDA runtime", "[tune][occupancy]") {
   CHECK(ww::resident_blocks(bounded, 512) == 0);
 }
 
+TEST_CASE("a block size is suggested for a kernel function", "[tune][occupancy]") {
+  ww::architecture const device = ww::architecture_of(ww::current_device());
+  for (int const threads : {32, 256}) {  // the suggestion does not depend on it
+    auto const best = ww::suggest_block_size(device, ww::resources_of(bounded, threads));
+    INFO(ww::explain(best.occupancy));
+    CHECK(best.threads >= 128);
+    CHECK(best.threads <= 256);  // the kernel's launch bounds
+    CHECK(best.occupancy.blocks_per_multiprocessor ==
+          cuda_answer(reinterpret_cast<void const*>(&bounded), best.threads, 0));
+  }
+}
+
 TEST_CASE("opt-in and carve-out of a real kernel are read", "[tune][occupancy]") {
   void const* const kernel = reinterpret_cast<void const*>(&with_dynamic);
   auto const device = ww::architecture_of(ww::current_device());
@@ -166,6 +178,22 @@ TEST_CASE("kernels with registered attributes agree with the host runtime", "[tu
   CHECK(o.limited_by(ww::resource::registers));
   CHECK(ww::occupancy_of(plain_kernel, 128, 50000).problem ==
         ww::launch_problem::shared_memory_not_opted_in);
+  ww::testing::reset_host_runtime();
+}
+
+TEST_CASE("the resources of a kernel function are those of its address", "[tune][occupancy]") {
+  ww::testing::reset_host_runtime();
+  ww::testing::set_function_attributes(address(&plain_kernel), attributes(80, 4096, 512, 49152));
+  ww::kernel_resources const k = ww::resources_of(plain_kernel, 64, 1000);
+  CHECK(k.threads() == 64);
+  CHECK(k.registers() == 80);
+  CHECK(k.shared_bytes() == 5096);
+  CHECK(k.max_threads() == 512);
+  CHECK(k.max_shared_bytes() == 4096 + 49152);
+  auto const best = ww::suggest_block_size(ww::architecture_of(ww::current_device()), k);
+  CHECK(best.threads ==
+        ww::suggest_block_size(ww::arch::sm_90, ww::resources_of(plain_kernel, 512, 1000)).threads);
+  CHECK(best.threads <= 512);
   ww::testing::reset_host_runtime();
 }
 

@@ -26,8 +26,8 @@ class stream_set {
     streams_.reserve(count);
     events_.reserve(count);
     for (std::uint32_t i = 0; i < count; ++i) {
-      streams_.emplace_back();
-      events_.emplace_back();
+      streams_.push_back(ww::stream{});
+      events_.push_back(ww::event{});
       refs_.push_back(streams_.back().ref());
     }
   }

@@ -5,27 +5,17 @@
 // reference. docs/tools.md describes it.
 #include "html.hpp"
 #include "options.hpp"
+#include "output.hpp"
 #include "replay.hpp"
 #include "trace_file.hpp"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace {
-
-// Lost output is an error.
-void flush_output() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    throw std::runtime_error{std::string{"the standard output cannot be written: "} +
-                             std::strerror(errno) + "; make room, or write it elsewhere"};
-  }
-}
 
 void print(replay::trace const& what, replay::result const& r, bool statistics) {
   std::printf(
@@ -36,7 +26,7 @@ void print(replay::trace const& what, replay::result const& r, bool statistics) 
       static_cast<unsigned long long>(r.peak_reserved_bytes), r.ratio(), r.ns_per_op,
       r.cuda_calls_per_op);
   if (statistics && !r.statistics.empty()) std::printf("  %s\n", r.statistics.c_str());
-  flush_output();
+  replay::flush_output();
 }
 
 // @return false when the allocator failed
@@ -80,6 +70,14 @@ int run(replay::options const& parsed) {
     return replay::page_path(parsed.html, each, traces.size() == 1);
   };
   if (!parsed.html.empty()) {
+    for (replay::trace const& each : traces) {
+      for (replay::trace const& input : traces) {
+        if (replay::same_file(page_of(each), input.path)) {
+          throw replay::usage_error{"--html would overwrite the trace \"" + input.path +
+                                    "\"; name another file"};
+        }
+      }
+    }
     for (replay::trace const& each : traces) replay::check_writable(page_of(each));
   }
   bool ok = true;
@@ -111,10 +109,11 @@ int main(int argc, char** argv) {
   static_cast<void>(setenv("WARPWRIGHT_HOST_MEMORY_BYTES", "profile", 0));
 #endif
   try {
+    replay::claim_standard_descriptors();
     replay::options const parsed = replay::parse_options(argc, argv);
     if (parsed.help) {
       static_cast<void>(std::fputs(replay::usage, stdout));
-      flush_output();
+      replay::flush_output();
       return 0;
     }
     return run(parsed);

@@ -27,34 +27,12 @@ class device_id {
 /// @return the number; 0 if there is no device or no driver
 /// @throws cuda_error  for any other failure, for instance a driver older than the runtime
 /// **Threads:** any. **Capture:** legal.
-inline int device_count(source_location where = source_location::current()) {
-  int count = 0;
-  cudaError_t const status = cudaGetDeviceCount(&count);
-  if (status == cudaErrorNoDevice) {
-    static_cast<void>(cudaGetLastError());
-    return 0;
-  }
-  if (status == cudaErrorInsufficientDriver) {
-    // The code is the same for a driver that is too old and for no driver, whose version is 0.
-    int driver_version = 0;
-    check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion", where);
-    if (driver_version == 0) {
-      static_cast<void>(cudaGetLastError());
-      return 0;
-    }
-  }
-  check(status, "cudaGetDeviceCount", where);
-  return count;
-}
+int device_count(source_location where = source_location::current());
 
 /// Returns the calling thread's current device.
 /// @throws cuda_error  when CUDA cannot be initialised
 /// **Threads:** any; each thread has its own. **Capture:** legal. **Cost:** one CUDA call.
-inline device_id current_device(source_location where = source_location::current()) {
-  int ordinal = 0;
-  check(cudaGetDevice(&ordinal), "cudaGetDevice", where);
-  return device_id{ordinal};
-}
+device_id current_device(source_location where = source_location::current());
 
 /// Makes a device current for the calling thread, and restores the previous one at the end of
 /// scope.
@@ -65,13 +43,8 @@ class scoped_device {
   /// @param device  the device to use inside the scope
   /// @throws cuda_error  for an ordinal that does not exist
   /// **Stream:** none. **Capture:** legal.
-  explicit scoped_device(device_id device, source_location where = source_location::current())
-      : previous_{current_device(where)}, changed_{previous_ != device} {
-    if (changed_) check(cudaSetDevice(device.value()), "cudaSetDevice", where);
-  }
-  ~scoped_device() {
-    if (changed_) detail::discard(cudaSetDevice(previous_.value()));
-  }
+  explicit scoped_device(device_id device, source_location where = source_location::current());
+  ~scoped_device();
   scoped_device(scoped_device const&) = delete;
   scoped_device& operator=(scoped_device const&) = delete;
 
@@ -81,3 +54,7 @@ class scoped_device {
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/device_id_definitions.hpp>
+#endif

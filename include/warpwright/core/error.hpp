@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <warpwright/core/detail/config.hpp>
-#include <warpwright/core/detail/text.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 
 #include <cstddef>
 #include <new>
@@ -45,17 +45,12 @@ class cuda_error : public std::runtime_error {
   /// @param sticky  whether all later calls in this process fail with the same error
   /// @param advice  a remedy, appended to the text, or null
   cuda_error(cudaError_t code, char const* api, source_location where, bool sticky,
-             char const* advice = nullptr)
-      : std::runtime_error{message(code, api, where, sticky, advice).c_str()},
-        code_{code},
-        api_{api},
-        where_{where},
-        sticky_{sticky} {}
+             char const* advice = nullptr);
 
   /// @return the CUDA error code
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
   /// @return the code's name, for instance "cudaErrorInvalidValue"
-  [[nodiscard]] char const* name() const noexcept { return cudaGetErrorName(code_); }
+  [[nodiscard]] char const* name() const noexcept;
   /// @return the name of the failed call; "kernel launch" for a launch
   [[nodiscard]] char const* api() const noexcept { return api_; }
   /// @return the caller's location
@@ -65,16 +60,7 @@ class cuda_error : public std::runtime_error {
 
  private:
   static detail::text message(cudaError_t code, char const* api, source_location where, bool sticky,
-                              char const* advice) noexcept {
-    detail::text text = detail::text{where.file(), where.line()} + ": " + api + ": " +
-                        cudaGetErrorName(code) + " (" + static_cast<int>(code) +
-                        "): " + cudaGetErrorString(code);
-    if (advice != nullptr) text += detail::text{"; "} + advice;
-    if (sticky) {
-      text += "; the error is sticky: this process cannot use the device any more, restart it";
-    }
-    return text;
-  }
+                              char const* advice) noexcept;
 
   cudaError_t code_;
   char const* api_;
@@ -102,25 +88,9 @@ class out_of_memory : public std::bad_alloc {
   /// The text has a fixed capacity: the constructor does not allocate.
   explicit out_of_memory(memory_report const& report,
                          source_location where = source_location::current(),
-                         detail::text const& holders = "") noexcept
-      : report_{report}, text_{detail::text{where.file(), where.line()} + ": out of memory on "} {
-    if (report.device < 0) {
-      text_ += report.device == -2 ? "pageable memory" : "page-locked memory";
-    } else {
-      text_ += detail::text{"device "} + report.device;
-    }
-    text_ += detail::text{": requested "} + report.requested_bytes + " bytes; live " +
-             report.live_bytes + ", reserved " + report.reserved_bytes + ", largest hole " +
-             report.largest_hole_bytes + ", limit ";
-    if (report.limit_bytes == static_cast<std::size_t>(-1)) {
-      text_ += "none";
-    } else {
-      text_ += detail::text{report.limit_bytes} + " bytes";
-    }
-    text_ += ". Free or trim something, or raise the limit";
-    text_ += holders;
-  }
+                         detail::text const& holders = "") noexcept;
   /// @return the text with all figures
+  // Short, and the key function: the vtable must stay one that several libraries may have.
   [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
   /// @return the figures
   [[nodiscard]] memory_report const& report() const noexcept { return report_; }
@@ -132,42 +102,14 @@ class out_of_memory : public std::bad_alloc {
 
 namespace detail {
 
-// After one of these errors all CUDA calls return the same error; driver_types.h documents each as
-// "the process must be terminated and relaunched". By number, since older toolkits lack some names.
-constexpr bool is_sticky(cudaError_t code) noexcept {
-  switch (static_cast<int>(code)) {
-    case 214:  // cudaErrorECCUncorrectable
-    case 220:  // cudaErrorNvlinkUncorrectable
-    case 226:  // cudaErrorContained
-    case 700:  // cudaErrorIllegalAddress
-    case 702:  // cudaErrorLaunchTimeout
-    case 710:  // cudaErrorAssert
-    case 714:  // cudaErrorHardwareStackError
-    case 715:  // cudaErrorIllegalInstruction
-    case 716:  // cudaErrorMisalignedAddress
-    case 717:  // cudaErrorInvalidAddressSpace
-    case 718:  // cudaErrorInvalidPc
-    case 719:  // cudaErrorLaunchFailure
-    case 721:  // cudaErrorTensorMemoryLeak
-    case 810:  // cudaErrorMpsClientTerminated
-    case 911:  // cudaErrorExternalDevice
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_sticky(cudaError_t code) noexcept;
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_cuda_error(cudaError_t status, char const* api,
-                                                          source_location where,
-                                                          char const* advice = nullptr) {
-  static_cast<void>(cudaGetLastError());
-  throw cuda_error{status, api, where, is_sticky(status), advice};
-}
+[[noreturn]] WARPWRIGHT_COLD void throw_cuda_error(cudaError_t status, char const* api,
+                                                   source_location where,
+                                                   char const* advice = nullptr);
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_argument(text const& problem,
-                                                                source_location where) {
-  throw std::invalid_argument{(text{where.file(), where.line()} + ": " + problem).c_str()};
-}
+[[noreturn]] WARPWRIGHT_COLD void throw_invalid_argument(text const& problem,
+                                                         source_location where);
 
 // For destructors, which cannot report an error: clears it, so that a later cudaGetLastError() does
 // not return it.
@@ -189,3 +131,7 @@ inline void check(cudaError_t status, char const* api,
 }
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/error_definitions.hpp>
+#endif

@@ -14,13 +14,13 @@
 //     tools that intercept the runtime alone.
 #pragma once
 
-#include <warpwright/core/detail/block.hpp>
-#include <warpwright/core/detail/text.hpp>
+#include <warpwright/core/detail/launch/block.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/core/stream.hpp>
 #if WARPWRIGHT_HOST_RUNTIME
-#include <warpwright/core/detail/host_launch.hpp>
+#include <warpwright/core/detail/launch/host_launch.hpp>
 #elif defined(__CUDACC__)
-#include <warpwright/core/detail/device_launch.hpp>
+#include <warpwright/core/detail/launch/device_launch.hpp>
 #endif
 
 #include <cstdint>
@@ -151,7 +151,7 @@ struct index_kernel : kernel_base<256> {
 
   index_kernel(F const& function, std::uint64_t count) : f{function}, n{count} {}
 
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <class Block>

@@ -54,50 +54,32 @@ class stream_ref {
   /// thread.
   /// @throws cuda_error  for a destroyed stream
   /// **Capture:** legal if the reference has its id; otherwise the query invalidates the capture.
-  [[nodiscard]] stream_ref resolved(source_location where = source_location::current()) const {
-    stream_ref copy{*this};
-    if (handle_ != cudaStreamPerThread) copy.id_ = id(where);
-    return copy;
-  }
+  [[nodiscard]] stream_ref resolved(source_location where = source_location::current()) const;
 
   /// Waits until all work enqueued on the stream so far has completed.
   /// @throws cuda_error  also for an error of earlier work
   /// **Stream:** blocks the calling thread. **Capture:** not legal.
-  void synchronize(source_location where = source_location::current()) const {
-    check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize", where);
-  }
+  void synchronize(source_location where = source_location::current()) const;
   /// Returns whether all work enqueued on the stream so far has completed.
   /// @return false while work is queued or running
   /// @throws cuda_error  also for an error of earlier work
   /// **Stream:** does not block. **Capture:** not legal.
-  [[nodiscard]] bool done(source_location where = source_location::current()) const {
-    return detail::not_ready_is_false(cudaStreamQuery(handle_), "cudaStreamQuery", where);
-  }
+  [[nodiscard]] bool done(source_location where = source_location::current()) const;
   /// Makes later work on this stream wait for the last record of an event.
   /// @throws cuda_error  if the call fails
   /// **Stream:** does not block the host. **Capture:** legal; it forks and joins streams of a
   /// capture.
-  void wait(event const& recorded, source_location where = source_location::current()) const {
-    check(cudaStreamWaitEvent(handle_, recorded.get(), 0), "cudaStreamWaitEvent", where);
-  }
+  void wait(event const& recorded, source_location where = source_location::current()) const;
   /// Makes later work on this stream wait for all work enqueued on `other` so far.
   /// @pre `other` belongs to the current device
   /// @throws cuda_error  if a call fails
   /// **Stream:** does not block the host. **Capture:** legal. **Cost:** creates an event; in a hot
   /// loop record and wait for an `event` that you keep.
-  void wait(stream_ref other, source_location where = source_location::current()) const {
-    event marker{where};
-    marker.record(other.get(), where);
-    wait(marker, where);
-  }
+  void wait(stream_ref other, source_location where = source_location::current()) const;
   /// Returns whether the stream is capturing into a graph.
   /// @throws cuda_error  if an illegal call has invalidated the capture
   /// **Capture:** legal. **Cost:** one CUDA call.
-  [[nodiscard]] bool is_capturing(source_location where = source_location::current()) const {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(handle_, &status), "cudaStreamIsCapturing", where);
-    return status != cudaStreamCaptureStatusNone;
-  }
+  [[nodiscard]] bool is_capturing(source_location where = source_location::current()) const;
 
   friend bool operator==(stream_ref a, stream_ref b) noexcept { return a.handle_ == b.handle_; }
   friend bool operator!=(stream_ref a, stream_ref b) noexcept { return !(a == b); }
@@ -106,11 +88,7 @@ class stream_ref {
   friend class stream;
   static constexpr std::uint64_t unknown_id = ~std::uint64_t{0};
 
-  [[nodiscard]] std::uint64_t query_id(source_location where) const {
-    unsigned long long id = 0;
-    check(cudaStreamGetId(handle_, &id), "cudaStreamGetId", where);
-    return id;
-  }
+  [[nodiscard]] std::uint64_t query_id(source_location where) const;
 
   cudaStream_t handle_;
   std::uint64_t id_ = unknown_id;
@@ -125,14 +103,8 @@ struct stream_priority_range {
 /// Queries the range of stream priorities of a device.
 /// @throws cuda_error  when the query fails
 /// **Capture:** legal.
-inline stream_priority_range get_stream_priority_range(
-    device_id device = current_device(), source_location where = source_location::current()) {
-  scoped_device const scope{device, where};
-  stream_priority_range range;
-  check(cudaDeviceGetStreamPriorityRange(&range.least, &range.greatest),
-        "cudaDeviceGetStreamPriorityRange", where);
-  return range;
-}
+stream_priority_range get_stream_priority_range(device_id device = current_device(),
+                                                source_location where = source_location::current());
 
 /// An owning, non-blocking stream: it does not synchronise with the legacy default stream.
 ///
@@ -147,39 +119,17 @@ class stream {
   /// **Capture:** legal in a capture of thread-local mode. **Cost:** microseconds, for creation and
   /// destruction; in a hot loop lease streams from a stream_pool.
   explicit stream(device_id device = current_device(), int priority = 0,
-                  source_location where = source_location::current()) {
-    scoped_device const scope{device, where};
-    if (priority != 0) {
-      stream_priority_range const range = get_stream_priority_range(device, where);
-      if (priority > range.least || priority < range.greatest) {
-        detail::throw_invalid_argument(detail::text{"stream priority "} + priority +
-                                           " is outside of the device's " + range.greatest +
-                                           " (highest) to " + range.least + " (lowest)",
-                                       where);
-      }
-    }
-    check(cudaStreamCreateWithPriority(&ref_.handle_, cudaStreamNonBlocking, priority),
-          "cudaStreamCreateWithPriority", where);
-    unsigned long long id = 0;
-    cudaError_t const status = cudaStreamGetId(ref_.handle_, &id);
-    if (status != cudaSuccess) {
-      detail::discard(cudaStreamDestroy(ref_.handle_));
-      check(status, "cudaStreamGetId", where);
-    }
-    ref_.id_ = id;
-  }
+                  source_location where = source_location::current());
   stream(std::nullptr_t) = delete;
   /// The other object becomes empty: only destruction and assignment are legal on it.
-  stream(stream&& other) noexcept : ref_{detail::exchange(other.ref_, empty())} {}
+  stream(stream&& other) noexcept;
   /// Destroys the current stream, whose enqueued work still runs; the other object becomes empty.
   stream& operator=(stream&& other) noexcept {
     stream moved{static_cast<stream&&>(other)};
     detail::swap(ref_, moved.ref_);
     return *this;
   }
-  ~stream() {
-    if (ref_.handle_ != cudaStreamLegacy) detail::discard(cudaStreamDestroy(ref_.handle_));
-  }
+  ~stream();
 
   /// The CUDA handle, so that a stream can be passed to CUDA calls and other libraries.
   operator cudaStream_t() const noexcept { return ref_.get(); }
@@ -218,3 +168,7 @@ class stream {
 inline stream_ref::stream_ref(stream const& owner) noexcept : stream_ref{owner.ref()} {}
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/stream_definitions.hpp>
+#endif

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/capture_count.hpp>
+#include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/graph/capture_report.hpp>
+#include <warpwright/graph/detail/branch_streams.hpp>
+#include <warpwright/graph/detail/capture_position.hpp>
+#include <warpwright/graph/detail/driver_log.hpp>
 #include <warpwright/graph/graph.hpp>
 
-#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 WARPWRIGHT_BEGIN
@@ -31,81 +36,46 @@ inline cudaStreamCaptureMode to_cuda(capture_mode mode) noexcept {
   return cudaStreamCaptureModeThreadLocal;
 }
 
-// The remedy for each capture error (CUDA runtime API, cudaError_t 900 to 908).
-inline char const* capture_advice(cudaError_t code) noexcept {
-  switch (code) {
-    case cudaErrorStreamCaptureUnsupported:
-      return "the call cannot be captured: make it before the capture, or capture a stream other "
-             "than the legacy default stream";
-    case cudaErrorStreamCaptureInvalidated:
-      return "an earlier call invalidated the capture: look for cudaMalloc, cudaFree, a "
-             "synchronisation, a query, or work on the legacy default stream in the body";
-    case cudaErrorStreamCaptureMerge:
-      return "the stream waited for a stream of another capture: two captures must not depend on "
-             "each other";
-    case cudaErrorStreamCaptureUnmatched:
-      return "the capture must be ended on the stream where it began";
-    case cudaErrorStreamCaptureUnjoined:
-      return "another stream was forked into the capture and not joined: use capture_scope::fork, "
-             "which capture_scope::end joins, or make the capturing stream wait for it";
-    case cudaErrorStreamCaptureIsolation:
-      return "the capturing stream waited for an event recorded outside of the capture: wait "
-             "before the capture begins";
-    case cudaErrorStreamCaptureImplicit:
-      return "work on the legacy default stream would depend on the capture: pass a stream to "
-             "every call";
-    case cudaErrorCapturedEvent:
-      return "an event recorded in a capture can only be waited for in the same capture";
-    case cudaErrorStreamCaptureWrongThread:
-      return "a thread-local capture must be ended by the thread that began it";
-    default:
-      return nullptr;
-  }
-}
-
-inline void check_capture(cudaError_t status, char const* api, source_location where) {
-  if (status != cudaSuccess) throw_cuda_error(status, api, where, capture_advice(status));
-}
-
 }  // namespace detail
 
 /// An active capture: it begins in the constructor and ends in end(), or in the destructor if an
-/// exception is thrown. Most code uses capture() or graph_replay, which pass one to the body.
+/// exception is thrown. Most code uses capture(), graph_replay or graph_cache, which pass one to
+/// the body.
 ///
 /// Memory that is allocated from a memory_pool meanwhile, on a stream of the capture, belongs to
 /// the graph until the graph and all its executables are destroyed.
 /// **Threads:** use it on the thread that constructed it.
 class capture_scope {
  public:
+  /// Selects the constructor that begins no capture.
+  struct without_capture {};
+
   /// Begins a capture.
-  /// @param stream  not the legacy default stream, and not capturing already
+  /// @param stream  not the legacy default stream, and not capturing already; of any device
   /// @param mode    which threads' illegal calls invalidate the capture
   /// @throws std::invalid_argument  for the legacy default stream or a stream that is capturing
   /// @throws cuda_error             if the call fails
   explicit capture_scope(stream_ref stream, capture_mode mode = capture_mode::thread,
                          source_location where = source_location::current())
-      : stream_{stream} {
+      : stream_{stream}, mode_{mode} {
     check_stream(stream, where);
+    device_ = detail::device_of(stream, where).value();
+    log_.start();
     counted_.begin();
     detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
                           "cudaStreamBeginCapture", where);
     active_ = true;
+    listed_.begin(stream, device_);
   }
+  /// A scope for a body whose work goes to the stream as it is: it runs at once or, if the stream
+  /// is capturing, becomes a part of that capture. Call join_all() at its end.
+  /// @pre the stream does not begin or end a capture during the lifetime of the scope. If it is
+  ///   capturing, it belongs to the current device, or a capture_scope has begun that capture on
+  ///   it, forked it or leased it: CUDA cannot tell the device of a capturing stream
+  /// **Cost:** no CUDA call.
+  capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}
   /// Discards the capture if end() was not called; the stream is then not capturing.
-  ~capture_scope() {
-    if (eager_) {
-      // The body threw: join its forks, since its objects free the memory that the forked work
-      // uses.
-      for (forked& fork : forks_) {
-        detail::discard(cudaEventRecord(fork.marker.get(), fork.stream.get()));
-        detail::discard(cudaStreamWaitEvent(stream_.get(), fork.marker.get(), 0));
-      }
-    }
-    if (!active_) return;
-    cudaGraph_t abandoned = nullptr;
-    detail::discard(cudaStreamEndCapture(stream_.get(), &abandoned));
-    if (abandoned != nullptr) detail::discard(cudaGraphDestroy(abandoned));
-  }
+  ~capture_scope() { abandon(); }
   capture_scope(capture_scope const&) = delete;
   capture_scope& operator=(capture_scope const&) = delete;
 
@@ -113,21 +83,48 @@ class capture_scope {
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
   /// The capturing stream, so that a body may take a stream_ref.
   operator stream_ref() const noexcept { return stream_; }
+  /// @return whether this scope captures: not after end(), nor in a warm-up step of graph_replay
+  [[nodiscard]] bool capturing() const noexcept { return active_; }
 
   /// Forks another stream into the capture: its later work waits for the work of the capturing
   /// stream so far, and can run concurrently with that stream's later work. join() or end() joins
   /// it.
-  /// @param other  a stream of the same device that is not capturing; it must exist until end()
+  /// @param other  a stream that is not capturing, also of another device; it must exist until
+  /// end()
   /// @throws cuda_error  if a call fails
   /// **Stream:** orders `other` after the capturing stream; does not block. **Cost:** creates an
   /// event.
-  void fork(stream_ref other, source_location where = source_location::current()) {
-    forks_.reserve(forks_.size() + 1);
-    event marker{where};
-    detail::check_capture(cudaEventRecord(marker.get(), stream_.get()), "cudaEventRecord", where);
-    detail::check_capture(cudaStreamWaitEvent(other.get(), marker.get(), 0), "cudaStreamWaitEvent",
-                          where);
-    forks_.emplace_back(other, std::move(marker));
+  void fork(stream_ref other, source_location where = source_location::current());
+
+  /// Forks `n` branches, calls `f(stream_ref branch, unsigned i)` for each of them, in order, and
+  /// joins them, in order and also if `f` throws. What one call enqueues on its branch can run
+  /// concurrently with what the others enqueue.
+  ///
+  /// The branches are streams of the capturing stream's device, which stay leased until the capture
+  /// has ended. Later forks of this scope use them again; so do, with streams of their own, all
+  /// scopes without a capture of their own in one capture.
+  /// @param n  number of branches; 0 does nothing
+  /// @param f  called n times, one after another
+  /// @throws what `f` throws; cuda_error if a call fails
+  /// **Stream:** orders the branches after the capturing stream, and its later work after them;
+  /// does not block. **Cost:** an event, and 3 CUDA calls a branch, up to 5 in a capture; streams
+  /// are created at first use.
+  template <class F>
+  void fork(unsigned n, F&& f, source_location where = source_location::current()) {
+    static_assert(std::is_invocable<F&, stream_ref, unsigned>::value,
+                  "warpwright: capture_scope::fork(n, f) calls f(warpwright::stream_ref branch, "
+                  "unsigned i)");
+    if (n == 0) return;
+    detail::array<detail::branch_stream*> branches;
+    detail::fork_point point;
+    detail::event_handle const marker = begin_branches(n, branches, point, where);
+    try {
+      for (unsigned i = 0; i < n; ++i) f(branches[i]->owner.ref(), i);
+    } catch (...) {
+      static_cast<void>(join_branches(branches, marker));
+      throw;
+    }
+    end_branches(branches, marker, point, where);
   }
 
   /// Makes later work of the capturing stream wait for the work of `other` so far.
@@ -135,76 +132,92 @@ class capture_scope {
   /// @throws std::invalid_argument  for a stream that was not forked, or was joined already
   /// @throws cuda_error             if a call fails
   /// **Stream:** orders the capturing stream after `other`; does not block.
-  void join(stream_ref other, source_location where = source_location::current()) {
-    for (std::size_t i = 0; i < forks_.size(); ++i) {
-      if (forks_[i].stream == other) {
-        join_fork(forks_[i], where);
-        forks_[i] = std::move(forks_.back());
-        forks_.pop_back();
-        return;
-      }
-    }
-    detail::throw_invalid_argument(
-        "capture_scope::join: the stream was not forked into this capture, or was joined already: "
-        "call fork() first",
-        where);
+  void join(stream_ref other, source_location where = source_location::current());
+
+  /// Joins all streams passed to fork(stream_ref) and not joined yet, in the order of the forks.
+  /// @throws cuda_error  if a call fails
+  void join_all(source_location where = source_location::current());
+
+  /// Names the part of the body that follows, for the report of a failure: that has the last mark
+  /// before the call that tells of the failure. That call broke the capture itself if its exception
+  /// leaves the body; if the body goes on after a failed call, it can be a later one, or the end.
+  /// @param name  copied; of a longer one the first 63 characters
+  /// **Cost:** no CUDA call.
+  void mark(char const* name) noexcept {
+    std::size_t i = 0;
+    for (; i + 1 < sizeof mark_ && name[i] != '\0'; ++i) mark_[i] = name[i];
+    mark_[i] = '\0';
   }
+
+  /// Returns the node that the capturing stream captured last, for graph_exec::enable().
+  /// @return the node; null if this scope does not capture (a warm-up step)
+  /// @throws std::invalid_argument  if later work depends on no node (nothing was captured yet) or
+  ///   on several (just after a join)
+  /// @throws cuda_error             if the query fails
+  /// **Cost:** one CUDA call.
+  [[nodiscard]] cudaGraphNode_t last_node(
+      source_location where = source_location::current()) const {
+    return last_node(stream_, where);
+  }
+  /// As above.
+  /// @param branch  a stream of this capture
+  [[nodiscard]] cudaGraphNode_t last_node(stream_ref branch,
+                                          source_location where = source_location::current()) const;
 
   /// Joins all forked streams and ends the capture.
   /// @return the captured graph
   /// @throws std::invalid_argument  when no capture is active
-  /// @throws cuda_error             when an illegal call has invalidated the capture; the text
-  ///   names the calls to look for
+  /// @throws capture_error          when the capture is invalid: its report names the cause
   /// **Stream:** the captured work does not run yet; does not block. **Threads:** the thread that
   /// began the capture.
-  [[nodiscard]] graph end(source_location where = source_location::current()) {
-    if (!active_) {
-      detail::throw_invalid_argument(
-          "capture_scope::end: no capture is active: it has ended already, or this is a warm-up "
-          "step of graph_replay, which does not capture",
-          where);
-    }
-    join_all(where);
-    cudaGraph_t captured = nullptr;
-    cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
-    active_ = status != cudaSuccess && still_capturing();  // then the destructor ends the capture
-    if (!active_) counted_.end();
-    graph result{captured};  // destroyed if the next line throws
-    detail::check_capture(status, "cudaStreamEndCapture", where);
-    return result;
+  [[nodiscard]] graph end(source_location where = source_location::current());
+
+  /// Ends the capture, and reports why it failed.
+  /// @param code   the error of the call that failed
+  /// @param api    that call, a string literal
+  /// @param where  the caller's line of that call
+  /// @throws capture_error  always
+  [[noreturn]] void fail(cudaError_t code, char const* api, source_location where) {
+    throw capture_error{failure(code, api, where)};
   }
+
+  /// Reports the state of the capture, without ending it.
+  /// @return code is cudaSuccess as long as the capture is valid
+  /// **Cost:** a few CUDA calls; for diagnosis.
+  [[nodiscard]] capture_report report(source_location where = source_location::current()) const;
 
  private:
-  friend class graph_replay;
+  // An entry of the list of capturing streams that an array may move.
+  class listed_stream {
+   public:
+    listed_stream(stream_ref stream, int device) : entry_{new detail::capturing_stream} {
+      entry_->begin(stream, device);
+    }
+    listed_stream(listed_stream&& other) noexcept
+        : entry_{detail::exchange(other.entry_, nullptr)} {}
+    listed_stream& operator=(listed_stream&& other) noexcept {
+      detail::swap(entry_, other.entry_);
+      return *this;
+    }
+    ~listed_stream() { delete entry_; }
+
+   private:
+    detail::capturing_stream* entry_;
+  };
   struct forked {
     stream_ref stream;
-    event marker;
+    event marker;  // of the stream's device
+    detail::fork_point point;
+    listed_stream listed;
   };
-  struct eager {};
+  struct failed_call {
+    cudaError_t status = cudaSuccess;
+    char const* api = "";
+  };
 
+  friend class graph_replay;
   // A warm-up step has the same requirements of the stream as a capture.
-  static void check_stream(stream_ref stream, source_location where) {
-    if (stream.get() == cudaStreamLegacy) {
-      detail::throw_invalid_argument(
-          "the legacy default stream cannot be captured: create a warpwright::stream, or compile "
-          "with per-thread default streams",
-          where);
-    }
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    detail::check_capture(cudaStreamIsCapturing(stream.get(), &status), "cudaStreamIsCapturing",
-                          where);
-    if (status != cudaStreamCaptureStatusNone) {
-      detail::throw_invalid_argument(
-          "the stream is capturing already: end that capture before beginning another on the same "
-          "stream",
-          where);
-    }
-  }
-
-  // A warm-up step: runs the body, its forks and joins eagerly, without a capture.
-  capture_scope(stream_ref stream, eager, source_location where) : stream_{stream}, eager_{true} {
-    check_stream(stream, where);
-  }
+  static void check_stream(stream_ref stream, source_location where);
 
   bool still_capturing() const noexcept {
     cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
@@ -212,36 +225,97 @@ class capture_scope {
     return state != cudaStreamCaptureStatusNone;
   }
 
-  void join_all(source_location where) {
-    while (!forks_.empty()) {
-      join_fork(forks_.back(), where);
-      forks_.pop_back();
-    }
+  // Asks once whether a scope that has begun no capture is inside of one.
+  device_id device(source_location where);
+  // What is forked now is captured. @pre device() was called
+  bool in_capture() const noexcept { return active_ || inside_; }
+  capture_report report_of(cudaError_t code, char const* api, source_location where) const;
+  // Ends the capture. @return what to report
+  capture_report failure(cudaError_t code, char const* api, source_location where);
+  [[noreturn]] void fail_at_end(cudaError_t code, char const* api, source_location where) {
+    capture_report report = failure(code, api, where);
+    report.noticed_at_end = true;
+    throw capture_error{report};
   }
+  void abandon() noexcept;
+  bool must_keep_graph() const noexcept;
 
-  void join_fork(forked& fork, source_location where) {
-    detail::check_capture(cudaEventRecord(fork.marker.get(), fork.stream.get()), "cudaEventRecord",
-                          where);
-    detail::check_capture(cudaStreamWaitEvent(stream_.get(), fork.marker.get(), 0),
-                          "cudaStreamWaitEvent", where);
+  failed_call try_join(cudaStream_t other, cudaEvent_t marker) const noexcept {
+    cudaError_t status = cudaEventRecord(marker, other);
+    if (status != cudaSuccess) return {status, "cudaEventRecord"};
+    status = cudaStreamWaitEvent(stream_.get(), marker, 0);
+    return {status, "cudaStreamWaitEvent"};
   }
+  // Joins as many as can be joined; returns the first failure.
+  failed_call try_join_all() noexcept;
+
+  detail::branch_stream* take_branch(source_location where);
+  void fork_branch(detail::branch_stream& branch, event const& marker,
+                   detail::fork_point const& point, source_location where) const;
+  event begin_branches(unsigned n, detail::array<detail::branch_stream*>& branches,
+                       detail::fork_point& point, source_location where);
+  failed_call join_branches(detail::array<detail::branch_stream*> const& branches,
+                            detail::event_handle const& marker) const noexcept;
+  void end_branches(detail::array<detail::branch_stream*> const& branches,
+                    detail::event_handle const& marker, detail::fork_point const& point,
+                    source_location where) const;
 
   stream_ref stream_;
-  bool active_ = false;  // capturing
-  bool eager_ = false;   // warming up
+  capture_mode mode_ = capture_mode::thread;
+  bool active_ = false;                // capturing
+  bool inside_ = false;                // a part of a capture that something else has begun
+  int device_ = -1;                    // of the stream; -1: not known yet
+  unsigned long long capture_id_ = 0;  // of the capture that the scope is inside of
+  char mark_[64] = {};
   detail::array<forked> forks_;
+  detail::branch_stream* leased_ = nullptr;  // branches, returned at the end
+  detail::capturing_stream listed_;          // stream_, while this scope captures
+  detail::driver_log log_;
   detail::counted_capture counted_;
 };
 
+namespace detail {
+
+/// Calls body(capture_scope&) or body(stream_ref). A body that takes `auto` by value gets a
+/// stream_ref, since a scope cannot be copied; one that takes `auto&` gets the scope.
+template <class Body, class... Args>
+void call_body(Body& body, capture_scope& scope, Args&... args) {
+  if constexpr (std::is_invocable<Body&, stream_ref, Args&...>::value) {
+    body(scope.stream(), args...);
+  } else {
+    static_assert(
+        std::is_invocable<Body&, capture_scope&, Args&...>::value,
+        "warpwright: the body of a capture is called with a warpwright::capture_scope& or "
+        "a warpwright::stream_ref, and the further arguments of the call");
+    body(scope, args...);
+  }
+}
+
+/// call_body() in an active capture: an exception that tells of a capture error, or of a handle of
+/// another device, ends the capture and is replaced by a capture_error with the report.
+template <class Body, class... Args>
+void call_captured(Body& body, capture_scope& scope, Args&... args) {
+  try {
+    call_body(body, scope, args...);
+  } catch (capture_error const&) {  // of a capture inside of the body
+    throw;
+  } catch (cuda_error const& error) {
+    if (!is_capture_error(error.code()) && error.code() != cudaErrorInvalidResourceHandle) throw;
+    scope.fail(error.code(), error.api(), error.where());
+  }
+}
+
+}  // namespace detail
+
 /// Captures the work that `body` enqueues on the stream, without running it.
-/// @param stream  not the legacy default stream
+/// @param stream  not the legacy default stream; of any device
 /// @param body    called once, as body(capture_scope&) or body(stream_ref)
 /// @param mode    which threads' illegal calls invalidate the capture
 /// @return the captured graph
-/// @throws what `body` throws; the stream is then not capturing
+/// @throws what `body` throws, other than a cuda_error that tells of a capture error; the stream is
+///   then not capturing
 /// @throws std::invalid_argument  for the legacy default stream or one that is capturing already
-/// @throws cuda_error             when the capture was invalidated; the text names the calls to
-///   look for
+/// @throws capture_error          when the capture was invalidated: its report names the cause
 /// **Stream:** does not block. **Threads:** any, each with its own stream.
 /// **Cost:** the host time of `body`, and a few CUDA calls.
 template <class Body>
@@ -249,106 +323,10 @@ template <class Body>
                             capture_mode mode = capture_mode::thread,
                             source_location where = source_location::current()) {
   capture_scope scope{stream, mode, where};
-  std::forward<Body>(body)(scope);
+  detail::call_captured(body, scope);
   return scope.end(where);
 }
 
-/// Captures the body of a loop once and replays it.
-///
-/// A replay uses the pointers and scalars of the capture: call recapture() when they change. Memory
-/// that the body uses must stay allocated while replays run; what the body allocates from a
-/// memory_pool does, as it belongs to the graph.
-/// **Threads:** one at a time.
-class graph_replay {
- public:
-  /// The number of times that each step was done.
-  struct counts {
-    std::uint64_t eager_runs = 0;  ///< warm-up steps, run without a graph
-    std::uint64_t captures = 0;
-    std::uint64_t instantiations = 0;
-    std::uint64_t updates = 0;  ///< recaptures that updated the executable graph in place
-    std::uint64_t launches = 0;
-  };
-
-  /// @param warmups  the number of first calls of run() that run without a graph. Use at least 1
-  ///   for work that initialises itself at its first use (libraries' workspaces, lazily loaded
-  ///   kernels), which is not legal while capturing
-  /// @param mode     which threads' illegal calls invalidate a capture
-  explicit graph_replay(unsigned warmups = 1, capture_mode mode = capture_mode::thread) noexcept
-      : warmups_{warmups}, mode_{mode} {}
-
-  /// Runs one step: eagerly during the warm-up; then it captures `body` once; then it only replays.
-  /// @param stream  any but the legacy default stream; may differ from call to call
-  /// @param body    body(capture_scope&) or body(stream_ref); not called any more once captured
-  /// @throws what capture() throws, and cuda_error when instantiation or launch fails
-  /// **Stream:** the step is ordered on `stream`; does not block. **Capture:** not legal before the
-  /// first capture; a replay becomes a child graph.
-  /// **Cost:** once captured, one CUDA call for any number of kernels.
-  template <class Body>
-  void run(stream_ref stream, Body&& body, source_location where = source_location::current()) {
-    if (exec_.get() == nullptr) {
-      if (counts_.eager_runs < warmups_) {
-        capture_scope scope{stream, capture_scope::eager{}, where};
-        body(scope);
-        scope.join_all(where);
-        ++counts_.eager_runs;
-        return;
-      }
-      recapture(stream, std::forward<Body>(body), where);
-    }
-    launch(stream, where);
-  }
-
-  /// Captures `body` and replaces the replayed graph by it, in place if CUDA can. Does not launch.
-  /// @return whether the executable graph was updated or instantiated (as at the first capture)
-  /// @throws what capture() throws, and cuda_error; the replayed graph is then unchanged
-  template <class Body>
-  graph_update_result recapture(stream_ref stream, Body&& body,
-                                source_location where = source_location::current()) {
-    graph const captured = capture(stream, std::forward<Body>(body), mode_, where);
-    graph_node_counts const nodes = captured.node_counts(where);
-    graph_update_result result = graph_update_result::reinstantiated;
-    if (exec_.get() == nullptr) {
-      exec_ = graph_exec{captured, where};
-    } else {
-      result = exec_.update(captured, where);
-    }
-    ++counts_.captures;
-    ++(result == graph_update_result::updated ? counts_.updates : counts_.instantiations);
-    node_counts_ = nodes;
-    return result;
-  }
-
-  /// Replays the captured graph.
-  /// @throws std::invalid_argument  when nothing has been captured
-  /// @throws cuda_error             when the launch fails
-  /// **Stream:** ordered on `stream`; does not block. **Cost:** one CUDA call.
-  void launch(stream_ref stream, source_location where = source_location::current()) {
-    if (exec_.get() == nullptr) {
-      detail::throw_invalid_argument(
-          "graph_replay::launch: nothing has been captured: call recapture() or run() first",
-          where);
-    }
-    exec_.launch(stream, where);
-    ++counts_.launches;
-  }
-
-  /// Destroys the graph: the next run() captures again, without a warm-up.
-  void reset() noexcept { exec_ = graph_exec{}; }
-
-  /// @return whether there is a graph to replay
-  [[nodiscard]] bool captured() const noexcept { return exec_.get() != nullptr; }
-  /// @return how often each step was done
-  [[nodiscard]] counts statistics() const noexcept { return counts_; }
-  /// @return the nodes of the last capture, by kind
-  [[nodiscard]] graph_node_counts const& node_counts() const noexcept { return node_counts_; }
-
- private:
-  graph_exec exec_;
-  unsigned warmups_;
-  capture_mode mode_;
-  counts counts_;
-  graph_node_counts node_counts_;
-};
-
 WARPWRIGHT_END
+
+#include <warpwright/graph/detail/capture_steps.hpp>

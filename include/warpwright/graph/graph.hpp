@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/exchange.hpp>
-#include <warpwright/core/stream.hpp>
+#include <warpwright/core/error.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -52,127 +52,84 @@ class graph {
   /// @throws cuda_error  when a query fails
   /// **Cost:** one CUDA call per node; for reports, not for hot loops.
   [[nodiscard]] graph_node_counts node_counts(
-      source_location where = source_location::current()) const {
-    graph_node_counts counts;
-    for (cudaGraphNode_t const node : nodes(where)) {
-      cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-      check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType", where);
-      ++counter(counts, type);
-    }
-    return counts;
+      source_location where = source_location::current()) const;
+
+  /// Returns the number of nodes, those of child graphs excluded.
+  /// @throws cuda_error  when the query fails
+  /// **Cost:** one CUDA call.
+  [[nodiscard]] std::size_t size(source_location where = source_location::current()) const {
+    std::size_t count = 0;
+    check(cudaGraphGetNodes(handle_, nullptr, &count), "cudaGraphGetNodes", where);
+    return count;
+  }
+
+  /// Writes the graph to a file in the DOT language, which Graphviz draws:
+  /// `dot -Tsvg graph.dot -o graph.svg`.
+  /// @param path     the file, which is replaced
+  /// @param verbose  whether to write all parameters of each node
+  /// @throws cuda_error  when the file cannot be written
+  /// **Cost:** CUDA's; for reports.
+  void to_dot(char const* path, bool verbose = false,
+              source_location where = source_location::current()) const {
+    unsigned const flags = verbose ? unsigned{cudaGraphDebugDotFlagsVerbose} : 0U;
+    check(cudaGraphDebugDotPrint(handle_, path, flags), "cudaGraphDebugDotPrint", where);
   }
 
  private:
-  [[nodiscard]] detail::array<cudaGraphNode_t> nodes(source_location where) const {
-    std::size_t count = 0;
-    check(cudaGraphGetNodes(handle_, nullptr, &count), "cudaGraphGetNodes", where);
-    detail::array<cudaGraphNode_t> found(count);
-    if (count > 0) {
-      check(cudaGraphGetNodes(handle_, found.begin(), &count), "cudaGraphGetNodes", where);
-    }
-    return found;
-  }
-
-  static std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept {
-    switch (type) {
-      case cudaGraphNodeTypeKernel:
-        return counts.kernels;
-      case cudaGraphNodeTypeMemcpy:
-        return counts.copies;
-      case cudaGraphNodeTypeMemset:
-        return counts.fills;
-      case cudaGraphNodeTypeHost:
-        return counts.host_calls;
-      case cudaGraphNodeTypeMemAlloc:
-        return counts.allocations;
-      case cudaGraphNodeTypeMemFree:
-        return counts.deallocations;
-      case cudaGraphNodeTypeWaitEvent:
-      case cudaGraphNodeTypeEventRecord:
-        return counts.events;
-      case cudaGraphNodeTypeGraph:
-        return counts.child_graphs;
-      default:
-        return counts.other;
-    }
-  }
-
   cudaGraph_t handle_;
 };
 
-/// How an executable graph took over another graph's contents.
-enum class graph_update_result {
-  updated,        ///< updated in place
-  reinstantiated  ///< CUDA could not update it, so it was instantiated again, at many times the
-                  ///< cost
-};
+namespace detail {
 
-/// An owning executable graph.
-/// **Threads:** one at a time; launches of one executable graph do not overlap on the device.
-class graph_exec {
- public:
-  /// An empty object: only assignment, get() and destruction are legal.
-  graph_exec() noexcept = default;
-  /// Instantiates a graph.
-  /// @param source  may be destroyed afterwards
-  /// @throws cuda_error  if the call fails, for instance for lack of memory
-  /// **Capture:** legal in a thread-local capture of another stream. **Cost:** one CUDA call whose
-  /// time grows with the number of nodes; do it at start-up.
-  explicit graph_exec(graph const& source, source_location where = source_location::current())
-      : handle_{instantiate(source, where)} {}
-  graph_exec(graph_exec&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
-  graph_exec& operator=(graph_exec&& other) noexcept {
-    detail::swap(handle_, other.handle_);
-    return *this;
+/// The handles of a graph's nodes, in CUDA's order.
+inline array<cudaGraphNode_t> nodes_of(cudaGraph_t graph, source_location where) {
+  std::size_t count = 0;
+  check(cudaGraphGetNodes(graph, nullptr, &count), "cudaGraphGetNodes", where);
+  array<cudaGraphNode_t> found(count);
+  if (count > 0) {
+    check(cudaGraphGetNodes(graph, found.begin(), &count), "cudaGraphGetNodes", where);
   }
-  /// Launches already made still run to completion.
-  ~graph_exec() {
-    if (handle_ != nullptr) detail::discard(cudaGraphExecDestroy(handle_));
+  return found;
+}
+
+inline cudaGraphNodeType type_of(cudaGraphNode_t node, source_location where) {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType", where);
+  return type;
+}
+
+inline std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept {
+  switch (static_cast<int>(type)) {  // a later toolkit may have more
+    case cudaGraphNodeTypeKernel:
+      return counts.kernels;
+    case cudaGraphNodeTypeMemcpy:
+      return counts.copies;
+    case cudaGraphNodeTypeMemset:
+      return counts.fills;
+    case cudaGraphNodeTypeHost:
+      return counts.host_calls;
+    case cudaGraphNodeTypeMemAlloc:
+      return counts.allocations;
+    case cudaGraphNodeTypeMemFree:
+      return counts.deallocations;
+    case cudaGraphNodeTypeWaitEvent:
+    case cudaGraphNodeTypeEventRecord:
+      return counts.events;
+    case cudaGraphNodeTypeGraph:
+      return counts.child_graphs;
+    default:
+      return counts.other;
   }
+}
 
-  /// @return the CUDA handle; null for an empty object
-  [[nodiscard]] cudaGraphExec_t get() const noexcept { return handle_; }
+}  // namespace detail
 
-  /// Launches the graph once.
-  /// @throws cuda_error  when the launch fails
-  /// **Stream:** ordered on `stream` and after this object's earlier launches; does not block.
-  /// **Capture:** legal; becomes a child graph. **Cost:** one CUDA call.
-  void launch(stream_ref stream, source_location where = source_location::current()) {
-    check(cudaGraphLaunch(handle_, stream.get()), "cudaGraphLaunch", where);
+inline graph_node_counts graph::node_counts(source_location where) const {
+  graph_node_counts counts;
+  for (cudaGraphNode_t const node : detail::nodes_of(handle_, where)) {
+    ++detail::counter(counts, detail::type_of(node, where));
   }
-
-  /// Uploads the executable graph to the device, so that the first launch is as fast as later ones.
-  /// @throws cuda_error  if the call fails
-  /// **Stream:** ordered on `stream`; does not block. **Capture:** not legal.
-  void upload(stream_ref stream, source_location where = source_location::current()) {
-    check(cudaGraphUpload(handle_, stream.get()), "cudaGraphUpload", where);
-  }
-
-  /// Replaces the contents by those of `source`: in place if CUDA can, else by instantiating again.
-  /// @return which of the two was done
-  /// @throws cuda_error  if neither works; the executable graph is then unchanged
-  /// **Stream:** launches already made keep the old contents. **Cost:** in place one CUDA call,
-  /// much less than an instantiation; otherwise that call and an instantiation.
-  graph_update_result update(graph const& source,
-                             source_location where = source_location::current()) {
-    cudaGraphExecUpdateResultInfo result{};
-    cudaError_t const status = cudaGraphExecUpdate(handle_, source.get(), &result);
-    if (status == cudaSuccess) return graph_update_result::updated;
-    if (status != cudaErrorGraphExecUpdateFailure) check(status, "cudaGraphExecUpdate", where);
-    static_cast<void>(cudaGetLastError());  // expected: the last error must not remain
-    cudaGraphExec_t const replacement = instantiate(source, where);
-    detail::discard(cudaGraphExecDestroy(detail::exchange(handle_, replacement)));
-    return graph_update_result::reinstantiated;
-  }
-
- private:
-  static cudaGraphExec_t instantiate(graph const& source, source_location where) {
-    cudaGraphExec_t handle = nullptr;
-    check(cudaGraphInstantiate(&handle, source.get(), 0), "cudaGraphInstantiate", where);
-    return handle;
-  }
-
-  cudaGraphExec_t handle_ = nullptr;
-};
+  return counts;
+}
 
 WARPWRIGHT_END

@@ -64,9 +64,14 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
     } catch (...) {
     }
   }
-  // Equal resources can free each other's memory: same pool and same stream, or no stream.
+  // Equal resources can free each other's memory: same pool and same stream, or no stream. With
+  // -fno-rtti a resource equals only itself, so that containers copy where they could swap.
   [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+#if defined(__cpp_rtti)
     auto const* const same = dynamic_cast<pmr_pinned_resource const*>(&other);
+#else
+    auto const* const same = &other == this ? this : nullptr;
+#endif
     return same != nullptr && same->pool_ == pool_ && same->on_stream_ == on_stream_ &&
            same->stream_ == stream_;
   }

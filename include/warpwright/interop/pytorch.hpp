@@ -6,8 +6,8 @@
 // class. Compiles without PyTorch.
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/device_id.hpp>
-#include <warpwright/memory/detail/capture_guard.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <memory>
@@ -143,7 +143,8 @@ class torch_allocator {
     device_entry& entry = entry_of(device);
     std::lock_guard<std::mutex> const lock{mutex_};
     if (entry.pool == nullptr) {
-      entry.pool = std::make_unique<memory_pool>(device_id{device}, entry.options);
+      entry.pool.reset(
+          new memory_pool{device_id{device}, entry.options});  // names a line of this file
     }
     return *entry.pool;
   }

@@ -380,7 +380,10 @@ struct plan_builder {
     a.aligned_bytes = o.aligned_bytes;
     a.address = o.address;
     a.bytes = view ? o.touched : span_bytes(o, plan.elements_);
-    if (view) a.step = o.step, a.run = o.run;
+    if (view) {
+      a.step = o.step;
+      a.run = o.run;
+    }
     return a;
   }
   void add_loads(operand const& o) {

@@ -148,12 +148,12 @@ template <class A, class = detail::if_operands<A>>
 
 /// The smaller of the two in their common type; NaN if either is NaN.
 template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto min(A const& a, B const& b) {
+[[nodiscard]] constexpr auto(min)(A const& a, B const& b) {
   return detail::make_call<detail::in_common_type>(detail::min_function{}, a, b);
 }
 /// The larger of the two in their common type; NaN if either is NaN.
 template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto max(A const& a, B const& b) {
+[[nodiscard]] constexpr auto(max)(A const& a, B const& b) {
   return detail::make_call<detail::in_common_type>(detail::max_function{}, a, b);
 }
 /// x limited to [low, high], in the common type of the three; NaN stays NaN.

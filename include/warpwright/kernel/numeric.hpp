@@ -20,7 +20,7 @@ namespace ew {
 namespace detail {
 
 template <class T>
-inline constexpr T most_finite = std::numeric_limits<T>::max();
+inline constexpr T most_finite = (std::numeric_limits<T>::max)();
 template <>
 inline constexpr float most_finite<__half> = 65504.0F;
 template <>

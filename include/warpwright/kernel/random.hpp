@@ -224,7 +224,7 @@ void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
   if (reinterpret_cast<std::uintptr_t>(offset) % sizeof(Offset) != 0) {
     warpwright::detail::throw_invalid_argument(
         detail::text{"ew::advance: the offset is at address "} +
-            static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(offset)) +
+            reinterpret_cast<std::uintptr_t>(offset) +
             ", not a multiple of its 8 bytes; pass the device memory given to ew::philox",
         where);
   }

@@ -56,10 +56,10 @@ template <class T>
 template <class... R>
 struct reduced {
   detail::pack<R...> all;
-  /// @return the I-th result, from 0
-  template <std::size_t I>
+  /// @return the Index-th result, from 0
+  template <std::size_t Index>
   [[nodiscard]] auto get() const {
-    return detail::at<I>(all);
+    return detail::at<Index>(all);
   }
 };
 
@@ -202,8 +202,8 @@ WARPWRIGHT_END
 namespace std {
 template <class... R>
 struct tuple_size<warpwright::ew::reduced<R...>> : integral_constant<size_t, sizeof...(R)> {};
-template <size_t I, class... R>
-struct tuple_element<I, warpwright::ew::reduced<R...>> {
-  using type = decltype(declval<warpwright::ew::reduced<R...>>().template get<I>());
+template <size_t Index, class... R>
+struct tuple_element<Index, warpwright::ew::reduced<R...>> {
+  using type = decltype(declval<warpwright::ew::reduced<R...>>().template get<Index>());
 };
 }  // namespace std

@@ -98,13 +98,13 @@ template <class X, class = detail::if_expression<X>>
 /// The smallest value; NaN if any is; infinity, or the type's largest, of no elements.
 /// Of -0 and +0 it is either.
 template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto min(X const& x) {
+[[nodiscard]] constexpr auto(min)(X const& x) {
   return detail::make_reduction<detail::extreme<detail::lower_first>>(x);
 }
 /// The largest value; NaN if any is; -infinity, or the type's smallest, of no elements.
 /// Of -0 and +0 it is either.
 template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto max(X const& x) {
+[[nodiscard]] constexpr auto(max)(X const& x) {
   return detail::make_reduction<detail::extreme<detail::higher_first>>(x);
 }
 /// The smallest value and the lowest index that has it, as a located; into an integer, the index

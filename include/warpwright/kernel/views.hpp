@@ -26,6 +26,7 @@
 // operands are views, numbers and device_scalar(): write view(array(x, shape)) there, not in().
 #pragma once
 
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
 #include <warpwright/kernel/detail/views/strided_output.hpp>
 #include <warpwright/kernel/detail/views/tile_kernel.hpp>
@@ -68,7 +69,7 @@ class strided_array {
   /// @param order  each of 0 … Rank - 1 once; {0, 3, 1, 2} makes NCHW of NHWC, {0, 2, 3, 1} NHWC of
   ///   NCHW, {1, 0} transposes
   /// @throws std::invalid_argument  for any other order
-  [[nodiscard]] strided_array permuted(int const (&order)[Rank],
+  [[nodiscard]] strided_array permuted(detail::c_array<int, Rank> const& order,
                                        source_location where = source_location::current()) const {
     strided_array result{*this};
     unsigned used = 0;
@@ -128,9 +129,10 @@ class strided_array {
 
  private:
   template <class U, int R>
-  friend strided_array<U, R> array(U*, extent const (&)[R], extent const (&)[R], source_location);
+  friend strided_array<U, R> array(U*, detail::c_array<extent, R> const&,
+                                   detail::c_array<extent, R> const&, source_location);
   template <class U, int R>
-  friend strided_array<U, R> array(U*, extent const (&)[R], source_location);
+  friend strided_array<U, R> array(U*, detail::c_array<extent, R> const&, source_location);
   template <class U, int R>
   friend view_input<std::remove_const_t<U>, R> view(strided_array<U, R> const&, source_location);
   template <class U, int R>
@@ -151,8 +153,8 @@ class strided_array {
   }
 
   T* data_ = nullptr;
-  std::int64_t shape_[Rank] = {};
-  std::int64_t strides_[Rank] = {};
+  detail::c_array<std::int64_t, Rank> shape_ = {};
+  detail::c_array<std::int64_t, Rank> strides_ = {};
 };
 
 /// What out() of a strided array returns: assign an expression to it.
@@ -222,8 +224,8 @@ class strided_output {
 /// @throws std::invalid_argument  for a negative extent, and for more than 2^59 elements, or as
 ///   many from the lowest to the highest address
 template <class T, int Rank>
-[[nodiscard]] strided_array<T, Rank> array(T* data, extent const (&shape)[Rank],
-                                           extent const (&strides)[Rank],
+[[nodiscard]] strided_array<T, Rank> array(T* data, detail::c_array<extent, Rank> const& shape,
+                                           detail::c_array<extent, Rank> const& strides,
                                            source_location where = source_location::current()) {
   static_assert(detail::is_element<std::remove_const_t<T>>(),
                 "warpwright::ew::array: the element must be trivially copyable");
@@ -242,9 +244,9 @@ template <class T, int Rank>
 /// @param shape  elements along each of 1 to 6 dimensions
 /// @throws std::invalid_argument  for a negative extent, and for more than 2^59 elements
 template <class T, int Rank>
-[[nodiscard]] strided_array<T, Rank> array(T* data, extent const (&shape)[Rank],
+[[nodiscard]] strided_array<T, Rank> array(T* data, detail::c_array<extent, Rank> const& shape,
                                            source_location where = source_location::current()) {
-  extent none[Rank];
+  detail::c_array<extent, Rank> none;
   strided_array<T, Rank> result;
   for (int k = 0; k < Rank; ++k) result.shape_[k] = shape[k].value;
   detail::check_shape(result.shape_, result.strides_, Rank, where);  // before they are multiplied
@@ -277,8 +279,8 @@ template <class T, int Rank>
 /// @param data, shape, strides  as array(); as many elements as the output has
 /// @throws std::invalid_argument  as array()
 template <class T, int Rank>
-[[nodiscard]] view_input<T, Rank> view(T const* data, extent const (&shape)[Rank],
-                                       extent const (&strides)[Rank],
+[[nodiscard]] view_input<T, Rank> view(T const* data, detail::c_array<extent, Rank> const& shape,
+                                       detail::c_array<extent, Rank> const& strides,
                                        source_location where = source_location::current()) {
   static_assert(Rank <= detail::max_dimensions,
                 "warpwright::ew::view: 1 to 6 dimensions; merge neighbours whose elements are one "

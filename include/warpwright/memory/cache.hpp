@@ -77,7 +77,7 @@ class memory_cache {
   }
 
   /// Returns all cached blocks to the pool.
-  void clear() noexcept { pool_->core_.caches().flush(cache_->blocks); }
+  void clear() noexcept;
 
   /// @return the cache's stream, with its id
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
@@ -100,12 +100,7 @@ class memory_cache {
       throw;
     }
   }
-  void end() noexcept {
-    if (cache_ == nullptr) return;
-    pool_->core_.caches().remove(*cache_);
-    delete cache_;
-    cache_ = nullptr;
-  }
+  void end() noexcept;
 
   // Compares ids, because CUDA reuses the handle of a destroyed stream. While the fast path is
   // disabled the stream may be capturing, and querying its id would invalidate the capture: the
@@ -142,9 +137,8 @@ class memory_cache {
   detail::thread_cache* cache_;
 };
 
-inline memory_cache memory_pool::make_cache(stream_ref stream, std::size_t budget_bytes,
-                                            source_location where) {
-  return memory_cache{*this, stream, budget_bytes, where};
-}
-
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/memory/detail/caches/memory_cache_definitions.hpp>
+#endif

@@ -73,9 +73,12 @@ enum class recomputation {
       return 16;
     case precision::int4:
       return 4;
-    default:
-      return 8;
+    case precision::fp8_e4m3:
+    case precision::fp8_e5m2:
+    case precision::int8:
+      break;
   }
+  return 8;
 }
 
 /// @return the name, as "bf16"

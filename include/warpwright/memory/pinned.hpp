@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/exchange.hpp>
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/capture_guard.hpp>
 #include <warpwright/memory/detail/heap/block_heap.hpp>
 
 #include <cstddef>
@@ -304,4 +304,6 @@ class pinned_buffer {
 
 WARPWRIGHT_END
 
+#if !WARPWRIGHT_COMPILED
 #include <warpwright/memory/detail/pinned/pinned_pool.hpp>
+#endif

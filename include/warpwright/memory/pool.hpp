@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/pool/pool_calls.hpp>
-#include <warpwright/memory/detail/pool/pool_lifetime.hpp>
-#include <warpwright/memory/detail/pool/pool_misses.hpp>
+#include <warpwright/memory/detail/pool/pool_core.hpp>
 #include <warpwright/memory/pool_options.hpp>
 
 #include <cstddef>
@@ -270,3 +268,8 @@ class capture_watch {
 WARPWRIGHT_END
 
 #include <warpwright/memory/cache.hpp>
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/memory/detail/pool/pool_calls.hpp>
+#include <warpwright/memory/detail/pool/pool_lifetime.hpp>
+#include <warpwright/memory/detail/pool/pool_misses.hpp>
+#endif

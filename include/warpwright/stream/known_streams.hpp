@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class known_streams {
     std::uint64_t const id = resolved.id(where);
     detail::unique_lock<detail::spin_lock> lock{lock_};
     slot* target = nullptr;
-    for (std::size_t step = 0, i = first_slot(stream.get()); step < slots;
+    for (std::size_t step = 0, i = first_slot(stream.get()); step < slot_count;
          ++step, i = next_slot(i)) {
       cudaStream_t const handle = slots_[i].handle.load(detail::memory_order::relaxed);
       if (handle == stream.get()) {
@@ -77,7 +77,7 @@ class known_streams {
   void remove(stream_ref stream) noexcept {
     detail::unique_lock<detail::spin_lock> const lock{lock_};
     std::size_t const i = find(stream.get());
-    if (i != slots) erase(i);
+    if (i != slot_count) erase(i);
   }
   /// Returns a reference to a stream, with its id if it was added.
   /// @param handle  of any stream; null as in stream_ref
@@ -85,7 +85,7 @@ class known_streams {
   [[nodiscard]] stream_ref ref(cudaStream_t handle) const noexcept {
     stream_ref const plain{handle};
     std::size_t const i = find(plain.get());
-    return i == slots ? plain : slots_[i].stream;
+    return i == slot_count ? plain : slots_[i].stream;
   }
   /// @return the number of streams that were added and not removed
   [[nodiscard]] std::size_t size() const noexcept {
@@ -98,26 +98,27 @@ class known_streams {
     detail::atomic<cudaStream_t> handle;  // null: never used since the last probe could end here
     stream_ref stream = stream_ref::legacy_default();  // written before handle is stored
   };
-  static constexpr std::size_t slots = 2 * capacity;
+  static constexpr std::size_t slot_count = 2 * capacity;
 
   // A probe goes on behind a removed stream.
   static cudaStream_t removed() noexcept {
     return reinterpret_cast<cudaStream_t>(~std::uintptr_t{0});
   }
   static std::size_t first_slot(cudaStream_t handle) noexcept {
-    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(handle));
-    return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15U) >> 56U) % slots;
+    auto const address = reinterpret_cast<std::uintptr_t>(handle);
+    return ((address * 0x9e3779b97f4a7c15U) >> 56U) % slot_count;
   }
-  static std::size_t next_slot(std::size_t i) noexcept { return (i + 1) % slots; }
+  static std::size_t next_slot(std::size_t i) noexcept { return (i + 1) % slot_count; }
 
   // The slot of a handle; `slots` if it is not there.
   std::size_t find(cudaStream_t wanted) const noexcept {
-    for (std::size_t step = 0, i = first_slot(wanted); step < slots; ++step, i = next_slot(i)) {
+    for (std::size_t step = 0, i = first_slot(wanted); step < slot_count;
+         ++step, i = next_slot(i)) {
       cudaStream_t const handle = slots_[i].handle.load(detail::memory_order::acquire);
       if (handle == wanted) return i;
-      if (handle == nullptr) return slots;
+      if (handle == nullptr) return slot_count;
     }
-    return slots;
+    return slot_count;
   }
   // Empties the slot, and those removed before it, if no probe has to go on behind them.
   void erase(std::size_t i) noexcept {
@@ -126,7 +127,7 @@ class known_streams {
     if (slots_[next_slot(i)].handle.load(detail::memory_order::relaxed) != nullptr) return;
     while (slots_[i].handle.load(detail::memory_order::relaxed) == removed()) {
       slots_[i].handle.store(nullptr, detail::memory_order::release);
-      i = (i + slots - 1) % slots;
+      i = (i + slot_count - 1) % slot_count;
     }
   }
   [[noreturn]] WARPWRIGHT_COLD static void throw_stale(cudaStream_t handle, std::uint64_t stale,
@@ -143,7 +144,7 @@ class known_streams {
   }
 
   mutable detail::spin_lock lock_;
-  slot slots_[slots];
+  slot slots_[slot_count];
   std::size_t size_ = 0;  // guarded by lock_
 };
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/exchange.hpp>
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstdint>
@@ -51,8 +53,10 @@ class stream_lease {
   }
   /// The stream, as stream() returns it; throws for an empty lease.
   operator stream_ref() const { return stream(); }
-  /// Returns the stream to the pool; the lease is then empty.
-  /// @pre the stream is not capturing: the next user's work would become part of that capture
+  /// Returns the stream to the pool; the lease is then empty. A stream that is part of a capture
+  /// goes back when that capture has ended: meanwhile the pool has a new stream in its place.
+  /// **Capture:** legal. **Cost:** two atomic operations; while a capture of the process is under
+  /// way, a CUDA call more.
   inline void reset() noexcept;
 
  private:
@@ -65,7 +69,8 @@ class stream_lease {
   stream_ref stream_ = stream_ref::legacy_default();
 };
 
-/// A fixed set of streams with exclusive leases. The pool must outlive its leases.
+/// A fixed set of streams with exclusive leases. The pool must outlive its leases, and captures
+/// that its streams take part in.
 ///
 /// Two leases never share a stream, unlike with a round-robin pool. The pool leases the next free
 /// stream after the one leased last, so that a stream just returned, which may still be busy, is
@@ -85,7 +90,7 @@ class stream_pool {
   /// **Cost:** a few CUDA calls per stream; create the pool at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
-      : device_{device}, free_{all_free(size, where)} {
+      : device_{device}, priority_{priority}, free_{all_free(size, where)} {
     streams_.reserve(size);
     for (unsigned i = 0; i < size; ++i) streams_.emplace_back(device, priority, where);
   }
@@ -110,6 +115,44 @@ class stream_pool {
   /// @return the lease, empty (false) if none is free
   /// **Capture:** legal. **Cost:** two atomic operations.
   [[nodiscard]] stream_lease try_lease() noexcept {
+    stream_lease lease = take_free();
+    if (!lease && parked_.load(detail::memory_order::relaxed) != 0) {
+      detail::unique_lock<detail::mutex> const lock{mutex_};
+      free_parked();
+      lease = take_free();
+    }
+    return lease;
+  }
+
+  /// @return the number of streams
+  [[nodiscard]] unsigned size() const noexcept { return static_cast<unsigned>(streams_.size()); }
+  /// @return the number of streams free at this moment
+  [[nodiscard]] unsigned available() const noexcept {
+    return static_cast<unsigned>(__builtin_popcountll(free_.load(detail::memory_order::relaxed)));
+  }
+  /// @return the device of the streams
+  [[nodiscard]] device_id device() const noexcept { return device_; }
+
+  /// Waits for all work of all streams, leased or not; not for streams that are part of a capture.
+  /// @throws cuda_error  also for an error of that work
+  /// **Stream:** blocks the calling thread. **Capture:** not legal for a stream that is leased.
+  void synchronize(source_location where = source_location::current()) const {
+    detail::array<stream_ref> all;
+    {
+      detail::unique_lock<detail::mutex> const lock{mutex_};
+      all.reserve(streams_.size() + replaced_.size());
+      for (warpwright::stream const& each : streams_) all.push_back(each.ref());
+      for (warpwright::stream const& each : replaced_) {
+        if (!is_capturing(each)) all.push_back(each.ref());
+      }
+    }
+    for (stream_ref const each : all) each.synchronize(where);
+  }
+
+ private:
+  friend class stream_lease;
+
+  stream_lease take_free() noexcept {
     std::uint64_t free = free_.load(detail::memory_order::seq_cst);  // see wait_for_lease()
     while (free != 0) {
       // The first free stream from `next_` on, else the first free stream.
@@ -126,25 +169,6 @@ class stream_pool {
     return stream_lease{};
   }
 
-  /// @return the number of streams
-  [[nodiscard]] unsigned size() const noexcept { return static_cast<unsigned>(streams_.size()); }
-  /// @return the number of streams free at this moment
-  [[nodiscard]] unsigned available() const noexcept {
-    return static_cast<unsigned>(__builtin_popcountll(free_.load(detail::memory_order::relaxed)));
-  }
-  /// @return the device of the streams
-  [[nodiscard]] device_id device() const noexcept { return device_; }
-
-  /// Waits for all work of all streams, leased or not.
-  /// @throws cuda_error  also for an error of that work
-  /// **Stream:** blocks the calling thread. **Capture:** not legal.
-  void synchronize(source_location where = source_location::current()) const {
-    for (warpwright::stream const& each : streams_) each.synchronize(where);
-  }
-
- private:
-  friend class stream_lease;
-
   static std::uint64_t all_free(unsigned size, source_location where) {
     if (size == 0 || size > max_size) {
       detail::throw_invalid_argument(detail::text{"stream_pool: size is "} + size +
@@ -156,30 +180,91 @@ class stream_pool {
 
   stream_lease wait_for_lease() noexcept {
     detail::unique_lock<detail::mutex> const lock{mutex_};
-    // Before try_lease(): a stream returned after that call then signals the condition.
+    // Before take_free(): a stream returned after that call then signals the condition.
     waiters_.fetch_add(1, detail::memory_order::seq_cst);
-    stream_lease lease = try_lease();
-    while (!lease) {
-      returned_.wait(mutex_);
-      lease = try_lease();
+    stream_lease lease = take_free();
+    for (int step = 0; !lease; lease = take_free()) {
+      if (parked_.load(detail::memory_order::relaxed) == 0) {
+        returned_.wait(mutex_);
+      } else if (!free_parked()) {  // the end of their captures signals nothing
+        mutex_.unlock();
+        detail::spin_wait(++step);
+        mutex_.lock();
+      }
     }
     waiters_.fetch_sub(1, detail::memory_order::seq_cst);
     return lease;
   }
 
   void return_stream(unsigned index) noexcept {
+    if (detail::may_be_capturing_anywhere() && !replace_if_capturing(index)) return;
     free_.fetch_or(std::uint64_t{1} << index, detail::memory_order::seq_cst);
     if (waiters_.load(detail::memory_order::seq_cst) == 0) return;
     detail::unique_lock<detail::mutex> const lock{mutex_};
     returned_.notify_one();
   }
 
+  // A sticky error leaves a stream as it is: no call can tell any more.
+  static bool is_capturing(warpwright::stream const& stream) noexcept {
+    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    cudaError_t const status = cudaStreamIsCapturing(stream.get(), &state);
+    detail::discard(status);
+    return status == cudaSuccess ? state != cudaStreamCaptureStatusNone
+                                 : !detail::is_sticky(status);
+  }
+
+  static void exchange(warpwright::stream& a, warpwright::stream& b) noexcept {
+    warpwright::stream before{static_cast<warpwright::stream&&>(a)};
+    a = static_cast<warpwright::stream&&>(b);
+    b = static_cast<warpwright::stream&&>(before);
+  }
+
+  // The next user's work would become a part of the capture. Returns false, and parks the stream,
+  // if no other stream can take its place.
+  WARPWRIGHT_COLD bool replace_if_capturing(unsigned index) noexcept {
+    if (!is_capturing(streams_[index])) return true;
+    detail::unique_lock<detail::mutex> const lock{mutex_};
+    for (warpwright::stream& each : replaced_) {
+      if (is_capturing(each)) continue;
+      exchange(each, streams_[index]);
+      return true;
+    }
+    try {
+      replaced_.reserve(replaced_.size() + 1);
+      detail::relaxed_capture_mode const allowed;
+      warpwright::stream fresh{device_, priority_};
+      exchange(fresh, streams_[index]);
+      replaced_.emplace_back(static_cast<warpwright::stream&&>(fresh));
+      return true;
+    } catch (...) {
+      parked_.fetch_or(std::uint64_t{1} << index, detail::memory_order::relaxed);
+      return false;
+    }
+  }
+
+  // Frees the parked streams whose capture has ended. @pre mutex_ is held
+  bool free_parked() noexcept {
+    std::uint64_t freed = 0;
+    for (unsigned i = 0; i < streams_.size(); ++i) {
+      std::uint64_t const bit = std::uint64_t{1} << i;
+      bool const parked = (parked_.load(detail::memory_order::relaxed) & bit) != 0;
+      if (parked && !is_capturing(streams_[i])) freed |= bit;
+    }
+    parked_.store(parked_.load(detail::memory_order::relaxed) & ~freed,
+                  detail::memory_order::relaxed);
+    free_.fetch_or(freed, detail::memory_order::seq_cst);
+    return freed != 0;
+  }
+
   device_id device_;
+  int priority_;
   detail::array<warpwright::stream> streams_;
-  detail::atomic<std::uint64_t> free_;  // bit i: stream i is free
-  detail::atomic<unsigned> next_;       // index at which the search starts
+  detail::array<warpwright::stream> replaced_;  // were capturing when they were returned
+  detail::atomic<std::uint64_t> free_;          // bit i: stream i is free
+  detail::atomic<std::uint64_t> parked_;        // bit i: returned, capturing, and not replaced
+  detail::atomic<unsigned> next_;               // index at which the search starts
   detail::atomic<unsigned> waiters_;
-  detail::mutex mutex_;  // protects waiting only
+  mutable detail::mutex mutex_;  // protects waiting, replaced_, and changes of streams_
   detail::condition_variable returned_;
 };
 

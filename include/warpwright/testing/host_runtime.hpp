@@ -31,8 +31,9 @@
 //                                 if there are any (by _exit: exit handlers registered before the
 //                                 first CUDA call do not run)
 //   WARPWRIGHT_HOST_CALLS=file    writes a line "name count" per function at exit, in the order of
-//                                 their first calls
-// A malformed value ends the process at that first call with a message on stderr and status 2.
+//                                 their first calls; ends with status 2 if that fails
+// A malformed value, or a file that cannot be written, ends the process at that first call with a
+// message on stderr and status 2.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -15,7 +15,7 @@
 #pragma once
 
 #include <warpwright/memory/resource_ref.hpp>
-#include <warpwright/tune/detail/search/batch_search.hpp>
+#include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>
 #include <warpwright/tune/detail/search/tuned_workload.hpp>
 #include <warpwright/tune/event_stopwatch.hpp>
@@ -27,68 +27,6 @@
 #include <utility>
 
 WARPWRIGHT_BEGIN
-
-namespace detail {
-
-template <typename Settings>
-WARPWRIGHT_COLD void check_search_settings(Settings const& s, source_location where) {
-  auto const fail = [where](text const& problem) {
-    throw_invalid_argument(text{"batch_tuner: "} + problem, where);
-  };
-  if (s.first < 1 || s.last < s.first) {
-    fail(text{"range("} + s.first + ", " + s.last +
-         ") is empty; the first size must be at least 1, and the last not below the first");
-  }
-  if (s.last > std::size_t{1} << 40) {
-    fail(text{"range("} + s.first + ", " + s.last + "); the last size must be at most 2^40");
-  }
-  if (s.wave > std::size_t{1} << 40) {
-    fail(text{"wave("} + s.wave + "); it must be at most 2^40");
-  }
-  if (s.multiple < 1) fail("multiple_of(0); it must be at least 1, which allows every size");
-  std::size_t const down = s.last / s.multiple * s.multiple;
-  if (down < s.first) {
-    fail(text{"no multiple of "} + s.multiple + " lies in range(" + s.first + ", " + s.last + ")");
-  }
-  for (std::size_t i = 0; i < s.preferred_count; ++i) {
-    std::size_t const batch = s.preferred[i];
-    if (batch < s.first || batch > s.last || batch % s.multiple != 0) {
-      fail(text{"a preferred size of "} + batch + "; it must be a multiple of " + s.multiple +
-           " from " + s.first + " to " + s.last);
-    }
-  }
-  if (s.has_budget && s.budget_bytes == 0) {
-    fail("memory_budget(0); leave it out for no budget");
-  }
-  tuning_objective const& o = s.objective;
-  if (o.latency_limited() && !(o.latency_limit_seconds() > 0.0)) {
-    fail(text{"a latency limit of "} + o.latency_limit_seconds() + " seconds; it must be above 0");
-  }
-  if (!(o.latency_quantile() >= 0.01 && o.latency_quantile() <= 0.99999)) {
-    fail(text{"a latency quantile of "} + o.latency_quantile() +
-         "; it must be from 0.01 to 0.99999: 0.99 for the 99th percentile");
-  }
-  if (!(s.latency_confidence >= 0.5 && s.latency_confidence <= 0.999999)) {
-    fail(text{"a latency_confidence of "} + s.latency_confidence +
-         "; it must be from 0.5 to 0.999999: 0.995 for an error of at most 0.5 % in each run");
-  }
-  if (!(s.tolerance >= 0.0 && s.tolerance < 1.0)) {
-    fail(text{"a tolerance of "} + s.tolerance + "; it must be from 0 to below 1");
-  }
-  if (!(s.resolution >= 0.0)) {
-    fail(text{"a resolution of "} + s.resolution + "; it must be 0 or more");
-  }
-  if (!(s.max_seconds >= 0.0)) {
-    fail(text{"max_seconds of "} + s.max_seconds + "; it must be 0 or more");
-  }
-  if (!(s.soak_seconds >= 0.0)) {
-    fail(text{"a soak of "} + s.soak_seconds + " seconds; it must be 0 or more");
-  }
-  if (s.latency_calls < 1) fail("latency_calls(0); at least 1 call is needed");
-  check_measure_options(s.sampling, where);
-}
-
-}  // namespace detail
 
 /// Finds the smallest batch size whose throughput is within a few percent of the best possible
 /// under a memory budget and a latency limit.
@@ -317,8 +255,9 @@ class batch_tuner {
   ///   calls `call()` that many times and returns seconds
   /// The other parameters, results and exceptions are those of tune().
   template <typename Stopwatch, typename Workload, typename Memory>
-  tune_result tune_with(Stopwatch& stopwatch, stream_ref stream, Workload&& workload,
-                        Memory&& memory, source_location where = source_location::current()) const {
+  WARPWRIGHT_COLD_ENTRY tune_result
+  tune_with(Stopwatch& stopwatch, stream_ref stream, Workload&& workload, Memory&& memory,
+            source_location where = source_location::current()) const {
     using memory_type = std::remove_reference_t<Memory>;
     using kind = detail::memory_kind<memory_type>;
     constexpr bool with_resource =
@@ -411,31 +350,17 @@ class batch_tuner {
 
   // validated() and finish() are templates for the same reason as batch_search.
   template <typename Settings>
-  static Settings validated(Settings settings, source_location where) {
-    detail::check_search_settings(settings, where);
-    // Both ends become multiples; the first size is rounded up.
-    settings.last = settings.last / settings.multiple * settings.multiple;
-    settings.first = ((settings.first - 1) / settings.multiple + 1) * settings.multiple;
-    return settings;
-  }
+  static Settings validated(Settings settings, source_location where);
 
   template <typename Hooks>
-  static tune_result finish(detail::search_settings const& settings, Hooks const& hooks,
-                            stream_ref stream) {
-    tune_result result;
-    try {
-      result = detail::batch_search<Hooks>{settings, hooks}.run();
-    } catch (...) {
-      // The enqueued work must finish before unwinding destroys the memory that it uses.
-      detail::discard(cudaStreamSynchronize(stream));
-      static_cast<void>(cudaGetLastError());
-      throw;
-    }
-    if (result.chosen_index >= result.rows.size()) throw no_feasible_batch{std::move(result)};
-    return result;
-  }
+  WARPWRIGHT_COLD static tune_result finish(detail::search_settings const& settings,
+                                            Hooks const& hooks, stream_ref stream);
 
   detail::search_settings settings_{};
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/batch_tuner_definitions.hpp>
+#endif

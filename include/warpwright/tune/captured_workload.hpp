@@ -10,9 +10,11 @@
 #pragma once
 
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>
 
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -104,11 +106,11 @@ class captured_workload {
     body(stream);
     trim();
     graph const captured = capture_body(stream, body);
-    if (captured.node_counts(where_).total() == 0) {
+    if (captured.size(where_) == 0) {
       detail::throw_invalid_argument(
           "captured(): the workload has enqueued nothing on the stream, so that a graph of it "
-          "would "
-          "do nothing: enqueue its work on the stream that is passed, and join other streams to it",
+          "would do nothing: enqueue its work on the stream that is passed, and join other streams "
+          "to it",
           where_);
     }
     graph_exec exec{captured, where_};
@@ -125,22 +127,21 @@ class captured_workload {
       body(stream);
     } catch (...) {
       // A library's exception does not say that the capture was the reason.
-      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-      detail::discard(cudaStreamIsCapturing(stream.get(), &status));
-      if (status != cudaStreamCaptureStatusInvalidated) throw;
-      throw_cannot_capture(cudaErrorStreamCaptureInvalidated);
+      capture_report const report = scope.report(where_);
+      if (report.code != cudaErrorStreamCaptureInvalidated) throw;
+      throw_cannot_capture(report);
     }
     try {
       return scope.end(where_);
-    } catch (cuda_error const& e) {
-      if (e.sticky() || detail::capture_advice(e.code()) == nullptr) throw;
-      throw_cannot_capture(e.code());
+    } catch (capture_error const& e) {
+      if (e.sticky() || !detail::is_capture_error(e.code())) throw;
+      throw_cannot_capture(e.report());
     }
   }
-  [[noreturn]] void throw_cannot_capture(cudaError_t code) const {
-    detail::text const remedy = detail::text{"the workload cannot be captured: "} +
-                                detail::capture_advice(code) + "; or tune it without captured()";
-    detail::throw_cuda_error(code, "captured()", where_, remedy.c_str());
+  [[noreturn]] void throw_cannot_capture(capture_report const& report) const {
+    std::string const remedy =
+        "the workload cannot be captured: " + report.summary() + "; or tune it without captured()";
+    detail::throw_cuda_error(report.code, "captured()", where_, remedy.c_str());
   }
 
   Workload workload_;

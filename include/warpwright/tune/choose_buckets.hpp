@@ -83,7 +83,7 @@ class bucket_search {
   void add(std::size_t size, double weight) {
     if (size == 0) fail(text{"a size of 0 with weight "} + weight + "; sizes are at least 1");
     // A comparison that is false for a NaN.
-    if (!(weight >= 0.0 && weight <= std::numeric_limits<double>::max())) {
+    if (!(weight >= 0.0 && weight <= (std::numeric_limits<double>::max)())) {
       fail(text{"the weight "} + weight + " of size " + size +
            "; weights must be finite and not negative");
     }

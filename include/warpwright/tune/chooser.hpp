@@ -10,10 +10,10 @@
 #pragma once
 
 #include <warpwright/core/device.hpp>
+#include <warpwright/core/shape_key.hpp>
 #include <warpwright/tune/choose.hpp>
 #include <warpwright/tune/detail/choose/choice_table.hpp>
 #include <warpwright/tune/detail/store/choice_record.hpp>
-#include <warpwright/tune/shape_key.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 
 #include <pthread.h>

@@ -203,7 +203,7 @@ class dynamic_batch_size {
     size_ = tried ? before_ : half > least() ? half : least();
   }
 
-  WARPWRIGHT_COLD void check_settings(source_location where) const {
+  WARPWRIGHT_NOINLINE void check_settings(source_location where) const {
     if (multiple_ >= 1 && minimum_ >= 1 && least_wait_ >= 1 && size_ >= 1 && minimum_ <= largest_ &&
         least() <= largest_) {
       return;

@@ -10,8 +10,8 @@
 
 #include <dlfcn.h>
 
-#include <warpwright/core/detail/atomic.hpp>
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/error.hpp>
 

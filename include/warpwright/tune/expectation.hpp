@@ -4,7 +4,7 @@
 // A line of a table of expectations, and what its check found; see expect.hpp.
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <stdexcept>

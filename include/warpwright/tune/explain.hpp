@@ -4,7 +4,7 @@
 // Explains an occupancy as text: what limits it, and the smallest change that increases it.
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/occupancy.hpp>
 
 #include <string>

@@ -62,6 +62,20 @@ inline kernel_resources resources_of(void const* kernel, int block_threads,
       .carveout_percent(attributes.preferredShmemCarveout);
 }
 
+/// Reads the resources of a kernel function; see the overload above.
+///
+/// The block size with the most warps, which does not depend on `block_threads`:
+///
+///   ww::suggest_block_size(ww::architecture_of(ww::current_device()),
+///                          ww::resources_of(kernel, 256)).threads
+template <typename... Parameters>
+kernel_resources resources_of(void (*kernel)(Parameters...), int block_threads,
+                              std::size_t dynamic_shared_bytes = 0,
+                              source_location where = source_location::current()) {
+  return resources_of(reinterpret_cast<void const*>(kernel), block_threads, dynamic_shared_bytes,
+                      where);
+}
+
 /// Calculates the occupancy of a compiled kernel on the current device.
 ///
 /// The number of blocks equals cudaOccupancyMaxActiveBlocksPerMultiprocessor; the result adds the

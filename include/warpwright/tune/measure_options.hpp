@@ -142,56 +142,22 @@ enum class stop_reason {
 };
 
 /// The reason in words.
-inline char const* to_string(stop_reason reason) {
-  switch (reason) {
-    case stop_reason::precision_reached:
-      return "precision reached";
-    case stop_reason::noise_settled:
-      return "noise settled";
-    case stop_reason::out_of_samples:
-      return "out of samples";
-    case stop_reason::out_of_time:
-      return "out of time";
-    case stop_reason::interrupted:
-      return "interrupted";
-  }
-  return "unknown";
-}
+char const* to_string(stop_reason reason);
 
 namespace detail {
 
 // What a stopwatch has returned, unless no time can be so.
-inline double checked_seconds(double seconds, source_location where) {
-  if (!(seconds >= 0.0 && seconds < 1e30)) {
-    throw_invalid_argument(text{"the stopwatch has returned "} + seconds +
-                               " seconds; it must return a finite time that is not negative",
-                           where);
-  }
-  return seconds;
-}
+double checked_seconds(double seconds, source_location where);
 
 // Options is measure_options: a template, so that a file which only includes the header does not
 // compile it.
 template <typename Options>
-WARPWRIGHT_COLD void check_measure_options(Options const& o, source_location where) {
-  constexpr std::size_t most_samples = 100000;
-  // Comparisons that are false for a NaN.
-  bool const valid = o.sample_seconds() >= 0.0 && o.min_seconds() >= 0.0 &&
-                     o.max_seconds() >= 0.0 && o.precision() >= 0.0 && o.min_samples() >= 1 &&
-                     o.max_samples() >= o.min_samples() && o.max_samples() <= most_samples &&
-                     o.inputs() >= 1;
-  if (!valid) {
-    throw_invalid_argument(
-        text{"measure_options out of range: sample_seconds "} + o.sample_seconds() +
-            ", min_seconds " + o.min_seconds() + ", max_seconds " + o.max_seconds() +
-            ", precision " + o.precision() + " (none negative), min_samples " + o.min_samples() +
-            " (at least 1), max_samples " + o.max_samples() + " (at least min_samples, at most " +
-            most_samples + "; raise sample_seconds to measure for longer), inputs " + o.inputs() +
-            " (at least 1)",
-        where);
-  }
-}
+WARPWRIGHT_NOINLINE void check_measure_options(Options const& o, source_location where);
 
 }  // namespace detail
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/measure/measure_options_definitions.hpp>
+#endif

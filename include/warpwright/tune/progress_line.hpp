@@ -6,10 +6,10 @@
 //   tuner.progress(ww::progress_line{stderr}).tune(stream, workload);
 #pragma once
 
-#include <warpwright/tune/tune_result.hpp>
 #include <warpwright/tune/tuning_progress.hpp>
 
 #include <cstdio>
+#include <string>
 
 WARPWRIGHT_BEGIN
 
@@ -35,28 +35,11 @@ class progress_line {
   /// The text of a report.
   /// @return at most 100 characters of ASCII
   template <typename Progress = tuning_progress>
-  [[nodiscard]] static std::string text(Progress const& p) {
-    detail::string_builder line = "tuning: ";
-    line += to_string(p.phase);
-    line += " " + detail::string_builder(p.batch);
-    if (p.best_batch != 0) {
-      line += ", best " + detail::string_builder(p.best_batch) + " with " +
-              detail::format_rate(p.best_items_per_second) + " items/s";
-    }
-    line += ", " + detail::counted(p.sizes, "size") + ", " +
-            detail::format_number("%.1f", p.elapsed_seconds) + " of " +
-            detail::format_number("%.3g s", p.max_seconds);
-    return line;
-  }
+  [[nodiscard]] static std::string text(Progress const& p);
 
   /// Prints a report.
   template <typename Progress = tuning_progress>
-  void operator()(Progress const& p) {
-    if (file_ == nullptr) return;
-    std::fprintf(file_, "\r%-*.*s", width, width, text(p).c_str());
-    std::fflush(file_);
-    written_ = true;
-  }
+  void operator()(Progress const& p);
 
  private:
   static constexpr int width = 100;
@@ -65,3 +48,7 @@ class progress_line {
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/report/progress_line_definitions.hpp>
+#endif

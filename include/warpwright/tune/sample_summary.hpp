@@ -68,8 +68,8 @@ inline double median_of_sorted(double const* sorted, std::size_t count) noexcept
 
 // The median absolute deviation from the median: the deviations are read in ascending order, from
 // the middle of the samples outwards.
-inline double median_deviation_of_sorted(double const* sorted, std::size_t count,
-                                         double median) noexcept {
+WARPWRIGHT_COLD inline double median_deviation_of_sorted(double const* sorted, std::size_t count,
+                                                         double median) noexcept {
   std::size_t above = count / 2;
   std::size_t below = above;  // the next one below is at below - 1
   double previous = 0.0;
@@ -95,7 +95,8 @@ inline std::size_t nearest_rank(std::size_t count, double quantile) noexcept {
 // quantile, of confidence 1 - alpha; with r of them for p = 1 - quantile, the sample with r - 1
 // above it is an upper one. r = 0: there are too few samples for a bound.
 template <typename Real>
-std::size_t binomial_tail(std::size_t count, Real p, Real alpha, std::size_t limit) noexcept {
+WARPWRIGHT_COLD std::size_t binomial_tail(std::size_t count, Real p, Real alpha,
+                                          std::size_t limit) noexcept {
   // Terms and sum are in units of the first term, (1 - p)^count, which underflows for many trials.
   constexpr Real rescale_at = 1e200;
   Real log_unit = static_cast<Real>(count) * std::log1p(-p);
@@ -126,7 +127,8 @@ struct rank_interval {
 
 // The ranks of the lower and the upper bound of a quantile, each of confidence 1 - alpha.
 template <typename Real>
-rank_interval quantile_ranks(std::size_t count, Real quantile, Real alpha) noexcept {
+WARPWRIGHT_COLD rank_interval quantile_ranks(std::size_t count, Real quantile,
+                                             Real alpha) noexcept {
   std::size_t const below = binomial_tail(count, quantile, alpha, count);
   std::size_t const above = binomial_tail(count, 1 - quantile, alpha, count);
   rank_interval ranks;
@@ -136,7 +138,7 @@ rank_interval quantile_ranks(std::size_t count, Real quantile, Real alpha) noexc
 }
 
 template <typename Real>
-WARPWRIGHT_COLD void check_quantile(Real quantile, Real confidence, source_location where) {
+WARPWRIGHT_NOINLINE void check_quantile(Real quantile, Real confidence, source_location where) {
   // Comparisons that are false for a NaN.
   if (!(quantile >= 1e-9 && quantile <= 1.0 - 1e-9)) {
     throw_invalid_argument(text{"a quantile of "} + quantile +
@@ -152,7 +154,7 @@ WARPWRIGHT_COLD void check_quantile(Real quantile, Real confidence, source_locat
 }
 
 template <typename Samples>
-array<double> sorted_copy(Samples const& samples, source_location where) {
+WARPWRIGHT_COLD array<double> sorted_copy(Samples const& samples, source_location where) {
   array<double> sorted;
   sorted.reserve(samples.size());
   for (double const value : samples) {
@@ -168,7 +170,8 @@ array<double> sorted_copy(Samples const& samples, source_location where) {
 }
 
 template <typename Samples>
-sample_summary summarize_samples(Samples const& samples, source_location where) {
+WARPWRIGHT_COLD_ENTRY sample_summary summarize_samples(Samples const& samples,
+                                                       source_location where) {
   constexpr double alpha = 0.025;
   constexpr double unbounded = HUGE_VAL;
   sample_summary s;
@@ -295,9 +298,9 @@ Real lower_bound_of_quantile(std::vector<double> const& samples, double quantile
 ///
 /// **Threads:** safe. **Cost:** grows with `over`.
 /// Source: Clopper and Pearson, Biometrika 26 (1934), the exact binomial test.
-template <typename Bool = bool>
-Bool quantile_is_within(std::size_t count, std::size_t over, double quantile, double confidence,
-                        source_location where = source_location::current()) {
+template <typename Boolean = bool>
+Boolean quantile_is_within(std::size_t count, std::size_t over, double quantile, double confidence,
+                           source_location where = source_location::current()) {
   detail::check_quantile(quantile, confidence, where);
   if (over > count) {
     detail::throw_invalid_argument(detail::text{"quantile_is_within: "} + over + " of " + count +

@@ -12,9 +12,11 @@
 
 #include <warpwright/core/device.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
+#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/detail/store/tune_record.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <type_traits>

@@ -4,18 +4,13 @@
 // The result of a batch tuner: every size that it measured, the choice and the reasons.
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/memory_model.hpp>
 #include <warpwright/tune/tuning_objective.hpp>
 
-#include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -30,21 +25,7 @@ enum class tune_status {
 };
 
 /// The status as the tables print it.
-inline char const* to_string(tune_status status) {
-  switch (status) {
-    case tune_status::ok:
-      return "ok";
-    case tune_status::over_budget:
-      return "over budget";
-    case tune_status::out_of_memory:
-      return "out of memory";
-    case tune_status::over_latency:
-      return "over latency limit";
-    case tune_status::failed:
-      return "failed";
-  }
-  return "unknown";
-}
+char const* to_string(tune_status status);
 
 /// The figures of one batch size.
 struct tune_row {
@@ -99,17 +80,7 @@ enum class tune_source {
 };
 
 /// The source in words.
-inline char const* to_string(tune_source source) noexcept {
-  switch (source) {
-    case tune_source::tuned:
-      return "tuned";
-    case tune_source::stored:
-      return "stored";
-    case tune_source::checked_again:
-      return "checked again";
-  }
-  return "unknown";
-}
+char const* to_string(tune_source source) noexcept;
 
 /// The result of a tune. Rows are in ascending order of the batch size.
 struct tune_result {
@@ -130,180 +101,8 @@ struct tune_result {
 
   /// The chosen row.
   /// @throws std::logic_error if there is none, as in the result of a no_feasible_batch
-  [[nodiscard]] tune_row const& chosen() const {
-    if (chosen_index >= rows.size()) throw std::logic_error{"warpwright: no batch size was chosen"};
-    return rows[chosen_index];
-  }
+  [[nodiscard]] tune_row const& chosen() const;
 };
-
-namespace detail {
-
-// Half of an interval.
-inline string_builder error_text(double fraction) {
-  return fraction < 0.995 ? format_number("%.2g %%", 100.0 * fraction)
-                          : format_number("%.3g %%", 100.0 * fraction);
-}
-
-// Right-aligned.
-inline string_builder pad(string_builder const& text, std::size_t width) {
-  return string_builder{std::string(text.size() < width ? width - text.size() : 0, ' ')} + text;
-}
-
-inline bool is_measured(double value) noexcept { return value > 0.0 && std::isfinite(value); }
-
-// Not of a single sample.
-inline bool has_interval(tune_row const& row) noexcept {
-  return is_measured(row.items_per_second) && row.samples > 1 && row.relative_error >= 0.0 &&
-         std::isfinite(row.relative_error);
-}
-
-// Whether the ratio to another size, which was faster, is known.
-inline bool has_comparison(tune_row const& row) noexcept {
-  return row.interleaved && is_measured(row.items_per_second) && is_measured(row.compared_error);
-}
-
-// A coarse clock may measure 0; what was stored may have figures, but no number of calls.
-inline bool has_latencies(tune_row const& row) noexcept {
-  bool const known = row.latency_samples > 0 || row.latency_median_seconds > 0.0;
-  return known && std::isfinite(row.latency_median_seconds) &&
-         std::isfinite(row.latency_p99_seconds);
-}
-
-// The chosen row; null: there is none.
-inline tune_row const* chosen_row(tune_result const& r) noexcept {
-  return r.chosen_index < r.rows.size() ? &r.rows[r.chosen_index] : nullptr;
-}
-
-// The usable row with the highest throughput, of those that were compared in turns if the choice
-// was, as the others' figures are less certain; null: nothing was chosen.
-template <typename Result>
-tune_row const* fastest_row(Result const& r) {
-  tune_row const* const choice = chosen_row(r);
-  tune_row const* best = choice;
-  for (tune_row const& row : r.rows) {
-    if (choice != nullptr && row.status == tune_status::ok &&
-        (row.interleaved || !choice->interleaved) &&
-        row.items_per_second > best->items_per_second) {
-      best = &row;
-    }
-  }
-  return best;
-}
-
-// What is wrong with a number of sizes, in a sentence: "are over the budget"
-template <typename Text = string_builder>
-Text status_clause(tune_status status, std::size_t count) {
-  Text const verb = count == 1 ? "is " : "are ";
-  switch (status) {
-    case tune_status::over_budget:
-      return verb + "over the budget";
-    case tune_status::out_of_memory:
-      return "ran out of memory";
-    case tune_status::over_latency:
-      return verb + "over the latency limit";
-    default:
-      return verb + to_string(status);
-    case tune_status::failed:
-      return "failed";
-  }
-}
-
-// Whether the calls of this size are compared with the objective's limit of the latency.
-inline bool has_latency_limit(tune_result const& r) noexcept {
-  return r.objective.latency_limited() && std::isfinite(r.objective.latency_limit_seconds());
-}
-
-// The status, and what else happened to the size.
-inline string_builder status_text(tune_row const& row) {
-  string_builder text = to_string(row.status);
-  if (row.status == tune_status::over_budget && row.memory_predicted) text += ": predicted";
-  // Of other sizes that is why they are not ok.
-  if (row.status == tune_status::ok && row.failures > 0) {
-    text += ", failed " + string_builder(row.failures) + (row.failures == 1 ? " time" : " times");
-  }
-  if (is_measured(row.slowdown) && row.slowdown != 1.0) {
-    text += row.slowdown > 1.0 ? ", device slower by " + format_percent(row.slowdown - 1.0)
-                               : ", device faster by " + format_percent(1.0 - row.slowdown);
-  }
-  return text;
-}
-
-// 0 calls of 1194, which show that the limit is kept: "0 of 1194, shown"
-inline string_builder over_limit_text(tune_row const& row) {
-  if (row.latency_samples == 0) return "-";
-  return string_builder(row.latency_over) + " of " + string_builder(row.latency_samples) +
-         (row.latency_shown ? ", shown" : "");
-}
-
-inline string_builder memory_text(tune_row const& row) {
-  if (row.memory_bytes == 0) return "-";
-  return (row.memory_predicted ? "~" : "") + format_bytes(static_cast<double>(row.memory_bytes));
-}
-
-enum class table_column { batch, rate, error, median, p99, over_limit, memory, energy, status };
-constexpr int table_columns = 9;
-
-inline string_builder table_heading(tune_result const& r, table_column column) {
-  switch (column) {
-    case table_column::batch:
-      return "batch";
-    case table_column::rate:
-      return "items/s";
-    case table_column::error:
-      return "+-";
-    case table_column::median:
-      return "latency median";
-    case table_column::p99:
-      return "latency p99";
-    case table_column::over_limit:
-      return "over " + format_seconds(r.objective.latency_limit_seconds());
-    case table_column::memory:
-      return r.memory_budget_bytes == 0
-                 ? string_builder{"memory"}
-                 : "memory of " + format_bytes(static_cast<double>(r.memory_budget_bytes));
-    case table_column::energy:
-      return "energy/item";
-    case table_column::status:
-      break;
-  }
-  return "status";
-}
-
-inline string_builder table_cell(tune_row const& row, table_column column) {
-  switch (column) {
-    case table_column::batch:
-      return string_builder(row.batch);
-    case table_column::rate:
-      return is_measured(row.items_per_second) ? format_rate(row.items_per_second) : "-";
-    case table_column::error:
-      return has_interval(row) ? error_text(row.relative_error) : "-";
-    case table_column::median:
-      return has_latencies(row) ? format_seconds(row.latency_median_seconds) : "-";
-    case table_column::p99:
-      return has_latencies(row) ? format_seconds(row.latency_p99_seconds) : "-";
-    case table_column::over_limit:
-      return over_limit_text(row);
-    case table_column::memory:
-      return memory_text(row);
-    case table_column::energy:
-      return is_measured(row.joules_per_item) ? format_joules(row.joules_per_item) : "-";
-    case table_column::status:
-      break;
-  }
-  return status_text(row);
-}
-
-// A limit or an energy that no tune asked for has no column.
-inline bool table_shows(tune_result const& r, table_column column) {
-  if (column == table_column::over_limit) return has_latency_limit(r);
-  if (column != table_column::energy) return true;
-  for (tune_row const& row : r.rows) {
-    if (is_measured(row.joules_per_item)) return true;
-  }
-  return false;
-}
-
-}  // namespace detail
 
 /// Formats the result as a table for a terminal, with an arrow at the chosen row and the
 /// explanation below.
@@ -311,36 +110,7 @@ inline bool table_shows(tune_result const& r, table_column column) {
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
 template <typename String = std::string>
-String to_table(tune_result const& result) {
-  using detail::string_builder;
-  constexpr int last = detail::table_columns - 1;
-  std::size_t const lines = result.rows.size() + 1;
-  auto const cell = [&result](std::size_t line, int column) {
-    auto const c = static_cast<detail::table_column>(column);
-    return line == 0 ? detail::table_heading(result, c)
-                     : detail::table_cell(result.rows[line - 1], c);
-  };
-  bool shown[detail::table_columns] = {};
-  std::size_t width[detail::table_columns] = {};
-  for (int c = 0; c < last; ++c) {
-    shown[c] = detail::table_shows(result, static_cast<detail::table_column>(c));
-    for (std::size_t line = 0; line < lines && shown[c]; ++line) {
-      std::size_t const size = cell(line, c).size();
-      if (size > width[c]) width[c] = size;
-    }
-  }
-  string_builder table;
-  for (std::size_t line = 0; line < lines; ++line) {
-    bool const chosen = line > 0 && line - 1 == result.chosen_index;
-    table += chosen ? "-> " : "   ";
-    for (int c = 0; c < last; ++c) {
-      if (shown[c]) table += detail::pad(cell(line, c), width[c]) + "  ";
-    }
-    table += cell(line, last) + (chosen ? ", chosen\n" : "\n");
-  }
-  if (!result.explanation.empty()) table += result.explanation + '\n';
-  return table;
-}
+WARPWRIGHT_COLD_ENTRY String to_table(tune_result const& result);
 
 /// Thrown when no batch size fits the budget and meets the latency limit; what() has the whole
 /// table.
@@ -351,11 +121,7 @@ class no_feasible_batch : public std::runtime_error {
  public:
   /// @param result  all rows, with no choice
   template <typename Result = tune_result>
-  explicit no_feasible_batch(Result result)
-      : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
-                            to_table(result))
-                               .str()},
-        result_{std::move(result)} {}
+  explicit no_feasible_batch(Result result);
 
   /// The rows of all sizes; its chosen() throws.
   [[nodiscard]] tune_result const& result() const noexcept { return result_; }
@@ -365,3 +131,7 @@ class no_feasible_batch : public std::runtime_error {
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/report/tune_result_definitions.hpp>
+#endif

@@ -24,19 +24,7 @@ enum class tuning_goal {
 };
 
 /// The goal's name, as reports print it.
-inline char const* to_string(tuning_goal goal) noexcept {
-  switch (goal) {
-    case tuning_goal::throughput:
-      return "throughput";
-    case tuning_goal::latency:
-      return "latency";
-    case tuning_goal::energy:
-      return "throughput per joule";
-    case tuning_goal::score:
-      return "score";
-  }
-  return "unknown";
-}
+char const* to_string(tuning_goal goal) noexcept;
 
 /// What a tuner maximises, and under which limit: a copyable value, made by the functions below.
 class tuning_objective {
@@ -49,13 +37,7 @@ class tuning_objective {
   /// @param quantile  of all batches the share that is within the limit, above 0 and below 1; 0.99
   ///   for the 99th percentile
   /// @return a changed copy
-  [[nodiscard]] tuning_objective within_latency(double seconds, double quantile = 0.99) const {
-    tuning_objective copy = *this;
-    copy.latency_limited_ = true;
-    copy.latency_limit_seconds_ = seconds;
-    copy.latency_quantile_ = quantile;
-    return copy;
-  }
+  [[nodiscard]] tuning_objective within_latency(double seconds, double quantile = 0.99) const;
 
   /// @return what is maximised
   [[nodiscard]] tuning_goal goal() const noexcept { return goal_; }
@@ -88,22 +70,16 @@ class tuning_objective {
 };
 
 /// The most items per second, at any latency.
-inline tuning_objective max_throughput() { return {}; }
+tuning_objective max_throughput();
 
 /// The lowest median latency of one batch: the smallest size, unless larger ones are faster.
-inline tuning_objective min_latency() {
-  tuning_objective objective;
-  objective.goal_ = tuning_goal::latency;
-  return objective;
-}
+tuning_objective min_latency();
 
 /// The most items per second with a percentile of one batch's latency within a limit.
 ///
 /// @param seconds   the limit, above 0
 /// @param quantile  the share of batches that must be within it: 0.99 for p99, 0.9, 0.5
-inline tuning_objective throughput_under_latency(double seconds, double quantile = 0.99) {
-  return tuning_objective{}.within_latency(seconds, quantile);
-}
+tuning_objective throughput_under_latency(double seconds, double quantile = 0.99);
 
 /// The highest value of a function of your own.
 ///
@@ -132,3 +108,7 @@ tuning_objective throughput_per_joule(Reader&& joules) {
 }
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/tuning_objective_definitions.hpp>
+#endif

@@ -8,7 +8,7 @@
 //       stream, [&](std::size_t batch, ww::stream_ref s, ww::resource_ref m) { … }, memory);
 #pragma once
 
-#include <warpwright/core/detail/atomic.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/pool.hpp>
 
@@ -148,9 +148,7 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
     pool_->deallocate(stream, pointer, bytes, where);
     live_.fetch_sub(rounded(bytes), detail::memory_order::relaxed);
   }
-  [[nodiscard]] std::size_t graph_bytes() const noexcept {
-    return static_cast<std::size_t>(pool_->statistics().graph_bytes);
-  }
+  [[nodiscard]] std::size_t graph_bytes() const noexcept { return pool_->statistics().graph_bytes; }
   void await_graphs(source_location where) {
     constexpr timespec pause{0, 100000};
     std::size_t held = graph_bytes();

@@ -106,7 +106,7 @@ void check_tuning_key(Key const& key, source_location where) {
 }
 
 template <class Record>
-WARPWRIGHT_COLD void check_tuning_record(Record const& record, source_location where) {
+WARPWRIGHT_NOINLINE void check_tuning_record(Record const& record, source_location where) {
   check_tuning_key(record.key, where);
   auto const check_figure = [where](char const* name, double value) {
     if (value >= 0.0 && value <= DBL_MAX) return;
@@ -140,9 +140,11 @@ WARPWRIGHT_COLD void check_tuning_record(Record const& record, source_location w
 
 /// The steps of put(), with functions that tests replace.
 template <class Record>
-std::vector<std::string> put_record(std::string const& path, double timeout_seconds,
-                                    Record const& record, file_operations const& operations,
-                                    source_location where) {
+WARPWRIGHT_COLD_ENTRY std::vector<std::string> put_record(std::string const& path,
+                                                          double timeout_seconds,
+                                                          Record const& record,
+                                                          file_operations const& operations,
+                                                          source_location where) {
   if (!(timeout_seconds >= 0.0)) {
     throw_invalid_argument(text{"tuning_store: a lock_timeout of "} + timeout_seconds +
                                " seconds; it must be at least 0",
@@ -200,7 +202,8 @@ std::vector<std::string> put_record(std::string const& path, double timeout_seco
 }
 
 template <class Key>
-tuning_lookup find_record(std::string const& path, Key const& key, source_location where) {
+WARPWRIGHT_COLD_ENTRY tuning_lookup find_record(std::string const& path, Key const& key,
+                                                source_location where) {
   check_tuning_key(key, where);
   store_content content;
   read_store<>(path, content, where);
@@ -226,7 +229,7 @@ tuning_lookup find_record(std::string const& path, Key const& key, source_locati
 }
 
 template <class Record>
-tuning_records read_records(std::string const& path, source_location where) {
+WARPWRIGHT_COLD_ENTRY tuning_records read_records(std::string const& path, source_location where) {
   store_content content;
   read_store<>(path, content, where);
   tuning_records all;

@@ -6,6 +6,17 @@
 
 #include <warpwright/version.hpp>
 
+// After #error a compiler goes on, and hides it among hundreds; only a missing file stops it.
+#if __cplusplus < 201703L
+#error \
+    "warpwright: C++17 or later is needed; compile with -std=c++17, or in CMake link the target warpwright::warpwright, which asks for it"
+#include <warpwright/stops_here_without_cxx17>
+#elif defined(__GNUC__) && !defined(__EXCEPTIONS)
+#error \
+    "warpwright: exceptions are needed, they report errors; compile this file without -fno-exceptions"
+#include <warpwright/stops_here_without_exceptions>
+#endif
+
 // 1 if the program links warpwright's host runtime instead of NVIDIA's runtime. Do not define it by
 // hand: the CMake target warpwright::host_runtime does.
 #ifndef WARPWRIGHT_HOST_RUNTIME
@@ -15,6 +26,20 @@
 #if WARPWRIGHT_HOST_RUNTIME && defined(__CUDACC__)
 #error \
     "warpwright: the host runtime runs kernels on the CPU and is for g++/clang++; compile this file without nvcc, or link CUDA's runtime instead of warpwright::host_runtime"
+#endif
+
+// 1 if the program links warpwright::compiled, whose headers only declare what is not a template
+// and not short; src/compiled defines it. Do not define it by hand: the CMake target does. Files
+// with and without it have the same types and functions, and may be linked into one program.
+#ifndef WARPWRIGHT_COMPILED
+#define WARPWRIGHT_COMPILED 0
+#endif
+// Before the functions of the *_definitions.hpp, which a header includes unless
+// WARPWRIGHT_COMPILED.
+#if WARPWRIGHT_COMPILED
+#define WARPWRIGHT_INLINE
+#else
+#define WARPWRIGHT_INLINE inline
 #endif
 
 #define WARPWRIGHT_JOIN_(a, b) a##b
@@ -79,6 +104,14 @@
 #define WARPWRIGHT_HOST_DEVICE
 #endif
 
+// Whether nvcc compiles this file as CUDA; clang knows none of its pragmas, and not
+// __grid_constant__ before version 20.
+#if defined(__CUDACC__) && defined(__NVCC__)
+#define WARPWRIGHT_NVCC 1
+#else
+#define WARPWRIGHT_NVCC 0
+#endif
+
 // Whether this is device code for hardware with fp8 conversions: sm_90, and from CUDA 12.1 sm_89.
 #if !defined(__CUDA_ARCH__)
 #define WARPWRIGHT_DEVICE_HAS_FP8 0
@@ -88,14 +121,37 @@
 #define WARPWRIGHT_DEVICE_HAS_FP8 (__CUDA_ARCH__ >= 890)
 #endif
 
+// WARPWRIGHT_COLD: compiled for size, as it runs seldom: a third less to compile.
+// WARPWRIGHT_COLD_ENTRY: on what calls such functions in any case, and is called in any case
+// itself. g++ takes a function for seldom if all of its paths call such a one, and so its callers:
+// this is where that ends, before it comes to a user's function. WARPWRIGHT_NOINLINE: on one
+// declaration; for a member function that is inline, on the definition.
 #if defined(__GNUC__)
 #define WARPWRIGHT_COLD __attribute__((cold))
-#define WARPWRIGHT_NOINLINE __attribute__((noinline))  // for functions with a single declaration
+#if defined(__clang__)
+#define WARPWRIGHT_NOINLINE __attribute__((noinline))
+#define WARPWRIGHT_COLD_ENTRY __attribute__((noinline))
+#else
+#define WARPWRIGHT_NOINLINE __attribute__((noinline, noclone))  // nor compiled once a caller
+#define WARPWRIGHT_COLD_ENTRY __attribute__((noipa))
+#endif
 #define WARPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define WARPWRIGHT_COLD
+#define WARPWRIGHT_COLD_ENTRY
 #define WARPWRIGHT_NOINLINE
 #define WARPWRIGHT_ALWAYS_INLINE inline
+#endif
+
+// Around definitions with WARPWRIGHT_NOINLINE. nvcc with -static-global-template-stub=false makes
+// the declarations in their classes inline, and g++ warns of noinline behind that.
+#if defined(__CUDACC__) && defined(__GNUC__) && !defined(__clang__)
+#define WARPWRIGHT_BEGIN_DEFINITIONS \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"") WARPWRIGHT_BEGIN
+#define WARPWRIGHT_END_DEFINITIONS WARPWRIGHT_END _Pragma("GCC diagnostic pop")
+#else
+#define WARPWRIGHT_BEGIN_DEFINITIONS WARPWRIGHT_BEGIN
+#define WARPWRIGHT_END_DEFINITIONS WARPWRIGHT_END
 #endif
 
 // Unrolls the loop that follows, or keeps it a loop, in device code alone.

@@ -11,8 +11,12 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <class Handle, class Value>
-Handle exchange(Handle& object, Value value) noexcept {
+template <class Handle>
+struct handle_value {
+  using type = Handle;  // not deduced, so that nullptr and 0 convert
+};
+template <class Handle>
+Handle exchange(Handle& object, typename handle_value<Handle>::type value) noexcept {
   Handle const before = object;
   object = value;
   return before;

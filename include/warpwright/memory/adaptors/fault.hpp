@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/atomic.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <time.h>

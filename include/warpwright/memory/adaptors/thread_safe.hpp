@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <cstddef>

@@ -4,8 +4,8 @@
 // The pool's interface, implemented once for the memory adaptors and resources.
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/capture_guard.hpp>
 
 #include <cstddef>
 

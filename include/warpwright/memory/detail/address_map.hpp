@@ -19,17 +19,7 @@ class address_map {
   static constexpr std::uint32_t none = 0xffffffffU;
 
   /// Reserves capacity for `count` entries in all, so that insert() cannot fail until then.
-  void reserve(std::size_t count) {
-    if (count * 2 <= slots_.size()) return;
-    std::size_t capacity = slots_.empty() ? 64 : slots_.size() * 2;
-    while (capacity < count * 2) capacity *= 2;
-    array<slot> old(capacity);
-    old.swap(slots_);
-    shift_ = 64U - bits(capacity);
-    for (slot const& s : old) {
-      if (s.value != none) insert_slot(s.key, s.value);
-    }
-  }
+  void reserve(std::size_t count);
 
   /// @pre the key is not in the map, and reserve() has reserved capacity
   void insert(std::uint64_t key, std::uint32_t value) noexcept {
@@ -37,35 +27,10 @@ class address_map {
     ++size_;
   }
 
-  [[nodiscard]] std::uint32_t find(std::uint64_t key) const noexcept {
-    if (slots_.empty()) return none;
-    for (std::size_t i = home_slot(key);; i = next(i)) {
-      slot const& s = slots_[i];
-      if (s.value == none) return none;
-      if (s.key == key) return s.value;
-    }
-  }
+  [[nodiscard]] std::uint32_t find(std::uint64_t key) const noexcept;
 
   /// @return the erased value; none if the key is not in the map
-  std::uint32_t erase(std::uint64_t key) noexcept {
-    if (slots_.empty()) return none;
-    std::size_t hole = home_slot(key);
-    while (slots_[hole].value != none && slots_[hole].key != key) hole = next(hole);
-    std::uint32_t const value = slots_[hole].value;
-    if (value == none) return none;
-    for (std::size_t i = next(hole); slots_[i].value != none; i = next(i)) {
-      // An entry may fill the hole unless its home slot lies cyclically after the hole.
-      std::size_t const distance_home = (i - home_slot(slots_[i].key)) & (slots_.size() - 1);
-      std::size_t const distance_hole = (i - hole) & (slots_.size() - 1);
-      if (distance_home >= distance_hole) {
-        slots_[hole] = slots_[i];
-        hole = i;
-      }
-    }
-    slots_[hole].value = none;
-    --size_;
-    return value;
-  }
+  std::uint32_t erase(std::uint64_t key) noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
@@ -87,11 +52,7 @@ class address_map {
   [[nodiscard]] std::size_t next(std::size_t i) const noexcept {
     return (i + 1) & (slots_.size() - 1);
   }
-  void insert_slot(std::uint64_t key, std::uint32_t value) noexcept {
-    std::size_t i = home_slot(key);
-    while (slots_[i].value != none) i = next(i);
-    slots_[i] = slot{key, value};
-  }
+  void insert_slot(std::uint64_t key, std::uint32_t value) noexcept;
 
   array<slot> slots_;
   std::size_t size_ = 0;
@@ -101,3 +62,7 @@ class address_map {
 }  // namespace detail
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/memory/detail/address_map_definitions.hpp>
+#endif

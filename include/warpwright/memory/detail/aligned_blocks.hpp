@@ -5,7 +5,7 @@
 // alignments above the one that the source of the memory guarantees.
 #pragma once
 
-#include <warpwright/core/detail/atomic.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/driver_function.hpp>
+#include <warpwright/core/detail/launch/driver_function.hpp>
 
 #include <cstddef>
 
@@ -72,7 +72,7 @@ using exchange_capture_mode = result (*)(cudaStreamCaptureMode*);
 /// error. Calls the runtime's functions where the driver's cannot be found.
 class driver_calls {
  public:
-  void find() noexcept {
+  WARPWRIGHT_COLD void find() noexcept {
     found_ = find_driver_function("cuCtxGetCurrent", current_) &&
              find_driver_function("cuStreamIsCapturing", is_capturing_) &&
              find_driver_function("cuStreamGetId", id_) &&

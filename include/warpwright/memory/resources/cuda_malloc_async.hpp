@@ -162,7 +162,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     std::uint64_t bytes = 0;
     check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes),
           "cudaMemPoolGetAttribute", where);
-    return static_cast<std::size_t>(bytes);
+    return bytes;
   }
   /// Returns idle memory to the device.
   /// @param bytes_to_keep  at least this much stays reserved, if as much is reserved

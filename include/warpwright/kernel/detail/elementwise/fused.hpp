@@ -7,6 +7,7 @@
 #include <warpwright/core/launch.hpp>
 #include <warpwright/kernel/detail/expression/assignment.hpp>
 #include <warpwright/kernel/detail/expression/traversal.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -133,7 +134,7 @@ struct fused {
   explicit fused(A const&... a) : parts{{{a.data, a.expression}}...} {}
 
   // Lists the operands, each output before its arrays, and refuses what does not fit together.
-  static void describe(operand (&all)[operands], source_location where, A const&... a) {
+  static void describe(c_array<operand, operands>& all, source_location where, A const&... a) {
     list(all, a...);
     int const counts[] = {part_t<A>::operands...};
     check_assignments(all, counts, static_cast<int>(sizeof...(A)), where);
@@ -145,15 +146,16 @@ struct fused {
     if constexpr (strided || views) {
       return false;
     } else {
-      operand all[operands];
+      c_array<operand, operands> all;
       list(all, a...);
-      return on_fast_path(all, std::make_index_sequence<operands>{}, indices{});
+      return on_fast_path(all, std::make_index_sequence<static_cast<std::size_t>(operands)>{},
+                          indices{});
     }
   }
 
   // The partition of n elements. Where a strided output does not suit vectors it is of single
   // elements, so that the stores of a warp fall into as few sectors as possible.
-  static launch_plan make_partition(operand const (&all)[operands], std::uint64_t n) {
+  static launch_plan make_partition(c_array<operand, operands> const& all, std::uint64_t n) {
     if constexpr (!(strided && vector > 1)) {
       launch_plan plan = make_plan(all, operands, n, vector, vectors);
       if constexpr (may_use_single_vectors) use_single_vectors(plan, vectors);
@@ -235,7 +237,7 @@ struct fused {
     unsigned const lane_first = Count == 1 ? t : t / warp * (warp * Count) + t % warp;
     count_type const first =
         count_type{block.index()} * (block.threads() * static_cast<unsigned>(Count)) + lane_first;
-    registers<V> r[Count] WARPWRIGHT_ZERO_ON_HOST;
+    c_array<registers<V>, Count> r WARPWRIGHT_ZERO_ON_HOST;
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < Count; ++u) {
       count_type const v = first + u * warp;
@@ -270,14 +272,14 @@ struct fused {
   }
 
   template <std::size_t... Operand, std::size_t... Output>
-  static bool on_fast_path(operand const (&all)[operands], std::index_sequence<Operand...>,
+  static bool on_fast_path(c_array<operand, operands> const& all, std::index_sequence<Operand...>,
                            std::index_sequence<Output...>) {
     int const fits = (fits_fast_path<Output, Operand...>(all, all[offsets::of(Output)]) & ...);
     return fits != 0 && all[0].count - 1 < max_elements;
   }
   // The operands beside one output, the other outputs among them: 1 or 0, without branches.
   template <std::size_t Output, std::size_t... Operand>
-  static int fits_fast_path(operand const (&all)[operands], operand const& out) {
+  static int fits_fast_path(c_array<operand, operands> const& all, operand const& out) {
     std::uint64_t const end = out.address + out.count * out.element_bytes;
     return (static_cast<int>(is_other_output<Output>(Operand)
                                  ? all[Operand].count == out.count &&

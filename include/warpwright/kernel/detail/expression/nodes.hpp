@@ -247,7 +247,10 @@ struct column_input {
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) {
         r.set(j, data[line]);
-        if (++column == cols.divisor()) column = 0, ++line;
+        if (++column == cols.divisor()) {
+          column = 0;
+          ++line;
+        }
       }
     }
   }
@@ -397,7 +400,7 @@ struct call {
                                                                                i, wide),
      ...);
   }
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <class C, int V, std::size_t... Index>

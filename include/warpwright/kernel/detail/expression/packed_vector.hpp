@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/numeric/element.hpp>
 
 #include <cstddef>
@@ -24,7 +25,7 @@ struct packed_vector {
   static constexpr int aligned_bytes = bytes < 16 ? bytes : 16;
   static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes % 16 == 0,
                 "packed_vector: no such access");
-  std::uint32_t words[bytes < 4 ? 1 : bytes / 4];
+  c_array < std::uint32_t, bytes<4 ? 1 : bytes / 4> words;
 
   /// @pre `from` is aligned to `aligned_bytes`
   WARPWRIGHT_HOST_DEVICE void load_wide(Bits const* from) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/expression/nodes.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/numeric/philox.hpp>
 
 WARPWRIGHT_BEGIN
@@ -26,7 +27,7 @@ struct draw {
   using value_type = drawn;  // compute_as() does not apply: random bits cannot be widened
   template <int V>
   struct registers {
-    drawn of[V];
+    detail::c_array<drawn, V> of;
   };
 
   detail::philox_state state;

@@ -39,7 +39,7 @@ struct traversal {
   using leaves = leaf_list<Leaf>;
   template <class F>
   using replaced = decltype(std::declval<F const&>()(std::declval<Leaf const&>()));
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable  // visitors of the host are functions of the host
 #endif
   template <class Node, class F>

@@ -59,8 +59,10 @@ WARPWRIGHT_HOST_DEVICE inline complex_bits quotient(float a, float b, float c, f
   int const of_divisor = 127 - larger_exponent(c, d);
   int const up_dividend = of_dividend < -126 ? -126 : of_dividend;
   int const up_divisor = of_divisor < -126 ? -126 : of_divisor;
-  a *= power_of_two(up_dividend), b *= power_of_two(up_dividend);
-  c *= power_of_two(up_divisor), d *= power_of_two(up_divisor);
+  a *= power_of_two(up_dividend);
+  b *= power_of_two(up_dividend);
+  c *= power_of_two(up_divisor);
+  d *= power_of_two(up_divisor);
   float const square = c * c + d * d;
   int const wanted = up_divisor - up_dividend;
   int const back = wanted < -252 ? -252 : wanted;
@@ -83,12 +85,12 @@ struct complex {
 
   complex() = default;
   WARPWRIGHT_HOST_DEVICE constexpr complex(Real real, Real imag = 0) : re{real}, im{imag} {}
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <class Z, class = std::enable_if_t<detail::looks_complex<Z>>>
   WARPWRIGHT_HOST_DEVICE constexpr complex(Z const& z) : re{z.real()}, im{z.imag()} {}
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <class Z, class = std::enable_if_t<detail::looks_complex<Z>>>

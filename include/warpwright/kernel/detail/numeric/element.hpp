@@ -229,8 +229,8 @@ inline constexpr bool is_scalar = is_number<T> || looks_complex<T> || is_long_do
 // Constants that device code may read, where the functions of std::numeric_limits are host-only.
 template <class T>
 struct integer_range {
-  static constexpr T most = std::numeric_limits<T>::max();
-  static constexpr T least = std::numeric_limits<T>::min();
+  static constexpr T most = (std::numeric_limits<T>::max)();
+  static constexpr T least = (std::numeric_limits<T>::min)();
 };
 
 template <class, class To, class From>

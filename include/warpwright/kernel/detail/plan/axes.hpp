@@ -5,6 +5,7 @@
 // its offset. Needs no GPU.
 #pragma once
 
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/fast_division.hpp>
 
 #include <cstdint>
@@ -72,7 +73,7 @@ inline constexpr unsigned warp_stride = 32;
 /// The dimensions of a view, innermost first, after make_axes() has merged them.
 template <int Rank>
 struct axes {
-  axis of[Rank];
+  c_array<axis, Rank> of;
   int count = 1;                  ///< of those in use, at least one
   bool narrow = false;            ///< indices and offsets take 31 bits
   std::int64_t outer_stride = 0;  ///< of the outermost in use

@@ -5,7 +5,7 @@
 // and sizes, before a function of rows is launched. Needs no GPU.
 #pragma once
 
-#include <warpwright/core/detail/block.hpp>
+#include <warpwright/core/detail/launch/block.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 
 WARPWRIGHT_BEGIN

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 
@@ -35,7 +36,7 @@ inline constexpr std::uint64_t max_tensor_elements = std::uint64_t{1} << 40U;
 /// One tensor of a list: element i of each of its arrays belongs to element i of the others.
 template <int Arrays>
 struct listed_tensor {
-  void* data[Arrays];
+  c_array<void*, Arrays> data;
   std::uint64_t size;
   std::uint32_t wide;  ///< bit k: array k is moved by vectors
   std::uint32_t head;  ///< elements before the first vector

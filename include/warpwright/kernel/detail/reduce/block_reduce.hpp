@@ -6,7 +6,7 @@
 // GPU, so that its results are the same bits.
 #pragma once
 
-#include <warpwright/core/detail/block.hpp>
+#include <warpwright/core/detail/launch/block.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ struct thread_columns {
 /// @tparam T  the largest type of a value
 template <class T, unsigned MaxThreads, unsigned MaxColumns = 1>
 struct reduction_scratch {
-  static constexpr unsigned slots = (MaxThreads + warp_size - 1) / warp_size * MaxColumns;
-  static constexpr std::size_t half_bytes = (slots * sizeof(T) + 15) / 16 * 16;
+  static constexpr unsigned values = (MaxThreads + warp_size - 1) / warp_size * MaxColumns;
+  static constexpr std::size_t half_bytes = (values * sizeof(T) + 15) / 16 * 16;
   alignas(16) unsigned char bytes[2][half_bytes];
   template <class Value>
   WARPWRIGHT_HOST_DEVICE Value* half(unsigned which) {
@@ -91,6 +91,7 @@ WARPWRIGHT_HOST_DEVICE void combine_groups(Block& block, Values& values, Scratch
                                            unsigned round, Groups const& groups,
                                            Combine const& combine) {
 #if defined(__CUDA_ARCH__)
+  static_cast<void>(block);
   auto value = values[threadIdx.x];
   if (std::is_same<Groups, thread_groups>::value && groups.threads >= warp_size) {
     WARPWRIGHT_UNROLL
@@ -136,9 +137,7 @@ WARPWRIGHT_HOST_DEVICE void combine_groups(Block& block, Values& values, Scratch
       }
     }
     for (unsigned c = 0; c < groups.columns; ++c) {
-      auto const of_warp = [&](unsigned w) -> decltype(values[0]) {
-        return values[first + w * warp_size + c];
-      };
+      auto const of_warp = [&](unsigned w) -> auto& { return values[first + w * warp_size + c]; };
       if (std::is_same<Groups, thread_groups>::value && groups.threads > warp_size) {
         for (unsigned half = half_of_warps(groups.threads); half != 0; half /= 2) {
           for (unsigned w = 0; w < half && (w + half) * warp_size < groups.threads; ++w) {

@@ -5,6 +5,7 @@
 // are many, several blocks share a tile.
 #pragma once
 
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/reduce/row_reduction.hpp>
 
 WARPWRIGHT_BEGIN
@@ -95,7 +96,7 @@ struct column_reduction {
 
   // The states of V columns from `column` on, of rows begin, begin + step, ... below end.
   template <int V, int Rows>
-  WARPWRIGHT_HOST_DEVICE static void accumulate(Pass const& pass, states (&sum)[V],
+  WARPWRIGHT_HOST_DEVICE static void accumulate(Pass const& pass, c_array<states, V>& sum,
                                                 std::uint64_t begin, std::uint64_t end,
                                                 std::uint64_t step, std::uint64_t cols,
                                                 std::uint64_t column) {
@@ -109,11 +110,11 @@ struct column_reduction {
  private:
   // Adds `Rows` rows pairwise; all are loaded before the first is used.
   template <int V, int Rows>
-  WARPWRIGHT_HOST_DEVICE static void add(Pass const& pass, states (&sum)[V], std::uint64_t row,
-                                         std::uint64_t step, std::uint64_t cols,
+  WARPWRIGHT_HOST_DEVICE static void add(Pass const& pass, c_array<states, V>& sum,
+                                         std::uint64_t row, std::uint64_t step, std::uint64_t cols,
                                          std::uint64_t column) {
     using registers = typename Pass::whole::template registers<V>;
-    registers r[Rows];
+    c_array<registers, Rows> r;
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < Rows; ++u) {
       pass.expression.template load<V, 1>(r[u], (row + u * step) * cols + column, all_wide_bits);
@@ -153,7 +154,7 @@ struct reduce_cols_kernel
   // The states of the V columns of one vector.
   template <int V>
   struct vector_states {
-    states of[V];
+    c_array<states, V> of;
   };
   using shared =
       reduction_scratch<vector_states<columns::vector>, reduce_threads, max_columns_per_tile>;

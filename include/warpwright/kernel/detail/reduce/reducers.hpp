@@ -385,7 +385,7 @@ struct folding {
   WARPWRIGHT_HOST_DEVICE T append(T const& a, T const& b) const {
     return combine<V>(a, b);
   }
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <class V>

@@ -8,6 +8,7 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/kernel/detail/expression/same_input.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
 #include <warpwright/kernel/detail/reduce/block_reduce.hpp>
 #include <warpwright/kernel/detail/reduce/reducers.hpp>
@@ -148,7 +149,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
 
   // Lists the operands behind one that represents the output, and refuses what does not fit
   // together.
-  static void describe(whole const& expression, std::uint64_t n, operand (&all)[operands],
+  static void describe(whole const& expression, std::uint64_t n, c_array<operand, operands>& all,
                        source_location where) {
     operand* next = all;
     next->kind = access_pattern::no_output;
@@ -215,7 +216,8 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   WARPWRIGHT_HOST_DEVICE void add(states& sum, registers const* r, std::uint64_t i,
                                   std::uint64_t stride, std::uint64_t begin) const {
     constexpr int size = chunk < Count ? chunk : Count;
-    add_chunks<size>(sum, r, i, stride, begin, std::make_index_sequence<Count / size>{});
+    add_chunks<size>(sum, r, i, stride, begin,
+                     std::make_index_sequence<static_cast<std::size_t>(Count / size)>{});
   }
   template <int Size, std::size_t... Chunk>
   WARPWRIGHT_HOST_DEVICE void add_chunks(states& sum, registers const* r, std::uint64_t i,
@@ -247,13 +249,13 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
       std::uint64_t const v = done + std::uint64_t{block} * vectors * threads + t;
       std::uint64_t const i = begin + partition.head + v * vector;
       std::uint64_t const stride = std::uint64_t{threads} * vector;
-      registers r[vectors];
+      c_array<registers, vectors> r;
       WARPWRIGHT_UNROLL
       for (unsigned u = 0; u < vectors; ++u) load(r[u], i + u * stride, partition);
       add<vectors * vector>(sum, r, i, stride, begin);
     }
     std::uint64_t const v = done + std::uint64_t{block} * threads + t;
-    registers r[vectors] WARPWRIGHT_ZERO_ON_HOST;
+    c_array<registers, vectors> r WARPWRIGHT_ZERO_ON_HOST;
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < vectors; ++u) {
       if (v + u * grid < partition.vectors) {

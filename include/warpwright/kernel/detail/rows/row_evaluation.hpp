@@ -4,6 +4,7 @@
 // Checks the outputs of run_rows(), plans, and launches.
 #pragma once
 
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
 #include <warpwright/kernel/detail/rows/row_kernel.hpp>
 
@@ -71,8 +72,8 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
 
   std::uint64_t const n = elements_in(shape);
   operand operands[pass::operands];
-  operand of_statistics[statistics + 1];
-  int counts[matrices];
+  c_array<operand, statistics + 1> of_statistics;
+  c_array<int, matrices> counts;
   operand* next = operands;
   operand* next_statistic = of_statistics;
   int* count = counts;

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/numeric/no_contract.hpp>
 
 #include <limits>
@@ -60,8 +61,8 @@ struct maximum {
 
 // Combines Count values, a power of two, by a tree of halves.
 template <int Count, class Combine, class R>
-WARPWRIGHT_HOST_DEVICE R pairwise_fold(R const (&values)[Count], Combine combine) {
-  R all[Count];
+WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine) {
+  c_array<R, Count> all;
   WARPWRIGHT_UNROLL
   for (int k = 0; k < Count; ++k) all[k] = values[k];
   WARPWRIGHT_UNROLL
@@ -73,9 +74,9 @@ WARPWRIGHT_HOST_DEVICE R pairwise_fold(R const (&values)[Count], Combine combine
 }
 
 template <int Count, class R>
-WARPWRIGHT_HOST_DEVICE R sum_of_squares_of(R const (&y)[Count]) {
+WARPWRIGHT_HOST_DEVICE R sum_of_squares_of(c_array<R, Count> const& y) {
   constexpr int half = Count > 1 ? Count / 2 : 1;
-  R w[half];
+  c_array<R, half> w;
   WARPWRIGHT_UNROLL
   for (int k = 0; k < half; ++k) {
     w[k] = no_contract::times(y[k], y[k]);
@@ -100,8 +101,8 @@ struct row_width {
   // value / cols, rounded as that (except for infinities and subnormal numbers), for a fraction of
   // its instructions. Source: P. Markstein, "IA-64 and Elementary Functions", 2000, chapter 8.
   WARPWRIGHT_HOST_DEVICE R divide_by_cols(R value) const {
-    R const near = no_contract::times(value, inverse);
-    return no_contract::fused(no_contract::fused(-near, cols, value), inverse, near);
+    R const nearest = no_contract::times(value, inverse);
+    return no_contract::fused(no_contract::fused(-nearest, cols, value), inverse, nearest);
   }
 };
 
@@ -136,9 +137,9 @@ struct softmax_base {
     R most = none<R>();
     R sum = 0;
     template <int Count>
-    WARPWRIGHT_HOST_DEVICE void accumulate(R const (&x)[Count]) {
+    WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
       R const now = no_contract::larger(most, pairwise_fold(x, maximum{}));
-      R w[Count];
+      c_array<R, Count> w;
       WARPWRIGHT_UNROLL
       for (int j = 0; j < Count; ++j) w[j] = exp_function{}(no_contract::minus(x[j], now));
       sum = no_contract::plus(total(now), pairwise_fold(w, add{}));
@@ -158,7 +159,7 @@ struct softmax_function : softmax_base {
     return exp_function{}(no_contract::minus(x, center));
   }
   template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE R weight(R const (&y)[Count]) const {
+  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return pairwise_fold(y, add{});
   }
   template <class R>
@@ -178,8 +179,8 @@ struct log_softmax_function : softmax_base {
     return no_contract::minus(x, center);
   }
   template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE R weight(R const (&y)[Count]) const {
-    R w[Count];
+  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
+    c_array<R, Count> w;
     WARPWRIGHT_UNROLL
     for (int j = 0; j < Count; ++j) w[j] = exp_function{}(y[j]);
     return pairwise_fold(w, add{});
@@ -202,14 +203,14 @@ struct norm_base {
   explicit norm_base(double epsilon) : eps{epsilon}, eps_as_float{narrowed(epsilon)} {}
   // C++ does not define the conversion of what float cannot hold.
   static float narrowed(double epsilon) {
-    constexpr float most = std::numeric_limits<float>::max();
+    constexpr float most = (std::numeric_limits<float>::max)();
     return epsilon > static_cast<double>(most) ? std::numeric_limits<float>::infinity()
                                                : static_cast<float>(epsilon);
   }
   friend bool operator==(norm_base const& a, norm_base const& b) { return a.eps == b.eps; }
 
   template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE R weight(R const (&y)[Count]) const {
+  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return sum_of_squares_of(y);
   }
   // Not rsqrt, whose rounding differs between host and GPU.
@@ -258,10 +259,10 @@ struct layer_norm_function : norm_base {
     R mean = 0;
     R squares = 0;
     template <int Count>
-    WARPWRIGHT_HOST_DEVICE void accumulate(R const (&x)[Count]) {
+    WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
       constexpr R more = static_cast<R>(Count);
       R const mean_of_x = pairwise_fold(x, add{}) / more;
-      R y[Count];
+      c_array<R, Count> y;
       WARPWRIGHT_UNROLL
       for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(x[j], mean_of_x);
       R const all = count + more;
@@ -299,7 +300,7 @@ struct rms_norm_function : norm_base {
   struct accumulator {
     R squares = 0;
     template <int Count>
-    WARPWRIGHT_HOST_DEVICE void accumulate(R const (&x)[Count]) {
+    WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
       squares = no_contract::plus(squares, sum_of_squares_of(x));
     }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R) const { return squares; }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/expression/traversal.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/rows/row_functions.hpp>
 
 #include <cstring>
@@ -84,7 +85,7 @@ namespace detail {
 // The values of V neighbouring elements.
 template <class R, int V>
 struct row_values {
-  R of[V];
+  c_array<R, V> of;
 };
 
 // A row_function as a kernel computes with it: its values are put into its registers.
@@ -232,8 +233,8 @@ struct same_expression<call<Types, F, A...>> {
 /// Visits the leaves of the outputs and lists the row functions, of which there are Count.
 template <class K, class E, int Count>
 struct row_function_finder {
-  K const* kinds[Count];
-  E const* expressions[Count];
+  c_array<K const*, Count> kinds;
+  c_array<E const*, Count> expressions;
   int count = 0;
 
   template <row_part Part>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/elementwise/fused.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/row_partition.hpp>
 #include <warpwright/kernel/detail/rows/row_cache.hpp>
 
@@ -98,7 +99,7 @@ template <class K, class R, int V, bool Transformed>
 struct row_function_fill {
   K const& kind;
   row_statistics<R> const& statistics;
-  R const (&x)[V];
+  c_array<R, V> const& x;
 
   template <class E, row_part Part, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(row_function_leaf<K, E, Part> const&, Registers& r) const {
@@ -181,7 +182,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   using values = row_values<real, vector>;
   using edge_value = row_values<real, 1>;
   struct row_registers {
-    values x[vectors];
+    c_array<values, vectors> x;
     edge_value edge;
   };
   // A thread's part of a row: the vectors t, t + threads, …, and an element in no vector.
@@ -319,13 +320,13 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
  private:
   template <int N>
   struct vector_loads {
-    loaded of[N] WARPWRIGHT_ZERO_ON_HOST;
+    c_array<loaded, N> of WARPWRIGHT_ZERO_ON_HOST;
   };
 
   // Calls load(r[u], index, wide) for the vectors v, v + threads, ….
   template <class Registers, int N, class Load>
-  WARPWRIGHT_HOST_DEVICE static void load_vectors(Registers (&r)[N], part const& p, unsigned first,
-                                                  Load const& load) {
+  WARPWRIGHT_HOST_DEVICE static void load_vectors(c_array<Registers, N>& r, part const& p,
+                                                  unsigned first, Load const& load) {
     if (p.partition.all_wide) {  // the same for the whole grid, so that the loads follow each other
       p.template for_each_vector<N>(first, [&](unsigned u, unsigned v) {
         load(r[u], matrix_index{p.index(v), p.row.row, p.row.head + v * vector}, all_wide_bits);
@@ -337,7 +338,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
   // The arrays of the row function's expression; all loads are issued before the first is used.
   template <int N>
-  WARPWRIGHT_HOST_DEVICE void load_input(loaded (&r)[N], part const& p, unsigned first) const {
+  WARPWRIGHT_HOST_DEVICE void load_input(c_array<loaded, N>& r, part const& p,
+                                         unsigned first) const {
     load_vectors(r, p, first, [&](loaded& to, auto const& i, std::uint64_t wide) {
       expression.template load<vector, First>(to, i, wide);
     });
@@ -379,7 +381,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     if constexpr (!KeepsInput) {
       return kind.weight(x.of);
     } else {
-      real y[V];
+      c_array<real, V> y;
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) y[j] = kind.transform(x.of[j], center);
       return kind.weight(y);
@@ -388,12 +390,13 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
 
   // Computes and stores the outputs of the vectors v, v + threads, ….
   template <int N>
-  WARPWRIGHT_HOST_DEVICE void store_vectors(values const (&x)[N], row_statistics<real> const& s,
-                                            part const& p, unsigned v) const {
+  WARPWRIGHT_HOST_DEVICE void store_vectors(c_array<values, N> const& x,
+                                            row_statistics<real> const& s, part const& p,
+                                            unsigned v) const {
     WARPWRIGHT_UNROLL
     for (unsigned k = 0; k < N; k += batch<N>) {
       unsigned const first = v + k * p.partition.threads;
-      registers<vector> r[batch<N>] WARPWRIGHT_ZERO_ON_HOST;
+      c_array<registers<vector>, batch<N>> r WARPWRIGHT_ZERO_ON_HOST;
       load_vectors(r, p, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
         load_others<vector>(to, i, wide);
       });
@@ -413,7 +416,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   template <class Fetch>
   WARPWRIGHT_HOST_DEVICE void store_batch(row_statistics<real> const& s, part const& p,
                                           unsigned first, Fetch const& fetch) const {
-    values x[streamed_batch];
+    c_array<values, streamed_batch> x;
     p.template for_each_vector<streamed_batch>(first, [&](unsigned u, unsigned v) {
       fetch(x[u], u, p.index(v));
       transform(x[u], s.center);

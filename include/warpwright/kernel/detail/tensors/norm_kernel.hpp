@@ -190,7 +190,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
   WARPWRIGHT_HOST_DEVICE double of_chunk(unsigned tensor, unsigned index, unsigned t) const {
     constexpr int vector = arrays::vector;
     chunk_location<arrays> const chunk{table, tensor, index};
-    typename arrays::template registers<vector> r[loads] WARPWRIGHT_ZERO_ON_HOST;
+    c_array<typename arrays::template registers<vector>, loads> r WARPWRIGHT_ZERO_ON_HOST;
     chunk.load(r, t);
     value state{};
     WARPWRIGHT_UNROLL

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/expression/nodes.hpp>
+#include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/tensor_table.hpp>
 
 WARPWRIGHT_BEGIN
@@ -118,7 +119,7 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
       return element_value<A>{};
     }
   }
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <int V, class F>
@@ -187,7 +188,7 @@ struct chunk_location {
   /// Loads those of the vectors v, v + table_threads, … that the chunk has.
   template <int Vectors>
   WARPWRIGHT_HOST_DEVICE void load(
-      typename Arrays::template registers<Arrays::vector> (&r)[Vectors], unsigned v) const {
+      c_array<typename Arrays::template registers<Arrays::vector>, Vectors>& r, unsigned v) const {
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < Vectors; ++u) {
       unsigned const i = v + u * table_threads;

@@ -19,7 +19,7 @@ inline constexpr bool has_prepare = false;
 template <class F>
 inline constexpr bool has_prepare<F, std::void_t<decltype(std::declval<F&>().prepare())>> = true;
 
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
 template <class F>
@@ -96,7 +96,8 @@ struct update_kernel : warpwright::detail::kernel_base<table_threads> {
     chunk_location<Arrays> const chunk{table, table.tensor_of(index), index};
     bool ready = false;
     for (unsigned v = t; v < chunk.count; v += Arrays::tile) {
-      typename Arrays::template registers<vector> r[Arrays::vectors] WARPWRIGHT_ZERO_ON_HOST;
+      c_array<typename Arrays::template registers<vector>, Arrays::vectors> r
+          WARPWRIGHT_ZERO_ON_HOST;
       chunk.load(r, v);
       if (!ready && !call_prepare(f)) return;
       ready = true;
@@ -152,7 +153,7 @@ struct unscale_elements {
   template <class V>
   WARPWRIGHT_HOST_DEVICE void operator()(V& gradient) const {
     using traits = element_traits<T>;
-    gradient *= factor;
+    gradient *= static_cast<V>(factor);
     V const stored = traits::decode(traits::encode(gradient));  // may be infinite where V is not
     if (!(stored - stored == V{0})) *found_inf = 1.0F;
   }

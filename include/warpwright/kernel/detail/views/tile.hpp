@@ -449,7 +449,10 @@ WARPWRIGHT_HOST_DEVICE void gather(packed_vector<Bits, V>& r, staged_vector cons
   for (int j = 0; j < V; ++j) {
     r.set(j, staged_at<Bits>(c.memory + address + (address >> 7U) * c.line_padding));
     address += c.step;
-    if (--left == 0) left = c.columns, address += c.wrap;
+    if (--left == 0) {
+      left = c.columns;
+      address += c.wrap;
+    }
   }
 }
 

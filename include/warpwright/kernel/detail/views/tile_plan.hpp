@@ -23,7 +23,7 @@ constexpr std::uint64_t even_part(std::uint64_t extent, std::uint64_t edge, std:
 
 constexpr unsigned log2_of(unsigned power) {
   unsigned result = 0;
-  while (power > 1) power /= 2, ++result;
+  for (; power > 1; power /= 2) ++result;
   return result;
 }
 

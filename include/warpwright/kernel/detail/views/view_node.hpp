@@ -226,7 +226,7 @@ struct is_view<view_input<T, Rank>> : std::true_type {};
 template <class F>
 struct for_views {
   F& f;
-#if defined(__CUDACC__)
+#if WARPWRIGHT_NVCC
 #pragma nv_exec_check_disable
 #endif
   template <class Leaf, class... Registers>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/asymmetric_fence.hpp>
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/asymmetric_fence.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The members of pinned_pool. Included by pinned.hpp. Every CUDA call is made with heap_lock_
+// The members of pinned_pool. Every CUDA call is made with heap_lock_
 // released.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 WARPWRIGHT_BEGIN
 
-inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_location where)
+WARPWRIGHT_INLINE pinned_pool::pinned_pool(pinned_pool_options const& options,
+                                           source_location where)
     : options_{options}, streams_(heap::first_stream_list) {
   std::uint64_t initial = 0;
   if (!heap::round_up(options.initial_bytes_, heap::granule_bytes, initial) ||
@@ -25,7 +26,7 @@ inline pinned_pool::pinned_pool(pinned_pool_options const& options, source_locat
   throw out_of_memory{report(options.initial_bytes_), where};
 }
 
-inline pinned_pool::~pinned_pool() {
+WARPWRIGHT_INLINE pinned_pool::~pinned_pool() {
   detail::relaxed_capture_mode const relaxed;
   for (stream_entry const& entry : streams_) {
     for (std::size_t i = entry.first; i < entry.pending.size(); ++i) {
@@ -40,7 +41,7 @@ inline pinned_pool::~pinned_pool() {
   }
 }
 
-inline memory_report pinned_pool::report(std::size_t requested_bytes) const noexcept {
+WARPWRIGHT_INLINE memory_report pinned_pool::report(std::size_t requested_bytes) const noexcept {
   heap_guard const lock{heap_lock_};
   memory_report r;
   r.requested_bytes = requested_bytes;
@@ -51,7 +52,7 @@ inline memory_report pinned_pool::report(std::size_t requested_bytes) const noex
   return r;
 }
 
-inline pinned_statistics pinned_pool::statistics() const noexcept {
+WARPWRIGHT_INLINE pinned_statistics pinned_pool::statistics() const noexcept {
   heap_guard const lock{heap_lock_};
   pinned_statistics s = counters_;
   s.live_bytes = heap_.live_bytes();
@@ -61,7 +62,7 @@ inline pinned_statistics pinned_pool::statistics() const noexcept {
   return s;
 }
 
-inline void* pinned_pool::commit_allocation(std::uint32_t node) noexcept {
+WARPWRIGHT_INLINE void* pinned_pool::commit_allocation(std::uint32_t node) noexcept {
   ++counters_.allocations;
   if (heap_.live_bytes() > counters_.live_peak_bytes) {
     counters_.live_peak_bytes = heap_.live_bytes();
@@ -69,14 +70,14 @@ inline void* pinned_pool::commit_allocation(std::uint32_t node) noexcept {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(heap_.at(node).address));
 }
 
-inline void* pinned_pool::allocate_ready(std::uint64_t bytes, std::size_t alignment,
-                                         std::size_t requested) {
+WARPWRIGHT_INLINE void* pinned_pool::allocate_ready(std::uint64_t bytes, std::size_t alignment,
+                                                    std::size_t requested) {
   std::uint32_t const node = heap_.allocate(heap::ready, bytes, alignment, true, requested);
   return node == heap::none ? nullptr : commit_allocation(node);
 }
 
-inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
-                                       source_location where) {
+WARPWRIGHT_INLINE void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
+                                                  source_location where) {
   if (bytes == 0) return nullptr;
   if (alignment == 0 || alignment > maximum_alignment_bytes || (alignment & (alignment - 1)) != 0) {
     detail::throw_invalid_argument(detail::text{"pinned_pool: an alignment of "} + alignment +
@@ -127,7 +128,8 @@ inline void* pinned_pool::try_allocate(std::size_t bytes, std::size_t alignment,
   return nullptr;
 }
 
-inline void pinned_pool::add_segment(heap_guard& lock, std::uint64_t bytes, source_location where) {
+WARPWRIGHT_INLINE void pinned_pool::add_segment(heap_guard& lock, std::uint64_t bytes,
+                                                source_location where) {
   lock.unlock();
   void* pointer = nullptr;
   cudaError_t const result = cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable);
@@ -149,8 +151,9 @@ inline void pinned_pool::add_segment(heap_guard& lock, std::uint64_t bytes, sour
   }
 }
 
-inline std::size_t pinned_pool::release_segments(heap_guard& lock, std::uint64_t keep_bytes,
-                                                 source_location where) {
+WARPWRIGHT_INLINE std::size_t pinned_pool::release_segments(heap_guard& lock,
+                                                            std::uint64_t keep_bytes,
+                                                            source_location where) {
   std::size_t released = 0;
   while (reserved_bytes_ > keep_bytes) {
     heap::segment const s = heap_.remove_empty_segment(reserved_bytes_ - keep_bytes);
@@ -170,7 +173,8 @@ inline std::size_t pinned_pool::release_segments(heap_guard& lock, std::uint64_t
 
 /// Queries, or waits for, the events of freed blocks, and makes completed blocks ready.
 /// @return whether any block became ready
-inline bool pinned_pool::release_completed(heap_guard& lock, bool wait, source_location where) {
+WARPWRIGHT_INLINE bool pinned_pool::release_completed(heap_guard& lock, bool wait,
+                                                      source_location where) {
   bool released = false;
   for (std::uint32_t list = heap::first_stream_list; list < streams_.size(); ++list) {
     while (streams_[list].first < streams_[list].pending.size()) {
@@ -194,7 +198,7 @@ inline bool pinned_pool::release_completed(heap_guard& lock, bool wait, source_l
   return released;
 }
 
-inline std::uint32_t pinned_pool::list_of(std::uint64_t id) {
+WARPWRIGHT_INLINE std::uint32_t pinned_pool::list_of(std::uint64_t id) {
   std::uint32_t const existing = lists_.find(id);
   if (existing != detail::address_map::none) return existing;
   std::uint32_t list = heap::first_stream_list;
@@ -213,8 +217,9 @@ inline std::uint32_t pinned_pool::list_of(std::uint64_t id) {
   return list;
 }
 
-inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t bytes,
-                                                heap_guard& lock, source_location where) const {
+WARPWRIGHT_INLINE std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t bytes,
+                                                           heap_guard& lock,
+                                                           source_location where) const {
   std::uint32_t const node = heap_.find(address_of(pointer));
   std::uint64_t const right = node != heap::none ? heap_.at(node).requested_bytes : 0;
   if (node != heap::none && right == bytes) return node;
@@ -232,15 +237,16 @@ inline std::uint32_t pinned_pool::checked_block(void const* pointer, std::size_t
   detail::throw_invalid_argument(message, where);
 }
 
-inline void pinned_pool::deallocate(void* pointer, std::size_t bytes, source_location where) {
+WARPWRIGHT_INLINE void pinned_pool::deallocate(void* pointer, std::size_t bytes,
+                                               source_location where) {
   if (pointer == nullptr) return;
   heap_guard lock{heap_lock_};
   heap_.deallocate(checked_block(pointer, bytes, lock, where), heap::ready, 0);
   ++counters_.deallocations;
 }
 
-inline void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
-                                    source_location where) {
+WARPWRIGHT_INLINE void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
+                                               source_location where) {
   if (pointer == nullptr) return;
   if (detail::is_capturing(stream, where)) {
     detail::throw_invalid_argument(
@@ -304,7 +310,7 @@ inline void pinned_pool::deallocate(stream_ref stream, void* pointer, std::size_
   check(result, api, where);
 }
 
-inline std::size_t pinned_pool::trim(std::size_t bytes_to_keep, source_location where) {
+WARPWRIGHT_INLINE std::size_t pinned_pool::trim(std::size_t bytes_to_keep, source_location where) {
   detail::unique_lock<detail::mutex> const slow{slow_path_mutex_};
   detail::relaxed_capture_mode const relaxed{where};
   heap_guard lock{heap_lock_};

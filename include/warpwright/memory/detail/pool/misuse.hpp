@@ -11,17 +11,103 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_bad_alignment(std::size_t alignment,
-                                                             std::size_t maximum,
-                                                             source_location where) {
+WARPWRIGHT_INLINE call_sites::call_sites(bool enabled) {
+  if (enabled) frees_.resize(256);
+}
+
+WARPWRIGHT_INLINE void call_sites::record_allocation(pool_heap const& heap, std::uint32_t node,
+                                                     source_location where) noexcept {
+  if (!enabled()) return;
+  if (sites_.size() < heap.blocks.node_count_bound()) {
+    try {
+      sites_.resize(heap.blocks.node_count_bound());
+    } catch (std::bad_alloc const&) {
+      return;  // a less exact error message is better than a lost block
+    }
+  }
+  sites_[node] = call_site{where.file(), where.line()};
+}
+
+WARPWRIGHT_INLINE void call_sites::record_free(pool_heap const& heap, std::uint32_t node,
+                                               source_location where) noexcept {
+  if (!enabled()) return;
+  block_heap::block const& b = heap.blocks.at(node);
+  frees_[next_free_] =
+      freed_block{b.address, b.requested_bytes, of(node), call_site{where.file(), where.line()}};
+  next_free_ = (next_free_ + 1) % frees_.size();
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE call_site call_sites::of(std::uint32_t node) const noexcept {
+  return node < sites_.size() ? sites_[node] : call_site{};
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE call_sites::freed_block const* call_sites::last_free_of(
+    std::uint64_t address) const noexcept {
+  for (std::size_t i = 0; i < frees_.size(); ++i) {
+    // Newest first, because addresses are reused.
+    freed_block const& freed = frees_[(next_free_ + frees_.size() - 1 - i) % frees_.size()];
+    if (freed.address == address) return &freed;
+  }
+  return nullptr;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE text call_sites::largest(pool_heap const& heap,
+                                                           unsigned shown) const noexcept {
+  struct site {
+    call_site at;
+    std::uint64_t bytes = 0;
+  };
+  array<site> sites;
+  address_map numbers;
+  text list = "";
+  try {
+    heap.blocks.for_each([&](std::uint32_t node, block_heap::block const& b) {
+      if (b.list != block_heap::none || b.tag == pool_heap::deferred_free) return;
+      call_site const from = of(node);
+      // Locations with the same key, which are next to impossible, get the following keys.
+      std::uint64_t key =
+          address_of(from.file) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(from.line);
+      std::uint32_t number = numbers.find(key);
+      while (number != address_map::none &&
+             (sites[number].at.file != from.file || sites[number].at.line != from.line)) {
+        number = numbers.find(++key);
+      }
+      if (number == address_map::none) {
+        number = static_cast<std::uint32_t>(sites.size());
+        sites.push_back(site{from, 0});
+        numbers.reserve(sites.size());
+        numbers.insert(key, number);
+      }
+      sites[number].bytes += b.bytes;
+    });
+  } catch (std::bad_alloc const&) {
+    return list;
+  }
+  for (unsigned i = 0; i < shown && i < sites.size(); ++i) {
+    std::size_t most = i;
+    for (std::size_t k = i; k < sites.size(); ++k) {
+      if (sites[k].bytes > sites[most].bytes) most = k;
+    }
+    site const found = sites[most];
+    sites[most] = sites[i];
+    sites[i] = found;
+    list +=
+        text{i == 0 ? ". Live, allocated at: " : ", "} + found.at + " " + found.bytes + " bytes";
+  }
+  return list;
+}
+
+[[noreturn]] WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_bad_alignment(std::size_t alignment,
+                                                                        std::size_t maximum,
+                                                                        source_location where) {
   throw_invalid_argument(text{"memory_pool: an alignment of "} + alignment +
                              " bytes is not a power of two from 1 to " + maximum,
                          where);
 }
 
 /// @throws std::invalid_argument  for a stream of another device, with CUDA 12.8 and newer
-inline void check_device(stream_ref stream, device_id pool, char const* verb,
-                         source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_device(stream_ref stream, device_id pool,
+                                                    char const* verb, source_location where) {
 #if CUDART_VERSION >= 12080
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
@@ -37,11 +123,9 @@ inline void check_device(stream_ref stream, device_id pool, char const* verb,
 #endif
 }
 
-[[noreturn]] WARPWRIGHT_COLD inline void throw_wrong_size(heap_guard& lock, pool_heap const& heap,
-                                                          call_sites const& sites,
-                                                          std::uint32_t node, void* pointer,
-                                                          std::size_t bytes,
-                                                          source_location where) {
+[[noreturn]] WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_wrong_size(
+    heap_guard& lock, pool_heap const& heap, call_sites const& sites, std::uint32_t node,
+    void* pointer, std::size_t bytes, source_location where) {
   std::uint64_t const right = heap.blocks.at(node).requested_bytes;
   call_site const site = sites.of(node);
   lock.unlock();
@@ -53,7 +137,7 @@ inline void check_device(stream_ref stream, device_id pool, char const* verb,
 
 /// Throws with the reason why a pointer is not the start of a live block, for deallocate() and
 /// record_use().
-[[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_pointer(
+[[noreturn]] WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_pointer(
     pool_heap const& heap, call_sites const& sites, device_id pool, void* pointer,
     std::size_t bytes, source_location where, bool to_free = true) {
   text message = text{"memory_pool: cannot "} + (to_free ? "free " : "record a use of ") + pointer;
@@ -108,8 +192,9 @@ inline void check_device(stream_ref stream, device_id pool, char const* verb,
 
 /// What occupies the memory: the streams with the most free bytes and, in checked mode, the source
 /// locations with the most live bytes.
-inline text memory_users(pool_heap const& heap, epoch_tracker const& streams,
-                         call_sites const& sites) noexcept {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE text memory_users(pool_heap const& heap,
+                                                    epoch_tracker const& streams,
+                                                    call_sites const& sites) noexcept {
   constexpr unsigned shown = 3;
   text result = "";
   heap_guard const lock{heap.lock};

@@ -4,14 +4,146 @@
 // The calls of pool_core that caches do not serve, misses apart.
 #pragma once
 
+#include <warpwright/memory/detail/pool/misuse.hpp>
 #include <warpwright/memory/detail/pool/pool_core.hpp>
 
-WARPWRIGHT_BEGIN
+WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-inline void* pool_core::allocate_from_heap(stream_ref stream, std::uint64_t id, std::size_t bytes,
-                                           std::size_t alignment, source_location where) {
+class pool_core::slow_path {
+ public:
+  slow_path(pool_core& pool, source_location where) : pool_{pool}, lock_{pool.slow_path_mutex_} {
+    // Querying the context takes a quarter of the time of querying the device.
+    driver_calls const& driver = pool.heap_.driver;
+    if (pool.context_ == nullptr || driver.current_context() != pool.context_) {
+      check(cudaGetDevice(&before_), "cudaGetDevice", where);
+      check(cudaSetDevice(pool.device_.value()), "cudaSetDevice", where);
+    }
+    cudaError_t const result = driver.exchange(&mode_);
+    if (result != cudaSuccess) {
+      restore_device();
+      check(result, "cudaThreadExchangeStreamCaptureMode", where);
+    }
+    pool_.streams_.keep_lists(true);
+  }
+  ~slow_path() {
+    pool_.streams_.keep_lists(false);
+    discard(pool_.heap_.driver.exchange(&mode_));
+    restore_device();
+  }
+  slow_path(slow_path const&) = delete;
+  slow_path& operator=(slow_path const&) = delete;
+
+ private:
+  void restore_device() const noexcept {
+    if (before_ >= 0 && before_ != pool_.device_.value()) discard(cudaSetDevice(before_));
+  }
+
+  pool_core& pool_;
+  unique_lock<mutex> lock_;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  int before_ = -1;
+};
+
+WARPWRIGHT_INLINE void pool_core::watch_captures(int change) noexcept {
+  heap_guard const lock{heap_.lock};
+  watches_ += change;
+  update_reasons();
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::add_cache(thread_cache& cache, stream_ref stream,
+                                                            source_location where) {
+  check_alive("make_cache", where);
+  caches_.add(cache, stream, id_of(stream, where));
+}
+
+WARPWRIGHT_INLINE void pool_core::throw_out_of_memory(std::size_t bytes,
+                                                      source_location where) const {
+  throw out_of_memory{report(bytes), where, memory_users(heap_, streams_, sites_)};
+}
+
+WARPWRIGHT_INLINE void pool_core::throw_unknown(void* pointer, std::size_t bytes,
+                                                source_location where, bool to_free) const {
+  throw_unknown_pointer(heap_, sites_, device_, pointer, bytes, where, to_free);
+}
+
+WARPWRIGHT_INLINE bool pool_core::watches_captures() const noexcept {
+  return (reasons_.load(memory_order::relaxed) & check_captures) != 0 ||
+         captures_under_way.load(memory_order::relaxed) != 0;
+}
+
+WARPWRIGHT_INLINE void pool_core::check_unwatched_capture(stream_ref stream, char const* verb,
+                                                          source_location where) const {
+#if WARPWRIGHT_HOST_RUNTIME
+  if (watches_captures() || !may_be_capturing_anywhere()) return;
+  if (!is_capturing(heap_.driver, stream, where)) return;
+  throw_invalid_argument(
+      text{"memory_pool: cannot "} + verb +
+          " on a stream that is capturing, because warpwright did not begin the capture: on a "
+          "GPU it would not be noticed, and the graph's memory would be reused while the graph "
+          "runs; set memory_pool_options::detect_captures(), or create a capture_watch before",
+      where);
+#else
+  static_cast<void>(stream), static_cast<void>(verb), static_cast<void>(where);
+#endif
+}
+
+WARPWRIGHT_INLINE void pool_core::update_reasons() noexcept {
+  unsigned reasons = 0;
+  if (watches_ != 0 || checked() || options_.detect_captures_) reasons |= check_captures;
+  if (deferred_.any_shared()) reasons |= shared_blocks;
+  if (graphs_.any()) reasons |= graph_blocks;
+  reasons_.store(reasons, memory_order::relaxed);
+}
+
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void pool_core::reclaim_graphs() noexcept {
+  if (graphs_.reclaim()) update_reasons();
+}
+
+WARPWRIGHT_INLINE void pool_core::check_alive(char const* call, source_location where) const {
+  if ((reasons_.load(memory_order::relaxed) & destroyed) == 0) return;
+  throw_invalid_argument(text{"memory_pool: "} + call +
+                             "() of a destroyed pool; destroy the objects that use its memory "
+                             "before the pool",
+                         where);
+}
+
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint64_t pool_core::id_of(stream_ref stream,
+                                                                     source_location where) const {
+  if (stream.has_id()) return stream.id(where);
+  unsigned long long id = 0;
+  // The driver fails on a thread without a context; the runtime creates one.
+  if (heap_.driver.id(stream.get(), &id) == cudaSuccess) return id;
+  return stream.id(where);
+}
+
+WARPWRIGHT_INLINE void* pool_core::commit(std::uint32_t node, source_location where) {
+  ++heap_.counters.allocations;
+  sites_.record_allocation(heap_, node, where);
+  return pointer_to(heap_.blocks.at(node).address);
+}
+
+WARPWRIGHT_INLINE bool pool_core::may_grow(allocation_request const& request) const noexcept {
+  std::uint64_t const reserved = heap_.counters.reserved_bytes;
+  return reserved <= capacity_bytes_ && request.rounded_bytes <= capacity_bytes_ - reserved;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::synchronize(heap_guard& lock,
+                                                              std::uint64_t own_id,
+                                                              source_location where) {
+  streams_.synchronize(lock, own_id, where);
+  static_cast<void>(deferred_.poll(lock, true, where));
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::compact(heap_guard& lock, source_location where) {
+  if (mapped_.is_open()) return mapped_.unmap_all_idle(lock, where);
+  segments_.release(lock, 0, where);
+}
+
+WARPWRIGHT_INLINE void* pool_core::allocate_from_heap(stream_ref stream, std::uint64_t id,
+                                                      std::size_t bytes, std::size_t alignment,
+                                                      source_location where) {
   if (bytes == 0) return nullptr;
   std::uint64_t rounded = 0;
   if (!block_heap::round_up(bytes, block_heap::granule_bytes, rounded)) return nullptr;
@@ -38,8 +170,8 @@ inline void* pool_core::allocate_from_heap(stream_ref stream, std::uint64_t id, 
 }
 
 /// An allocation with an alignment, in checked mode, or while captures are watched.
-inline void* pool_core::allocate_checked(stream_ref stream, std::size_t bytes,
-                                         std::size_t alignment, source_location where) {
+WARPWRIGHT_INLINE void* pool_core::allocate_checked(stream_ref stream, std::size_t bytes,
+                                                    std::size_t alignment, source_location where) {
   check_alive("allocate", where);
   if (bytes == 0) return nullptr;
   if (alignment == 0 || alignment > maximum_alignment || (alignment & (alignment - 1)) != 0) {
@@ -66,8 +198,8 @@ inline void* pool_core::allocate_checked(stream_ref stream, std::size_t bytes,
 }
 
 /// The live block of a pointer passed to deallocate(). Throws for an invalid pointer.
-inline std::uint32_t pool_core::find_live(heap_guard& lock, void* pointer, std::size_t bytes,
-                                          source_location where) const {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::find_live(
+    heap_guard& lock, void* pointer, std::size_t bytes, source_location where) const {
   std::uint32_t const node = heap_.find_live(address_of(pointer));
   if (node == none) {
     lock.unlock();
@@ -79,8 +211,9 @@ inline std::uint32_t pool_core::find_live(heap_guard& lock, void* pointer, std::
   return node;
 }
 
-inline void pool_core::deallocate_to_heap(stream_ref stream, std::uint64_t id, void* pointer,
-                                          std::size_t bytes, source_location where) {
+WARPWRIGHT_INLINE void pool_core::deallocate_to_heap(stream_ref stream, std::uint64_t id,
+                                                     void* pointer, std::size_t bytes,
+                                                     source_location where) {
   std::uint64_t const rounded = rounded_up(bytes);
   if (!checked() && rounded != 0 && options_.cache_bytes_ != 0) {
     using put_result = stream_caches::put_result;
@@ -108,7 +241,7 @@ inline void pool_core::deallocate_to_heap(stream_ref stream, std::uint64_t id, v
 
 /// Records the event of the calling thread's default stream, which no other thread can record. On
 /// failure the blocks wait for a later event.
-inline void pool_core::close_thread_epoch(std::uint64_t id) noexcept {
+WARPWRIGHT_INLINE void pool_core::close_thread_epoch(std::uint64_t id) noexcept {
   source_location const here = source_location::current();
   try {
     slow_path const section{*this, here};
@@ -125,8 +258,8 @@ inline void pool_core::close_thread_epoch(std::uint64_t id) noexcept {
 }
 
 /// A free in checked mode, of a foreign address, or while reasons_ is set.
-inline void pool_core::deallocate_checked(stream_ref stream, void* pointer, std::size_t bytes,
-                                          source_location where) {
+WARPWRIGHT_INLINE void pool_core::deallocate_checked(stream_ref stream, void* pointer,
+                                                     std::size_t bytes, source_location where) {
   if (pointer == nullptr) return;
   check_alive("deallocate", where);
   check_unwatched_capture(stream, "free", where);
@@ -166,8 +299,8 @@ inline void pool_core::deallocate_checked(stream_ref stream, void* pointer, std:
 }
 
 /// A free on a capturing stream.
-inline void pool_core::free_in_graph(stream_ref stream, void* pointer, std::size_t bytes,
-                                     source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void pool_core::free_in_graph(
+    stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
   slow_path const section{*this, where};
   heap_guard lock{heap_.lock};
   reclaim_graphs();
@@ -186,8 +319,9 @@ inline void pool_core::free_in_graph(stream_ref stream, void* pointer, std::size
   sites_.record_free(heap_, node, where);
 }
 
-inline void pool_core::allocate_batch(stream_ref stream, std::size_t const* bytes, void** pointers,
-                                      std::size_t count, source_location where) {
+WARPWRIGHT_INLINE void pool_core::allocate_batch(stream_ref stream, std::size_t const* bytes,
+                                                 void** pointers, std::size_t count,
+                                                 source_location where) {
   check_alive("allocate_batch", where);
   check_unwatched_capture(stream, "allocate", where);
   // Querying the id of a capturing stream would invalidate the capture.
@@ -217,8 +351,8 @@ inline void pool_core::allocate_batch(stream_ref stream, std::size_t const* byte
 }
 
 /// Frees a block that was allocated by the current call. Cannot fail.
-inline void pool_core::undo_allocation(std::uint64_t id, cudaStream_t handle,
-                                       void* pointer) noexcept {
+WARPWRIGHT_INLINE void pool_core::undo_allocation(std::uint64_t id, cudaStream_t handle,
+                                                  void* pointer) noexcept {
   heap_guard const lock{heap_.lock};
   std::uint32_t const node = heap_.blocks.find(address_of(pointer));
   if (node == none) return;
@@ -239,9 +373,9 @@ inline void pool_core::undo_allocation(std::uint64_t id, cudaStream_t handle,
   ++heap_.counters.deallocations;
 }
 
-inline void pool_core::deallocate_batch(stream_ref stream, void* const* pointers,
-                                        std::size_t const* bytes, std::size_t count,
-                                        source_location where) {
+WARPWRIGHT_INLINE void pool_core::deallocate_batch(stream_ref stream, void* const* pointers,
+                                                   std::size_t const* bytes, std::size_t count,
+                                                   source_location where) {
   check_alive("deallocate_batch", where);
   check_unwatched_capture(stream, "free", where);
   stream_ref const resolved = watches_captures() ? stream : stream.resolved(where);
@@ -256,7 +390,8 @@ inline void pool_core::deallocate_batch(stream_ref stream, void* const* pointers
   }
 }
 
-inline void pool_core::record_use(stream_ref stream, void* pointer, source_location where) {
+WARPWRIGHT_INLINE void pool_core::record_use(stream_ref stream, void* pointer,
+                                             source_location where) {
   check_alive("record_use", where);
   if (is_capturing(heap_.driver, stream, where)) {
     throw_invalid_argument("memory_pool: record_use of a capturing stream; end the capture first",
@@ -273,7 +408,7 @@ inline void pool_core::record_use(stream_ref stream, void* pointer, source_locat
   update_reasons();
 }
 
-inline void pool_core::retire(stream_ref stream, source_location where) {
+WARPWRIGHT_INLINE void pool_core::retire(stream_ref stream, source_location where) {
   check_alive("retire", where);
   if (is_capturing(heap_.driver, stream, where)) {
     throw_invalid_argument("memory_pool: retire of a capturing stream; end the capture first",
@@ -310,7 +445,8 @@ inline void pool_core::retire(stream_ref stream, source_location where) {
   }
 }
 
-inline std::size_t pool_core::trim(std::size_t bytes_to_keep, source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::size_t pool_core::trim(std::size_t bytes_to_keep,
+                                                                    source_location where) {
   check_alive("trim", where);
   slow_path const section{*this, where};
   caches_.flush_all();
@@ -323,10 +459,10 @@ inline std::size_t pool_core::trim(std::size_t bytes_to_keep, source_location wh
   } else {
     segments_.release(lock, bytes_to_keep, where);
   }
-  return static_cast<std::size_t>(before - heap_.counters.reserved_bytes);
+  return before - heap_.counters.reserved_bytes;
 }
 
-inline pool_statistics pool_core::statistics() const noexcept {
+WARPWRIGHT_INLINE pool_statistics pool_core::statistics() const noexcept {
   stream_caches::all_locks const locks{caches_};
   pool_statistics s = heap_.counters;
   std::uint64_t free_blocks = heap_.deferred_blocks;
@@ -348,7 +484,8 @@ inline pool_statistics pool_core::statistics() const noexcept {
   return s;
 }
 
-inline memory_report pool_core::report(std::size_t requested_bytes) const noexcept {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_report
+pool_core::report(std::size_t requested_bytes) const noexcept {
   pool_statistics const s = statistics();
   memory_report r;
   r.requested_bytes = requested_bytes;
@@ -362,4 +499,4 @@ inline memory_report pool_core::report(std::size_t requested_bytes) const noexce
 
 }  // namespace detail
 
-WARPWRIGHT_END
+WARPWRIGHT_END_DEFINITIONS

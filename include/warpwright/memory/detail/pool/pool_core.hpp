@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/capture_count.hpp>
+#include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/memory/detail/caches/stream_caches.hpp>
+#include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
-#include <warpwright/memory/detail/pool/misuse.hpp>
 #include <warpwright/memory/detail/source/mapped_source.hpp>
 #include <warpwright/memory/detail/source/segment_source.hpp>
 
@@ -69,30 +69,18 @@ class pool_core {
   void retire(stream_ref stream, source_location where);
   std::size_t trim(std::size_t bytes_to_keep, source_location where);
   [[nodiscard]] pool_statistics statistics() const noexcept;
-  void watch_captures(int change) noexcept {
-    heap_guard const lock{heap_.lock};
-    watches_ += change;
-    update_reasons();
-  }
+  void watch_captures(int change) noexcept;
 
-  void add_cache(thread_cache& cache, stream_ref stream, source_location where) {
-    check_alive("make_cache", where);
-    caches_.add(cache, stream, id_of(stream, where));
-  }
+  void add_cache(thread_cache& cache, stream_ref stream, source_location where);
   [[nodiscard]] stream_caches& caches() noexcept { return caches_; }
 
   [[nodiscard]] device_id device() const noexcept { return device_; }
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
   [[nodiscard]] memory_source source() const noexcept { return source_; }
   [[noreturn]] WARPWRIGHT_COLD void throw_out_of_memory(std::size_t bytes,
-                                                        source_location where) const {
-    throw out_of_memory{report(bytes), where, memory_users(heap_, streams_, sites_)};
-  }
+                                                        source_location where) const;
   [[noreturn]] WARPWRIGHT_COLD void throw_unknown(void* pointer, std::size_t bytes,
-                                                  source_location where,
-                                                  bool to_free = true) const {
-    throw_unknown_pointer(heap_, sites_, device_, pointer, bytes, where, to_free);
-  }
+                                                  source_location where, bool to_free = true) const;
 
  private:
   static constexpr std::uint32_t none = block_heap::none;
@@ -108,49 +96,13 @@ class pool_core {
 
   static void check_options(memory_pool_options const& options, source_location where);
   [[nodiscard]] bool checked() const noexcept { return sites_.enabled(); }
-  [[nodiscard]] bool watches_captures() const noexcept {
-    return (reasons_.load(memory_order::relaxed) & check_captures) != 0 ||
-           captures_under_way.load(memory_order::relaxed) != 0;
-  }
+  [[nodiscard]] bool watches_captures() const noexcept;
   /// On the host runtime: throws for a capture that a pool on a GPU would not notice.
-  void check_unwatched_capture(stream_ref stream, char const* verb, source_location where) const {
-#if WARPWRIGHT_HOST_RUNTIME
-    if (watches_captures() || !may_be_capturing_anywhere()) return;
-    if (!is_capturing(heap_.driver, stream, where)) return;
-    throw_invalid_argument(
-        text{"memory_pool: cannot "} + verb +
-            " on a stream that is capturing, because warpwright did not begin the capture: on a "
-            "GPU it would not be noticed, and the graph's memory would be reused while the graph "
-            "runs; set memory_pool_options::detect_captures(), or create a capture_watch before",
-        where);
-#else
-    static_cast<void>(stream), static_cast<void>(verb), static_cast<void>(where);
-#endif
-  }
-  void update_reasons() noexcept {
-    unsigned reasons = 0;
-    if (watches_ != 0 || checked() || options_.detect_captures_) reasons |= check_captures;
-    if (deferred_.any_shared()) reasons |= shared_blocks;
-    if (graphs_.any()) reasons |= graph_blocks;
-    reasons_.store(reasons, memory_order::relaxed);
-  }
-  void reclaim_graphs() noexcept {
-    if (graphs_.reclaim()) update_reasons();
-  }
-  void check_alive(char const* call, source_location where) const {
-    if ((reasons_.load(memory_order::relaxed) & destroyed) == 0) return;
-    throw_invalid_argument(text{"memory_pool: "} + call +
-                               "() of a destroyed pool; destroy the objects that use its memory "
-                               "before the pool",
-                           where);
-  }
-  [[nodiscard]] std::uint64_t id_of(stream_ref stream, source_location where) const {
-    if (stream.has_id()) return stream.id(where);
-    unsigned long long id = 0;
-    // The driver fails on a thread without a context; the runtime creates one.
-    if (heap_.driver.id(stream.get(), &id) == cudaSuccess) return id;
-    return stream.id(where);
-  }
+  void check_unwatched_capture(stream_ref stream, char const* verb, source_location where) const;
+  void update_reasons() noexcept;
+  void reclaim_graphs() noexcept;
+  void check_alive(char const* call, source_location where) const;
+  [[nodiscard]] std::uint64_t id_of(stream_ref stream, source_location where) const;
   [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
 
   // Step 2, and what leads there.
@@ -162,11 +114,7 @@ class pool_core {
                                          std::size_t alignment, source_location where);
   WARPWRIGHT_COLD void deallocate_checked(stream_ref stream, void* pointer, std::size_t bytes,
                                           source_location where);
-  void* commit(std::uint32_t node, source_location where) {
-    ++heap_.counters.allocations;
-    sites_.record_allocation(heap_, node, where);
-    return pointer_to(heap_.blocks.at(node).address);
-  }
+  void* commit(std::uint32_t node, source_location where);
   std::uint32_t find_live(heap_guard& lock, void* pointer, std::size_t bytes,
                           source_location where) const;
   void undo_allocation(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept;
@@ -185,22 +133,13 @@ class pool_core {
   bool poll(heap_guard& lock, std::uint64_t own_id, bool record, source_location where);
   std::uint32_t wait_patiently(heap_guard& lock, std::uint32_t own, std::uint64_t id,
                                allocation_request const& request, source_location where);
-  [[nodiscard]] bool may_grow(allocation_request const& request) const noexcept {
-    std::uint64_t const reserved = heap_.counters.reserved_bytes;
-    return reserved <= capacity_bytes_ && request.rounded_bytes <= capacity_bytes_ - reserved;
-  }
+  [[nodiscard]] bool may_grow(allocation_request const& request) const noexcept;
   std::uint32_t grow(heap_guard& lock, std::uint32_t own, allocation_request const& request,
                      extent how_far, source_location where);
   std::uint32_t steal(heap_guard& lock, std::uint32_t own, stream_ref stream,
                       allocation_request const& request, source_location where);
-  void synchronize(heap_guard& lock, std::uint64_t own_id, source_location where) {
-    streams_.synchronize(lock, own_id, where);
-    static_cast<void>(deferred_.poll(lock, true, where));
-  }
-  void compact(heap_guard& lock, source_location where) {
-    if (mapped_.is_open()) return mapped_.unmap_all_idle(lock, where);
-    segments_.release(lock, 0, where);
-  }
+  void synchronize(heap_guard& lock, std::uint64_t own_id, source_location where);
+  void compact(heap_guard& lock, source_location where);
 
   // Read by every call, rarely written.
   atomic<unsigned> reasons_;
@@ -224,41 +163,6 @@ class pool_core {
   mapped_source mapped_{heap_, streams_};
   segment_source segments_{heap_};
   call_sites sites_;
-};
-
-class pool_core::slow_path {
- public:
-  slow_path(pool_core& pool, source_location where) : pool_{pool}, lock_{pool.slow_path_mutex_} {
-    // Querying the context takes a quarter of the time of querying the device.
-    driver_calls const& driver = pool.heap_.driver;
-    if (pool.context_ == nullptr || driver.current_context() != pool.context_) {
-      check(cudaGetDevice(&before_), "cudaGetDevice", where);
-      check(cudaSetDevice(pool.device_.value()), "cudaSetDevice", where);
-    }
-    cudaError_t const result = driver.exchange(&mode_);
-    if (result != cudaSuccess) {
-      restore_device();
-      check(result, "cudaThreadExchangeStreamCaptureMode", where);
-    }
-    pool_.streams_.keep_lists(true);
-  }
-  ~slow_path() {
-    pool_.streams_.keep_lists(false);
-    discard(pool_.heap_.driver.exchange(&mode_));
-    restore_device();
-  }
-  slow_path(slow_path const&) = delete;
-  slow_path& operator=(slow_path const&) = delete;
-
- private:
-  void restore_device() const noexcept {
-    if (before_ >= 0 && before_ != pool_.device_.value()) discard(cudaSetDevice(before_));
-  }
-
-  pool_core& pool_;
-  unique_lock<mutex> lock_;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  int before_ = -1;
 };
 
 }  // namespace detail

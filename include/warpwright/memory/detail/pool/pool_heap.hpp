@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/locks.hpp>
-#include <warpwright/memory/detail/capture_guard.hpp>
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/memory/detail/driver.hpp>
 #include <warpwright/memory/detail/heap/block_heap.hpp>
 #include <warpwright/memory/pool_options.hpp>
@@ -72,9 +72,7 @@ struct allocation_request {
 inline std::uint64_t address_of(void const* pointer) noexcept {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
-inline void* pointer_to(std::uint64_t address) noexcept {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
-}
+inline void* pointer_to(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
 
 /// Whether the caller's stream is capturing. A legacy default stream never is, but must not be used
 /// while a blocking stream captures.

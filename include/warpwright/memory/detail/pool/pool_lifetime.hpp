@@ -4,13 +4,14 @@
 // Construction and destruction of pool_core.
 #pragma once
 
-#include <warpwright/memory/detail/pool/pool_core.hpp>
+#include <warpwright/memory/detail/pool/pool_calls.hpp>
 
-WARPWRIGHT_BEGIN
+WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-inline void pool_core::check_options(memory_pool_options const& options, source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::check_options(memory_pool_options const& options,
+                                                                source_location where) {
   if (!(options.maximum_fraction_ > 0.0 && options.maximum_fraction_ <= 1.0)) {
     throw_invalid_argument(text{"memory_pool: maximum_fraction is "} + options.maximum_fraction_ +
                                "; give a part of the device's memory in (0, 1]",
@@ -28,8 +29,9 @@ inline void pool_core::check_options(memory_pool_options const& options, source_
   }
 }
 
-inline pool_core::pool_core(device_id device, memory_pool_options const& options,
-                            source_location where)
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
+                                                           memory_pool_options const& options,
+                                                           source_location where)
     : device_{device}, options_{options}, sites_{options.checked_} {
   check_options(options, where);
   slow_path const section{*this, where};
@@ -82,7 +84,7 @@ inline pool_core::pool_core(device_id device, memory_pool_options const& options
   }
 }
 
-inline pool_core::~pool_core() {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::~pool_core() {
   if (options_.destruction_ != nullptr) {
     options_.destruction_(options_.destruction_user_, statistics());
   }
@@ -117,4 +119,4 @@ inline pool_core::~pool_core() {
 
 }  // namespace detail
 
-WARPWRIGHT_END
+WARPWRIGHT_END_DEFINITIONS

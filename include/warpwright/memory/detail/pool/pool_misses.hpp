@@ -5,17 +5,18 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/memory/detail/pool/pool_core.hpp>
+#include <warpwright/memory/detail/pool/pool_calls.hpp>
 
 #include <time.h>
 
-WARPWRIGHT_BEGIN
+WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
 /// @param id  no_id: the stream is capturing
-inline void* pool_core::allocate_slow(stream_ref stream, std::uint64_t id,
-                                      allocation_request const& request, source_location where) {
+WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_t id,
+                                                 allocation_request const& request,
+                                                 source_location where) {
   bool const capturing = id == epoch_tracker::no_id || is_capturing(heap_.driver, stream, where);
   auto const attempt = [&]() -> void* {
     slow_path const section{*this, where};
@@ -36,8 +37,9 @@ inline void* pool_core::allocate_slow(stream_ref stream, std::uint64_t id,
 }
 
 /// Tries the steps in order.
-inline std::uint32_t pool_core::climb(heap_guard& lock, stream_ref stream, std::uint64_t id,
-                                      allocation_request const& request, source_location where) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
+    heap_guard& lock, stream_ref stream, std::uint64_t id, allocation_request const& request,
+    source_location where) {
   // No step below can serve a request above the capacity, and trying would empty the pool.
   if (request.rounded_bytes > capacity_bytes_ ||
       heap_.live_bytes() > capacity_bytes_ - request.rounded_bytes) {
@@ -84,9 +86,8 @@ inline std::uint32_t pool_core::climb(heap_guard& lock, stream_ref stream, std::
 }
 
 /// A capture's stream must not wait for other streams, and they must not wait for it.
-inline std::uint32_t pool_core::climb_in_capture(heap_guard& lock, stream_ref stream,
-                                                 allocation_request const& request,
-                                                 source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::climb_in_capture(
+    heap_guard& lock, stream_ref stream, allocation_request const& request, source_location where) {
   std::uint32_t const graph = graphs_.graph_of(lock, stream, where);
   if (graph == none) {
     lock.unlock();
@@ -112,8 +113,8 @@ inline std::uint32_t pool_core::climb_in_capture(heap_guard& lock, stream_ref st
   return node;
 }
 
-inline std::uint32_t pool_core::take_available(std::uint32_t own,
-                                               allocation_request const& request) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::take_available(
+    std::uint32_t own, allocation_request const& request) {
   block_heap& blocks = heap_.blocks;
   std::uint64_t const bytes = request.rounded_bytes;
   std::uint32_t const node =
@@ -125,8 +126,8 @@ inline std::uint32_t pool_core::take_available(std::uint32_t own,
 
 /// Coalesces free blocks of the stream with adjacent ready blocks where that makes room, and
 /// allocates from there.
-inline std::uint32_t pool_core::take_coalesced(std::uint32_t own,
-                                               allocation_request const& request) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::take_coalesced(
+    std::uint32_t own, allocation_request const& request) {
   block_heap& blocks = heap_.blocks;
   unsigned steps = 4096;  // bounds the time of a miss with many free blocks
   auto const usable = [&](std::uint32_t n) {
@@ -161,8 +162,8 @@ inline std::uint32_t pool_core::take_coalesced(std::uint32_t own,
 }
 
 /// @return with `record`, whether an event is still pending; otherwise whether one has completed
-inline bool pool_core::poll(heap_guard& lock, std::uint64_t own_id, bool record,
-                            source_location where) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pool_core::poll(heap_guard& lock, std::uint64_t own_id,
+                                                           bool record, source_location where) {
   epoch_tracker::poll_result const streams = streams_.poll(lock, own_id, record, where);
   epoch_tracker::poll_result const deferred = deferred_.poll(lock, false, where);
   return record ? streams.pending || deferred.pending : streams.completed || deferred.completed;
@@ -170,9 +171,9 @@ inline bool pool_core::poll(heap_guard& lock, std::uint64_t own_id, bool record,
 
 /// Waits up to maximum_wait_us() for streams to complete their frees before more than the slack is
 /// reserved: the wait happens once, but memory stays reserved.
-inline std::uint32_t pool_core::wait_patiently(heap_guard& lock, std::uint32_t own,
-                                               std::uint64_t id, allocation_request const& request,
-                                               source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(
+    heap_guard& lock, std::uint32_t own, std::uint64_t id, allocation_request const& request,
+    source_location where) {
   std::uint64_t const budget_ns = std::uint64_t{options_.maximum_wait_us_} * 1000;
   std::uint64_t const begin = monotonic_nanoseconds();
   for (int pauses = 16; monotonic_nanoseconds() - begin < budget_ns;
@@ -197,9 +198,9 @@ inline std::uint32_t pool_core::wait_patiently(heap_guard& lock, std::uint32_t o
   return none;
 }
 
-inline std::uint32_t pool_core::grow(heap_guard& lock, std::uint32_t own,
-                                     allocation_request const& request, extent how_far,
-                                     source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::grow(
+    heap_guard& lock, std::uint32_t own, allocation_request const& request, extent how_far,
+    source_location where) {
   double const factor =
       options_.growth_factor_ * static_cast<double>(heap_.counters.reserved_bytes);
   std::uint64_t preferred = options_.growth_bytes_;
@@ -223,8 +224,9 @@ inline std::uint32_t pool_core::grow(heap_guard& lock, std::uint32_t own,
 }
 
 /// Allocates a free block of another stream and makes the caller's stream wait for the donor.
-inline std::uint32_t pool_core::steal(heap_guard& lock, std::uint32_t own, stream_ref stream,
-                                      allocation_request const& request, source_location where) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::steal(
+    heap_guard& lock, std::uint32_t own, stream_ref stream, allocation_request const& request,
+    source_location where) {
   using order_cost = epoch_tracker::order_cost;
   block_heap& blocks = heap_.blocks;
   std::uint32_t best = none;
@@ -274,4 +276,4 @@ inline std::uint32_t pool_core::steal(heap_guard& lock, std::uint32_t own, strea
 
 }  // namespace detail
 
-WARPWRIGHT_END
+WARPWRIGHT_END_DEFINITIONS

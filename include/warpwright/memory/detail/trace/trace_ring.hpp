@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/locks.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
@@ -40,18 +40,18 @@ class trace_ring {
   /// Creates an empty ring.
   /// @param capacity  calls to keep, rounded up to a power of two @throws std::bad_alloc
   explicit trace_ring(std::size_t capacity) {
-    std::size_t slots = 16;
-    while (slots < capacity) {
-      if (slots > ~std::size_t{0} / (2 * sizeof(slot))) throw std::bad_alloc{};
-      slots *= 2;
+    std::size_t count = 16;
+    while (count < capacity) {
+      if (count > ~std::size_t{0} / (2 * sizeof(slot))) throw std::bad_alloc{};
+      count *= 2;
     }
     // Zero-filled by the system, page by page at first use: a slot of zeros is empty. One slot more
     // for the alignment.
-    memory_ = std::calloc(slots + 1, sizeof(slot));
+    memory_ = std::calloc(count + 1, sizeof(slot));
     if (memory_ == nullptr) throw std::bad_alloc{};
     auto const address = reinterpret_cast<std::uintptr_t>(memory_);
     slots_ = reinterpret_cast<slot*>((address + sizeof(slot) - 1) / sizeof(slot) * sizeof(slot));
-    mask_ = slots - 1;
+    mask_ = count - 1;
   }
   trace_ring(trace_ring const&) = delete;
   trace_ring& operator=(trace_ring const&) = delete;
@@ -105,7 +105,7 @@ class trace_ring {
     std::uint64_t const end = next_.load(memory_order::relaxed);
     std::uint64_t begin = first_.load(memory_order::relaxed);
     if (end - begin > capacity()) begin = end - capacity();
-    to.reserve(to.size() + static_cast<std::size_t>(end - begin));
+    to.reserve(to.size() + (end - begin));
     for (std::uint64_t ticket = begin; ticket != end; ++ticket) {
       slot& s = slots_[ticket & mask_];
       std::uint64_t const state = state_of(ticket);

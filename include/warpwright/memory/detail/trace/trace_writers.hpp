@@ -19,7 +19,8 @@ namespace detail {
 
 /// Flushes a writer.
 /// @throws std::runtime_error  for a failed write, with the system's reason
-inline void finish_writing(file_writer& out, char const* what, source_location where) {
+WARPWRIGHT_COLD inline void finish_writing(file_writer& out, char const* what,
+                                           source_location where) {
   int const error = out.flush();
   if (error == 0) return;
   throw std::runtime_error{(text{where.file(), where.line()} + ": trace_recorder: the " + what +
@@ -33,7 +34,8 @@ class trace_index {
   static constexpr std::uint32_t none = address_map::none;
 
   /// @throws std::bad_alloc
-  explicit trace_index(array<trace_event> const& events) : events_{events}, block_(events.size()) {
+  WARPWRIGHT_COLD explicit trace_index(array<trace_event> const& events)
+      : events_{events}, block_(events.size()) {
     live_.reserve(events.size());
     streams_.reserve(64);
     std::uint64_t live_bytes = 0;
@@ -100,9 +102,9 @@ class trace_index {
   std::uint64_t unmatched_frees_ = 0;
 };
 
-inline void write_trace_csv(std::FILE* file, array<trace_event> const& events, std::uint64_t lost,
-                            source_location where,
-                            file_operations const& operations = stdio_operations) {
+WARPWRIGHT_COLD inline void write_trace_csv(std::FILE* file, array<trace_event> const& events,
+                                            std::uint64_t lost, source_location where,
+                                            file_operations const& operations = stdio_operations) {
   using number = unsigned long long;
   trace_index const index{events};
   file_writer out{file, operations};
@@ -130,7 +132,7 @@ inline void write_trace_csv(std::FILE* file, array<trace_event> const& events, s
 }
 
 /// @return the length in bytes of the text's first UTF-8 character; 0: not UTF-8
-inline std::size_t utf8_bytes(char const* text) noexcept {
+WARPWRIGHT_COLD inline std::size_t utf8_bytes(char const* text) noexcept {
   auto const at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char const lead = at(0);
   if (lead < 0x80) return 1;
@@ -171,7 +173,7 @@ class pickle_writer {
   void boolean(bool value) { byte(value ? 0x88 : 0x89); }
   /// Combines the last two values into a pair.
   void pair() { byte(0x86); }
-  void string(char const* value) {
+  WARPWRIGHT_COLD void string(char const* value) {
     std::size_t const length = std::strlen(value);
     byte('X');
     little_endian(length, 4);
@@ -182,7 +184,7 @@ class pickle_writer {
       i += valid_bytes != 0 ? valid_bytes : 1;
     }
   }
-  void integer(std::uint64_t value) {
+  WARPWRIGHT_COLD void integer(std::uint64_t value) {
     if (value < 0x100U) {
       byte('K');
       little_endian(value, 1);
@@ -235,7 +237,7 @@ class snapshot_writer {
         device_{device < 0 ? 0 : device} {}  // host memory has no device, but the viewer needs one
 
   /// @throws std::runtime_error  when the file cannot be written
-  void write(source_location where) {
+  WARPWRIGHT_COLD void write(source_location where) {
     find_segments();
     out_.begin_dict();
     key("segments");
@@ -268,7 +270,7 @@ class snapshot_writer {
   static constexpr std::uint64_t unit = std::uint64_t{2} << 20U;
 
   // By address, the first member of range and live_block.
-  static int compare(void const* a, void const* b) {
+  WARPWRIGHT_COLD static int compare(void const* a, void const* b) {
     std::uint64_t x = 0;
     std::uint64_t y = 0;
     std::memcpy(&x, a, sizeof x);
@@ -281,7 +283,7 @@ class snapshot_writer {
   }
 
   // A recorder gets no segments: shows the ranges that blocks cover, rounded to 2 MiB.
-  void find_segments() {
+  WARPWRIGHT_COLD void find_segments() {
     array<range> covered;
     for (std::size_t i = 0; i < events_.size(); ++i) {
       trace_event const& e = events_[i];
@@ -305,7 +307,7 @@ class snapshot_writer {
     sort(live_);
   }
 
-  void write_segment(range const& segment, std::size_t& next) {
+  WARPWRIGHT_COLD void write_segment(range const& segment, std::size_t& next) {
     std::uint64_t live_bytes = 0;
     std::size_t const first = next;
     for (; next < live_.size() && live_[next].address < segment.end; ++next) {
@@ -343,7 +345,7 @@ class snapshot_writer {
     out_.end_dict();
   }
 
-  void write_block(std::uint64_t address, std::uint64_t bytes, bool live) {
+  WARPWRIGHT_COLD void write_block(std::uint64_t address, std::uint64_t bytes, bool live) {
     out_.begin_dict();
     integer_entry("address", address);
     integer_entry("size", bytes);
@@ -354,7 +356,7 @@ class snapshot_writer {
     out_.end_dict();
   }
 
-  void write_events() {
+  WARPWRIGHT_COLD void write_events() {
     out_.begin_list();
     for (std::size_t i = 0; i < events_.size(); ++i) {
       trace_event const& e = events_[i];
@@ -375,7 +377,8 @@ class snapshot_writer {
     write_event("free_requested", what, by);
     write_event("free_completed", what, by);
   }
-  void write_event(char const* action, trace_event const& what, trace_event const& by) {
+  WARPWRIGHT_COLD void write_event(char const* action, trace_event const& what,
+                                   trace_event const& by) {
     out_.begin_dict();
     string_entry("action", action);
     integer_entry("addr", what.address);
@@ -388,7 +391,7 @@ class snapshot_writer {
   }
 
   // The caller's source location as the only frame; one list for each location.
-  void write_frames(trace_event const& by) {
+  WARPWRIGHT_COLD void write_frames(trace_event const& by) {
     std::uint64_t const file = index_of(files_, reinterpret_cast<std::uintptr_t>(by.file));
     std::uint64_t const site = file << 33U | static_cast<std::uint64_t>(by.line) << 1U |
                                (by.kind == trace_kind::allocation ? 1U : 0U);
@@ -408,7 +411,7 @@ class snapshot_writer {
     call_sites_.insert(site, out_.put_memo());
   }
 
-  static std::uint32_t index_of(address_map& map, std::uint64_t value) {
+  WARPWRIGHT_COLD static std::uint32_t index_of(address_map& map, std::uint64_t value) {
     std::uint32_t const memo = map.find(value);
     if (memo != address_map::none) return memo;
     map.reserve(map.size() + 1);
@@ -425,8 +428,8 @@ class snapshot_writer {
     key(value);
   }
   // Writes a string literal once and refers to it from then on.
-  void key(char const* name) {
-    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(name));
+  WARPWRIGHT_COLD void key(char const* name) {
+    auto const address = reinterpret_cast<std::uintptr_t>(name);
     std::uint32_t const memo = strings_.find(address);
     if (memo != address_map::none) {
       out_.get_memo(memo);

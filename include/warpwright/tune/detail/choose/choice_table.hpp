@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The choices of a chooser by shape. Reading takes no lock: entries are never changed or removed,
-// only superseded, and stay alive until the table is destroyed, as do smaller arrays of slots.
+// only superseded, and stay alive until the table is destroyed, as do smaller arrays of slot_array.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/atomic.hpp>
-#include <warpwright/core/detail/locks.hpp>
-#include <warpwright/tune/shape_key.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
+#include <warpwright/core/shape_key.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,12 +35,12 @@ class choice_table {
   choice_table& operator=(choice_table const&) = delete;
   ~choice_table() {
     for (entry* const e : entries_) delete e;
-    for (slots const* const s : all_slots_) delete s;
+    for (slot_array const* const s : all_slots_) delete s;
   }
 
   // @return null if there is none
   [[nodiscard]] entry const* find(shape_key const& shape) const noexcept {
-    slots const* const current = slots_.load(memory_order::acquire);
+    slot_array const* const current = slots_.load(memory_order::acquire);
     if (current == nullptr) return nullptr;
     std::uint64_t const hash = shape.hash();
     return current->at(current->position(shape, hash));
@@ -51,7 +51,7 @@ class choice_table {
     unique_lock<mutex> const lock{mutex_};
     std::uint64_t const hash = shape.hash();
     reserve_one();
-    slots* const current = slots_.load(memory_order::relaxed);
+    slot_array* const current = slots_.load(memory_order::relaxed);
     std::size_t const position = current->position(shape, hash);
     entry const* const old = current->at(position);
     if (old != nullptr && (old->final || !final)) return *old;
@@ -73,9 +73,9 @@ class choice_table {
   using slot = atomic<entry const*>;
 
   // Open addressing with linear probing, at most half full; the capacity is a power of two.
-  class slots {
+  class slot_array {
    public:
-    explicit slots(std::size_t capacity) : mask_{capacity - 1}, data_(capacity) {}
+    explicit slot_array(std::size_t capacity) : mask_{capacity - 1}, data_(capacity) {}
 
     // Where a shape is, or would be.
     [[nodiscard]] std::size_t position(shape_key const& shape, std::uint64_t hash) const noexcept {
@@ -96,11 +96,11 @@ class choice_table {
   };
 
   void reserve_one() {
-    slots* const old = slots_.load(memory_order::relaxed);
+    slot_array* const old = slots_.load(memory_order::relaxed);
     std::size_t const capacity = old == nullptr ? 0 : old->capacity();
     if (2 * (shapes_ + 1) <= capacity) return;
     all_slots_.reserve(all_slots_.size() + 1);
-    slots* const larger = new slots{capacity == 0 ? 32 : 2 * capacity};
+    slot_array* const larger = new slot_array{capacity == 0 ? 32 : 2 * capacity};
     all_slots_.push_back(larger);
     for (std::size_t i = 0; i < capacity; ++i) {
       entry const* const e = old->at(i);
@@ -110,8 +110,8 @@ class choice_table {
   }
 
   mutable mutex mutex_;
-  atomic<slots*> slots_;
-  array<slots*> all_slots_;
+  atomic<slot_array*> slots_;
+  array<slot_array*> all_slots_;
   array<entry*> entries_;
   std::size_t shapes_ = 0;
 };

@@ -39,8 +39,8 @@ struct candidate_access {
 };
 
 template <typename Options>
-WARPWRIGHT_COLD void check_choose_arguments(char const* const* names, std::size_t count,
-                                            Options const& options, source_location where) {
+WARPWRIGHT_NOINLINE void check_choose_arguments(char const* const* names, std::size_t count,
+                                                Options const& options, source_location where) {
   check_measure_options(options.sampling(), where);
   if (!(options.far_slower() > 1.0)) {  // also for a NaN
     throw_invalid_argument(
@@ -65,7 +65,7 @@ WARPWRIGHT_COLD void check_choose_arguments(char const* const* names, std::size_
 }
 
 // Errors of this kind leave no other candidate to use: the device is lost.
-inline bool is_sticky_error(std::exception_ptr const& error) {
+WARPWRIGHT_COLD inline bool is_sticky_error(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
   } catch (cuda_error const& failed) {
@@ -75,7 +75,7 @@ inline bool is_sticky_error(std::exception_ptr const& error) {
   }
 }
 
-inline bool is_invalid_argument(std::exception_ptr const& error) {
+WARPWRIGHT_COLD inline bool is_invalid_argument(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
   } catch (std::invalid_argument const&) {
@@ -86,7 +86,7 @@ inline bool is_invalid_argument(std::exception_ptr const& error) {
 }
 
 template <typename String = std::string>
-String text_of(std::exception_ptr const& error) {
+WARPWRIGHT_COLD String text_of(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
   } catch (std::exception const& known) {
@@ -105,7 +105,7 @@ class candidate_search {
       : access_{access}, options_{options}, where_{where} {}
 
   // Chooses among all candidates.
-  Choice all() {
+  WARPWRIGHT_COLD_ENTRY Choice all() {
     begin();
     for (std::size_t i = 0; i < access_.count; ++i) try_out(i);
     if (!search()) throw_none_usable();
@@ -115,7 +115,7 @@ class candidate_search {
   // Whether a stored choice still holds: the winner works, and is not slower than the second best.
   // Then `stored` gets the new figures. It holds as well where the check was interrupted.
   // @param second  may be candidate_search::none
-  bool confirm(std::size_t winner, std::size_t second, Choice& stored) {
+  WARPWRIGHT_COLD_ENTRY bool confirm(std::size_t winner, std::size_t second, Choice& stored) {
     begin();
     try_out(winner);
     if (usable_.empty()) return false;
@@ -148,7 +148,7 @@ class candidate_search {
   // An interval of the median of fewer samples has a confidence below 95 %.
   static constexpr std::size_t fewest_turns = 6;
 
-  void begin() {
+  WARPWRIGHT_COLD void begin() {
     start_ = options_.sampling().clock().now();
     result_ = Choice{};
     comparison_ = comparison{};
@@ -160,7 +160,7 @@ class candidate_search {
     }
   }
 
-  void leave_out(std::size_t i, candidate_state state, std::string reason) {
+  WARPWRIGHT_COLD void leave_out(std::size_t i, candidate_state state, std::string reason) {
     result_.candidates[i].state = state;
     result_.candidates[i].reason = std::move(reason);
     std::size_t kept = 0;
@@ -174,7 +174,7 @@ class candidate_search {
   //
   // Returns after the handler, so that the exception and the memory that it may hold are destroyed.
   template <typename F>
-  bool survives(std::size_t const& candidate, F&& f) {
+  WARPWRIGHT_COLD bool survives(std::size_t const& candidate, F&& f) {
     try {
       f();
       return true;
@@ -189,7 +189,7 @@ class candidate_search {
     return false;
   }
 
-  void try_out(std::size_t i) {
+  WARPWRIGHT_COLD void try_out(std::size_t i) {
     access_.reset();
     if (!survives(i, [&] { access_.run(i); })) return;
     if (access_.is_right()) {
@@ -200,7 +200,7 @@ class candidate_search {
   }
 
   // Returns false if no candidate is left.
-  bool search() {
+  WARPWRIGHT_COLD bool search() {
     if (usable_.size() > 1 && time_single_calls()) compare();
     if (usable_.empty()) return false;
     decide();
@@ -217,7 +217,7 @@ class candidate_search {
   // Leaves out what is slower by far, and longer than a sample: comparing shorter calls takes no
   // more time than a sample, and single ones vary much. Returns false if interrupted, or if no
   // candidate is left.
-  bool time_single_calls() {
+  WARPWRIGHT_COLD bool time_single_calls() {
     single_.clear();
     while (single_.size() < access_.count) single_.push_back(HUGE_VAL);
     for (int round = 0; round < 2; ++round) {
@@ -251,7 +251,7 @@ class candidate_search {
   }
 
   // So that there is time for the warm-up and fewest_turns, however long the calls are.
-  measure_options sampling() const {
+  WARPWRIGHT_COLD measure_options sampling() const {
     measure_options const& given = options_.sampling();
     double turn = 0.0;
     for (std::size_t const i : usable_) {
@@ -261,7 +261,7 @@ class candidate_search {
     return given.max_seconds() < least ? given.max_seconds(least) : given;
   }
 
-  void compare() {
+  WARPWRIGHT_COLD void compare() {
     while (usable_.size() > 1) {
       std::size_t running = none;
       auto const time_calls = [&](std::size_t candidate, std::size_t repeats) {
@@ -291,7 +291,7 @@ class candidate_search {
     }
   }
 
-  [[nodiscard]] bool is_usable(std::size_t candidate) const {
+  [[nodiscard]] WARPWRIGHT_COLD bool is_usable(std::size_t candidate) const {
     for (std::size_t const i : usable_) {
       if (i == candidate) return true;
     }
@@ -307,7 +307,7 @@ class candidate_search {
   // not settled; or whether both differ by comparison with a third. compare_in_turns() ends when
   // the ratios to the first candidate have settled; another one may not have, by chance. By
   // position in usable_.
-  [[nodiscard]] bool is_faster(std::size_t first, std::size_t second) const {
+  [[nodiscard]] WARPWRIGHT_COLD bool is_faster(std::size_t first, std::size_t second) const {
     if (first == second || comparison_.samples[first].size() < fewest_turns) return false;
     if (ratio(first, second).high < 1.0) return true;
     for (std::size_t third = 0; third < usable_.size(); ++third) {
@@ -320,7 +320,7 @@ class candidate_search {
   }
 
   // The first of those than which no other is faster; by position in usable_.
-  [[nodiscard]] std::size_t winner() const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t winner() const {
     std::size_t least = 0;
     for (std::size_t i = 0; i < usable_.size(); ++i) {
       bool beaten = false;
@@ -333,7 +333,7 @@ class candidate_search {
     return least;  // each is slower than another, in a circle
   }
 
-  void decide() {
+  WARPWRIGHT_COLD void decide() {
     bool const compared = comparison_.samples.size() == usable_.size() && usable_.size() > 1;
     std::size_t const won = compared ? winner() : 0;
     result_.index = usable_[won];

@@ -23,8 +23,9 @@ struct turns {
 };
 
 template <typename Samples>
-series_median analyze_ratios(series_analyzer<double>& analyze, array<double>& ratios,
-                             Samples const& first, Samples const& second, double precision) {
+WARPWRIGHT_COLD series_median analyze_ratios(series_analyzer<double>& analyze,
+                                             array<double>& ratios, Samples const& first,
+                                             Samples const& second, double precision) {
   ratios.clear();
   for (std::size_t i = 0; i < first.size(); ++i) {
     // Calls that take no time are equal.
@@ -34,8 +35,8 @@ series_median analyze_ratios(series_analyzer<double>& analyze, array<double>& ra
 }
 
 template <typename Samples>
-series_median ratio_of_turns(Samples const& first, Samples const& second, double precision,
-                             bool long_enough) {
+WARPWRIGHT_COLD series_median ratio_of_turns(Samples const& first, Samples const& second,
+                                             double precision, bool long_enough) {
   series_analyzer<double> analyze;
   array<double> ratios;
   series_median m = analyze_ratios(analyze, ratios, first, second, precision);
@@ -46,7 +47,8 @@ series_median ratio_of_turns(Samples const& first, Samples const& second, double
 }
 
 template <typename Size>
-WARPWRIGHT_COLD void check_candidates(Size count, Size first, Size second, source_location where) {
+WARPWRIGHT_NOINLINE void check_candidates(Size count, Size first, Size second,
+                                          source_location where) {
   Size const larger = first > second ? first : second;
   if (larger < count) return;
   throw_invalid_argument(text{"comparison: candidate "} + larger + " of " + count +
@@ -66,7 +68,7 @@ class turn_taker {
         options_{options},
         time_{options.clock()} {}
 
-  turns run() {
+  WARPWRIGHT_COLD turns run() {
     reserve();
     bool const warm = warm_up();
     double const start = time_.elapsed();
@@ -76,7 +78,7 @@ class turn_taker {
   }
 
  private:
-  void reserve() {
+  WARPWRIGHT_COLD void reserve() {
     for (std::size_t i = 0; i < candidates_; ++i) {
       result_.samples.emplace_back();
       result_.samples.back().reserve(options_.max_samples());
@@ -100,7 +102,7 @@ class turn_taker {
   }
 
   // Returns false if interrupted.
-  bool warm_up() {
+  WARPWRIGHT_COLD bool warm_up() {
     double const limit = 0.25 * options_.max_seconds();
     for (std::size_t c = 0; c < candidates_; ++c) {
       if (interrupted()) return false;
@@ -118,7 +120,7 @@ class turn_taker {
   }
 
   // Takes a turn into turn_; returns false if interrupted.
-  bool take_turn() {
+  WARPWRIGHT_COLD bool take_turn() {
     for (double& seconds : turn_) seconds = 0.0;
     for (std::size_t i = 0; i < 2 * candidates_; ++i) {
       if (interrupted()) return false;
@@ -129,7 +131,7 @@ class turn_taker {
     return true;
   }
 
-  void take_turns(double start) {
+  WARPWRIGHT_COLD void take_turns(double start) {
     std::size_t next = options_.min_samples();
     while (take_turn()) {
       for (std::size_t c = 0; c < candidates_; ++c) result_.samples[c].push_back(turn_[c]);
@@ -151,7 +153,7 @@ class turn_taker {
     }
   }
 
-  bool precise() {
+  WARPWRIGHT_COLD bool precise() {
     for (std::size_t c = 1; c < candidates_; ++c) {
       series_median const m = analyze_ratios(analyze_, ratios_, result_.samples[c],
                                              result_.samples[0], options_.precision());
@@ -174,9 +176,9 @@ class turn_taker {
 };
 
 template <typename Options>
-turns compare_in_turns(std::size_t candidates,
-                       function_ref<double(std::size_t, std::size_t)> time_calls,
-                       Options const& options) {
+WARPWRIGHT_COLD_ENTRY turns
+compare_in_turns(std::size_t candidates, function_ref<double(std::size_t, std::size_t)> time_calls,
+                 Options const& options) {
   return turn_taker<Options>{candidates, time_calls, options}.run();
 }
 

@@ -22,7 +22,7 @@ struct robust_mean {
   Real half_width = 0;
 
   // @param values  sorted here
-  static robust_mean of(std::vector<Real>& values) {
+  WARPWRIGHT_COLD static robust_mean of(std::vector<Real>& values) {
     robust_mean r;
     std::size_t const n = values.size();
     if (n == 0) return r;

@@ -31,7 +31,7 @@ enum class sample_stability {
 };
 
 /// The stability in words.
-inline char const* to_string(sample_stability stability) {
+WARPWRIGHT_COLD inline char const* to_string(sample_stability stability) {
   switch (stability) {
     case sample_stability::settled:
       return "settled";
@@ -65,7 +65,7 @@ class series_analyzer {
   static constexpr std::size_t fewest_samples = 50;
 
   // Then analyses of up to `count` samples do not allocate.
-  void reserve(std::size_t count) {
+  WARPWRIGHT_COLD void reserve(std::size_t count) {
     order_.reserve(count);
     sorted_.reserve(count);
     ranks_.reserve(count);
@@ -76,8 +76,8 @@ class series_analyzer {
   // @param precision  fraction of the median up to which changes are allowed for (widen_by_changes)
   // @param changes_slowly  whether slow changes may lie below the noise; not of ratios that are
   //   taken in turns, in which they cancel
-  series_median operator()(Real const* samples, std::size_t count, Real precision,
-                           bool changes_slowly = true) {
+  WARPWRIGHT_COLD series_median operator()(Real const* samples, std::size_t count, Real precision,
+                                           bool changes_slowly = true) {
     series_median m;
     changes_slowly_ = changes_slowly;
     if (count == 0) return m;
@@ -116,7 +116,7 @@ class series_analyzer {
 
   static Real number(std::size_t count) { return static_cast<Real>(count); }
 
-  void sort_samples() {
+  WARPWRIGHT_COLD void sort_samples() {
     order_.clear();
     sorted_.clear();
     for (std::size_t i = 0; i < count_; ++i) order_.push_back(entry{samples_[i], i});
@@ -126,7 +126,7 @@ class series_analyzer {
     for (entry const& e : order_) sorted_.push_back(e.value);
   }
 
-  void analyze(series_median& m, Real precision) {
+  WARPWRIGHT_COLD void analyze(series_median& m, Real precision) {
     rank_samples();
     Real const tau = autocorrelation_time();
     m.effective_samples = number(count_) / tau;
@@ -146,7 +146,7 @@ class series_analyzer {
   }
 
   // Ranks minus their mean; equal samples have the mean of their ranks.
-  void rank_samples() {
+  WARPWRIGHT_COLD void rank_samples() {
     ranks_.clear();
     while (ranks_.size() < count_) ranks_.push_back(0);
     square_sum_ = 0;
@@ -167,7 +167,7 @@ class series_analyzer {
 
   // How many consecutive samples hold as much information as one independent sample, at least 1.
   // Source: Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7 (1992), section 3.3.
-  Real autocorrelation_time() const {
+  WARPWRIGHT_COLD Real autocorrelation_time() const {
     Real const first = autocorrelation(1);
     Real pairs = 0;
     Real previous = 2;
@@ -189,7 +189,7 @@ class series_analyzer {
 
   // Whether ranks are correlated with time: Spearman's coefficient, for the number of independent
   // samples that the ranks without their trend stand for. It leaves them without it.
-  bool drifts() {
+  WARPWRIGHT_COLD bool drifts() {
     Real const n = number(count_);
     Real const middle = Real{0.5} * (n - 1);
     Real products = 0;
@@ -212,7 +212,7 @@ class series_analyzer {
   // is no bound. It tests each sample as a bound, from the extremes inwards, until one fails.
   //
   // The most extreme samples are skipped, as few samples cannot change sides often.
-  std::size_t outer_ranks(bool upper, Real tau) {
+  WARPWRIGHT_COLD std::size_t outer_ranks(bool upper, Real tau) {
     auto const sorted_index = [&](std::size_t i) { return upper ? count_ - 1 - i : i; };
     below_.clear();
     while (below_.size() < count_) below_.push_back(false);
@@ -242,7 +242,7 @@ class series_analyzer {
   }
 
   // Moves a sample to the other side; returns the change of the number of changes, modulo 2^64.
-  std::size_t changes_at(std::size_t sample) {
+  WARPWRIGHT_COLD std::size_t changes_at(std::size_t sample) {
     std::size_t change = 0;
     if (sample > 0) change += below_[sample - 1] ? std::size_t{0} - 1 : 1;
     if (sample + 1 < count_) change += below_[sample + 1] ? std::size_t{0} - 1 : 1;
@@ -251,7 +251,7 @@ class series_analyzer {
   }
 
   // Extends the interval to the medians of all runs of so many consecutive samples.
-  void cover_medians(series_median& m, std::size_t length) {
+  WARPWRIGHT_COLD void cover_medians(series_median& m, std::size_t length) {
     for (std::size_t i = 0; i + length <= count_; i += length) {
       run_.clear();
       for (std::size_t k = 0; k < length; ++k) run_.push_back(samples_[i + k]);
@@ -265,7 +265,7 @@ class series_analyzer {
   // Where the medians of every five samples, so that spikes do not count, differ by no more than
   // the precision that was asked for, the median is known to that precision, whatever causes the
   // changes. Otherwise the interval covers them.
-  void widen_by_changes(series_median& m, Real precision) {
+  WARPWRIGHT_COLD void widen_by_changes(series_median& m, Real precision) {
     series_median changes;
     changes.low = changes.high = m.median;
     cover_medians(changes, 5);

@@ -41,7 +41,7 @@ struct sample_details {
 // Whether five samples become faster, or slower, from one to the next: whether at least nine of
 // their ten pairs do.
 template <typename Real>
-bool five_trend(Real const* five) {
+WARPWRIGHT_COLD bool five_trend(Real const* five) {
   int score = 0;
   for (int i = 0; i < 5; ++i) {
     for (int k = i + 1; k < 5; ++k) {
@@ -56,7 +56,7 @@ inline std::size_t next_analysis(std::size_t count) { return count + count * 2 /
 
 inline constexpr std::size_t max_calls_per_sample = std::size_t{1} << 20;
 
-inline std::size_t scaled_repeats(std::size_t repeats, double factor) {
+WARPWRIGHT_COLD inline std::size_t scaled_repeats(std::size_t repeats, double factor) {
   double const scaled = static_cast<double>(repeats) * factor;
   if (!(scaled < static_cast<double>(max_calls_per_sample))) return max_calls_per_sample;
   auto const next = static_cast<std::size_t>(scaled);
@@ -65,9 +65,9 @@ inline std::size_t scaled_repeats(std::size_t repeats, double factor) {
 
 // The number of calls per sample that takes at least `sample_seconds`, but not more time than
 // `max_seconds` to find. `time_calls` runs so many calls and returns seconds.
-inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> time_calls,
-                                     measuring_time const& time, double one_call,
-                                     double sample_seconds, double max_seconds) {
+WARPWRIGHT_COLD inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> time_calls,
+                                                     measuring_time const& time, double one_call,
+                                                     double sample_seconds, double max_seconds) {
   std::size_t repeats = 1;
   double total = one_call;
   while (total < sample_seconds && repeats < max_calls_per_sample) {
@@ -90,7 +90,7 @@ class sampler {
           sample_details const* details)
       : time_calls_{time_calls}, options_{options}, details_{details}, time_{options.clock()} {}
 
-  measurement run() {
+  WARPWRIGHT_COLD measurement run() {
     reserve();
     warm_up();
     sampling_start_ = time_.elapsed();
@@ -102,7 +102,7 @@ class sampler {
  private:
   static constexpr std::size_t window = 5;  // samples in which a warm-up looks for a trend
 
-  void reserve() {
+  WARPWRIGHT_COLD void reserve() {
     std::size_t const most = options_.max_samples();
     result_.samples.reserve(most);
     if (details_ != nullptr) {
@@ -122,7 +122,7 @@ class sampler {
   [[nodiscard]] double warmup_seconds() const { return 0.25 * options_.max_seconds(); }
 
   // Returns seconds; with what the calls took beside.
-  double occupy(std::size_t repeats) {
+  WARPWRIGHT_COLD double occupy(std::size_t repeats) {
     double const seconds = time_calls_(repeats);
     double const all = seconds + (details_ == nullptr ? 0.0 : details_->extra_seconds);
     time_.add(all);
@@ -130,7 +130,7 @@ class sampler {
     return all;
   }
 
-  void warm_up() {
+  WARPWRIGHT_COLD void warm_up() {
     if (interrupted()) return;
     double one_call = occupy(1);
     for (std::size_t i = 1; i < options_.warmup_calls(); ++i) {
@@ -143,7 +143,7 @@ class sampler {
                                                  options_.sample_seconds(), warmup_seconds());
   }
 
-  void take_samples() {
+  WARPWRIGHT_COLD void take_samples() {
     bool warming_up = options_.max_samples() >= window;
     std::size_t next = options_.min_samples();
     while (!interrupted()) {
@@ -169,7 +169,7 @@ class sampler {
     }
   }
 
-  double take_sample() {
+  WARPWRIGHT_COLD double take_sample() {
     double const occupied = occupy(result_.calls_per_sample);
     auto const calls = static_cast<double>(result_.calls_per_sample);
     result_.samples.push_back(last_seconds_ / calls);
@@ -182,7 +182,7 @@ class sampler {
 
   // Discards the oldest sample while the first five become faster or slower; they remain as the
   // first samples otherwise. Returns whether the warm-up goes on.
-  bool discard_trend(double occupied) {
+  WARPWRIGHT_COLD bool discard_trend(double occupied) {
     if (time_.elapsed() >= warmup_seconds()) return false;
     if (occupied < 0.9 * options_.sample_seconds() &&
         result_.calls_per_sample < max_calls_per_sample) {
@@ -200,7 +200,7 @@ class sampler {
     return true;
   }
 
-  void discard_oldest() {
+  WARPWRIGHT_COLD void discard_oldest() {
     result_.samples.erase(result_.samples.begin());
     if (details_ != nullptr) {
       result_.clock_hz.erase(result_.clock_hz.begin());
@@ -216,7 +216,7 @@ class sampler {
 
   // Marks samples at below 75 % of the fastest clock rate, as nvbench does of the default rate, and
   // leaves them out unless they are half of all samples or more.
-  void select_samples() {
+  WARPWRIGHT_COLD void select_samples() {
     constexpr double throttled_below = 0.75;
     double fastest = 0.0;
     for (double const hz : result_.clock_hz) fastest = hz > fastest ? hz : fastest;
@@ -241,7 +241,7 @@ class sampler {
     median_ = analyze_(used_.begin(), used_.size(), options_.precision());
   }
 
-  [[nodiscard]] bool precise() const {
+  [[nodiscard]] WARPWRIGHT_COLD bool precise() const {
     bool const believed = median_.stability == sample_stability::settled ||
                           median_.stability == sample_stability::too_few_samples;
     // Rounding must not make an interval of exactly the precision too wide.
@@ -250,7 +250,7 @@ class sampler {
   }
 
   // Whether the noise was the same in the last three analyses, and the precision is out of reach.
-  bool noise_has_settled() {
+  WARPWRIGHT_COLD bool noise_has_settled() {
     constexpr std::size_t looks = 3;
     for (std::size_t i = 0; i + 1 < looks; ++i) noise_[i] = noise_[i + 1];
     noise_[looks - 1] = median_.median > 0.0 ? median_.deviation / median_.median : 0.0;
@@ -270,7 +270,7 @@ class sampler {
     return count * ratio * ratio > 1.5 * affordable;
   }
 
-  void finish() {
+  WARPWRIGHT_COLD void finish() {
     analyze();
     bool const enough = result_.samples.size() >= options_.min_samples() && sampled_long_enough();
     if (median_.stability == sample_stability::settled && !sampled_long_enough()) {
@@ -305,8 +305,9 @@ class sampler {
 };
 
 template <typename Options>
-measurement take_samples(function_ref<double(std::size_t)> time_calls, Options const& options,
-                         sample_details const* details = nullptr) {
+WARPWRIGHT_COLD_ENTRY measurement take_samples(function_ref<double(std::size_t)> time_calls,
+                                               Options const& options,
+                                               sample_details const* details = nullptr) {
   return sampler<Options>{time_calls, options, details}.run();
 }
 

@@ -19,7 +19,7 @@ namespace detail {
 
 // "p99 of decode"
 template <typename Expectation, typename Builder = string_builder>
-Builder what_is_expected(Expectation const& e) {
+WARPWRIGHT_COLD Builder what_is_expected(Expectation const& e) {
   Builder text = "throughput of ";
   if (e.figure == expected_figure::memory) text = "memory of ";
   if (e.figure == expected_figure::latency) {
@@ -31,7 +31,7 @@ Builder what_is_expected(Expectation const& e) {
 
 // @param digits  significant ones
 template <typename Expectation, typename Builder = string_builder>
-Builder expected_amount(Expectation const& e, double value, int digits) {
+WARPWRIGHT_COLD Builder expected_amount(Expectation const& e, double value, int digits) {
   if (e.figure == expected_figure::throughput) {
     return trimmed(format_rate(value, digits)) + " items/s";
   }
@@ -48,7 +48,7 @@ class finding_text {
   explicit finding_text(Finding const& f)
       : f_{f}, e_{f.expected}, at_least_{e_.figure == expected_figure::throughput} {}
 
-  [[nodiscard]] string_builder text() {
+  [[nodiscard]] WARPWRIGHT_COLD string_builder text() {
     string_builder const name = what_is_expected(e_) + ": ";
     switch (f_.state) {
       case finding_state::met:
@@ -82,7 +82,7 @@ class finding_text {
   }
 
   // A figure that is not the limit must not look as if it were.
-  void tell_apart(double value) {
+  WARPWRIGHT_COLD void tell_apart(double value) {
     bool const equal = !(value < e_.limit) && !(value > e_.limit);
     while (!equal && digits_ < most_digits && amount(value).str() == amount_of_limit().str()) {
       ++digits_;
@@ -90,7 +90,7 @@ class finding_text {
   }
 
   // "between 2.9 ms and 6 ms"
-  [[nodiscard]] string_builder interval() const {
+  [[nodiscard]] WARPWRIGHT_COLD string_builder interval() const {
     bool const has_low = f_.low > 0.0;
     bool const has_high = f_.high < 1e300;
     if (has_low && has_high) return "between " + amount(f_.low) + " and " + amount(f_.high);
@@ -100,7 +100,7 @@ class finding_text {
   }
 
   // "22 % over, at least 17 %"
-  [[nodiscard]] string_builder shortfalls() const {
+  [[nodiscard]] WARPWRIGHT_COLD string_builder shortfalls() const {
     double const bound = at_least_ ? f_.high : f_.low;
     string_builder const by = shortfall(f_.value);
     string_builder const least = shortfall(bound);

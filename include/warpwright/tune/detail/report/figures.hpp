@@ -4,7 +4,7 @@
 // Times, rates, sizes and energies as text, with units that suit the value.
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 
 #include <cstddef>
 #include <string>
@@ -17,7 +17,7 @@ namespace detail {
 
 // Formats with a number of significant digits, trailing zeros included, so that columns line up.
 template <typename Text = string_builder>
-Text format_significant(double value, int digits) {
+WARPWRIGHT_COLD Text format_significant(double value, int digits) {
   int decimals = digits - 1;
   double next = 10.0;
   double half_digit = 0.5;
@@ -34,7 +34,7 @@ Text format_significant(double value, int digits) {
 // "5.00 ms" -> "5 ms": without zeros at the end of a decimal fraction, for sentences, where a limit
 // stands as it was set.
 template <typename Text = string_builder>
-Text trimmed(Text const& figure) {
+WARPWRIGHT_COLD Text trimmed(Text const& figure) {
   std::string text = figure.str();
   std::size_t const point = text.find('.');
   if (point == std::string::npos) return figure;
@@ -47,7 +47,7 @@ Text trimmed(Text const& figure) {
 
 // 0.00123 -> "1.23 ms"
 template <typename Text = string_builder>
-Text format_seconds(double seconds, int digits = 3) {
+WARPWRIGHT_COLD Text format_seconds(double seconds, int digits = 3) {
   if (seconds < 0.9995e-3) return format_significant(seconds * 1e6, digits) + " us";
   if (seconds < 0.9995) return format_significant(seconds * 1e3, digits) + " ms";
   return format_significant(seconds, digits) + " s";
@@ -55,7 +55,7 @@ Text format_seconds(double seconds, int digits = 3) {
 
 // 12345678 -> "11.77 MiB"
 template <typename Text = string_builder>
-Text format_bytes(double bytes, int digits = 4) {
+WARPWRIGHT_COLD Text format_bytes(double bytes, int digits = 4) {
   constexpr char const* units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   int unit = 0;
   for (; bytes >= 1023.5 && unit < 4; ++unit) bytes /= 1024.0;
@@ -65,7 +65,7 @@ Text format_bytes(double bytes, int digits = 4) {
 
 // 12345678 -> "12.35 M"
 template <typename Text = string_builder>
-Text format_rate(double per_second, int digits = 4) {
+WARPWRIGHT_COLD Text format_rate(double per_second, int digits = 4) {
   constexpr char const* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   for (; per_second >= 999.95 && unit < 4; ++unit) per_second /= 1000.0;
@@ -74,7 +74,7 @@ Text format_rate(double per_second, int digits = 4) {
 
 // 0.00123 -> "1.23 mJ"
 template <typename Text = string_builder>
-Text format_joules(double joules) {
+WARPWRIGHT_COLD Text format_joules(double joules) {
   constexpr char const* units[] = {" J", " mJ", " uJ", " nJ"};
   int unit = 0;
   for (; joules < 0.9995 && unit < 3; ++unit) joules *= 1000.0;
@@ -83,13 +83,13 @@ Text format_joules(double joules) {
 
 // "1 call", "2 calls"
 template <typename Text = string_builder>
-Text counted(std::size_t count, char const* what) {
+WARPWRIGHT_COLD Text counted(std::size_t count, char const* what) {
   return Text(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 // "p99", "p99.9", "median"
 template <typename Text = string_builder>
-Text quantile_name(double quantile) {
+WARPWRIGHT_COLD Text quantile_name(double quantile) {
   double const percent = 100.0 * quantile;
   if (percent > 49.9999 && percent < 50.0001) return "median";
   return format_number("p%.7g", percent);

@@ -31,7 +31,7 @@ constexpr html_color html_colors[] = {
 
 // The name of a chart's color.
 template <typename Char>
-Char const* html_color_name(Char const* light) {
+WARPWRIGHT_COLD Char const* html_color_name(Char const* light) {
   for (html_color const& c : html_colors) {
     if (std::strcmp(c.light, light) == 0) return c.name;
   }
@@ -41,7 +41,7 @@ Char const* html_color_name(Char const* light) {
 // The charts have their colors as attributes, so that they can be drawn without a style sheet; in
 // dark mode a rule for each replaces it.
 template <typename Text = string_builder>
-Text html_style_sheet() {
+WARPWRIGHT_COLD Text html_style_sheet() {
   Text light;
   Text dark;
   Text charts;

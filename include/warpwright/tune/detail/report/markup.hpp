@@ -4,7 +4,7 @@
 // Text of any bytes as XML, HTML, JSON or CSV.
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 
 #include <cstddef>
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace detail {
 // Replaces bytes that are not UTF-8 by '?': the text of an exception may hold any bytes. So are
 // U+FFFE and U+FFFF, which XML excludes.
 template <typename String = std::string>
-String valid_utf8(std::string const& text) {
+WARPWRIGHT_COLD String valid_utf8(std::string const& text) {
   String valid;
   for (std::size_t i = 0; i < text.size();) {
     auto const lead = static_cast<unsigned char>(text[i]);
@@ -52,7 +52,7 @@ String valid_utf8(std::string const& text) {
 
 // For the content of elements and for attributes in quotes.
 template <typename Text = string_builder>
-Text xml_text(string_builder const& text) {
+WARPWRIGHT_COLD Text xml_text(string_builder const& text) {
   Text escaped;
   for (char const c : valid_utf8(text)) {
     switch (c) {
@@ -81,7 +81,7 @@ Text xml_text(string_builder const& text) {
 
 // A string with its quotes.
 template <typename Text = string_builder>
-Text json_text(std::string const& text) {
+WARPWRIGHT_COLD Text json_text(std::string const& text) {
   Text escaped = "\"";
   for (char const c : valid_utf8(text)) {
     if (c == '"' || c == '\\') {
@@ -100,7 +100,7 @@ Text json_text(std::string const& text) {
 
 // A field with its quotes.
 template <typename Text = string_builder>
-Text csv_text(std::string const& text) {
+WARPWRIGHT_COLD Text csv_text(std::string const& text) {
   Text quoted = "\"";
   for (char const c : valid_utf8(text)) {
     if (c == '"') quoted += '"';

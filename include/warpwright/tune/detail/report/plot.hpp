@@ -39,7 +39,7 @@ struct plot_style {
 // A marker: drawn, and as a glyph of a legend, which needs no font metrics.
 enum class plot_mark { filled, outlined, square, triangle, cross, plus, band, bar, dashes };
 
-inline char const* glyph_of(plot_mark mark) noexcept {
+WARPWRIGHT_COLD inline char const* glyph_of(plot_mark mark) noexcept {
   constexpr char const* glyphs[] = {"\xE2\x97\x8F", "\xE2\x97\x8B", "\xE2\x96\xA1",
                                     "\xE2\x96\xB3", "\xC3\x97",     "+",
                                     "\xE2\x96\xAC", "\xE2\x94\x82", "- -"};
@@ -92,8 +92,9 @@ class plot {
     mark_label_ = label;
   }
 
-  void begin_panel(Text const& name, plot_scale scale, Text (*label)(double),
-                   std::initializer_list<array<Point> const*> series, double reference) {
+  WARPWRIGHT_COLD void begin_panel(Text const& name, plot_scale scale, Text (*label)(double),
+                                   std::initializer_list<array<Point> const*> series,
+                                   double reference) {
     flush_legend();
     top_ = panel_ == 0 ? layout_.top : top_ + layout_.panel_height + layout_.gap;
     ++panel_;
@@ -118,7 +119,7 @@ class plot {
   }
 
   // Everything between two values.
-  void band(double low, double high, char const* color, Text const& name) {
+  WARPWRIGHT_COLD void band(double low, double high, char const* color, Text const& name) {
     double const y = y_.at(high);
     body_ += "<rect x=\"" + number(layout_.left) + "\" y=\"" + number(y) + "\" width=\"" +
              number(layout_.right - layout_.left) + "\" height=\"" + number(y_.at(low) - y) +
@@ -127,8 +128,8 @@ class plot {
   }
 
   // A line with markers and error bars; names that are not empty appear in the legend.
-  void line(array<Point> const& points, char const* color, Text const& name,
-            Text const& outlined_name) {
+  WARPWRIGHT_COLD void line(array<Point> const& points, char const* color, Text const& name,
+                            Text const& outlined_name) {
     path(points, color, " stroke-width=\"1.8\"");
     bool any_outlined = false;
     bool any_filled = false;
@@ -157,14 +158,14 @@ class plot {
   }
 
   // Sizes of one kind, at the bottom of the panel.
-  void marks(std::vector<double> const& xs, plot_mark mark, Text const& name) {
+  WARPWRIGHT_COLD void marks(std::vector<double> const& xs, plot_mark mark, Text const& name) {
     for (double const x : xs) {
       mark_element(x_.at(x), bottom() - 7, mark, plot_style::red);
     }
     if (!xs.empty()) legend(plot_style::red, mark, name);
   }
 
-  void reference_line(double value, Text const& name) {
+  WARPWRIGHT_COLD void reference_line(double value, Text const& name) {
     bool const above = !reference_in_range_;
     double const y = above ? top_ : y_.at(value);
     if (!above) {
@@ -179,7 +180,7 @@ class plot {
   // Of the panel that was begun last.
   [[nodiscard]] std::vector<legend_entry> const& legends() const noexcept { return legend_; }
 
-  Text finish(Text const& x_name) {
+  WARPWRIGHT_COLD Text finish(Text const& x_name) {
     flush_legend();
     for (double const value : x_ticks()) {
       Text const label = format_number("%.0f", value);
@@ -221,8 +222,9 @@ class plot {
 
   // Fits the y axis to the series, and to the reference line unless that is so far above the series
   // that they would be flat.
-  void fit_range(plot_scale scale, std::initializer_list<array<Point> const*> series,
-                 double reference) {
+  WARPWRIGHT_COLD void fit_range(plot_scale scale,
+                                 std::initializer_list<array<Point> const*> series,
+                                 double reference) {
     double low = 0.0;
     double high = 0.0;
     for (auto const* points : series) {
@@ -244,7 +246,7 @@ class plot {
     y_ = plot_axis<double>{scale, low, high, bottom(), top_};
   }
 
-  void label_mark(double x) {
+  WARPWRIGHT_COLD void label_mark(double x) {
     double const half = half_width(mark_label_);
     char const* anchor = "middle";
     if (x - half < layout_.left) anchor = "start";
@@ -257,7 +259,7 @@ class plot {
   }
 
   // The name of the panel, and its legend in one or two lines.
-  void flush_legend() {
+  WARPWRIGHT_COLD void flush_legend() {
     double const widest = layout_.right - layout_.left;
     std::vector<Text> lines;
     double width = 0.0;
@@ -280,7 +282,7 @@ class plot {
     text(layout_.left, y - 2.0, "start", layout_.font + 1, plot_style::foreground, name_, true);
   }
 
-  void path(array<Point> const& points, char const* color, char const* style) {
+  WARPWRIGHT_COLD void path(array<Point> const& points, char const* color, char const* style) {
     if (points.size() < 2) return;
     Text d;
     for (Point const& p : points) {
@@ -297,7 +299,7 @@ class plot {
              "\"/>\n";
   }
 
-  void mark_element(double x, double y, plot_mark mark, char const* color) {
+  WARPWRIGHT_COLD void mark_element(double x, double y, plot_mark mark, char const* color) {
     Text d;
     switch (mark) {
       case plot_mark::square:
@@ -309,15 +311,20 @@ class plot {
       case plot_mark::plus:
         d = "M" + coordinates(x - 5, y) + "h10M" + coordinates(x, y - 5) + "v10";
         break;
-      default:
+      case plot_mark::cross:
+      case plot_mark::filled:
+      case plot_mark::outlined:
+      case plot_mark::band:
+      case plot_mark::bar:
+      case plot_mark::dashes:
         d = "M" + coordinates(x - 4, y - 4) + "l8 8M" + coordinates(x - 4, y + 4) + "l8 -8";
     }
     body_ += "<path class=\"mark\" d=\"" + d + "\" fill=\"none\" stroke=\"" + color +
              "\" stroke-width=\"1.8\"/>\n";
   }
 
-  void text(double x, double y, char const* anchor, double size, char const* color,
-            Text const& content, bool bold = false, bool over_lines = false) {
+  WARPWRIGHT_COLD void text(double x, double y, char const* anchor, double size, char const* color,
+                            Text const& content, bool bold = false, bool over_lines = false) {
     Text style = bold ? " font-weight=\"600\"" : "";
     if (over_lines) {
       style += " paint-order=\"stroke\" stroke-width=\"3\" stroke=\"" +

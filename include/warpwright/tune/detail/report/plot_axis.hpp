@@ -4,7 +4,7 @@
 // An axis of a chart: where a value is drawn, and which values are labelled.
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 
 #include <cmath>
 #include <vector>
@@ -15,7 +15,7 @@ namespace detail {
 
 // Axis labels: 1500000 -> "1.5 M", or in KiB, MiB, ...
 template <typename Text = string_builder>
-Text format_tick(double value, bool binary) {
+WARPWRIGHT_COLD Text format_tick(double value, bool binary) {
   constexpr char const* decimal_units[] = {"", " k", " M", " G", " T", " P", " E"};
   constexpr char const* binary_units[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
   if (value == 0.0) return "0";
@@ -26,7 +26,7 @@ Text format_tick(double value, bool binary) {
 }
 
 template <typename Text = string_builder>
-Text format_tick_seconds(double seconds) {
+WARPWRIGHT_COLD Text format_tick_seconds(double seconds) {
   if (seconds < 0.9999e-6) return format_number("%.3g ns", seconds * 1e9);
   if (seconds < 0.9999e-3) return format_number("%.3g us", seconds * 1e6);
   if (seconds < 0.9999) return format_number("%.3g ms", seconds * 1e3);
@@ -51,7 +51,7 @@ class plot_axis {
   plot_axis() = default;
   // @param low, high  the values shown; can_be_drawn()
   // @param begin, end  the positions of the axis's ends, of which `end` has the larger values
-  plot_axis(plot_scale scale, Real low, Real high, Real begin, Real end)
+  WARPWRIGHT_COLD plot_axis(plot_scale scale, Real low, Real high, Real begin, Real end)
       : scale_{scale}, first_{low}, last_{high}, begin_{begin}, end_{end} {
     if (scale == plot_scale::decades) {
       low_ = std::log10(low) - 0.08;
@@ -70,7 +70,7 @@ class plot_axis {
   }
 
   // The position of a value; of one outside, the end's.
-  [[nodiscard]] Real at(Real value) const {
+  [[nodiscard]] WARPWRIGHT_COLD Real at(Real value) const {
     Real share = (transformed(value) - low_) / (high_ - low_);
     if (!(share > 0.0)) share = 0.0;
     if (share > 1.0) share = 1.0;
@@ -78,7 +78,7 @@ class plot_axis {
   }
 
   // The values to label, such that their positions differ by `spacing` at least.
-  [[nodiscard]] std::vector<Real> ticks(Real spacing) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::vector<Real> ticks(Real spacing) const {
     Real const length = end_ > begin_ ? end_ - begin_ : begin_ - end_;
     Real const unit = length / (high_ - low_);
     if (scale_ == plot_scale::doublings) return doubling_ticks(spacing, unit);
@@ -105,7 +105,7 @@ class plot_axis {
     return {first_, last_};
   }
 
-  [[nodiscard]] std::vector<Real> doubling_ticks(Real spacing, Real unit) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::vector<Real> doubling_ticks(Real spacing, Real unit) const {
     std::vector<Real> ticks;
     int const step = spacing > unit ? static_cast<int>(std::ceil(spacing / unit)) : 1;
     Real const lowest = low_ > 0.0 ? low_ : 0.0;
@@ -116,7 +116,7 @@ class plot_axis {
     return ticks.size() < 2 ? ends(spacing) : ticks;
   }
 
-  [[nodiscard]] std::vector<Real> decade_ticks(Real spacing, Real unit) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::vector<Real> decade_ticks(Real spacing, Real unit) const {
     std::vector<Real> ticks;
     bool const fine = 0.3 * unit >= spacing;
     int const step = spacing > unit ? static_cast<int>(std::ceil(spacing / unit)) : 1;
@@ -132,7 +132,7 @@ class plot_axis {
   }
 
   // Rounds up to 1, 2, 2.5 or 5 times a power of ten.
-  static Real nice(Real least) {
+  WARPWRIGHT_COLD static Real nice(Real least) {
     Real const power = std::pow(10.0, std::floor(std::log10(least)));
     for (Real const digit : {1.0, 2.0, 2.5, 5.0}) {
       if (digit * power >= least) return digit * power;

@@ -5,17 +5,20 @@
 #pragma once
 
 #include <warpwright/tune/detail/report/plot.hpp>
+#include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/tune_result.hpp>
 
 #include <cstddef>
 #include <vector>
+
+#include <cmath>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
 // How the sizes of a status other than ok are marked at the axis.
-inline plot_mark mark_of(tune_status status) noexcept {
+WARPWRIGHT_COLD inline plot_mark mark_of(tune_status status) noexcept {
   switch (status) {
     case tune_status::over_budget:
       return plot_mark::square;
@@ -23,16 +26,18 @@ inline plot_mark mark_of(tune_status status) noexcept {
       return plot_mark::triangle;
     case tune_status::out_of_memory:
       return plot_mark::cross;
-    default:
-      return plot_mark::plus;
+    case tune_status::ok:
+    case tune_status::failed:
+      break;
   }
+  return plot_mark::plus;
 }
 
 // Point is plot_point: a template for the same reason as plot.
 template <typename Point>
 class result_plot {
  public:
-  explicit result_plot(tune_result const& result) : result_{result} {
+  WARPWRIGHT_COLD explicit result_plot(tune_result const& result) : result_{result} {
     for (tune_row const& row : result.rows) {
       double const x = static_cast<double>(row.batch);
       if (row.batch == 0) continue;
@@ -50,7 +55,7 @@ class result_plot {
   [[nodiscard]] bool has_latency() const noexcept { return !medians_.empty() || !tails_.empty(); }
   [[nodiscard]] bool has_memory() const noexcept { return !bytes_.empty(); }
 
-  [[nodiscard]] plot<Point> begin(plot_layout const& layout, int panels) const {
+  [[nodiscard]] WARPWRIGHT_COLD plot<Point> begin(plot_layout const& layout, int panels) const {
     plot<Point> p{layout, first_x_, last_x_, panels};
     tune_row const* const chosen = chosen_row(result_);
     if (chosen != nullptr && chosen->batch > 0) {
@@ -60,7 +65,7 @@ class result_plot {
     return p;
   }
 
-  void throughput(plot<Point>& p, char const* name) const {
+  WARPWRIGHT_COLD void throughput(plot<Point>& p, char const* name) const {
     p.begin_panel(
         name, plot_scale::linear, [](double value) { return format_tick(value, false); }, {&rates_},
         0.0);
@@ -85,7 +90,7 @@ class result_plot {
     }
   }
 
-  void latency(plot<Point>& p, char const* name) const {
+  WARPWRIGHT_COLD void latency(plot<Point>& p, char const* name) const {
     double const limit =
         has_latency_limit(result_) ? result_.objective.latency_limit_seconds() : 0.0;
     p.begin_panel(
@@ -100,7 +105,7 @@ class result_plot {
     }
   }
 
-  void memory(plot<Point>& p, char const* name) const {
+  WARPWRIGHT_COLD void memory(plot<Point>& p, char const* name) const {
     double const budget = static_cast<double>(result_.memory_budget_bytes);
     p.begin_panel(
         name, plot_scale::linear_bytes, [](double value) { return format_tick(value, true); },
@@ -113,7 +118,7 @@ class result_plot {
  private:
   static constexpr int kinds = 5;
 
-  void add(tune_row const& row, double x) {
+  WARPWRIGHT_COLD void add(tune_row const& row, double x) {
     bool const ok = row.status == tune_status::ok;
     if (!ok && static_cast<int>(row.status) < kinds) {
       unusable_[static_cast<int>(row.status)].push_back(x);
@@ -132,7 +137,7 @@ class result_plot {
   }
 
   // The model's prediction where it can be relied on, up to the largest size in the table.
-  void add_model() {
+  WARPWRIGHT_COLD void add_model() {
     constexpr int steps = 48;
     for (int i = 0; i <= steps && !bytes_.empty(); ++i) {
       double const x = first_x_ * std::exp2(std::log2(last_x_ / first_x_) * i / steps);

@@ -16,7 +16,7 @@ namespace detail {
 // "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns also the ratio:
 // ", 98.9 % ± 0.2 % of the fastest, batch 128, compared in turns"
 template <typename Result, typename Row, typename Text = string_builder>
-Text rate_verdict(Result const& r, Row const& row) {
+WARPWRIGHT_COLD Text rate_verdict(Result const& r, Row const& row) {
   Text text = format_rate(row.items_per_second) + " items/s";
   if (has_interval(row)) {
     double const error = row.relative_error;
@@ -34,7 +34,7 @@ Text rate_verdict(Result const& r, Row const& row) {
 
 // "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
 template <typename Result, typename Row, typename Text = string_builder>
-Text latency_verdict_text(Result const& r, Row const& row) {
+WARPWRIGHT_COLD Text latency_verdict_text(Result const& r, Row const& row) {
   bool const limited = has_latency_limit(r);
   Text const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
   bool const tail = name.str() == "p99";
@@ -59,7 +59,7 @@ Text latency_verdict_text(Result const& r, Row const& row) {
 }
 
 template <typename Result, typename Row, typename Text = string_builder>
-Text memory_verdict(Result const& r, Row const& row) {
+WARPWRIGHT_COLD Text memory_verdict(Result const& r, Row const& row) {
   if (row.memory_bytes == 0 && r.memory_budget_bytes == 0) return "";
   Text text = "peak memory ";
   text += row.memory_bytes == 0 ? "not known"
@@ -71,7 +71,7 @@ Text memory_verdict(Result const& r, Row const& row) {
 
 // "Of 6 sizes, 2 are over the budget, 1 ran out of memory."
 template <typename Result, typename Text = string_builder>
-Text failures_text(Result const& r) {
+WARPWRIGHT_COLD Text failures_text(Result const& r) {
   Text text;
   for (tune_status const status : {tune_status::over_budget, tune_status::out_of_memory,
                                    tune_status::over_latency, tune_status::failed}) {
@@ -88,7 +88,7 @@ Text failures_text(Result const& r) {
 
 // The outcome in a sentence.
 template <typename Result, typename Text = string_builder>
-Text verdict_text(Result const& r) {
+WARPWRIGHT_COLD Text verdict_text(Result const& r) {
   tune_row const* const row = chosen_row(r);
   if (row == nullptr) {
     return r.rows.empty() ? "No batch size was chosen: none was tried."

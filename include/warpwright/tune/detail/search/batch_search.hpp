@@ -28,7 +28,7 @@ class batch_search {
  public:
   batch_search(search_settings const& settings, Hooks const& hooks) : s_{settings, hooks} {}
 
-  tune_result run() {
+  WARPWRIGHT_COLD tune_result run() {
     others_wait_ = static_cast<bool>(s_.settings.agree);
     try {
       return search();
@@ -39,7 +39,7 @@ class batch_search {
   }
 
  private:
-  tune_result search() {
+  WARPWRIGHT_COLD tune_result search() {
     bool const limited = s_.settings.objective.latency_limited();
     // Half of the time is for the calls that show a limit, if there is one.
     s_.set_deadline(limited ? 0.4 : 0.6);
@@ -58,7 +58,7 @@ class batch_search {
   }
 
   // Other devices or ranks would wait for ever for one whose tune ends by an exception.
-  void tell_others() noexcept {
+  WARPWRIGHT_COLD void tell_others() noexcept {
     if (!others_wait_) return;
     try {
       static_cast<void>(s_.settings.agree(0));
@@ -66,7 +66,7 @@ class batch_search {
     }
   }
 
-  std::size_t ask_others(std::size_t choice) {
+  WARPWRIGHT_COLD std::size_t ask_others(std::size_t choice) {
     others_wait_ = false;
     std::size_t const least = s_.settings.agree(choice);
     if (least > choice) {
@@ -79,13 +79,13 @@ class batch_search {
     return least;
   }
 
-  std::size_t choose(std::size_t at_most) {
+  WARPWRIGHT_COLD std::size_t choose(std::size_t at_most) {
     return at_most == 0 ? 0 : final_choice<search_state<Hooks>>{s_}.run(at_most);
   }
 
   // The smallest choice of several devices or ranks, which each of them has checked. All call the
   // user's function equally often: until it returns the same size twice.
-  std::size_t agree(std::size_t choice) {
+  WARPWRIGHT_COLD std::size_t agree(std::size_t choice) {
     if (!s_.settings.agree) return choice;
     std::size_t agreed = ask_others(choice);
     while (agreed != 0) {
@@ -103,7 +103,7 @@ class batch_search {
     return agreed == choice ? agreed : 0;
   }
 
-  tune_result finish(std::size_t choice) {
+  WARPWRIGHT_COLD tune_result finish(std::size_t choice) {
     tune_result r;
     r.objective = s_.settings.objective;
     r.memory_budget_bytes = s_.settings.has_budget ? s_.settings.budget_bytes : 0;

@@ -20,7 +20,7 @@ bool has_time_for(State& s, std::size_t batch) {
 // A plateau may be a disturbance, or a clock rate that fell: the best size and the last one are
 // measured again. Returns whether the last one is still no better.
 template <typename State>
-bool plateau_stands(State& s, std::size_t last) {
+WARPWRIGHT_COLD bool plateau_stands(State& s, std::size_t last) {
   std::size_t const best = s.best();
   if (best == 0 || best == last || !s.is_ok(last)) return true;
   if (!s.has_time(20.0 * s.expected_seconds(last))) return true;
@@ -33,7 +33,7 @@ bool plateau_stands(State& s, std::size_t last) {
 // Doubles from `batch` on. What fails does not end it, as larger sizes may work; but memory over
 // the budget does, and three sizes whose fastest call is over the limit.
 template <typename State>
-void double_from(State& s, std::size_t batch) {
+WARPWRIGHT_COLD void double_from(State& s, std::size_t batch) {
   search_settings const& settings = s.settings;
   std::vector<double> best;  // after each size that worked
   std::size_t too_slow = 0;
@@ -64,14 +64,16 @@ void double_from(State& s, std::size_t batch) {
 // Tries failed sizes again, once each and after a disturbance, which must not decide. Returns the
 // largest one that works now; 0: none.
 template <typename State>
-std::size_t retry_failed(State& s) {
+WARPWRIGHT_COLD std::size_t retry_failed(State& s) {
   std::vector<std::size_t> failed;
   for (candidate const& c : s.candidates) {
     if (s.may_retry(c)) failed.push_back(c.row.batch);
   }
   if (failed.empty()) return 0;
   std::size_t usable = 0;
-  for (candidate const& c : s.candidates) usable += State::usable(c) ? 1 : 0;
+  for (candidate const& c : s.candidates) {
+    if (State::usable(c)) ++usable;
+  }
   bool disturbed = false;
   if (usable > 2) {
     outlast_disturbance(s, 0, disturbed);
@@ -95,7 +97,7 @@ std::size_t retry_failed(State& s) {
 // The sizes that were measured first may have had another clock rate, or a disturbance. The best
 // ones are measured again, shortly, in descending order; what differs, fully.
 template <typename State>
-void check_steady(State& s) {
+WARPWRIGHT_COLD void check_steady(State& s) {
   std::size_t const best = s.best();
   if (best == 0) return;
   double const least = 0.75 * s.score(best);
@@ -130,7 +132,7 @@ void check_steady(State& s) {
 // Tries all sizes until one works: the middles of the doublings, the middles of these, and so on.
 // Those that fail are not listed.
 template <typename State>
-bool scan_for_any(State& s) {
+WARPWRIGHT_COLD bool scan_for_any(State& s) {
   constexpr std::size_t most_tries = 50000;
   std::size_t tries = 0;
   bool found = false;
@@ -165,7 +167,7 @@ bool scan_for_any(State& s) {
 
 // Tries the sizes that the user named, in ascending order, from which the memory is learnt.
 template <typename State>
-void try_preferred(State& s) {
+WARPWRIGHT_COLD void try_preferred(State& s) {
   std::size_t batch = 0;
   while ((batch = s.settings.next_preferred(batch)) != 0 && has_time_for(s, batch)) {
     evaluate(s, batch);
@@ -173,7 +175,7 @@ void try_preferred(State& s) {
 }
 
 template <typename State>
-void bracket(State& s) {
+WARPWRIGHT_COLD void bracket(State& s) {
   if (s.settings.only_preferred) {
     try_preferred(s);
     check_steady(s);

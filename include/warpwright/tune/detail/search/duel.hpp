@@ -15,7 +15,7 @@ namespace detail {
 // The share of the best throughput that is enough, somewhat more than the tolerance says where
 // better sizes may not have been run.
 template <typename State>
-double least_share(State const& s) {
+WARPWRIGHT_COLD double least_share(State const& s) {
   double const best = s.score(s.best());
   double const share = 1.0 - s.settings.tolerance;
   if (!(best > 0.0) || !(s.best_possible > best)) return share;
@@ -34,7 +34,7 @@ class duel {
   }
 
   // Returns false if a size failed: the others' figures are unchanged then.
-  bool run() {
+  WARPWRIGHT_COLD bool run() {
     std::size_t turns = first_turns;
     double const until = s_.elapsed() + seconds_;
     for (int block = 0; block < most_blocks; ++block) {
@@ -53,7 +53,7 @@ class duel {
   static constexpr std::size_t first_turns = 6;
   static constexpr int most_blocks = 4;
 
-  [[nodiscard]] std::size_t turns_in(double seconds) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t turns_in(double seconds) const {
     double turn = 0.0;
     for (std::size_t const batch : sizes_) {
       double const sample = s_.settings.sampling.sample_seconds();
@@ -65,7 +65,7 @@ class duel {
     return turns < 1.0 ? 0 : turns < 1e6 ? static_cast<std::size_t>(turns) : 1000000;
   }
 
-  bool take_turns(std::size_t turns) {
+  WARPWRIGHT_COLD bool take_turns(std::size_t turns) {
     bool failed = false;
     auto const stop = [&] { return failed || s_.settings.stop(); };
     auto const time_calls = [&](std::size_t i, std::size_t repeats) {
@@ -111,7 +111,7 @@ class duel {
 
   // The logarithm of the ratio of two rates, and half of its interval of 99 %: turn by turn, so
   // that what both have in common cancels.
-  [[nodiscard]] robust_mean<double> ratio(std::size_t i, std::size_t k) const {
+  [[nodiscard]] WARPWRIGHT_COLD robust_mean<double> ratio(std::size_t i, std::size_t k) const {
     std::vector<double> ratios;
     for (std::size_t t = 0; t < rates_[i].size(); ++t) {
       ratios.push_back(rates_[i][t] - rates_[k][t]);
@@ -121,7 +121,7 @@ class duel {
     return r;
   }
 
-  [[nodiscard]] std::size_t fastest() const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t fastest() const {
     std::size_t best = 0;
     double highest = 0.0;
     for (std::size_t i = 1; i < sizes_.size(); ++i) {
@@ -133,7 +133,7 @@ class duel {
     return best;
   }
 
-  [[nodiscard]] bool undecided() const {
+  [[nodiscard]] WARPWRIGHT_COLD bool undecided() const {
     std::size_t const best = fastest();
     double const least = std::log(least_share(s_));
     double const much_better = 0.5 * s_.settings.tolerance;
@@ -148,7 +148,7 @@ class duel {
   }
 
   // All figures stay relative to the reference's, so that they can be compared with other sizes'.
-  void update() {
+  WARPWRIGHT_COLD void update() {
     std::size_t const best = fastest();
     tune_row const first = s_.find(sizes_[0])->row;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -174,7 +174,7 @@ class duel {
 // that is to be kept needs not be shown to be, but must seem so.
 // @param slowest  the longest time of a batch that is acceptable
 template <typename State>
-std::size_t pick(State const& s, double slowest = HUGE_VAL) {
+WARPWRIGHT_COLD std::size_t pick(State const& s, double slowest = HUGE_VAL) {
   auto const acceptable = [&](candidate const& c) {
     return State::usable(c) && c.row.latency_median_seconds <= slowest;
   };
@@ -202,7 +202,7 @@ std::size_t pick(State const& s, double slowest = HUGE_VAL) {
 // The best size, and of those near it that have not been compared the smallest three, the one above
 // the best, and the largest.
 template <typename State>
-std::vector<std::size_t> finalists(State const& s) {
+WARPWRIGHT_COLD std::vector<std::size_t> finalists(State const& s) {
   constexpr std::size_t most_small = 3;
   std::size_t const best = s.best();
   std::vector<std::size_t> list;
@@ -234,7 +234,7 @@ std::vector<std::size_t> finalists(State const& s) {
 
 // Compares finalists until the choice is one that was compared.
 template <typename State>
-void compare_finalists(State& s, refiner<State>& refine) {
+WARPWRIGHT_COLD void compare_finalists(State& s, refiner<State>& refine) {
   if (!s.for_throughput()) return;
   double const searched = s.elapsed();
   for (int round = 0; round < 3 && s.has_time(); ++round) {

@@ -4,7 +4,10 @@
 // The text of tune_result::explanation.
 #pragma once
 
+#include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
+
+#include <cmath>
 
 WARPWRIGHT_BEGIN
 
@@ -12,7 +15,7 @@ namespace detail {
 
 // A size of which calls are over the limit though most take far less: smaller ones do not help.
 template <typename Result>
-string_builder explain_pauses(Result const& r) {
+WARPWRIGHT_COLD string_builder explain_pauses(Result const& r) {
   for (tune_row const& row : r.rows) {
     bool const fast = row.latency_median_seconds < 0.7 * r.objective.latency_limit_seconds();
     if (row.status != tune_status::over_latency || !fast) continue;
@@ -26,7 +29,7 @@ string_builder explain_pauses(Result const& r) {
 
 // Settings is search_settings; a template for the same reason as batch_search.
 template <typename Settings>
-string_builder explain_failure(tune_result const& r, Settings const& settings) {
+WARPWRIGHT_COLD string_builder explain_failure(tune_result const& r, Settings const& settings) {
   string_builder text = "no size from " + string_builder(settings.first) + " to " +
                         string_builder(settings.last) + " fits";
   if (!r.rows.empty()) {
@@ -44,7 +47,7 @@ string_builder explain_failure(tune_result const& r, Settings const& settings) {
 }
 
 template <typename Settings>
-string_builder explain_choice(tune_result const& r, Settings const& settings) {
+WARPWRIGHT_COLD string_builder explain_choice(tune_result const& r, Settings const& settings) {
   if (r.chosen_index >= r.rows.size()) return explain_failure(r, settings);
   tune_row const& choice = r.rows[r.chosen_index];
   tune_row const* const best = fastest_row(r);

@@ -20,7 +20,7 @@ class final_choice {
 
   // Returns the choice; 0: none.
   // @param at_most  items
-  std::size_t run(std::size_t at_most) {
+  WARPWRIGHT_COLD std::size_t run(std::size_t at_most) {
     for (int i = 0; i < most_candidates; ++i) {
       std::size_t batch = next(at_most);
       if (batch == 0) {
@@ -60,7 +60,7 @@ class final_choice {
   }
 
   // Another device or rank has less room: the largest size that it allows.
-  std::size_t largest_up_to(std::size_t at_most) {
+  WARPWRIGHT_COLD std::size_t largest_up_to(std::size_t at_most) {
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
     for (candidate const& c : s_.candidates) {
@@ -74,7 +74,7 @@ class final_choice {
   // No size is as fast as it should be, where a part of the time does not depend on the size. Yet
   // smaller ones may keep the limit: a quarter of the smallest that was not shown to, or less. The
   // last try is the smallest of all.
-  std::size_t smaller_than_refused() {
+  WARPWRIGHT_COLD std::size_t smaller_than_refused() {
     if (++descents_ > most_descents) return 0;
     std::size_t const wanted = s_.round(not_shown_ / 4);
     if (wanted < not_shown_ && s_.find(wanted) == nullptr && has_time_for(s_, wanted)) {
@@ -94,7 +94,7 @@ class final_choice {
   }
 
   // If memory ran out for sizes that had worked, the soak goes on until it may be there again.
-  void outlast_shortage(std::size_t batch) {
+  WARPWRIGHT_COLD void outlast_shortage(std::size_t batch) {
     double until = 0.0;
     for (candidate const& c : s_.candidates) {
       bool const short_of_memory = c.row.status == tune_status::out_of_memory && c.worked;
@@ -105,7 +105,7 @@ class final_choice {
   }
 
   // Tries sizes again that ran out of memory, once. Returns whether one works now.
-  bool retry_others() {
+  WARPWRIGHT_COLD bool retry_others() {
     if (retried_) return false;
     bool any = false;
     for (candidate const& c : s_.candidates) {
@@ -118,8 +118,8 @@ class final_choice {
 
   // Runs the test of a size, and once more if a disturbance has refused it: another size is slow
   // too.
-  latency_verdict run_check(std::size_t batch, double share, std::size_t at_least = 0,
-                            double least_seconds = 0.0) {
+  WARPWRIGHT_COLD latency_verdict run_check(std::size_t batch, double share,
+                                            std::size_t at_least = 0, double least_seconds = 0.0) {
     latency_verdict const verdict = check().run(batch, share, at_least, least_seconds);
     if (verdict != latency_verdict::refused) return verdict;
     bool disturbed = false;
@@ -134,7 +134,7 @@ class final_choice {
 
   // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
   // table.
-  bool show(std::size_t batch) {
+  WARPWRIGHT_COLD bool show(std::size_t batch) {
     s_.report(batch);
     // The check and its confirmation must fit the time that is left.
     double const one = s_.find(batch)->row.latency_median_seconds;
@@ -166,7 +166,7 @@ class final_choice {
     return false;
   }
 
-  void too_slow(std::size_t batch, double slowest) {
+  WARPWRIGHT_COLD void too_slow(std::size_t batch, double slowest) {
     if (slowest < slowest_) slowest_ = slowest;
     s_.stopped_early = true;
     note_not_shown(batch);
@@ -178,7 +178,7 @@ class final_choice {
   }
 
   // Puts the largest size into the table that takes a share of another one's time.
-  void try_shorter(std::size_t batch, double share) {
+  WARPWRIGHT_COLD void try_shorter(std::size_t batch, double share) {
     if (!(share < 1.0)) share = 0.99;
     // Larger sizes take longer still.
     double const most = 1.01 * share * s_.find(batch)->row.latency_median_seconds;
@@ -192,7 +192,8 @@ class final_choice {
   }
 
   // The largest size below another one that takes at most so long; 0: none.
-  [[nodiscard]] std::size_t largest_within(double seconds, std::size_t below) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t largest_within(double seconds,
+                                                           std::size_t below) const {
     array<curve_point> const points = all_times();
     std::size_t largest = 0;
     for (std::size_t i = 0; i < points.size() && points[i].batch < below; ++i) {
@@ -210,7 +211,7 @@ class final_choice {
   }
 
   // The times of single calls of all sizes that ran, failed or not, ascending by both.
-  [[nodiscard]] array<curve_point> all_times() const {
+  [[nodiscard]] WARPWRIGHT_COLD array<curve_point> all_times() const {
     array<curve_point> points;
     for (candidate const& c : s_.candidates) {
       double const seconds = c.row.latency_median_seconds;
@@ -223,7 +224,7 @@ class final_choice {
 
   // After a refusal the size was reduced by a guess: if its calls leave room, a larger one is
   // tried.
-  std::size_t try_longer(std::size_t batch) {
+  WARPWRIGHT_COLD std::size_t try_longer(std::size_t batch) {
     if (!(slowest_ < HUGE_VAL)) return batch;
     double const one = s_.find(batch)->row.latency_median_seconds;
     double const calls = 4.2 * static_cast<double>(check().fewest_calls());
@@ -241,7 +242,7 @@ class final_choice {
 
   // A size between two others: the middle, or where that is not allowed the next larger one that
   // works. 0: none.
-  [[nodiscard]] std::size_t between(std::size_t below, std::size_t above) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t between(std::size_t below, std::size_t above) const {
     std::size_t const middle = s_.round(below + (above - below) / 2);
     if (s_.settings.allows(middle)) return middle > below && middle < above ? middle : 0;
     for (candidate const& c : s_.candidates) {
@@ -252,7 +253,7 @@ class final_choice {
 
   // Halves the gap between a size that is shown to keep the limit and the smallest one above it
   // that is not, while the calls are affordable. Returns the largest size shown.
-  std::size_t halve_gap(std::size_t batch) {
+  WARPWRIGHT_COLD std::size_t halve_gap(std::size_t batch) {
     for (;;) {
       std::size_t above = 0;
       for (candidate const& c : s_.candidates) {
@@ -284,7 +285,7 @@ class final_choice {
   }
 
   // The choice runs again, independently of what it was chosen by.
-  bool soak(std::size_t batch) {
+  WARPWRIGHT_COLD bool soak(std::size_t batch) {
     s_.report(batch);
     if (limited_) return confirm(batch);
     std::vector<double> latencies;
@@ -310,7 +311,7 @@ class final_choice {
     return true;
   }
 
-  bool confirm(std::size_t batch) {
+  WARPWRIGHT_COLD bool confirm(std::size_t batch) {
     tune_row const before = s_.find(batch)->row;
     switch (run_check(batch, 0.6, s_.settings.soak_calls, s_.settings.soak_seconds)) {
       case latency_verdict::shown: {

@@ -23,7 +23,7 @@ struct latency_plan {
   std::size_t calls[most_looks] = {};
   std::size_t looks = 6;
 
-  latency_plan(Real quantile, Real alpha) {
+  WARPWRIGHT_COLD latency_plan(Real quantile, Real alpha) {
     constexpr Real few[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.05, 0.05, 0, 0, 0};
     constexpr Real many[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.04, 0.03, 0.01, 0.01, 0.01};
     bool const more = fewest_samples(quantile, alpha * many[8], allowed[8]) <= 6000;
@@ -50,8 +50,8 @@ class latency_check {
   // @param share     of the time that is left, which it may take: the rest is for the confirmation,
   //   and for smaller sizes
   // @param at_least, least_seconds  calls and their time, for a soak
-  latency_verdict run(std::size_t batch, double share, std::size_t at_least = 0,
-                      double least_seconds = 0.0) {
+  WARPWRIGHT_COLD latency_verdict run(std::size_t batch, double share, std::size_t at_least = 0,
+                                      double least_seconds = 0.0) {
     latencies_.clear();
     over_ = 0;
     spent_ = 0.0;
@@ -97,7 +97,7 @@ class latency_check {
   }
   // The same after a refusal. Pauses of the host do not shrink with the size: at least half, and
   // more where chance may have refused the sizes so far.
-  [[nodiscard]] double share_to_try() const {
+  [[nodiscard]] WARPWRIGHT_COLD double share_to_try() const {
     double const over = static_cast<double>(over_of_refused_);
     double const likely =
         (1.0 - s_.settings.objective.latency_quantile()) * static_cast<double>(calls_of_refused_);
@@ -113,7 +113,7 @@ class latency_check {
   [[nodiscard]] std::size_t count() const { return latencies_.size(); }
 
  private:
-  [[nodiscard]] double empirical(double quantile) const {
+  [[nodiscard]] WARPWRIGHT_COLD double empirical(double quantile) const {
     std::vector<double> sorted = latencies_;
     if (sorted.empty()) return 1.0;
     sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
@@ -121,7 +121,7 @@ class latency_check {
            s_.settings.objective.latency_limit_seconds();
   }
 
-  void call(std::size_t batch) {
+  WARPWRIGHT_COLD void call(std::size_t batch) {
     double const seconds = s_.run(batch, 1);
     latencies_.push_back(seconds);
     spent_ += seconds;
@@ -130,7 +130,7 @@ class latency_check {
 
   // Whether the last look, for which there is time, would hardly accept the size: more calls are
   // over the limit than are likely (by two standard deviations) at the rate that it allows.
-  [[nodiscard]] bool hopeless() const {
+  [[nodiscard]] WARPWRIGHT_COLD bool hopeless() const {
     std::size_t const allowed = plan_.allowed[last_look_];
     double const expected = static_cast<double>(allowed) * static_cast<double>(latencies_.size()) /
                             static_cast<double>(plan_.calls[last_look_]);
@@ -138,7 +138,7 @@ class latency_check {
            static_cast<double>(over_) > 1.0 + expected + 2.0 * std::sqrt(expected);
   }
 
-  latency_verdict take_calls(std::size_t batch) {
+  WARPWRIGHT_COLD latency_verdict take_calls(std::size_t batch) {
     for (std::size_t look = 0; look <= last_look_; ++look) {
       while (latencies_.size() < plan_.calls[look]) {
         if (!s_.has_time()) return latency_verdict::out_of_time;

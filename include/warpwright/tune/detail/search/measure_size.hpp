@@ -14,8 +14,8 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 template <typename State>
-void set_latencies(State& s, std::size_t batch, std::vector<double> const& latencies,
-                   std::size_t over) {
+WARPWRIGHT_COLD void set_latencies(State& s, std::size_t batch,
+                                   std::vector<double> const& latencies, std::size_t over) {
   sample_summary const summary = summarize(latencies);
   tune_row& row = s.at(batch).row;
   row.latency_median_seconds = summary.median_seconds;
@@ -25,7 +25,7 @@ void set_latencies(State& s, std::size_t batch, std::vector<double> const& laten
 }
 
 template <typename State>
-string_builder latency_note(State const& s, std::size_t calls, std::size_t over) {
+WARPWRIGHT_COLD string_builder latency_note(State const& s, std::size_t calls, std::size_t over) {
   return string_builder(over) + " of " + string_builder(calls) + " calls over " +
          format_seconds(s.settings.objective.latency_limit_seconds());
 }
@@ -33,7 +33,7 @@ string_builder latency_note(State const& s, std::size_t calls, std::size_t over)
 // Whether most calls of a size are over the limit of the latency, or all where it is of the
 // fastest.
 template <typename State>
-bool is_too_slow(State const& s, std::size_t batch) {
+WARPWRIGHT_COLD bool is_too_slow(State const& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
   candidate const& c = *s.find(batch);
   double const seconds =
@@ -44,7 +44,7 @@ bool is_too_slow(State const& s, std::size_t batch) {
 // A few single calls on an idle device. Rejects a size of which most are over the limit; whether
 // one keeps it takes more calls than are worth it for every size.
 template <typename State>
-void screen_latency(State& s, std::size_t batch) {
+WARPWRIGHT_COLD void screen_latency(State& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
   double const limit = objective.latency_limited() ? objective.latency_limit_seconds() : HUGE_VAL;
   std::vector<double> latencies;
@@ -70,7 +70,7 @@ void screen_latency(State& s, std::size_t batch) {
 }
 
 template <typename State>
-void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
+WARPWRIGHT_COLD void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
   robust_mean<double> const m = robust_mean<double>::of(samples);
   double mean = 0.0;
   double squares = 0.0;
@@ -89,7 +89,8 @@ void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
 }
 
 template <typename State>
-void sample_throughput(State& s, std::size_t batch, measure_options const& sampling) {
+WARPWRIGHT_COLD void sample_throughput(State& s, std::size_t batch,
+                                       measure_options const& sampling) {
   double const left = s.left();
   double const seconds = sampling.max_seconds() < left ? sampling.max_seconds() : left;
   std::size_t runs = 0;
@@ -111,7 +112,7 @@ void sample_throughput(State& s, std::size_t batch, measure_options const& sampl
 
 // From one update of the counter to another, since it changes only every 20 to 100 ms.
 template <typename State>
-void sample_energy(State& s, std::size_t batch) {
+WARPWRIGHT_COLD void sample_energy(State& s, std::size_t batch) {
   constexpr double window = 0.5;
   constexpr double longest_wait = 1.0;  // for an update
   auto const& joules = s.settings.objective.joules();
@@ -154,7 +155,7 @@ void sample_energy(State& s, std::size_t batch) {
 // fell makes it so. Another size, whose time is known, is run for three samples, all of which must
 // differ: the largest of those that take no longer than a sample.
 template <typename State>
-double slowdown(State& s, std::size_t other_than) {
+WARPWRIGHT_COLD double slowdown(State& s, std::size_t other_than) {
   candidate const* reference = nullptr;
   for (candidate const& c : s.candidates) {
     if (!State::usable(c) || c.row.batch == other_than || !(c.row.seconds_per_batch > 0.0))
@@ -187,7 +188,7 @@ double slowdown(State& s, std::size_t other_than) {
 
 // Divides a size's time by the slowdown.
 template <typename State>
-void allow_for_slowdown(State& s, std::size_t batch, double factor) {
+WARPWRIGHT_COLD void allow_for_slowdown(State& s, std::size_t batch, double factor) {
   tune_row& row = s.at(batch).row;
   row.slowdown = factor;
   row.seconds_per_batch /= factor;
@@ -196,7 +197,7 @@ void allow_for_slowdown(State& s, std::size_t batch, double factor) {
 
 // A size that the objective cannot judge is no candidate.
 template <typename State>
-void check_score(State& s, std::size_t batch) {
+WARPWRIGHT_COLD void check_score(State& s, std::size_t batch) {
   double const score = s.score(batch);
   if (score > 0.0 && score < HUGE_VAL) return;
   tuning_goal const goal = s.settings.objective.goal();
@@ -211,7 +212,7 @@ void check_score(State& s, std::size_t batch) {
 }
 
 template <typename State>
-void run_size(State& s, std::size_t batch) {
+WARPWRIGHT_COLD void run_size(State& s, std::size_t batch) {
   s.report(batch);
   s.attempt([&] {
     s.hooks.trim();
@@ -229,7 +230,7 @@ void run_size(State& s, std::size_t batch) {
 
 // Runs a size until a time.
 template <typename State>
-void run_until(State& s, std::size_t batch, double until) {
+WARPWRIGHT_COLD void run_until(State& s, std::size_t batch, double until) {
   s.attempt([&] {
     s.prepare(batch);
     while (s.elapsed() < until && s.has_time(s.expected_seconds(batch))) {
@@ -242,7 +243,7 @@ void run_until(State& s, std::size_t batch, double until) {
 // Waits until a disturbance is over, for at most a second and a twentieth of the time in all.
 // Returns the slowdown that remains.
 template <typename State>
-double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
+WARPWRIGHT_COLD double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
   constexpr double strong = 1.4;
   double const most_seconds =
       0.05 * s.settings.max_seconds < 1.0 ? 0.05 * s.settings.max_seconds : 1.0;
@@ -259,7 +260,7 @@ double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
 
 // Runs a size by a function, and once more after a disturbance. Returns whether it is usable.
 template <typename State, typename Run>
-bool run_undisturbed(State& s, std::size_t batch, Run const& run) {
+WARPWRIGHT_COLD bool run_undisturbed(State& s, std::size_t batch, Run const& run) {
   run();
   if (!s.is_ok(batch)) return false;
   bool disturbed = false;
@@ -280,7 +281,7 @@ bool measure_size(State& s, std::size_t batch) {
 
 // Tries a failed size again, from nothing but its memory and the count of its failures.
 template <typename State>
-bool retry_size(State& s, std::size_t batch) {
+WARPWRIGHT_COLD bool retry_size(State& s, std::size_t batch) {
   tune_row fresh;
   tune_row& row = s.at(batch).row;
   fresh.batch = batch;
@@ -294,7 +295,7 @@ bool retry_size(State& s, std::size_t batch) {
 // Runs a size unless that has been done, or its memory is known to be too much. Returns whether the
 // size is usable.
 template <typename State>
-bool evaluate(State& s, std::size_t batch) {
+WARPWRIGHT_COLD bool evaluate(State& s, std::size_t batch) {
   candidate const* const known = s.find(batch);
   if (known != nullptr) {
     bool const only_predicted =
@@ -310,7 +311,7 @@ bool evaluate(State& s, std::size_t batch) {
 
 // Measures the throughput of a usable size again. Returns whether it is still usable.
 template <typename State>
-bool measure_again(State& s, std::size_t batch) {
+WARPWRIGHT_COLD bool measure_again(State& s, std::size_t batch) {
   return run_undisturbed(s, batch, [&] {
     s.report(batch);
     s.attempt([&] {

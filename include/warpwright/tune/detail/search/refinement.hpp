@@ -28,7 +28,7 @@ class refiner {
   explicit refiner(State& s) : s_{s} {}
 
   // Finds the best size.
-  void find_best() {
+  WARPWRIGHT_COLD void find_best() {
     if (!s_.for_throughput()) {
       climb();
       return;
@@ -46,7 +46,7 @@ class refiner {
 
   // Sets what the best size may have been, where sizes were not run that may be better: the
   // tolerance is of that.
-  void set_best_possible() {
+  WARPWRIGHT_COLD void set_best_possible() {
     s_.best_possible = 0.0;
     std::size_t const best = s_.best();
     if (best == 0) return;
@@ -84,7 +84,7 @@ class refiner {
   }
 
   // Finds the smallest size within the tolerance of the best.
-  void find_smallest() {
+  WARPWRIGHT_COLD void find_smallest() {
     set_best_possible();
     if (s_.settings.only_preferred) return;
     for (int i = 0; i < most_knee_sizes; ++i) {
@@ -98,7 +98,7 @@ class refiner {
   static constexpr int most_sizes = 24;
   static constexpr int most_knee_sizes = 12;
 
-  void search_gaps() {
+  WARPWRIGHT_COLD void search_gaps() {
     for (int i = 0; i < most_sizes; ++i) {
       size_gap const gap = most_promising(s_.settings.resolution);
       if (gap.high == 0) return;
@@ -116,7 +116,7 @@ class refiner {
   // A disturbance may have refused sizes that are fast enough: those that took far longer than in
   // proportion to the best one are tried again, in ascending order, until one is still too slow.
   // Returns whether any works now.
-  bool retry_refused() {
+  WARPWRIGHT_COLD bool retry_refused() {
     std::size_t const best = s_.best();
     if (best == 0 || !s_.settings.objective.latency_limited()) return false;
     double const one = s_.find(best)->row.latency_median_seconds / number(best);
@@ -143,7 +143,7 @@ class refiner {
   // may be the first of a step: sizes a little below it tell, and then the end of the step below.
   // Where none of them is better, but times are not on a line, other sizes may be better by as
   // much.
-  void look_below_best() {
+  WARPWRIGHT_COLD void look_below_best() {
     std::size_t const best = s_.best();
     // A coarse search does not ask for it.
     if (best == 0 || s_.settings.resolution > 0.5 * s_.settings.tolerance) return;
@@ -169,7 +169,7 @@ class refiner {
 
   [[nodiscard]] static double number(std::size_t batch) { return static_cast<double>(batch); }
 
-  [[nodiscard]] bool is_closed(std::size_t low, std::size_t high) const {
+  [[nodiscard]] WARPWRIGHT_COLD bool is_closed(std::size_t low, std::size_t high) const {
     for (size_gap const& g : closed_) {
       if (g.low == low && g.high == high) return true;
     }
@@ -177,7 +177,7 @@ class refiner {
   }
 
   // The smallest size in the table above `batch`; 0: none.
-  [[nodiscard]] std::size_t next_in_table(std::size_t batch) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t next_in_table(std::size_t batch) const {
     for (candidate const& c : s_.candidates) {
       if (c.row.batch > batch) return c.row.batch;
     }
@@ -186,7 +186,7 @@ class refiner {
 
   // The gap that may hold the best size; its high is 0 if none is worth a run.
   // @param gain  the least gain that is worth one, as a fraction
-  [[nodiscard]] size_gap most_promising(double gain) const {
+  [[nodiscard]] WARPWRIGHT_COLD size_gap most_promising(double gain) const {
     array<curve_point> const points = curve(s_);
     std::size_t const best = s_.best();
     size_gap most;
@@ -225,7 +225,8 @@ class refiner {
 
   // The highest throughput between two points of a convex curve: where the lines through the two
   // points below and the two above meet.
-  [[nodiscard]] static double top_of_lines(array<curve_point> const& points, std::size_t i) {
+  [[nodiscard]] WARPWRIGHT_COLD static double top_of_lines(array<curve_point> const& points,
+                                                           std::size_t i) {
     if (i == 0 || i + 2 >= points.size()) return 0.0;
     curve_point const& p = points[i];
     curve_point const& q = points[i + 1];
@@ -247,7 +248,7 @@ class refiner {
   }
 
   // The size to run in a gap; 0: none is left.
-  [[nodiscard]] std::size_t point_in(size_gap const& gap) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t point_in(size_gap const& gap) const {
     candidate const* const high = s_.find(gap.high);
     bool const usable = State::usable(*high);
     std::size_t batch = s_.round(gap.low + (gap.high - gap.low) / 2);
@@ -271,7 +272,7 @@ class refiner {
 
   // A size below all that are within the tolerance of the best, but that may be so as well; 0:
   // none.
-  [[nodiscard]] std::size_t smaller_candidate() const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t smaller_candidate() const {
     std::size_t const best = s_.best();
     if (best == 0) return 0;
     // A little more where there is noise, so that it can be shown.
@@ -311,7 +312,8 @@ class refiner {
   }
 
   // Where the line between two points reaches a throughput.
-  [[nodiscard]] static double crossing(curve_point const& p, curve_point const& q, double rate) {
+  [[nodiscard]] WARPWRIGHT_COLD static double crossing(curve_point const& p, curve_point const& q,
+                                                       double rate) {
     double const slope = (q.seconds - p.seconds) / (number(q.batch) - number(p.batch));
     double const fixed = p.seconds - slope * number(p.batch);
     double const share = 1.0 - slope * rate;
@@ -320,7 +322,7 @@ class refiner {
   }
 
   // For other goals than throughput: halves the gaps beside the best size while that helps.
-  void climb() {
+  WARPWRIGHT_COLD void climb() {
     for (int i = 0; i < 10; ++i) {
       std::size_t const best = s_.best();
       if (best == 0) return;

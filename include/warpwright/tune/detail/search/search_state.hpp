@@ -8,11 +8,14 @@
 
 #include <warpwright/tune/detail/measure/robust_mean.hpp>
 #include <warpwright/tune/detail/measure/take_samples.hpp>
+#include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/memory_model.hpp>
 
 #include <new>
 #include <utility>
+
+#include <cmath>
 
 WARPWRIGHT_BEGIN
 
@@ -65,7 +68,7 @@ class search_state {
     return const_cast<search_state*>(this)->find(batch);
   }
   // Adds a size unless it is there. References to other candidates become invalid.
-  candidate& at(std::size_t batch) {
+  WARPWRIGHT_COLD candidate& at(std::size_t batch) {
     std::size_t const i = position(batch);
     if (i == candidates.size() || candidates[i].row.batch != batch) {
       candidate c;
@@ -86,7 +89,7 @@ class search_state {
     return c.row.status == tune_status::ok && c.row.samples > 0;
   }
   // The best usable size; 0: none.
-  [[nodiscard]] std::size_t best() const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t best() const {
     std::size_t batch = 0;
     double highest = 0.0;
     for (candidate const& c : candidates) {
@@ -99,7 +102,7 @@ class search_state {
     return batch;
   }
   [[nodiscard]] double score(std::size_t batch) const { return score(find(batch)->row); }
-  [[nodiscard]] double score(tune_row const& row) const {
+  [[nodiscard]] WARPWRIGHT_COLD double score(tune_row const& row) const {
     switch (settings.objective.goal()) {
       case tuning_goal::throughput:
         break;
@@ -114,7 +117,7 @@ class search_state {
   }
   // The standard deviation of a sample of so many calls, relative, as all sizes together tell:
   // seven samples of one size may be equal by chance.
-  [[nodiscard]] double typical_spread(std::size_t repeats) const {
+  [[nodiscard]] WARPWRIGHT_COLD double typical_spread(std::size_t repeats) const {
     std::vector<double> of_calls;
     for (candidate const& c : candidates) {
       if (usable(c)) of_calls.push_back(c.spread * std::sqrt(static_cast<double>(c.repeats)));
@@ -157,7 +160,7 @@ class search_state {
     return seconds > 0.0 ? seconds : 0.0;
   }
   // Whether there is time for a step that takes so many seconds.
-  [[nodiscard]] bool has_time(double seconds = 0.0) {
+  [[nodiscard]] WARPWRIGHT_COLD bool has_time(double seconds = 0.0) {
     if (settings.stop()) {
       stopped_early = true;
       return false;
@@ -166,7 +169,7 @@ class search_state {
     stopped_early = true;
     return false;
   }
-  void enter(tuning_phase phase) {
+  WARPWRIGHT_COLD void enter(tuning_phase phase) {
     double const now = elapsed();
     double* const all[] = {&times.bracketing, &times.refinement, &times.comparison, &times.latency,
                            &times.soak};
@@ -175,7 +178,7 @@ class search_state {
     phase_ = phase;
   }
   // The time of one batch of a size that may not have run, from the sizes next to it.
-  [[nodiscard]] double expected_seconds(std::size_t batch) const {
+  [[nodiscard]] WARPWRIGHT_COLD double expected_seconds(std::size_t batch) const {
     double seconds = 0.0;
     for (candidate const& c : candidates) {
       double const known = c.row.seconds_per_batch > 0.0 ? c.row.seconds_per_batch : c.fastest_call;
@@ -190,7 +193,7 @@ class search_state {
     return seconds;
   }
 
-  void report(std::size_t batch) const {
+  WARPWRIGHT_COLD void report(std::size_t batch) const {
     if (!settings.progress) return;
     tuning_progress p;
     p.phase = phase_;
@@ -209,7 +212,7 @@ class search_state {
   // it failed, with the status of the size that ran last. An exception that is no failure of a size
   // leaves this function. The handler is left before anything else runs, so that the memory which
   // an exception or an unwound frame holds is free again.
-  bool attempt(function_ref<void()> body) {
+  WARPWRIGHT_COLD bool attempt(function_ref<void()> body) {
     std::exception_ptr error;
     refused_before_ = hooks.refusals();
     try {
@@ -228,7 +231,7 @@ class search_state {
     return false;
   }
 
-  void fail(std::size_t batch, tune_status status, std::string const& note) {
+  WARPWRIGHT_COLD void fail(std::size_t batch, tune_status status, std::string const& note) {
     tune_row& row = at(batch).row;
     candidate& c = at(batch);
     c.worked = c.worked || usable(c);
@@ -239,7 +242,7 @@ class search_state {
   }
   // Whether a failed size is tried again: once, and after half a second once more where memory was
   // short, as another process may have had it.
-  [[nodiscard]] bool may_retry(candidate const& c) const {
+  [[nodiscard]] WARPWRIGHT_COLD bool may_retry(candidate const& c) const {
     if (c.row.status == tune_status::ok || c.row.status == tune_status::over_budget) return false;
     if (c.row.failures == 1) return true;
     return c.row.status == tune_status::out_of_memory && c.row.failures == 2 &&
@@ -248,7 +251,7 @@ class search_state {
 
   // Makes a size ready to run. Returns false if its memory, which a preparation tells, is over the
   // budget.
-  bool prepare(std::size_t batch) {
+  WARPWRIGHT_COLD bool prepare(std::size_t batch) {
     running_ = batch;
     hooks.reset_peak();
     std::size_t bytes = 0;
@@ -259,7 +262,7 @@ class search_state {
   }
   [[nodiscard]] bool is_prepared(std::size_t batch) const { return prepared_ == batch; }
 
-  double run(std::size_t batch, std::size_t repeats) {
+  WARPWRIGHT_COLD double run(std::size_t batch, std::size_t repeats) {
     running_ = batch;
     double const seconds = hooks.time_batches(batch, repeats);
     clock_.add(seconds);
@@ -277,7 +280,7 @@ class search_state {
   }
 
   // A reading is believed, whatever the model says.
-  void record_memory(std::size_t batch, std::size_t bytes, bool exact = false) {
+  WARPWRIGHT_COLD void record_memory(std::size_t batch, std::size_t bytes, bool exact = false) {
     tune_row& row = at(batch).row;
     if (bytes > row.memory_bytes) row.memory_bytes = bytes;
     if (settings.has_budget && bytes > settings.budget_bytes &&
@@ -291,13 +294,13 @@ class search_state {
       model = memory_model::fit(readings);
     }
   }
-  [[nodiscard]] string_builder needs(char const* verb, double bytes) const {
+  [[nodiscard]] WARPWRIGHT_COLD string_builder needs(char const* verb, double bytes) const {
     return verb + format_bytes(bytes) + ", the budget is " +
            format_bytes(static_cast<double>(settings.budget_bytes));
   }
 
  private:
-  [[nodiscard]] std::size_t position(std::size_t batch) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t position(std::size_t batch) const {
     std::size_t low = 0;
     std::size_t high = candidates.size();
     while (low < high) {
@@ -312,7 +315,7 @@ class search_state {
   }
 
   // Whether the peak of a size is news to the model.
-  [[nodiscard]] bool tells_more(std::size_t batch, std::size_t peak) const {
+  [[nodiscard]] WARPWRIGHT_COLD bool tells_more(std::size_t batch, std::size_t peak) const {
     double const bytes = static_cast<double>(peak);
     bool above = bytes > model.predict(batch);
     for (memory_point const& r : readings) {
@@ -328,7 +331,7 @@ class search_state {
     return above || !model.knows(batch) || batch > model.largest_measured() ||
            bytes < 0.97 * model.estimate(batch);
   }
-  void add_reading(std::size_t batch, std::size_t bytes) {
+  WARPWRIGHT_COLD void add_reading(std::size_t batch, std::size_t bytes) {
     for (memory_point& r : readings) {
       if (r.batch != batch) continue;
       r.bytes = bytes;
@@ -341,7 +344,7 @@ class search_state {
   }
 
   // Rethrows what ends the tune.
-  tune_status classify(std::exception_ptr const& error, std::string& note) const {
+  WARPWRIGHT_COLD tune_status classify(std::exception_ptr const& error, std::string& note) const {
     bool no_memory = false;
     try {
       std::rethrow_exception(error);

@@ -60,7 +60,7 @@ struct memory_kind {
 };
 
 template <typename Memory>
-WARPWRIGHT_COLD void check_memory_argument(bool has_budget, source_location where) {
+WARPWRIGHT_NOINLINE void check_memory_argument(bool has_budget, source_location where) {
   using kind = memory_kind<Memory>;
   if (!has_budget || kind::is_peak || kind::is_exact) return;
   constexpr char const* remedy =

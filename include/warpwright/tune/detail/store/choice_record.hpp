@@ -23,7 +23,7 @@ inline constexpr std::size_t no_candidate = static_cast<std::size_t>(-1);
 
 // The fastest of the candidates beside the chosen one that were compared; no_candidate: none.
 template <typename Choice>
-std::size_t second_best(Choice const& made) {
+WARPWRIGHT_COLD std::size_t second_best(Choice const& made) {
   std::size_t second = no_candidate;
   for (std::size_t i = 0; i < made.candidates.size(); ++i) {
     auto const& c = made.candidates[i];
@@ -38,7 +38,7 @@ std::size_t second_best(Choice const& made) {
 // Record is tuning_record: templates, so that a file which only includes the header does not
 // compile them.
 template <typename Record, typename Choice>
-Record record_of(Choice const& made) {
+WARPWRIGHT_COLD Record record_of(Choice const& made) {
   constexpr std::size_t longest_reason = 200;
   Record record;
   record.latency_median_seconds = made.candidates[made.index].median_seconds;
@@ -67,7 +67,7 @@ Record record_of(Choice const& made) {
 }
 
 template <typename String>
-bool read_state(String const& text, candidate_state& state) {
+WARPWRIGHT_COLD bool read_state(String const& text, candidate_state& state) {
   for (candidate_state const s :
        {candidate_state::not_timed, candidate_state::compared, candidate_state::far_slower,
         candidate_state::failed, candidate_state::wrong}) {
@@ -79,7 +79,8 @@ bool read_state(String const& text, candidate_state& state) {
 }
 
 template <typename Record>
-bool read_candidate(Record const& record, std::size_t i, candidate_figures& figures) {
+WARPWRIGHT_COLD bool read_candidate(Record const& record, std::size_t i,
+                                    candidate_figures& figures) {
   auto const field = [&record, i](char const* name) {
     return record.field((text{name} + i).c_str());
   };
@@ -100,8 +101,8 @@ bool read_candidate(Record const& record, std::size_t i, candidate_figures& figu
 // @return false if there are candidates that the record does not know, or the chosen one is not
 //   among them, or the record is not one of a choice: they must be measured then
 template <typename Record, typename Choice>
-bool read_choice(Record const& record, char const* const* names, std::size_t count, Choice& made,
-                 std::size_t& second) {
+WARPWRIGHT_COLD bool read_choice(Record const& record, char const* const* names, std::size_t count,
+                                 Choice& made, std::size_t& second) {
   std::string const* const chosen = record.field("choice");
   std::string const* const next = record.field("second");
   std::string const* const reason = record.field("reason");

@@ -15,7 +15,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 template <class String>
-void append_field(String& line, char const* name, String const& value) {
+WARPWRIGHT_COLD void append_field(String& line, char const* name, String const& value) {
   line.append(name);
   line += '=';
   append_escaped(line, value);
@@ -26,7 +26,7 @@ void append_field(String& line, char const* name, std::size_t value) {
   line.append((text{name} + "=" + value + "\t").c_str());
 }
 template <class String>
-void append_field(String& line, char const* name, double value) {
+WARPWRIGHT_COLD void append_field(String& line, char const* name, double value) {
   line.append(name);
   line += '=';
   append_number(line, value);
@@ -45,7 +45,7 @@ class line_reader {
  public:
   explicit line_reader(line_part line) noexcept : line_{line} {}
   /// Takes the bytes up to a separator, and the separator. @return false if there is none
-  bool take_until(char separator, line_part& part) noexcept {
+  WARPWRIGHT_COLD bool take_until(char separator, line_part& part) noexcept {
     // memchr() does not take the null pointer of an empty part.
     void const* const found =
         line_.size() == 0 ? nullptr : std::memchr(line_.begin, separator, line_.size());
@@ -57,7 +57,7 @@ class line_reader {
   /// Takes a field of this name.
   /// @param read  `bool(line_part value)`
   template <class Read>
-  bool take(char const* name, Read&& read) {
+  WARPWRIGHT_COLD bool take(char const* name, Read&& read) {
     line_part part{};
     bool const good = take_until('=', part) && part.size() == std::strlen(name) &&
                       part.starts_with(name, part.size()) && take_until('\t', part) && read(part);
@@ -86,7 +86,7 @@ class line_reader {
 
 /// Calls `visit(line, number)` for the lines with content: not for empty ones and comments.
 template <class Visit>
-void for_each_line(char const* at, std::size_t bytes, Visit&& visit) {
+WARPWRIGHT_COLD void for_each_line(char const* at, std::size_t bytes, Visit&& visit) {
   char const* const end = at + bytes;
   for (std::size_t number = 1; at != end; ++number) {
     auto const rest = static_cast<std::size_t>(end - at);

@@ -7,7 +7,7 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/file.hpp>
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <dirent.h>
@@ -30,7 +30,7 @@ namespace detail {
 
 inline constexpr std::size_t max_store_bytes = std::size_t{64} << 20;
 
-inline char const* store_remedy(int error) noexcept {
+WARPWRIGHT_COLD inline char const* store_remedy(int error) noexcept {
   switch (error) {
     case EACCES:
     case EPERM:
@@ -85,7 +85,7 @@ String folder_of(String const& path) {
 /// Follows symbolic links in the place of the file, which need not exist: a rename would replace
 /// the link, and a lock beside the link would not exclude those who use the file's own name.
 template <class String>
-String resolve_links(String path, source_location where) {
+WARPWRIGHT_COLD String resolve_links(String path, source_location where) {
   for (int links = 0; links < 40; ++links) {  // as many as Linux follows
     char target[4096];
     ssize_t const length = readlink(path.c_str(), target, sizeof target);
@@ -120,7 +120,8 @@ struct store_content {
 };
 
 template <class Error = std::runtime_error>
-void read_store(std::string const& path, store_content& content, source_location where) {
+WARPWRIGHT_COLD void read_store(std::string const& path, store_content& content,
+                                source_location where) {
   content.size = 0;
   // O_NONBLOCK: opening a pipe would wait for its writer.
   descriptor const file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
@@ -165,7 +166,7 @@ class store_lock {
  public:
   /// @param path  the store's; the lock is "path.lock"
   /// @param timeout_seconds  how long to wait for it; 0: not at all
-  store_lock(std::string const& path, double timeout_seconds, source_location where)
+  WARPWRIGHT_COLD store_lock(std::string const& path, double timeout_seconds, source_location where)
       : path_{path + ".lock"} {
     std::uint64_t const start = monotonic_nanoseconds();
     long pause_ns = 100000;
@@ -196,7 +197,7 @@ class store_lock {
   ~store_lock() { static_cast<void>(flock(file_.value(), LOCK_UN)); }
 
  private:
-  void open_file(std::string const& path, source_location where) {
+  WARPWRIGHT_COLD void open_file(std::string const& path, source_location where) {
     constexpr int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     // NFS locks only what is open for writing.
     file_.reset(open(path_.c_str(), O_RDWR | O_CREAT | flags, 0666));
@@ -212,7 +213,7 @@ class store_lock {
     if (file_.value() < 0 && error == EACCES) file_.reset(open(path_.c_str(), O_RDONLY | flags));
     if (file_.value() < 0) throw_store_error<Error>(where, "cannot open", path_, error);
   }
-  [[nodiscard]] bool is_in_place() const noexcept {
+  [[nodiscard]] WARPWRIGHT_COLD bool is_in_place() const noexcept {
     struct stat locked {};
     struct stat named {};
     return fstat(file_.value(), &locked) == 0 && stat(path_.c_str(), &named) == 0 &&
@@ -224,7 +225,8 @@ class store_lock {
 };
 
 /// Whether `name` is a temporary file of write_file() for a file called `base`: base.12.0x3f.0.tmp
-inline bool is_temporary_of(char const* name, char const* base, std::size_t base_length) noexcept {
+WARPWRIGHT_COLD inline bool is_temporary_of(char const* name, char const* base,
+                                            std::size_t base_length) noexcept {
   if (std::strncmp(name, base, base_length) != 0) return false;
   name += base_length;
   auto const skip = [&name](char const* start, char const* digits) {
@@ -240,7 +242,7 @@ inline bool is_temporary_of(char const* name, char const* base, std::size_t base
 
 /// Removes what writers left that were killed. @pre the caller holds the lock: none is in use
 template <class String>
-void remove_temporaries(String const& path) {
+WARPWRIGHT_COLD void remove_temporaries(String const& path) {
   String const folder = folder_of(path);
   DIR* const listing = opendir(folder.empty() ? "." : folder.c_str());
   if (listing == nullptr) return;
@@ -266,7 +268,7 @@ struct durable_operations {
       : base{operations}, replaces{false}, old{} {
     replaces = stat(path, &old) == 0;
   }
-  [[nodiscard]] Operations operations() noexcept {
+  [[nodiscard]] WARPWRIGHT_COLD Operations operations() noexcept {
     return {this,
             [](void* context, char const* path, char const*) { return self(context).open(path); },
             [](void* context, std::FILE* file, void const* data, std::size_t bytes) {
@@ -292,7 +294,7 @@ struct durable_operations {
   static durable_operations& self(void* context) noexcept {
     return *static_cast<durable_operations*>(context);
   }
-  [[nodiscard]] std::FILE* open(char const* path) const noexcept {
+  [[nodiscard]] WARPWRIGHT_COLD std::FILE* open(char const* path) const noexcept {
     // Not fopen(), which makes it readable for everybody until set_permissions().
     mode_t const mode = replaces ? old.st_mode & 0777U : 0666U;
     int const file = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -306,7 +308,7 @@ struct durable_operations {
     }
     return stream;
   }
-  [[nodiscard]] bool set_permissions(int file) const noexcept {
+  [[nodiscard]] WARPWRIGHT_COLD bool set_permissions(int file) const noexcept {
     struct stat now {};
     if (!replaces) return true;
     if (fstat(file, &now) != 0) return false;
@@ -322,8 +324,8 @@ struct durable_operations {
 
 /// Replaces the store's file. @pre the caller holds the lock
 template <class Error = std::runtime_error>
-void replace_store(std::string const& path, char const* data, std::size_t bytes,
-                   file_operations const& base, source_location where) {
+WARPWRIGHT_COLD void replace_store(std::string const& path, char const* data, std::size_t bytes,
+                                   file_operations const& base, source_location where) {
   durable_operations<> durable{path.c_str(), base};
   // A rename needs no permission of the file itself, but its owner made it read-only on purpose.
   bool const refused = durable.replaces && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0;

@@ -26,7 +26,7 @@ inline constexpr std::size_t max_field_name = 64;
 
 /// The start of the lines that find() looks at: all but memory and versions must be equal.
 template <class Key>
-std::string encode_key_start(Key const& key) {
+WARPWRIGHT_COLD std::string encode_key_start(Key const& key) {
   std::string line = store_format;
   append_field(line, "kind", key.kind);
   append_field(line, "tag", key.tag);
@@ -39,7 +39,7 @@ std::string encode_key_start(Key const& key) {
 
 /// The start of the line that put() replaces: the whole key.
 template <class Key>
-std::string encode_key(Key const& key) {
+WARPWRIGHT_COLD std::string encode_key(Key const& key) {
   std::string line = encode_key_start(key);
   append_field(line, "device_memory_bytes", key.device_memory_bytes);
   append_field(line, "driver", key.driver_version);
@@ -50,7 +50,7 @@ std::string encode_key(Key const& key) {
 
 /// The line of a valid record, without a newline.
 template <class Record>
-std::string encode_record(Record const& record) {
+WARPWRIGHT_COLD std::string encode_record(Record const& record) {
   std::string line = encode_key(record.key);
   append_field(line, "batch", record.batch);
   append_field(line, "items_per_second", record.items_per_second);
@@ -80,7 +80,7 @@ std::string encode_record(Record const& record) {
 }
 
 /// Checks what every line of a record has: its start, its end and its length.
-inline line_problem check_line(line_part line) noexcept {
+WARPWRIGHT_COLD inline line_problem check_line(line_part line) noexcept {
   constexpr std::size_t date_length = 20;
   constexpr char last[] = "\tdate=";
   constexpr std::size_t last_length = sizeof last - 1;
@@ -97,7 +97,7 @@ inline line_problem check_line(line_part line) noexcept {
   return {};
 }
 
-inline bool is_field_name(line_part name) noexcept {
+WARPWRIGHT_COLD inline bool is_field_name(line_part name) noexcept {
   if (name.size() == 0 || name.size() > max_field_name) return false;
   for (char const* at = name.begin; at != name.end; ++at) {
     char const c = *at;
@@ -110,7 +110,7 @@ inline bool is_field_name(line_part name) noexcept {
 
 /// batch:median:p99:bytes
 template <class Point>
-bool read_point(line_part part, Point& point) {
+WARPWRIGHT_COLD bool read_point(line_part part, Point& point) {
   line_reader reader{part};
   line_part batch{};
   line_part median{};
@@ -122,7 +122,7 @@ bool read_point(line_part part, Point& point) {
 }
 
 template <class Points>
-bool read_points(line_part part, Points& points) {
+WARPWRIGHT_COLD bool read_points(line_part part, Points& points) {
   points.clear();
   if (part.size() == 0) return true;
   line_reader reader{part};
@@ -137,7 +137,7 @@ bool read_points(line_part part, Points& points) {
 
 /// field.name=value
 template <class Field>
-bool read_field(line_reader& reader, Field& field) {
+WARPWRIGHT_COLD bool read_field(line_reader& reader, Field& field) {
   line_part name{};
   line_part value{};
   if (!reader.take_until('.', name) || !reader.take_until('=', name) || !is_field_name(name) ||
@@ -151,7 +151,7 @@ bool read_field(line_reader& reader, Field& field) {
 /// Reads what encode_record() wrote, and nothing else.
 /// @param record  its values are unspecified if there is a problem
 template <class Record>
-line_problem decode_record(line_part line, Record& record) {
+WARPWRIGHT_COLD line_problem decode_record(line_part line, Record& record) {
   if (line_problem const problem = check_line(line)) return problem;
   line_reader reader{{line.begin + sizeof store_format - 1, line.end}};
   auto& key = record.key;

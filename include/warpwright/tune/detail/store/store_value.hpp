@@ -6,7 +6,7 @@
 // one way to write a text or an integer, so that lines can be compared with keys as bytes.
 #pragma once
 
-#include <warpwright/core/detail/text.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 
 #include <cfloat>
 #include <cstddef>
@@ -35,7 +35,7 @@ constexpr bool is_control(char c) noexcept {
 }
 
 template <class String>
-void append_escaped(String& line, String const& value) {
+WARPWRIGHT_COLD void append_escaped(String& line, String const& value) {
   constexpr char hex[] = "0123456789abcdef";
   for (char const c : value) {
     char const letter = c == '\t'   ? 't'
@@ -59,7 +59,7 @@ void append_escaped(String& line, String const& value) {
 
 /// Undoes append_escaped(). @return false for a text that it would not have written
 template <class String>
-bool read_text(line_part part, String& value) {
+WARPWRIGHT_COLD bool read_text(line_part part, String& value) {
   auto const hex_digit = [](char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
   };
@@ -95,7 +95,7 @@ bool read_text(line_part part, String& value) {
 }
 
 template <class Integer>
-bool read_integer(line_part part, Integer& value) {
+WARPWRIGHT_COLD bool read_integer(line_part part, Integer& value) {
   if (part.size() == 0 || (*part.begin == '0' && part.size() > 1)) return false;
   value = 0;
   for (char const* at = part.begin; at != part.end; ++at) {
@@ -109,7 +109,7 @@ bool read_integer(line_part part, Integer& value) {
 
 /// Reads digits, a fraction and an exponent, both optional, in every locale of the program.
 template <class Number>
-bool read_number(line_part part, Number& value) {
+WARPWRIGHT_COLD bool read_number(line_part part, Number& value) {
   // strtod() expects the locale's separator, which printf() shows.
   char separator[16];
   static_cast<void>(std::snprintf(separator, sizeof separator, "%.1f", 0.5));
@@ -145,7 +145,7 @@ bool read_number(line_part part, Number& value) {
 /// Appends the shortest decimal number that read_number() reads as the same value.
 /// @param value  finite and not negative
 template <class String>
-void append_number(String& line, double value) {
+WARPWRIGHT_COLD void append_number(String& line, double value) {
   char number[64];
   for (int digits = 15; digits <= 17; ++digits) {
     // Not -0.
@@ -161,7 +161,7 @@ void append_number(String& line, double value) {
   line.append(number);
 }
 
-inline bool is_date(line_part part) noexcept {
+WARPWRIGHT_COLD inline bool is_date(line_part part) noexcept {
   constexpr char form[] = "0000-00-00T00:00:00Z";
   if (part.size() != sizeof form - 1) return false;
   for (std::size_t i = 0; i < sizeof form - 1; ++i) {
@@ -171,7 +171,7 @@ inline bool is_date(line_part part) noexcept {
 }
 
 template <class String>
-void append_date_of_now(String& line) {
+WARPWRIGHT_COLD void append_date_of_now(String& line) {
   std::time_t const now = std::time(nullptr);
   std::tm utc{};
   static_cast<void>(gmtime_r(&now, &utc));

@@ -10,7 +10,7 @@
 //   stopped_after=…  max_seconds(), if that ended the search
 #pragma once
 
-#include <warpwright/core/detail/string_builder.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/store/store_value.hpp>
 #include <warpwright/tune/tuning_record.hpp>
@@ -29,7 +29,7 @@ namespace detail {
 // What a result depends on beside the workload and the device: settings that change which size is
 // right, not those that change how it is looked for. Equal settings give equal texts.
 template <typename Settings>
-std::string objective_text(Settings const& s) {
+WARPWRIGHT_COLD std::string objective_text(Settings const& s) {
   std::string text = to_string(s.objective.goal());
   auto const add = [&text](char const* words, double value) {
     text.append(words);
@@ -57,7 +57,7 @@ std::string objective_text(Settings const& s) {
 }
 
 template <typename Record, typename Settings>
-Record record_of_tune(tune_result const& result, Settings const& s) {
+WARPWRIGHT_COLD Record record_of_tune(tune_result const& result, Settings const& s) {
   constexpr std::size_t longest_explanation = 2000;
   Record record;
   tune_row const& choice = result.chosen();
@@ -97,7 +97,8 @@ Record record_of_tune(tune_result const& result, Settings const& s) {
 // Reads numbers that are separated by single spaces.
 // @return false if the field is missing, or is not a list of numbers
 template <typename Record>
-bool read_numbers(Record const& record, char const* name, std::vector<double>& numbers) {
+WARPWRIGHT_COLD bool read_numbers(Record const& record, char const* name,
+                                  std::vector<double>& numbers) {
   std::string const* const text = record.field(name);
   if (text == nullptr) return false;
   char const* at = text->data();
@@ -114,7 +115,7 @@ bool read_numbers(Record const& record, char const* name, std::vector<double>& n
 
 // Whether a tuner with these settings may choose a size with these figures.
 template <typename Settings>
-bool may_choose(tune_row const& row, Settings const& s) {
+WARPWRIGHT_COLD bool may_choose(tune_row const& row, Settings const& s) {
   bool const in_range = row.batch >= s.first && row.batch <= s.last &&
                         row.batch % s.multiple == 0 && s.allows(row.batch);
   bool const slow = s.objective.latency_limited() &&
@@ -126,7 +127,8 @@ bool may_choose(tune_row const& row, Settings const& s) {
 // have chosen is not believed.
 // @return what is wrong with it; null: nothing
 template <typename Record, typename Settings>
-char const* read_tune(Record const& record, Settings const& s, tune_result& result) {
+WARPWRIGHT_COLD char const* read_tune(Record const& record, Settings const& s,
+                                      tune_result& result) {
   constexpr char const* incomplete = "its figures are not those of a tune";
   std::vector<double> rates;
   std::vector<double> calls;

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a kernel launch is to the host runtime. C linkage, so that the launch interface in core/
+// needs nothing from testing/ but one symbol.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+extern "C" {
+
+/// One kernel over the blocks, or indices, [0, size): the host runtime copies `arguments` at the
+/// call (as CUDA copies kernel parameters), then one thread, the stream's worker or that of a graph
+/// launch, calls `run` over the blocks in order.
+struct warpwright_host_kernel {
+  char const* name;      ///< for errors and graph reports
+  void const* function;  ///< identity: one address a kernel, compared by graph updates
+  void (*run)(void const* arguments, unsigned long long begin, unsigned long long end);
+  void const* arguments;  ///< trivially copyable
+  size_t arguments_bytes;
+  size_t arguments_alignment;
+  unsigned long long size;  ///< number of blocks or indices, at least 1
+};
+
+/// Enqueues `kernel` on `stream` (or records it, when the stream is capturing). Answers as
+/// cudaLaunchKernel does.
+cudaError_t warpwrightHostLaunchKernel(warpwright_host_kernel const* kernel, cudaStream_t stream);
+
+/// What cudaGraphSetConditional is to a kernel: sets the value of a conditional handle.
+void warpwrightHostSetConditional(unsigned long long handle, unsigned value);
+}

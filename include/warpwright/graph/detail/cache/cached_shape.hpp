@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a graph_cache keeps of a key.
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
+#include <warpwright/core/shape_key.hpp>
+#include <warpwright/graph/detail/cache/bindings.hpp>
+#include <warpwright/graph/detail/cache/cost_gate.hpp>
+#include <warpwright/graph/detail/cache/lru_list.hpp>
+#include <warpwright/graph/detail/cache/thrash_guard.hpp>
+#include <warpwright/graph/graph_cache_options.hpp>
+#include <warpwright/graph/graph_cache_statistics.hpp>
+#include <warpwright/graph/graph_exec.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// An executable graph, and the bindings that are in it. It is in its key's list, or retired.
+struct cached_graph {
+  explicit cached_graph(std::size_t count) : words(count) {}
+
+  graph_exec exec;
+  graph source{nullptr};  // kept only if replays are verified
+  array<std::uint64_t> words;
+  int device = 0;
+  cudaStream_t stream = nullptr;  // of the last launch
+  std::uint64_t stream_id = 0;
+  std::uint64_t last_launch = 0;  // the cache's count of launches then; 0: never
+  std::uint64_t until_verified = 0;
+  std::size_t nodes = 0;
+  atomic<bool> busy;  // a thread launches or changes it
+  cached_graph* next = nullptr;
+};
+
+/// How the calls of a key run without a look at the policies.
+enum class fast_mode : unsigned char { none, eager, graph };
+
+struct cached_shape : lru_node {
+  cached_shape(shape_key const& shape, void const* function_tag, std::uint64_t hash_value,
+               std::size_t words, graph_cache_options const& options)
+      : key{shape},
+        tag{function_tag},
+        hash{hash_value},
+        last_words(words),
+        warmups{options.warmups()},
+        gate{options.cost_gate()},
+        guard{options.thrash_limit()} {}
+  cached_shape(cached_shape const&) = delete;
+  cached_shape& operator=(cached_shape const&) = delete;
+  ~cached_shape() {
+    while (graphs != nullptr) {
+      cached_graph* const next = graphs->next;
+      delete graphs;
+      graphs = next;
+    }
+  }
+
+  [[nodiscard]] WARPWRIGHT_ALWAYS_INLINE bool is(shape_key const& shape,
+                                                 void const* function_tag) const noexcept {
+    return tag == function_tag && key == shape;
+  }
+  [[nodiscard]] bool binds(cached_graph const& g, binding_view words) const noexcept {
+    return same_words(g.words.begin(), words.words, words.count);
+  }
+
+  // Read and written by every call, under the cache's spin lock.
+  shape_key key;
+  void const* tag;  // of the function's type: another function is another key
+  std::uint64_t hash;
+  fast_mode fast = fast_mode::none;
+  bool new_words = true;        // last_words has not been written
+  std::uint64_t fast_left = 0;  // calls in the fast mode until the policies are asked
+  std::uint64_t calls = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t eager = 0;
+  std::uint64_t changes = 0;  // calls that no graph could have replayed
+  std::uint64_t refills = 0;  // of them, those whose graphs had been evicted
+  cached_graph* graphs = nullptr;
+  array<std::uint64_t> last_words;  // the bindings of the last eager call
+
+  // Under the cache's mutex.
+  unsigned warmups;
+  bool failing = false;  // the pause of the guard is for a failure
+  bool evicted = false;  // since the last capture
+  // While it is paused as there is no room: the oldest key of those with graphs, and its calls, at
+  // the call `watched_from`.
+  cached_shape* oldest = nullptr;
+  std::uint64_t oldest_calls = 0;
+  std::uint64_t watched_from = 0;
+  std::uint64_t observed_calls = 0;
+  std::uint64_t observed_changes = 0;
+  std::size_t count = 0;  // of graphs
+  std::size_t nodes = 0;
+  cost_gate gate;
+  thrash_guard guard;
+  graph_cache_counts counts;       // all that the fields above do not count
+  double spent_nanoseconds = 0.0;  // on captures and instantiations
+  std::string last_rebuild;
+  std::string last_kernel;
+  std::string last_failure;
+};
+
+/// The keys of a cache: a hash table with open addressing, at most half full, that never loses one.
+class shape_table {
+ public:
+  shape_table() noexcept = default;
+  shape_table(shape_table const&) = delete;
+  shape_table& operator=(shape_table const&) = delete;
+  ~shape_table() { clear(); }
+
+  static std::uint64_t hash(shape_key const& key, void const* tag) noexcept {
+    std::uint64_t const h = key.hash() ^ reinterpret_cast<std::uintptr_t>(tag);
+    return h * 0x9E3779B97F4A7C15U;
+  }
+  [[nodiscard]] cached_shape* find(shape_key const& key, void const* tag) const noexcept {
+    if (slots_.empty()) return nullptr;
+    for (std::size_t i = first(hash(key, tag)); slots_[i] != nullptr; i = next(i)) {
+      if (slots_[i]->is(key, tag)) return slots_[i];
+    }
+    return nullptr;
+  }
+  /// A larger array for one more key, empty if that fits; the caller swaps it in under its lock.
+  [[nodiscard]] array<cached_shape*> grown() {
+    all_.reserve(all_.size() + 1);
+    if (2 * (all_.size() + 1) <= slots_.size()) return {};
+    array<cached_shape*> larger(slots_.empty() ? 16 : 2 * slots_.size());
+    return larger;
+  }
+  /// @param larger  of grown(); takes ownership of `added`
+  void insert(cached_shape* added, array<cached_shape*>& larger) noexcept {
+    if (!larger.empty()) {
+      slots_.swap(larger);
+      for (cached_shape* const shape : all_) place(shape);
+    }
+    place(added);
+    all_.push_back(added);
+  }
+  [[nodiscard]] array<cached_shape*> const& all() const noexcept { return all_; }
+  void clear() noexcept {
+    for (cached_shape* const shape : all_) delete shape;
+    all_.clear();
+    for (cached_shape*& slot : slots_) slot = nullptr;
+  }
+
+ private:
+  // The high bits of a product are the well-mixed ones.
+  [[nodiscard]] std::size_t first(std::uint64_t hash) const noexcept {
+    return (hash >> 32U) & (slots_.size() - 1);
+  }
+  [[nodiscard]] std::size_t next(std::size_t i) const noexcept {
+    return (i + 1) & (slots_.size() - 1);
+  }
+  void place(cached_shape* shape) noexcept {
+    std::size_t i = first(shape->hash);
+    while (slots_[i] != nullptr) i = next(i);
+    slots_[i] = shape;
+  }
+
+  array<cached_shape*> slots_;
+  array<cached_shape*> all_;  // in the order of their first calls
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

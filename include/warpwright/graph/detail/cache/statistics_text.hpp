@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The texts of graph_cache_statistics.
+#pragma once
+
+#include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/graph/graph_cache_statistics.hpp>
+
+#include <cmath>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline string_builder json_string(std::string const& value) {
+  std::string out = "\"";
+  for (char const c : value) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      constexpr char hex[] = "0123456789abcdef";
+      out += "\\u00";
+      out += hex[static_cast<unsigned char>(c) >> 4U];
+      out += hex[static_cast<unsigned char>(c) & 15U];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+  return out;
+}
+
+inline string_builder json_number(double value) {
+  return std::isfinite(value) ? format_number("%.6g", value) : string_builder{"null"};
+}
+
+inline string_builder json_counts(graph_cache_counts const& c) {
+  string_builder out;
+  auto const member = [&out](char const* name, std::uint64_t value) {
+    out += string_builder{out.empty() ? "\"" : ", \""} + name + "\": " + std::size_t{value};
+  };
+  member("calls", c.calls);
+  member("replays", c.replays);
+  member("eager", c.eager);
+  member("captures", c.captures);
+  member("builds", c.builds);
+  member("updates", c.updates);
+  member("rebuilds", c.rebuilds);
+  member("evictions", c.evictions);
+  member("failures", c.failures);
+  member("pauses", c.pauses);
+  return out;
+}
+
+inline string_builder padded(string_builder const& value, std::size_t width, bool left = false) {
+  std::string spaces(value.size() < width ? width - value.size() : 0, ' ');
+  return left ? value + spaces : string_builder{spaces} + value;
+}
+
+inline string_builder microseconds_text(double value) {
+  return value > 0.0 ? format_number("%.1f", value) : string_builder{"-"};
+}
+
+// The name of a cudaGraphExecUpdateResult in graph_update's words.
+inline char const* update_reason(std::size_t result) {
+  graph_update update;
+  update.reason = static_cast<cudaGraphExecUpdateResult>(result);
+  return update.reason_text();
+}
+
+}  // namespace detail
+
+inline std::vector<std::string> graph_cache_statistics::warnings() const {
+  using detail::string_builder;
+  std::vector<std::string> all;
+  for (graph_key_statistics const& k : keys) {
+    string_builder const name = string_builder{"key "} + (k.key.empty() ? "()" : k.key.c_str());
+    if (k.calls >= 64 && k.change_rate > 0.25) {
+      all.push_back(name + " never settles: the bindings of " +
+                    detail::format_percent(k.change_rate) +
+                    " of its calls are new. Keep buffers at their addresses, raise variants(), or "
+                    "pass values that change each time as a graph_param");
+    }
+    if (k.rebuilds > 0 && k.pauses > 1) {
+      all.push_back(name + " is instantiated again and again, and was paused " +
+                    std::size_t{k.pauses} + " times: " + k.last_rebuild +
+                    (k.last_kernel.empty() ? "" : " at kernel ") + k.last_kernel +
+                    ". Put what decides about its work into the key");
+    }
+    if (!k.last_failure.empty() && k.replays == 0) {
+      all.push_back(name + " runs eagerly, as it cannot be captured: " + k.last_failure);
+    }
+  }
+  if (rejected_calls > 0) {
+    all.push_back(string_builder{} + std::size_t{rejected_calls} +
+                  " calls ran eagerly, as the cache has max_shapes() keys: round sizes up with "
+                  "round_up_to(), or raise max_shapes()");
+  }
+  std::size_t crowded = 0;
+  for (graph_key_statistics const& k : keys) {
+    crowded += k.evictions > 0 && k.pauses > 0 && k.rebuilds == 0 && k.failures == 0 ? 1 : 0;
+  }
+  if (crowded > 0 || (evictions > 8 && 2 * evictions > replays)) {
+    all.push_back(string_builder{"graphs are evicted before they are used again: "} +
+                  std::size_t{evictions} + " evictions for " + std::size_t{replays} +
+                  " replays, and " + crowded +
+                  " keys were paused for it: raise max_entries() or max_bytes(), or round sizes up "
+                  "with round_up_to()");
+  }
+  if (legacy_calls > 0) {
+    all.push_back(string_builder{} + std::size_t{legacy_calls} +
+                  " calls ran eagerly, as the legacy default stream cannot be captured: use a "
+                  "warpwright::stream");
+  }
+  return all;
+}
+
+inline std::string graph_cache_statistics::to_table() const {
+  using detail::microseconds_text;
+  using detail::padded;
+  using detail::string_builder;
+  string_builder out = string_builder{"graph_cache: "} + std::size_t{calls} + " calls, " +
+                       std::size_t{replays} + " replayed, " + std::size_t{eager} + " eager; " +
+                       std::size_t{builds} + " built, " + std::size_t{updates} + " updated, " +
+                       std::size_t{rebuilds} + " rebuilt, " + std::size_t{evictions} +
+                       " evicted; " + std::size_t{graphs} + " graphs, " +
+                       detail::format_number("%.1f", static_cast<double>(bytes) / 1048576.0) +
+                       " MiB; " + detail::format_number("%.1f", saved_ms) + " ms saved\n";
+  for (std::size_t i = 0; i < sizeof rebuilds_by_reason / sizeof rebuilds_by_reason[0]; ++i) {
+    if (rebuilds_by_reason[i] == 0) continue;
+    out += string_builder{"  rebuilt "} + std::size_t{rebuilds_by_reason[i]} +
+           " times: " + detail::update_reason(i) + "\n";
+  }
+  out += padded("key", 16, true) + padded("state", 16, true) + padded("calls", 9) +
+         padded("replays", 9) + padded("changes", 9) + padded("graphs", 7) +
+         padded("eager us", 10) + padded("replay us", 10) + padded("build us", 10) +
+         padded("break-even", 11) + padded("saved ms", 10) + "\n";
+  for (graph_key_statistics const& k : keys) {
+    string_builder even{"-"};
+    if (k.break_even_calls > 0.0) {
+      even = std::isfinite(k.break_even_calls) ? detail::format_number("%.0f", k.break_even_calls)
+                                               : string_builder{"never"};
+    }
+    out += padded(k.key.empty() ? "()" : k.key.c_str(), 16, true) +
+           padded(to_text(k.state), 16, true) + padded(std::size_t{k.calls}, 9) +
+           padded(std::size_t{k.replays}, 9) + padded(std::size_t{k.updates + k.rebuilds}, 9) +
+           padded(k.graphs, 7) + padded(microseconds_text(k.eager_us), 10) +
+           padded(microseconds_text(k.replay_us), 10) + padded(microseconds_text(k.build_us), 10) +
+           padded(even, 11) + padded(detail::format_number("%.2f", k.saved_ms), 10) + "\n";
+  }
+  for (std::string const& problem : warnings()) out += string_builder{"warning: "} + problem + "\n";
+  return out;
+}
+
+inline std::string graph_cache_statistics::to_json() const {
+  using detail::json_number;
+  using detail::json_string;
+  using detail::string_builder;
+  string_builder out = string_builder{"{"} + detail::json_counts(*this) +
+                       ", \"legacy_calls\": " + std::size_t{legacy_calls} +
+                       ", \"inlined_calls\": " + std::size_t{inlined_calls} +
+                       ", \"rejected_calls\": " + std::size_t{rejected_calls} +
+                       ", \"graphs\": " + graphs + ", \"bytes\": " + bytes +
+                       ", \"retired_graphs\": " + retired_graphs +
+                       ", \"saved_ms\": " + json_number(saved_ms) + ", \"rebuild_reasons\": {";
+  bool first = true;
+  for (std::size_t i = 0; i < sizeof rebuilds_by_reason / sizeof rebuilds_by_reason[0]; ++i) {
+    if (rebuilds_by_reason[i] == 0) continue;
+    out += string_builder{first ? "" : ", "} + json_string(detail::update_reason(i)) + ": " +
+           std::size_t{rebuilds_by_reason[i]};
+    first = false;
+  }
+  out += "}, \"keys\": [";
+  first = true;
+  for (graph_key_statistics const& k : keys) {
+    out += string_builder{first ? "" : ", "} + "{\"key\": " + json_string(k.key) +
+           ", \"state\": " + json_string(to_text(k.state)) + ", " + detail::json_counts(k) +
+           ", \"graphs\": " + k.graphs + ", \"nodes\": " + k.nodes + ", \"bytes\": " + k.bytes +
+           ", \"eager_us\": " + json_number(k.eager_us) +
+           ", \"replay_us\": " + json_number(k.replay_us) +
+           ", \"build_us\": " + json_number(k.build_us) +
+           ", \"change_us\": " + json_number(k.change_us) +
+           ", \"change_rate\": " + json_number(k.change_rate) +
+           ", \"break_even_calls\": " + json_number(k.break_even_calls) +
+           ", \"saved_ms\": " + json_number(k.saved_ms) +
+           ", \"last_rebuild\": " + json_string(k.last_rebuild) +
+           ", \"last_kernel\": " + json_string(k.last_kernel) +
+           ", \"last_failure\": " + json_string(k.last_failure) + "}";
+    first = false;
+  }
+  out += "], \"warnings\": [";
+  first = true;
+  for (std::string const& problem : warnings()) {
+    out += string_builder{first ? "" : ", "} + json_string(problem);
+    first = false;
+  }
+  return out + "]}";
+}
+
+WARPWRIGHT_END

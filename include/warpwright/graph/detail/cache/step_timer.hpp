@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/device_id.hpp>
+#include <warpwright/core/event.hpp>
+#include <warpwright/graph/detail/cache/cost_gate.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Times sampled calls with pairs of events, without waiting: a time arrives when a later call
+/// finds the events completed. Nothing here throws: a sample that fails is lost.
+class step_timer {
+ public:
+  /// Samples of one device under way at most; further ones are lost.
+  static constexpr std::size_t most = 16;
+
+  struct sample {
+    timed_event start;
+    timed_event stop;
+    int device;
+    void* owner = nullptr;  // null: free
+    step_mode mode = step_mode::eager;
+    bool recorded = false;          // both events
+    double host_nanoseconds = 0.0;  // of the call
+  };
+
+  step_timer() noexcept = default;
+  step_timer(step_timer const&) = delete;
+  step_timer& operator=(step_timer const&) = delete;
+  ~step_timer() {
+    for (sample* const s : samples_) delete s;
+  }
+
+  /// Reserves a sample for a call. @return null if it cannot be timed
+  sample* reserve(int device, void* owner, step_mode mode) noexcept {
+    sample* const s = take(device);
+    if (s == nullptr) return nullptr;
+    s->owner = owner;
+    s->mode = mode;
+    s->recorded = false;
+    return s;
+  }
+  /// Records one of the events of a reserved sample; without the lock of the other functions.
+  static bool record(timed_event& of_sample, cudaStream_t stream) noexcept {
+    cudaError_t const status = cudaEventRecord(of_sample.get(), stream);
+    discard(status);
+    return status == cudaSuccess;
+  }
+  /// Both events are recorded: the time will arrive.
+  void commit(sample* s, double host_nanoseconds) noexcept {
+    s->recorded = true;
+    s->host_nanoseconds = host_nanoseconds;
+    ++pending_;
+  }
+  /// The call failed, or an event.
+  static void abandon(sample* s) noexcept { s->owner = nullptr; }
+
+  [[nodiscard]] bool pending() const noexcept { return pending_ != 0; }
+  /// Reports the times that have arrived, as arrived(owner, mode, nanoseconds); negative: lost. A
+  /// call takes as long as the longer of its work on the device and its time on the host.
+  template <class Arrived>
+  void poll(Arrived&& arrived) noexcept {
+    for (sample* const s : samples_) {
+      if (s->owner == nullptr || !s->recorded) continue;
+      cudaError_t status = cudaEventQuery(s->stop.get());
+      discard(status);
+      if (status == cudaErrorNotReady) continue;
+      float milliseconds = 0.0F;
+      if (status == cudaSuccess) {
+        status = cudaEventElapsedTime(&milliseconds, s->start.get(), s->stop.get());
+        discard(status);
+      }
+      double const device = 1e6 * static_cast<double>(milliseconds);
+      double const longer = device > s->host_nanoseconds ? device : s->host_nanoseconds;
+      void* const owner = s->owner;
+      s->owner = nullptr;
+      --pending_;
+      arrived(owner, s->mode, status == cudaSuccess ? longer : -1.0);
+    }
+  }
+  /// Forgets all samples. @pre no call is being timed
+  void clear() noexcept {
+    for (sample* const s : samples_) s->owner = nullptr;
+    pending_ = 0;
+  }
+
+ private:
+  sample* take(int device) noexcept {
+    std::size_t of_device = 0;
+    for (sample* const s : samples_) {
+      if (s->device != device) continue;
+      if (s->owner == nullptr) return s;
+      ++of_device;
+    }
+    if (of_device >= most) return nullptr;
+    try {
+      scoped_device const scope{device_id{device}};
+      samples_.reserve(samples_.size() + 1);
+      samples_.push_back(new sample{timed_event{}, timed_event{}, device});
+      return samples_.back();
+    } catch (...) {
+      return nullptr;  // a time less
+    }
+  }
+
+  array<sample*> samples_;
+  std::size_t pending_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each capture error means, and what to do about it (CUDA Programming Guide, "Prohibited and
+// Unhandled Operations"; CUDA runtime API, cudaError_t 900 to 908).
+#pragma once
+
+#include <warpwright/core/error.hpp>
+
+#include <cstring>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+struct capture_rule {
+  int code;
+  char const* cause;
+  char const* remedy;
+};
+
+/// @return the rule of a code from 900 to 908; null for other codes
+inline capture_rule const* find_capture_rule(cudaError_t code) noexcept {
+  static constexpr capture_rule rules[] = {
+      {cudaErrorStreamCaptureUnsupported, "the call cannot be captured",
+       "make it before the capture, or capture a stream other than the legacy default stream"},
+      {cudaErrorStreamCaptureInvalidated, "an earlier call invalidated the capture",
+       "look for cudaMalloc, cudaFree, a synchronisation, a query, or work on the legacy default "
+       "stream in the body"},
+      {cudaErrorStreamCaptureMerge, "the stream waited for a stream of another capture",
+       "two captures must not depend on each other: order their graphs' launches instead"},
+      {cudaErrorStreamCaptureUnmatched, "the capture was ended on another stream than it began on",
+       "the capture must be ended on the stream where it began"},
+      {cudaErrorStreamCaptureUnjoined, "another stream was forked into the capture and not joined",
+       "use capture_scope::fork, which capture_scope::end joins, or make the capturing stream wait "
+       "for it"},
+      {cudaErrorStreamCaptureIsolation,
+       "the capturing stream waited for an event recorded outside of the capture",
+       "wait before the capture begins"},
+      {cudaErrorStreamCaptureImplicit,
+       "work on the legacy default stream would depend on the capture",
+       "pass a stream to every call, and capture a non-blocking stream such as warpwright::stream"},
+      {cudaErrorCapturedEvent, "an event recorded in the capture was queried or synchronised",
+       "an event recorded in a capture can only be waited for in the same capture: query one that "
+       "is recorded after the launch"},
+      {cudaErrorStreamCaptureWrongThread,
+       "a thread-local capture was ended by another thread than began it",
+       "end it on the thread that began it, or begin it with capture_mode::relaxed"}};
+  for (capture_rule const& rule : rules) {
+    if (rule.code == static_cast<int>(code)) return &rule;
+  }
+  return nullptr;
+}
+
+inline bool is_capture_error(cudaError_t code) noexcept {
+  return find_capture_rule(code) != nullptr;
+}
+
+/// What to do about a call that a capture does not allow, by a part of its name, which the runtime
+/// and the driver spell alike; null for a call that needs no advice of its own.
+inline char const* remedy_of_call(char const* api) noexcept {
+  struct entry {
+    char const* part;
+    char const* remedy;
+  };
+  static constexpr entry entries[] = {
+      {"Synchronize", "synchronise after the graph's launch: nothing runs while capturing"},
+      {"EventQuery", "query an event that is recorded after the graph's launch"},
+      {"Query", "query after the graph's launch: nothing runs while capturing"},
+      {"ElapsedTime", "take times around the graph's launch"},
+      {"EndCapture", nullptr},
+      {"lloc",  // cudaMalloc, cuMemAlloc, cudaHostAlloc
+       "allocate before the capture, or from a memory_pool or with cudaMallocAsync on the "
+       "capturing "
+       "stream; if a library allocates, run it once before the capture and give it a workspace"},
+      {"Free", "free after the capture, or with cudaFreeAsync on the capturing stream"},
+      {"HostRegister", "register memory before the capture"},
+      {"AddCallback", "use cudaLaunchHostFunc, which can be captured"},
+      {"Memcpy",
+       "use cudaMemcpyAsync on the capturing stream, with page-locked memory on the host: the "
+       "graph "
+       "reads and writes that memory at each launch"},
+      {"Memset", "use cudaMemsetAsync on the capturing stream"},
+      {"GraphLaunch", "call the code that the graph was captured from instead of launching it"},
+      {"GraphUpload", "upload before the capture"},
+      {"StreamGet", "query the stream before the capture; a warpwright::stream knows its id"},
+      {"Module", "load kernels before the capture: run the body once"},
+      {"Library", "load kernels before the capture: run the body once"}};
+  for (entry const& each : entries) {
+    if (std::strstr(api, each.part) != nullptr) return each.remedy;
+  }
+  return nullptr;
+}
+
+/// As check(), with the cause and the remedy of a capture error.
+inline void check_capture(cudaError_t status, char const* api, source_location where) {
+  if (status == cudaSuccess) return;
+  capture_rule const* const rule = find_capture_rule(status);
+  if (rule == nullptr) throw_cuda_error(status, api, where);
+  throw_cuda_error(status, api, where, (text{rule->cause} + ": " + rule->remedy).c_str());
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

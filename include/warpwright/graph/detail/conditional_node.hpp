@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Conditional nodes of a capture (CUDA Programming Guide, "Conditional Graph Nodes").
+#pragma once
+
+#include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/launch/set_condition.hpp>
+#include <warpwright/graph/detail/branch_streams.hpp>
+#include <warpwright/graph/detail/capture_position.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+[[noreturn]] WARPWRIGHT_COLD inline void throw_no_conditional_nodes(source_location where) {
+  throw_cuda_error(cudaErrorNotSupported, "conditional node", where,
+                   "a graph has them with a toolkit and a driver of CUDA 12.4 or newer: run this "
+                   "step without capturing it");
+}
+
+/// @throws cuda_error  where this toolkit or driver has no conditional nodes
+inline void require_conditional_nodes(source_location where) {
+  int version = 0;
+  check(cudaDriverGetVersion(&version), "cudaDriverGetVersion", where);
+  if (!WARPWRIGHT_HAS_CONDITIONAL_NODES || version < 12040) throw_no_conditional_nodes(where);
+}
+
+#if WARPWRIGHT_HAS_CONDITIONAL_NODES
+
+inline cudaGraphConditionalHandle make_condition(cudaGraph_t graph, source_location where) {
+  cudaGraphConditionalHandle handle = 0;
+  // A kernel sets the value before the node reads it, so there is no default.
+  cudaError_t const status = cudaGraphConditionalHandleCreate(&handle, graph, 0, 0);
+  if (status == cudaErrorNotSupported) throw_no_conditional_nodes(where);
+  check_capture(status, "cudaGraphConditionalHandleCreate", where);
+  return handle;
+}
+
+/// Adds a conditional node behind what the stream has captured, and orders its later work behind
+/// the node.
+/// @return the node's body, an empty graph that the node owns
+inline cudaGraph_t add_conditional(stream_ref stream, cudaGraphConditionalHandle handle,
+                                   cudaGraphConditionalNodeType type, source_location where) {
+  capture_position const at = capture_position_of(stream, where);
+  cudaGraphNodeParams parameters{};
+  parameters.type = cudaGraphNodeTypeConditional;
+  parameters.conditional.handle = handle;
+  parameters.conditional.type = type;
+  parameters.conditional.size = 1;
+  cudaGraphNode_t node = nullptr;
+#if CUDART_VERSION >= 13000
+  check_capture(cudaGraphAddNode(&node, at.graph, at.tail, at.edges, at.tail_size, &parameters),
+                "cudaGraphAddNode", where);
+#else
+  check_capture(cudaGraphAddNode_v2(&node, at.graph, at.tail, at.edges, at.tail_size, &parameters),
+                "cudaGraphAddNode", where);
+#endif
+  set_capture_tail(stream, &node, nullptr, 1, where);
+  return parameters.conditional.phGraph_out[0];
+}
+
+/// A capture, on a leased stream, of a conditional node's body.
+class body_capture {
+ public:
+  body_capture(cudaGraph_t body, source_location where)
+      : branch_{lease_branch(current_device(where), where)} {
+    counted_.begin();
+    // Relaxed: the capture around this one forbids the thread's calls already, by its own mode.
+    cudaError_t const status = cudaStreamBeginCaptureToGraph(
+        branch_->owner.get(), body, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed);
+    if (status != cudaSuccess) return_branches(branch_);
+    check_capture(status, "cudaStreamBeginCaptureToGraph", where);
+  }
+  ~body_capture() {
+    if (branch_ != nullptr) discard(finish());
+  }
+  body_capture(body_capture const&) = delete;
+  body_capture& operator=(body_capture const&) = delete;
+
+  [[nodiscard]] stream_ref stream() const noexcept { return branch_->owner.ref(); }
+  void end(source_location where) { check_capture(finish(), "cudaStreamEndCapture", where); }
+
+ private:
+  cudaError_t finish() noexcept {
+    cudaGraph_t body = nullptr;  // the node's
+    cudaError_t const status = cudaStreamEndCapture(branch_->owner.get(), &body);
+    return_branches(branch_);
+    branch_ = nullptr;
+    counted_.end();
+    return status;
+  }
+
+  branch_stream* branch_;
+  counted_capture counted_;
+};
+
+#endif  // WARPWRIGHT_HAS_CONDITIONAL_NODES
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuBLAS on the library's streams, also in captures. Without a workspace of its own cuBLAS
+// allocates one for each stream and each captured graph, and that memory grows with the number of
+// graphs.
+//
+//   ww::device_buffer<std::byte> workspace{pool, stream, ww::cublas_workspace_bytes(9)};  // kept
+//   ww::graph const step = ww::capture(stream, [&](ww::stream_ref s) {
+//     ww::cublas_scope const bound{handle, s, workspace.data(), workspace.size()};
+//     cublasSgemm(handle, ...);
+//   });
+//
+// Includes cublas_v2.h; the program links cuBLAS.
+#pragma once
+
+#if !__has_include(<cublas_v2.h>)
+#error "warpwright: interop/cublas.hpp needs cuBLAS (cublas_v2.h) on the include path"
+#endif
+
+#include <cublas_v2.h>
+
+#include <warpwright/core/stream.hpp>
+
+#include <stdexcept>
+
+WARPWRIGHT_BEGIN
+
+/// A failed call of cuBLAS. what() has the form "file:line: cublasSetStream: status: remedy".
+class cublas_error : public std::runtime_error {
+ public:
+  /// @param status  what the call returned
+  /// @param api     the call's name, a string literal
+  /// @param where   the caller's location
+  /// @param advice  a remedy, appended to the text, or null
+  cublas_error(cublasStatus_t status, char const* api, source_location where,
+               char const* advice = nullptr)
+      : std::runtime_error{message(status, api, where, advice).c_str()}, status_{status} {}
+  /// @return the status
+  [[nodiscard]] cublasStatus_t status() const noexcept { return status_; }
+
+ private:
+  static detail::text message(cublasStatus_t status, char const* api, source_location where,
+                              char const* advice) {
+    detail::text result = detail::text{where.file(), where.line()} + ": " + api + ": " +
+                          cublasGetStatusString(status) + " (" + static_cast<int>(status) + ")";
+    if (advice != nullptr) result += detail::text{": "} + advice;
+    return result;
+  }
+
+  cublasStatus_t status_;
+};
+
+/// The size of workspace that NVIDIA recommends for a device (cuBLAS documentation,
+/// cublasSetWorkspace).
+/// @param compute_capability_major  of the device: 9 for Hopper
+/// @return bytes
+[[nodiscard]] constexpr std::size_t cublas_workspace_bytes(int compute_capability_major) noexcept {
+  std::size_t const mebibyte = std::size_t{1} << 20U;
+  if (compute_capability_major >= 12) return 12 * mebibyte;
+  return compute_capability_major >= 9 ? 32 * mebibyte : 4 * mebibyte;
+}
+
+/// Binds a stream and a workspace to a cuBLAS handle for the lifetime of this object. At its end
+/// the handle has its previous stream, and cuBLAS's own workspace: cuBLAS does not tell which
+/// workspace it had before.
+/// **Threads:** as the handle: one at a time.
+class cublas_scope {
+ public:
+  /// Binds the stream, then the workspace: the other way round cuBLAS would drop the workspace.
+  /// @pre the handle outlives this object; nothing else binds a stream to it meanwhile
+  /// @param handle     of the stream's device
+  /// @param stream     capturing or not
+  /// @param workspace  device memory, aligned to 256 bytes; it stays allocated until the stream has
+  ///   completed the calls made meanwhile and, where these were captured, as long as the graph is
+  ///   launched. Calls on two streams at a time need two workspaces
+  /// @param bytes      its size; see cublas_workspace_bytes()
+  /// @throws std::invalid_argument  for a null workspace
+  /// @throws cublas_error           when a call fails; the handle then has its previous stream, and
+  ///   cuBLAS's own workspace
+  /// **Stream:** does not block. **Capture:** legal. **Cost:** three calls of cuBLAS; no
+  /// allocation.
+  cublas_scope(cublasHandle_t handle, stream_ref stream, void* workspace, std::size_t bytes,
+               source_location where = source_location::current())
+      : handle_{handle} {
+    if (workspace == nullptr) {
+      detail::throw_invalid_argument(
+          "cublas_scope: the workspace is null, and cuBLAS would allocate one for each captured "
+          "graph: pass device memory of cublas_workspace_bytes()",
+          where);
+    }
+    check(cublasGetStream(handle, &previous_), "cublasGetStream", where, nullptr);
+    check(cublasSetStream(handle, stream.get()), "cublasSetStream", where, nullptr);
+    cublasStatus_t const status = cublasSetWorkspace(handle, workspace, bytes);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+      static_cast<void>(cublasSetStream(handle, previous_));
+      check(status, "cublasSetWorkspace", where,
+            "the workspace must be device memory, aligned to 256 bytes");
+    }
+  }
+  ~cublas_scope() {
+    // Also drops the workspace.
+    static_cast<void>(cublasSetStream(handle_, previous_));
+  }
+  cublas_scope(cublas_scope const&) = delete;
+  cublas_scope& operator=(cublas_scope const&) = delete;
+
+  /// @return the handle, for calls
+  [[nodiscard]] cublasHandle_t handle() const noexcept { return handle_; }
+
+ private:
+  static void check(cublasStatus_t status, char const* api, source_location where,
+                    char const* advice) {
+    if (status != CUBLAS_STATUS_SUCCESS) throw cublas_error{status, api, where, advice};
+  }
+
+  cublasHandle_t handle_;
+  cudaStream_t previous_ = nullptr;
+};
+
+WARPWRIGHT_END

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/tune/detail/report/result_text.hpp>
+#include <warpwright/tune/tune_result.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+WARPWRIGHT_INLINE char const* to_string(tune_status status) {
+  switch (status) {
+    case tune_status::ok:
+      return "ok";
+    case tune_status::over_budget:
+      return "over budget";
+    case tune_status::out_of_memory:
+      return "out of memory";
+    case tune_status::over_latency:
+      return "over latency limit";
+    case tune_status::failed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+WARPWRIGHT_INLINE char const* to_string(tune_source source) noexcept {
+  switch (source) {
+    case tune_source::tuned:
+      return "tuned";
+    case tune_source::stored:
+      return "stored";
+    case tune_source::checked_again:
+      return "checked again";
+  }
+  return "unknown";
+}
+
+WARPWRIGHT_INLINE tune_row const& tune_result::chosen() const {
+  if (chosen_index >= rows.size()) throw std::logic_error{"warpwright: no batch size was chosen"};
+  return rows[chosen_index];
+}
+
+template <typename String>
+String to_table(tune_result const& result) {
+  using detail::string_builder;
+  constexpr int last = detail::table_columns - 1;
+  std::size_t const lines = result.rows.size() + 1;
+  auto const cell = [&result](std::size_t line, int column) {
+    auto const c = static_cast<detail::table_column>(column);
+    return line == 0 ? detail::table_heading(result, c)
+                     : detail::table_cell(result.rows[line - 1], c);
+  };
+  bool shown[detail::table_columns] = {};
+  std::size_t width[detail::table_columns] = {};
+  for (int c = 0; c < last; ++c) {
+    shown[c] = detail::table_shows(result, static_cast<detail::table_column>(c));
+    for (std::size_t line = 0; line < lines && shown[c]; ++line) {
+      std::size_t const size = cell(line, c).size();
+      if (size > width[c]) width[c] = size;
+    }
+  }
+  string_builder table;
+  for (std::size_t line = 0; line < lines; ++line) {
+    bool const chosen = line > 0 && line - 1 == result.chosen_index;
+    table += chosen ? "-> " : "   ";
+    for (int c = 0; c < last; ++c) {
+      if (shown[c]) table += detail::pad(cell(line, c), width[c]) + "  ";
+    }
+    table += cell(line, last) + (chosen ? ", chosen\n" : "\n");
+  }
+  if (!result.explanation.empty()) table += result.explanation + '\n';
+  return table;
+}
+
+template <typename Result>
+no_feasible_batch::no_feasible_batch(Result result)
+    : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
+                          to_table(result))
+                             .str()},
+      result_{std::move(result)} {}
+
+WARPWRIGHT_END

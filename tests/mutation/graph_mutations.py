@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks the cache of graphs and captures in many small ways, and checks that a test fails for each.
+
+Works on a copy of the checkout, on the host runtime. Not part of CI: all mutations take about half
+an hour on two cores.
+
+  tests/mutation/graph_mutations.py --check        each mutation still applies
+  tests/mutation/graph_mutations.py                all; exit status 1 if one survives
+  tests/mutation/graph_mutations.py lru gate       those whose file or text contains a word
+"""
+import sys
+
+import pool_mutations
+
+GRAPH = "include/warpwright/graph/"
+CACHE = GRAPH + "graph_cache.hpp"
+CAPTURE = GRAPH + "capture.hpp"
+CAPTURE_STEPS = GRAPH + "detail/capture_steps.hpp"
+COMPARE = GRAPH + "compare_graphs.hpp"
+ROUND = GRAPH + "round_up_to.hpp"
+DETAIL = GRAPH + "detail/cache/"
+BINDINGS = DETAIL + "bindings.hpp"
+GATE = DETAIL + "cost_gate.hpp"
+GUARD = DETAIL + "thrash_guard.hpp"
+LRU = DETAIL + "lru_list.hpp"
+WINDOW = DETAIL + "sample_window.hpp"
+TIMER = DETAIL + "step_timer.hpp"
+SHAPE = DETAIL + "cached_shape.hpp"
+RETIRED = DETAIL + "retired_graphs.hpp"
+CORE = DETAIL + "cache_core.hpp"
+STEPS = DETAIL + "cache_steps.hpp"
+LISTS = DETAIL + "cache_lists.hpp"
+TEXT = DETAIL + "statistics_text.hpp"
+
+# In this order: the first that fails ends a mutation's run.
+TESTS = [
+    "graph_cache_policies", "graph_round_up_to", "graph_cache", "graph_cache_limits",
+    "graph_cache_faults", "graph_cache_threads", "graph_cache_random", "graph_capture",
+]  # fmt: skip
+
+# (file, text, replacement); the text occurs once in the file.
+MUTATIONS = [
+    # Bindings.
+    (BINDINGS, "    if (a[i] != b[i]) return false;", "    if (i > 0 && a[i] != b[i]) return false;"),
+    (BINDINGS, "      to[1] = static_cast<std::uint64_t>(value.size());", "      to[1] = 0;"),
+    (BINDINGS, "      by_range ? 2 : (by_address || by_number ? 1 : words_of_bytes<T>);",
+     "      by_range ? 2 : 1;"),
+    # The order of use, and the budgets.
+    (LRU, "    if (&node != newest_) move_to_front(node);", "    if (!node.listed) move_to_front(node);"),
+    (LRU, "size_ > most_entries_ || bytes_ > most_bytes_", "size_ > most_entries_"),
+    (LRU, "size_ > most_entries_ || bytes_ > most_bytes_", "bytes_ > most_bytes_"),
+    (LRU, "    bytes_ += bytes - node.bytes;\n", ""),
+    (LRU, "    bytes_ -= node.bytes;\n", ""),
+    (STEPS, "  evict_while([&] { return lru_.excess() != &shape ? lru_.excess() : nullptr; });\n", ""),
+    (LISTS, "    retired_.add(graph);\n", "    delete graph;\n"),
+    (RETIRED, "    return status != cudaErrorNotReady;", "    return true;"),
+    (RETIRED, "r.completed == nullptr && r.retired->stream_id == stream_id", "stream_id == 0"),
+    (RETIRED, "(known || unmarked <= most_unmarked)", "true"),
+    (RETIRED, "nodes_ <= most_nodes", "most_nodes != ~std::size_t{0} - 1"),
+    (RETIRED, "r.completed == nullptr || is_complete(r);", "is_complete(r);"),
+    (RETIRED, "r.completed == nullptr || is_complete(r);", "r.completed == nullptr;"),
+    (RETIRED, "        nodes_ -= rows_[i].retired->nodes;\n", ""),
+    (CORE, "    retired_.trim();\n", ""),
+    (STEPS, "nullptr; });\n  poll_retired(t);\n", "nullptr; });\n"),
+    # The thrash guard.
+    (GUARD, "    if (++streak_ >= limit_) pause();", "    if (++streak_ > limit_) pause();"),
+    (GUARD, "    streak_ = 0;\n", ""),
+    (GUARD, "    if (pause_ < longest_pause) pause_ *= 2;", ""),
+    (GUARD, "    pausing_ = started_ = false;\n", ""),
+    (GUARD, "    streak_ = limit_ > 0 ? limit_ - 1 : 0;", "    streak_ = 0;"),
+    (STEPS, "      shape.guard.rebuilt(replays);\n", ""),
+    (GUARD, "    if (clean >= first_pause) pause_ = first_pause;\n", ""),
+    (GUARD, "paid : limit_) || pausing_) return;", "paid : limit_)) return;"),
+    (GUARD, "    for_room_ = pausing_;\n", ""),
+    (GUARD, "replays > replays_before_ ? replays - replays_before_ : 0;", "replays - replays_before_;"),
+    (LISTS, "  if (misses) shape.guard.evicted(", "  if (misses && !had_graphs) shape.guard.evicted("),
+    (STEPS, "  if (unused) shape.guard.resume();\n  return !unused;", "  return unused || !unused;"),
+    (STEPS, "oldest == shape.oldest && calls == shape.oldest_calls", "oldest == shape.oldest"),
+    (STEPS, "    if (shape.evicted) ++shape.refills;\n", ""),
+    (GATE, "return lost_ >= round;", "return false;"),
+    # The cost gate.
+    (GATE, "    if (other * 1.03 < mine) {", "    if (other > 1.03 * mine) {"),
+    (GATE, "    return replay + change_rate() * change_time();", "    return replay;"),
+    (GATE, "      mode_ = graph < eager ? step_mode::graph : step_mode::eager;", "      mode_ = step_mode::graph;"),
+    (GATE, "    } else if (since_round_ >= period_) {", "    } else if (false) {"),
+    (GATE, "    } else if (measuring_) {\n      ++to_issue_[index(mode)];\n", "    } else if (false) {\n"),
+    (GATE, "(eager - graph) * (eager - graph) > 9.0 * squared", "true"),
+    (GATE, "      changed_calls_ *= 256.0 / calls_;\n      calls_ = 256.0;\n", ""),
+    (WINDOW, "return sort_deviations(sorted, 0.0) ? middle(sorted) : 0.0;",
+     "return sort_deviations(sorted, 0.0) ? sorted[count_ - 1] : 0.0;"),
+    (TIMER, "device > s->host_nanoseconds ? device : s->host_nanoseconds", "device"),
+    (TIMER, "      if (status == cudaErrorNotReady) continue;\n", ""),
+    # What a call does.
+    (CORE, "graph.stream_id == id) return true;\n    if (options_.replicas() != 1 ||",
+     "graph.stream_id == id) return true;\n    if ("),
+    (CORE, "    if (options_.replicas() != 1 || streams_.device_of(id) != graph.device) return false;",
+     "    if (options_.replicas() != 1) return false;"),
+    (CORE, "      if (g->device != t.device || !shape.binds(*g, words)) continue;",
+     "      if (!shape.binds(*g, words)) continue;"),
+    (CORE, "    return found >= options_.replicas() ? oldest : nullptr;", "    return oldest;"),
+    (CORE, "    graph.busy.store(true, memory_order::relaxed);\n    graph.last_launch = ++launches_;",
+     "    graph.busy.store(true, memory_order::relaxed);"),
+    (CORE, "    lru_.touch(shape);\n", ""),
+    (CORE, "        lru_.touch_listed(*shape);\n", ""),
+    (STEPS, "  lru_.touch_listed(shape);\n", ""),
+    (STEPS, "    lru_.touch_listed(*d.shape);\n", ""),
+    (CORE, "    if (!first) ++shape.changes;", ""),
+    (SHAPE, "    return tag == function_tag && key == shape;", "    return key == shape;"),
+    (SHAPE, "    return tag == function_tag && key == shape;", "    return tag == function_tag;"),
+    (STEPS, "  if (table_.all().size() >= options_.max_shapes()) return nullptr;\n", ""),
+    (STEPS, "stream.get() == cudaStreamLegacy || is_capturing(stream, where)) {\n    {",
+     "stream.get() == cudaStreamLegacy) {\n    {"),
+    (STEPS, "        if (target_graph == nullptr || g->last_launch < target_graph->last_launch) {",
+     "        if (target_graph == nullptr) {"),
+    (STEPS, "  for (std::size_t i = 0; i < call.words.count; ++i) made.words[i] = call.words.words[i];\n", ""),
+    (STEPS, "    if (done == graph_step::replayed) --shape.replays;\n", ""),
+    (STEPS, "options_.eager_fallback() && !is_sticky(status)", "options_.eager_fallback()"),
+    (STEPS, "  shape.guard.failed(shape.replays);\n", ""),
+    (STEPS, "    if (error.code() != cudaErrorMemoryAllocation) throw;", "    throw;"),
+    (STEPS, "      if (difference) throw graph_mismatch{difference, where};\n", ""),
+    (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  static_cast<void>(first);\n"),
+    (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  if (first) sample = nullptr;\n"),
+    (STEPS, "    d.shape->warmups = 0;\n", ""),
+    # The comparison of graphs.
+    (COMPARE, "width == 8 && std::memcmp(b + at, c + at, 8) != 0 &&", "true &&"),
+    (COMPARE, "    for (range const& r : own) {", "    for (range const& r : array<range>{}) {"),
+    (COMPARE, "  if (a.func != b.func) ", "  if (false) "),
+    (ROUND, "buckets[i] >= n && (best == nullptr", "buckets[i] > n && (best == nullptr"),
+    (ROUND, "|| buckets[i] < *best)", ")"),
+    # Reports.
+    (TEXT, "k.calls >= 64 && k.change_rate > 0.25", "false"),
+    (TEXT, "    if (c == '\"' || c == '\\\\') {", "    if (c == '\"') {"),
+    # Captures, as the cache uses them.
+    (CAPTURE, "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}",
+     "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream}, active_{true} {}"),
+    (CAPTURE, "    counted_.begin();\n", ""),
+    (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
+]
+
+if __name__ == "__main__":
+    pool_mutations.__doc__ = __doc__
+    pool_mutations.TESTS = TESTS
+    pool_mutations.MUTATIONS = MUTATIONS
+    sys.exit(pool_mutations.main())
