@@ -116,7 +116,10 @@ int run() {
   auto const workspace = ew::prepare_workspace(stream, memory.data(), memory.size());
   reference exact{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n), 0, {}};
   std::vector<float> start(n);
-  for (std::size_t i = 0; i < n; ++i) exact.p[i] = start[i] = static_cast<float>(i % 97) / 97;
+  for (std::size_t i = 0; i < n; ++i) {
+    start[i] = static_cast<float>(i % 97) / 97;
+    exact.p[i] = static_cast<double>(start[i]);
+  }
   upload(stream, parameters.data(), start);
   upload(stream, first.data(), std::vector<float>(n));
   upload(stream, second.data(), std::vector<float>(n));
