@@ -36,6 +36,20 @@ static_assert(!std::is_copy_constructible<ww::stream>::value, "a stream has one 
 static_assert(std::is_nothrow_move_constructible<ww::stream>::value, "");
 static_assert(std::is_trivially_copyable<ww::stream_ref>::value, "");
 
+TEST_CASE("a struct with a stream and events is initialised by braces") {
+  struct worker {
+    ww::stream stream;
+    ww::event begin;
+    ww::timed_event end;
+  };
+  worker w{};
+  worker v = {};
+  CHECK(w.stream.get() != v.stream.get());
+  w.begin.record(w.stream);
+  v.stream.wait(w.begin);
+  v.stream.synchronize();
+}
+
 TEST_CASE("a null handle is the default stream by name") {
   cudaStream_t const null_handle{};
   CHECK(ww::stream_ref{null_handle}.get() == WARPWRIGHT_DEFAULT_STREAM);

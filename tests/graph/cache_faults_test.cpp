@@ -61,6 +61,8 @@ TEST_CASE("graph_cache: without the fallback a failed capture is thrown") {
   CHECK_THROWS_AS(cache.run(s, {}, step, x.data()), ww::capture_error);
   CHECK_FALSE(s.is_capturing());
   CHECK(x.fetch(s)[0] == 0);
+  CHECK(of_key(cache).failures == 1);
+  CHECK_FALSE(of_key(cache).last_failure.empty());
   synchronizes = false;
   CHECK(cache.run(s, {}, step, x.data()) == graph_step::captured);
   CHECK(x.fetch(s)[0] == 1);
@@ -128,8 +130,8 @@ TEST_CASE("graph_cache: verify_every finds changed copies, fills and topologies"
     for (int i = 0; i < 3; ++i) cache.run(s, {}, step, x.data());
     what = change;
     CHECK_THROWS_AS(cache.run(s, {}, step, x.data()), ww::graph_mismatch);
-    what = 0;
-    CHECK(cache.run(s, {}, step, x.data()) == graph_step::replayed);
+    CHECK(cache.statistics().graphs == 0);  // it is not launched again
+    CHECK(cache.run(s, {}, step, x.data()) == graph_step::captured);
   }
   s.synchronize();
 }
@@ -161,6 +163,28 @@ TEST_CASE("graph_cache: verify_every accepts temporary memory of the step") {
   };
   for (int i = 0; i < 10; ++i) CHECK_NOTHROW(cache.run(s, {}, step, x.data()));
   CHECK(x.fetch(s)[5] == 1024);
+}
+
+TEST_CASE("compare_graphs: a difference is named as that of its own node") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(16, 0)};
+  auto const captured = [&](int fill, std::uint64_t n) {
+    return ww::capture(s, [&](ww::stream_ref t) {
+      ww::for_each_index(t, 16, add_amount{x.data(), 1});
+      ww::check(cudaMemsetAsync(x.data(), fill, 64, t), "cudaMemsetAsync");
+      ww::for_each_index(t, n, add_amount{x.data(), 1});
+    });
+  };
+  ww::graph const a = captured(0, 16);
+  ww::graph_difference const of_fill = ww::compare_graphs(a, captured(1, 16));
+  CHECK(of_fill.node == 1);
+  CHECK(of_fill.kernel.empty());
+  CHECK(of_fill.argument == -1);
+  CHECK_THAT(of_fill.text, contains("node 1: a parameter was"));
+  ww::graph_difference const of_grid = ww::compare_graphs(a, captured(0, 100000));
+  CHECK(of_grid.node == 2);
+  CHECK(of_grid.argument == -1);
+  CHECK_THAT(of_grid.text, contains("the grid of a kernel changed"));
 }
 
 TEST_CASE("compare_graphs: equal graphs, and each kind of difference") {

@@ -249,7 +249,7 @@ std::uint64_t builds_in_turn(ww::graph_cache& cache, ww::stream_ref s, int* x, i
 bool warns_of_room(ww::graph_cache_statistics const& all) {
   for (std::string const& w : all.warnings()) {
     if (w.find("evicted before they are used again") != std::string::npos &&
-        w.find("raise max_entries() or max_bytes()") != std::string::npos) {
+        w.find("raise max_entries(), max_bytes()") != std::string::npos) {
       return true;
     }
   }

@@ -113,7 +113,7 @@ TEST_CASE("bindings: a stream_ref is its handle, whether it has its id or not") 
   CHECK(words(ww::stream_ref{handle}) == words(ww::stream_ref{handle}));
 }
 
-TEST_CASE("lru_list: the order of a model, with both budgets, over random calls") {
+TEST_CASE("lru_list: the order of a model, with all budgets, over random calls") {
   unsigned const seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937 random{seed};
@@ -124,11 +124,16 @@ TEST_CASE("lru_list: the order of a model, with both budgets, over random calls"
   for (int run = 0; run < 50; ++run) {
     std::size_t const most_entries = 1 + random() % 40;
     std::size_t const most_bytes = 1 + random() % 2000;
-    ww::detail::lru_list list{most_entries, most_bytes};
+    std::size_t const most_pool = 1 + random() % 2000;
+    ww::detail::lru_list list{most_entries, {most_bytes, most_pool}};
     std::vector<element> elements(64);
     std::list<int> model;  // the newest in front
-    std::size_t model_bytes = 0;
-    std::vector<std::size_t> sizes(elements.size(), 0);
+    ww::detail::cached_bytes model_bytes;
+    std::vector<ww::detail::cached_bytes> sizes(elements.size());
+    auto const exceeds = [&] {
+      return model.size() > most_entries || model_bytes.graphs > most_bytes ||
+             model_bytes.pool > most_pool;
+    };
     for (int i = 0; i < 64; ++i) elements[static_cast<std::size_t>(i)].key = i;
     for (int step = 0; step < 400; ++step) {
       std::size_t const k = random() % elements.size();
@@ -143,7 +148,7 @@ TEST_CASE("lru_list: the order of a model, with both budgets, over random calls"
         }
       } else {
         if (!listed) {
-          sizes[k] = e.node.bytes = random() % 200;
+          sizes[k] = e.node.bytes = {random() % 200, random() % 200};
           model_bytes += sizes[k];
         }
         list.touch(e.node);
@@ -151,21 +156,22 @@ TEST_CASE("lru_list: the order of a model, with both budgets, over random calls"
         model.push_front(e.key);
         if (what == 1) {
           model_bytes -= sizes[k];
-          sizes[k] = random() % 300;
+          sizes[k] = {random() % 300, random() % 300};
           model_bytes += sizes[k];
           list.resize(e.node, sizes[k]);
         }
         while (ww::detail::lru_node* const old = list.excess()) {
-          REQUIRE((model.size() > most_entries || model_bytes > most_bytes));
+          REQUIRE(exceeds());
           REQUIRE(reinterpret_cast<element*>(old)->key == model.back());
           model_bytes -= sizes[static_cast<std::size_t>(model.back())];
           model.pop_back();
           list.remove(*old);
         }
-        REQUIRE((model.size() <= 1 || (model.size() <= most_entries && model_bytes <= most_bytes)));
+        REQUIRE((model.size() <= 1 || !exceeds()));
       }
       REQUIRE(list.size() == model.size());
-      REQUIRE(list.bytes() == model_bytes);
+      REQUIRE(list.bytes().graphs == model_bytes.graphs);
+      REQUIRE(list.bytes().pool == model_bytes.pool);
       ww::detail::lru_node* node = list.oldest();
       for (auto at = model.rbegin(); at != model.rend(); ++at, node = node->newer) {
         REQUIRE(node != nullptr);

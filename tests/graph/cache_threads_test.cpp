@@ -155,6 +155,13 @@ TEST_CASE("graph_cache: streams of several devices have graphs of their own") {
     CHECK(same.run(*streams[0], {}, nothing, 1) == graph_step::replayed);
     CHECK(same.run(*streams[1], {}, nothing, 1) == graph_step::replayed);
     CHECK(ww::current_device() == ww::device_id{0});
+    // A device's graphs take none of the variants of another one.
+    ww::graph_cache two{at_once().variants(2)};
+    for (int i = 0; i < 40; ++i) {
+      for (int d = 0; d < 2; ++d) two.run(*streams[d], {}, nothing, i % 2);
+    }
+    CHECK(two.statistics().builds == 4);
+    CHECK(two.statistics().replays == 76);
     for (auto& s : streams) s->synchronize();
   }
   ww::testing::reset_host_runtime();

@@ -100,6 +100,18 @@ TEST_CASE("the last mark is reported, and cut off at 63 characters") {
   b.check_usable();
 }
 
+TEST_CASE("the report of a valid capture says that it is valid") {
+  ww::stream s;
+  ww::graph const captured = ww::capture(s, [&](ww::capture_scope& scope) {
+    CHECK(scope.report().text() == "the capture is valid so far\n");
+    scope.mark("layer 1");
+    CHECK(scope.report().summary() == "the capture is valid so far, last mark \"layer 1\"");
+    scope.mark(nullptr);
+    CHECK(scope.report().mark.empty());
+  });
+  CHECK(captured.size() == 0);
+}
+
 TEST_CASE("a break that the body ignores is reported at the end, with the body's last mark") {
   bench_of_mistakes b;
   bool const checked = GENERATE(false, true);

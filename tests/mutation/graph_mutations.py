@@ -28,6 +28,8 @@ LRU = DETAIL + "lru_list.hpp"
 WINDOW = DETAIL + "sample_window.hpp"
 TIMER = DETAIL + "step_timer.hpp"
 SHAPE = DETAIL + "cached_shape.hpp"
+MEMORY = "include/warpwright/core/detail/capture/captured_memory.hpp"
+POOL = "include/warpwright/memory/detail/pool/graph_memory_definitions.hpp"
 RETIRED = DETAIL + "retired_graphs.hpp"
 CORE = DETAIL + "cache_core.hpp"
 STEPS = DETAIL + "cache_steps.hpp"
@@ -37,7 +39,7 @@ TEXT = DETAIL + "statistics_text.hpp"
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
     "graph_cache_policies", "graph_round_up_to", "graph_cache", "graph_cache_limits",
-    "graph_cache_faults", "graph_cache_threads", "graph_cache_random", "graph_capture",
+    "graph_cache_faults", "graph_cache_memory", "graph_cache_threads", "graph_cache_random", "graph_capture",
 ]  # fmt: skip
 
 # (file, text, replacement); the text occurs once in the file.
@@ -49,19 +51,25 @@ MUTATIONS = [
      "      by_range ? 2 : 1;"),
     # The order of use, and the budgets.
     (LRU, "    if (&node != newest_) move_to_front(node);", "    if (!node.listed) move_to_front(node);"),
-    (LRU, "size_ > most_entries_ || bytes_ > most_bytes_", "size_ > most_entries_"),
-    (LRU, "size_ > most_entries_ || bytes_ > most_bytes_", "bytes_ > most_bytes_"),
-    (LRU, "    bytes_ += bytes - node.bytes;\n", ""),
-    (LRU, "    bytes_ -= node.bytes;\n", ""),
+    (LRU, "size_ > most_entries_ || !bytes_.fits(most_bytes_)", "size_ > most_entries_"),
+    (LRU, "size_ > most_entries_ || !bytes_.fits(most_bytes_)", "!bytes_.fits(most_bytes_)"),
+    (LRU, "    bytes_ -= node.bytes;\n    bytes_ += bytes;\n", ""),
+    (LRU, "    --size_;\n    bytes_ -= node.bytes;\n", "    --size_;\n"),
+    (LRU, "graphs <= most.graphs && pool <= most.pool", "graphs <= most.graphs"),
+    (LRU, "graphs <= most.graphs && pool <= most.pool", "pool <= most.pool"),
+    (LRU, "    pool -= less.pool;\n", ""),
+    (MEMORY, "at->most_) at->most_ = at->live_;", "at->most_) at->most_ += more;"),
+    (MEMORY, "    if (at->capture_ != capture) continue;\n", ""),
+    (POOL, "    captured_memory::freed(graphs_[number].capture_id, heap_.blocks.at(node).bytes);\n", ""),
     (STEPS, "  evict_while([&] { return lru_.excess() != &shape ? lru_.excess() : nullptr; });\n", ""),
     (LISTS, "    retired_.add(graph);\n", "    delete graph;\n"),
     (RETIRED, "    return status != cudaErrorNotReady;", "    return true;"),
     (RETIRED, "r.completed == nullptr && r.retired->stream_id == stream_id", "stream_id == 0"),
     (RETIRED, "(known || unmarked <= most_unmarked)", "true"),
-    (RETIRED, "nodes_ <= most_nodes", "most_nodes != ~std::size_t{0} - 1"),
+    (RETIRED, "bytes_.fits(most_bytes)", "(bytes_.fits(most_bytes) || true)"),
     (RETIRED, "r.completed == nullptr || is_complete(r);", "is_complete(r);"),
     (RETIRED, "r.completed == nullptr || is_complete(r);", "r.completed == nullptr;"),
-    (RETIRED, "        nodes_ -= rows_[i].retired->nodes;\n", ""),
+    (RETIRED, "        bytes_ -= rows_[i].retired->bytes;\n", ""),
     (CORE, "    retired_.trim();\n", ""),
     (STEPS, "nullptr; });\n  poll_retired(t);\n", "nullptr; });\n"),
     # The thrash guard.
@@ -112,14 +120,20 @@ MUTATIONS = [
     (STEPS, "  if (table_.all().size() >= options_.max_shapes()) return nullptr;\n", ""),
     (STEPS, "stream.get() == cudaStreamLegacy || is_capturing(stream, where)) {\n    {",
      "stream.get() == cudaStreamLegacy) {\n    {"),
-    (STEPS, "        if (target_graph == nullptr || g->last_launch < target_graph->last_launch) {",
-     "        if (target_graph == nullptr) {"),
+    (STEPS, "target_graph == nullptr || g->last_launch < target_graph->last_launch", "target_graph == nullptr"),
+    (STEPS, "      if (g->device != t.device) continue;\n", ""),
+    (STEPS, "    if (captured.size(where) != 0) return captured;\n", "    return captured;\n"),
+    (STEPS, "    if (!options_.eager_fallback()) throw;\n  } catch (std::invalid_argument",
+     "    throw;\n  } catch (std::invalid_argument"),
+    (STEPS, "  return captured.get() != nullptr ? graph_step::eager : run_eagerly(",
+     "  return captured.get() == nullptr ? graph_step::eager : run_eagerly("),
+    (STEPS, "        unlink(*d.shape, *d.graph);\n        retired_.add(d.graph);\n", ""),
     (STEPS, "  for (std::size_t i = 0; i < call.words.count; ++i) made.words[i] = call.words.words[i];\n", ""),
     (STEPS, "    if (done == graph_step::replayed) --shape.replays;\n", ""),
     (STEPS, "options_.eager_fallback() && !is_sticky(status)", "options_.eager_fallback()"),
-    (STEPS, "  shape.guard.failed(shape.replays);\n", ""),
+    (STEPS, "    shape.guard.failed(shape.replays);\n", ""),
     (STEPS, "    if (error.code() != cudaErrorMemoryAllocation) throw;", "    throw;"),
-    (STEPS, "      if (difference) throw graph_mismatch{difference, where};\n", ""),
+    (STEPS, "      if (difference) {", "      if (difference && where.line() < 0) {"),
     (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  static_cast<void>(first);\n"),
     (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  if (first) sample = nullptr;\n"),
     (STEPS, "    d.shape->warmups = 0;\n", ""),

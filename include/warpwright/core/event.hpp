@@ -76,7 +76,7 @@ class event : public detail::event_handle {
  public:
   /// @throws cuda_error  when CUDA cannot create it
   /// **Cost:** one CUDA call, and one at destruction.
-  explicit event(source_location where = source_location::current())
+  event(source_location where = source_location::current())
       : event_handle{cudaEventDisableTiming, where} {}
 };
 
@@ -85,7 +85,7 @@ class event : public detail::event_handle {
 class timed_event : public detail::event_handle {
  public:
   /// @throws cuda_error  when CUDA cannot create it
-  explicit timed_event(source_location where = source_location::current())
+  timed_event(source_location where = source_location::current())
       : event_handle{cudaEventDefault, where} {}
 
   /// Returns the time between two events, with a resolution of about half a microsecond.

@@ -118,8 +118,11 @@ class stream {
   /// @throws cuda_error             when CUDA cannot create it
   /// **Capture:** legal in a capture of thread-local mode. **Cost:** microseconds, for creation and
   /// destruction; in a hot loop lease streams from a stream_pool.
-  explicit stream(device_id device = current_device(), int priority = 0,
+  explicit stream(device_id device, int priority = 0,
                   source_location where = source_location::current());
+  /// As above, on the current device.
+  stream(source_location where = source_location::current())
+      : stream{current_device(where), 0, where} {}
   stream(std::nullptr_t) = delete;
   /// The other object becomes empty: only destruction and assignment are legal on it.
   stream(stream&& other) noexcept;

@@ -141,11 +141,11 @@ class capture_scope {
   /// Names the part of the body that follows, for the report of a failure: that has the last mark
   /// before the call that tells of the failure. That call broke the capture itself if its exception
   /// leaves the body; if the body goes on after a failed call, it can be a later one, or the end.
-  /// @param name  copied; of a longer one the first 63 characters
+  /// @param name  copied; of a longer one the first 63 characters; null: none
   /// **Cost:** no CUDA call.
   void mark(char const* name) noexcept {
     std::size_t i = 0;
-    for (; i + 1 < sizeof mark_ && name[i] != '\0'; ++i) mark_[i] = name[i];
+    for (; name != nullptr && i + 1 < sizeof mark_ && name[i] != '\0'; ++i) mark_[i] = name[i];
     mark_[i] = '\0';
   }
 

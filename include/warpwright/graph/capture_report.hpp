@@ -165,6 +165,10 @@ inline std::string capture_report::remedy() const {
 }
 
 inline std::string capture_report::summary() const {
+  if (code == cudaSuccess) {
+    return mark.empty() ? "the capture is valid so far"
+                        : "the capture is valid so far, last mark \"" + mark + "\"";
+  }
   std::string result = cause();
   if (!mark.empty()) {
     result += noticed_at_end ? ", noticed at the end of the body, whose last mark is \""
@@ -182,6 +186,7 @@ inline std::string capture_report::summary() const {
 }
 
 inline std::string capture_report::text() const {
+  if (code == cudaSuccess) return summary() + "\n";
   std::string result = "capture failed\n  reported by  ";
   result.append(api).append(": ").append(cudaGetErrorName(code)).append(" (");
   result.append(std::to_string(static_cast<int>(code))).append("), ");

@@ -82,6 +82,7 @@ class graph_comparison {
       again_memory_.swap(of_again);
     }
     for (std::size_t i = 0; i < before_.size() && !result_.found; ++i) {
+      result_ = graph_difference{};
       result_.node = i;
       compare_node(i);
     }
@@ -169,7 +170,6 @@ class graph_comparison {
       result_.argument = static_cast<std::ptrdiff_t>(p);
       compare_bytes(a.kernelParams[p], b.kernelParams[p], c.kernelParams[p], bytes);
     }
-    if (!result_.found) result_.argument = -1;
 #endif
   }
 

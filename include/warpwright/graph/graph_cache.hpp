@@ -123,8 +123,9 @@ struct step_call {
 /// that instantiates. It is not held while a function runs, which may use the same cache.
 class graph_cache {
  public:
+  graph_cache() : graph_cache{graph_cache_options{}} {}
   /// @throws std::invalid_argument  for options that exclude each other
-  explicit graph_cache(graph_cache_options const& options = {},
+  explicit graph_cache(graph_cache_options const& options,
                        source_location where = source_location::current())
       : core_{options, where} {}
   graph_cache(graph_cache const&) = delete;

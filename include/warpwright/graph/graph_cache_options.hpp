@@ -25,9 +25,15 @@ class graph_cache_options {
     return with(&graph_cache_options::max_bytes_, bytes);
   }
   /// @param bytes  device memory of a node of an executable graph. CUDA does not report it; the
-  ///   default was measured on an H100. The pool's memory that belongs to a graph is not in it
+  ///   default was measured on an H100. max_pool_bytes() limits the pools' memory
   [[nodiscard]] constexpr graph_cache_options bytes_per_node(std::size_t bytes) const {
     return with(&graph_cache_options::bytes_per_node_, bytes);
+  }
+  /// @param bytes  memory of memory_pools that belongs to the graphs of all keys: what their steps
+  ///   allocate stays theirs until they are destroyed. The key that is in use keeps its graphs even
+  ///   if they need more. Default: unlimited
+  [[nodiscard]] constexpr graph_cache_options max_pool_bytes(std::size_t bytes) const {
+    return with(&graph_cache_options::max_pool_bytes_, bytes);
   }
   /// @param count  keys that the cache admits in its lifetime (until clear()); calls with further
   ///   ones run eagerly
@@ -80,6 +86,7 @@ class graph_cache_options {
 
   [[nodiscard]] constexpr std::size_t max_entries() const { return max_entries_; }
   [[nodiscard]] constexpr std::size_t max_bytes() const { return max_bytes_; }
+  [[nodiscard]] constexpr std::size_t max_pool_bytes() const { return max_pool_bytes_; }
   [[nodiscard]] constexpr std::size_t bytes_per_node() const { return bytes_per_node_; }
   [[nodiscard]] constexpr std::size_t max_shapes() const { return max_shapes_; }
   [[nodiscard]] constexpr unsigned variants() const { return variants_; }
@@ -117,6 +124,7 @@ class graph_cache_options {
 
   std::size_t max_entries_ = 256;
   std::size_t max_bytes_ = std::size_t{256} << 20;
+  std::size_t max_pool_bytes_ = ~std::size_t{0};
   std::size_t bytes_per_node_ = 3600;
   std::size_t max_shapes_ = 4096;
   std::uint64_t verify_every_ = 0;

@@ -68,9 +68,10 @@ struct graph_cache_counts {
 struct graph_key_statistics : graph_cache_counts {
   std::string key;  ///< the extents, as shape_key::text()
   graph_key_state state = graph_key_state::warming_up;
-  std::size_t graphs = 0;  ///< executable graphs at present
-  std::size_t nodes = 0;   ///< in all of them
-  std::size_t bytes = 0;   ///< of all of them, estimated
+  std::size_t graphs = 0;      ///< executable graphs at present
+  std::size_t nodes = 0;       ///< in all of them
+  std::size_t bytes = 0;       ///< of all of them, estimated
+  std::size_t pool_bytes = 0;  ///< memory of pools that belongs to them
   double eager_us = 0.0;
   double replay_us = 0.0;
   double build_us = 0.0;     ///< capture and instantiation
@@ -95,6 +96,7 @@ struct graph_cache_statistics : graph_cache_counts {
   std::uint64_t rejected_calls = 0;  ///< eager, because there were max_shapes() keys
   std::size_t graphs = 0;            ///< executable graphs at present
   std::size_t bytes = 0;             ///< of all of them, estimated
+  std::size_t pool_bytes = 0;        ///< memory of pools that belongs to them
   std::size_t retired_graphs = 0;    ///< evicted, and not destroyed yet as they may be running
   double saved_ms = 0.0;             ///< the sum over all keys
   std::vector<graph_key_statistics> keys;  ///< in the order of their first calls

@@ -36,9 +36,11 @@ class graph_replay {
   ///   kernels), which is not legal while capturing
   /// @param mode     which threads' illegal calls invalidate a capture
   /// @param flags    of the instantiation, without graph_flags::upload
-  explicit graph_replay(unsigned warmups = 1, capture_mode mode = capture_mode::thread,
+  explicit graph_replay(unsigned warmups, capture_mode mode = capture_mode::thread,
                         graph_flags flags = graph_flags::none) noexcept
       : warmups_{warmups}, mode_{mode}, flags_{flags} {}
+  /// As above, with one warm-up.
+  graph_replay() noexcept : graph_replay{1} {}
 
   /// Runs one step: eagerly during the warm-up; then it captures `body` once; then it only replays.
   /// @param stream  any but the legacy default stream; may differ from call to call

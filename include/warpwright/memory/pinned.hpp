@@ -84,8 +84,10 @@ class pinned_pool {
   /// Creates a pool.
   /// @param options  limits and policies
   /// @throws out_of_memory, cuda_error  when initial_bytes cannot be page-locked
-  explicit pinned_pool(pinned_pool_options const& options = {},
+  explicit pinned_pool(pinned_pool_options const& options,
                        source_location where = source_location::current());
+  /// As above, with the default options.
+  pinned_pool() : pinned_pool{pinned_pool_options{}} {}
 
   /// Waits for the streams of freed blocks, then unlocks all memory. Never throws, and tolerates a
   /// CUDA runtime that is shutting down.

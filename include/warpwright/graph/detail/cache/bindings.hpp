@@ -50,6 +50,15 @@ struct is_device_slot<
                                                    std::declval<T const&>().value()))>>
     : std::is_pointer<decltype(std::declval<T const&>().get())> {};
 
+// std::reference_wrapper, by its members: <functional> is slow to compile.
+template <class T, class = void>
+struct is_reference : std::false_type {};
+template <class T>
+struct is_reference<
+    T,
+    std::enable_if_t<std::is_same_v<decltype(std::declval<T const&>().get()), typename T::type&>>>
+    : std::true_type {};
+
 template <class T>
 constexpr std::size_t words_of_bytes = (sizeof(T) + 7) / 8;
 
@@ -70,7 +79,12 @@ struct binding {
       by_address || by_range || by_number || by_bytes || std::is_same_v<T, stream_ref>,
       "warpwright: graph_cache::run compares its arguments on each call, and cannot compare one of "
       "this type: pass its pointers and numbers instead (p.get(), v.data(), v.size()), or, for a "
-      "trivially copyable struct without padding, specialise is_graph_binding_by_bytes");
+      "trivially copyable struct with floating-point members and no padding, specialise "
+      "warpwright::is_graph_binding_by_bytes");
+
+  static_assert(!is_reference<T>::value,
+                "warpwright: graph_cache::run would compare a std::ref by its address, and miss a "
+                "change of the value: pass the value itself, or a graph_param");
 
   static constexpr std::size_t words =
       by_range ? 2 : (by_address || by_number ? 1 : words_of_bytes<T>);

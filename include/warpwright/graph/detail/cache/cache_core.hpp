@@ -41,7 +41,8 @@ class cache_core {
   enum class route : unsigned char { slow, eager, launch };
 
   cache_core(graph_cache_options const& options, source_location where)
-      : options_{options}, lru_{options.max_entries(), options.max_bytes()} {
+      : options_{options},
+        lru_{options.max_entries(), {options.max_bytes(), options.max_pool_bytes()}} {
     options.check(where);
   }
   cache_core(cache_core const&) = delete;
@@ -104,7 +105,8 @@ class cache_core {
   /// Evicts the oldest keys until the rest needs at most so many bytes; 0: all.
   void trim(std::size_t bytes) noexcept {
     unique_lock<mutex> const policies{mutex_};
-    evict_while([&] { return lru_.bytes() > bytes || bytes == 0 ? lru_.oldest() : nullptr; });
+    evict_while(
+        [&] { return lru_.bytes().graphs > bytes || bytes == 0 ? lru_.oldest() : nullptr; });
     retired_.trim();
   }
   /// @pre no other thread is inside a call
@@ -134,6 +136,7 @@ class cache_core {
     bool samples_first = false;  // the first launch of a new graph is a sample
     cached_shape* shape = nullptr;
     cached_graph* graph = nullptr;  // of a launch: taken
+    std::size_t pool_bytes = 0;     // of a capture
   };
   // A sample that the gate has asked for: lost unless the call ends. A graph is busy between
   // start() and end(), so that start() must not wait for the mutex, whose holder may wait for the
@@ -239,7 +242,6 @@ class cache_core {
   void take_sampled_times() noexcept;
   void link(cached_shape& shape, cached_graph& graph) noexcept;
   void unlink(cached_shape& shape, cached_graph& graph) noexcept;
-  void set_nodes(cached_shape& shape, std::size_t nodes) noexcept;
   bool evict(cached_shape& shape) noexcept;
   // Evicts what `next` returns, under the spin lock, until that is null.
   template <class Next>
@@ -253,23 +255,28 @@ class cache_core {
       if (node == nullptr || !evict(static_cast<cached_shape&>(*node))) return;
     }
   }
-  // Retired graphs get what the others leave of the byte budget.
+  // Retired graphs get what the others leave of the byte budgets.
   void poll_retired(target const& t) noexcept {
-    std::size_t const bytes = lru_.bytes();
-    std::size_t const left = bytes < options_.max_bytes() ? options_.max_bytes() - bytes : 0;
-    std::size_t const node = options_.bytes_per_node();
-    retired_.poll(t.stream.get(), t.id, node != 0 ? left / node : ~std::size_t{0});
+    cached_bytes const used = lru_.bytes();
+    cached_bytes left{options_.max_bytes(), options_.max_pool_bytes()};
+    left.graphs -= used.graphs < left.graphs ? used.graphs : left.graphs;
+    left.pool -= used.pool < left.pool ? used.pool : left.pool;
+    retired_.poll(t.stream.get(), t.id, left);
   }
   void note_failure(cached_shape& shape, std::string const& text) noexcept;
 
   // --- without a lock ---
 
-  graph capture_step(target const& t, body step, source_location where);
+  graph capture_step(target const& t, body step, std::size_t& pool_bytes, source_location where);
   target resolve(stream_ref stream, source_location where);
   graph_step run_eagerly(target const& t, body step, promised_sample* sample,
                          source_location where);
   graph_step launch(decision const& d, cache_call const& call, target const& t, graph_step done,
                     body step, promised_sample* sample, source_location where);
+  graph capture_or_note(decision& d, target const& t, body step, source_location where);
+  void note_failure_of(decision const& d, std::string const& text) noexcept;
+  graph_step fall_back(decision const& d, target const& t, graph const& captured, body step,
+                       source_location where);
   graph_step build(decision d, cache_call const& call, target const& t, body step,
                    promised_sample* sample, source_location where);
   graph_step verify(decision d, cache_call const& call, target const& t, body step,

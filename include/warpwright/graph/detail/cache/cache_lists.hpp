@@ -15,7 +15,9 @@ inline void cache_core::link(cached_shape& shape, cached_graph& graph) noexcept 
   graph.next = shape.graphs;
   shape.graphs = &graph;
   ++shape.count;
-  set_nodes(shape, shape.nodes + graph.nodes);
+  shape.nodes += graph.nodes;
+  lru_.remove(shape);
+  shape.bytes += graph.bytes;
   lru_.touch(shape);
   shape.evicted = false;
 }
@@ -29,18 +31,11 @@ inline void cache_core::unlink(cached_shape& shape, cached_graph& graph) noexcep
   *place = graph.next;
   graph.next = nullptr;
   --shape.count;
-  set_nodes(shape, shape.nodes - graph.nodes);
+  shape.nodes -= graph.nodes;
+  cached_bytes bytes = shape.bytes;
+  bytes -= graph.bytes;
+  lru_.resize(shape, bytes);
   if (shape.count == 0) lru_.remove(shape);
-}
-
-inline void cache_core::set_nodes(cached_shape& shape, std::size_t nodes) noexcept {
-  shape.nodes = nodes;
-  std::size_t const bytes = nodes * options_.bytes_per_node();
-  if (shape.listed) {
-    lru_.resize(shape, bytes);
-  } else {
-    shape.bytes = bytes;
-  }
 }
 
 // Retires all graphs of a key; false if there is no memory to do so.
@@ -89,7 +84,8 @@ inline graph_cache_statistics cache_core::statistics() {
       k.eager = shape->eager;
       k.graphs = shape->count;
       k.nodes = shape->nodes;
-      k.bytes = shape->nodes * options_.bytes_per_node();
+      k.bytes = shape->bytes.graphs;
+      k.pool_bytes = shape->bytes.pool;
     }
     k.pauses = shape->guard.pauses();
     k.eager_us = 1e-3 * shape->gate.eager_time();
@@ -127,6 +123,7 @@ inline graph_cache_statistics cache_core::statistics() {
     all.pauses += k.pauses;
     all.graphs += k.graphs;
     all.bytes += k.bytes;
+    all.pool_bytes += k.pool_bytes;
     all.saved_ms += k.saved_ms;
     all.keys.push_back(static_cast<graph_key_statistics&&>(k));
   }

@@ -4,8 +4,12 @@
 // What a call of a graph_cache does when the fast path does not serve it.
 #pragma once
 
+#include <warpwright/core/detail/capture/captured_memory.hpp>
 #include <warpwright/graph/detail/cache/cache_core.hpp>
+#include <warpwright/graph/detail/capture_position.hpp>
 
+#include <new>
+#include <stdexcept>
 #include <string>
 
 WARPWRIGHT_BEGIN
@@ -19,9 +23,17 @@ WARPWRIGHT_NOINLINE inline void clear_stack_below() noexcept {
   for (unsigned char volatile& byte : bytes) byte = 0;
 }
 
-inline graph cache_core::capture_step(target const& t, body step, source_location where) {
+inline graph cache_core::capture_step(target const& t, body step, std::size_t& pool_bytes,
+                                      source_location where) {
   if (options_.verify_every() != 0) clear_stack_below();
-  return capture(t.stream, step, options_.mode(), where);
+  captured_memory memory;
+  auto const counted = [&](capture_scope& scope) {
+    memory.begin(capture_position_of(scope.stream(), where).id);
+    step(scope);
+  };
+  graph captured = capture(t.stream, counted, options_.mode(), where);
+  pool_bytes = memory.bytes();
+  return captured;
 }
 
 inline cache_core::target cache_core::resolve(stream_ref stream, source_location where) {
@@ -231,10 +243,12 @@ inline graph_step cache_core::launch_failed(cache_call const& call, stream_ref s
 
 inline void cache_core::note_failure(cached_shape& shape, std::string const& text) noexcept {
   ++shape.counts.failures;
-  shape.failing = true;
   unique_lock<spin_lock> const hot{lock_};
-  shape.guard.failed(shape.replays);
   shape.fast = fast_mode::none;
+  if (options_.eager_fallback()) {
+    shape.failing = true;
+    shape.guard.failed(shape.replays);
+  }
   try {
     shape.last_failure = text;
   } catch (...) {
@@ -242,40 +256,75 @@ inline void cache_core::note_failure(cached_shape& shape, std::string const& tex
   }
 }
 
+// Null, with the reason, if the step cannot be captured and runs eagerly instead. Memory that a
+// capture takes from a pool belongs to the graph, so that eagerly there may be enough, and what is
+// an invalid argument in a capture may be valid without one; what the step throws in any case it
+// throws again.
+inline graph cache_core::capture_or_note(decision& d, target const& t, body step,
+                                         source_location where) {
+  std::string failure;
+  try {
+    graph captured = capture_step(t, step, d.pool_bytes, where);
+    if (captured.size(where) != 0) return captured;
+    failure =
+        "the capture is empty: the step enqueued nothing on its stream; what it enqueued on other "
+        "streams ran at once, and is no part of a graph: use the stream that it is given";
+    note_failure_of(d, failure);
+    return captured;
+  } catch (capture_error const& error) {
+    failure = error.report().summary();
+    if (failure.empty()) failure = error.what();
+    note_failure_of(d, failure);
+    if (!options_.eager_fallback() || error.sticky()) throw;
+  } catch (std::bad_alloc const& error) {
+    note_failure_of(d, std::string{"in the capture: "} + error.what());
+    if (!options_.eager_fallback()) throw;
+  } catch (std::invalid_argument const& error) {
+    note_failure_of(d, std::string{"in the capture: "} + error.what());
+    if (!options_.eager_fallback()) throw;
+  }
+  return graph{nullptr};
+}
+
+inline void cache_core::note_failure_of(decision const& d, std::string const& text) noexcept {
+  unique_lock<mutex> const policies{mutex_};
+  note_failure(*d.shape, text);
+}
+
+// The step could not be captured, or its graph not be used.
+// @param captured  null: the step has to run
+inline graph_step cache_core::fall_back(decision const& d, target const& t, graph const& captured,
+                                        body step, source_location where) {
+  {
+    unique_lock<spin_lock> const hot{lock_};
+    ++d.shape->eager;
+  }
+  // The work of an empty capture has run.
+  return captured.get() != nullptr ? graph_step::eager : run_eagerly(t, step, nullptr, where);
+}
+
 // Without a sample: a call of prewarm(), which does not launch.
 inline graph_step cache_core::build(decision d, cache_call const& call, target const& t, body step,
                                     promised_sample* sample, source_location where) {
   double const started = now();
-  graph captured{nullptr};
+  graph captured = capture_or_note(d, t, step, where);
+  if (captured.get() == nullptr || captured.size(where) == 0) {
+    return sample != nullptr ? fall_back(d, t, captured, step, where) : graph_step::eager;
+  }
   graph_step done = graph_step::eager;
-  std::string failure;
   try {
-    captured = capture_step(t, step, where);
     unique_lock<mutex> const policies{mutex_};
     done = adopt(d, call, t, captured, started, where);
-  } catch (capture_error const& error) {
-    if (!options_.eager_fallback() || error.sticky()) throw;
-    failure = error.report().summary();
-    if (failure.empty()) failure = error.what();
   } catch (cuda_error const& error) {
-    // What the step itself threw is the user's.
-    if (captured.get() == nullptr || !options_.eager_fallback() || error.sticky()) throw;
-    failure = error.what();
+    note_failure_of(d, error.what());
+    if (!options_.eager_fallback() || error.sticky()) throw;
+    return sample != nullptr ? fall_back(d, t, graph{nullptr}, step, where) : graph_step::eager;
   }
-  if (failure.empty()) {
-    if (sample != nullptr) return launch(d, call, t, done, step, sample, where);
-    cudaError_t const status = cudaGraphUpload(d.graph->exec.get(), t.stream.get());
-    discard(status);  // the first launch uploads it then
-    release(*d.graph);
-    return done;
-  }
-  {
-    unique_lock<mutex> const policies{mutex_};
-    note_failure(*d.shape, failure);
-    unique_lock<spin_lock> const hot{lock_};
-    if (sample != nullptr) ++d.shape->eager;
-  }
-  return sample != nullptr ? run_eagerly(t, step, nullptr, where) : graph_step::eager;
+  if (sample != nullptr) return launch(d, call, t, done, step, sample, where);
+  cudaError_t const status = cudaGraphUpload(d.graph->exec.get(), t.stream.get());
+  discard(status);  // the first launch uploads it then
+  release(*d.graph);
+  return done;
 }
 
 // Makes the captured graph one of the key's executable graphs, and takes it for a launch.
@@ -289,8 +338,7 @@ inline graph_step cache_core::adopt(decision& d, cache_call const& call, target 
   relaxed_capture_mode const relaxed;
   cached_shape& shape = *d.shape;
   ++shape.counts.captures;
-  std::size_t nodes = 0;
-  check(cudaGraphGetNodes(captured.get(), nullptr, &nodes), "cudaGraphGetNodes", where);
+  std::size_t const nodes = captured.size(where);
   cached_graph* target_graph = nullptr;
   std::uint64_t replays = 0;
   {
@@ -306,13 +354,14 @@ inline graph_step cache_core::adopt(decision& d, cache_call const& call, target 
       take(shape, *d.graph);
       return graph_step::replayed;
     }
-    if (shape.count >= std::size_t{options_.variants()} * options_.replicas()) {
-      for (cached_graph* g = shape.graphs; g != nullptr; g = g->next) {
-        if (target_graph == nullptr || g->last_launch < target_graph->last_launch) {
-          target_graph = g;
-        }
-      }
+    // A graph cannot be updated to one of another device.
+    std::size_t count = 0;
+    for (cached_graph* g = shape.graphs; g != nullptr; g = g->next) {
+      if (g->device != t.device) continue;
+      ++count;
+      if (target_graph == nullptr || g->last_launch < target_graph->last_launch) target_graph = g;
     }
+    if (count < std::size_t{options_.variants()} * options_.replicas()) target_graph = nullptr;
   }
   graph_step done = graph_step::captured;
   holder owned;
@@ -346,6 +395,7 @@ inline graph_step cache_core::adopt(decision& d, cache_call const& call, target 
   made.device = t.device;
   made.stream_id = t.id;
   made.nodes = nodes;
+  made.bytes = {nodes * options_.bytes_per_node(), d.pool_bytes};
   made.until_verified = 0;
   if (options_.verify_every() != 0) made.source = static_cast<graph&&>(captured);
   double const took = now() - started;
@@ -386,21 +436,10 @@ inline graph_exec cache_core::instantiate(graph const& captured, cached_shape co
 
 inline graph_step cache_core::verify(decision d, cache_call const& call, target const& t, body step,
                                      promised_sample* sample, source_location where) {
-  graph now_captured{nullptr};
-  graph again{nullptr};
-  try {
-    now_captured = capture_step(t, step, where);
-    again = capture_step(t, step, where);
-  } catch (capture_error const& error) {
-    if (!options_.eager_fallback() || error.sticky()) throw;
-    {
-      unique_lock<mutex> const policies{mutex_};
-      note_failure(*d.shape, error.report().summary());
-      unique_lock<spin_lock> const hot{lock_};
-      ++d.shape->eager;
-    }
-    return run_eagerly(t, step, nullptr, where);
-  }
+  graph const now_captured = capture_or_note(d, t, step, where);
+  if (now_captured.get() == nullptr) return fall_back(d, t, now_captured, step, where);
+  graph const again = capture_or_note(d, t, step, where);
+  if (again.get() == nullptr) return fall_back(d, t, again, step, where);
   {
     unique_lock<mutex> const policies{mutex_};
     d.shape->counts.captures += 2;
@@ -413,7 +452,12 @@ inline graph_step cache_core::verify(decision d, cache_call const& call, target 
       hot.unlock();  // the mutex keeps the graph in the list
       graph_difference const difference =
           compare_graphs(d.graph->source, now_captured, &again, where);
-      if (difference) throw graph_mismatch{difference, where};
+      if (difference) {
+        retired_.reserve(1);
+        unlink(*d.shape, *d.graph);
+        retired_.add(d.graph);
+        throw graph_mismatch{difference, where};
+      }
       hot.lock();
       hold(hot, *d.graph);
       d.graph->stream_id = t.id;

@@ -36,6 +36,7 @@ struct cached_graph {
   std::uint64_t last_launch = 0;  // the cache's count of launches then; 0: never
   std::uint64_t until_verified = 0;
   std::size_t nodes = 0;
+  cached_bytes bytes;
   atomic<bool> busy;  // a thread launches or changes it
   cached_graph* next = nullptr;
 };

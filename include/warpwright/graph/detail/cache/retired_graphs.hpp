@@ -38,12 +38,12 @@ class retired_graphs {
       return;
     }
     rows_.emplace_back(row{retired, nullptr});
-    nodes_ += retired->nodes;
+    bytes_ += retired->bytes;
   }
   /// Records events on the stream of the present call for graphs that wait for one, and destroys
   /// those whose last launch has completed, on whichever stream; then the oldest, until the rest
-  /// have at most so many nodes.
-  void poll(cudaStream_t stream, std::uint64_t stream_id, std::size_t most_nodes) noexcept {
+  /// need at most so much memory.
+  void poll(cudaStream_t stream, std::uint64_t stream_id, cached_bytes const& most_bytes) noexcept {
     if (rows_.empty()) return;
     relaxed_capture_mode const relaxed;
     for (row& r : rows_) {
@@ -55,7 +55,7 @@ class retired_graphs {
     for (row const& r : rows_) unmarked += r.completed == nullptr ? 1 : 0;
     drop_if([&](row const& r) {
       bool const known = r.completed != nullptr;
-      bool const fits = left <= most && nodes_ <= most_nodes;
+      bool const fits = left <= most && bytes_.fits(most_bytes);
       if (fits && (known || unmarked <= most_unmarked)) return false;
       --left;
       if (!known) --unmarked;
@@ -103,7 +103,7 @@ class retired_graphs {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (condition(rows_[i])) {
-        nodes_ -= rows_[i].retired->nodes;
+        bytes_ -= rows_[i].retired->bytes;
         drop(rows_[i]);
       } else {
         rows_[kept++] = rows_[i];
@@ -121,7 +121,7 @@ class retired_graphs {
   }
 
   array<row> rows_;
-  std::size_t nodes_ = 0;
+  cached_bytes bytes_;
 };
 
 }  // namespace detail

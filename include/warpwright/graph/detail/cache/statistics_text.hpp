@@ -106,7 +106,8 @@ inline std::vector<std::string> graph_cache_statistics::warnings() const {
     all.push_back(string_builder{"graphs are evicted before they are used again: "} +
                   std::size_t{evictions} + " evictions for " + std::size_t{replays} +
                   " replays, and " + crowded +
-                  " keys were paused for it: raise max_entries() or max_bytes(), or round sizes up "
+                  " keys were paused for it: raise max_entries(), max_bytes() or "
+                  "max_pool_bytes(), or round sizes up "
                   "with round_up_to()");
   }
   if (legacy_calls > 0) {
@@ -121,13 +122,14 @@ inline std::string graph_cache_statistics::to_table() const {
   using detail::microseconds_text;
   using detail::padded;
   using detail::string_builder;
-  string_builder out = string_builder{"graph_cache: "} + std::size_t{calls} + " calls, " +
-                       std::size_t{replays} + " replayed, " + std::size_t{eager} + " eager; " +
-                       std::size_t{builds} + " built, " + std::size_t{updates} + " updated, " +
-                       std::size_t{rebuilds} + " rebuilt, " + std::size_t{evictions} +
-                       " evicted; " + std::size_t{graphs} + " graphs, " +
-                       detail::format_number("%.1f", static_cast<double>(bytes) / 1048576.0) +
-                       " MiB; " + detail::format_number("%.1f", saved_ms) + " ms saved\n";
+  string_builder out =
+      string_builder{"graph_cache: "} + std::size_t{calls} + " calls, " + std::size_t{replays} +
+      " replayed, " + std::size_t{eager} + " eager; " + std::size_t{builds} + " built, " +
+      std::size_t{updates} + " updated, " + std::size_t{rebuilds} + " rebuilt, " +
+      std::size_t{evictions} + " evicted; " + std::size_t{graphs} + " graphs, " +
+      detail::format_number("%.1f", static_cast<double>(bytes) / 1048576.0) + " MiB, of pools " +
+      detail::format_number("%.1f", static_cast<double>(pool_bytes) / 1048576.0) + " MiB; " +
+      detail::format_number("%.1f", saved_ms) + " ms saved\n";
   for (std::size_t i = 0; i < sizeof rebuilds_by_reason / sizeof rebuilds_by_reason[0]; ++i) {
     if (rebuilds_by_reason[i] == 0) continue;
     out += string_builder{"  rebuilt "} + std::size_t{rebuilds_by_reason[i]} +
@@ -163,6 +165,7 @@ inline std::string graph_cache_statistics::to_json() const {
                        ", \"inlined_calls\": " + std::size_t{inlined_calls} +
                        ", \"rejected_calls\": " + std::size_t{rejected_calls} +
                        ", \"graphs\": " + graphs + ", \"bytes\": " + bytes +
+                       ", \"pool_bytes\": " + pool_bytes +
                        ", \"retired_graphs\": " + retired_graphs +
                        ", \"saved_ms\": " + json_number(saved_ms) + ", \"rebuild_reasons\": {";
   bool first = true;
@@ -178,7 +181,7 @@ inline std::string graph_cache_statistics::to_json() const {
     out += string_builder{first ? "" : ", "} + "{\"key\": " + json_string(k.key) +
            ", \"state\": " + json_string(to_text(k.state)) + ", " + detail::json_counts(k) +
            ", \"graphs\": " + k.graphs + ", \"nodes\": " + k.nodes + ", \"bytes\": " + k.bytes +
-           ", \"eager_us\": " + json_number(k.eager_us) +
+           ", \"pool_bytes\": " + k.pool_bytes + ", \"eager_us\": " + json_number(k.eager_us) +
            ", \"replay_us\": " + json_number(k.replay_us) +
            ", \"build_us\": " + json_number(k.build_us) +
            ", \"change_us\": " + json_number(k.change_us) +

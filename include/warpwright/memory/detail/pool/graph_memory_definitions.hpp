@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture/captured_memory.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
@@ -25,6 +26,7 @@ WARPWRIGHT_INLINE std::uint32_t graph_memory::find_list(std::uint32_t number,
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::own(std::uint32_t node,
                                                          std::uint32_t number) noexcept {
   heap_.blocks.set_tag(node, number + 1);
+  captured_memory::allocated(graphs_[number].capture_id, heap_.blocks.at(node).bytes);
 }
 
 WARPWRIGHT_INLINE std::uint32_t graph_memory::capturing_list(stream_ref stream,
@@ -121,6 +123,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::free(std::uint32_t node, st
     return;
   }
   if (tag == number + 1) {
+    captured_memory::freed(graphs_[number].capture_id, heap_.blocks.at(node).bytes);
     streams_.free(node, list_of(number, stream.get()));
     ++heap_.counters.deallocations;
     return;
