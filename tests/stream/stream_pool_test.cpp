@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <thread>
 #include <type_traits>
@@ -24,7 +25,7 @@ static_assert(std::is_nothrow_move_constructible<ww::stream_lease>::value, "");
 static_assert(!std::is_copy_constructible<ww::stream_pool>::value, "");
 
 TEST_CASE("two leases never share a stream") {
-  for (unsigned const size : {1U, 2U, 63U, 64U}) {
+  for (unsigned const size : {1U, 2U, 3U, 33U, 64U, 65U, 200U}) {
     CAPTURE(size);
     ww::stream_pool pool{ww::current_device(), size};
     CHECK(pool.size() == size);
@@ -45,22 +46,210 @@ TEST_CASE("two leases never share a stream") {
 
 TEST_CASE("a size out of range throws with a remedy") {
   CHECK_THROWS_AS(ww::stream_pool(ww::current_device(), 0), std::invalid_argument);
-  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), 65),
-                    contains("size is 65, it must be 1 to 64: use several pools"));
+  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), 1025),
+                    contains("a size of 1025, it must be 1 to 1024"));
+  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.maximum(0)),
+                    contains("a size of 0, it must be 1 to 1024"));
+  CHECK_THROWS_WITH(
+      ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.maximum(4).initial(5)),
+      contains("5 initial streams, above the maximum of 4"));
+  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.priority(7)),
+                    contains("priority 7 is outside of the device's"));
   CHECK_THROWS_AS(ww::stream_pool(ww::current_device(), 4, 1000), std::invalid_argument);
   CHECK_THROWS_AS(ww::stream_pool(ww::device_id{ww::device_count()}, 4), ww::cuda_error);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("streams are leased in rotation, the one returned last at the end") {
-  ww::stream_pool pool{ww::current_device(), 3};
-  std::array<std::uint64_t, 6> order{};
-  for (auto& id : order) id = pool.lease().stream().id();
-  CHECK(order[0] != order[1]);
-  CHECK(order[1] != order[2]);
-  CHECK(order[0] == order[3]);
-  CHECK(order[1] == order[4]);
-  CHECK(order[2] == order[5]);
+TEST_CASE("a thread leases all streams in turn") {
+  for (unsigned const size : {1U, 2U, 3U, 4U, 8U, 31U, 32U, 100U}) {
+    CAPTURE(size);
+    ww::stream_pool pool{ww::current_device(), size};
+    std::vector<std::uint64_t> order;
+    for (unsigned i = 0; i < 3 * size; ++i) order.push_back(pool.lease().stream().id());
+    // Words of different sizes make rounds that overlap, but none shorter than half of all streams.
+    std::set<std::uint64_t> const all{order.begin(), order.end()};
+    CHECK(all.size() == size);
+    for (std::size_t i = 0; i + 1 < order.size() && size > 1; ++i) CHECK(order[i] != order[i + 1]);
+    if (size % 16 == 0 || size <= 4 || size == 8) {
+      for (std::size_t i = 0; i + size < order.size(); ++i) CHECK(order[i] == order[i + size]);
+    }
+  }
+}
+
+TEST_CASE("streams are created when no lease finds a free one") {
+  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.maximum(3)};
+  CHECK(pool.size() == 0);
+  CHECK(pool.maximum() == 3);
+  ww::stream_lease a = pool.lease();
+  CHECK(pool.size() == 1);
+  std::uint64_t const first = a.stream().id();
+  a.reset();
+  CHECK(pool.available() == 1);
+  a = pool.lease();
+  CHECK(a.stream().id() == first);
+  ww::stream_lease const b = pool.try_lease();
+  ww::stream_lease const c = pool.lease_for(0.0);
+  REQUIRE(b);
+  REQUIRE(c);
+  CHECK(pool.size() == 3);
+  CHECK_FALSE(pool.try_lease());
+  CHECK_FALSE(pool.lease_for(0.001));
+  CHECK(pool.size() == 3);
+  ww::stream_pool const some{ww::current_device(), ww::stream_pool_options{}.initial(2)};
+  CHECK(some.size() == 2);
+  CHECK(some.available() == 2);
+  CHECK(some.maximum() == 32);
+}
+
+TEST_CASE("each priority has streams of its own, up to the maximum") {
+  ww::stream_priority_range const range = ww::get_stream_priority_range();
+  if (range.greatest == range.least) return;
+  ww::stream_pool pool{ww::current_device(), 1};
+  ww::stream_lease const plain = pool.lease();
+  ww::stream_lease high = pool.lease_with_priority(range.greatest);
+  CHECK(high.stream() != plain.stream());
+  int priority = 1;
+  REQUIRE(cudaStreamGetPriority(high.stream().get(), &priority) == cudaSuccess);
+  CHECK(priority == range.greatest);
+  CHECK(pool.size() == 2);
+  CHECK(pool.available() == 0);
+  cudaStream_t const handle = high.stream().get();
+  high.reset();
+  CHECK(pool.available() == 1);
+  CHECK_FALSE(pool.try_lease());  // which is of the pool's own priority
+  CHECK(pool.lease_with_priority(range.greatest).stream().get() == handle);
+  CHECK_THROWS_WITH(pool.lease_with_priority(range.greatest - 1),
+                    contains("is outside of the device's"));
+  CHECK(pool.size() == 2);
+  pool.synchronize();
+}
+
+TEST_CASE("lease_for() waits for a limited time") {
+  ww::stream_pool pool{ww::current_device(), 1};
+  ww::stream_lease held = pool.lease();
+  auto const start = std::chrono::steady_clock::now();
+  CHECK_FALSE(pool.lease_for(0.02));
+  CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(20));
+  std::thread other{[&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    held.reset();
+  }};
+  CHECK(pool.lease_for(1e30));
+  other.join();
+  CHECK(pool.available() == 1);
+  CHECK_THROWS_WITH(pool.lease_for(-1.0), contains("a negative time"));
+  CHECK_THROWS_AS(pool.lease_for(std::nan("")), std::invalid_argument);
+}
+
+TEST_CASE("waiting threads are served in the order of their calls, and before later calls") {
+  ww::stream_pool pool{ww::current_device(), 1};
+  ww::stream_lease held = pool.lease();
+  std::vector<int> order;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 5; ++t) {
+    threads.emplace_back([&, t] {
+      ww::stream_lease const lease = pool.lease();
+      order.push_back(t);  // the lease excludes the others
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  std::thread leaves{[&] { CHECK_FALSE(pool.lease_for(0.01)); }};
+  leaves.join();
+  held.reset();
+  for (auto& thread : threads) thread.join();
+  CHECK(order == std::vector<int>{0, 1, 2, 3, 4});
+  CHECK(pool.available() == 1);
+}
+
+TEST_CASE("a returned stream is the waiting thread's, not that of who asks first") {
+  ww::stream_pool pool{ww::current_device(), 1};
+  for (int round = 0; round < 20; ++round) {
+    ww::stream_lease held = pool.lease();
+    std::atomic<bool> waits{false};
+    std::thread waiter{[&] {
+      waits = true;
+      ww::stream_lease const lease = pool.lease();
+      CHECK(lease);
+    }};
+    while (!waits) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    held.reset();
+    static_cast<void>(pool.try_lease());  // empty, or after the other thread's lease
+    waiter.join();
+  }
+  CHECK(pool.available() == 1);
+}
+
+TEST_CASE("a thread that waits has a stream within ten uses by others") {
+  constexpr int thread_count = 4;
+  ww::stream_pool pool{ww::current_device(), 1};
+  std::atomic<long> uses{0};
+  std::atomic<long> most{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) {
+        long const before = uses;
+        ww::stream_lease const lease = pool.lease();
+        long const between = uses++ - before;
+        long worst = most;
+        while (between > worst && !most.compare_exchange_weak(worst, between)) {
+        }
+        auto const until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // A thread may lose its processor between its look at `uses` and its call.
+  CHECK(most <= 40);
+  CHECK(pool.available() == 1);
+}
+
+TEST_CASE("threads grow a pool, wait with and without limits, and lose no stream") {
+  constexpr unsigned size = 5;
+  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.maximum(size)};
+  std::atomic<int> holders{0};
+  std::atomic<int> violations{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 16; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) {
+        ww::stream_lease const lease = (i + t) % 3 == 0   ? pool.lease()
+                                       : (i + t) % 3 == 1 ? pool.lease_for(20e-6)
+                                                          : pool.try_lease();
+        if (!lease) continue;
+        if (holders.fetch_add(1) >= static_cast<int>(size)) ++violations;
+        holders.fetch_sub(1);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(violations == 0);
+  CHECK(pool.size() <= size);
+  CHECK(pool.available() == pool.size());
+}
+
+TEST_CASE("a leased stream does not wait for the legacy default stream, nor delay it") {
+  ww::stream_pool pool{ww::current_device(), 1};
+  std::atomic<bool> go_on{false};
+  auto const wait = [](void* flag) {
+    while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
+  };
+  REQUIRE(cudaLaunchHostFunc(cudaStreamLegacy, wait, &go_on) == cudaSuccess);
+  ww::stream_lease const lease = pool.lease();
+  ww::stream_ref const stream = lease;
+  stream.synchronize();
+  CHECK(stream.done());
+  go_on = true;
+  ww::stream_ref::legacy_default().synchronize();
+  go_on = false;
+  REQUIRE(cudaLaunchHostFunc(stream.get(), wait, &go_on) == cudaSuccess);
+  ww::stream_ref::legacy_default().synchronize();
+  CHECK_FALSE(stream.done());
+  go_on = true;
+  stream.synchronize();
 }
 
 TEST_CASE("a lease can be moved, assigned and reset") {
@@ -183,6 +372,46 @@ TEST_CASE("a pool whose creation fails midway leaks no stream") {
     CHECK_THROWS_AS(ww::stream_pool(ww::device_id{0}, 4), ww::cuda_error);
     CHECK(wt::stats().streams == 0);
   }
+}
+
+TEST_CASE("a stream that cannot be created is an error of that lease alone") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(2)};
+  ww::stream_lease const held = pool.lease();
+  for (char const* call : {"cudaStreamCreateWithPriority", "cudaStreamGetId", "cudaGetDevice"}) {
+    CAPTURE(call);
+    wt::scoped_fault_plan const plan{wt::fault_plan{}.fail(call, 1, cudaErrorMemoryAllocation)};
+    CHECK_THROWS_AS(pool.lease(), ww::cuda_error);
+    CHECK(plan.hits() == 1);
+    CHECK(pool.size() == 1);
+  }
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(pool.lease());
+  CHECK(pool.size() == 2);
+}
+
+TEST_CASE("a thread that waits for the last stream creates it if another thread could not") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(1)};
+  wt::scoped_fault_plan const plan{
+      wt::fault_plan{}
+          .delay("cudaStreamCreateWithPriority", 1, std::chrono::milliseconds(100))
+          .fail("cudaStreamCreateWithPriority", 1, cudaErrorMemoryAllocation)};
+  std::atomic<bool> failed{false};
+  std::thread first{[&] {
+    try {
+      static_cast<void>(pool.lease());
+    } catch (ww::cuda_error const&) {
+      failed = true;
+    }
+  }};
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(pool.lease());
+  first.join();
+  CHECK(failed);
+  CHECK(pool.size() == 1);
 }
 
 TEST_CASE("a failing synchronize of a pool throws") {

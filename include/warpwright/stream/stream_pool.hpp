@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/capture/capture_count.hpp>
-#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/exchange.hpp>
-#include <warpwright/core/detail/thread/locks.hpp>
-#include <warpwright/core/stream.hpp>
+#include <warpwright/stream/detail/stream_set.hpp>
 
-#include <cstdint>
+#include <type_traits>
 
 WARPWRIGHT_BEGIN
 
@@ -22,13 +19,13 @@ class stream_lease {
   /// An empty lease, as try_lease() returns if no stream is free.
   stream_lease() noexcept = default;
   stream_lease(stream_lease&& other) noexcept
-      : pool_{detail::exchange(other.pool_, nullptr)},
+      : streams_{detail::exchange(other.streams_, nullptr)},
         index_{other.index_},
         stream_{other.stream_} {}
   stream_lease& operator=(stream_lease&& other) noexcept {
     if (this != &other) {
       reset();
-      pool_ = detail::exchange(other.pool_, nullptr);
+      streams_ = detail::exchange(other.streams_, nullptr);
       index_ = other.index_;
       stream_ = other.stream_;
     }
@@ -39,11 +36,11 @@ class stream_lease {
   ~stream_lease() { reset(); }
 
   /// @return whether the lease holds a stream
-  explicit operator bool() const noexcept { return pool_ != nullptr; }
+  explicit operator bool() const noexcept { return streams_ != nullptr; }
   /// @return the stream, with its id; valid until the lease ends
   /// @throws std::invalid_argument  for an empty lease
   [[nodiscard]] stream_ref stream(source_location where = source_location::current()) const {
-    if (pool_ == nullptr) {
+    if (streams_ == nullptr) {
       detail::throw_invalid_argument(
           "stream_lease: the lease is empty: no stream was free, or the lease was moved from or "
           "reset; test it before use",
@@ -53,223 +50,216 @@ class stream_lease {
   }
   /// The stream, as stream() returns it; throws for an empty lease.
   operator stream_ref() const { return stream(); }
-  /// Returns the stream to the pool; the lease is then empty. A stream that is part of a capture
-  /// goes back when that capture has ended: meanwhile the pool has a new stream in its place.
-  /// **Capture:** legal. **Cost:** two atomic operations; while a capture of the process is under
+  /// Returns the stream to the pool; the lease is then empty. If threads wait for one, the first of
+  /// them has it. A stream that is part of a capture goes back when that capture has ended:
+  /// meanwhile the pool has a new stream in its place.
+  /// **Capture:** legal. **Cost:** an atomic operation; while a capture of the process is under
   /// way, a CUDA call more.
-  inline void reset() noexcept;
+  void reset() noexcept {
+    if (streams_ != nullptr) detail::exchange(streams_, nullptr)->give_back(index_);
+  }
 
  private:
   friend class stream_pool;
-  stream_lease(stream_pool& pool, unsigned index, stream_ref stream) noexcept
-      : pool_{&pool}, index_{index}, stream_{stream} {}
+  stream_lease(detail::stream_set& streams, unsigned index) noexcept
+      : streams_{&streams}, index_{index}, stream_{streams.stream(index)} {}
 
-  stream_pool* pool_ = nullptr;
+  detail::stream_set* streams_ = nullptr;
   unsigned index_ = 0;
   stream_ref stream_ = stream_ref::legacy_default();
 };
 
-/// A fixed set of streams with exclusive leases. The pool must outlive its leases, and captures
-/// that its streams take part in.
+/// Options of a stream_pool. Every setter returns a changed copy.
+class stream_pool_options {
+ public:
+  /// The number of streams that the constructor creates. The others are created when a lease finds
+  /// none free, in microseconds.
+  /// @param count  at most maximum(); default: 0
+  [[nodiscard]] constexpr stream_pool_options initial(unsigned count) const noexcept {
+    stream_pool_options copy = *this;
+    copy.initial_ = count;
+    return copy;
+  }
+  /// The maximum number of streams of each priority. Beyond it, leases wait.
+  /// @param count  1 to 1024; default: 32
+  [[nodiscard]] constexpr stream_pool_options maximum(unsigned count) const noexcept {
+    stream_pool_options copy = *this;
+    copy.maximum_ = count;
+    return copy;
+  }
+  /// The priority of streams that are leased without one.
+  /// @param value  within get_stream_priority_range(device), lower numbers have precedence;
+  ///   default: 0
+  [[nodiscard]] constexpr stream_pool_options priority(int value) const noexcept {
+    stream_pool_options copy = *this;
+    copy.priority_ = value;
+    return copy;
+  }
+
+ private:
+  friend class stream_pool;
+  unsigned initial_ = 0;
+  unsigned maximum_ = 32;
+  int priority_ = 0;
+};
+
+/// Streams of one device with exclusive leases.
 ///
-/// Two leases never share a stream, unlike with a round-robin pool. The pool leases the next free
-/// stream after the one leased last, so that a stream just returned, which may still be busy, is
-/// rarely leased again immediately.
+/// Two leases never share a stream, unlike with a round-robin pool. A thread takes the pool's
+/// streams in turn, so that it rarely gets the stream again that it has just returned, which may
+/// still be busy; threads that lease at once take theirs from different parts of the pool.
+///
+/// The streams do not synchronise with the legacy default stream.
+///
+/// @pre The pool outlives its leases, captures that its streams take part in, and memory pools that
+///   memory is freed to on its streams.
 /// **Threads:** any number may lease and return streams at once.
 class stream_pool {
  public:
-  /// The maximum number of streams: their state is one 64-bit word.
-  static constexpr unsigned max_size = 64;
+  /// The maximum number of streams of one priority.
+  static constexpr unsigned max_size = detail::stream_set::most_streams;
 
   /// Creates the streams.
-  /// @param device    the device on which the streams' work runs
-  /// @param size      number of streams, 1 to 64
+  /// @param device    the device on which the streams' work runs; it need not be current
+  /// @param size      number of streams, 1 to 1024; no more are created later
   /// @param priority  of all streams; within get_stream_priority_range(device)
   /// @throws std::invalid_argument  for a size or priority out of range
   /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
   /// **Cost:** a few CUDA calls per stream; create the pool at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
-      : device_{device}, priority_{priority}, free_{all_free(size, where)} {
-    streams_.reserve(size);
-    for (unsigned i = 0; i < size; ++i) streams_.emplace_back(device, priority, where);
-  }
+      : stream_pool{device, stream_pool_options{}.initial(size).maximum(size).priority(priority),
+                    where} {}
+  /// Creates the initial streams; leases create the others.
+  /// @param device   the device on which the streams' work runs; it need not be current
+  /// @param options  numbers and priority
+  /// @throws std::invalid_argument  for a number or priority out of range
+  /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
+  explicit stream_pool(device_id device = current_device(), stream_pool_options const& options = {},
+                       source_location where = source_location::current());
   stream_pool(stream_pool const&) = delete;
   stream_pool& operator=(stream_pool const&) = delete;
   /// @pre all leases have ended. Work already enqueued on the streams still runs.
-  ~stream_pool() = default;
+  ~stream_pool();
 
-  /// Leases a stream; blocks while none is free.
+  /// Leases a stream: a free one, else a new one, else waits until one is returned. Threads that
+  /// wait are served in the order of their calls, and before calls that come later.
   /// @pre the calling thread does not hold all of the pool's leases: it would deadlock. Use
   ///   try_lease() where one thread takes several
   /// @return the lease
-  /// **Stream:** no CUDA call; the stream may still be busy with the previous user's work.
-  /// **Capture:** legal. **Cost:** two atomic operations if a stream is free.
-  [[nodiscard]] stream_lease lease() {
-    stream_lease lease = try_lease();
-    if (!lease) lease = wait_for_lease();
-    return lease;
+  /// @throws cuda_error  when a stream has to be created and CUDA cannot
+  /// **Stream:** the stream may still be busy with the previous user's work. **Capture:** legal.
+  /// **Cost:** an atomic operation if a stream is free; 4 us for a new one.
+  [[nodiscard]] stream_lease lease(source_location where = source_location::current()) {
+    return take(first_, detail::stream_set::for_ever, where);
+  }
+  /// As lease(), of a stream with a priority.
+  /// @param priority  within get_stream_priority_range(device()). Each has streams of its own, up
+  ///   to the maximum
+  /// @throws std::invalid_argument  for a priority out of range
+  [[nodiscard]] stream_lease lease_with_priority(
+      int priority, source_location where = source_location::current()) {
+    return take(streams_of(priority, where), detail::stream_set::for_ever, where);
+  }
+  /// As lease(), and waits for a limited time.
+  /// @param seconds  0 or more; 0 does not wait
+  /// @return the lease, empty (false) if no stream was free in time
+  /// @throws std::invalid_argument  for a negative time
+  [[nodiscard]] stream_lease lease_for(double seconds,
+                                       source_location where = source_location::current()) {
+    return take(first_, deadline(seconds, where), where);
+  }
+  /// Leases a stream if one is free, or can be created.
+  /// @return the lease, empty (false) if none is free, or threads wait for one
+  /// @throws cuda_error  when a stream has to be created and CUDA cannot
+  /// **Capture:** legal. **Cost:** as lease().
+  [[nodiscard]] stream_lease try_lease(source_location where = source_location::current()) {
+    return take(first_, 0, where);
   }
 
-  /// Leases a stream if one is free.
-  /// @return the lease, empty (false) if none is free
-  /// **Capture:** legal. **Cost:** two atomic operations.
-  [[nodiscard]] stream_lease try_lease() noexcept {
-    stream_lease lease = take_free();
-    if (!lease && parked_.load(detail::memory_order::relaxed) != 0) {
-      detail::unique_lock<detail::mutex> const lock{mutex_};
-      free_parked();
-      lease = take_free();
-    }
-    return lease;
+  /// Calls `f(stream_ref branch, unsigned i)` for i below n, on leased streams, so that the work of
+  /// different calls can run concurrently: behind the parent's work so far, and ahead of its later
+  /// work.
+  ///
+  /// With fewer free streams than n, calls share branches in turn; without any, they run on the
+  /// parent: fork_join() never waits for a stream. The branches are joined in order, also when `f`
+  /// throws. In a capture use capture_scope::fork(), which keeps its branches.
+  /// @param parent  a stream of any device
+  /// @param n       number of calls; 0 does nothing
+  /// @param f       called n times, one after another
+  /// @throws what `f` throws; cuda_error if a call fails. Work on the branches precedes later work
+  ///   of the parent all the same
+  /// **Stream:** does not block. **Capture:** legal; the leased streams are replaced in the pool.
+  /// **Cost:** an event, and three CUDA calls a branch; an event is created at each stream's first
+  /// use.
+  template <class F>
+  void fork_join(stream_ref parent, unsigned n, F&& f,
+                 source_location where = source_location::current()) {
+    static_assert(std::is_invocable<F&, stream_ref, unsigned>::value,
+                  "warpwright: stream_pool::fork_join(parent, n, f) calls f(warpwright::stream_ref "
+                  "branch, unsigned i)");
+    if (n == 0) return;
+    branches forked{first_, parent};
+    forked.fork(n, where);
+    for (unsigned i = 0; i < n; ++i) f(forked.stream(i), i);
+    forked.join(where);
   }
 
-  /// @return the number of streams
-  [[nodiscard]] unsigned size() const noexcept { return static_cast<unsigned>(streams_.size()); }
-  /// @return the number of streams free at this moment
-  [[nodiscard]] unsigned available() const noexcept {
-    return static_cast<unsigned>(__builtin_popcountll(free_.load(detail::memory_order::relaxed)));
-  }
+  /// @return the number of streams that exist
+  [[nodiscard]] unsigned size() const noexcept;
+  /// @return the number of streams that exist and are free at this moment
+  [[nodiscard]] unsigned available() const noexcept;
+  /// @return the maximum number of streams of one priority
+  [[nodiscard]] unsigned maximum() const noexcept { return first_.maximum(); }
   /// @return the device of the streams
-  [[nodiscard]] device_id device() const noexcept { return device_; }
+  [[nodiscard]] device_id device() const noexcept { return first_.device(); }
 
   /// Waits for all work of all streams, leased or not; not for streams that are part of a capture.
   /// @throws cuda_error  also for an error of that work
   /// **Stream:** blocks the calling thread. **Capture:** not legal for a stream that is leased.
-  void synchronize(source_location where = source_location::current()) const {
-    detail::array<stream_ref> all;
-    {
-      detail::unique_lock<detail::mutex> const lock{mutex_};
-      all.reserve(streams_.size() + replaced_.size());
-      for (warpwright::stream const& each : streams_) all.push_back(each.ref());
-      for (warpwright::stream const& each : replaced_) {
-        if (!is_capturing(each)) all.push_back(each.ref());
-      }
-    }
-    for (stream_ref const each : all) each.synchronize(where);
-  }
+  void synchronize(source_location where = source_location::current()) const;
 
  private:
-  friend class stream_lease;
-
-  stream_lease take_free() noexcept {
-    std::uint64_t free = free_.load(detail::memory_order::seq_cst);  // see wait_for_lease()
-    while (free != 0) {
-      // The first free stream from `next_` on, else the first free stream.
-      std::uint64_t const ahead =
-          free & (~std::uint64_t{0} << next_.load(detail::memory_order::relaxed));
-      auto const index = static_cast<unsigned>(__builtin_ctzll(ahead != 0 ? ahead : free));
-      std::uint64_t const bit = std::uint64_t{1} << index;
-      if (free_.compare_exchange_weak(free, free & ~bit, detail::memory_order::acquire,
-                                      detail::memory_order::relaxed)) {
-        next_.store((index + 1) % max_size, detail::memory_order::relaxed);
-        return stream_lease{*this, index, streams_[index].ref()};
-      }
+  /// The streams of a fork_join(). The destructor joins them and returns the leases.
+  class branches {
+   public:
+    branches(detail::stream_set& streams, stream_ref parent) noexcept
+        : streams_{streams}, parent_{parent} {}
+    ~branches();
+    branches(branches const&) = delete;
+    branches& operator=(branches const&) = delete;
+    void fork(unsigned n, source_location where);
+    void join(source_location where);
+    [[nodiscard]] stream_ref stream(unsigned i) const noexcept {
+      return leased_.empty() ? parent_ : streams_.stream(leased_[i % leased_.size()]);
     }
-    return stream_lease{};
-  }
 
-  static std::uint64_t all_free(unsigned size, source_location where) {
-    if (size == 0 || size > max_size) {
-      detail::throw_invalid_argument(detail::text{"stream_pool: size is "} + size +
-                                         ", it must be 1 to 64: use several pools for more streams",
-                                     where);
-    }
-    return ~std::uint64_t{0} >> (max_size - size);
-  }
+   private:
+    cudaError_t join_one(unsigned index, char const*& api) noexcept;
 
-  stream_lease wait_for_lease() noexcept {
-    detail::unique_lock<detail::mutex> const lock{mutex_};
-    // Before take_free(): a stream returned after that call then signals the condition.
-    waiters_.fetch_add(1, detail::memory_order::seq_cst);
-    stream_lease lease = take_free();
-    for (int step = 0; !lease; lease = take_free()) {
-      if (parked_.load(detail::memory_order::relaxed) == 0) {
-        returned_.wait(mutex_);
-      } else if (!free_parked()) {  // the end of their captures signals nothing
-        mutex_.unlock();
-        detail::spin_wait(++step);
-        mutex_.lock();
-      }
-    }
-    waiters_.fetch_sub(1, detail::memory_order::seq_cst);
-    return lease;
-  }
+    detail::stream_set& streams_;
+    stream_ref parent_;
+    detail::array<unsigned> leased_;
+    std::size_t forked_ = 0;  // of leased_, the first ones
+    std::size_t joined_ = 0;
+  };
 
-  void return_stream(unsigned index) noexcept {
-    if (detail::may_be_capturing_anywhere() && !replace_if_capturing(index)) return;
-    free_.fetch_or(std::uint64_t{1} << index, detail::memory_order::seq_cst);
-    if (waiters_.load(detail::memory_order::seq_cst) == 0) return;
-    detail::unique_lock<detail::mutex> const lock{mutex_};
-    returned_.notify_one();
+  static stream_lease take(detail::stream_set& streams, std::uint64_t until,
+                           source_location where) {
+    unsigned index = streams.take();
+    if (index == detail::stream_set::none) index = streams.take_or_wait(until, where);
+    return index == detail::stream_set::none ? stream_lease{} : stream_lease{streams, index};
   }
+  static std::uint64_t deadline(double seconds, source_location where);
+  detail::stream_set& streams_of(int priority, source_location where);
 
-  // A sticky error leaves a stream as it is: no call can tell any more.
-  static bool is_capturing(warpwright::stream const& stream) noexcept {
-    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-    cudaError_t const status = cudaStreamIsCapturing(stream.get(), &state);
-    detail::discard(status);
-    return status == cudaSuccess ? state != cudaStreamCaptureStatusNone
-                                 : !detail::is_sticky(status);
-  }
-
-  static void exchange(warpwright::stream& a, warpwright::stream& b) noexcept {
-    warpwright::stream before{static_cast<warpwright::stream&&>(a)};
-    a = static_cast<warpwright::stream&&>(b);
-    b = static_cast<warpwright::stream&&>(before);
-  }
-
-  // The next user's work would become a part of the capture. Returns false, and parks the stream,
-  // if no other stream can take its place.
-  WARPWRIGHT_COLD bool replace_if_capturing(unsigned index) noexcept {
-    if (!is_capturing(streams_[index])) return true;
-    detail::unique_lock<detail::mutex> const lock{mutex_};
-    for (warpwright::stream& each : replaced_) {
-      if (is_capturing(each)) continue;
-      exchange(each, streams_[index]);
-      return true;
-    }
-    try {
-      replaced_.reserve(replaced_.size() + 1);
-      detail::relaxed_capture_mode const allowed;
-      warpwright::stream fresh{device_, priority_};
-      exchange(fresh, streams_[index]);
-      replaced_.emplace_back(static_cast<warpwright::stream&&>(fresh));
-      return true;
-    } catch (...) {
-      parked_.fetch_or(std::uint64_t{1} << index, detail::memory_order::relaxed);
-      return false;
-    }
-  }
-
-  // Frees the parked streams whose capture has ended. @pre mutex_ is held
-  bool free_parked() noexcept {
-    std::uint64_t freed = 0;
-    for (unsigned i = 0; i < streams_.size(); ++i) {
-      std::uint64_t const bit = std::uint64_t{1} << i;
-      bool const parked = (parked_.load(detail::memory_order::relaxed) & bit) != 0;
-      if (parked && !is_capturing(streams_[i])) freed |= bit;
-    }
-    parked_.store(parked_.load(detail::memory_order::relaxed) & ~freed,
-                  detail::memory_order::relaxed);
-    free_.fetch_or(freed, detail::memory_order::seq_cst);
-    return freed != 0;
-  }
-
-  device_id device_;
-  int priority_;
-  detail::array<warpwright::stream> streams_;
-  detail::array<warpwright::stream> replaced_;  // were capturing when they were returned
-  detail::atomic<std::uint64_t> free_;          // bit i: stream i is free
-  detail::atomic<std::uint64_t> parked_;        // bit i: returned, capturing, and not replaced
-  detail::atomic<unsigned> next_;               // index at which the search starts
-  detail::atomic<unsigned> waiters_;
-  mutable detail::mutex mutex_;  // protects waiting, replaced_, and changes of streams_
-  detail::condition_variable returned_;
+  detail::stream_set first_;
+  detail::atomic<detail::stream_set*> others_;  // with other priorities
+  detail::mutex adding_;                        // serialises changes of others_
 };
 
-inline void stream_lease::reset() noexcept {
-  if (pool_ != nullptr) detail::exchange(pool_, nullptr)->return_stream(index_);
-}
-
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/stream/detail/stream_pool_definitions.hpp>
+#endif

@@ -7,8 +7,11 @@
 
 #include <warpwright/core/detail/thread/atomic.hpp>
 
+#include <cstdint>
+
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 WARPWRIGHT_BEGIN
 
@@ -78,7 +81,13 @@ class mutex {
 /// A condition variable for mutex.
 class condition_variable {
  public:
-  condition_variable() noexcept = default;
+  condition_variable() noexcept {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);  // for wait_until()
+    pthread_cond_init(&condition_, &attributes);
+    pthread_condattr_destroy(&attributes);
+  }
   /// @pre no thread waits
   ~condition_variable() { pthread_cond_destroy(&condition_); }
   condition_variable(condition_variable const&) = delete;
@@ -88,13 +97,21 @@ class condition_variable {
   /// notification: call it in a loop that tests the condition.
   /// @pre `locked` is held by the caller
   void wait(mutex& locked) noexcept { pthread_cond_wait(&condition_, &locked.mutex_); }
+  /// As wait(), and returns at the latest at a time of CLOCK_MONOTONIC.
+  /// @param nanoseconds  as of monotonic_nanoseconds()
+  void wait_until(mutex& locked, std::uint64_t nanoseconds) noexcept {
+    timespec at{};
+    at.tv_sec = static_cast<time_t>(nanoseconds / 1000000000U);
+    at.tv_nsec = static_cast<long>(nanoseconds % 1000000000U);
+    pthread_cond_timedwait(&condition_, &locked.mutex_, &at);
+  }
   /// Wakes one waiting thread.
   void notify_one() noexcept { pthread_cond_signal(&condition_); }
   /// Wakes all waiting threads.
   void notify_all() noexcept { pthread_cond_broadcast(&condition_); }
 
  private:
-  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
+  pthread_cond_t condition_;
 };
 
 /// Holds a lock until the end of the scope; can be unlocked and locked in between.

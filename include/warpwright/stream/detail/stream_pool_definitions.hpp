@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/stream/stream_pool.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_COLD inline unsigned checked_stream_maximum(unsigned initial, unsigned maximum,
+                                                       source_location where) {
+  if (maximum == 0 || maximum > stream_set::most_streams) {
+    throw_invalid_argument(
+        text{"stream_pool: a size of "} + maximum + ", it must be 1 to " + stream_set::most_streams,
+        where);
+  }
+  if (initial > maximum) {
+    throw_invalid_argument(text{"stream_pool: "} + initial +
+                               " initial streams, above the maximum of " + maximum +
+                               ": raise stream_pool_options::maximum()",
+                           where);
+  }
+  return maximum;
+}
+
+WARPWRIGHT_COLD inline int checked_stream_priority(device_id device, int priority,
+                                                   source_location where) {
+  stream_priority_range const range = get_stream_priority_range(device, where);
+  if (priority > range.least || priority < range.greatest) {
+    throw_invalid_argument(text{"stream_pool: priority "} + priority +
+                               " is outside of the device's " + range.greatest + " (highest) to " +
+                               range.least + " (lowest)",
+                           where);
+  }
+  return priority;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_INLINE stream_pool::stream_pool(device_id device, stream_pool_options const& options,
+                                           source_location where)
+    : first_{device, detail::checked_stream_priority(device, options.priority_, where),
+             detail::checked_stream_maximum(options.initial_, options.maximum_, where)} {
+  first_.create(options.initial_, where);
+}
+
+WARPWRIGHT_INLINE stream_pool::~stream_pool() {
+  for (detail::stream_set* each = others_.load(detail::memory_order::acquire); each != nullptr;) {
+    delete detail::exchange(each, each->next);
+  }
+}
+
+WARPWRIGHT_INLINE detail::stream_set& stream_pool::streams_of(int priority, source_location where) {
+  auto const find = [&]() -> detail::stream_set* {
+    if (priority == first_.priority()) return &first_;
+    detail::stream_set* at = others_.load(detail::memory_order::acquire);
+    while (at != nullptr && at->priority() != priority) at = at->next;
+    return at;
+  };
+  if (detail::stream_set* const found = find()) return *found;
+  detail::checked_stream_priority(device(), priority, where);
+  detail::unique_lock<detail::mutex> const lock{adding_};
+  if (detail::stream_set* const found = find()) return *found;
+  auto* const added = new detail::stream_set{device(), priority, maximum()};
+  added->next = others_.load(detail::memory_order::relaxed);
+  others_.store(added, detail::memory_order::release);
+  return *added;
+}
+
+WARPWRIGHT_INLINE std::uint64_t stream_pool::deadline(double seconds, source_location where) {
+  if (!(seconds >= 0.0)) {
+    detail::throw_invalid_argument("stream_pool: lease_for() with a negative time, or none", where);
+  }
+  constexpr double limit = 1e9;  // 30 years
+  if (seconds == 0.0) return 0;
+  if (seconds > limit) return detail::stream_set::for_ever;
+  return detail::monotonic_nanoseconds() + static_cast<std::uint64_t>(seconds * 1e9);
+}
+
+WARPWRIGHT_INLINE unsigned stream_pool::size() const noexcept {
+  unsigned count = 0;
+  for (detail::stream_set const* each = &first_; each != nullptr;
+       each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
+    count += each->created();
+  }
+  return count;
+}
+
+WARPWRIGHT_INLINE unsigned stream_pool::available() const noexcept {
+  unsigned count = 0;
+  for (detail::stream_set const* each = &first_; each != nullptr;
+       each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
+    count += each->available();
+  }
+  return count;
+}
+
+WARPWRIGHT_INLINE void stream_pool::synchronize(source_location where) const {
+  detail::array<stream_ref> all;
+  for (detail::stream_set const* each = &first_; each != nullptr;
+       each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
+    each->list(all);
+  }
+  for (stream_ref const each : all) each.synchronize(where);
+}
+
+WARPWRIGHT_INLINE void stream_pool::branches::fork(unsigned n, source_location where) {
+  unsigned const most = streams_.maximum();
+  leased_.reserve(n < most ? n : most);
+  for (unsigned i = 0; i < n && i < most; ++i) {
+    unsigned index = streams_.take();
+    if (index == detail::stream_set::none) index = streams_.take_or_wait(0, where);
+    if (index == detail::stream_set::none) break;
+    leased_.push_back(index);
+  }
+  if (leased_.empty()) return;
+  // The waits below hold what the event is now: the first branch's serves, and is recorded again.
+  cudaEvent_t marker = streams_.event(leased_[0], where);
+  cudaEvent_t other = nullptr;
+  bool const may_capture = detail::may_be_capturing_anywhere();
+  // Asking a capturing stream for its device would invalidate the capture.
+  if (!may_capture || !detail::may_be_capturing(parent_.get())) {
+    device_id const device = detail::device_of(parent_, where);
+    if (device != streams_.device()) {
+      scoped_device const scope{device, where};
+      check(cudaEventCreateWithFlags(&other, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+            where);
+      marker = other;
+    }
+  }
+  char const* api = "cudaEventRecord";
+  cudaError_t status = cudaEventRecord(marker, parent_.get());
+  for (; forked_ < leased_.size() && status == cudaSuccess; ++forked_) {
+    api = "cudaStreamWaitEvent";
+    status = cudaStreamWaitEvent(streams_.stream(leased_[forked_]).get(), marker, 0);
+    if (status != cudaSuccess) break;
+  }
+  if (other != nullptr) detail::discard(cudaEventDestroy(other));
+  check(status, api, where);
+}
+
+WARPWRIGHT_INLINE cudaError_t stream_pool::branches::join_one(unsigned index,
+                                                              char const*& api) noexcept {
+  cudaStream_t const branch = streams_.stream(index).get();
+  cudaEvent_t event = nullptr;
+  try {
+    event = streams_.event(index, source_location::current());
+  } catch (cuda_error const& error) {
+    api = "cudaEventCreateWithFlags";
+    detail::discard(cudaStreamSynchronize(branch));
+    return error.code();
+  }
+  api = "cudaEventRecord";
+  cudaError_t status = cudaEventRecord(event, branch);
+  if (status == cudaSuccess) {
+    api = "cudaStreamWaitEvent";
+    status = cudaStreamWaitEvent(parent_.get(), event, 0);
+  }
+  // Nothing else orders the parent's later work after the branch.
+  if (status != cudaSuccess && !detail::may_be_capturing(branch)) {
+    detail::discard(cudaStreamSynchronize(branch));
+  }
+  return status;
+}
+
+WARPWRIGHT_INLINE void stream_pool::branches::join(source_location where) {
+  cudaError_t first = cudaSuccess;
+  char const* api = "";
+  while (joined_ < forked_) {
+    char const* call = "";
+    cudaError_t const status = join_one(leased_[joined_++], call);
+    if (first != cudaSuccess || status == cudaSuccess) continue;
+    first = status;
+    api = call;
+  }
+  check(first, api, where);
+}
+
+WARPWRIGHT_INLINE stream_pool::branches::~branches() {
+  while (joined_ < forked_) {
+    char const* api = "";
+    detail::discard(join_one(leased_[joined_++], api));
+  }
+  for (unsigned const index : leased_) streams_.give_back(index);
+}
+
+WARPWRIGHT_END

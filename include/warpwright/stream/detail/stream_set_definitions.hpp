@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/clock.hpp>
+#include <warpwright/stream/detail/stream_set.hpp>
+
+WARPWRIGHT_BEGIN_DEFINITIONS
+
+namespace detail {
+
+// A sticky error leaves a stream as it is: no call can tell any more.
+inline bool is_part_of_capture(stream const& stream) noexcept {
+  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  cudaError_t const status = cudaStreamIsCapturing(stream.get(), &state);
+  discard(status);
+  return status == cudaSuccess ? state != cudaStreamCaptureStatusNone : !is_sticky(status);
+}
+
+inline void exchange_streams(stream& a, stream& b) noexcept {
+  stream before{static_cast<stream&&>(a)};
+  a = static_cast<stream&&>(b);
+  b = static_cast<stream&&>(before);
+}
+
+WARPWRIGHT_INLINE stream_set::stream_set(device_id device, int priority, unsigned maximum)
+    : device_{device},
+      priority_{priority},
+      maximum_{maximum},
+      has_asymmetric_fence_{has_asymmetric_fence()} {
+  // Two streams a group at least, so that a thread's next work is not behind its last.
+  while ((1U << shift_) < most_groups && (4U << shift_) <= maximum) ++shift_;
+  mask_ = (1U << shift_) - 1;
+  places_ = (maximum + mask_) >> shift_;
+  groups_.resize(mask_ + 1);
+  for (group& each : groups_) {
+    for (unsigned i = 0; i < most_places; ++i) each.taken[i].store(true, memory_order::relaxed);
+  }
+  streams_.reserve(maximum);
+  parked_.reserve(maximum);
+}
+
+WARPWRIGHT_INLINE stream_set::~stream_set() {
+  for (pooled_stream const& each : streams_) {
+    if (each.event != nullptr) discard(cudaEventDestroy(each.event));
+  }
+}
+
+WARPWRIGHT_INLINE void stream_set::create(unsigned count, source_location where) {
+  unique_lock<mutex> lock{mutex_};
+  for (unsigned i = 0; i < count; ++i) {
+    unsigned const index = grow(lock, where);
+    place_of(index).store(false, memory_order::release);
+  }
+}
+
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE unsigned stream_set::search(group& start,
+                                                                  unsigned at) noexcept {
+  unsigned const before = at;
+  for (unsigned tried = 0; tried <= mask_; ++tried, at = (at + 1) & mask_) {
+    unsigned place = groups_[at].next.load(memory_order::relaxed);
+    for (unsigned i = 0; i < places_; ++i, place = place + 1 < places_ ? place + 1 : 0) {
+      if (!take_place(groups_[at], place)) continue;
+      if (at != before) go_to(start, at);
+      return taken_from(start, at, place);
+    }
+  }
+  return none;
+}
+
+/// The thread takes its next streams from a group, all of them once, if nobody else does.
+WARPWRIGHT_INLINE void stream_set::go_to(group& start, unsigned at) noexcept {
+  pthread_t const self = pthread_self();
+  pthread_t const user = groups_[at].user.load(memory_order::relaxed);
+  if (user != self) groups_[at].user.store(self, memory_order::relaxed);
+  start.at.store(at, memory_order::relaxed);
+  start.left.store(user == 0 || user == self ? places_ : 64, memory_order::relaxed);
+}
+
+WARPWRIGHT_INLINE unsigned stream_set::grow(unique_lock<mutex>& lock, source_location where) {
+  ++creating_;
+  lock.unlock();  // others may return streams meanwhile
+  try {
+    relaxed_capture_mode const allowed{where};
+    warpwright::stream fresh{device_, priority_, where};
+    lock.lock();
+    --creating_;
+    auto const index = static_cast<unsigned>(streams_.size());
+    streams_.emplace_back(static_cast<warpwright::stream&&>(fresh));
+    created_.store(index + 1, memory_order::relaxed);
+    return index;
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    --creating_;
+    // It waits because this stream was to be the last: it may try to create it itself.
+    if (first_waiter_ != nullptr) first_waiter_->wake.notify_one();
+    throw;
+  }
+}
+
+WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_location where) {
+  unique_lock<mutex> lock{mutex_};
+  waiter self;
+  bool queued = false;
+  for (int step = 0;;) {
+    serve_first();
+    if (self.index != none) break;
+    if (first_waiter_ == nullptr || first_waiter_ == &self) {
+      if (free_parked()) continue;
+      unsigned const index = queued ? none : take_free();
+      if (index != none) return index;
+      if (created() + creating_ < maximum_) {
+        if (queued) leave_queue(self);
+        return grow(lock, where);
+      }
+    }
+    if (until == 0 || (until != for_ever && monotonic_nanoseconds() >= until)) {
+      if (queued) leave_queue(self);
+      break;
+    }
+    if (!queued) {
+      (first_waiter_ == nullptr ? first_waiter_ : last_waiter_->next) = &self;
+      last_waiter_ = &self;
+      queued = true;
+      waiters_.fetch_add(1, memory_order::relaxed);  // a stream freed after this is handed over
+      fence_of_waiter();
+      continue;
+    }
+    if (!parked_.empty()) {  // the end of their captures wakes nobody
+      lock.unlock();
+      spin_wait(++step);
+      lock.lock();
+    } else if (until == for_ever) {
+      self.wake.wait(mutex_);
+    } else {
+      self.wake.wait_until(mutex_, until);
+    }
+  }
+  return self.index;
+}
+
+WARPWRIGHT_INLINE void stream_set::leave_queue(waiter& self) noexcept {
+  waiter* before = nullptr;
+  for (waiter* at = first_waiter_; at != &self; at = at->next) before = at;
+  (before == nullptr ? first_waiter_ : before->next) = self.next;
+  if (last_waiter_ == &self) last_waiter_ = before;
+  waiters_.fetch_sub(1, memory_order::relaxed);
+}
+
+WARPWRIGHT_INLINE void stream_set::wake_first(unsigned index) noexcept {
+  waiter& first = *first_waiter_;
+  leave_queue(first);
+  first.index = index;
+  first.wake.notify_one();  // with the mutex held: the waiter ends when it has it
+}
+
+WARPWRIGHT_INLINE void stream_set::serve_first() noexcept {
+  while (first_waiter_ != nullptr) {
+    unsigned const index = take_free();
+    if (index == none) return;
+    wake_first(index);
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void stream_set::serve() noexcept {
+  unique_lock<mutex> const lock{mutex_};
+  serve_first();
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool stream_set::hand_over(
+    unsigned index) noexcept {
+  unique_lock<mutex> const lock{mutex_};
+  if (first_waiter_ != nullptr) {
+    wake_first(index);
+    return true;
+  }
+  place_of(index).store(false, memory_order::release);
+  return false;
+}
+
+WARPWRIGHT_INLINE cudaEvent_t stream_set::event(unsigned index, source_location where) {
+  cudaEvent_t& event = streams_[index].event;
+  if (event == nullptr) {
+    scoped_device const scope{device_, where};
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+          where);
+  }
+  return event;
+}
+
+WARPWRIGHT_INLINE unsigned stream_set::available() const noexcept {
+  unsigned count = 0;
+  for (group const& each : groups_) {
+    for (unsigned i = 0; i < places_; ++i) {
+      if (!each.taken[i].load(memory_order::relaxed)) ++count;
+    }
+  }
+  return count;
+}
+
+WARPWRIGHT_INLINE void stream_set::list(array<stream_ref>& all) const {
+  unique_lock<mutex> const lock{mutex_};
+  all.reserve(all.size() + streams_.size() + replaced_.size());
+  for (pooled_stream const& each : streams_) all.push_back(each.owner.ref());
+  for (warpwright::stream const& each : replaced_) {
+    if (!is_part_of_capture(each)) all.push_back(each.ref());
+  }
+}
+
+/// The next user's work would become a part of the capture.
+/// @return false if no other stream can take its place: it is free when the capture has ended
+WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool stream_set::replace_if_capturing(
+    unsigned index) noexcept {
+  warpwright::stream& returned = streams_[index].owner;
+  if (!is_part_of_capture(returned)) return true;
+  unique_lock<mutex> const lock{mutex_};
+  for (warpwright::stream& each : replaced_) {
+    if (is_part_of_capture(each)) continue;
+    exchange_streams(each, returned);
+    return true;
+  }
+  try {
+    replaced_.reserve(replaced_.size() + 1);
+    relaxed_capture_mode const allowed;
+    warpwright::stream fresh{device_, priority_};
+    exchange_streams(fresh, returned);
+    replaced_.emplace_back(static_cast<warpwright::stream&&>(fresh));
+    return true;
+  } catch (...) {
+    parked_.push_back(index);  // has capacity
+    parked_count_.store(static_cast<unsigned>(parked_.size()), memory_order::relaxed);
+    return false;
+  }
+}
+
+/// Frees the streams whose captures have ended.
+/// @return whether there were any
+WARPWRIGHT_INLINE bool stream_set::free_parked() noexcept {
+  std::size_t kept = 0;
+  std::size_t const before = parked_.size();
+  for (unsigned const index : parked_) {
+    if (is_part_of_capture(streams_[index].owner)) {
+      parked_[kept++] = index;
+    } else {
+      place_of(index).store(false, memory_order::release);
+    }
+  }
+  while (parked_.size() > kept) parked_.pop_back();
+  parked_count_.store(static_cast<unsigned>(kept), memory_order::relaxed);
+  return kept != before;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END_DEFINITIONS
