@@ -135,7 +135,7 @@ class stream_pool {
   /// @param options  numbers and priority
   /// @throws std::invalid_argument  for a number or priority out of range
   /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
-  explicit stream_pool(device_id device = current_device(), stream_pool_options const& options = {},
+  explicit stream_pool(device_id device, stream_pool_options const& options = {},
                        source_location where = source_location::current());
   stream_pool(stream_pool const&) = delete;
   stream_pool& operator=(stream_pool const&) = delete;
