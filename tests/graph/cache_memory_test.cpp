@@ -141,7 +141,8 @@ TEST_CASE("graph_cache: max_pool_bytes bounds what many keys keep of a pool") {
   CHECK(x.fetch(s)[0] == 300);
   CHECK(cache.statistics().graphs == 8);
   CHECK(cache.statistics().evictions > 90);
-  // 800 without the limit; the pool grows in larger steps, and takes back what graphs had at a miss.
+  // 800 without the limit; the pool grows in larger steps, and takes back what graphs had at a
+  // miss.
   CHECK(pool.statistics().reserved_bytes <= 400 * mib);
 }
 
