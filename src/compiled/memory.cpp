@@ -2,4 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/memory/detail/pinned/pinned_pool.hpp>
 #include <warpwright/memory/detail/pinned/staging_definitions.hpp>
+#include <warpwright/memory/detail/pinned/staging_slots_definitions.hpp>
 #include <warpwright/memory/detail/pinned/staging_workers_definitions.hpp>

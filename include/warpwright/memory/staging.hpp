@@ -6,7 +6,7 @@
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstddef>
-#include <cstring>
+#include <type_traits>
 
 WARPWRIGHT_BEGIN
 
@@ -28,14 +28,15 @@ class staging_options {
     copy.slot_bytes_ = bytes;
     return copy;
   }
-  /// The number of slots of each thread.
+  /// The number of slots of each thread, which all copies share.
   /// @param count  1 to 64; default: 2, one is filled while the other is in flight
   [[nodiscard]] constexpr staging_options slots_per_thread(unsigned count) const noexcept {
     staging_options copy = *this;
     copy.slots_ = count;
     return copy;
   }
-  /// The maximum size of copies that run on the calling thread alone.
+  /// The maximum size of copies that run on the calling thread alone: to wake another one would
+  /// take longer.
   /// @param bytes  default: 256 KiB
   [[nodiscard]] constexpr staging_options direct_bytes(std::size_t bytes) const noexcept {
     staging_options copy = *this;
@@ -51,23 +52,37 @@ class staging_options {
   std::size_t direct_bytes_ = std::size_t{256} << 10U;
 };
 
+/// A copy that failed after a part of it.
+class staging_error : public cuda_error {
+ public:
+  staging_error(cudaError_t code, char const* api, source_location where, std::size_t done_bytes,
+                std::size_t all_bytes);
+  /// @return the length of the part at the begin that was copied; to the device, that was enqueued.
+  ///   Later parts of the destination are undefined
+  [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
+
+ private:
+  std::size_t copied_bytes_;
+};
+
 /// Copies large arrays of pageable host memory to and from a device near the link's bandwidth:
-/// several threads copy chunks through page-locked slots while other chunks are in flight. Up to
-/// about 16 MiB a plain cudaMemcpy may be as fast or faster.
+/// several threads copy chunks through page-locked slots while other chunks are in flight.
 ///
-/// For host memory that is page-locked already call cudaMemcpyAsync.
+/// No copy waits for another one's stream: where all slots are behind streams that do not go on, a
+/// chunk is copied as CUDA copies pageable memory. Page-locked, registered and managed memory is
+/// copied directly. No copy page-locks memory: the constructor does.
 ///
 /// @pre The pinned_pool outlives the staging object, which belongs to the device that was current
 ///   at its construction.
-/// **Threads:** any number may call at once; copies above direct_bytes are serialised. The worker
-/// threads belong to the object, block all signals, and end with it.
+/// **Threads:** any number may call at once, and share the worker threads, which belong to the
+/// object, block all signals, and end with it.
 /// **Capture:** copying on a capturing stream throws std::invalid_argument, because chunks are
 /// copied immediately and cannot be replayed. Captures on other streams are not disturbed.
 class staging {
  public:
   /// Allocates the slots and starts the threads.
-  /// @param pool     provides the slots (threads * slots * slot_bytes) and memory for small copies
-  /// @param options  threads and slots
+  /// @param pool     provides the slots: threads * slots * slot_bytes
+  /// @param options  threads and slots. With one thread CUDA's own copies are as fast, and are used
   /// @throws std::invalid_argument      for options out of range
   /// @throws out_of_memory, cuda_error  when the slots or events cannot be created
   /// @throws std::runtime_error         when the system cannot start the threads
@@ -92,46 +107,142 @@ class staging {
   /// @param bytes        0 does nothing
   /// @throws std::invalid_argument  for a null pointer, a capturing stream, or a stream of another
   ///   device
-  /// @throws out_of_memory          when the pool has no page-locked memory for a small copy
-  /// @throws cuda_error             when a call fails in any thread; the destination is then
-  ///   undefined for later work of the stream, and the object remains usable
+  /// @throws staging_error          when a call fails in any thread; the object remains usable.
+  ///   Copies of other chunks may still be enqueued: synchronise before the device memory is freed
   /// **Stream:** the destination is written behind earlier work of `stream` and before later work;
-  /// the call may wait for a slot, and so for the stream.
+  /// the call may wait for the stream, and does for page-locked and managed sources: call
+  /// cudaMemcpyAsync for those that stay unchanged.
   void copy_to_device(stream_ref stream, void* destination, void const* source, std::size_t bytes,
-                      source_location where = source_location::current());
-
+                      source_location where = source_location::current()) {
+    copy(bytes_to_device(stream, destination, source, bytes), "copy_to_device", where);
+  }
   /// Copies device memory to the host; returns when the destination is complete.
   /// @param stream       a stream of the staging object's device
   /// @param destination  host memory of at least `bytes`, of any kind and alignment
   /// @param source       device memory of at least `bytes`
   /// @param bytes        0 does nothing
-  /// @throws as copy_to_device(); the destination is then undefined
+  /// @throws as copy_to_device()
   /// **Stream:** the source is read behind earlier work of `stream`; blocks until the copy is
   /// complete.
   void copy_to_host(stream_ref stream, void* destination, void const* source, std::size_t bytes,
-                    source_location where = source_location::current());
+                    source_location where = source_location::current()) {
+    copy(bytes_to_host(stream, destination, source, bytes), "copy_to_host", where);
+  }
+
+  /// As above, and tells of the progress.
+  /// @param progress  bool(std::size_t done_bytes, std::size_t all_bytes): called now and then by
+  ///   the calling thread; false ends the copy early
+  /// @return the length of the part at the begin that was copied: `bytes`, unless progress ended it
+  /// @throws what `progress` throws, after which the destination is undefined
+  template <class Progress, class = std::enable_if_t<std::is_invocable_r<
+                                bool, Progress&, std::size_t, std::size_t>::value>>
+  std::size_t copy_to_device(stream_ref stream, void* destination, void const* source,
+                             std::size_t bytes, Progress&& progress,
+                             source_location where = source_location::current()) {
+    detail::staging_job::progress_function const reported{progress};
+    return copy(bytes_to_device(stream, destination, source, bytes).with(reported),
+                "copy_to_device", where);
+  }
+  template <class Progress, class = std::enable_if_t<std::is_invocable_r<
+                                bool, Progress&, std::size_t, std::size_t>::value>>
+  std::size_t copy_to_host(stream_ref stream, void* destination, void const* source,
+                           std::size_t bytes, Progress&& progress,
+                           source_location where = source_location::current()) {
+    detail::staging_job::progress_function const reported{progress};
+    return copy(bytes_to_host(stream, destination, source, bytes).with(reported), "copy_to_host",
+                where);
+  }
+
+  /// Copies rows of host memory to the device, as copy_to_device().
+  /// @param destination_pitch  bytes from a row to the next, at least row_bytes; so source_pitch
+  /// @param row_bytes          0 does nothing
+  /// @throws std::invalid_argument  for a pitch below row_bytes as well
+  void copy_rows_to_device(stream_ref stream, void* destination, std::size_t destination_pitch,
+                           void const* source, std::size_t source_pitch, std::size_t row_bytes,
+                           std::size_t rows, source_location where = source_location::current()) {
+    copy({true, stream, destination, destination_pitch, source, source_pitch, row_bytes, rows},
+         "copy_rows_to_device", where);
+  }
+  /// Copies rows of device memory to the host, as copy_to_host().
+  void copy_rows_to_host(stream_ref stream, void* destination, std::size_t destination_pitch,
+                         void const* source, std::size_t source_pitch, std::size_t row_bytes,
+                         std::size_t rows, source_location where = source_location::current()) {
+    copy({false, stream, destination, destination_pitch, source, source_pitch, row_bytes, rows},
+         "copy_rows_to_host", where);
+  }
+
+  /// Copies what a function writes, without an array of it in host memory: rows gathered from a
+  /// list, or elements converted on the way.
+  /// @tparam T           trivially copyable, at most slot_bytes large
+  /// @param destination  device memory of at least `count` elements
+  /// @param count        number of elements; 0 does nothing
+  /// @param pack         pack(T* to, std::size_t first, std::size_t n): writes the elements `first`
+  ///   to `first + n - 1`; called for ranges of any size, by several threads at once
+  /// @throws what `pack` throws, and as copy_to_device(); the destination is then undefined
+  /// **Stream:** as copy_to_device().
+  template <class T, class Pack>
+  void pack_to_device(stream_ref stream, T* destination, std::size_t count, Pack&& pack,
+                      source_location where = source_location::current()) {
+    static_assert(std::is_trivially_copyable<T>::value,
+                  "warpwright: staging::pack_to_device copies elements as bytes: T must be "
+                  "trivially copyable");
+    static_assert(std::is_invocable<Pack&, T*, std::size_t, std::size_t>::value,
+                  "warpwright: staging::pack_to_device calls pack(T* to, std::size_t first, "
+                  "std::size_t n)");
+    auto const write = [&pack](void* to, std::size_t first, std::size_t n) {
+      pack(static_cast<T*>(to), first, n);
+    };
+    detail::staging_job::pack_function const packed{write};
+    transfer what{true, stream, destination, sizeof(T), nullptr, sizeof(T), sizeof(T), count};
+    what.pack = &packed;
+    copy(what, "pack_to_device", where);
+  }
 
   /// @return the number of threads that copy, the caller's included
-  [[nodiscard]] unsigned threads() const noexcept {
-    return static_cast<unsigned>(workers_.rings().size());
-  }
+  [[nodiscard]] unsigned threads() const noexcept { return workers_.threads() + 1; }
   /// @return the device of the streams that may be used
   [[nodiscard]] device_id device() const noexcept { return device_; }
 
  private:
+  struct transfer {
+    bool to_device;
+    stream_ref stream;
+    void* destination;
+    std::size_t destination_pitch;
+    void const* source;
+    std::size_t source_pitch;
+    std::size_t item_bytes;
+    std::size_t items;
+    detail::staging_job::pack_function const* pack = nullptr;
+    detail::staging_job::progress_function const* progress = nullptr;
+
+    transfer with(detail::staging_job::progress_function const& reported) const noexcept {
+      transfer copy = *this;
+      copy.progress = &reported;
+      return copy;
+    }
+  };
+  static transfer bytes_to_device(stream_ref stream, void* destination, void const* source,
+                                  std::size_t bytes) noexcept {
+    return {true, stream, destination, 1, source, 1, 1, bytes};
+  }
+  static transfer bytes_to_host(stream_ref stream, void* destination, void const* source,
+                                std::size_t bytes) noexcept {
+    return {false, stream, destination, 1, source, 1, 1, bytes};
+  }
+
   void start(source_location where);
   void stop() noexcept;
-  void check_call(stream_ref stream, void const* destination, void const* source, char const* name,
-                  source_location where) const;
-  void copy_in_chunks(bool to_device, stream_ref stream, void* destination, void const* source,
-                      std::size_t bytes, source_location where);
+  void check_call(transfer const& what, char const* name, source_location where) const;
+  std::size_t copy(transfer const& what, char const* name, source_location where);
+  std::size_t copy_by_cuda(transfer const& what, bool wait, source_location where);
+  std::size_t copy_in_chunks(transfer const& what, std::size_t bytes, source_location where);
 
   pinned_pool* pool_;
   staging_options options_;
   device_id device_;
-  // Used in place of cudaStreamPerThread, which is another stream in each worker.
-  stream own_stream_;
-  detail::mutex large_copy_mutex_;  // serialises large copies
+  bool reads_late_ = false;  // CUDA may read pageable memory after a copy from it has returned
+  detail::staging_slots slots_;
   detail::staging_workers workers_;
 };
 

@@ -6,75 +6,58 @@
 
 WARPWRIGHT_BEGIN
 
+namespace detail {
+
+/// Whether copies of host memory need no slots: page-locked, registered or managed at both ends.
+inline bool is_copied_directly(void const* memory, std::size_t bytes) noexcept {
+  auto const* const first = static_cast<char const*>(memory);
+  for (char const* const at : {first, first + (bytes - 1)}) {
+    cudaPointerAttributes attributes{};
+    cudaError_t const status = cudaPointerGetAttributes(&attributes, at);
+    discard(status);
+    if (status != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) return false;
+  }
+  return true;
+}
+
+inline text copied_part(std::size_t done_bytes, std::size_t all_bytes) noexcept {
+  return text{"the first "} + done_bytes + " of " + all_bytes +
+         " bytes were copied, the rest of the destination is undefined";
+}
+
+}  // namespace detail
+
+WARPWRIGHT_INLINE staging_error::staging_error(cudaError_t code, char const* api,
+                                               source_location where, std::size_t done_bytes,
+                                               std::size_t all_bytes)
+    : cuda_error{code, api, where, detail::is_sticky(code),
+                 detail::copied_part(done_bytes, all_bytes).c_str()},
+      copied_bytes_{done_bytes} {}
+
 WARPWRIGHT_INLINE staging::staging(pinned_pool& pool, staging_options const& options,
                                    source_location where)
-    : pool_{&pool},
-      options_{options},
-      device_{current_device(where)},
-      own_stream_{device_, 0, where} {
+    : pool_{&pool}, options_{options}, device_{current_device(where)} {
   start(where);
-}
-
-WARPWRIGHT_INLINE void staging::copy_to_device(stream_ref stream, void* destination,
-                                               void const* source, std::size_t bytes,
-                                               source_location where) {
-  if (bytes == 0) return;
-  check_call(stream, destination, source, "copy_to_device", where);
-  scoped_device const scope{device_, where};
-  detail::relaxed_capture_mode const relaxed{where};
-  if (bytes > options_.direct_bytes_) {
-    copy_in_chunks(true, stream, destination, source, bytes, where);
-    return;
-  }
-  pinned_buffer<unsigned char> slot{*pool_, bytes, where};
-  std::memcpy(slot.data(), source, bytes);
-  check(cudaMemcpyAsync(destination, slot.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
-        "cudaMemcpyAsync", where);
-  slot.set_stream(stream);
-}
-
-WARPWRIGHT_INLINE void staging::copy_to_host(stream_ref stream, void* destination,
-                                             void const* source, std::size_t bytes,
-                                             source_location where) {
-  if (bytes == 0) return;
-  check_call(stream, destination, source, "copy_to_host", where);
-  scoped_device const scope{device_, where};
-  detail::relaxed_capture_mode const relaxed{where};
-  if (bytes > options_.direct_bytes_) {
-    copy_in_chunks(false, stream, destination, source, bytes, where);
-    return;
-  }
-  pinned_buffer<unsigned char> slot{*pool_, bytes, where};
-  check(cudaMemcpyAsync(slot.data(), source, bytes, cudaMemcpyDeviceToHost, stream.get()),
-        "cudaMemcpyAsync", where);
-  slot.set_stream(stream);
-  stream.synchronize(where);
-  slot.clear_stream();
-  std::memcpy(destination, slot.data(), bytes);
 }
 
 WARPWRIGHT_INLINE void staging::start(source_location where) {
   unsigned const threads =
       options_.threads_ != 0 ? options_.threads_ : detail::staging_workers::default_threads();
-  if (threads > 256 || options_.slots_ == 0 || options_.slots_ > 64 ||
-      options_.slot_bytes_ < 4096) {
+  if (threads > 256 || options_.slots_ == 0 ||
+      options_.slots_ > detail::staging_workers::most_depth || options_.slot_bytes_ < 4096) {
     detail::throw_invalid_argument(
         detail::text{"staging: "} + threads + " threads with " + options_.slots_ + " slots of " +
             options_.slot_bytes_ +
             " bytes; give 1 to 256 threads, 1 to 64 slots, and at least 4096 bytes",
         where);
   }
+  int reads = 0;
+  check(cudaDeviceGetAttribute(&reads, cudaDevAttrPageableMemoryAccess, device_.value()),
+        "cudaDeviceGetAttribute", where);
+  reads_late_ = reads != 0;
   try {
-    workers_.rings().resize(threads);
-    for (detail::slot_ring& ring : workers_.rings()) {
-      ring.list.resize(options_.slots_);
-      for (detail::staging_slot& slot : ring.list) {
-        check(cudaEventCreateWithFlags(&slot.event, cudaEventDisableTiming),
-              "cudaEventCreateWithFlags", where);
-        slot.memory = static_cast<char*>(pool_->allocate(options_.slot_bytes_, 256, where));
-      }
-    }
-    workers_.start(device_.value(), where);
+    slots_.create(*pool_, std::size_t{threads} * options_.slots_, options_.slot_bytes_, where);
+    workers_.start(slots_, options_.slots_, threads - 1, device_.value(), where);
   } catch (...) {
     stop();
     throw;
@@ -84,36 +67,35 @@ WARPWRIGHT_INLINE void staging::start(source_location where) {
 WARPWRIGHT_INLINE void staging::stop() noexcept {
   workers_.stop();
   detail::relaxed_capture_mode const relaxed;
-  for (detail::slot_ring& ring : workers_.rings()) {
-    for (detail::staging_slot& slot : ring.list) {
-      bool done = !slot.in_flight;
-      for (int attempt = 0; attempt < 2 && !done; ++attempt) {
-        cudaError_t const result = cudaEventSynchronize(slot.event);
-        detail::discard(result);
-        done = result == cudaSuccess;
-      }
-      if (slot.event != nullptr) detail::discard(cudaEventDestroy(slot.event));
-      if (!done) continue;  // a copy may still use it: leak it rather than reuse it too early
-      try {
-        pool_->deallocate(slot.memory, options_.slot_bytes_);
-      } catch (...) {  // a destructor cannot throw; the pool counts the block as live
-      }
-    }
-  }
-  workers_.rings().clear();
+  slots_.destroy(*pool_);
 }
 
-WARPWRIGHT_INLINE void staging::check_call(stream_ref stream, void const* destination,
-                                           void const* source, char const* name,
+WARPWRIGHT_INLINE void staging::check_call(transfer const& what, char const* name,
                                            source_location where) const {
-  if (destination == nullptr || source == nullptr) {
+  bool const has_source = what.source != nullptr || what.pack != nullptr;
+  if (what.destination == nullptr || !has_source) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name + " with a null " +
-                                       (destination == nullptr ? "destination" : "source") +
+                                       (has_source ? "destination" : "source") +
                                        " and bytes to copy",
                                    where);
   }
+  if (what.destination_pitch < what.item_bytes || what.source_pitch < what.item_bytes) {
+    bool const of_source = what.source_pitch < what.item_bytes;
+    detail::throw_invalid_argument(detail::text{"staging: "} + name + ": the pitch of the " +
+                                       (of_source ? "source" : "destination") + " is " +
+                                       (of_source ? what.source_pitch : what.destination_pitch) +
+                                       " bytes, less than a row of " + what.item_bytes,
+                                   where);
+  }
+  std::size_t const pitch =
+      what.destination_pitch > what.source_pitch ? what.destination_pitch : what.source_pitch;
+  if (what.items > ~std::size_t{0} / pitch) {
+    detail::throw_invalid_argument(detail::text{"staging: "} + name + " of " + what.items +
+                                       " times " + pitch + " bytes: more than memory can have",
+                                   where);
+  }
   // First: querying the device of a capturing stream would invalidate the capture.
-  if (detail::is_capturing(stream, where)) {
+  if (detail::is_capturing(what.stream, where)) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name +
                                        " on a capturing stream: chunks are copied at once and "
                                        "cannot be replayed; copy before the capture, or capture a "
@@ -122,9 +104,10 @@ WARPWRIGHT_INLINE void staging::check_call(stream_ref stream, void const* destin
   }
 #if CUDART_VERSION >= 12080
   int device = -1;
-  check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
+  check(cudaStreamGetDevice(what.stream.get(), &device), "cudaStreamGetDevice", where);
   // A default stream's handle means the current device, which the caller sets to device_ next.
-  bool const is_default = stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
+  bool const is_default =
+      what.stream.get() == cudaStreamLegacy || what.stream.get() == cudaStreamPerThread;
   if (device != device_.value() && !is_default) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name + " on a stream of device " +
                                        device + ", made for device " + device_.value() +
@@ -134,33 +117,115 @@ WARPWRIGHT_INLINE void staging::check_call(stream_ref stream, void const* destin
 #endif
 }
 
-WARPWRIGHT_INLINE void staging::copy_in_chunks(bool to_device, stream_ref stream, void* destination,
-                                               void const* source, std::size_t bytes,
-                                               source_location where) {
-  detail::unique_lock<detail::mutex> const lock{large_copy_mutex_};
-  bool const use_own_stream = stream.get() == cudaStreamPerThread;
-  if (use_own_stream) own_stream_.wait(stream, where);
+WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* name,
+                                            source_location where) {
+  if (what.items == 0 || what.item_bytes == 0) return 0;
+  check_call(what, name, where);
+  scoped_device const scope{device_, where};
+  detail::relaxed_capture_mode const relaxed{where};
+  std::size_t const bytes = what.items * what.item_bytes;
+  if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {
+    detail::throw_invalid_argument(
+        detail::text{"staging: "} + name + " of elements of " + what.item_bytes +
+            " bytes, more than a slot: raise staging_options::slot_bytes(), now " +
+            options_.slot_bytes_,
+        where);
+  }
+  if (what.pack == nullptr && bytes > options_.direct_bytes_) {
+    void const* const host = what.to_device ? what.source : what.destination;
+    std::size_t const pitch = what.to_device ? what.source_pitch : what.destination_pitch;
+    // The last row ends before its pitch does.
+    std::size_t const extent = (what.items - 1) * pitch + what.item_bytes;
+    if (detail::is_copied_directly(host, extent)) return copy_by_cuda(what, true, where);
+  }
+  // One thread copies no faster than CUDA. Rows that no slot can hold are CUDA's, too.
+  bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_;
+  if (what.pack == nullptr && (alone || what.item_bytes > options_.slot_bytes_)) {
+    return copy_by_cuda(what, !what.to_device || reads_late_, where);
+  }
+  return copy_in_chunks(what, bytes, where);
+}
+
+/// @param wait  for the end of the copy
+WARPWRIGHT_INLINE std::size_t staging::copy_by_cuda(transfer const& what, bool wait,
+                                                    source_location where) {
+  std::size_t const bytes = what.items * what.item_bytes;
+  cudaMemcpyKind const kind = what.to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  bool const contiguous =
+      what.destination_pitch == what.item_bytes && what.source_pitch == what.item_bytes;
+  char const* api = contiguous ? "cudaMemcpyAsync" : "cudaMemcpy2DAsync";
+  cudaError_t result =
+      contiguous ? cudaMemcpyAsync(what.destination, what.source, bytes, kind, what.stream.get())
+                 : cudaMemcpy2DAsync(what.destination, what.destination_pitch, what.source,
+                                     what.source_pitch, what.item_bytes, what.items, kind,
+                                     what.stream.get());
+  if (result == cudaSuccess && wait) {
+    api = "cudaStreamSynchronize";
+    result = cudaStreamSynchronize(what.stream.get());
+  }
+  if (result != cudaSuccess) {
+    detail::discard(result);
+    throw staging_error{result, api, where, 0, bytes};
+  }
+  if (what.progress != nullptr) static_cast<void>((*what.progress)(bytes, bytes));
+  return bytes;
+}
+
+WARPWRIGHT_INLINE std::size_t staging::copy_in_chunks(transfer const& what, std::size_t bytes,
+                                                      source_location where) {
+  // The handle of the per-thread default stream means another stream in each worker.
+  bool const is_per_thread = what.stream.get() == cudaStreamPerThread;
+  // To wake a thread takes as long as the copy of some hundred KiB.
+  constexpr std::size_t bytes_per_helper = std::size_t{512} << 10U;
+  std::size_t const useful = bytes <= options_.direct_bytes_ ? 0 : 1 + bytes / bytes_per_helper;
+  unsigned const helpers =
+      useful < workers_.threads() ? static_cast<unsigned>(useful) : workers_.threads();
+  alignas(stream) unsigned char memory[sizeof(stream)];
+  struct substitute {
+    stream* used = nullptr;
+    ~substitute() {
+      if (used != nullptr) used->~stream();
+    }
+  } own;
   detail::staging_job job;
-  job.to_device = to_device;
-  job.destination = static_cast<char*>(destination);
-  job.source = static_cast<char const*>(source);
-  job.bytes = bytes;
-  job.stream = use_own_stream ? own_stream_.get() : stream.get();
+  job.stream = what.stream.get();
+  if (is_per_thread && helpers != 0) {
+    own.used = ::new (static_cast<void*>(memory)) stream{device_, 0, where};
+    own.used->wait(what.stream, where);
+    job.stream = own.used->get();
+  }
+  job.to_device = what.to_device;
+  job.destination = static_cast<char*>(what.destination);
+  job.destination_pitch = what.destination_pitch;
+  job.source = static_cast<char const*>(what.source);
+  job.source_pitch = what.source_pitch;
+  job.item_bytes = what.item_bytes;
+  job.items = what.items;
+  job.pack = what.pack;
+  job.progress = what.progress;
+  job.most_helpers = helpers;
+  job.reads_late = reads_late_;
   // Two chunks a thread keep all threads busy, 64 KiB keep the cost of the calls small.
   constexpr std::size_t least = std::size_t{64} << 10U;
-  std::size_t const share = bytes / (2 * workers_.rings().size());
-  job.chunk_bytes = (share / least + 1) * least;
-  if (job.chunk_bytes > options_.slot_bytes_) job.chunk_bytes = options_.slot_bytes_;
-  detail::staging_failure const failure = workers_.run(job);
-  if (use_own_stream) {
+  std::size_t chunk = (bytes / (2 * (helpers + std::size_t{1})) / least + 1) * least;
+  if (helpers == 0) chunk = bytes;
+  if (chunk > options_.slot_bytes_) chunk = options_.slot_bytes_;
+  job.chunk_items = chunk > job.item_bytes ? chunk / job.item_bytes : 1;
+  std::size_t const done = workers_.run(job) * job.item_bytes;
+  if (own.used != nullptr) {
     try {
-      stream.wait(own_stream_.ref(), where);
+      what.stream.wait(own.used->ref(), where);
     } catch (...) {  // nothing orders the chunks before the caller's next work
-      detail::discard(cudaStreamSynchronize(own_stream_.get()));
+      detail::discard(cudaStreamSynchronize(job.stream));
       throw;
     }
   }
-  check(failure.code, failure.api, where);
+  if (job.thrown) std::rethrow_exception(job.thrown);
+  if (job.failure.code != cudaSuccess) {
+    throw staging_error{job.failure.code, job.failure.api, where, done, bytes};
+  }
+  if (done == bytes && what.progress != nullptr) static_cast<void>((*what.progress)(done, bytes));
+  return done;
 }
 
 WARPWRIGHT_END

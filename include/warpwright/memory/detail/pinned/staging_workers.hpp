@@ -5,15 +5,15 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/error.hpp>
+#include <warpwright/memory/detail/pinned/staging_slots.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-
-#include <sched.h>
+#include <exception>
 
 WARPWRIGHT_BEGIN
 
@@ -25,91 +25,127 @@ struct staging_failure {
   char const* api = "";
 };
 
+/// A copy of items (bytes, rows, or what a callback writes) in chunks of whole items, which are
+/// contiguous in a slot.
 struct staging_job {
+  using pack_function = function_ref<void(void* to, std::size_t first, std::size_t count)>;
+  using progress_function = function_ref<bool(std::size_t done_bytes, std::size_t all_bytes)>;
+
   bool to_device = true;
   char* destination = nullptr;
   char const* source = nullptr;
-  std::size_t bytes = 0;
-  std::size_t chunk_bytes = 0;
+  std::size_t destination_pitch = 1;  // bytes from an item to the next
+  std::size_t source_pitch = 1;
+  std::size_t item_bytes = 1;
+  std::size_t items = 0;
+  std::size_t chunk_items = 0;
   cudaStream_t stream = nullptr;
+  pack_function const* pack = nullptr;  // to the device: instead of `source`
+  progress_function const* progress = nullptr;
+  unsigned most_helpers = 0;
+  // Whether CUDA may read pageable memory after a copy from it has returned.
+  bool reads_late = false;
+
+  // Guarded by the workers' mutex:
+  staging_failure failure{};
+  std::exception_ptr thrown{};  // by a callback
+  bool stopped = false;         // failed or cancelled
+  bool open = false;            // helpers may join
+  unsigned helpers = 0;
+  std::size_t next_item = 0;
+  array<std::size_t> unfinished{};  // first items of chunks that were begun
+  staging_job* next = nullptr;
+  condition_variable left{};  // no helper is left
 };
 
-struct staging_slot {
-  char* memory = nullptr;
-  cudaEvent_t event = nullptr;
-  bool in_flight = false;       // a copy uses the memory until the event completes
-  std::size_t offset = 0;       // copies to the host: position of the chunk in the destination
-  std::size_t drain_bytes = 0;  // and the bytes to be copied there, 0: none
-};
-
-/// The slots of one thread, used in turn.
-struct slot_ring {
-  array<staging_slot> list;
-  std::size_t next = 0;
-};
-
-/// Runs one job at a time on all slot rings: ring 0 on the calling thread, each other ring on a
-/// thread of its own.
+/// Runs any number of jobs at once. Each is copied by its caller, and by threads that have no other
+/// job. These wait for a stream only for a short time: the caller alone waits for as long as it
+/// takes, so that no job waits for another one's stream.
 class staging_workers {
  public:
+  /// Slots in flight of one thread.
+  static constexpr unsigned most_depth = 64;
+
   staging_workers() noexcept = default;
   staging_workers(staging_workers const&) = delete;
   staging_workers& operator=(staging_workers const&) = delete;
 
-  [[nodiscard]] array<slot_ring>& rings() noexcept { return rings_; }
-  [[nodiscard]] array<slot_ring> const& rings() const noexcept { return rings_; }
-
   /// The number of processors that this thread may run on, at most 8.
   static unsigned default_threads() noexcept;
 
-  /// Starts a thread for each ring but the first.
+  /// Starts the threads.
+  /// @param depth  slots in flight of each thread, 1 to most_depth
   /// @throws std::runtime_error  when the system refuses a thread; stop() ends the started ones
-  void start(int device, source_location where);
-
+  void start(staging_slots& slots, unsigned depth, unsigned threads, int device,
+             source_location where);
+  /// Ends the threads. @pre no job is running
   void stop() noexcept;
+  [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(workers_.size()); }
 
-  /// Copies all chunks; returns when every thread has finished. @pre no other job is running
-  staging_failure run(staging_job const& job) noexcept;
+  /// Copies all chunks; returns when every thread has left the job.
+  /// @return the number of items at the begin that were copied: all, unless the job was stopped
+  /// @throws std::bad_alloc  before anything is copied
+  std::size_t run(staging_job& job);
 
  private:
   struct worker {
     staging_workers* owner = nullptr;
-    std::size_t ring = 0;
-    detail::thread thread;
+    thread runner;
 
-    void run() noexcept { owner->run_worker(ring); }
+    void run() noexcept { owner->run_worker(); }
+  };
+  struct chunk {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  struct flight {
+    staging_slot* slot = nullptr;
+    chunk part;
+  };
+  // A thread's own slots in flight, the oldest first.
+  struct flights {
+    flight ring[most_depth];
+    unsigned first = 0;
+    unsigned size = 0;
+
+    void push(staging_slot* slot, chunk const& part) noexcept {
+      ring[(first + size) % most_depth] = {slot, part};
+      ++size;
+    }
+    flight pop() noexcept {
+      flight const oldest = ring[first];
+      first = (first + 1) % most_depth;
+      --size;
+      return oldest;
+    }
   };
 
-  void run_worker(std::size_t ring) noexcept;
+  void run_worker() noexcept;
+  staging_job* find_open() noexcept;
+  void upload(staging_job& job, bool helper) noexcept;
+  void download(staging_job& job, bool helper) noexcept;
+  void upload_chunks(staging_job& job, bool helper, flights& mine) noexcept;
+  void download_chunks(staging_job& job, bool helper, flights& mine) noexcept;
 
-  void fail(cudaError_t code, char const* api) noexcept;
+  bool next_chunk(staging_job& job, chunk& part) noexcept;
+  void finish(staging_job& job, chunk const& part, bool helper) noexcept;
+  void fail(staging_job& job, cudaError_t code, char const* api) noexcept;
+  void set_open(staging_job& job, bool open) noexcept;
+  bool fill(staging_job& job, void* memory, chunk const& part) noexcept;
+  static cudaError_t enqueue(staging_job const& job, void* to, std::size_t to_pitch,
+                             void const* from, std::size_t from_pitch, std::size_t count) noexcept;
+  bool issue(staging_job& job, staging_slot& slot, chunk const& part) noexcept;
+  bool wait_for(staging_job& job, staging_slot& slot, bool helper, bool& gave_up) noexcept;
+  bool copy_without_slot(staging_job& job, chunk const& part) noexcept;
 
-  /// Takes the next chunk.
-  /// @return false when there is none, or the job has failed
-  bool next_chunk(std::size_t& offset, std::size_t& bytes) noexcept;
-
-  bool wait_for(staging_slot& slot) noexcept;
-
-  bool copy(staging_slot& slot, void* to, void const* from, std::size_t bytes,
-            cudaMemcpyKind kind) noexcept;
-
-  /// Waits for a copy to the host and copies its chunk to the destination.
-  bool drain(staging_slot& slot) noexcept;
-
-  void copy_chunks(slot_ring& ring) noexcept;
-
-  array<slot_ring> rings_;
   array<worker> workers_;  // resized once: a thread refers to its worker
+  staging_slots* slots_ = nullptr;
+  unsigned depth_ = 1;
   int device_ = 0;
   mutex mutex_;
   condition_variable changed_;
-  condition_variable finished_;
-  // Guarded by mutex_; job_ is only read while a job is running.
-  staging_job job_;
-  staging_failure failure_;
-  std::size_t next_offset_ = 0;
-  std::uint64_t generation_ = 0;
-  std::size_t running_ = 0;
+  // Guarded by mutex_:
+  staging_job* jobs_ = nullptr;
   bool stopping_ = false;
 };
 

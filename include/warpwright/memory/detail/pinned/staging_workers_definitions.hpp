@@ -2,7 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/pinned/staging_workers.hpp>
+
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include <sched.h>
 
 WARPWRIGHT_BEGIN
 
@@ -16,13 +23,15 @@ WARPWRIGHT_INLINE unsigned staging_workers::default_threads() noexcept {
   return count < 1 ? 1U : count > 8 ? 8U : static_cast<unsigned>(count);
 }
 
-WARPWRIGHT_INLINE void staging_workers::start(int device, source_location where) {
+WARPWRIGHT_INLINE void staging_workers::start(staging_slots& slots, unsigned depth,
+                                              unsigned threads, int device, source_location where) {
+  slots_ = &slots;
+  depth_ = depth;
   device_ = device;
-  workers_.resize(rings_.size() - 1);
+  workers_.resize(threads);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i].owner = this;
-    workers_[i].ring = i + 1;
-    int const error = workers_[i].thread.start<&worker::run>(workers_[i]);
+    int const error = workers_[i].runner.start<&worker::run>(workers_[i]);
     if (error == 0) continue;
     text const message = text{where.file(), where.line()} +
                          ": staging: pthread_create: " + std::strerror(error) + " after " + i +
@@ -40,119 +49,322 @@ WARPWRIGHT_INLINE void staging_workers::stop() noexcept {
   workers_.clear();  // joins
 }
 
-WARPWRIGHT_INLINE staging_failure staging_workers::run(staging_job const& job) noexcept {
-  {
+WARPWRIGHT_INLINE std::size_t staging_workers::run(staging_job& job) {
+  // Each thread has so many chunks that it has begun and not finished.
+  job.unfinished.reserve((job.most_helpers + std::size_t{1}) * (depth_ + std::size_t{1}));
+  if (job.most_helpers != 0) {
     unique_lock<mutex> const lock{mutex_};
-    job_ = job;
-    failure_ = staging_failure{};
-    next_offset_ = 0;
-    running_ = workers_.size();
-    ++generation_;
-    changed_.notify_all();
+    job.next = jobs_;
+    jobs_ = &job;
+    // What is read from the device comes when the stream has done its earlier work.
+    job.open = job.to_device;
+    if (job.open) changed_.notify_all();
   }
-  copy_chunks(rings_[0]);
+  job.to_device ? upload(job, false) : download(job, false);
   unique_lock<mutex> const lock{mutex_};
-  while (running_ != 0) finished_.wait(mutex_);
-  return failure_;
+  if (job.most_helpers != 0) {
+    job.open = false;
+    staging_job** at = &jobs_;
+    while (*at != &job) at = &(*at)->next;
+    *at = job.next;
+    while (job.helpers != 0) job.left.wait(mutex_);
+  }
+  std::size_t prefix = job.next_item;
+  for (std::size_t const first : job.unfinished) prefix = first < prefix ? first : prefix;
+  return prefix;
 }
 
-WARPWRIGHT_INLINE void staging_workers::run_worker(std::size_t ring) noexcept {
+WARPWRIGHT_INLINE staging_job* staging_workers::find_open() noexcept {
+  staging_job* found = nullptr;
+  for (staging_job* job = jobs_; job != nullptr; job = job->next) {
+    bool const has_work = job->open && !job->stopped && job->next_item < job->items;
+    if (!has_work || job->helpers >= job->most_helpers) continue;
+    if (found == nullptr || job->helpers < found->helpers) found = job;
+  }
+  return found;
+}
+
+WARPWRIGHT_INLINE void staging_workers::run_worker() noexcept {
   // The capture mode is this thread's alone: a capture of another thread must not forbid it to
   // wait for events.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  staging_failure setup{cudaSetDevice(device_), "cudaSetDevice"};
-  if (setup.code == cudaSuccess) {
-    setup = staging_failure{cudaThreadExchangeStreamCaptureMode(&mode),
-                            "cudaThreadExchangeStreamCaptureMode"};
-  }
-  std::uint64_t seen = 0;
+  cudaError_t setup = cudaSetDevice(device_);
+  if (setup == cudaSuccess) setup = cudaThreadExchangeStreamCaptureMode(&mode);
+  discard(setup);
   unique_lock<mutex> lock{mutex_};
   for (;;) {
-    while (!stopping_ && generation_ == seen) changed_.wait(mutex_);
-    if (generation_ == seen) return;
-    seen = generation_;
-    lock.unlock();
     // A thread whose setup failed leaves the chunks to the others.
-    if (setup.code == cudaSuccess) copy_chunks(rings_[ring]);
+    staging_job* const job = setup == cudaSuccess ? find_open() : nullptr;
+    if (job == nullptr) {
+      if (stopping_) return;
+      changed_.wait(mutex_);
+      continue;
+    }
+    ++job->helpers;
+    lock.unlock();
+    job->to_device ? upload(*job, true) : download(*job, true);
     lock.lock();
-    if (--running_ == 0) finished_.notify_all();
+    if (--job->helpers == 0) job->left.notify_all();
   }
 }
 
-WARPWRIGHT_INLINE void staging_workers::fail(cudaError_t code, char const* api) noexcept {
-  static_cast<void>(cudaGetLastError());
+WARPWRIGHT_INLINE void staging_workers::set_open(staging_job& job, bool open) noexcept {
+  if (job.most_helpers == 0) return;
   unique_lock<mutex> const lock{mutex_};
-  if (failure_.code == cudaSuccess) failure_ = staging_failure{code, api};
+  if (job.open == open) return;
+  job.open = open;
+  if (open) changed_.notify_all();
 }
 
-WARPWRIGHT_INLINE bool staging_workers::next_chunk(std::size_t& offset,
-                                                   std::size_t& bytes) noexcept {
+WARPWRIGHT_INLINE bool staging_workers::next_chunk(staging_job& job, chunk& part) noexcept {
   unique_lock<mutex> const lock{mutex_};
-  if (failure_.code != cudaSuccess || next_offset_ >= job_.bytes) return false;
-  offset = next_offset_;
-  std::size_t const left = job_.bytes - offset;
-  bytes = left < job_.chunk_bytes ? left : job_.chunk_bytes;
-  next_offset_ += bytes;
+  if (job.stopped || job.next_item >= job.items) return false;
+  std::size_t const left = job.items - job.next_item;
+  part.first = job.next_item;
+  part.count = left < job.chunk_items ? left : job.chunk_items;
+  job.next_item += part.count;
+  job.unfinished.push_back(part.first);  // has capacity
   return true;
 }
 
-WARPWRIGHT_INLINE bool staging_workers::wait_for(staging_slot& slot) noexcept {
-  if (!slot.in_flight) return true;
-  cudaError_t const result = cudaEventSynchronize(slot.event);
-  if (result == cudaSuccess) {
-    slot.in_flight = false;
-  } else {
-    fail(result, "cudaEventSynchronize");
+WARPWRIGHT_INLINE void staging_workers::finish(staging_job& job, chunk const& part,
+                                               bool helper) noexcept {
+  std::size_t done = 0;
+  {
+    unique_lock<mutex> const lock{mutex_};
+    array<std::size_t>& list = job.unfinished;
+    std::size_t i = 0;
+    while (list[i] != part.first) ++i;
+    list[i] = list.back();
+    list.pop_back();
+    done = job.next_item;
+    for (std::size_t const first : list) done = first < done ? first : done;
   }
-  return result == cudaSuccess;
+  if (helper || job.progress == nullptr) return;
+  try {
+    if ((*job.progress)(done * job.item_bytes, job.items * job.item_bytes)) return;
+    unique_lock<mutex> const lock{mutex_};
+    job.stopped = true;
+  } catch (...) {
+    unique_lock<mutex> const lock{mutex_};
+    job.stopped = true;
+    if (!job.thrown) job.thrown = std::current_exception();
+  }
 }
 
-WARPWRIGHT_INLINE bool staging_workers::copy(staging_slot& slot, void* to, void const* from,
-                                             std::size_t bytes, cudaMemcpyKind kind) noexcept {
-  cudaError_t result = cudaMemcpyAsync(to, from, bytes, kind, job_.stream);
-  if (result != cudaSuccess) {
-    fail(result, "cudaMemcpyAsync");
-    return false;
+WARPWRIGHT_INLINE void staging_workers::fail(staging_job& job, cudaError_t code,
+                                             char const* api) noexcept {
+  discard(code);
+  unique_lock<mutex> const lock{mutex_};
+  job.stopped = true;
+  if (job.failure.code == cudaSuccess) job.failure = staging_failure{code, api};
+}
+
+/// Writes a chunk's items into a slot.
+WARPWRIGHT_INLINE bool staging_workers::fill(staging_job& job, void* memory,
+                                             chunk const& part) noexcept {
+  if (job.pack != nullptr) {
+    try {
+      (*job.pack)(memory, part.first, part.count);
+      return true;
+    } catch (...) {
+      unique_lock<mutex> const lock{mutex_};
+      job.stopped = true;
+      if (!job.thrown) job.thrown = std::current_exception();
+      return false;
+    }
   }
-  result = cudaEventRecord(slot.event, job_.stream);
-  if (result == cudaSuccess) {
-    slot.in_flight = true;
+  char const* const from = job.source + part.first * job.source_pitch;
+  if (job.source_pitch == job.item_bytes) {
+    std::memcpy(memory, from, part.count * job.item_bytes);
     return true;
   }
-  fail(result, "cudaEventRecord");
-  discard(cudaStreamSynchronize(job_.stream));  // the copy has no event to wait for
+  for (std::size_t i = 0; i < part.count; ++i) {
+    std::memcpy(static_cast<char*>(memory) + i * job.item_bytes, from + i * job.source_pitch,
+                job.item_bytes);
+  }
+  return true;
+}
+
+/// Enqueues a copy of items, by rows only where there is something between them.
+WARPWRIGHT_INLINE cudaError_t staging_workers::enqueue(staging_job const& job, void* to,
+                                                       std::size_t to_pitch, void const* from,
+                                                       std::size_t from_pitch,
+                                                       std::size_t count) noexcept {
+  cudaMemcpyKind const kind = job.to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  if (to_pitch == job.item_bytes && from_pitch == job.item_bytes) {
+    return cudaMemcpyAsync(to, from, count * job.item_bytes, kind, job.stream);
+  }
+  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, job.item_bytes, count, kind, job.stream);
+}
+
+/// Enqueues the copy between a slot and the device, and an event behind it.
+WARPWRIGHT_INLINE bool staging_workers::issue(staging_job& job, staging_slot& slot,
+                                              chunk const& part) noexcept {
+  char const* api = "cudaMemcpyAsync";
+  cudaError_t result =
+      job.to_device
+          ? enqueue(job, job.destination + part.first * job.destination_pitch,
+                    job.destination_pitch, slot.memory, job.item_bytes, part.count)
+          : enqueue(job, slot.memory, job.item_bytes, job.source + part.first * job.source_pitch,
+                    job.source_pitch, part.count);
+  if (result == cudaSuccess) {
+    api = "cudaEventRecord";
+    result = cudaEventRecord(slot.event, job.stream);
+    if (result == cudaSuccess) {
+      slot.in_flight = true;
+      return true;
+    }
+    // The copy has no event to wait for. Memory that may be in use is given to nobody.
+    cudaError_t const waited = cudaStreamSynchronize(job.stream);
+    discard(waited);
+    if (waited != cudaSuccess) slot.memory = nullptr;
+  }
+  fail(job, result, api);
+  if (slot.memory != nullptr) slots_->give_back(slot);
   return false;
 }
 
-WARPWRIGHT_INLINE bool staging_workers::drain(staging_slot& slot) noexcept {
-  std::size_t const bytes = slot.drain_bytes;
-  slot.drain_bytes = 0;
-  if (!wait_for(slot)) return false;
-  if (bytes != 0) std::memcpy(job_.destination + slot.offset, slot.memory, bytes);
-  return true;
+/// Waits for the copy of a slot. A helper gives up when the stream does not go on.
+WARPWRIGHT_INLINE bool staging_workers::wait_for(staging_job& job, staging_slot& slot, bool helper,
+                                                 bool& gave_up) noexcept {
+  constexpr std::uint64_t patience = 5000000;  // ns: 16 slots of 4 MiB take 1.2 ms at 55 GB/s
+  cudaError_t result = cudaSuccess;
+  if (helper) {
+    std::uint64_t const until = monotonic_nanoseconds() + patience;
+    int step = 0;
+    while ((result = cudaEventQuery(slot.event)) == cudaErrorNotReady) {
+      discard(result);
+      if (monotonic_nanoseconds() > until) {
+        gave_up = true;
+        return false;
+      }
+      spin_wait(++step);
+    }
+  } else {
+    result = cudaEventSynchronize(slot.event);
+  }
+  if (result == cudaSuccess) {
+    slot.in_flight = false;
+    return true;
+  }
+  fail(job, result, helper ? "cudaEventQuery" : "cudaEventSynchronize");
+  return false;
 }
 
-WARPWRIGHT_INLINE void staging_workers::copy_chunks(slot_ring& ring) noexcept {
-  std::size_t offset = 0;
-  std::size_t bytes = 0;
-  bool ok = true;
-  while (ok && next_chunk(offset, bytes)) {
-    staging_slot& slot = ring.list[ring.next];
-    ring.next = (ring.next + 1) % ring.list.size();
-    ok = drain(slot);
-    if (!ok) break;
-    if (job_.to_device) {
-      std::memcpy(slot.memory, job_.source + offset, bytes);
-      ok = copy(slot, job_.destination + offset, slot.memory, bytes, cudaMemcpyHostToDevice);
-    } else {
-      ok = copy(slot, slot.memory, job_.source + offset, bytes, cudaMemcpyDeviceToHost);
-      slot.offset = offset;
-      slot.drain_bytes = ok ? bytes : 0;
+/// As CUDA copies pageable memory: where the slots are behind streams that do not go on.
+WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
+                                                          chunk const& part) noexcept {
+  char* const to = job.destination + part.first * job.destination_pitch;
+  char const* from = nullptr;
+  std::size_t from_pitch = job.source_pitch;
+  char* packed = nullptr;
+  if (job.pack != nullptr) {
+    packed = new (std::nothrow) char[part.count * job.item_bytes];
+    if (packed == nullptr) fail(job, cudaErrorMemoryAllocation, "new");
+    if (packed == nullptr || !fill(job, packed, part)) {
+      delete[] packed;
+      return false;
     }
+    from = packed;
+    from_pitch = job.item_bytes;
+  } else {
+    from = job.source + part.first * job.source_pitch;
   }
-  if (job_.to_device) return;
-  for (std::size_t i = 0; i < ring.list.size(); ++i) {  // oldest first
-    ok = drain(ring.list[(ring.next + i) % ring.list.size()]) && ok;
+  char const* api = "cudaMemcpyAsync";
+  cudaError_t result = enqueue(job, to, job.destination_pitch, from, from_pitch, part.count);
+  if (result == cudaSuccess && (!job.to_device || packed != nullptr || job.reads_late)) {
+    api = "cudaStreamSynchronize";
+    result = cudaStreamSynchronize(job.stream);
+  }
+  delete[] packed;
+  if (result != cudaSuccess) fail(job, result, api);
+  return result == cudaSuccess;
+}
+
+WARPWRIGHT_INLINE void staging_workers::upload(staging_job& job, bool helper) noexcept {
+  flights mine;
+  upload_chunks(job, helper, mine);
+  while (mine.size != 0) slots_->give_back(*mine.pop().slot);
+}
+
+WARPWRIGHT_INLINE void staging_workers::upload_chunks(staging_job& job, bool helper,
+                                                      flights& mine) noexcept {
+  for (;;) {
+    staging_slot* slot = mine.size < depth_ ? slots_->take() : nullptr;
+    if (slot == nullptr && mine.size != 0) {
+      flight const oldest = mine.pop();
+      bool gave_up = false;
+      bool const free = wait_for(job, *oldest.slot, helper, gave_up);
+      if (gave_up) set_open(job, false);  // until the caller sees the stream go on
+      if (!free) return slots_->give_back(*oldest.slot);
+      if (!helper) set_open(job, true);
+      slot = oldest.slot;
+    }
+    if (slot == nullptr && helper) return set_open(job, false);
+    chunk part;
+    if (!next_chunk(job, part)) {
+      if (slot != nullptr) slots_->give_back(*slot);
+      return;
+    }
+    if (slot == nullptr) {
+      if (!copy_without_slot(job, part)) return;
+    } else {
+      if (!fill(job, slot->memory, part)) return slots_->give_back(*slot);
+      if (!issue(job, *slot, part)) return;
+      mine.push(slot, part);
+    }
+    finish(job, part, helper);
+  }
+}
+
+WARPWRIGHT_INLINE void staging_workers::download(staging_job& job, bool helper) noexcept {
+  flights mine;
+  download_chunks(job, helper, mine);
+  while (mine.size != 0) slots_->give_back(*mine.pop().slot);
+}
+
+WARPWRIGHT_INLINE void staging_workers::download_chunks(staging_job& job, bool helper,
+                                                        flights& mine) noexcept {
+  for (;;) {
+    chunk part;
+    while (mine.size < depth_) {
+      staging_slot* const slot = slots_->take();
+      if (slot == nullptr) break;
+      if (!next_chunk(job, part)) {
+        slots_->give_back(*slot);
+        break;
+      }
+      if (!issue(job, *slot, part)) return;
+      mine.push(slot, part);
+    }
+    if (mine.size == 0) {
+      if (helper) return set_open(job, false);
+      if (!next_chunk(job, part) || !copy_without_slot(job, part)) return;
+      set_open(job, true);
+      finish(job, part, helper);
+      continue;
+    }
+    flight const oldest = mine.pop();
+    bool gave_up = false;
+    // A helper that has begun a chunk has to end it.
+    bool const arrived = wait_for(job, *oldest.slot, false, gave_up);
+    if (arrived) {
+      std::size_t const bytes = oldest.part.count * job.item_bytes;
+      char* const to = job.destination + oldest.part.first * job.destination_pitch;
+      if (job.destination_pitch == job.item_bytes) {
+        std::memcpy(to, oldest.slot->memory, bytes);
+      } else {
+        for (std::size_t i = 0; i < oldest.part.count; ++i) {
+          std::memcpy(to + i * job.destination_pitch, oldest.slot->memory + i * job.item_bytes,
+                      job.item_bytes);
+        }
+      }
+    }
+    slots_->give_back(*oldest.slot);
+    if (!arrived) return;
+    if (!helper) set_open(job, true);
+    finish(job, oldest.part, helper);
   }
 }
 

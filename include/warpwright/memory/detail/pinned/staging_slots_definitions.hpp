@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/memory/detail/pinned/staging_slots.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE void staging_slots::create(pinned_pool& pool, std::size_t count,
+                                             std::size_t bytes, source_location where) {
+  bytes_ = bytes;
+  all_.resize(count);
+  for (staging_slot& slot : all_) {
+    check(cudaEventCreateWithFlags(&slot.event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+          where);
+    slot.memory =
+        static_cast<char*>(pool.allocate(bytes, pinned_pool::block_alignment_bytes, where));
+    free_.push(slot);
+  }
+}
+
+WARPWRIGHT_INLINE void staging_slots::destroy(pinned_pool& pool) noexcept {
+  for (staging_slot& slot : all_) {
+    bool done = !slot.in_flight && slot.memory != nullptr;
+    for (int attempt = 0; attempt < 2 && !done && slot.memory != nullptr; ++attempt) {
+      cudaError_t const result = cudaEventSynchronize(slot.event);
+      discard(result);
+      done = result == cudaSuccess;
+    }
+    if (slot.event != nullptr) discard(cudaEventDestroy(slot.event));
+    if (!done) continue;  // a copy may still use it: leak it rather than reuse it too early
+    try {
+      pool.deallocate(slot.memory, bytes_);
+    } catch (...) {  // a destructor cannot throw; the pool counts the block as live
+    }
+  }
+  all_.clear();
+}
+
+WARPWRIGHT_INLINE staging_slot* staging_slots::take() noexcept {
+  std::size_t left = 0;
+  staging_slot* slot = nullptr;
+  {
+    unique_lock<mutex> const lock{mutex_};
+    slot = free_.pop();
+    left = in_flight_.size;
+  }
+  // Other threads may give slots back meanwhile: each is looked at once.
+  for (; slot == nullptr && left > 0; --left) {
+    {
+      unique_lock<mutex> const lock{mutex_};
+      slot = in_flight_.pop();
+    }
+    if (slot == nullptr) return nullptr;
+    cudaError_t const result = cudaEventQuery(slot->event);
+    discard(result);
+    if (result == cudaSuccess) {
+      slot->in_flight = false;
+    } else {  // of an error the next call tells
+      give_back(*slot);
+      slot = nullptr;
+    }
+  }
+  return slot;
+}
+
+WARPWRIGHT_INLINE void staging_slots::give_back(staging_slot& slot) noexcept {
+  unique_lock<mutex> const lock{mutex_};
+  (slot.in_flight ? in_flight_ : free_).push(slot);
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
