@@ -27,7 +27,6 @@ CAPTURE = "include/warpwright/graph/capture.hpp"
 CAPTURE_STEPS = "include/warpwright/graph/detail/capture_steps.hpp"
 CAPTURE_POSITION = "include/warpwright/graph/detail/capture_position.hpp"
 BRANCHES = "include/warpwright/graph/detail/branch_streams.hpp"
-STREAM_POOL = "include/warpwright/stream/stream_pool.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
@@ -183,10 +182,6 @@ MUTATIONS = [
     (CAPTURE, "      static_cast<void>(join_branches(branches, marker));\n", ""),
     (BRANCHES, "status == cudaSuccess && state == cudaStreamCaptureStatusNone", "status == cudaSuccess"),
     (BRANCHES, "if (found->device != device) continue;", ""),
-    (STREAM_POOL, "detail::may_be_capturing_anywhere() && !replace_if_capturing(index)", "false"),
-    (STREAM_POOL, "      if (is_capturing(each)) continue;\n", ""),
-    (STREAM_POOL, "if (parked && !is_capturing(streams_[i])) freed |= bit;", "if (parked) freed |= bit;"),
-    (STREAM_POOL, "        if (!is_capturing(each)) all.push_back", "        all.push_back"),
 ]
 
 

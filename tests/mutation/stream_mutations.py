@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks the pool of streams and the staging in many small ways, and checks that a test fails for each.
+
+Works on a copy of the checkout, on the host runtime. Not part of CI: all mutations take about a quarter of
+an hour on two cores.
+
+  tests/mutation/stream_mutations.py --check        each mutation still applies
+  tests/mutation/stream_mutations.py                all; exit status 1 if one survives
+  tests/mutation/stream_mutations.py staging        those whose file or text contains a word
+"""
+import sys
+
+import pool_mutations
+
+SET = "include/warpwright/stream/detail/stream_set.hpp"
+SET_STEPS = "include/warpwright/stream/detail/stream_set_definitions.hpp"
+POOL = "include/warpwright/stream/detail/stream_pool_definitions.hpp"
+STAGING = "include/warpwright/memory/detail/pinned/"
+SLOTS = STAGING + "staging_slots_definitions.hpp"
+WORKERS = STAGING + "staging_workers_definitions.hpp"
+COPIES = STAGING + "staging_definitions.hpp"
+
+# In this order: the first that fails ends a mutation's run.
+TESTS = [
+    "stream_stream_pool", "stream_fork_join", "stream_stream_pool_capture", "memory_staging_forms",
+    "memory_staging_streams", "memory_staging",
+]  # fmt: skip
+
+# (file, text, replacement); the text occurs once in the file.
+MUTATIONS = [
+    # Leases.
+    (SET, "return waiters_.load(memory_order::relaxed) == 0 ? take_free() : none;", "return take_free();"),
+    (SET, "may_be_capturing_anywhere() && !replace_if_capturing(index)", "false"),
+    (SET, "    } else if (hand_over(index)) {\n      return;\n    }",
+     "    } else {\n      place_of(index).store(false, memory_order::release);\n      return;\n    }"),
+    (SET, "      if (waiters_.load(memory_order::relaxed) == 0) return;\n    } else", "      return;\n    } else"),
+    (SET, "    groups_[at].next.store(place + 1 < places_ ? place + 1 : 0, memory_order::relaxed);\n", ""),
+    (SET, "      go_to(start, (at + 1) & mask_);\n", ""),
+    (SET, "!here.taken[place].exchange(true, memory_order::acquire)",
+     "(here.taken[place].store(true, memory_order::relaxed), true)"),
+    (SET_STEPS, "created() + creating_ < maximum_", "created() < maximum_"),
+    (SET_STEPS, "    if (first_waiter_ != nullptr) first_waiter_->wake.notify_one();\n    throw;", "    throw;"),
+    (SET_STEPS, "    --creating_;\n    // It waits", "    // It waits"),
+    (SET_STEPS, "      last_waiter_ = &self;\n", "      if (last_waiter_ == nullptr) last_waiter_ = &self;\n"),
+    (SET_STEPS, "  if (last_waiter_ == &self) last_waiter_ = before;\n", ""),
+    (SET_STEPS, "(until != for_ever && monotonic_nanoseconds() >= until)", "false"),
+    (SET_STEPS, "  first.index = index;\n", "  first.index = none;\n  static_cast<void>(index);\n"),
+    (SET_STEPS, "    if (is_part_of_capture(each)) continue;\n", ""),
+    (SET_STEPS, "    if (is_part_of_capture(streams_[index].owner)) {\n      parked_[kept++] = index;", "    if (false) {"),
+    (SET_STEPS, "    if (!is_part_of_capture(each)) all.push_back", "    all.push_back"),
+    (SET_STEPS, "    if (each.event != nullptr) discard(cudaEventDestroy(each.event));\n", ""),
+    # fork_join.
+    (POOL, "    status = cudaStreamWaitEvent(streams_.stream(leased_[forked_]).get(), marker, 0);",
+     "    status = cudaSuccess;"),
+    (POOL, "    status = cudaStreamWaitEvent(parent_.get(), event, 0);", "    status = cudaSuccess;"),
+    (POOL, "  for (unsigned const index : leased_) streams_.give_back(index);\n", ""),
+    (POOL, "  while (joined_ < forked_) {\n    char const* api", "  while (false) {\n    char const* api"),
+    (POOL, "    detail::discard(cudaStreamSynchronize(branch));\n  }\n  return status;", "  }\n  return status;"),
+    (POOL, "  if (other != nullptr) detail::discard(cudaEventDestroy(other));\n", ""),
+    (POOL, "    if (device != streams_.device()) {", "    if (false) {"),
+    (POOL, "  if (priority > range.least || priority < range.greatest) {", "  if (priority > range.least) {"),
+    # Slots.
+    (SLOTS, "    if (result == cudaSuccess) {\n      slot->in_flight = false;",
+     "    if (true) {\n      slot->in_flight = false;"),
+    (SLOTS, "    if (!done) continue;", "    if (false) continue;"),
+    (SLOTS, "  (slot.in_flight ? in_flight_ : free_).push(slot);", "  free_.push(slot);"),
+    # Copies in chunks.
+    (WORKERS, "  for (std::size_t const first : job.unfinished) prefix = first < prefix ? first : prefix;\n", ""),
+    (WORKERS, "  while (job.helpers != 0) job.left.wait(mutex_);\n", ""),
+    (WORKERS, "  part.count = left < job.chunk_items ? left : job.chunk_items;", "  part.count = job.chunk_items;"),
+    (WORKERS, "  if (job.source_pitch == job.item_bytes) {", "  if (true) {"),
+    (WORKERS, "  if (to_pitch == job.item_bytes && from_pitch == job.item_bytes) {", "  if (to_pitch == job.item_bytes) {"),
+    (WORKERS, "    if (waited != cudaSuccess) slot.memory = nullptr;\n", ""),
+    (WORKERS, "packed != nullptr || job.reads_late", "job.reads_late"),
+    (WORKERS, "    if (slot == nullptr && helper) return set_open(job, false);\n    chunk part;", "    chunk part;"),
+    (WORKERS, "      if (job.destination_pitch == job.item_bytes) {", "      if (true) {"),
+    (WORKERS, "    if (!arrived) return;\n", ""),
+    (WORKERS, "  if (job.failure.code == cudaSuccess) job.failure = staging_failure{code, api};", ""),
+    (COPIES, "    if (status != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) return false;",
+     "    return false;"),
+    (COPIES, "return copy_by_cuda(what, true, where);", "return copy_by_cuda(what, !what.to_device, where);"),
+    (COPIES, "return copy_by_cuda(what, !what.to_device || reads_late_, where);", "return copy_by_cuda(what, false, where);"),
+    (COPIES, "    own.used->wait(what.stream, where);\n", ""),
+    (COPIES, "      what.stream.wait(own.used->ref(), where);\n", ""),
+    (COPIES, "  if (what.items > ~std::size_t{0} / pitch) {", "  if (false) {"),
+    (COPIES, "  if (device != device_.value() && !is_default) {", "  if (false) {"),
+]
+
+if __name__ == "__main__":
+    pool_mutations.__doc__ = __doc__
+    pool_mutations.TESTS = TESTS
+    pool_mutations.MUTATIONS = MUTATIONS
+    sys.exit(pool_mutations.main())
