@@ -161,6 +161,59 @@ TEST_CASE("pinned: a stream may be destroyed after its blocks were freed") {
   CHECK(pool.statistics().reserved_bytes == 256 * kib);
 }
 
+TEST_CASE("pinned: at the limit it waits for the stream that suffices, not for a slower one") {
+  ww::stream slow;
+  ww::stream fast;
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  void* const a = pool.allocate(4 * mib);
+  void* const b = pool.allocate(4 * mib);
+  test_support::gate held{slow};
+  test_support::gate opened{fast};
+  pool.deallocate(slow.ref(), a, 4 * mib);
+  pool.deallocate(fast.ref(), b, 4 * mib);
+  std::thread opener{[&] { opened.open_late(); }};
+  void* const c = pool.allocate(4 * mib);
+  CHECK(c == b);
+  CHECK_FALSE(slow.done());
+  opener.join();
+  pool.deallocate(c, 4 * mib);
+}
+
+TEST_CASE("pinned: blocks freed on an idle stream leave few events") {
+  ww::stream s;
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(64 * mib)};
+#if WARPWRIGHT_HOST_RUNTIME
+  ww::testing::reset_call_counts();
+#endif
+  for (int i = 0; i < 20000; ++i) {
+    pool.deallocate(s.ref(), pool.allocate(4096), 4096);
+    if (i % 100 == 0) s.synchronize();
+  }
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(ww::testing::call_count("cudaEventCreateWithFlags") < 400);
+  CHECK(ww::testing::call_count("cudaEventQuery") < 2000);
+#endif
+}
+
+TEST_CASE("pinned: streams that come and go leave nothing behind") {
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(64 * mib)};
+  std::size_t events = 0;
+  for (int i = 0; i < 3000; ++i) {
+    ww::stream s;
+    pool.deallocate(s.ref(), pool.allocate(4096), 4096);
+    s.synchronize();
+#if WARPWRIGHT_HOST_RUNTIME
+    if (i == 50) events = ww::testing::stats().events;
+#endif
+  }
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(ww::testing::stats().events <= events);
+#else
+  static_cast<void>(events);
+#endif
+  CHECK(pool.statistics().reserved_bytes == 64 * mib);
+}
+
 TEST_CASE("pinned: misuse is reported") {
   ww::stream s;
   ww::pinned_pool pool{small(mib)};
@@ -302,6 +355,24 @@ TEST_CASE("pinned: random use by threads and streams neither overlaps nor corrup
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
+
+TEST_CASE("pinned: a stream of another device, whichever is current, is not waited for") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
+  {
+    ww::pinned_pool pool;
+    ww::stream s{ww::device_id{1}};
+    for (int i = 0; i < 3; ++i) {
+      test_support::gate held{s};
+      ww::testing::reset_call_counts();
+      { ww::pinned_buffer<char> const buffer{pool, s.ref(), 1000}; }
+      CHECK(ww::testing::call_count("cudaStreamSynchronize") == 0);
+      CHECK(ww::current_device().value() == 0);
+    }
+    CHECK(pool.statistics().event_records == 3);
+    CHECK(cudaPeekAtLastError() == cudaSuccess);
+  }
+  ww::testing::reset_host_runtime();
+}
 
 TEST_CASE("pinned: every call failing in turn leaves no leak and a pool that works") {
   namespace testing = ww::testing;

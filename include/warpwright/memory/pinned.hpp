@@ -102,7 +102,8 @@ class pinned_pool {
   /// @throws out_of_memory          at the limit, or when the system cannot lock more memory
   /// @throws std::invalid_argument  for a bad alignment
   /// @throws cuda_error             when another CUDA call fails; no memory is lost
-  /// **Stream:** none; at the limit it may wait on the host for the stream of a freed block.
+  /// **Stream:** none; at the limit it may wait on the host for freed blocks, until enough of them
+  /// can be reused.
   /// **Capture:** legal. **Cost:** a hit makes no CUDA call; a miss page-locks growth_bytes (a GiB
   /// takes most of a second), so reserve memory at start-up.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
@@ -127,11 +128,12 @@ class pinned_pool {
                   source_location where = source_location::current());
 
   /// Frees a block that work submitted to `stream` so far may still use.
-  /// @pre `stream` belongs to the current device
+  /// @param stream  of any device; the pool does not use it later, so that it may be destroyed
   /// @throws std::invalid_argument  as above, and for a capturing stream
   /// @throws cuda_error             when the event cannot be recorded; the block stays live
   /// **Stream:** records one event; does not block. **Capture:** not legal on a capturing stream.
-  /// **Cost:** three CUDA calls; one more for a stream_ref without its id.
+  /// **Cost:** two CUDA calls, now and then a query more; two more for the first block of a stream,
+  /// and one for a stream_ref without its id.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current());
 
@@ -160,17 +162,29 @@ class pinned_pool {
     int device = 0;
     cudaEvent_t event = nullptr;
   };
+  // Of a free: its epoch is the number of frees on the stream so far. Threads that free on one
+  // stream at once may record their events in another order.
   struct pending_event {
     std::uint64_t epoch = 0;
+    std::uint64_t before =
+        0;  // the epoch when the record began: up to it, all were recorded earlier
     device_event marker;
+
+    /// When the event has completed, all up to this epoch have.
+    [[nodiscard]] std::uint64_t covers() const noexcept {
+      return before + 1 == epoch ? epoch : before;
+    }
   };
   // The blocks freed on one stream; its index in streams_ is its list number in heap_.
   struct stream_entry {
+    static constexpr std::size_t least_look = 64;
+
     std::uint64_t id = 0;
+    int device = 0;
     bool used = false;
     std::uint64_t epoch = 0;
     detail::array<pending_event> pending;  // in the order of their epochs
-    std::size_t first = 0;                 // index of the first that has not completed
+    std::size_t look_at = least_look;      // so many are asked whether they have completed
   };
 
   static std::uint64_t address_of(void const* pointer) noexcept {
@@ -181,7 +195,14 @@ class pinned_pool {
   void add_segment(heap_guard& lock, std::uint64_t bytes, source_location where);
   std::size_t release_segments(heap_guard& lock, std::uint64_t keep_bytes, source_location where);
   bool release_completed(heap_guard& lock, bool wait, source_location where);
-  std::uint32_t list_of(std::uint64_t id);
+  bool release_up_to(std::uint32_t list, std::uint64_t epoch) noexcept;
+  bool is_complete(heap_guard& lock, cudaEvent_t event, bool wait, source_location where);
+  void look_at_some(heap_guard& lock, source_location where);
+  void look_at_half(heap_guard& lock, std::uint32_t list) noexcept;
+  static cudaError_t create_event(device_event& marker, char const*& api) noexcept;
+  [[nodiscard]] bool any_pending() const noexcept;
+  int device_of(heap_guard& lock, stream_ref stream, std::uint64_t id, source_location where);
+  std::uint32_t list_of(std::uint64_t id, int device);
   std::uint32_t checked_block(void const* pointer, std::size_t bytes, heap_guard& lock,
                               source_location where) const;
   [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
@@ -195,6 +216,7 @@ class pinned_pool {
   detail::array<stream_entry> streams_;
   detail::array<device_event> spare_events_;
   std::size_t event_count_ = 0;  // of all events; spare_events_ has capacity for them
+  std::uint32_t hand_ = 0;       // the list that look_at_some() looks at next
   std::uint64_t reserved_bytes_ = 0;
   pinned_statistics counters_;
 };

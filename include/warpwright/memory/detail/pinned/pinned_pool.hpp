@@ -5,7 +5,10 @@
 // released.
 #pragma once
 
+#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/memory/pinned.hpp>
+
+#include <time.h>
 
 WARPWRIGHT_BEGIN
 
@@ -29,9 +32,9 @@ WARPWRIGHT_INLINE pinned_pool::pinned_pool(pinned_pool_options const& options,
 WARPWRIGHT_INLINE pinned_pool::~pinned_pool() {
   detail::relaxed_capture_mode const relaxed;
   for (stream_entry const& entry : streams_) {
-    for (std::size_t i = entry.first; i < entry.pending.size(); ++i) {
-      detail::discard(cudaEventSynchronize(entry.pending[i].marker.event));
-      detail::discard(cudaEventDestroy(entry.pending[i].marker.event));
+    for (pending_event const& each : entry.pending) {
+      detail::discard(cudaEventSynchronize(each.marker.event));
+      detail::discard(cudaEventDestroy(each.marker.event));
     }
   }
   for (device_event const& spare : spare_events_) detail::discard(cudaEventDestroy(spare.event));
@@ -119,7 +122,13 @@ WARPWRIGHT_INLINE void* pinned_pool::try_allocate(std::size_t bytes, std::size_t
       if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
     }
     if (attempt == 0) {
-      if (release_completed(lock, true, where)) {
+      // Any stream's blocks may suffice: those of a slow one are not waited for.
+      while (any_pending()) {
+        lock.unlock();
+        timespec const moment{0, 50000};
+        nanosleep(&moment, nullptr);
+        lock.lock();
+        if (!release_completed(lock, false, where)) continue;
         if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
       }
       static_cast<void>(release_segments(lock, 0, where));
@@ -171,34 +180,128 @@ WARPWRIGHT_INLINE std::size_t pinned_pool::release_segments(heap_guard& lock,
   return released;
 }
 
+WARPWRIGHT_INLINE bool pinned_pool::any_pending() const noexcept {
+  for (stream_entry const& entry : streams_) {
+    if (!entry.pending.empty()) return true;
+  }
+  return false;
+}
+
+/// Whether an event has completed. Releases the lock: meanwhile other threads may give it back, and
+/// it may be recorded again, but then its epoch is released.
+WARPWRIGHT_INLINE bool pinned_pool::is_complete(heap_guard& lock, cudaEvent_t event, bool wait,
+                                                source_location where) {
+  lock.unlock();
+  cudaError_t const result = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+  if (result == cudaErrorNotReady) detail::discard(result);
+  lock.lock();
+  if (result == cudaErrorNotReady) return false;
+  check(result, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
+  return true;
+}
+
+/// Makes the blocks of a list up to an epoch ready. @return whether there were any
+WARPWRIGHT_INLINE bool pinned_pool::release_up_to(std::uint32_t list,
+                                                  std::uint64_t epoch) noexcept {
+  stream_entry& entry = streams_[list];
+  std::size_t count = 0;
+  while (count < entry.pending.size() && entry.pending[count].epoch <= epoch) {
+    spare_events_.push_back(entry.pending[count++].marker);  // has capacity
+  }
+  if (count == 0) return false;
+  heap_.move(list, epoch, heap::ready, 0);
+  entry.pending.remove_front(count);
+  std::size_t const twice = 2 * entry.pending.size();
+  entry.look_at = twice < stream_entry::least_look ? stream_entry::least_look : twice;
+  return true;
+}
+
 /// Queries, or waits for, the events of freed blocks, and makes completed blocks ready.
 /// @return whether any block became ready
 WARPWRIGHT_INLINE bool pinned_pool::release_completed(heap_guard& lock, bool wait,
                                                       source_location where) {
   bool released = false;
   for (std::uint32_t list = heap::first_stream_list; list < streams_.size(); ++list) {
-    while (streams_[list].first < streams_[list].pending.size()) {
-      pending_event const oldest = streams_[list].pending[streams_[list].first];
-      lock.unlock();
-      cudaError_t const result =
-          wait ? cudaEventSynchronize(oldest.marker.event) : cudaEventQuery(oldest.marker.event);
-      if (result == cudaErrorNotReady) detail::discard(result);
-      lock.lock();
-      if (result == cudaErrorNotReady) break;
-      check(result, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
-      stream_entry& entry = streams_[list];
-      heap_.move(list, oldest.epoch, heap::ready, 0);
-      spare_events_.push_back(oldest.marker);
-      ++entry.first;
-      released = true;
+    while (!streams_[list].pending.empty()) {
+      // The newest first: behind it all have completed. Else half of them, down to the oldest.
+      std::size_t at = wait ? 0 : streams_[list].pending.size() - 1;
+      bool done = false;
+      for (;;) {
+        pending_event const looked = streams_[list].pending[at];
+        std::uint64_t const covered = at == 0 ? looked.epoch : looked.covers();
+        done = is_complete(lock, looked.marker.event, wait, where) && release_up_to(list, covered);
+        released = released || done;
+        std::size_t const left = streams_[list].pending.size();
+        if (done || at == 0 || left == 0) break;
+        at = (at < left ? at : left) / 2;
+      }
+      if (!done) break;
     }
-    streams_[list].pending.remove_front(streams_[list].first);
-    streams_[list].first = 0;
   }
   return released;
 }
 
-WARPWRIGHT_INLINE std::uint32_t pinned_pool::list_of(std::uint64_t id) {
+/// Takes the lists of idle streams back, before a stream is given a new one: streams that come and
+/// go leave a bounded number of lists.
+WARPWRIGHT_INLINE void pinned_pool::look_at_some(heap_guard& lock, source_location where) {
+  for (int i = 0; i < 2 && streams_.size() > heap::first_stream_list; ++i) {
+    if (hand_ < heap::first_stream_list || hand_ >= streams_.size()) {
+      hand_ = heap::first_stream_list;
+    }
+    std::uint32_t const list = hand_++;
+    if (streams_[list].pending.empty()) continue;
+    pending_event const newest = streams_[list].pending.back();
+    if (is_complete(lock, newest.marker.event, false, where)) {
+      static_cast<void>(release_up_to(list, newest.covers()));
+    }
+  }
+}
+
+/// Takes back what a stream has completed, so that its events do not pile up: one query for many.
+WARPWRIGHT_INLINE void pinned_pool::look_at_half(heap_guard& lock, std::uint32_t list) noexcept {
+  std::size_t const count = streams_[list].pending.size();
+  if (count < streams_[list].look_at) return;
+  pending_event const middle = streams_[list].pending[count / 2];
+  streams_[list].look_at = 2 * count;
+  try {
+    if (!is_complete(lock, middle.marker.event, false, source_location::current())) return;
+  } catch (...) {  // the block is free; a later allocation meets the error again
+    return;
+  }
+  static_cast<void>(release_up_to(list, middle.covers()));
+}
+
+/// Creates an event of the marker's device, whichever is current.
+WARPWRIGHT_INLINE cudaError_t pinned_pool::create_event(device_event& marker,
+                                                        char const*& api) noexcept {
+  int current = marker.device;
+  api = "cudaGetDevice";
+  cudaError_t result = cudaGetDevice(&current);
+  if (result == cudaSuccess && current != marker.device) {
+    api = "cudaSetDevice";
+    result = cudaSetDevice(marker.device);
+  }
+  if (result != cudaSuccess) return result;
+  api = "cudaEventCreateWithFlags";
+  result = cudaEventCreateWithFlags(&marker.event, cudaEventDisableTiming);
+  if (result != cudaSuccess) marker.event = nullptr;
+  if (current != marker.device) detail::discard(cudaSetDevice(current));
+  return result;
+}
+
+/// The device of a stream, asked for once. @pre the stream is not capturing
+WARPWRIGHT_INLINE int pinned_pool::device_of(heap_guard& lock, stream_ref stream, std::uint64_t id,
+                                             source_location where) {
+  std::uint32_t const list = lists_.find(id);
+  if (list != detail::address_map::none) return streams_[list].device;
+  look_at_some(lock, where);
+  lock.unlock();
+  int const device = detail::device_of(stream, where).value();
+  lock.lock();
+  return device;
+}
+
+WARPWRIGHT_INLINE std::uint32_t pinned_pool::list_of(std::uint64_t id, int device) {
   std::uint32_t const existing = lists_.find(id);
   if (existing != detail::address_map::none) return existing;
   std::uint32_t list = heap::first_stream_list;
@@ -212,6 +315,7 @@ WARPWRIGHT_INLINE std::uint32_t pinned_pool::list_of(std::uint64_t id) {
   }
   if (streams_[list].used) lists_.erase(streams_[list].id);
   streams_[list].id = id;
+  streams_[list].device = device;
   streams_[list].used = true;
   lists_.insert(id, list);
   return list;
@@ -255,11 +359,16 @@ WARPWRIGHT_INLINE void pinned_pool::deallocate(stream_ref stream, void* pointer,
         where);
   }
   std::uint64_t const id = stream.id(where);
-  int const device = current_device(where).value();
-  device_event marker{device, nullptr};
+  device_event marker;
+  std::uint32_t known = detail::address_map::none;
+  std::uint64_t before = 0;
   {
     heap_guard lock{heap_lock_};
     static_cast<void>(checked_block(pointer, bytes, lock, where));
+    int const device = device_of(lock, stream, id, where);
+    marker.device = device;
+    known = lists_.find(id);
+    if (known != detail::address_map::none) before = streams_[known].epoch;
     for (std::size_t i = spare_events_.size(); i-- > 0;) {
       if (spare_events_[i].device != device) continue;
       marker = spare_events_[i];
@@ -274,26 +383,28 @@ WARPWRIGHT_INLINE void pinned_pool::deallocate(stream_ref stream, void* pointer,
   }
   char const* api = "cudaEventCreateWithFlags";
   cudaError_t result = cudaSuccess;
-  if (marker.event == nullptr) {
-    result = cudaEventCreateWithFlags(&marker.event, cudaEventDisableTiming);
-    if (result != cudaSuccess) marker.event = nullptr;
-  }
+  if (marker.event == nullptr) result = create_event(marker, api);
   if (result == cudaSuccess) {
     api = "cudaEventRecord";
     result = cudaEventRecord(marker.event, stream.get());
   }
   heap_guard lock{heap_lock_};
   bool stored = false;
+  std::uint32_t freed_on = heap::none;
   try {
     if (result == cudaSuccess) {
       std::uint32_t const node = checked_block(pointer, bytes, lock, where);
-      std::uint32_t const list = list_of(id);
+      std::uint32_t const list = list_of(id, marker.device);
       stream_entry& entry = streams_[list];
-      entry.pending.push_back(pending_event{++entry.epoch, marker});
+      if (list != known) before = 0;
+      if (entry.pending.empty()) before = entry.epoch;
+      entry.pending.push_back(pending_event{entry.epoch + 1, before, marker});
+      ++entry.epoch;
       stored = true;
       heap_.deallocate(node, list, entry.epoch);
       ++counters_.event_records;
       ++counters_.deallocations;
+      freed_on = list;
     }
   } catch (...) {
     // Reached by the second of two threads that free the same block at once.
@@ -301,7 +412,7 @@ WARPWRIGHT_INLINE void pinned_pool::deallocate(stream_ref stream, void* pointer,
     if (!stored) spare_events_.push_back(marker);
     throw;
   }
-  if (result == cudaSuccess) return;
+  if (result == cudaSuccess) return look_at_half(lock, freed_on);
   if (marker.event != nullptr) {
     spare_events_.push_back(marker);
   } else {
