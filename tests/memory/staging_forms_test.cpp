@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copies of rows, of what a function writes, with progress, and failed ones.
+#include "memory/staging_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
@@ -22,22 +23,9 @@
 #endif
 
 namespace ww = warpwright;
-using test_support::device_array;
-using test_support::gate;
+using namespace test_support;
 
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
-
-using bytes_vector = std::vector<unsigned char>;
-
-bytes_vector pattern(std::size_t bytes, unsigned seed) {
-  bytes_vector values(bytes);
-  std::mt19937 random{seed};
-  for (unsigned char& v : values) v = static_cast<unsigned char>(random());
-  return values;
-}
 
 ww::staging_options many_chunks() {
   return ww::staging_options{}.threads(3).slot_bytes(64 * kib).direct_bytes(4 * kib);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copies beside others whose streams do not go on.
+#include "memory/staging_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
@@ -19,23 +20,9 @@
 #endif
 
 namespace ww = warpwright;
-using test_support::device_array;
-using test_support::gate;
+using namespace test_support;
 
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
-
-using bytes_vector = std::vector<unsigned char>;
-
-bytes_vector pattern(std::size_t bytes, unsigned seed) {
-  bytes_vector values(bytes);
-  unsigned x = seed * 2 + 1;
-  for (unsigned char& v : values)
-    v = static_cast<unsigned char>((x = x * 1664525U + 1013904223U) >> 24U);
-  return values;
-}
 
 // Every size above 4 KiB is copied in chunks, by helpers as well from 512 KiB on.
 ww::staging_options few_slots() {

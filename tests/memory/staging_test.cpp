@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/staging_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
@@ -20,24 +21,9 @@
 #endif
 
 namespace ww = warpwright;
-using bytes_vector = std::vector<unsigned char>;
-using test_support::device_array;
-using test_support::gate;
+using namespace test_support;
 
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
-
-bytes_vector pattern(std::size_t bytes, std::uint64_t seed) {
-  bytes_vector values(bytes);
-  std::uint64_t x = seed * 2 + 1;
-  for (unsigned char& v : values) {
-    x ^= x << 13U, x ^= x >> 7U, x ^= x << 17U;
-    v = static_cast<unsigned char>(x);
-  }
-  return values;
-}
 
 ww::staging_options many_pieces() {
   return ww::staging_options{}.threads(4).slot_bytes(64 * kib).slots_per_thread(2).direct_bytes(
