@@ -1,4 +1,4 @@
-// expect: warpwright: stream_pool::fork_join(parent, n, f) calls f(warpwright::stream_ref branch, unsigned i)
+// expect: warpwright: stream_pool::fork_join(parent, n, f) calls f(
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/stream/stream_pool.hpp>
