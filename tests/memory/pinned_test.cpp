@@ -5,6 +5,8 @@
 
 #include <warpwright/memory/pinned.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -177,6 +179,63 @@ TEST_CASE("pinned: at the limit it waits for the stream that suffices, not for a
   CHECK_FALSE(slow.done());
   opener.join();
   pool.deallocate(c, 4 * mib);
+}
+
+TEST_CASE("pinned: frees on other streams break no capture, of this thread or another") {
+  ww::stream captured;
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(mib)};
+  auto const free_many = [&] {
+    for (int streams = 0; streams < 4; ++streams) {
+      ww::stream s;
+      for (int i = 0; i < 100; ++i) pool.deallocate(s.ref(), pool.allocate(256), 256);
+    }
+  };
+  for (auto const mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeGlobal}) {
+    ww::check(cudaStreamBeginCapture(captured.get(), mode), "cudaStreamBeginCapture");
+    free_many();
+    std::thread{free_many}.join();
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(captured.get(), &graph) == cudaSuccess);
+    ww::detail::discard(cudaGraphDestroy(graph));
+  }
+}
+
+TEST_CASE("pinned: at the limit a block that is freed without a stream is noticed") {
+  ww::stream slow;
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  void* const a = pool.allocate(4 * mib);
+  void* const b = pool.allocate(4 * mib);
+  test_support::gate held{slow};
+  pool.deallocate(slow.ref(), a, 4 * mib);
+  std::thread other{[&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    pool.deallocate(b, 4 * mib);
+  }};
+  void* const c = pool.allocate(4 * mib);
+  CHECK_FALSE(slow.done());
+  other.join();
+  pool.deallocate(c, 4 * mib);
+}
+
+TEST_CASE("pinned: at the limit it does not wait for blocks that are freed later") {
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  void* const first = pool.allocate(3 * mib);
+  void* const middle = pool.allocate(mib);
+  void* const last = pool.allocate(3 * mib);
+  pool.deallocate(first, 3 * mib);
+  pool.deallocate(last, 3 * mib);  // 7 MiB are free, and no 5 of them in a row
+  std::atomic<bool> stop{false};
+  std::thread other{[&] {
+    ww::stream s;
+    while (!stop) {
+      pool.deallocate(s.ref(), pool.allocate(4096), 4096);
+      s.synchronize();
+    }
+  }};
+  for (int i = 0; i < 5; ++i) CHECK(pool.try_allocate(5 * mib) == nullptr);
+  stop = true;
+  other.join();
+  pool.deallocate(middle, mib);
 }
 
 TEST_CASE("pinned: blocks freed on an idle stream leave few events") {

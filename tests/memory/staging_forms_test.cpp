@@ -162,6 +162,29 @@ TEST_CASE("pack works where all slots are behind a busy stream") {
   CHECK(test_support::all_are(memory.fetch(busy), 1));
 }
 
+TEST_CASE("elements are packed at addresses of their alignment, with a slot or without") {
+  struct alignas(64) aligned {
+    unsigned char bytes[64];
+  };
+  ww::stream busy;
+  ww::stream idle;
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned, ww::staging_options{}.threads(1).slot_bytes(4 * kib)};
+  device_array<aligned> memory(300);
+  std::atomic<int> wrong{0};
+  auto const pack = [&](aligned* to, std::size_t, std::size_t n) {
+    if (reinterpret_cast<std::uintptr_t>(to) % 64 != 0) ++wrong;
+    std::memset(static_cast<void*>(to), 3, n * sizeof(aligned));
+  };
+  gate closed{busy};
+  staging.pack_to_device(busy, memory.data(), 128, pack);  // both slots
+  staging.pack_to_device(idle, memory.data() + 128, 172, pack);
+  closed.open();
+  busy.synchronize();
+  CHECK(wrong == 0);
+  CHECK(memory.fetch(idle)[299].bytes[63] == 3);
+}
+
 TEST_CASE("progress grows to the end, and can end a copy early") {
   ww::stream s;
   ww::pinned_pool pinned;
@@ -204,6 +227,13 @@ TEST_CASE("progress grows to the end, and can end a copy early") {
   }
   device_array<unsigned char> memory(mib);
   bytes_vector host(mib);
+  int calls = 0;
+  auto const never = [&](std::size_t, std::size_t) {
+    ++calls;
+    return false;
+  };
+  CHECK(staging.copy_to_device(s, memory.data(), host.data(), 100, never) == 100);
+  CHECK(calls == 1);
   auto const throws = [](std::size_t, std::size_t) -> bool { throw std::runtime_error{"no more"}; };
   CHECK_THROWS_WITH(staging.copy_to_host(s, host.data(), memory.data(), mib, throws),
                     contains("no more"));

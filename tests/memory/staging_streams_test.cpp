@@ -9,6 +9,7 @@
 
 #include <warpwright/memory/staging.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -123,6 +124,49 @@ TEST_CASE("uploads behind busy streams hold all slots, and other copies go on wi
   for (auto& thread : threads) thread.join();
   for (std::size_t i = 0; i < count; ++i) CHECK(memory[i]->fetch(streams[i]) == sources[i]);
   check_both_ways(staging, idle, others, 4 * mib, 10);  // the helpers are back
+}
+
+TEST_CASE("a copy to the device waits for no slot that it does not need") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned, few_slots().slots_per_thread(4)};
+  ww::stream busy;
+  device_array<unsigned char> memory(mib);
+  bytes_vector const source = pattern(mib, 12);
+  gate closed{busy};
+  staging.copy_to_device(busy, memory.data(), source.data(), 200 * kib);  // 4 chunks
+  CHECK_FALSE(busy.done());
+  closed.open();
+  bytes_vector const arrived = memory.fetch(busy);
+  CHECK(std::equal(source.begin(), source.begin() + 200 * static_cast<std::ptrdiff_t>(kib),
+                   arrived.begin()));
+}
+
+TEST_CASE("page-locked sources have been read when the call returns, also without a slot") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned,
+                      ww::staging_options{}.threads(2).slot_bytes(4 * kib).slots_per_thread(1)};
+  ww::stream busy;
+  ww::stream s;
+  std::size_t const bytes = 64 * kib;
+  device_array<unsigned char> held(8 * kib);
+  device_array<unsigned char> memory(bytes);
+  ww::pinned_buffer<unsigned char> source{pinned, bytes};
+  bytes_vector const expected = pattern(bytes, 13);
+  auto const check = [&](std::size_t row, std::size_t rows) {
+    std::copy(expected.begin(), expected.end(), source.begin());
+    test_support::pause(s);
+    staging.copy_rows_to_device(s, memory.data(), row, source.data(), row, row, rows);
+    std::fill(source.begin(), source.end(), static_cast<unsigned char>(0));
+    CHECK(memory.fetch(s) == expected);
+  };
+  bytes_vector const other = pattern(8 * kib, 14);
+  gate closed{busy};
+  staging.copy_to_device(busy, held.data(), other.data(), 8 * kib);  // both slots
+  check(1, bytes);
+  check(8 * kib, 8);  // rows larger than a slot
+  check(1 * kib, 64);
+  closed.open();
+  CHECK(held.fetch(busy) == other);
 }
 
 TEST_CASE("eight callers copy at once, each on a stream of its own") {

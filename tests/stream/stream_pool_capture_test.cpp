@@ -11,6 +11,7 @@
 #include <warpwright/stream/stream_pool.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <thread>
 #include <vector>
@@ -194,6 +195,35 @@ TEST_CASE("if no stream can be created, the returned one is free when its captur
   waiting.join();
   CHECK(leased);
   CHECK(pool.try_lease());
+}
+
+TEST_CASE("threads that wait already have a parked stream when its capture has ended") {
+  ww::stream s;
+  ww::stream_pool pool{ww::current_device(), 1};
+  ww::capture_scope scope{s};
+  ww::stream_lease side = pool.lease();
+  scope.fork(side);
+  std::atomic<int> leased{0};
+  std::vector<std::thread> waiting;
+  for (int t = 0; t < 3; ++t) {
+    waiting.emplace_back([&] {
+      ww::stream_lease const lease = pool.lease();
+      if (!lease.stream().is_capturing()) ++leased;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // they sleep
+  {
+    wt::scoped_fault_plan const plan{
+        wt::fault_plan{}.fail("cudaStreamCreateWithPriority", 1, cudaErrorMemoryAllocation)};
+    side.reset();
+    CHECK(plan.hits() == 1);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(leased == 0);
+  pool.synchronize();  // not the parked stream, whose capture it would break
+  CHECK(scope.end().size() == 0);
+  for (std::thread& each : waiting) each.join();
+  CHECK(leased == 3);
 }
 
 TEST_CASE("a query that fails does not let a capturing stream go back") {

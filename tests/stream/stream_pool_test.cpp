@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <random>
 #include <set>
 #include <thread>
 #include <type_traits>
@@ -385,6 +386,35 @@ TEST_CASE("a thread that waits for the last stream creates it if another thread 
   first.join();
   CHECK(failed);
   CHECK(pool.size() == 1);
+}
+
+TEST_CASE("threads grow a pool whose creations fail at random, and none waits for ever") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  std::random_device device;
+  for (int round = 0; round < 20; ++round) {
+    unsigned const seed = device();
+    CAPTURE(seed);
+    ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(2)};
+    wt::scoped_fault_plan const plan{
+        wt::fault_plan{}
+            .fail_randomly("cudaStreamCreateWithPriority", 0.5, cudaErrorMemoryAllocation, seed)
+            .delay("cudaStreamCreateWithPriority", std::chrono::microseconds(200))};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 20; ++i) {
+          try {
+            ww::stream_lease const lease = pool.lease();
+            std::this_thread::yield();
+          } catch (ww::cuda_error const&) {  // of this thread's creation
+          }
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(pool.available() == pool.size());
+  }
 }
 
 TEST_CASE("a failing synchronize of a pool throws") {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/detail/report/markup.hpp>
+#include <warpwright/tune/detail/report/plot_axis.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/report.hpp>
 

@@ -197,10 +197,11 @@ class pinned_pool {
   bool release_completed(heap_guard& lock, bool wait, source_location where);
   bool release_up_to(std::uint32_t list, std::uint64_t epoch) noexcept;
   bool is_complete(heap_guard& lock, cudaEvent_t event, bool wait, source_location where);
-  void look_at_some(heap_guard& lock, source_location where);
+  void look_at_some(heap_guard& lock) noexcept;
+  void look_at(heap_guard& lock, std::uint32_t list, pending_event const& looked) noexcept;
   void look_at_half(heap_guard& lock, std::uint32_t list) noexcept;
   static cudaError_t create_event(device_event& marker, char const*& api) noexcept;
-  [[nodiscard]] bool any_pending() const noexcept;
+  [[nodiscard]] bool any_pending(detail::array<std::uint64_t> const& until) const noexcept;
   int device_of(heap_guard& lock, stream_ref stream, std::uint64_t id, source_location where);
   std::uint32_t list_of(std::uint64_t id, int device);
   std::uint32_t checked_block(void const* pointer, std::size_t bytes, heap_guard& lock,

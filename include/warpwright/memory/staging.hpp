@@ -130,8 +130,9 @@ class staging {
   }
 
   /// As above, and tells of the progress.
-  /// @param progress  bool(std::size_t done_bytes, std::size_t all_bytes): called now and then by
-  ///   the calling thread; false ends the copy early
+  /// @param progress  bool(std::size_t done_bytes, std::size_t all_bytes): called by the calling
+  ///   thread behind its chunks; false ends the copy early. A copy that is CUDA's own (page-locked
+  ///   memory, one thread) is one chunk, and so is one of at most direct_bytes
   /// @return the length of the part at the begin that was copied: `bytes`, unless progress ended it
   /// @throws what `progress` throws, after which the destination is undefined
   template <class Progress, class = std::enable_if_t<std::is_invocable_r<
@@ -186,6 +187,9 @@ class staging {
     static_assert(std::is_trivially_copyable<T>::value,
                   "warpwright: staging::pack_to_device copies elements as bytes: T must be "
                   "trivially copyable");
+    static_assert(alignof(T) <= pinned_pool::block_alignment_bytes,
+                  "warpwright: staging::pack_to_device: T is aligned to more than 256 bytes, a "
+                  "slot is not");
     static_assert(std::is_invocable<Pack&, T*, std::size_t, std::size_t>::value,
                   "warpwright: staging::pack_to_device calls pack(T* to, std::size_t first, "
                   "std::size_t n)");

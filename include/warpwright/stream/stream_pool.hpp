@@ -185,13 +185,13 @@ class stream_pool {
   /// With fewer free streams than n, calls share branches in turn; without any, they run on the
   /// parent: fork_join() never waits for a stream. The branches are joined in order, also when `f`
   /// throws. In a capture use capture_scope::fork(), which keeps its branches.
-  /// @param parent  a stream of any device
+  /// @param parent  a stream of any device; in a capture, of the pool's
   /// @param n       number of calls; 0 does nothing
   /// @param f       called n times, one after another
   /// @throws what `f` throws; cuda_error if a call fails. Work on the branches precedes later work
   ///   of the parent all the same
   /// **Stream:** does not block. **Capture:** legal; the leased streams are replaced in the pool.
-  /// **Cost:** an event, and three CUDA calls a branch; an event is created at each stream's first
+  /// **Cost:** three CUDA calls, and three a branch; an event is created at each stream's first
   /// use.
   template <class F>
   void fork_join(stream_ref parent, unsigned n, F&& f,

@@ -120,9 +120,8 @@ WARPWRIGHT_INLINE void stream_pool::branches::fork(unsigned n, source_location w
   // The waits below hold what the event is now: the first branch's serves, and is recorded again.
   cudaEvent_t marker = streams_.event(leased_[0], where);
   cudaEvent_t other = nullptr;
-  bool const may_capture = detail::may_be_capturing_anywhere();
-  // Asking a capturing stream for its device would invalidate the capture.
-  if (!may_capture || !detail::may_be_capturing(parent_.get())) {
+  // Asking a capturing stream for its device would invalidate the capture, whoever began it.
+  if (!detail::may_be_capturing(parent_.get())) {
     device_id const device = detail::device_of(parent_, where);
     if (device != streams_.device()) {
       scoped_device const scope{device, where};

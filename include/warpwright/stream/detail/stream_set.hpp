@@ -18,10 +18,10 @@ namespace detail {
 
 /// The streams of one priority of a stream_pool: which are free, and who waits for one.
 ///
-/// The streams are in groups, a cache line each; a stream's index is `group + groups * place`. A
-/// thread takes the streams of a group in turn, then goes on to the next group, so that one thread
-/// uses all streams in turn. Where it meets a group of another thread it stays for longer: lines
-/// then rarely move between processors.
+/// The streams are in groups, of cache lines of their own; a stream's index is `group + groups *
+/// place`. A thread takes the streams of a group in turn, then goes on to the next group, so that
+/// one thread uses all streams in turn. Where it meets a group of another thread it stays for
+/// longer: lines then rarely move between processors.
 class stream_set {
  public:
   static constexpr unsigned none = ~0U;
@@ -177,7 +177,6 @@ class stream_set {
   waiter* last_waiter_ = nullptr;
   array<warpwright::stream> replaced_;  // were part of a capture when they were returned
   array<unsigned> parked_;              // returned, part of a capture, and not replaced
-  atomic<unsigned> parked_count_;
 };
 
 }  // namespace detail

@@ -103,7 +103,7 @@ WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_
   unique_lock<mutex> lock{mutex_};
   waiter self;
   bool queued = false;
-  for (int step = 0;;) {
+  for (;;) {
     serve_first();
     if (self.index != none) break;
     if (first_waiter_ == nullptr || first_waiter_ == &self) {
@@ -112,6 +112,10 @@ WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_
       if (index != none) return index;
       if (created() + creating_ < maximum_) {
         if (queued) leave_queue(self);
+        // Several creations may have failed, of which one thread was told.
+        if (first_waiter_ != nullptr && created() + creating_ + 1 < maximum_) {
+          first_waiter_->wake.notify_one();
+        }
         return grow(lock, where);
       }
     }
@@ -127,10 +131,10 @@ WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_
       fence_of_waiter();
       continue;
     }
-    if (!parked_.empty()) {  // the end of their captures wakes nobody
-      lock.unlock();
-      spin_wait(++step);
-      lock.lock();
+    if (!parked_.empty() && first_waiter_ == &self) {  // the end of their captures wakes nobody
+      constexpr std::uint64_t often = 1000000;         // ns
+      std::uint64_t const soon = monotonic_nanoseconds() + often;
+      self.wake.wait_until(mutex_, soon < until ? soon : until);
     } else if (until == for_ever) {
       self.wake.wait(mutex_);
     } else {
@@ -145,6 +149,10 @@ WARPWRIGHT_INLINE void stream_set::leave_queue(waiter& self) noexcept {
   for (waiter* at = first_waiter_; at != &self; at = at->next) before = at;
   (before == nullptr ? first_waiter_ : before->next) = self.next;
   if (last_waiter_ == &self) last_waiter_ = before;
+  // The first one looks after streams whose captures end.
+  if (before == nullptr && first_waiter_ != nullptr && !parked_.empty()) {
+    first_waiter_->wake.notify_one();
+  }
   waiters_.fetch_sub(1, memory_order::relaxed);
 }
 
@@ -202,7 +210,11 @@ WARPWRIGHT_INLINE unsigned stream_set::available() const noexcept {
 WARPWRIGHT_INLINE void stream_set::list(array<stream_ref>& all) const {
   unique_lock<mutex> const lock{mutex_};
   all.reserve(all.size() + streams_.size() + replaced_.size());
-  for (pooled_stream const& each : streams_) all.push_back(each.owner.ref());
+  for (unsigned i = 0; i < streams_.size(); ++i) {
+    bool parked = false;
+    for (unsigned const index : parked_) parked = parked || index == i;
+    if (!parked || !is_part_of_capture(streams_[i].owner)) all.push_back(streams_[i].owner.ref());
+  }
   for (warpwright::stream const& each : replaced_) {
     if (!is_part_of_capture(each)) all.push_back(each.ref());
   }
@@ -229,7 +241,7 @@ WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool stream_set::replace_i
     return true;
   } catch (...) {
     parked_.push_back(index);  // has capacity
-    parked_count_.store(static_cast<unsigned>(parked_.size()), memory_order::relaxed);
+    if (first_waiter_ != nullptr) first_waiter_->wake.notify_one();
     return false;
   }
 }
@@ -247,7 +259,6 @@ WARPWRIGHT_INLINE bool stream_set::free_parked() noexcept {
     }
   }
   while (parked_.size() > kept) parked_.pop_back();
-  parked_count_.store(static_cast<unsigned>(kept), memory_order::relaxed);
   return kept != before;
 }
 

@@ -122,15 +122,19 @@ WARPWRIGHT_INLINE void* pinned_pool::try_allocate(std::size_t bytes, std::size_t
       if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
     }
     if (attempt == 0) {
-      // Any stream's blocks may suffice: those of a slow one are not waited for.
-      while (any_pending()) {
+      // Any stream's blocks may suffice: those of a slow one are not waited for. What is freed from
+      // now on is not, either.
+      detail::array<std::uint64_t> until(streams_.size());
+      for (std::size_t i = 0; i < until.size(); ++i) until[i] = streams_[i].epoch;
+      while (any_pending(until)) {
         lock.unlock();
         timespec const moment{0, 50000};
         nanosleep(&moment, nullptr);
         lock.lock();
-        if (!release_completed(lock, false, where)) continue;
+        static_cast<void>(release_completed(lock, false, where));
         if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
       }
+      if (void* const pointer = allocate_ready(rounded, alignment, bytes)) return pointer;
       static_cast<void>(release_segments(lock, 0, where));
     }
   }
@@ -180,9 +184,12 @@ WARPWRIGHT_INLINE std::size_t pinned_pool::release_segments(heap_guard& lock,
   return released;
 }
 
-WARPWRIGHT_INLINE bool pinned_pool::any_pending() const noexcept {
-  for (stream_entry const& entry : streams_) {
-    if (!entry.pending.empty()) return true;
+/// Whether blocks are pending that were freed up to an epoch of each list.
+WARPWRIGHT_INLINE bool pinned_pool::any_pending(
+    detail::array<std::uint64_t> const& until) const noexcept {
+  for (std::size_t i = 0; i < until.size(); ++i) {
+    detail::array<pending_event> const& pending = streams_[i].pending;
+    if (!pending.empty() && pending.front().epoch <= until[i]) return true;
   }
   return false;
 }
@@ -192,8 +199,12 @@ WARPWRIGHT_INLINE bool pinned_pool::any_pending() const noexcept {
 WARPWRIGHT_INLINE bool pinned_pool::is_complete(heap_guard& lock, cudaEvent_t event, bool wait,
                                                 source_location where) {
   lock.unlock();
-  cudaError_t const result = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
-  if (result == cudaErrorNotReady) detail::discard(result);
+  cudaError_t result = cudaSuccess;
+  {
+    detail::relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
+    result = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+    if (result == cudaErrorNotReady) detail::discard(result);
+  }
   lock.lock();
   if (result == cudaErrorNotReady) return false;
   check(result, wait ? "cudaEventSynchronize" : "cudaEventQuery", where);
@@ -243,32 +254,34 @@ WARPWRIGHT_INLINE bool pinned_pool::release_completed(heap_guard& lock, bool wai
 
 /// Takes the lists of idle streams back, before a stream is given a new one: streams that come and
 /// go leave a bounded number of lists.
-WARPWRIGHT_INLINE void pinned_pool::look_at_some(heap_guard& lock, source_location where) {
+WARPWRIGHT_INLINE void pinned_pool::look_at_some(heap_guard& lock) noexcept {
   for (int i = 0; i < 2 && streams_.size() > heap::first_stream_list; ++i) {
     if (hand_ < heap::first_stream_list || hand_ >= streams_.size()) {
       hand_ = heap::first_stream_list;
     }
     std::uint32_t const list = hand_++;
-    if (streams_[list].pending.empty()) continue;
-    pending_event const newest = streams_[list].pending.back();
-    if (is_complete(lock, newest.marker.event, false, where)) {
-      static_cast<void>(release_up_to(list, newest.covers()));
-    }
+    if (!streams_[list].pending.empty()) look_at(lock, list, streams_[list].pending.back());
   }
+}
+
+/// An error is another stream's: an allocation that needs its blocks meets it again.
+WARPWRIGHT_INLINE void pinned_pool::look_at(heap_guard& lock, std::uint32_t list,
+                                            pending_event const& looked) noexcept {
+  pending_event const event = looked;
+  try {
+    if (!is_complete(lock, event.marker.event, false, source_location::current())) return;
+  } catch (...) {
+    return;
+  }
+  static_cast<void>(release_up_to(list, event.covers()));
 }
 
 /// Takes back what a stream has completed, so that its events do not pile up: one query for many.
 WARPWRIGHT_INLINE void pinned_pool::look_at_half(heap_guard& lock, std::uint32_t list) noexcept {
   std::size_t const count = streams_[list].pending.size();
   if (count < streams_[list].look_at) return;
-  pending_event const middle = streams_[list].pending[count / 2];
   streams_[list].look_at = 2 * count;
-  try {
-    if (!is_complete(lock, middle.marker.event, false, source_location::current())) return;
-  } catch (...) {  // the block is free; a later allocation meets the error again
-    return;
-  }
-  static_cast<void>(release_up_to(list, middle.covers()));
+  look_at(lock, list, streams_[list].pending[count / 2]);
 }
 
 /// Creates an event of the marker's device, whichever is current.
@@ -294,7 +307,7 @@ WARPWRIGHT_INLINE int pinned_pool::device_of(heap_guard& lock, stream_ref stream
                                              source_location where) {
   std::uint32_t const list = lists_.find(id);
   if (list != detail::address_map::none) return streams_[list].device;
-  look_at_some(lock, where);
+  look_at_some(lock);
   lock.unlock();
   int const device = detail::device_of(stream, where).value();
   lock.lock();

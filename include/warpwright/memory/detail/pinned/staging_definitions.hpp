@@ -8,18 +8,6 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Whether copies of host memory need no slots: page-locked, registered or managed at both ends.
-inline bool is_copied_directly(void const* memory, std::size_t bytes) noexcept {
-  auto const* const first = static_cast<char const*>(memory);
-  for (char const* const at : {first, first + (bytes - 1)}) {
-    cudaPointerAttributes attributes{};
-    cudaError_t const status = cudaPointerGetAttributes(&attributes, at);
-    discard(status);
-    if (status != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered) return false;
-  }
-  return true;
-}
-
 inline text copied_part(std::size_t done_bytes, std::size_t all_bytes) noexcept {
   return text{"the first "} + done_bytes + " of " + all_bytes +
          " bytes were copied, the rest of the destination is undefined";
@@ -124,6 +112,7 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
   scoped_device const scope{device_, where};
   detail::relaxed_capture_mode const relaxed{where};
   std::size_t const bytes = what.items * what.item_bytes;
+  bool wait = !what.to_device || reads_late_;
   if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {
     detail::throw_invalid_argument(
         detail::text{"staging: "} + name + " of elements of " + what.item_bytes +
@@ -131,17 +120,21 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
             options_.slot_bytes_,
         where);
   }
-  if (what.pack == nullptr && bytes > options_.direct_bytes_) {
+  if (what.pack == nullptr) {
     void const* const host = what.to_device ? what.source : what.destination;
     std::size_t const pitch = what.to_device ? what.source_pitch : what.destination_pitch;
     // The last row ends before its pitch does.
     std::size_t const extent = (what.items - 1) * pitch + what.item_bytes;
-    if (detail::is_copied_directly(host, extent)) return copy_by_cuda(what, true, where);
+    bool const first = detail::is_pageable(host);
+    bool const last = detail::is_pageable(static_cast<char const*>(host) + (extent - 1));
+    if (!first && !last) return copy_by_cuda(what, true, where);
+    // A part of it may be read after the call.
+    if (first != last) wait = true;
   }
   // One thread copies no faster than CUDA. Rows that no slot can hold are CUDA's, too.
   bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_;
   if (what.pack == nullptr && (alone || what.item_bytes > options_.slot_bytes_)) {
-    return copy_by_cuda(what, !what.to_device || reads_late_, where);
+    return copy_by_cuda(what, wait, where);
   }
   return copy_in_chunks(what, bytes, where);
 }
@@ -224,7 +217,7 @@ WARPWRIGHT_INLINE std::size_t staging::copy_in_chunks(transfer const& what, std:
   if (job.failure.code != cudaSuccess) {
     throw staging_error{job.failure.code, job.failure.api, where, done, bytes};
   }
-  if (done == bytes && what.progress != nullptr) static_cast<void>((*what.progress)(done, bytes));
+  if (what.progress != nullptr && !job.stopped) static_cast<void>((*what.progress)(done, bytes));
   return done;
 }
 

@@ -19,6 +19,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+bool is_pageable(void const* memory) noexcept;
+
 /// The first call that failed in a job; cudaSuccess: none.
 struct staging_failure {
   cudaError_t code = cudaSuccess;
@@ -127,6 +129,7 @@ class staging_workers {
   void upload_chunks(staging_job& job, bool helper, flights& mine) noexcept;
   void download_chunks(staging_job& job, bool helper, flights& mine) noexcept;
 
+  bool has_chunk(staging_job const& job) noexcept;
   bool next_chunk(staging_job& job, chunk& part) noexcept;
   void finish(staging_job& job, chunk const& part, bool helper) noexcept;
   void fail(staging_job& job, cudaError_t code, char const* api) noexcept;

@@ -15,6 +15,14 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+/// Whether CUDA does not know the memory: not page-locked, registered or managed.
+WARPWRIGHT_INLINE bool is_pageable(void const* memory) noexcept {
+  cudaPointerAttributes attributes{};
+  cudaError_t const status = cudaPointerGetAttributes(&attributes, memory);
+  discard(status);
+  return status != cudaSuccess || attributes.type == cudaMemoryTypeUnregistered;
+}
+
 WARPWRIGHT_INLINE unsigned staging_workers::default_threads() noexcept {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -114,6 +122,11 @@ WARPWRIGHT_INLINE void staging_workers::set_open(staging_job& job, bool open) no
   if (job.open == open) return;
   job.open = open;
   if (open) changed_.notify_all();
+}
+
+WARPWRIGHT_INLINE bool staging_workers::has_chunk(staging_job const& job) noexcept {
+  unique_lock<mutex> const lock{mutex_};
+  return !job.stopped && job.next_item < job.items;
 }
 
 WARPWRIGHT_INLINE bool staging_workers::next_chunk(staging_job& job, chunk& part) noexcept {
@@ -258,26 +271,33 @@ WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
   char* const to = job.destination + part.first * job.destination_pitch;
   char const* from = nullptr;
   std::size_t from_pitch = job.source_pitch;
-  char* packed = nullptr;
+  std::size_t const bytes = part.count * job.item_bytes;
+  constexpr std::align_val_t alignment{pinned_pool::block_alignment_bytes};
+  void* packed = nullptr;
+  bool wait = !job.to_device || job.reads_late;
   if (job.pack != nullptr) {
-    packed = new (std::nothrow) char[part.count * job.item_bytes];
-    if (packed == nullptr) fail(job, cudaErrorMemoryAllocation, "new");
+    packed = ::operator new(bytes, alignment, std::nothrow);
+    if (packed == nullptr) fail(job, cudaErrorMemoryAllocation, "operator new");
     if (packed == nullptr || !fill(job, packed, part)) {
-      delete[] packed;
+      ::operator delete(packed, alignment);
       return false;
     }
-    from = packed;
+    from = static_cast<char const*>(packed);
     from_pitch = job.item_bytes;
+    wait = true;
   } else {
     from = job.source + part.first * job.source_pitch;
+    std::size_t const last = (part.count - 1) * job.source_pitch + job.item_bytes - 1;
+    // CUDA reads what it knows as page-locked after the call.
+    if (job.to_device) wait = wait || !is_pageable(from) || !is_pageable(from + last);
   }
   char const* api = "cudaMemcpyAsync";
   cudaError_t result = enqueue(job, to, job.destination_pitch, from, from_pitch, part.count);
-  if (result == cudaSuccess && (!job.to_device || packed != nullptr || job.reads_late)) {
+  if (result == cudaSuccess && wait) {
     api = "cudaStreamSynchronize";
     result = cudaStreamSynchronize(job.stream);
   }
-  delete[] packed;
+  ::operator delete(packed, alignment);
   if (result != cudaSuccess) fail(job, result, api);
   return result == cudaSuccess;
 }
@@ -290,7 +310,7 @@ WARPWRIGHT_INLINE void staging_workers::upload(staging_job& job, bool helper) no
 
 WARPWRIGHT_INLINE void staging_workers::upload_chunks(staging_job& job, bool helper,
                                                       flights& mine) noexcept {
-  for (;;) {
+  while (has_chunk(job)) {
     staging_slot* slot = mine.size < depth_ ? slots_->take() : nullptr;
     if (slot == nullptr && mine.size != 0) {
       flight const oldest = mine.pop();
