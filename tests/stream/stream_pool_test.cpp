@@ -146,13 +146,16 @@ TEST_CASE("waiting threads are served in the order of their calls, and before la
   ww::stream_pool pool{ww::current_device(), 1};
   ww::stream_lease held = pool.lease();
   std::vector<int> order;
+  std::atomic<int> calling{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 5; ++t) {
     threads.emplace_back([&, t] {
+      ++calling;
       ww::stream_lease const lease = pool.lease();
       order.push_back(t);  // the lease excludes the others
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    while (calling <= t) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // now it waits
   }
   std::thread leaves{[&] { CHECK_FALSE(pool.lease_for(0.01)); }};
   leaves.join();
