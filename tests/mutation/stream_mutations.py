@@ -71,7 +71,7 @@ MUTATIONS = [
     (WORKERS, "  if (job.source_pitch == job.item_bytes) {", "  if (true) {"),
     (WORKERS, "  if (to_pitch == job.item_bytes && from_pitch == job.item_bytes) {", "  if (to_pitch == job.item_bytes) {"),
     (WORKERS, "    if (waited != cudaSuccess) slot.memory = nullptr;\n", ""),
-    (WORKERS, "wait = wait || !is_pageable(from) || !is_pageable(from + last);", ""),
+    (WORKERS, "wait = wait || !is_unregistered(from) || !is_unregistered(from + last);", ""),
     (WORKERS, "  while (has_chunk(job)) {", "  for (;;) {"),
     (WORKERS, "    if (slot == nullptr && helper) return set_open(job, false);\n    chunk part;", "    chunk part;"),
     (WORKERS, "      if (job.destination_pitch == job.item_bytes) {", "      if (true) {"),

@@ -125,8 +125,8 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
     std::size_t const pitch = what.to_device ? what.source_pitch : what.destination_pitch;
     // The last row ends before its pitch does.
     std::size_t const extent = (what.items - 1) * pitch + what.item_bytes;
-    bool const first = detail::is_pageable(host);
-    bool const last = detail::is_pageable(static_cast<char const*>(host) + (extent - 1));
+    bool const first = detail::is_unregistered(host);
+    bool const last = detail::is_unregistered(static_cast<char const*>(host) + (extent - 1));
     if (!first && !last) return copy_by_cuda(what, true, where);
     // A part of it may be read after the call.
     if (first != last) wait = true;

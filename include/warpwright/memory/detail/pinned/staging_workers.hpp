@@ -19,7 +19,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-bool is_pageable(void const* memory) noexcept;
+bool is_unregistered(void const* memory) noexcept;
 
 /// The first call that failed in a job; cudaSuccess: none.
 struct staging_failure {
@@ -78,7 +78,7 @@ class staging_workers {
   /// Starts the threads.
   /// @param depth  slots in flight of each thread, 1 to most_depth
   /// @throws std::runtime_error  when the system refuses a thread; stop() ends the started ones
-  void start(staging_slots& slots, unsigned depth, unsigned threads, int device,
+  void start(staging_slots& shared, unsigned depth, unsigned threads, int device,
              source_location where);
   /// Ends the threads. @pre no job is running
   void stop() noexcept;

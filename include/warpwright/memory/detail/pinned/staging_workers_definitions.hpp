@@ -16,7 +16,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// Whether CUDA does not know the memory: not page-locked, registered or managed.
-WARPWRIGHT_INLINE bool is_pageable(void const* memory) noexcept {
+WARPWRIGHT_INLINE bool is_unregistered(void const* memory) noexcept {
   cudaPointerAttributes attributes{};
   cudaError_t const status = cudaPointerGetAttributes(&attributes, memory);
   discard(status);
@@ -31,9 +31,9 @@ WARPWRIGHT_INLINE unsigned staging_workers::default_threads() noexcept {
   return count < 1 ? 1U : count > 8 ? 8U : static_cast<unsigned>(count);
 }
 
-WARPWRIGHT_INLINE void staging_workers::start(staging_slots& slots, unsigned depth,
+WARPWRIGHT_INLINE void staging_workers::start(staging_slots& shared, unsigned depth,
                                               unsigned threads, int device, source_location where) {
-  slots_ = &slots;
+  slots_ = &shared;
   depth_ = depth;
   device_ = device;
   workers_.resize(threads);
@@ -289,7 +289,7 @@ WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
     from = job.source + part.first * job.source_pitch;
     std::size_t const last = (part.count - 1) * job.source_pitch + job.item_bytes - 1;
     // CUDA reads what it knows as page-locked after the call.
-    if (job.to_device) wait = wait || !is_pageable(from) || !is_pageable(from + last);
+    if (job.to_device) wait = wait || !is_unregistered(from) || !is_unregistered(from + last);
   }
   char const* api = "cudaMemcpyAsync";
   cudaError_t result = enqueue(job, to, job.destination_pitch, from, from_pitch, part.count);
