@@ -391,6 +391,21 @@ TEST_CASE("a thread that waits for the last stream creates it if another thread 
   CHECK(pool.size() == 1);
 }
 
+TEST_CASE("threads that create streams at once keep to the maximum") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(2)};
+  wt::scoped_fault_plan const plan{
+      wt::fault_plan{}.delay("cudaStreamCreateWithPriority", std::chrono::milliseconds(50))};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 5; ++t) {
+    threads.emplace_back([&] { static_cast<void>(pool.lease()); });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(pool.size() == 2);
+  CHECK(wt::stats().streams == 2);
+}
+
 TEST_CASE("threads grow a pool whose creations fail at random, and none waits for ever") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
