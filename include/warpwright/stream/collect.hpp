@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/exchange.hpp>
+#include <warpwright/stream/detail/transfer/collect_core.hpp>
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+template <class T>
+class result_collector;
+
+/// Device memory for one result, until reset() or destruction, which copies it to the host behind
+/// the work that has been submitted to its stream by then.
+///
+/// While an exception passes, nothing is copied: cancel().
+/// @pre The collector, and the stream, outlive it.
+/// **Threads:** one at a time.
+template <class T>
+class result_slot {
+ public:
+  /// An empty slot.
+  result_slot() noexcept = default;
+  result_slot(result_slot&& other) noexcept
+      : core_{detail::exchange(other.core_, nullptr)},
+        slot_{other.slot_},
+        stream_{other.stream_},
+        size_{other.size_},
+        exceptions_{other.exceptions_} {}
+  result_slot& operator=(result_slot&& other) noexcept {
+    if (this != &other) {
+      reset();
+      core_ = detail::exchange(other.core_, nullptr);
+      slot_ = other.slot_;
+      stream_ = other.stream_;
+      size_ = other.size_;
+      exceptions_ = other.exceptions_;
+    }
+    return *this;
+  }
+  ~result_slot() { std::uncaught_exceptions() > exceptions_ ? cancel() : reset(); }
+
+  /// @return whether there is memory
+  explicit operator bool() const noexcept { return core_ != nullptr; }
+  /// @return the memory, in device memory; an address of the slot that stays the same
+  /// @pre not empty; as for all that follow
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(slot_->device); }
+  /// @return the number of elements that will be copied: capacity() unless set_size() was called
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// @return the maximum of elements
+  [[nodiscard]] std::size_t capacity() const noexcept { return core_->capacity(); }
+  /// @return the number that the sink is called with: 0, 1, 2 …
+  [[nodiscard]] std::size_t index() const noexcept {
+    return static_cast<std::size_t>(slot_->index);
+  }
+  /// @return the number of the slot, below prefetch_statistics::depth: a key for a graph_cache
+  [[nodiscard]] unsigned slot() const noexcept { return core_->number_of(*slot_); }
+
+  /// Sets the number of elements to copy.
+  /// @param elements  0: none, and the sink is not called for this result
+  /// @throws std::invalid_argument  for more than capacity()
+  void set_size(std::size_t elements, source_location where = source_location::current()) {
+    if (elements > capacity()) {
+      detail::throw_invalid_argument(detail::text{"result_slot: "} + elements +
+                                         " elements, and there is room for " + capacity() +
+                                         "; give the result_collector a larger capacity",
+                                     where);
+    }
+    size_ = elements;
+  }
+  /// Copies the result to the host behind the work submitted to the stream so far. Does nothing
+  /// when empty.
+  /// @pre the stream is not capturing
+  /// **Cost:** five CUDA calls.
+  void reset() noexcept {
+    if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_, stream_, size_);
+  }
+  /// Gives the memory back without a result: the sink is not called for it.
+  void cancel() noexcept {
+    size_ = 0;
+    reset();
+  }
+
+ private:
+  friend class result_collector<T>;
+  result_slot(detail::collect_core& core, detail::transfer_slot& slot, stream_ref stream) noexcept
+      : core_{&core}, slot_{&slot}, stream_{stream}, size_{core.capacity()} {}
+
+  detail::collect_core* core_ = nullptr;
+  detail::transfer_slot* slot_ = nullptr;
+  stream_ref stream_ = stream_ref::legacy_default();
+  std::size_t size_ = 0;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+/// Brings results to the host behind the work that makes them: the mirror of a prefetcher. A stream
+/// of its own copies them to page-locked memory, and a thread hands them to a function, in order.
+///
+/// All memory is allocated at construction, and where the ring grows (see
+/// prefetch_options::maximum_bytes()); otherwise a result allocates nothing and page-locks nothing.
+///
+/// @pre The pools and what the sink uses outlive the collector, and it the slots.
+/// @tparam T  trivially copyable
+/// **Threads:** any number may call at once.
+/// **Capture:** next() must not be called with a capturing stream. The work that makes a result can
+/// be a graph: the slots' addresses stay the same. Captures of other streams are not disturbed.
+template <class T>
+class result_collector {
+  static_assert(std::is_trivially_copyable<T>::value && !std::is_const<T>::value,
+                "warpwright::result_collector<T> copies elements as bytes: T must be trivially "
+                "copyable and not const");
+  static_assert(alignof(T) <= pinned_pool::block_alignment_bytes,
+                "warpwright::result_collector<T>: T is aligned to more than 256 bytes, a slot is "
+                "not");
+
+ public:
+  /// Allocates the ring and starts the thread.
+  /// @param pool      provides the device memory: depth times a result
+  /// @param pinned    provides as much page-locked memory
+  /// @param capacity  the maximum of elements of a result, at least 1
+  /// @param sink      `void sink(T const* from, std::size_t size, std::size_t index)`: called by
+  ///   the thread for one result after the other, in the order in which the slots were taken. What
+  ///   it throws, the next call of next() or finish() throws, and it is not called any more. It is
+  ///   moved in
+  /// @param options   depth, growth
+  /// @throws std::invalid_argument      for a capacity or an option out of range
+  /// @throws out_of_memory, cuda_error  when the memory, a stream or an event cannot be created
+  /// @throws std::runtime_error         when the system refuses the thread
+  /// **Cost:** page-locks the ring unless the pinned_pool has free memory, and starts a thread:
+  /// construct it ahead of the loop.
+  template <class Sink>
+  result_collector(memory_pool& pool, pinned_pool& pinned, std::size_t capacity, Sink&& sink,
+                   prefetch_options const& options = {},
+                   source_location where = source_location::current())
+      : sink_{make(std::forward<Sink>(sink))}, core_{pool,          pinned,  sizeof(T), capacity,
+                                                     *sink_.object, options, where} {}
+  /// Waits until the sink has had the results of all slots that were given back. Never throws: call
+  /// finish() to learn of an error.
+  /// @pre no slot is left, and no call is in progress
+  ~result_collector() = default;
+  result_collector(result_collector const&) = delete;
+  result_collector& operator=(result_collector const&) = delete;
+
+  /// Takes memory for the next result; waits on the host while all slots hold results that the sink
+  /// has not read.
+  /// @pre the calling thread does not hold all slots of the ring: it would wait for ever
+  /// @param stream  of the pool's device: it waits until the memory is free, and the result is
+  ///   copied behind its work
+  /// @throws what the sink threw
+  /// @throws std::invalid_argument  for a capturing stream
+  /// @throws cuda_error             when an earlier result could not be copied
+  /// **Stream:** later work of `stream` runs behind the copy of the slot's last result.
+  /// **Capture:** not on a capturing stream. **Cost:** two CUDA calls; no allocation.
+  [[nodiscard]] result_slot<T> next(stream_ref stream,
+                                    source_location where = source_location::current()) {
+    return result_slot<T>{core_, *core_.next(stream, where), stream};
+  }
+  /// Waits until the sink has had the results of all slots that were given back, up to the first
+  /// one that is still held: the sink gets them in order.
+  /// @throws what the sink threw, unless next() has; cuda_error when a result could not be copied
+  /// **Stream:** blocks the calling thread. **Capture:** legal.
+  void finish() { core_.finish(); }
+
+  /// @return what has been done so far; statistics().text() says what the limit is
+  [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_.statistics(); }
+
+ private:
+  template <class Sink>
+  class typed_sink final : public detail::result_sink {
+   public:
+    template <class From>
+    explicit typed_sink(From&& sink) : sink_(std::forward<From>(sink)) {}
+    void drain(void const* from, std::size_t bytes, std::size_t index) override {
+      sink_(static_cast<T const*>(from), bytes / sizeof(T), index);
+    }
+
+   private:
+    Sink sink_;
+  };
+  template <class Sink>
+  static detail::result_sink* make(Sink&& sink) {
+    using stored = std::decay_t<Sink>;
+    static_assert(std::is_invocable<stored&, T const*, std::size_t, std::size_t>::value,
+                  "warpwright::result_collector<T> calls sink(T const* from, std::size_t size, "
+                  "std::size_t index)");
+    return new typed_sink<stored>(std::forward<Sink>(sink));
+  }
+
+  detail::owned<detail::result_sink> sink_;
+  detail::collect_core core_;  // destroyed first: its thread calls the sink
+};
+
+WARPWRIGHT_END

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/stream/detail/transfer/transfer_core.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Reads results in host memory.
+class result_sink {
+ public:
+  result_sink() noexcept = default;
+  virtual ~result_sink() = default;
+  result_sink(result_sink const&) = delete;
+  result_sink& operator=(result_sink const&) = delete;
+  virtual void drain(void const* from, std::size_t bytes, std::size_t index) = 0;
+};
+
+/// A result_collector without the type of its elements: the caller takes free slots; a thread hands
+/// the results to the sink in the order in which the slots were taken. After an error it hands over
+/// no more.
+class collect_core : public transfer_core {
+ public:
+  /// Starts the thread. @param sink  outlives the core
+  collect_core(memory_pool& pool, pinned_pool& pinned, std::size_t element_bytes,
+               std::size_t capacity, result_sink& sink, prefetch_options const& options,
+               source_location where);
+  /// Waits for the sink, which gets all results that were copied.
+  ~collect_core();
+
+  /// Waits for a free slot and orders the stream behind the slot's last copy.
+  transfer_slot* next(stream_ref stream, source_location where);
+  /// @param elements  0: there is no result, and the sink is not called for it
+  void release(transfer_slot& slot, stream_ref stream, std::size_t elements) noexcept;
+  /// Waits until the sink has had all results of slots that were given back.
+  void finish();
+  [[nodiscard]] prefetch_statistics statistics() const noexcept;
+
+ private:
+  void run() noexcept;
+  void drain(guard& lock, transfer_slot& slot) noexcept;
+  void throw_error(guard& lock);
+  [[nodiscard]] bool is_draining() const noexcept { return next_drain_ < next_copy_ || copying_; }
+
+  result_sink& sink_;
+  thread runner_;
+  // Guarded by mutex_:
+  std::uint64_t next_index_ = 0;
+  std::uint64_t next_drain_ = 0;
+  std::exception_ptr error_{};  // not thrown yet
+  bool failed_ = false;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/stream/detail/transfer/collect_core_definitions.hpp>
+#endif

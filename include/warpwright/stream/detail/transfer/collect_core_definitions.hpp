@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/clock.hpp>
+#include <warpwright/stream/detail/transfer/collect_core.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE collect_core::collect_core(memory_pool& pool, pinned_pool& pinned,
+                                             std::size_t element_bytes, std::size_t capacity,
+                                             result_sink& sink, prefetch_options const& options,
+                                             source_location where)
+    : transfer_core{"result_collector", false,   pool, pinned, element_bytes,
+                    capacity,           options, 1,    where},
+      sink_{sink} {
+  int const error = runner_.start<&collect_core::run>(*this);
+  if (error != 0) throw_no_thread(error, 0);
+}
+
+WARPWRIGHT_INLINE collect_core::~collect_core() {
+  {
+    guard lock{mutex_};
+    while (is_draining()) ready_.wait(mutex_);
+  }
+  stop();
+  runner_.join();
+}
+
+WARPWRIGHT_INLINE void collect_core::run() noexcept {
+  set_up_thread();
+  guard lock{mutex_};
+  while (!stopping_) {
+    transfer_slot* const slot = ring_.find(next_drain_, stage::ready);
+    if (slot != nullptr) {
+      drain(lock, *slot);
+      continue;
+    }
+    workers_waited_ = true;
+    std::uint64_t const since = monotonic_nanoseconds();
+    work_.wait(mutex_);
+    worker_wait_ += monotonic_nanoseconds() - since;
+  }
+}
+
+/// Calls the sink. Releases the lock meanwhile.
+WARPWRIGHT_INLINE void collect_core::drain(guard& lock, transfer_slot& slot) noexcept {
+  slot.now = stage::draining;
+  std::exception_ptr error = slot.error;
+  bool const wanted = slot.bytes != 0 && !failed_ && !error;
+  lock.unlock();
+  std::uint64_t const start = monotonic_nanoseconds();
+  std::uint64_t draining = start;
+  cudaError_t const copied = transfer_ring::wait_for_copy(slot);
+  if (wanted) {
+    try {
+      warpwright::check(copied, "cudaEventSynchronize", where_);
+      draining = monotonic_nanoseconds();
+      sink_.drain(slot.host, slot.bytes, static_cast<std::size_t>(slot.index));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  std::uint64_t const end = monotonic_nanoseconds();
+  lock.lock();
+  worker_wait_ += draining - start;
+  if (wanted) user_time_ += end - draining;
+  if (error && !failed_) {
+    failed_ = true;
+    error_ = static_cast<std::exception_ptr&&>(error);
+  }
+  ++next_drain_;
+  free(slot);
+}
+
+WARPWRIGHT_INLINE void collect_core::throw_error(guard& lock) {
+  if (!error_) return;
+  std::exception_ptr const error = error_;
+  error_ = nullptr;
+  lock.unlock();
+  std::rethrow_exception(error);
+}
+
+WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_location where) {
+  check_stream(stream, where);
+  transfer_slot* slot = nullptr;
+  {
+    guard lock{mutex_};
+    if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
+    throw_error(lock);
+    std::uint64_t since = 0;
+    bool idle = false;
+    while ((slot = ring_.oldest(stage::free)) == nullptr) {
+      if (since == 0) {
+        since = monotonic_nanoseconds();
+        lock.unlock();
+        idle = is_idle(stream);
+        lock.lock();
+      } else if (idle && should_grow()) {
+        grow(lock);
+      } else {
+        ready_.wait(mutex_);
+      }
+    }
+    if (since != 0) caller_waited(since, idle);
+    slot->now = stage::in_use;
+    slot->index = next_index_++;
+    slot->bytes = 0;
+  }
+  cudaError_t const result = ring_.acquire(*slot, stream);
+  if (result != cudaSuccess) release(*slot, stream, 0);
+  warpwright::check(result, "cudaStreamWaitEvent", where);
+  return slot;
+}
+
+WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, stream_ref stream,
+                                             std::size_t elements) noexcept {
+  ring_.release(slot, stream);
+  guard lock{mutex_};
+  slot.bytes = elements * element_bytes_;
+  if (elements != 0) {
+    ++batches_;
+    bytes_ += slot.bytes;
+    last_call_time_ = monotonic_nanoseconds();
+  }
+  slot.now = stage::filled;
+  enqueue_copies(lock);
+}
+
+WARPWRIGHT_INLINE void collect_core::finish() {
+  guard lock{mutex_};
+  while (is_draining()) ready_.wait(mutex_);
+  throw_error(lock);
+}
+
+WARPWRIGHT_INLINE prefetch_statistics collect_core::statistics() const noexcept {
+  prefetch_statistics s = transfer_core::statistics();
+  s.of_results = true;
+  return s;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/stream/detail/transfer/prefetch_core.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE prefetch_core::prefetch_core(memory_pool& pool, pinned_pool& pinned,
+                                               std::size_t element_bytes, std::size_t capacity,
+                                               batch_source& source,
+                                               prefetch_options const& options,
+                                               source_location where)
+    : transfer_core{"prefetcher",      true, pool, pinned, element_bytes, capacity, options,
+                    options.workers(), where},
+      source_{source} {
+  try {
+    workers_.resize(options.workers());
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      workers_[i].owner = this;
+      int const error = workers_[i].runner.start<&worker::run>(workers_[i]);
+      if (error != 0) throw_no_thread(error, i);
+    }
+  } catch (...) {
+    end_threads();
+    throw;
+  }
+}
+
+WARPWRIGHT_INLINE void prefetch_core::end_threads() noexcept {
+  stop();
+  workers_.clear();  // joins
+}
+
+WARPWRIGHT_INLINE void prefetch_core::run_worker() noexcept {
+  set_up_thread();
+  guard lock{mutex_};
+  while (!stopping_) {
+    if (grow_) {
+      grow_ = false;
+      grow(lock);
+      continue;
+    }
+    bool const is_needed = next_fill_ < end_;
+    transfer_slot* const slot = is_needed ? ring_.oldest(stage::free) : nullptr;
+    if (slot == nullptr) {
+      workers_waited_ = workers_waited_ || is_needed;
+      std::uint64_t const since = monotonic_nanoseconds();
+      work_.wait(mutex_);
+      if (is_needed) worker_wait_ += monotonic_nanoseconds() - since;
+      continue;
+    }
+    slot->now = stage::filling;
+    slot->index = next_fill_++;
+    fill(lock, *slot);
+    enqueue_copies(lock);
+  }
+}
+
+/// Calls the source. Releases the lock meanwhile.
+WARPWRIGHT_INLINE void prefetch_core::fill(guard& lock, transfer_slot& slot) noexcept {
+  lock.unlock();
+  std::uint64_t const start = monotonic_nanoseconds();
+  std::uint64_t filling = start;
+  std::size_t elements = 0;
+  bool ended = false;
+  std::exception_ptr error;
+  cudaError_t const copied = transfer_ring::wait_for_copy(slot);
+  try {
+    warpwright::check(copied, "cudaEventSynchronize", where_);
+    filling = monotonic_nanoseconds();
+    elements = source_.fill(slot.host, static_cast<std::size_t>(slot.index));
+    ended = elements == 0;
+    if (elements > capacity_) {
+      throw_invalid_argument(text{"prefetcher: the source returned "} + elements +
+                                 " elements for batch " + slot.index +
+                                 ", and a batch has room for " + capacity_ +
+                                 ": raise the capacity; memory behind the batch may be damaged",
+                             where_);
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::uint64_t const end = monotonic_nanoseconds();
+  lock.lock();
+  worker_wait_ += filling - start;
+  user_time_ += end - filling;
+  slot.bytes = elements * element_bytes_;
+  slot.error = static_cast<std::exception_ptr&&>(error);
+  slot.now = stage::filled;
+  if (ended && slot.index < end_) end_ = slot.index;
+}
+
+/// Waits for the batch whose turn it is.
+WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref stream) noexcept {
+  std::uint64_t since = 0;
+  bool idle = false;
+  transfer_slot* slot = nullptr;
+  while (!stopping_ && next_take_ < end_ &&
+         (slot = ring_.find(next_take_, stage::ready)) == nullptr) {
+    if (since == 0) {
+      since = monotonic_nanoseconds();
+      lock.unlock();
+      idle = is_idle(stream);
+      lock.lock();
+      continue;
+    }
+    if (idle && next_take_ != 0 && should_grow()) {  // the first batch always takes its time
+      grow_ = true;
+      work_.notify_one();
+    }
+    ready_.wait(mutex_);
+  }
+  if (since != 0) caller_waited(since, idle);
+  if (slot != nullptr) ++next_take_;
+  return slot;
+}
+
+WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_location where) {
+  check_stream(stream, where);
+  transfer_slot* slot = nullptr;
+  {
+    guard lock{mutex_};
+    if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
+    slot = take(lock, stream);
+    if (slot == nullptr) return nullptr;
+    last_call_time_ = monotonic_nanoseconds();
+    if (slot->error) {
+      std::exception_ptr const error = slot->error;
+      free(*slot);
+      lock.unlock();
+      std::rethrow_exception(error);
+    }
+    slot->now = stage::in_use;
+    ++batches_;
+    bytes_ += slot->bytes;
+  }
+  cudaError_t const result = ring_.acquire(*slot, stream);
+  if (result != cudaSuccess) {
+    guard const lock{mutex_};
+    free(*slot);
+  }
+  warpwright::check(result, "cudaStreamWaitEvent", where);
+  return slot;
+}
+
+WARPWRIGHT_INLINE void prefetch_core::release(transfer_slot& slot, stream_ref stream) noexcept {
+  ring_.release(slot, stream);
+  guard const lock{mutex_};
+  free(slot);
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

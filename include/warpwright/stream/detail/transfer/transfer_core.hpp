@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What prefetcher and result_collector share, without the type of their elements.
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
+#include <warpwright/stream/detail/transfer/transfer_ring.hpp>
+#include <warpwright/stream/prefetch_options.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Owns an object with a virtual destructor; std::unique_ptr is slow to compile.
+template <class Interface>
+struct owned {
+  explicit owned(Interface* made) noexcept : object{made} {}
+  ~owned() { delete object; }
+  owned(owned const&) = delete;
+  owned& operator=(owned const&) = delete;
+  Interface* object;
+};
+
+/// A ring with its lock, its counters, and the order of the copies: they are enqueued in the order
+/// of the batches, by whichever thread completes the batch whose turn it is.
+class transfer_core {
+ public:
+  transfer_core(transfer_core const&) = delete;
+  transfer_core& operator=(transfer_core const&) = delete;
+
+  void stop() noexcept;
+  [[nodiscard]] std::size_t element_bytes() const noexcept { return element_bytes_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] unsigned number_of(transfer_slot const& slot) const noexcept {
+    return ring_.number_of(slot);
+  }
+  [[nodiscard]] prefetch_statistics statistics() const noexcept;
+
+ protected:
+  using stage = transfer_slot::stage;
+  using guard = unique_lock<mutex>;
+
+  transfer_core(char const* name, bool to_device, memory_pool& pool, pinned_pool& pinned,
+                std::size_t element_bytes, std::size_t capacity, prefetch_options const& options,
+                unsigned threads, source_location where);
+  ~transfer_core() = default;
+
+  /// For a thread of the core: CUDA calls that a capture of another thread would forbid.
+  void set_up_thread() const noexcept;
+  [[noreturn]] void throw_no_thread(int error, std::size_t started) const;
+  /// @throws std::invalid_argument  for a capturing stream
+  void check_stream(stream_ref stream, source_location where) const;
+  static bool is_idle(stream_ref stream) noexcept;
+
+  // These require the lock; those with a guard may release it meanwhile.
+
+  /// Enqueues the copies of all filled batches, up to the first that is not filled.
+  void enqueue_copies(guard& lock) noexcept;
+  /// Gives a slot back to the ring.
+  void free(transfer_slot& slot) noexcept;
+  /// Whether one more slot would help: the caller waits, and so did the threads since the last one.
+  [[nodiscard]] bool should_grow() const noexcept {
+    return workers_waited_ && may_grow_ && ring_.size() < most_slots_;
+  }
+  /// Adds a slot. Without memory the ring stays as it is.
+  void grow(guard& lock) noexcept;
+  void caller_waited(std::uint64_t since, bool idle) noexcept;
+
+  char const* name_;
+  source_location where_;
+  std::size_t element_bytes_;
+  std::size_t capacity_;
+  unsigned threads_;
+  transfer_ring ring_;
+  unsigned most_slots_;
+
+  mutable mutex mutex_;
+  condition_variable work_;   // for the core's threads
+  condition_variable ready_;  // for callers
+  // Guarded by mutex_:
+  std::uint64_t next_copy_ = 0;
+  std::uint64_t end_ = ~std::uint64_t{0};  // the number of batches, once it is known
+  bool copying_ = false;                   // a thread enqueues copies
+  bool stopping_ = false;
+  bool may_grow_ = true;
+  bool workers_waited_ = false;  // for the caller, since the ring has grown last
+  std::uint64_t first_call_time_ = 0;
+  std::uint64_t last_call_time_ = 0;
+  std::uint64_t user_time_ = 0;  // in the source or the sink
+  std::uint64_t worker_wait_ = 0;
+  std::uint64_t caller_wait_ = 0;
+  std::uint64_t starved_ = 0;
+  std::uint64_t batches_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/stream/detail/transfer/transfer_core_definitions.hpp>
+#endif

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/stream/detail/transfer/transfer_core.hpp>
+
+#include <cstring>
+#include <stdexcept>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE transfer_core::transfer_core(char const* name, bool to_device, memory_pool& pool,
+                                               pinned_pool& pinned, std::size_t element_bytes,
+                                               std::size_t capacity,
+                                               prefetch_options const& options, unsigned threads,
+                                               source_location where)
+    : name_{name},
+      where_{where},
+      element_bytes_{element_bytes},
+      capacity_{options.checked(name, capacity, where)},
+      threads_{threads},
+      ring_{
+          pool, pinned,
+          capacity <= ~std::size_t{0} / element_bytes ? capacity * element_bytes : ~std::size_t{0},
+          to_device, where},
+      most_slots_{options.most_slots(ring_.slot_bytes())} {
+  for (unsigned i = 0; i < options.first_depth(); ++i) ring_.add(where);
+  ring_.publish();
+}
+
+WARPWRIGHT_INLINE void transfer_core::stop() noexcept {
+  guard const lock{mutex_};
+  stopping_ = true;
+  work_.notify_all();
+  ready_.notify_all();
+}
+
+WARPWRIGHT_INLINE void transfer_core::set_up_thread() const noexcept {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  discard(cudaThreadExchangeStreamCaptureMode(&mode));
+  discard(cudaSetDevice(ring_.device().value()));
+}
+
+WARPWRIGHT_INLINE void transfer_core::throw_no_thread(int error, std::size_t started) const {
+  text const message = text{where_.file(), where_.line()} + ": " + name_ +
+                       ": pthread_create: " + std::strerror(error) + " after " + started +
+                       " threads; give prefetch_options fewer workers";
+  throw std::runtime_error{message.c_str()};
+}
+
+WARPWRIGHT_INLINE void transfer_core::check_stream(stream_ref stream, source_location where) const {
+  if (!is_capturing(stream, where)) return;
+  throw_invalid_argument(text{name_} +
+                             ": next() on a capturing stream: a replay would not wait for the "
+                             "batch; call it before the capture, and capture the work with the "
+                             "addresses of its slot",
+                         where);
+}
+
+WARPWRIGHT_INLINE bool transfer_core::is_idle(stream_ref stream) noexcept {
+  relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
+  cudaError_t const result = cudaStreamQuery(stream.get());
+  discard(result);
+  return result == cudaSuccess;
+}
+
+WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
+  if (copying_) return;  // that thread looks again
+  copying_ = true;
+  while (transfer_slot* const slot = ring_.find(next_copy_, stage::filled)) {
+    ++next_copy_;
+    if (slot->index >= end_) {
+      free(*slot);
+      continue;
+    }
+    if (!slot->error && slot->bytes != 0) {
+      lock.unlock();
+      char const* api = "";
+      cudaError_t const result = ring_.copy(*slot, api);
+      if (result != cudaSuccess) {
+        try {
+          warpwright::check(result, api, where_);
+        } catch (...) {
+          slot->error = std::current_exception();
+        }
+      }
+      lock.lock();
+    }
+    slot->now = stage::ready;
+    ready_.notify_all();
+    work_.notify_all();
+  }
+  copying_ = false;
+  if (next_copy_ >= end_) ready_.notify_all();
+}
+
+WARPWRIGHT_INLINE void transfer_core::free(transfer_slot& slot) noexcept {
+  slot.error = nullptr;
+  ring_.set_free(slot);
+  work_.notify_one();
+  ready_.notify_all();
+}
+
+WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
+  may_grow_ = false;  // nobody else meanwhile
+  lock.unlock();
+  bool added = false;
+  try {
+    ring_.add(where_);
+    added = true;
+  } catch (...) {  // it goes on with the slots that there are
+  }
+  lock.lock();
+  if (!added) return;
+  ring_.publish();
+  workers_waited_ = false;
+  may_grow_ = true;
+  work_.notify_all();
+  ready_.notify_all();
+}
+
+WARPWRIGHT_INLINE void transfer_core::caller_waited(std::uint64_t since, bool idle) noexcept {
+  std::uint64_t const waited = monotonic_nanoseconds() - since;
+  caller_wait_ += waited;
+  if (idle) starved_ += waited;
+}
+
+WARPWRIGHT_INLINE prefetch_statistics transfer_core::statistics() const noexcept {
+  prefetch_statistics s;
+  s.copy_bytes_per_second = ring_.bytes_per_second();
+  guard const lock{mutex_};
+  s.batches = batches_;
+  s.bytes = bytes_;
+  s.seconds = 1e-9 * static_cast<double>(last_call_time_ - first_call_time_);
+  s.source_seconds = 1e-9 * static_cast<double>(user_time_);
+  s.worker_wait_seconds = 1e-9 * static_cast<double>(worker_wait_);
+  s.caller_wait_seconds = 1e-9 * static_cast<double>(caller_wait_);
+  s.starved_seconds = 1e-9 * static_cast<double>(starved_);
+  s.workers = threads_;
+  s.depth = ring_.size();
+  s.slot_bytes = ring_.slot_bytes();
+  return s;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
