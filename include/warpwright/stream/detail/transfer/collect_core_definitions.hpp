@@ -91,23 +91,14 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
     if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
     throw_error(lock);
     std::uint64_t since = 0;
-    bool idle = false;
     while ((slot = ring_.oldest(stage::free)) == nullptr) {
-      if (since == 0) {
-        since = monotonic_nanoseconds();
-        lock.unlock();
-        idle = is_idle(stream);
-        lock.lock();
-      } else if (idle && should_grow()) {
-        grow(lock);
-      } else {
-        ready_.wait(mutex_);
-      }
+      if (since == 0) since = monotonic_nanoseconds();
+      ready_.wait(mutex_);
     }
-    if (since != 0) caller_waited(since, idle);
     slot->now = stage::in_use;
     slot->index = next_index_++;
     slot->bytes = 0;
+    if (since != 0 && caller_waited(lock, since, stream) && should_grow()) grow(lock);
   }
   cudaError_t const result = ring_.acquire(*slot, stream);
   if (result != cudaSuccess) release(*slot, stream, 0);

@@ -98,25 +98,20 @@ WARPWRIGHT_INLINE void prefetch_core::fill(guard& lock, transfer_slot& slot) noe
 /// Waits for the batch whose turn it is.
 WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref stream) noexcept {
   std::uint64_t since = 0;
-  bool idle = false;
   transfer_slot* slot = nullptr;
   while (!stopping_ && next_take_ < end_ &&
          (slot = ring_.find(next_take_, stage::ready)) == nullptr) {
-    if (since == 0) {
-      since = monotonic_nanoseconds();
-      lock.unlock();
-      idle = is_idle(stream);
-      lock.lock();
-      continue;
-    }
-    if (idle && next_take_ != 0 && should_grow()) {  // the first batch always takes its time
-      grow_ = true;
-      work_.notify_one();
-    }
+    if (since == 0) since = monotonic_nanoseconds();
     ready_.wait(mutex_);
   }
-  if (since != 0) caller_waited(since, idle);
-  if (slot != nullptr) ++next_take_;
+  if (slot == nullptr) return nullptr;
+  bool const is_first = next_take_++ == 0;
+  slot->now = stage::in_use;
+  // The first batch always takes its time.
+  if (since != 0 && caller_waited(lock, since, stream) && !is_first && should_grow()) {
+    grow_ = true;
+    work_.notify_one();
+  }
   return slot;
 }
 
@@ -135,7 +130,6 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
       lock.unlock();
       std::rethrow_exception(error);
     }
-    slot->now = stage::in_use;
     ++batches_;
     bytes_ += slot->bytes;
   }

@@ -66,7 +66,9 @@ class transfer_core {
   }
   /// Adds a slot. Without memory the ring stays as it is.
   void grow(guard& lock) noexcept;
-  void caller_waited(std::uint64_t since, bool idle) noexcept;
+  /// Counts the time that a caller has waited.
+  /// @return whether its stream had no work at the end of that
+  bool caller_waited(guard& lock, std::uint64_t since, stream_ref stream) noexcept;
 
   char const* name_;
   source_location where_;

@@ -124,10 +124,15 @@ WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
   ready_.notify_all();
 }
 
-WARPWRIGHT_INLINE void transfer_core::caller_waited(std::uint64_t since, bool idle) noexcept {
+WARPWRIGHT_INLINE bool transfer_core::caller_waited(guard& lock, std::uint64_t since,
+                                                    stream_ref stream) noexcept {
   std::uint64_t const waited = monotonic_nanoseconds() - since;
+  lock.unlock();
+  bool const idle = is_idle(stream);
+  lock.lock();
   caller_wait_ += waited;
   if (idle) starved_ += waited;
+  return idle;
 }
 
 WARPWRIGHT_INLINE prefetch_statistics transfer_core::statistics() const noexcept {

@@ -105,6 +105,7 @@ class transfer_ring {
     bool pending = false;
     std::size_t bytes = 0;
   };
+  static void wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
   void look_at_sample() noexcept;
   bool begin_sample(std::size_t bytes) noexcept;
 

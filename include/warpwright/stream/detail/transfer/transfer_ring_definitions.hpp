@@ -73,13 +73,20 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::acquire(transfer_slot& slot,
 }
 
 WARPWRIGHT_INLINE void transfer_ring::release(transfer_slot& slot, stream_ref stream) noexcept {
-  // An event that is recorded in a capture would draw the copies into it.
   slot.has_used = false;
-  if (may_be_capturing(stream.get())) return;
-  cudaError_t result = cudaEventRecord(slot.used, stream.get());
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaError_t result = cudaStreamIsCapturing(stream.get(), &status);
+  // An event that is recorded in a capture would draw the copies into it.
+  if (result == cudaSuccess && status != cudaStreamCaptureStatusNone) return;
+  if (result == cudaSuccess) result = cudaEventRecord(slot.used, stream.get());
   slot.has_used = result == cudaSuccess;
-  if (result == cudaSuccess) return;
-  discard(result);
+  if (!slot.has_used) wait_without_event(stream, result);
+}
+
+WARPWRIGHT_INLINE void transfer_ring::wait_without_event(stream_ref stream,
+                                                         cudaError_t failed) noexcept {
+  discard(failed);
+  relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
   discard(cudaStreamSynchronize(stream.get()));
 }
 
@@ -104,8 +111,7 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::copy(transfer_slot& slot, char cons
   result = cudaEventRecord(slot.copied, copies_.get());
   slot.has_copied = result == cudaSuccess;
   if (result == cudaSuccess) return result;
-  // The copy has no event to wait for.
-  discard(cudaStreamSynchronize(copies_.get()));
+  wait_without_event(copies_, result);
   return result;
 }
 
@@ -138,6 +144,7 @@ WARPWRIGHT_INLINE transfer_slot* transfer_ring::find(std::uint64_t index,
 }
 
 WARPWRIGHT_INLINE void transfer_ring::look_at_sample() noexcept {
+  relaxed_capture_mode const allowed;  // results are copied by the caller's thread
   cudaError_t result = cudaEventQuery(sample_.end);
   if (result == cudaErrorNotReady) {
     discard(result);

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the statistics say the limit is: of made-up figures, and of sources and callers that sleep.
+#include "stream/prefetch_support.hpp"
+#include "support/catch.hpp"
+
+#include <random>
+#include <string>
+
+namespace ww = warpwright;
+using namespace test_support;
+using batches_of = ww::prefetcher<std::uint32_t>;
+
+namespace {
+
+// Of 100 batches of 1 MB in a second.
+ww::prefetch_statistics figures() {
+  ww::prefetch_statistics s;
+  s.batches = 100;
+  s.bytes = 100000000;
+  s.seconds = 1.0;
+  s.workers = 2;
+  s.depth = 4;
+  s.slot_bytes = 1000000;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("limit: the stage that is always busy") {
+  ww::prefetch_statistics s = figures();
+  s.source_seconds = 1.9;  // of two workers
+  s.copy_bytes_per_second = 1e9;
+  s.starved_seconds = 0.8;
+  CHECK(s.limit() == ww::prefetch_limit::source);
+  CHECK(s.source_share() == Approx(0.95));
+  CHECK(s.copy_share() == Approx(0.1));
+  CHECK_THAT(s.text(), contains("The source is the limit") &&
+                           contains("0.105 GB/s with 2 threads") && contains("busy 95 %"));
+  s.source_seconds = 0.2;
+  s.copy_bytes_per_second = 1.02e8;
+  CHECK(s.limit() == ww::prefetch_limit::copy);
+  CHECK_THAT(s.text(), contains("The copy is the limit") && contains("0.102 GB/s"));
+  s.copy_bytes_per_second = 1e9;
+  s.starved_seconds = 0.05;
+  CHECK(s.limit() == ww::prefetch_limit::caller);
+  CHECK_THAT(s.text(), contains("The work with the batches is the limit"));
+  s.starved_seconds = 0.4;
+  s.source_seconds = 1.2;
+  CHECK(s.limit() == ww::prefetch_limit::depth);
+  CHECK_THAT(s.text(), contains("deeper ring"));
+  s.of_results = true;
+  CHECK_THAT(s.text(), contains("results: 100 batches") && contains("sink:"));
+}
+
+TEST_CASE("limit: figures that are not there divide by nothing") {
+  ww::prefetch_statistics const none;
+  CHECK(none.limit() == ww::prefetch_limit::unknown);
+  CHECK(none.bytes_per_second() == 0.0);
+  CHECK(none.source_share() == 0.0);
+  CHECK_THAT(none.text(), contains("Too few batches") && contains("not timed yet") &&
+                              !contains("nan") && !contains("inf"));
+  ww::prefetch_statistics one = figures();
+  one.batches = 1;
+  CHECK(one.limit() == ww::prefetch_limit::unknown);
+}
+
+TEST_CASE("limit: of pipelines simulated by the thousand it is the slowest stage") {
+  unsigned const seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 draw{seed};
+  std::uniform_real_distribution<double> stage{0.1, 10.0};
+  for (int run = 0; run < 10000; ++run) {
+    double const source = stage(draw);  // ms a batch, of all workers together
+    double const copy = stage(draw);
+    double const work = stage(draw);
+    double const slowest = std::max(source, std::max(copy, work));
+    // Stages within 20 % of the slowest one are as good an answer.
+    ww::prefetch_statistics s = figures();
+    s.workers = static_cast<unsigned>(1 + draw() % 8);
+    s.seconds = 100 * slowest * 1e-3;
+    s.source_seconds = 100 * source * 1e-3 * s.workers;
+    s.copy_bytes_per_second = 1e6 / (copy * 1e-3);
+    s.starved_seconds = 100 * (slowest - work) * 1e-3;
+    ww::prefetch_limit const found = s.limit();
+    double const named = found == ww::prefetch_limit::source ? source
+                         : found == ww::prefetch_limit::copy ? copy
+                                                             : work;
+    CAPTURE(source, copy, work, static_cast<int>(found));
+    CHECK(found != ww::prefetch_limit::depth);
+    CHECK(named >= 0.79 * slowest);
+  }
+}
+
+TEST_CASE("limit: of a slow source, and of a slow caller") {
+  feeding f;
+  auto const run = [&](unsigned source_us, unsigned caller_us) {
+    batches_of batches{f.pool, f.pinned, 100,
+                       [=](std::uint32_t* to, std::size_t i) -> std::size_t {
+                         if (i >= 40) return 0;
+                         wait_a_little(source_us);
+                         fill_batch(to, i, 100);
+                         return 100;
+                       },
+                       ww::prefetch_options{}.workers(1)};
+    while (ww::prefetched<std::uint32_t> const batch = batches.next(f.stream)) {
+      wait_a_little(caller_us);
+      f.stream.synchronize();
+    }
+    return batches.statistics();
+  };
+  ww::prefetch_statistics const slow_source = run(4000, 0);
+  INFO(slow_source.text());
+  CHECK(slow_source.limit() == ww::prefetch_limit::source);
+  ww::prefetch_statistics const slow_caller = run(0, 4000);
+  INFO(slow_caller.text());
+  CHECK(slow_caller.limit() == ww::prefetch_limit::caller);
+}
+
+TEST_CASE("the ring grows where source and caller wait for each other in turn, up to the limit") {
+  feeding f;
+  auto const run = [&](ww::prefetch_options const& options) {
+    batches_of batches{f.pool, f.pinned, 1000,
+                       [](std::uint32_t* to, std::size_t i) -> std::size_t {
+                         if (i >= 60) return 0;
+                         if (i % 10 == 9) wait_a_little(8000);
+                         fill_batch(to, i, 1000);
+                         return 1000;
+                       },
+                       options.workers(1)};
+    while (ww::prefetched<std::uint32_t> const batch = batches.next(f.stream)) {
+      wait_a_little(1000);
+      f.stream.synchronize();
+    }
+    return batches.statistics().depth;
+  };
+  ww::prefetch_options const o;
+  CHECK(run(o.depth(2).maximum_bytes(0)) == 2);
+  CHECK(run(o.depth(2)) > 2);
+  CHECK(run(o.depth(2)) <= 4);
+  CHECK(run(o.depth(2).maximum_bytes(3 * 4000)) == 3);
+  CHECK(run(o.depth(2).maximum_bytes(3 * 4000 - 1)) == 2);
+  CHECK(f.all_given_back());
+}
+
+TEST_CASE("without memory the ring does not grow, and goes on") {
+  ww::stream s;
+  ww::memory_pool pool{ww::current_device()};
+  ww::pinned_pool pinned{ww::pinned_pool_options{}.initial_bytes(2 * 4096).maximum_bytes(2 * 4096)};
+  batches_of batches{pool, pinned, 1024,
+                     [](std::uint32_t* to, std::size_t i) -> std::size_t {
+                       if (i >= 60) return 0;
+                       if (i % 10 == 9) wait_a_little(5000);
+                       fill_batch(to, i, 1024);
+                       return 1024;
+                     },
+                     ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(1 << 20)};
+  std::size_t taken = 0;
+  while (ww::prefetched<std::uint32_t> const batch = batches.next(s)) {
+    ++taken;
+    wait_a_little(500);
+    s.synchronize();
+  }
+  CHECK(taken == 60);
+  CHECK(batches.statistics().depth == 2);
+}
