@@ -82,7 +82,7 @@ TEST_CASE("prefetch: the device memory is filled again only behind the work with
   feeding f;
   std::size_t const size = 50000;
   batches_of batches{f.pool, f.pinned, size,
-                     [size](std::uint32_t* to, std::size_t i) -> std::size_t {
+                     [](std::uint32_t* to, std::size_t i) -> std::size_t {
                        if (i >= 12) return 0;
                        fill_batch(to, i, size);
                        return size;

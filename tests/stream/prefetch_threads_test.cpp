@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Many threads at once, and what a long run allocates: nothing.
+#include "stream/prefetch_support.hpp"
+#include "support/catch.hpp"
+
+#include <warpwright/stream/collect.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <random>
+
+#include <unistd.h>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace ww = warpwright;
+using namespace test_support;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool is_sanitized = true;
+#else
+constexpr bool is_sanitized = false;
+#endif
+
+// The memory of the process that is in RAM, without what the host runtime's "device" memory takes.
+std::size_t resident_bytes() {
+  unsigned long all = 0;
+  unsigned long resident = 0;
+  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+  REQUIRE(file != nullptr);
+  int const read = std::fscanf(file, "%lu %lu", &all, &resident);
+  std::fclose(file);
+  REQUIRE(read == 2);
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+TEST_CASE("prefetch: with many consumers each batch goes to one of them, and is right") {
+  feeding f;
+  unsigned const seed = std::random_device{}();
+  CAPTURE(seed);
+  constexpr std::size_t count = 400;
+  constexpr std::size_t size = 500;
+  device_array<std::uint32_t> wrong{std::vector<std::uint32_t>(count, 1000)};
+  std::vector<std::atomic<int>> taken(count);
+  {
+    ww::prefetcher<std::uint32_t> batches{
+        f.pool, f.pinned, size,
+        [&](std::uint32_t* to, std::size_t i) -> std::size_t {
+          if (i >= count) return 0;
+          if (std::mt19937{static_cast<unsigned>(seed + i)}() % 8 == 0) wait_a_little(200);
+          fill_batch(to, i, size);
+          return size;
+        },
+        ww::prefetch_options{}.workers(8).depth(24)};
+    std::vector<std::thread> consumers;
+    for (int t = 0; t < 16; ++t) {
+      consumers.emplace_back([&] {
+        ww::stream const own;
+        while (ww::prefetched<std::uint32_t> const batch = batches.next(own)) {
+          ++taken[batch.index()];
+          ww::for_each_index(
+              own, 1, count_wrong{batch.data(), batch.index(), size, wrong.data() + batch.index()});
+        }
+        own.synchronize();
+      });
+    }
+    for (std::thread& each : consumers) each.join();
+  }
+  for (std::size_t i = 0; i < count; ++i) CHECK(taken[i] == 1);
+  CHECK(wrong.fetch(f.stream) == std::vector<std::uint32_t>(count, 0));
+  CHECK(f.all_given_back());
+}
+
+TEST_CASE("collect: results of many threads all arrive, each once") {
+  feeding f;
+  std::vector<int> arrived(1600, 0);
+  {
+    ww::result_collector<std::uint32_t> results{
+        f.pool, f.pinned, 4,
+        [&](std::uint32_t const* from, std::size_t, std::size_t) { ++arrived[from[0] % 1600]; },
+        ww::prefetch_options{}.depth(20)};
+    std::vector<std::thread> threads;
+    for (std::uint32_t t = 0; t < 16; ++t) {
+      threads.emplace_back([&results, t] {
+        struct write {
+          std::uint32_t* out;
+          std::uint32_t value;
+          WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = value; }
+        };
+        ww::stream const own;
+        for (std::uint32_t i = 0; i < 100; ++i) {
+          ww::result_slot<std::uint32_t> const out = results.next(own);
+          ww::for_each_index(own, 4, write{out.data(), t * 100 + i});
+        }
+        own.synchronize();
+      });
+    }
+    for (std::thread& each : threads) each.join();
+    results.finish();
+  }
+  CHECK(arrived == std::vector<int>(1600, 1));
+}
+
+TEST_CASE("prefetch: stop wakes every consumer that waits") {
+  feeding f;
+  std::atomic<bool> go{false};
+  ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, 8,
+                                        [&](std::uint32_t*, std::size_t) -> std::size_t {
+                                          while (!go) wait_a_little(100);
+                                          return 8;
+                                        }};
+  std::atomic<int> ended{0};
+  std::vector<std::thread> consumers;
+  for (int t = 0; t < 8; ++t) {
+    consumers.emplace_back([&] {
+      ww::stream const own;
+      while (batches.next(own)) {
+      }
+      ++ended;
+    });
+  }
+  wait_a_little(10000);
+  batches.stop();
+  for (std::thread& each : consumers) each.join();
+  CHECK(ended == 8);
+  go = true;
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("prefetch: in a steady state nothing is created, allocated or page-locked") {
+  feeding f;
+  auto const calls_that_create = [] {
+    std::uint64_t calls = 0;
+    for (char const* name : {"cudaHostAlloc", "cudaMallocHost", "cudaHostRegister", "cudaMalloc",
+                             "cudaMallocAsync", "cudaEventCreate", "cudaEventCreateWithFlags",
+                             "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority"}) {
+      calls += ww::testing::call_count(name);
+    }
+    return calls;
+  };
+  ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, 1000,
+                                        [](std::uint32_t* to, std::size_t i) -> std::size_t {
+                                          fill_batch(to, i, 1000);
+                                          return 1000;
+                                        },
+                                        ww::prefetch_options{}.maximum_bytes(0)};
+  ww::result_collector<std::uint32_t> results{f.pool, f.pinned, 1000,
+                                              [](std::uint32_t const*, std::size_t, std::size_t) {},
+                                              ww::prefetch_options{}.maximum_bytes(0)};
+  auto const step = [&] {
+    ww::prefetched<std::uint32_t> const batch = batches.next(f.stream);
+    ww::result_slot<std::uint32_t> const out = results.next(f.stream);
+  };
+  for (int i = 0; i < 10; ++i) step();
+  std::uint64_t const created = calls_that_create();
+  std::uint64_t const from_pinned = f.pinned.statistics().allocations;
+  std::uint64_t const from_pool = f.pool.statistics().allocations;
+  for (int i = 0; i < 500; ++i) step();
+  CHECK(calls_that_create() == created);
+  CHECK(f.pinned.statistics().allocations == from_pinned);
+  CHECK(f.pool.statistics().allocations == from_pool);
+}
+#endif
+
+TEST_CASE("prefetch: 20 GB through a ring of 64 MiB leave the host's memory flat") {
+  feeding f;
+  constexpr std::size_t batch = std::size_t{16} << 20U;
+  std::size_t const count = (is_sanitized ? std::size_t{1} : std::size_t{20}) * 1000000000U / batch;
+  ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, batch / 4,
+                                        [](std::uint32_t* to, std::size_t i) -> std::size_t {
+                                          if (i >= count) return 0;
+                                          to[0] = static_cast<std::uint32_t>(i);
+                                          to[batch / 4 - 1] = ~static_cast<std::uint32_t>(i);
+                                          return batch / 4;
+                                        },
+                                        ww::prefetch_options{}.depth(4).maximum_bytes(0)};
+  std::size_t taken = 0;
+  std::size_t first = 0;
+  std::size_t most = 0;
+  device_array<std::uint32_t> sum{std::vector<std::uint32_t>{0}};
+  struct check_ends {
+    std::uint32_t const* in;
+    std::uint32_t index;
+    std::uint32_t* wrong;
+    WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
+      *wrong += in[0] != index || in[batch / 4 - 1] != ~index ? 1U : 0U;
+    }
+  };
+  while (ww::prefetched<std::uint32_t> const now = batches.next(f.stream)) {
+    ww::for_each_index(f.stream, 1,
+                       check_ends{now.data(), static_cast<std::uint32_t>(now.index()), sum.data()});
+    if (++taken == 16) first = resident_bytes();
+    if (taken % 16 == 0) most = std::max(most, resident_bytes());
+  }
+  CHECK(taken == count);
+  CHECK(sum.fetch(f.stream)[0] == 0);
+  CHECK(batches.statistics().bytes == count * batch);
+  CHECK(most < first + (std::size_t{32} << 20U));
+}
