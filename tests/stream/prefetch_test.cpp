@@ -24,6 +24,20 @@ static_assert(!std::is_copy_constructible<batch_of>::value, "a batch has one own
 static_assert(std::is_nothrow_move_assignable<batch_of>::value, "");
 static_assert(!std::is_move_constructible<batches_of>::value, "batches refer to their prefetcher");
 
+namespace {
+
+struct add_wrong {
+  std::uint32_t const* in;
+  std::uint32_t* sum;
+  // All elements of a batch are the same.
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
+    for (int i = 1; i < 64; ++i) *sum += in[i] != in[0] ? 1U : 0U;
+    *sum += in[0] * 1000U;
+  }
+};
+
+}  // namespace
+
 TEST_CASE("prefetch: all batches come in order, with their sizes and contents") {
   for (unsigned const workers : {1U, 2U, 5U}) {
     feeding f;
@@ -189,15 +203,6 @@ TEST_CASE("prefetch: slots keep their addresses, for one graph a slot") {
   feeding f;
   constexpr std::size_t count = 20;
   device_array<std::uint32_t> wrong{std::vector<std::uint32_t>(1, 0)};
-  struct add_wrong {
-    std::uint32_t const* in;
-    std::uint32_t* sum;
-    // All elements of a batch are the same.
-    WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
-      for (int i = 1; i < 64; ++i) *sum += in[i] != in[0] ? 1U : 0U;
-      *sum += in[0] * 1000U;
-    }
-  };
   batches_of batches{f.pool, f.pinned, 64,
                      [](std::uint32_t* to, std::size_t i) -> std::size_t {
                        if (i >= count) return 0;

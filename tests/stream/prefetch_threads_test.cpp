@@ -43,6 +43,23 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+constexpr std::size_t batch_bytes = std::size_t{16} << 20U;
+
+struct write {
+  std::uint32_t* out;
+  std::uint32_t value;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = value; }
+};
+
+struct check_ends {
+  std::uint32_t const* in;
+  std::uint32_t index;
+  std::uint32_t* wrong;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
+    *wrong += in[0] != index || in[batch_bytes / 4 - 1] != ~index ? 1U : 0U;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("prefetch: with many consumers each batch goes to one of them, and is right") {
@@ -93,11 +110,6 @@ TEST_CASE("collect: results of many threads all arrive, each once") {
     std::vector<std::thread> threads;
     for (std::uint32_t t = 0; t < 16; ++t) {
       threads.emplace_back([&results, t] {
-        struct write {
-          std::uint32_t* out;
-          std::uint32_t value;
-          WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = value; }
-        };
         ww::stream const own;
         for (std::uint32_t i = 0; i < 100; ++i) {
           ww::result_slot<std::uint32_t> const out = results.next(own);
@@ -175,28 +187,20 @@ TEST_CASE("prefetch: in a steady state nothing is created, allocated or page-loc
 
 TEST_CASE("prefetch: 20 GB through a ring of 64 MiB leave the host's memory flat") {
   feeding f;
-  constexpr std::size_t batch = std::size_t{16} << 20U;
-  std::size_t const count = (is_sanitized ? std::size_t{1} : std::size_t{20}) * 1000000000U / batch;
-  ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, batch / 4,
+  std::size_t const count =
+      (is_sanitized ? std::size_t{1} : std::size_t{20}) * 1000000000U / batch_bytes;
+  ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, batch_bytes / 4,
                                         [](std::uint32_t* to, std::size_t i) -> std::size_t {
                                           if (i >= count) return 0;
                                           to[0] = static_cast<std::uint32_t>(i);
-                                          to[batch / 4 - 1] = ~static_cast<std::uint32_t>(i);
-                                          return batch / 4;
+                                          to[batch_bytes / 4 - 1] = ~static_cast<std::uint32_t>(i);
+                                          return batch_bytes / 4;
                                         },
                                         ww::prefetch_options{}.depth(4).maximum_bytes(0)};
   std::size_t taken = 0;
   std::size_t first = 0;
   std::size_t most = 0;
   device_array<std::uint32_t> sum{std::vector<std::uint32_t>{0}};
-  struct check_ends {
-    std::uint32_t const* in;
-    std::uint32_t index;
-    std::uint32_t* wrong;
-    WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
-      *wrong += in[0] != index || in[batch / 4 - 1] != ~index ? 1U : 0U;
-    }
-  };
   while (ww::prefetched<std::uint32_t> const now = batches.next(f.stream)) {
     ww::for_each_index(f.stream, 1,
                        check_ends{now.data(), static_cast<std::uint32_t>(now.index()), sum.data()});
@@ -205,6 +209,6 @@ TEST_CASE("prefetch: 20 GB through a ring of 64 MiB leave the host's memory flat
   }
   CHECK(taken == count);
   CHECK(sum.fetch(f.stream)[0] == 0);
-  CHECK(batches.statistics().bytes == count * batch);
+  CHECK(batches.statistics().bytes == count * batch_bytes);
   CHECK(most < first + (std::size_t{32} << 20U));
 }
