@@ -45,7 +45,7 @@ std::size_t resident_bytes() {
 
 constexpr std::size_t batch_bytes = std::size_t{16} << 20U;
 
-struct write {
+struct write_value {
   std::uint32_t* out;
   std::uint32_t value;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const { out[i] = value; }
@@ -113,7 +113,7 @@ TEST_CASE("collect: results of many threads all arrive, each once") {
         ww::stream const own;
         for (std::uint32_t i = 0; i < 100; ++i) {
           ww::result_slot<std::uint32_t> const out = results.next(own);
-          ww::for_each_index(own, 4, write{out.data(), t * 100 + i});
+          ww::for_each_index(own, 4, write_value{out.data(), t * 100 + i});
         }
         own.synchronize();
       });
