@@ -5,7 +5,9 @@
 // work is done, beside its slowest stage alone and beside the same loop with cudaMemcpy of pageable
 // memory. Each round measures all three; `ratio` is the median of loop / slowest stage. The sources
 // write page-locked memory: `source` copies from a large array, in `copy` and `compute` it does
-// nothing. With results each batch also goes back, through a result_collector.
+// nothing. With results each batch also goes back, through a result_collector; the copies alone
+// then run in both directions at once. `loaded_ms` is the source alone while as much is copied to
+// the device: both need the host's memory.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
@@ -69,9 +71,10 @@ class loop {
         // Larger than the processor's caches.
         pixels_(what == bound::source ? (std::size_t{1} << 28U) : size_, 1.0F),
         host_(size_, 0.0F),
-        pinned_{ww::pinned_pool_options{}.initial_bytes(batch_bytes * (workers + 2) * 4)} {
+        pinned_{ww::pinned_pool_options{}.initial_bytes(batch_bytes * (workers + 4) * 4)} {
     out_ = on_device(1024);
     in_ = on_device(batch_bytes);
+    from_ = on_device(batch_bytes);
     // The device memory of the ring, so that the loop's construction maps none.
     ww::prefetcher<float> const warm{
         pool_, pinned_, size_, [](float*, std::size_t) -> std::size_t { return 0; }, options()};
@@ -83,6 +86,7 @@ class loop {
   ~loop() {
     ww::detail::discard(cudaFree(out_));
     ww::detail::discard(cudaFree(in_));
+    ww::detail::discard(cudaFree(from_));
   }
   loop(loop const&) = delete;
   loop& operator=(loop const&) = delete;
@@ -117,29 +121,23 @@ class loop {
   double alone() {
     auto const start = clock::now();
     if (what_ == bound::source) {
-      std::vector<std::thread> threads;
-      for (unsigned t = 0; t < workers_; ++t) {
-        threads.emplace_back([this, t] {
-          auto* const to = static_cast<float*>(pinned_.allocate(size_ * sizeof(float)));
-          for (std::size_t i = t; i < batch_count; i += workers_) fill(to, i);
-          pinned_.deallocate(to, size_ * sizeof(float));
-        });
-      }
-      for (std::thread& each : threads) each.join();
+      fill_all();
     } else if (what_ == bound::copy) {
-      void* const from = pinned_.allocate(size_ * sizeof(float));
-      for (std::size_t i = 0; i < batch_count; ++i) {
-        ww::check(cudaMemcpyAsync(in_, from, size_ * sizeof(float), cudaMemcpyHostToDevice,
-                                  stream_.get()),
-                  "cudaMemcpyAsync");
-      }
-      stream_.synchronize();
-      pinned_.deallocate(from, size_ * sizeof(float));
+      copy_all(results_);
     } else {
       for (std::size_t i = 0; i < batch_count; ++i) work(in_, out_);
       stream_.synchronize();
     }
     return seconds_since(start);
+  }
+
+  double source_while_copying() {
+    std::thread copies{[this] { copy_all(false); }};
+    auto const start = clock::now();
+    fill_all();
+    double const seconds = seconds_since(start);
+    copies.join();
+    return seconds;
   }
 
   // Without a prefetcher: fill, copy, work, one after another.
@@ -160,6 +158,34 @@ class loop {
  private:
   [[nodiscard]] ww::prefetch_options options() const {
     return ww::prefetch_options{}.workers(workers_).maximum_bytes(0);
+  }
+  void fill_all() {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < workers_; ++t) {
+      threads.emplace_back([this, t] {
+        auto* const to = static_cast<float*>(pinned_.allocate(size_ * sizeof(float)));
+        for (std::size_t i = t; i < batch_count; i += workers_) fill(to, i);
+        pinned_.deallocate(to, size_ * sizeof(float));
+      });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+  void copy_all(bool both_ways) {
+    std::size_t const bytes = size_ * sizeof(float);
+    void* const up = pinned_.allocate(bytes);
+    void* const down = pinned_.allocate(bytes);
+    ww::stream const back;
+    for (std::size_t i = 0; i < batch_count; ++i) {
+      ww::check(cudaMemcpyAsync(in_, up, bytes, cudaMemcpyHostToDevice, stream_.get()),
+                "cudaMemcpyAsync");
+      if (!both_ways) continue;
+      ww::check(cudaMemcpyAsync(down, from_, bytes, cudaMemcpyDeviceToHost, back.get()),
+                "cudaMemcpyAsync");
+    }
+    stream_.synchronize();
+    back.synchronize();
+    pinned_.deallocate(up, bytes);
+    pinned_.deallocate(down, bytes);
   }
   static float* on_device(std::size_t bytes) {
     void* memory = nullptr;
@@ -186,6 +212,7 @@ class loop {
   ww::pinned_pool pinned_;
   float* out_ = nullptr;
   float* in_ = nullptr;
+  float* from_ = nullptr;
   ww::prefetch_statistics statistics_;
 };
 
@@ -198,10 +225,12 @@ void feed(benchmark::State& state) {
   std::vector<double> ratios;
   std::vector<double> alone;
   std::vector<double> by_hand;
+  std::vector<double> loaded;
   for (auto _ : state) {
     alone.push_back(l.alone());
     double const seconds = l.prefetched();
     by_hand.push_back(l.by_hand());
+    if (what == bound::source) loaded.push_back(l.source_while_copying());
     ratios.push_back(seconds / alone.back());
     state.SetIterationTime(seconds);
   }
@@ -211,6 +240,7 @@ void feed(benchmark::State& state) {
   state.counters["alone_ms"] = 1e3 * median(alone);
   state.counters["by_hand_ms"] = 1e3 * median(by_hand);
   constexpr char const* names[] = {"unknown", "source", "copy", "caller", "depth"};
+  if (!loaded.empty()) state.counters["loaded_ms"] = 1e3 * median(loaded);
   state.SetLabel(std::string{"limit="} + names[static_cast<int>(l.statistics().limit())]);
 }
 

@@ -17,14 +17,14 @@ class prefetch_options {
   static constexpr unsigned max_depth = 64;
 
   /// The number of threads that call the source; a result_collector has one, whatever this says.
-  /// @param count  1 to 62; default: 2
+  /// @param count  1 to 61; default: 2
   [[nodiscard]] constexpr prefetch_options workers(unsigned count) const noexcept {
     prefetch_options copy = *this;
     copy.workers_ = count;
     return copy;
   }
   /// The number of batches in the ring at first: those that are filled, copied, waiting and in use.
-  /// @param count  2 to 64; default: workers + 2
+  /// @param count  2 to 64; default: workers + 3
   [[nodiscard]] constexpr prefetch_options depth(unsigned count) const noexcept {
     prefetch_options copy = *this;
     copy.depth_ = count;
@@ -45,7 +45,7 @@ class prefetch_options {
   [[nodiscard]] constexpr unsigned workers() const noexcept { return workers_; }
   /// @return the number of batches in the ring at first
   [[nodiscard]] constexpr unsigned first_depth() const noexcept {
-    return has_depth_ ? depth_ : workers_ + 2;
+    return has_depth_ ? depth_ : workers_ + 3;
   }
   /// @return the number of batches that the ring may grow to
   [[nodiscard]] constexpr unsigned most_slots(std::size_t slot_bytes) const noexcept {
@@ -63,9 +63,9 @@ class prefetch_options {
       detail::throw_invalid_argument(
           detail::text{who} + ": a batch has room for 0 elements; give at least 1", where);
     }
-    if (workers_ == 0 || workers_ > max_depth - 2) {
+    if (workers_ == 0 || workers_ > max_depth - 3) {
       detail::throw_invalid_argument(detail::text{who} + ": " + workers_ +
-                                         " workers; prefetch_options::workers() takes 1 to 62",
+                                         " workers; prefetch_options::workers() takes 1 to 61",
                                      where);
     }
     if (first_depth() < 2 || first_depth() > max_depth) {

@@ -23,7 +23,7 @@ WARPWRIGHT_INLINE collect_core::collect_core(memory_pool& pool, pinned_pool& pin
 WARPWRIGHT_INLINE collect_core::~collect_core() {
   {
     guard lock{mutex_};
-    while (is_draining()) ready_.wait(mutex_);
+    while (is_draining()) wait(lock, ready_);
   }
   stop();
   runner_.join();
@@ -40,7 +40,7 @@ WARPWRIGHT_INLINE void collect_core::run() noexcept {
     }
     workers_waited_ = true;
     std::uint64_t const since = monotonic_nanoseconds();
-    work_.wait(mutex_);
+    wait(lock, work_);
     worker_wait_ += monotonic_nanoseconds() - since;
   }
 }
@@ -93,7 +93,7 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
     std::uint64_t since = 0;
     while ((slot = ring_.oldest(stage::free)) == nullptr) {
       if (since == 0) since = monotonic_nanoseconds();
-      ready_.wait(mutex_);
+      wait(lock, ready_);
     }
     slot->now = stage::in_use;
     slot->index = next_index_++;
@@ -122,7 +122,7 @@ WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, stream_ref str
 
 WARPWRIGHT_INLINE void collect_core::finish() {
   guard lock{mutex_};
-  while (is_draining()) ready_.wait(mutex_);
+  while (is_draining()) wait(lock, ready_);
   throw_error(lock);
 }
 

@@ -50,7 +50,7 @@ WARPWRIGHT_INLINE void prefetch_core::run_worker() noexcept {
     if (slot == nullptr) {
       workers_waited_ = workers_waited_ || is_needed;
       std::uint64_t const since = monotonic_nanoseconds();
-      work_.wait(mutex_);
+      wait(lock, work_);
       if (is_needed) worker_wait_ += monotonic_nanoseconds() - since;
       continue;
     }
@@ -102,7 +102,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref str
   while (!stopping_ && next_take_ < end_ &&
          (slot = ring_.find(next_take_, stage::ready)) == nullptr) {
     if (since == 0) since = monotonic_nanoseconds();
-    ready_.wait(mutex_);
+    wait(lock, ready_);
   }
   if (slot == nullptr) return nullptr;
   bool const is_first = next_take_++ == 0;
@@ -110,7 +110,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref str
   // The first batch always takes its time.
   if (since != 0 && caller_waited(lock, since, stream) && !is_first && should_grow()) {
     grow_ = true;
-    work_.notify_one();
+    tell_one(work_);
   }
   return slot;
 }

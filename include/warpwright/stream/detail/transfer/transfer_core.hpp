@@ -56,6 +56,18 @@ class transfer_core {
 
   // These require the lock; those with a guard may release it meanwhile.
 
+  /// Waits for a change that the condition variable tells of; may return without one. Looks for 20
+  /// us before it sleeps: to wake a thread takes as long as a small batch.
+  void wait(guard& lock, condition_variable& change) noexcept;
+  void tell_one(condition_variable& change) noexcept {
+    changes_.fetch_add(1, memory_order::relaxed);
+    change.notify_one();
+  }
+  void tell_all(condition_variable& change) noexcept {
+    changes_.fetch_add(1, memory_order::relaxed);
+    change.notify_all();
+  }
+
   /// Enqueues the copies of all filled batches, up to the first that is not filled.
   void enqueue_copies(guard& lock) noexcept;
   /// Gives a slot back to the ring.
@@ -79,8 +91,9 @@ class transfer_core {
   unsigned most_slots_;
 
   mutable mutex mutex_;
-  condition_variable work_;   // for the core's threads
-  condition_variable ready_;  // for callers
+  condition_variable work_;        // for the core's threads
+  condition_variable ready_;       // for callers
+  atomic<std::uint64_t> changes_;  // of what follows
   // Guarded by mutex_:
   std::uint64_t next_copy_ = 0;
   std::uint64_t end_ = ~std::uint64_t{0};  // the number of batches, once it is known

@@ -36,8 +36,8 @@ WARPWRIGHT_INLINE transfer_core::transfer_core(char const* name, bool to_device,
 WARPWRIGHT_INLINE void transfer_core::stop() noexcept {
   guard const lock{mutex_};
   stopping_ = true;
-  work_.notify_all();
-  ready_.notify_all();
+  tell_all(work_);
+  tell_all(ready_);
 }
 
 WARPWRIGHT_INLINE void transfer_core::set_up_thread() const noexcept {
@@ -69,6 +69,19 @@ WARPWRIGHT_INLINE bool transfer_core::is_idle(stream_ref stream) noexcept {
   return result == cudaSuccess;
 }
 
+WARPWRIGHT_INLINE void transfer_core::wait(guard& lock, condition_variable& change) noexcept {
+  constexpr std::uint64_t looking = 20000;  // ns
+  std::uint64_t const seen = changes_.load(memory_order::relaxed);
+  lock.unlock();
+  std::uint64_t const until = monotonic_nanoseconds() + looking;
+  for (int step = 0; changes_.load(memory_order::relaxed) == seen; ++step) {
+    spin_wait(step);
+    if (step % 16 == 0 && monotonic_nanoseconds() > until) break;
+  }
+  lock.lock();
+  if (changes_.load(memory_order::relaxed) == seen) change.wait(mutex_);
+}
+
 WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
   if (copying_) return;  // that thread looks again
   copying_ = true;
@@ -92,18 +105,18 @@ WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
       lock.lock();
     }
     slot->now = stage::ready;
-    ready_.notify_all();
-    work_.notify_all();
+    tell_all(ready_);
+    tell_all(work_);
   }
   copying_ = false;
-  if (next_copy_ >= end_) ready_.notify_all();
+  if (next_copy_ >= end_) tell_all(ready_);
 }
 
 WARPWRIGHT_INLINE void transfer_core::free(transfer_slot& slot) noexcept {
   slot.error = nullptr;
   ring_.set_free(slot);
-  work_.notify_one();
-  ready_.notify_all();
+  tell_one(work_);
+  tell_all(ready_);
 }
 
 WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
@@ -120,8 +133,8 @@ WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
   ring_.publish();
   workers_waited_ = false;
   may_grow_ = true;
-  work_.notify_all();
-  ready_.notify_all();
+  tell_all(work_);
+  tell_all(ready_);
 }
 
 WARPWRIGHT_INLINE bool transfer_core::caller_waited(guard& lock, std::uint64_t since,

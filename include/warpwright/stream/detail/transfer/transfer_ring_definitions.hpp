@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 
 WARPWRIGHT_BEGIN
@@ -117,7 +118,15 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::copy(transfer_slot& slot, char cons
 
 WARPWRIGHT_INLINE cudaError_t transfer_ring::wait_for_copy(transfer_slot& slot) noexcept {
   if (!slot.has_copied) return cudaSuccess;
+  // To sleep and be woken takes some 50 us, as the copy of a MiB does.
+  constexpr std::uint64_t looking = 50000;  // ns
+  std::uint64_t const until = monotonic_nanoseconds() + looking;
   cudaError_t result = cudaEventQuery(slot.copied);
+  for (int step = 0; result == cudaErrorNotReady && monotonic_nanoseconds() < until; ++step) {
+    discard(result);
+    for (int i = 0; i < 16; ++i) spin_wait(step);  // queries take the driver's locks
+    result = cudaEventQuery(slot.copied);
+  }
   if (result == cudaErrorNotReady) {
     discard(result);
     result = cudaEventSynchronize(slot.copied);
