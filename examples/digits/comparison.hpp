@@ -119,7 +119,7 @@ class part_comparison {
   }
 
   part_gain staged() {
-    inference infer{shared_->memory, *multiply_, batch_};
+    buffered_inference infer{shared_->memory, *multiply_, batch_};
     std::vector<float> images(batch_ * image_pixels);
     for (std::size_t i = 0; i < images.size(); ++i) {
       images[i] = data_->pixels[i % data_->pixels.size()];
@@ -142,7 +142,7 @@ class part_comparison {
   }
 
   part_gain graph() {
-    inference infer{shared_->memory, *multiply_, 1};
+    buffered_inference infer{shared_->memory, *multiply_, 1};
     first_images(infer, 1);
     ww::graph_replay replay;
     auto const plain = [&] { infer.run(parameters_, 1); };
@@ -155,8 +155,8 @@ class part_comparison {
   }
 
   part_gain tuned() {
-    inference usual{shared_->memory, *multiply_, usual_batch};
-    inference chosen{shared_->memory, *multiply_, batch_};
+    buffered_inference usual{shared_->memory, *multiply_, usual_batch};
+    buffered_inference chosen{shared_->memory, *multiply_, batch_};
     first_images(usual, usual_batch);
     first_images(chosen, batch_);
     auto const plain = [&] { usual.run(parameters_, usual_batch); };
@@ -215,7 +215,7 @@ class part_comparison {
 
   [[nodiscard]] ww::stream_ref stream() const { return multiply_->stream(); }
 
-  void first_images(inference& infer, std::size_t count) {
+  void first_images(buffered_inference& infer, std::size_t count) {
     std::vector<float> images(count * image_pixels);
     for (std::size_t i = 0; i < images.size(); ++i) {
       images[i] = data_->pixels[i % data_->pixels.size()];
@@ -232,7 +232,8 @@ class part_comparison {
   }
 
   template <class Plain, class Ours>
-  void check_labels(inference& infer, std::size_t count, Plain const& plain, Ours const& ours) {
+  void check_labels(buffered_inference& infer, std::size_t count, Plain const& plain,
+                    Ours const& ours) {
     plain();
     std::vector<std::int32_t> const expected = fetch<std::int32_t>(infer.labels(), count);
     ew::run(stream(), ew::out(infer.labels(), count) = -1);

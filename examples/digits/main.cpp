@@ -100,7 +100,7 @@ void train(digits::resources& shared, digits::multiplier& multiply, on_device co
 std::vector<std::int32_t> classify_all(digits::resources& shared, digits::multiplier& multiply,
                                        on_device const& device) {
   std::size_t const count = device.labels.size();
-  digits::inference infer{shared.memory, multiply, count};
+  digits::buffered_inference infer{shared.memory, multiply, count};
   fill_batch(multiply.stream(), device, infer.images(), count);
   infer.run(device.parameters.data(), count);
   std::vector<std::int32_t> predictions(count);
@@ -123,12 +123,12 @@ double accuracy(std::vector<std::int32_t> const& predictions,
 // @return the chosen size
 std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_device const& device,
                  digits::options const& options, digits::progress& shown, run_summary& run) {
-  std::unique_ptr<digits::inference> infer;
+  std::unique_ptr<digits::buffered_inference> infer;
   std::size_t const live_before = shared.memory.statistics().live_bytes;
   // Allocates for a batch of this size, and returns the bytes.
   auto const prepare = [&](std::size_t batch) -> std::size_t {
     infer.reset();
-    infer = std::make_unique<digits::inference>(shared.memory, multiply, batch);
+    infer = std::make_unique<digits::buffered_inference>(shared.memory, multiply, batch);
     fill_batch(multiply.stream(), device, infer->images(), batch);
     return shared.memory.statistics().live_bytes - live_before;
   };
@@ -190,7 +190,7 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
 digits::graph_timing compare_graph(digits::resources& shared, digits::multiplier& multiply,
                                    on_device const& device, std::size_t batch, bool quick) {
   ww::stream_ref const stream = multiply.stream();
-  digits::inference infer{shared.memory, multiply, batch};
+  digits::buffered_inference infer{shared.memory, multiply, batch};
   fill_batch(stream, device, infer.images(), batch);
   float const* const parameters = device.parameters.data();
   auto const predictions = [&] {
@@ -216,7 +216,8 @@ digits::graph_timing compare_graph(digits::resources& shared, digits::multiplier
   ew::run(stream, ew::out(infer.labels(), batch) = -1);
   ww::graph_cache graphs{digits::inference_graphs()};
   auto const replayed = [&] {
-    static_cast<void>(digits::run_inference(graphs, infer, stream, parameters, batch));
+    static_cast<void>(digits::run_inference(graphs, infer, stream, parameters, infer.images(),
+                                            infer.labels(), batch));
   };
   timing.graph_ms = 1e3 * ww::measure(stream, replayed, options).summary.median_seconds;
   timing.nodes = graphs.statistics().keys.front().nodes;
@@ -319,25 +320,24 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
     print_graph(run.graph);
     print_graph(run.graph_of_one);
 
-    // Forty batches, to make the ends of the pipeline negligible, and all images twenty times.
-    std::size_t const twenty_times = (20 * data.labels.size() + batch - 1) / batch;
-    std::size_t const batches = options.quick ? 24 : (std::max)(std::size_t{40}, twenty_times);
+    // Forty batches, to make the ends of the run negligible, and all images twenty times.
+    std::size_t const images =
+        options.quick ? 24 * batch : (std::max)(40 * batch, 20 * data.labels.size());
     digits::serving_result const served =
-        digits::serve(shared, device.parameters.data(), batch, batches, data, predictions);
+        digits::serve(shared, device.parameters.data(), batch, images, data, predictions);
     // Another batch size may round differently, and change the result of an ambiguous image.
-    if (served.wrong * 1000 > served.images) {
-      throw std::runtime_error{std::to_string(served.wrong) + " of " +
-                               std::to_string(served.images) +
+    if (served.wrong * 1000 > images) {
+      throw std::runtime_error{std::to_string(served.wrong) + " of " + std::to_string(images) +
                                " streamed images were classified differently"};
     }
-    run.streamed_images = served.images;
-    run.streamed_images_per_s = static_cast<double>(served.images) / served.seconds;
-    run.staging_bytes_per_s =
+    run.streamed_images = images;
+    run.streamed_images_per_s = served.run.items_per_second();
+    run.uploaded_bytes_per_s =
         run.streamed_images_per_s * static_cast<double>(digits::image_pixels * sizeof(float));
-    std::printf("streaming %s images on two streams: %s images/s, %.1f MB/s through staging\n",
-                digits::text::grouped(static_cast<double>(served.images)).c_str(),
+    std::printf("streaming %s images through batches of %zu: %s images/s, %.1f MB/s up\n%s",
+                digits::text::grouped(static_cast<double>(images)).c_str(), batch,
                 digits::text::grouped(run.streamed_images_per_s).c_str(),
-                run.staging_bytes_per_s / 1e6);
+                run.uploaded_bytes_per_s / 1e6, served.run.text().c_str());
     ww::pool_statistics const pool = shared.memory.statistics();
     run.pool_hit_rate = pool.hit_rate();
     run.pool_requests = pool.allocations;

@@ -159,26 +159,22 @@ struct repeat_images {
 /// Inference for batches of up to a given size on one stream.
 class inference {
  public:
-  /// Device memory of one image in a batch, in bytes.
-  static constexpr std::size_t bytes_per_image =
-      sizeof(float) * (image_pixels + hidden_units + 2 * class_count + 1) + sizeof(std::int32_t);
-
   inference(ww::memory_pool& pool, multiplier& multiply, std::size_t largest_batch)
       : multiply_{&multiply},
-        images_{pool, multiply.stream(), largest_batch * image_pixels},
         hidden_{pool, multiply.stream(), largest_batch * hidden_units},
         logits_{pool, multiply.stream(), largest_batch * class_count},
         log_sum_{pool, multiply.stream(), largest_batch},
-        probabilities_{pool, multiply.stream(), largest_batch * class_count},
-        labels_{pool, multiply.stream(), largest_batch} {}
+        probabilities_{pool, multiply.stream(), largest_batch * class_count} {}
 
-  /// Classifies the first `batch` of images() into labels() and probabilities().
-  /// @param parameters  parameter_count numbers in device memory
-  void run(float const* parameters, std::size_t batch) {
+  /// Classifies images into labels, the most likely digit of each, and probabilities().
+  /// @param parameters  parameter_count numbers; as all addresses, in device memory
+  /// @param images      batch x image_pixels
+  /// @param labels      receives `batch` numbers
+  void run(float const* parameters, float const* images, std::int32_t* labels, std::size_t batch) {
     ww::stream_ref const stream = multiply_->stream();
     std::size_t const hidden_size = batch * hidden_units;
     std::size_t const output_size = batch * class_count;
-    (*multiply_)(hidden_.data(), batch, hidden_units, image_pixels, {images_.data(), image_pixels},
+    (*multiply_)(hidden_.data(), batch, hidden_units, image_pixels, {images, image_pixels},
                  {parameters + w1_at, hidden_units});
     ew::run(stream, ew::out(hidden_.data(), hidden_size) =
                         ew::gelu(ew::in(hidden_.data(), hidden_size) +
@@ -187,27 +183,45 @@ class inference {
                  {parameters + w2_at, class_count});
     ww::for_each_index(
         stream, batch,
-        detail::reduce_row{logits_.data(), parameters + b2_at, log_sum_.data(), labels_.data()});
+        detail::reduce_row{logits_.data(), parameters + b2_at, log_sum_.data(), labels});
     ew::run(stream, ew::out(probabilities_.data(), output_size) =
                         ew::exp(ew::in(logits_.data(), output_size) +
                                 ew::row(parameters + b2_at, class_count) -
                                 ew::col(log_sum_.data(), class_count)));
   }
 
-  /// @return the input buffer: largest_batch x image_pixels
-  [[nodiscard]] float* images() noexcept { return images_.data(); }
-  /// @return the most likely digit of each image
-  [[nodiscard]] std::int32_t* labels() const noexcept { return labels_.data(); }
   /// @return batch x class_count
   [[nodiscard]] float const* probabilities() const noexcept { return probabilities_.data(); }
 
  private:
   multiplier* multiply_;
-  ww::device_buffer<float> images_;
   ww::device_buffer<float> hidden_;
   ww::device_buffer<float> logits_;
   ww::device_buffer<float> log_sum_;
   ww::device_buffer<float> probabilities_;
+};
+
+/// Inference with memory for a batch of images and their labels.
+class buffered_inference : public inference {
+ public:
+  buffered_inference(ww::memory_pool& pool, multiplier& multiply, std::size_t largest_batch)
+      : inference{pool, multiply, largest_batch},
+        images_{pool, multiply.stream(), largest_batch * image_pixels},
+        labels_{pool, multiply.stream(), largest_batch} {}
+
+  using inference::run;
+  /// Classifies the first `batch` of images() into labels() and probabilities().
+  void run(float const* parameters, std::size_t batch) {
+    run(parameters, images_.data(), labels_.data(), batch);
+  }
+
+  /// @return largest_batch x image_pixels
+  [[nodiscard]] float* images() noexcept { return images_.data(); }
+  /// @return the most likely digit of each image
+  [[nodiscard]] std::int32_t* labels() const noexcept { return labels_.data(); }
+
+ private:
+  ww::device_buffer<float> images_;
   ww::device_buffer<std::int32_t> labels_;
 };
 

@@ -98,7 +98,7 @@ struct run_summary {
   std::size_t pool_reserved_bytes = 0;
   std::size_t streamed_images = 0;
   double streamed_images_per_s = 0.0;
-  double staging_bytes_per_s = 0.0;
+  double uploaded_bytes_per_s = 0.0;
   std::vector<part_gain> gains;  ///< empty: the parts were not compared
   std::string report_path;
 
@@ -453,12 +453,10 @@ inline std::string report_html(run_summary const& run) {
                            text::grouped(static_cast<double>(run.pool_requests)) +
                            " requests served without a CUDA call; " +
                            text::bytes(static_cast<double>(run.pool_reserved_bytes)) + " reserved");
-  page += detail::fact("Streaming through staging",
+  page += detail::fact("Streaming through batches",
                        text::grouped(static_cast<double>(run.streamed_images)) +
-                           " images on two "
-                           "streams: " +
-                           text::grouped(run.streamed_images_per_s) + " images/s, " +
-                           text::format("%.1f MB/s up", run.staging_bytes_per_s / 1e6));
+                           " images: " + text::grouped(run.streamed_images_per_s) + " images/s, " +
+                           text::format("%.1f MB/s up", run.uploaded_bytes_per_s / 1e6));
   page += "</table>\n";
   page += detail::gains_section(run.gains, host);
   page += "</main>\n</body>\n</html>\n";

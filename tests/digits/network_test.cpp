@@ -90,7 +90,7 @@ TEST_CASE("inference is the network's formula, softmax included") {
   ww::memory_pool pool{ww::current_device()};
   digits::multiplier multiply{pool, stream};
   device_array<float> const device_parameters{parameters};
-  digits::inference infer{pool, multiply, batch + 10};
+  digits::buffered_inference infer{pool, multiply, batch + 10};
   ww::check(cudaMemcpyAsync(infer.images(), images.data(), images.size() * sizeof(float),
                             cudaMemcpyHostToDevice, stream.get()),
             "cudaMemcpyAsync");
@@ -169,7 +169,7 @@ TEST_CASE("training learns noise-free patterns") {
     trainer.step(device_pixels.data(), device_labels.data(),
                  device_order.data() + step * digits::trainer::batch, 0.005F, 1);
   }
-  digits::inference infer{pool, multiply, 10};
+  digits::buffered_inference infer{pool, multiply, 10};
   ww::check(cudaMemcpyAsync(infer.images(), device_pixels.data(),
                             10 * digits::image_pixels * sizeof(float), cudaMemcpyDeviceToDevice,
                             stream.get()),
