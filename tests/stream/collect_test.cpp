@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -178,6 +179,25 @@ TEST_CASE("collect: slots may be given back out of order, and results stay in or
   results.finish();
   CHECK(indices == std::vector<std::size_t>{0, 1});
   CHECK(wrong == 0);
+}
+
+TEST_CASE("collect: arrays of another type behind the elements") {
+  feeding f;
+  std::vector<std::uint32_t> seen;
+  ww::result_collector<float> results{f.pool, f.pinned, 8,
+                                      [&](float const* from, std::size_t, std::size_t) {
+                                        std::uint32_t labels[4];
+                                        std::memcpy(labels, from + 4, sizeof labels);
+                                        seen.assign(labels, labels + 4);
+                                      }};
+  {
+    ww::result_slot<float> const out = results.next(f.stream);
+    CHECK(static_cast<void*>(out.at<std::uint32_t>(16)) == out.data() + 4);
+    ww::for_each_index(f.stream, 4, write_batch{out.at<std::uint32_t>(16), 3});
+  }
+  results.finish();
+  REQUIRE(seen.size() == 4);
+  CHECK(wrong_in(seen.data(), 4, 3) == 0);
 }
 
 TEST_CASE("collect: wrong arguments") {

@@ -143,6 +143,26 @@ TEST_CASE("batches: no items, and wrong arguments") {
                     contains("more than memory can have"));
 }
 
+TEST_CASE("batches: types are deduced, and few batches take little memory") {
+  feeding f;
+  std::vector<float> const items = items_of(6);
+  std::vector<double> results(12, -1.0);
+  auto const run = ww::run_in_batches(
+      f.stream, f.pool, f.pinned, ww::batch_input{items.data(), 6, 3}, 3,
+      [](ww::stream_ref s, float const* in, double* out, std::size_t n) {
+        ww::for_each_index(s, n, sum_and_product{in, out});
+      },
+      ww::batch_output{results.data(), 2});
+  CHECK(run.input.depth == 2);
+  CHECK(run.results.depth == 2);
+  CHECK(results[10] == static_cast<double>(items[15]) + items[16] + items[17]);
+  CHECK_THROWS_WITH(ww::run_in_batches(
+                        f.stream, f.pool, f.pinned, ww::batch_input{items.data(), 6, 3}, 3,
+                        [](ww::stream_ref, float const*, double*, std::size_t) {},
+                        ww::batch_output{results.data(), 2}, ww::prefetch_options{}.depth(99)),
+                    contains("a depth of 99"));
+}
+
 TEST_CASE("batches: an exception of the function ends the call, and everything is given back") {
   feeding f;
   std::vector<float> const items = items_of(1000);

@@ -54,11 +54,18 @@ class result_slot {
   /// @return the maximum of elements
   [[nodiscard]] std::size_t capacity() const noexcept { return core_->capacity(); }
   /// @return the number that the sink is called with: 0, 1, 2 …
-  [[nodiscard]] std::size_t index() const noexcept {
-    return static_cast<std::size_t>(slot_->index);
-  }
+  [[nodiscard]] std::size_t index() const noexcept { return slot_->index; }
   /// @return the number of the slot, below prefetch_statistics::depth: a key for a graph_cache
   [[nodiscard]] unsigned slot() const noexcept { return core_->number_of(*slot_); }
+
+  /// An array of another type in the result, as labels behind scores.
+  /// @param offset_bytes  from data(), a multiple of alignof(U)
+  template <class U>
+  [[nodiscard]] U* at(std::size_t offset_bytes) const noexcept {
+    static_assert(std::is_trivially_copyable<U>::value,
+                  "warpwright: result_slot::at<U>: U must be trivially copyable");
+    return reinterpret_cast<U*>(reinterpret_cast<char*>(data()) + offset_bytes);
+  }
 
   /// Sets the number of elements to copy.
   /// @param elements  0: none, and the sink is not called for this result

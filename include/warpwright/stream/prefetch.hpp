@@ -45,9 +45,7 @@ class prefetched {
   /// @return the number of elements
   [[nodiscard]] std::size_t size() const noexcept { return slot_->bytes / sizeof(T); }
   /// @return the number that the source was called with: 0, 1, 2 …
-  [[nodiscard]] std::size_t index() const noexcept {
-    return static_cast<std::size_t>(slot_->index);
-  }
+  [[nodiscard]] std::size_t index() const noexcept { return slot_->index; }
   /// @return the number of the slot, below prefetch_statistics::depth: a key for a graph_cache
   [[nodiscard]] unsigned slot() const noexcept { return core_->number_of(*slot_); }
   /// An array of another type in the batch, as labels behind images.

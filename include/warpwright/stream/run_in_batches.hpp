@@ -20,12 +20,18 @@ struct batch_input {
   std::size_t elements_per_item = 1;  ///< number of elements of an item, as the pixels of an image
 };
 
+template <class T>
+batch_input(T*, std::size_t, std::size_t = 1) -> batch_input<std::remove_const_t<T>>;
+
 /// Memory of the host for as many results as there are items.
 template <class T>
 struct batch_output {
   T* data = nullptr;                  ///< items * elements_per_item elements
   std::size_t elements_per_item = 1;  ///< number of elements of a result
 };
+
+template <class T>
+batch_output(T*, std::size_t = 1) -> batch_output<T>;
 
 /// What run_in_batches() has done.
 struct batch_run {
@@ -121,7 +127,11 @@ batch_run run_in_batches(stream_ref stream, memory_pool& pool, pinned_pool& pinn
     return left < room ? left : room;
   };
   std::size_t const batches = (in.items - 1) / room + 1;
-  prefetch_options const fixed = options.maximum_bytes(0);
+  prefetch_options fixed = options.maximum_bytes(0);
+  // No more slots than batches; options out of range are refused below.
+  if (fixed.first_depth() > batches && fixed.first_depth() <= prefetch_options::max_depth) {
+    fixed = fixed.depth(batches < 2 ? 2 : static_cast<unsigned>(batches));
+  }
   prefetcher<In> items{pool,
                        pinned,
                        room * in.elements_per_item,

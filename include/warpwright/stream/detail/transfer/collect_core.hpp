@@ -47,8 +47,8 @@ class collect_core : public transfer_core {
   result_sink& sink_;
   thread runner_;
   // Guarded by mutex_:
-  std::uint64_t next_index_ = 0;
-  std::uint64_t next_drain_ = 0;
+  std::size_t next_index_ = 0;
+  std::size_t next_drain_ = 0;
   std::exception_ptr error_{};  // not thrown yet
   bool failed_ = false;
 };

@@ -58,7 +58,7 @@ WARPWRIGHT_INLINE void collect_core::drain(guard& lock, transfer_slot& slot) noe
     try {
       warpwright::check(copied, "cudaEventSynchronize", where_);
       draining = monotonic_nanoseconds();
-      sink_.drain(slot.host, slot.bytes, static_cast<std::size_t>(slot.index));
+      sink_.drain(slot.host, slot.bytes, slot.index);
     } catch (...) {
       error = std::current_exception();
     }

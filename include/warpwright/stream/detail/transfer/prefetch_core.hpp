@@ -50,8 +50,8 @@ class prefetch_core : public transfer_core {
   batch_source& source_;
   array<worker> workers_;  // resized once: a thread refers to its worker
   // Guarded by mutex_:
-  std::uint64_t next_fill_ = 0;
-  std::uint64_t next_take_ = 0;
+  std::size_t next_fill_ = 0;
+  std::size_t next_take_ = 0;
   bool grow_ = false;  // a worker is to add a slot
 };
 

@@ -73,7 +73,7 @@ WARPWRIGHT_INLINE void prefetch_core::fill(guard& lock, transfer_slot& slot) noe
   try {
     warpwright::check(copied, "cudaEventSynchronize", where_);
     filling = monotonic_nanoseconds();
-    elements = source_.fill(slot.host, static_cast<std::size_t>(slot.index));
+    elements = source_.fill(slot.host, slot.index);
     ended = elements == 0;
     if (elements > capacity_) {
       throw_invalid_argument(text{"prefetcher: the source returned "} + elements +

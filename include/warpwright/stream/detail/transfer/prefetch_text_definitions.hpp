@@ -22,7 +22,9 @@ inline char const* limit_in_words(prefetch_limit limit, bool of_results) noexcep
       return "The copy is the limit: smaller elements help, or less to copy.";
     case prefetch_limit::caller:
       return of_results ? "The work that makes the results is the limit."
-                        : "The work with the batches is the limit: it never lacks one.";
+                        : "The work with the batches is the limit, or what the caller waits for "
+                          "besides: it never "
+                          "lacks a batch.";
     case prefetch_limit::depth:
       return "Nothing is always busy: the times vary, and a deeper ring or a higher "
              "maximum_bytes() "
@@ -40,7 +42,7 @@ WARPWRIGHT_INLINE std::string prefetch_statistics::text() const {
   using detail::format_percent;
   using detail::gigabytes_per_second;
   detail::string_builder out{of_results ? "results: " : "prefetch: "};
-  out += detail::string_builder{static_cast<std::size_t>(batches)} + " batches, " +
+  out += detail::string_builder{batches} + " batches, " +
          format_number("%.4g MB", static_cast<double>(bytes) * 1e-6) + " in " +
          format_number("%.4g s", seconds) + ": " + gigabytes_per_second(bytes_per_second()) +
          "\n  ";

@@ -95,9 +95,9 @@ class transfer_core {
   condition_variable ready_;       // for callers
   atomic<std::uint64_t> changes_;  // of what follows
   // Guarded by mutex_:
-  std::uint64_t next_copy_ = 0;
-  std::uint64_t end_ = ~std::uint64_t{0};  // the number of batches, once it is known
-  bool copying_ = false;                   // a thread enqueues copies
+  std::size_t next_copy_ = 0;
+  std::size_t end_ = ~std::size_t{0};  // the number of batches, once it is known
+  bool copying_ = false;               // a thread enqueues copies
   bool stopping_ = false;
   bool may_grow_ = true;
   bool workers_waited_ = false;  // for the caller, since the ring has grown last

@@ -38,7 +38,7 @@ struct transfer_slot {
   bool has_used = false;
   stage now = stage::free;
   std::uint64_t freed = 0;  // the slot that was freed first is used first
-  std::uint64_t index = 0;  // of the batch
+  std::size_t index = 0;    // of the batch
   std::size_t bytes = 0;    // of the batch
   std::exception_ptr error{};
 };
@@ -86,7 +86,7 @@ class transfer_ring {
   /// @return the slot in a stage that was freed first; null if there is none
   [[nodiscard]] transfer_slot* oldest(transfer_slot::stage in) noexcept;
   /// @return the slot of a batch that is in a stage; null if there is none
-  [[nodiscard]] transfer_slot* find(std::uint64_t index, transfer_slot::stage in) noexcept;
+  [[nodiscard]] transfer_slot* find(std::size_t index, transfer_slot::stage in) noexcept;
   void set_free(transfer_slot& slot) noexcept {
     slot.now = transfer_slot::stage::free;
     slot.freed = ++frees_;

@@ -144,7 +144,7 @@ WARPWRIGHT_INLINE transfer_slot* transfer_ring::oldest(transfer_slot::stage in) 
   return found;
 }
 
-WARPWRIGHT_INLINE transfer_slot* transfer_ring::find(std::uint64_t index,
+WARPWRIGHT_INLINE transfer_slot* transfer_ring::find(std::size_t index,
                                                      transfer_slot::stage in) noexcept {
   for (unsigned i = 0; i < size_; ++i) {
     if (slots_[i].now == in && slots_[i].index == index) return &slots_[i];
