@@ -58,7 +58,7 @@ MUTATIONS = [
     (FETCH, "  if (ended && slot.index < end_) end_ = slot.index;", "  if (ended) end_ = slot.index;"),
     (FETCH, "    if (elements > capacity_) {", "    if (elements > capacity_ + 1) {"),
     (FETCH, "    slot->index = next_fill_++;", "    slot->index = next_fill_;\n    next_fill_ += slot->index % 3 == 2 ? 2 : 1;"),
-    (FETCH, "  bool const is_first = next_take_++ == 0;", "  bool const is_first = true;\n  ++next_take_;"),
+    (FETCH, "  bool const is_first = next_take_++ == 0;", "  bool const is_first = false;\n  ++next_take_;"),
     (FETCH, "    workers_waited_ = workers_waited_ || is_needed;\n", ""),
     (FETCH, "  while (!stopping_ && next_take_ < end_ &&", "  while (next_take_ < end_ &&"),
     (FETCH, "  while (!stopping_) {", "  while (!stopping_ || next_fill_ < 3) {"),

@@ -49,7 +49,7 @@ TEST_CASE("limit: the stage that is always busy") {
   s.starved_seconds = 0.4;
   s.source_seconds = 1.2;
   CHECK(s.limit() == ww::prefetch_limit::depth);
-  CHECK_THAT(s.text(), contains("deeper ring"));
+  CHECK_THAT(s.text(), contains("larger batches help"));
   s.of_results = true;
   CHECK_THAT(s.text(), contains("results: 100 batches") && contains("sink:"));
 }

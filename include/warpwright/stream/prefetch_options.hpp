@@ -97,7 +97,7 @@ enum class prefetch_limit {
 struct prefetch_statistics {
   std::uint64_t batches = 0;           ///< that the caller has taken
   std::uint64_t bytes = 0;             ///< in these
-  double seconds = 0.0;                ///< from the caller's first call to its last batch
+  double seconds = 0.0;                ///< from the caller's first batch to its last one
   double source_seconds = 0.0;         ///< in the source, of all workers together; or in the sink
   double worker_wait_seconds = 0.0;    ///< the workers had nothing to fill, or nothing to read
   double caller_wait_seconds = 0.0;    ///< the caller's thread waited for a batch

@@ -108,7 +108,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref str
   bool const is_first = next_take_++ == 0;
   slot->now = stage::in_use;
   // The first batch always takes its time.
-  if (since != 0 && caller_waited(lock, since, stream) && !is_first && should_grow()) {
+  if (since != 0 && !is_first && caller_waited(lock, since, stream) && should_grow()) {
     grow_ = true;
     tell_one(work_);
   }
@@ -120,10 +120,10 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
   transfer_slot* slot = nullptr;
   {
     guard lock{mutex_};
-    if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
     slot = take(lock, stream);
     if (slot == nullptr) return nullptr;
     last_call_time_ = monotonic_nanoseconds();
+    if (first_call_time_ == 0) first_call_time_ = last_call_time_;
     if (slot->error) {
       std::exception_ptr const error = slot->error;
       free(*slot);

@@ -26,9 +26,9 @@ inline char const* limit_in_words(prefetch_limit limit, bool of_results) noexcep
                           "besides: it never "
                           "lacks a batch.";
     case prefetch_limit::depth:
-      return "Nothing is always busy: the times vary, and a deeper ring or a higher "
-             "maximum_bytes() "
-             "helps.";
+      return "Nothing is always busy: larger batches help, or, where times vary, a higher depth() "
+             "or "
+             "maximum_bytes().";
     case prefetch_limit::unknown:
       break;
   }
