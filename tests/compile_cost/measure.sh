@@ -7,7 +7,8 @@
 # change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79. Some may
 # cost a little more: tune.hpp and memory.hpp, which are sums, and the memory pool and the reductions of rows
 # and columns, each one thing of many files, 0.57 s (1.90); what tunes and what keeps the results of tunes,
-# which need std::string and std::vector (1.47 alone), tune.hpp with them, and the cache of graphs, 0.7 s (2.05);
+# which need std::string and std::vector (1.47 alone), tune.hpp with them, the cache of graphs, and what moves
+# batches with both pools, 0.7 s (2.05);
 # warpwright.hpp, the sum of all, 1.3 s (3.00).
 #
 # Then, with nvcc, what a further expression costs that run() compiles: nine over one, in expressions.cpp,
@@ -127,7 +128,9 @@ limit_for() {
     use_mixed) limit=11.15 ;;
     use_mixed_compiled) limit=8.45 ;;
     warpwright/tune.hpp | warpwright/tune/batch_tuner.hpp | warpwright/tune/chooser.hpp | \
-      warpwright/tune/stored_tuner.hpp | warpwright/graph/graph_cache.hpp) limit=$limit_of_tuner ;;
+      warpwright/tune/stored_tuner.hpp | warpwright/graph/graph_cache.hpp | \
+      warpwright/stream/prefetch.hpp | warpwright/stream/collect.hpp | \
+      warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
     warpwright/memory.hpp | warpwright/memory/pool.hpp | \
       warpwright/memory/cache.hpp | warpwright/memory/buffer.hpp | \
       warpwright/kernel/reduce_rows.hpp | warpwright/kernel/reduce_cols.hpp) limit=$limit_of_sum ;;
