@@ -120,6 +120,9 @@ TEST_CASE("prefetch: every call may fail once, and nothing is lost but what the 
         ww::testing::scoped_fault_plan const fault{
             ww::testing::fault_plan{}.fail(call.first, nth, cudaErrorUnknown)};
         seen = run(f, 6);
+        // A constructor that fails gives everything back.
+        if (!seen.constructed) CHECK(f.pinned.statistics().live_bytes == 0);
+        if (!seen.constructed) CHECK(f.pool.statistics().live_bytes == 0);
       }
       CHECK(seen.wrong == 0);
       if (seen.constructed && seen.errors == 0) {

@@ -136,10 +136,15 @@ TEST_CASE("prefetch: an exception of the source comes in place of its batch") {
 TEST_CASE("prefetch: more elements than there is room for are reported") {
   feeding f;
   batches_of batches{f.pool, f.pinned, 8,
-                     [](std::uint32_t*, std::size_t i) -> std::size_t { return i == 0 ? 9 : 0; }};
+                     [](std::uint32_t*, std::size_t i) -> std::size_t {
+                       return i == 0 ? 9 : i == 1 ? std::size_t{1} << 40U : 0;
+                     },
+                     ww::prefetch_options{}.workers(1)};
   CHECK_THROWS_WITH(batches.next(f.stream), contains("returned 9 elements for batch 0") &&
                                                 contains("room for 8") &&
                                                 contains("raise the capacity"));
+  CHECK_THROWS_WITH(batches.next(f.stream), contains("returned 1099511627776 elements"));
+  CHECK_FALSE(batches.next(f.stream));
 }
 
 TEST_CASE("prefetch: stop ends the waiting of a slow source's consumer") {
@@ -172,6 +177,53 @@ TEST_CASE("prefetch: it may end before its batches were taken") {
     for (int i = 0; i < taken; ++i) CHECK(batches.next(f.stream));
   }
   CHECK(f.all_given_back());
+}
+
+TEST_CASE("prefetch: its device memory is free only behind the work with the last batches") {
+  feeding f;
+  constexpr std::size_t size = 100000;
+  device_array<std::uint32_t> wrong{std::vector<std::uint32_t>{77}};
+  ww::stream const other;
+  {
+    batches_of batches{f.pool, f.pinned, size, [](std::uint32_t* to, std::size_t i) -> std::size_t {
+                         fill_batch(to, i, size);
+                         return size;
+                       }};
+    batch_of const batch = batches.next(f.stream);
+    for (int i = 0; i < 30; ++i) pause(f.stream);
+    ww::for_each_index(f.stream, 1, count_wrong{batch.data(), 0, size, wrong.data()});
+  }
+  // What is freed may be handed out at once, to another stream too.
+  std::vector<void*> blocks;
+  for (int i = 0; i < 16; ++i) {
+    blocks.push_back(f.pool.allocate(other, size * sizeof(std::uint32_t)));
+    fill(other, blocks.back(), 0xab, size * sizeof(std::uint32_t));
+  }
+  CHECK(wrong.fetch(f.stream)[0] == 0);
+  for (void* const block : blocks) {
+    f.pool.deallocate(other, block, size * sizeof(std::uint32_t));
+  }
+  other.synchronize();
+  f.pool.retire(other);
+}
+
+TEST_CASE("prefetch: the pool does not use the stream of a prefetcher that has ended") {
+  ww::stream stream;
+  ww::memory_pool pool{ww::current_device(),
+                       ww::memory_pool_options{}.maximum_bytes(std::size_t{32} << 20U)};
+  ww::pinned_pool pinned;
+  for (int i = 0; i < 3; ++i) {
+    {
+      batches_of batches{pool, pinned, std::size_t{1} << 20U,
+                         [](std::uint32_t*, std::size_t) -> std::size_t { return 1; },
+                         ww::prefetch_options{}.depth(6).maximum_bytes(0)};
+      CHECK(batches.next(stream));
+    }
+    // It needs the blocks that were freed on the prefetcher's stream.
+    void* const all = pool.allocate(stream, std::size_t{28} << 20U);
+    pool.deallocate(stream, all, std::size_t{28} << 20U);
+    stream.synchronize();
+  }
 }
 
 TEST_CASE("prefetch: several batches may be held, moved and given back early") {

@@ -87,10 +87,6 @@ WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
   copying_ = true;
   while (transfer_slot* const slot = ring_.find(next_copy_, stage::filled)) {
     ++next_copy_;
-    if (slot->index >= end_) {
-      free(*slot);
-      continue;
-    }
     if (!slot->error && slot->bytes != 0) {
       lock.unlock();
       char const* api = "";
@@ -109,7 +105,6 @@ WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
     tell_all(work_);
   }
   copying_ = false;
-  if (next_copy_ >= end_) tell_all(ready_);
 }
 
 WARPWRIGHT_INLINE void transfer_core::free(transfer_slot& slot) noexcept {
