@@ -24,7 +24,8 @@ COPIES = STAGING + "staging_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
-    "stream_stream_pool", "stream_fork_join", "stream_stream_pool_capture", "memory_staging_forms",
+    "stream_stream_pool", "stream_stream_pool_threads", "stream_fork_join", "stream_stream_pool_capture",
+    "memory_staging_forms",
     "memory_staging_streams", "memory_staging",
 ]  # fmt: skip
 
@@ -37,7 +38,13 @@ MUTATIONS = [
     (SET, "    } else if (hand_over(index)) {\n      return;\n    }",
      "    } else {\n      place_of(index).store(false, memory_order::release);\n      return;\n    }"),
     (SET, "    groups_[at].next.store(place + 1 < places_ ? place + 1 : 0, memory_order::relaxed);\n", ""),
-    (SET, "      go_to(start, (at + 1) & mask_);\n", ""),
+    (SET, "      go_on(self, self.at.load(memory_order::relaxed));\n", ""),
+    (SET, "marks_.user[from].load(memory_order::relaxed) != mark", "true"),
+    (SET_STEPS, "    if (user == 0 || user == mark || age == most_age) break;", "    break;"),
+    (SET_STEPS, "user == 0 || user == mark || age == most_age", "user == 0 || user == mark"),
+    (SET_STEPS, "    marks_.user[from].store(0, memory_order::relaxed);\n", ""),
+    (SET_STEPS, "of_others < 2", "of_others < 1"),
+    (SET_STEPS, "  if (last != mark) marks_.last.store(mark, memory_order::relaxed);\n", ""),
     (SET, "!here.taken[place].exchange(true, memory_order::acquire)",
      "(here.taken[place].store(true, memory_order::relaxed), true)"),
     (SET_STEPS, "created() + creating_ < maximum_", "created() < maximum_"),
