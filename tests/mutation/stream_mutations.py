@@ -39,7 +39,6 @@ MUTATIONS = [
      "    } else {\n      place_of(index).store(false, memory_order::release);\n      return;\n    }"),
     (SET, "    groups_[at].next.store(place + 1 < places_ ? place + 1 : 0, memory_order::relaxed);\n", ""),
     (SET, "      go_on(self, self.at.load(memory_order::relaxed));\n", ""),
-    (SET, "marks_.user[from].load(memory_order::relaxed) != mark", "true"),
     (SET_STEPS, "    if (user == 0 || user == mark || age == most_age) break;", "    break;"),
     (SET_STEPS, "user == 0 || user == mark || age == most_age", "user == 0 || user == mark"),
     (SET_STEPS, "    marks_.user[from].store(0, memory_order::relaxed);\n", ""),

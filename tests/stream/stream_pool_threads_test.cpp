@@ -141,22 +141,45 @@ TEST_CASE("threads that lease at once take their streams from different groups")
     streams set{ww::current_device(), 0, 32};
     set.create(32, ww::source_location::current());
     auto const threads = different_threads(count);
-    std::vector<std::set<unsigned>> used(groups);  // of each group: by which threads
-    std::set<unsigned> by_first;
-    for (int round = 0; round < 1000; ++round) {
+    std::set<unsigned> of_first;
+    int met = 0;
+    int const rounds = count == 2 ? 4000 : 1000;
+    for (int round = 0; round < rounds; ++round) {
       std::set<unsigned> now;
       for (unsigned t = 0; t < count; ++t) {
         unsigned index = streams::none;
-        threads[t]->run([&] { index = take_and_return(set); });
+        threads[t]->run([&] {
+          for (unsigned k = 0; k <= t % 3; ++k) index = take_and_return(set);
+        });
         REQUIRE(index != streams::none);
         now.insert(index % groups);
-        if (t == 0) by_first.insert(index);
+        if (t == 0) of_first.insert(index);
       }
-      // Until each thread has gone on twice, it may be in another one's group.
-      if (round >= 200) CHECK(now.size() == count);
+      // Until each thread has gone on twice, it may be in another one's group; later, where that
+      // thread has just left it.
+      if (round >= 200 && now.size() != count) ++met;
     }
-    if (count < groups) CHECK(by_first.size() > 8);  // it goes on
+    CHECK(met < rounds / 20);
+    if (count == 2) CHECK(of_first.size() > 24);  // it goes on, and comes back to where it was
+    if (count == 5) CHECK(of_first.size() > 8);
   }
+}
+
+TEST_CASE("a thread that is alone keeps no stream from a later one") {
+  streams set{ww::current_device(), 0, 32};
+  set.create(32, ww::source_location::current());
+  auto const threads = different_threads(2);
+  auto const lease = [&](std::size_t thread, int count) {
+    std::set<unsigned> used;
+    threads[thread]->run([&] {
+      for (int i = 0; i < count; ++i) used.insert(take_and_return(set));
+    });
+    return used;
+  };
+  for (int round = 0; round < 200; ++round) lease(static_cast<std::size_t>(round % 2), 5);
+  lease(0, 20000);
+  lease(1, 1000);
+  CHECK(lease(1, 32).size() == 32);
 }
 
 TEST_CASE("a thread finds every free stream, also in the groups of others") {

@@ -173,8 +173,7 @@ class stream_set {
     unsigned char const mark = mark_of(self);
     unsigned const at = (from + 1) & mask_;
     if (marks_.last.load(memory_order::relaxed) == mark &&
-        marks_.user[at].load(memory_order::relaxed) == 0 &&
-        marks_.user[from].load(memory_order::relaxed) != mark) {
+        marks_.user[at].load(memory_order::relaxed) == 0) {
       self.at.store(at, memory_order::relaxed);
       self.left.store(places_, memory_order::relaxed);
     } else {
