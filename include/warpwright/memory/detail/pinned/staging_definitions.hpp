@@ -133,12 +133,11 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
     char const* const end = host + ((what.items - 1) * pitch + what.item_bytes - 1);
     first = detail::is_unregistered(host);
     last = on_one_page(host, end) ? first : detail::is_unregistered(end);
-    by_command = what.to_device && bytes <= cuda_bytes && is_contiguous(what);
+    by_command = what.to_device && bytes <= cuda_bytes && first && last && !reads_late_ &&
+                 is_contiguous(what);
   }
   // The fewest calls: these need neither a device nor a capture mode.
-  if (by_command && first && last && !reads_late_ && !is_default(what.stream)) {
-    return copy_by_cuda(what, false, where);
-  }
+  if (by_command && !is_default(what.stream)) return copy_by_cuda(what, false, where);
   scoped_device const scope{device_, where};
   detail::relaxed_capture_mode const relaxed{where};
   if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {
@@ -149,10 +148,10 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
         where);
   }
   if (!first && !last) return copy_by_cuda(what, true, where);
-  // Where one end is registered, a part of it may be read after the call.
+  // Where one end is registered, a part of it may be read after the call; and CUDA may refuse it.
   bool const wait = !what.to_device || reads_late_ || first != last;
   // One thread copies no faster than CUDA. Rows that no slot can hold are CUDA's, too.
-  bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_;
+  bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_ && first && last;
   if (what.pack == nullptr && (alone || by_command || what.item_bytes > options_.slot_bytes_)) {
     return copy_by_cuda(what, wait, where);
   }
