@@ -223,14 +223,17 @@ TEST_CASE("a small upload makes three or four CUDA calls") {
   wt::reset_host_runtime();
   {
     ww::pinned_pool pinned;
-    ww::staging staging{pinned, usual()};
+    ww::staging staging{pinned, usual(1)};  // no thread that makes calls beside
     ww::stream s;
     ww::stream other;
     device_array<unsigned char> memory(mib);
     bytes_vector host(64 * kib, 1);
     auto* const page = host.data() + (4096 - reinterpret_cast<std::uintptr_t>(host.data()) % 4096);
     auto const up = [&](ww::stream_ref to, unsigned char const* from, std::size_t bytes) {
-      return calls_of([&] { staging.copy_to_device(to, memory.data(), from, bytes); });
+      std::uint64_t const calls =
+          calls_of([&] { staging.copy_to_device(to, memory.data(), from, bytes); });
+      to.synchronize();  // the next one may be on another stream
+      return calls;
     };
 #if CUDART_VERSION >= 12080
     CHECK(up(s, page, 4096) == 4);  // the first time cudaStreamGetDevice
