@@ -96,11 +96,11 @@ WARPWRIGHT_INLINE void staging::check_call(transfer const& what, char const* nam
 
 WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name,
                                              source_location where) const {
-#if CUDART_VERSION >= 12080
   // Its handle means the current device, which the caller sets to device_ next.
   if (is_default(stream)) return;
   bool const has_id = stream.has_id();
   if (has_id && stream.id() == known_stream_.load(detail::memory_order::relaxed)) return;
+#if CUDART_VERSION >= 12080
   int device = -1;
   check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
   if (device != device_.value()) {
@@ -109,12 +109,11 @@ WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name
                                        "; make one staging object a device",
                                    where);
   }
-  if (has_id) known_stream_.store(stream.id(), detail::memory_order::relaxed);
 #else
-  static_cast<void>(stream);
   static_cast<void>(name);
   static_cast<void>(where);
 #endif
+  if (has_id) known_stream_.store(stream.id(), detail::memory_order::relaxed);
 }
 
 WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* name,
