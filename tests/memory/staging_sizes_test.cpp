@@ -205,6 +205,39 @@ TEST_CASE("uploads of the caller alone do not wait for a busy stream while there
   CHECK(memory.fetch(busy) == expected);
 }
 
+TEST_CASE("a slot behind a busy stream hides no other one, and is used again later") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned,
+                      ww::staging_options{}.threads(1).slot_bytes(64 * kib).slots_per_thread(2)};
+  ww::stream busy;
+  ww::stream idle;
+  device_array<unsigned char> memory(64 * kib);
+  device_array<unsigned char> others(128 * kib);
+  std::vector<unsigned char*> slots;  // pack sees a slot's address
+  auto const pack = [&](unsigned char* to, std::size_t, std::size_t n) {
+    std::memset(to, 1, n);
+    slots.push_back(to);
+  };
+  gate closed{busy};
+  staging.pack_to_device(busy, memory.data(), 64 * kib, pack);
+  for (int i = 0; i < 3; ++i) {
+    staging.pack_to_device(idle, others.data(), 64 * kib, pack);
+    idle.synchronize();
+  }
+  REQUIRE(slots.size() == 4);
+  CHECK(slots[1] != slots[0]);
+  CHECK(slots[2] == slots[1]);
+  CHECK(slots[3] == slots[1]);
+  closed.open();
+  busy.synchronize();
+  staging.pack_to_device(idle, others.data(), 128 * kib, pack);
+  REQUIRE(slots.size() == 6);
+  CHECK(slots[4] != slots[5]);
+  CHECK(std::count(slots.begin(), slots.begin() + 2, slots[4]) == 1);
+  CHECK(std::count(slots.begin(), slots.begin() + 2, slots[5]) == 1);
+  idle.synchronize();
+}
+
 #if WARPWRIGHT_HOST_RUNTIME
 namespace wt = ww::testing;
 
