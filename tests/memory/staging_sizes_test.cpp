@@ -11,6 +11,7 @@
 #include <warpwright/memory/staging.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -198,7 +199,9 @@ TEST_CASE("uploads of the caller alone do not wait for a busy stream while there
   bytes_vector const expected = source;
   device_array<unsigned char> memory(source.size());
   gate closed{busy};
+  auto const begin = std::chrono::steady_clock::now();
   staging.copy_to_device(busy, memory.data(), source.data(), source.size());  // 4 pieces, 4 slots
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{5});  // the gate's are ten
   CHECK_FALSE(busy.done());
   zero(source);
   closed.open();
@@ -285,6 +288,13 @@ TEST_CASE("a small upload makes three or four CUDA calls") {
     CHECK(up(s, page, 4096) == 4);
 #endif
     CHECK(wt::call_count("cudaEventRecord") == 1);  // of the larger one
+    // To the host: a slot's copy, its event, and the wait for it; the capture's state, the current
+    // device, the capture mode twice, and whether it is pageable.
+    bytes_vector back(64 * kib);
+    auto* const to = back.data() + (4096 - reinterpret_cast<std::uintptr_t>(back.data()) % 4096);
+    s.synchronize();
+    staging.copy_to_host(s, to, memory.data(), 4096);
+    CHECK(calls_of([&] { staging.copy_to_host(s, to, memory.data(), 4096); }) == 8);
   }
   wt::reset_host_runtime();
 }
