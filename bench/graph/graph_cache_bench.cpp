@@ -4,9 +4,9 @@
 // A graph_cache and raw CUDA calls, in interleaved samples; the number is that of the kernels.
 //   cached_replay  from the call until the host sees the stream idle
 //   hit            host time of a call, 100 in a row; two pointers in turn in alternating_hit
-//   behind_cache   host time of a call of a step that does nothing, 100 in a row, once the cache
-//   has
-//                  measured that it is faster without a graph; body is the step alone
+//   behind_cache   host time of a call of a step that asks whether its stream is capturing and does
+//                  nothing, 100 in a row, once the cache has measured that it is faster without a
+//                  graph; body is the step alone
 //   moved          host time of a call whose pointer is another one: captured, updated, launched
 // Not interleaved: hit_allocations counts, thousand_keys goes through a budget of 64 MiB.
 #include <warpwright/core/launch.hpp>
@@ -71,9 +71,6 @@ struct cached : raw_graphs {
   ww::graph_step run_cached(ww::stream_ref s, std::size_t set) const {
     return cache.run(s, {kernels()}, graph_bench::run_chain, data(set), kernels());
   }
-  [[nodiscard]] bool runs_eagerly() const {
-    return cache.statistics().keys.front().state == ww::graph_key_state::eager_wins;
-  }
   void launch_raw(ww::stream_ref s, std::size_t set) const {
     ww::check(cudaGraphLaunch(execs[set], s.get()), "cudaGraphLaunch");
   }
@@ -81,21 +78,40 @@ struct cached : raw_graphs {
 
 bool one_pass(cached const& a) { return a.one_pass(); }
 
-// With the default options, called until the cache has decided that the step runs eagerly.
-std::unique_ptr<cached> settled_eagerly(ww::stream_ref s, bench_support::shape const& of) {
-  auto made = std::make_unique<cached>(s, of[0], 1, ww::graph_cache_options{});
-  for (int calls = 0; calls < 100000 && !made->runs_eagerly(); ++calls) {
-    made->run_cached(s, 0);
-    s.synchronize();  // the times of sampled calls arrive
+// A step that does nothing, with the default options. An empty capture would be no graph: there it
+// has a node.
+class idle_step {
+ public:
+  explicit idle_step(ww::stream_ref s) : memory_{s, 0, 1} {
+    // Until the cache has decided that the step runs eagerly.
+    for (int calls = 0; calls < 100000 && !runs_eagerly(); ++calls) {
+      run_cached(s);
+      s.synchronize();  // the times of sampled calls arrive
+    }
+    memory_.clear();
   }
-  made->clear();
-  return made;
-}
-bool eager_pass(cached const& a) { return a.runs_eagerly() && a.one_pass(); }
+
+  [[nodiscard]] static std::size_t sets() { return 1; }
+  [[nodiscard]] static std::size_t bytes() { return 0; }
+  void run_cached(ww::stream_ref s) const { cache_.run(s, {0}, run, memory_.data(0)); }
+  void run_body(ww::stream_ref s) const { run(s, memory_.data(0)); }
+  [[nodiscard]] bool runs_eagerly() const {
+    std::vector<ww::graph_key_statistics> const keys = cache_.statistics().keys;
+    return !keys.empty() && keys.front().state == ww::graph_key_state::eager_wins;
+  }
+  [[nodiscard]] bool right() const { return runs_eagerly() && memory_.one_pass(); }
+
+ private:
+  static void run(ww::stream_ref s, float* memory) {
+    if (s.is_capturing()) ww::check(cudaMemsetAsync(memory, 1, 4, s.get()), "cudaMemsetAsync");
+  }
+
+  chain memory_;  // only a graph writes to it
+  mutable ww::graph_cache cache_;
+};
 
 void through_cache(ww::stream_ref s, cached const& a, std::size_t set) { a.run_cached(s, set); }
 void bare_launch(ww::stream_ref s, cached const& a, std::size_t set) { a.launch_raw(s, set); }
-void no_cache(ww::stream_ref s, cached const& a, std::size_t set) { a(s, set); }
 
 using paths = bench_support::interleaved<cached>;
 
@@ -128,11 +144,18 @@ int const registered = [] {
       .add("bare_launch", bare_launch, one_pass);
   paths::register_all(alternating, "alternating_hit", {{{1}, in_a_row, samples, false}});
 
-  auto const behind = std::make_shared<paths>(settled_eagerly);
+  using idle_paths = bench_support::interleaved<idle_step>;
+  auto const behind = std::make_shared<idle_paths>(
+      [](ww::stream_ref s, bench_support::shape const&) { return std::make_unique<idle_step>(s); });
+  auto const is_right = [](idle_step const& a) { return a.right(); };
   behind->time(timed::host)
-      .add("graph_cache", through_cache, eager_pass)
-      .add("body", no_cache, one_pass);
-  paths::register_all(behind, "behind_cache", {{{0}, in_a_row, samples, false}});
+      .add(
+          "graph_cache", [](ww::stream_ref s, idle_step const& a, std::size_t) { a.run_cached(s); },
+          is_right)
+      .add(
+          "body", [](ww::stream_ref s, idle_step const& a, std::size_t) { a.run_body(s); },
+          is_right);
+  idle_paths::register_all(behind, "behind_cache", {{{0}, in_a_row, samples, false}});
 
   auto const moved = paths_of(2, always_a_graph().variants(1));
   moved->time(timed::host)

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -150,23 +152,36 @@ TEST_CASE("page-locked sources have been read when the call returns, also withou
   std::size_t const bytes = 64 * kib;
   device_array<unsigned char> held(8 * kib);
   device_array<unsigned char> memory(bytes);
-  ww::pinned_buffer<unsigned char> source{pinned, bytes};
+  ww::pinned_buffer<unsigned char> locked{pinned, bytes};
+  bytes_vector partly(bytes + 4 * kib);
+  unsigned char* const page =
+      partly.data() + (4096 - reinterpret_cast<std::uintptr_t>(partly.data()) % 4096);
+  ww::check(cudaHostRegister(page, bytes / 2, cudaHostRegisterDefault), "cudaHostRegister");
   bytes_vector const expected = pattern(bytes, 13);
-  auto const check = [&](std::size_t row, std::size_t rows) {
-    std::copy(expected.begin(), expected.end(), source.begin());
-    test_support::pause(s);
-    staging.copy_rows_to_device(s, memory.data(), row, source.data(), row, row, rows);
-    std::fill(source.begin(), source.end(), static_cast<unsigned char>(0));
+  // A host function would not do: CUDA runs those of all streams in one thread, which the gate has.
+  device_array<unsigned char> large(32 * mib);
+  auto const check = [&](unsigned char* source, std::size_t row, std::size_t rows) {
+    CAPTURE(row);
+    std::copy(expected.begin(), expected.end(), source);
+    for (int i = 0; i < 4; ++i) test_support::fill(s, large.data(), 0, 32 * mib);
+    staging.copy_rows_to_device(s, memory.data(), row, source, row, row, rows);
+    std::fill(source, source + bytes, static_cast<unsigned char>(0));
     CHECK(memory.fetch(s) == expected);
   };
-  bytes_vector const other = pattern(8 * kib, 14);
+  bytes_vector const other(8 * kib, 14);
   gate closed{busy};
-  staging.copy_to_device(busy, held.data(), other.data(), 8 * kib);  // both slots
-  check(1, bytes);
-  check(8 * kib, 8);  // rows larger than a slot
-  check(1 * kib, 64);
+  // Both slots.
+  staging.pack_to_device(
+      busy, held.data(), 8 * kib,
+      [](unsigned char* to, std::size_t, std::size_t n) { std::memset(to, 14, n); });
+  check(locked.data(), 1, bytes);
+  check(locked.data(), 8 * kib, 8);  // rows larger than a slot
+  check(locked.data(), 1 * kib, 64);
+  check(page, 1, bytes);  // chunks of which some are page-locked
+  check(page, 1 * kib, 64);
   closed.open();
   CHECK(held.fetch(busy) == other);
+  ww::check(cudaHostUnregister(page), "cudaHostUnregister");
 }
 
 TEST_CASE("eight callers copy at once, each on a stream of its own") {

@@ -186,7 +186,7 @@ MUTATIONS = [
 
 
 def run(command, **options):
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, **options)
 
 
 def verdict(copy, build):

@@ -21,11 +21,14 @@ STAGING = "include/warpwright/memory/detail/pinned/"
 SLOTS = STAGING + "staging_slots_definitions.hpp"
 WORKERS = STAGING + "staging_workers_definitions.hpp"
 COPIES = STAGING + "staging_definitions.hpp"
+STAGING_HEADER = "include/warpwright/memory/staging.hpp"
+MEASURE = STAGING + "measure_staging_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
-    "stream_stream_pool", "stream_fork_join", "stream_stream_pool_capture", "memory_staging_forms",
-    "memory_staging_streams", "memory_staging",
+    "stream_stream_pool", "stream_stream_pool_threads", "stream_fork_join", "stream_stream_pool_capture",
+    "memory_measure_staging", "memory_staging_sizes", "memory_staging_forms", "memory_staging_streams",
+    "memory_staging",
 ]  # fmt: skip
 
 # (file, text, replacement); the text occurs once in the file.
@@ -37,7 +40,12 @@ MUTATIONS = [
     (SET, "    } else if (hand_over(index)) {\n      return;\n    }",
      "    } else {\n      place_of(index).store(false, memory_order::release);\n      return;\n    }"),
     (SET, "    groups_[at].next.store(place + 1 < places_ ? place + 1 : 0, memory_order::relaxed);\n", ""),
-    (SET, "      go_to(start, (at + 1) & mask_);\n", ""),
+    (SET, "      go_on(self, self.at.load(memory_order::relaxed));\n", ""),
+    (SET_STEPS, "    if (user == 0 || user == mark || age == most_age) break;", "    break;"),
+    (SET_STEPS, "user == 0 || user == mark || age == most_age", "user == 0 || user == mark"),
+    (SET_STEPS, "    marks_.user[from].store(0, memory_order::relaxed);\n", ""),
+    (SET_STEPS, "of_others < 2", "of_others < 1"),
+    (SET_STEPS, "  if (last != mark) marks_.last.store(mark, memory_order::relaxed);\n", ""),
     (SET, "!here.taken[place].exchange(true, memory_order::acquire)",
      "(here.taken[place].store(true, memory_order::relaxed), true)"),
     (SET_STEPS, "created() + creating_ < maximum_", "created() < maximum_"),
@@ -62,10 +70,14 @@ MUTATIONS = [
     (POOL, "    if (device != streams_.device()) {", "    if (false) {"),
     (POOL, "  if (priority > range.least || priority < range.greatest) {", "  if (priority > range.least) {"),
     # Slots.
-    (SLOTS, "    if (result == cudaSuccess) {\n      slot->in_flight = false;",
-     "    if (true) {\n      slot->in_flight = false;"),
+    (SLOTS, "  if (result == cudaSuccess) {\n    slot->in_flight = false;",
+     "  if (true) {\n    slot->in_flight = false;"),
+    (SLOTS, "  staging_slot* slot = left != 0 ? take_arrived() : nullptr;", "  staging_slot* slot = nullptr;"),
+    (SLOTS, "free_.push_front(slot)", "free_.push_back(slot)"),
+    (SLOTS, "left > 1; --left) slot = take_arrived();", "false;) {\n  }"),
+    (SLOTS, "  give_back(*slot);  // of an error", "  // of an error"),
     (SLOTS, "    if (!done) continue;", "    if (false) continue;"),
-    (SLOTS, "  (slot.in_flight ? in_flight_ : free_).push(slot);", "  free_.push(slot);"),
+    (SLOTS, "  slot.in_flight ? in_flight_.push_back(slot) : free_.push_front(slot);", "  free_.push_front(slot);"),
     # Copies in chunks.
     (WORKERS, "  for (std::size_t const first : job.unfinished) prefix = first < prefix ? first : prefix;\n", ""),
     (WORKERS, "  while (job.helpers != 0) job.left.wait(mutex_);\n", ""),
@@ -80,11 +92,31 @@ MUTATIONS = [
     (WORKERS, "    if (!arrived) return;\n", ""),
     (WORKERS, "  if (job.failure.code == cudaSuccess) job.failure = staging_failure{code, api};", ""),
     (COPIES, "return copy_by_cuda(what, true, where);", "return copy_by_cuda(what, !what.to_device, where);"),
-    (COPIES, "  bool wait = !what.to_device || reads_late_;", "  bool wait = false;"),
+    (COPIES, "  bool const wait = !what.to_device || reads_late_ || first != last;", "  bool const wait = false;"),
+    (COPIES, "on_one_page(host, end) ? first : detail::is_unregistered(end)", "first"),
+    (STAGING_HEADER, "           4096;", "           65536;"),
+    (COPIES, "bytes <= cuda_bytes && first && last && !reads_late_", "bytes <= cuda_bytes && !reads_late_"),
+    (COPIES, "bytes <= cuda_bytes && first", "bytes <= 2 * cuda_bytes && first"),
+    (COPIES, "stream.id() == known_stream_.load(detail::memory_order::relaxed)",
+     "known_stream_.load(detail::memory_order::relaxed) != ~std::uint64_t{0}"),
+    (COPIES, "bytes > options_.direct_bytes_ && first && last;", "bytes > options_.direct_bytes_;"),
+    (COPIES, "chunk = bytes <= whole_bytes ? bytes : piece_bytes;", "chunk = bytes;"),
+    (COPIES, "chunk = bytes <= whole_bytes ? bytes : piece_bytes;", "chunk = piece_bytes;"),
+    (COPIES, "    if (job.depth < pieces_in_flight) job.depth = pieces_in_flight;\n", ""),
+    (COPIES, "      options_.bytes_per_helper_ < 4096) {", "      false) {"),
     (COPIES, "    own.used->wait(what.stream, where);\n", ""),
     (COPIES, "      what.stream.wait(own.used->ref(), where);\n", ""),
     (COPIES, "  if (what.items > ~std::size_t{0} / pitch) {", "  if (false) {"),
-    (COPIES, "  if (device != device_.value() && !is_default) {", "  if (false) {"),
+    (COPIES, "  if (device != device_.value()) {", "  if (false) {"),
+    (WORKERS, "  } else if (result == cudaErrorNotReady) {", "  } else if (false) {"),
+    # The measurement.
+    (MEASURE, "<= 1.02 * least", "<= least"),
+    (MEASURE, "useful < settings.threads ? useful", "false ? useful"),
+    (MEASURE, "below > time ? below : time", "time"),
+    (MEASURE, "  if (settings.threads == 1) return row.by_cuda;\n", "  if (settings.threads == 1) return row.alone;\n"),
+    (MEASURE, "      free();\n      throw;", "      throw;"),
+    (MEASURE, "    discard(cudaFree(device_));\n", ""),
+    (MEASURE, "    now.reset();\n", ""),
 ]
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 WARPWRIGHT_BEGIN
@@ -37,11 +38,26 @@ class staging_options {
   }
   /// The maximum size of copies that run on the calling thread alone: to wake another one would
   /// take longer.
-  /// @param bytes  default: 256 KiB
+  /// @param bytes  default: 1 MiB
   [[nodiscard]] constexpr staging_options direct_bytes(std::size_t bytes) const noexcept {
     staging_options copy = *this;
     copy.direct_bytes_ = bytes;
     return copy;
+  }
+  /// How much larger a copy must be for one more thread to help: a copy of `size` bytes has at most
+  /// 1 + size / bytes helpers.
+  /// @param bytes  at least 4096; default: 512 KiB
+  [[nodiscard]] constexpr staging_options bytes_per_helper(std::size_t bytes) const noexcept {
+    staging_options copy = *this;
+    copy.bytes_per_helper_ = bytes;
+    return copy;
+  }
+
+  /// @return the settings that measure_staging() (memory/measure_staging.hpp) chooses
+  [[nodiscard]] constexpr unsigned threads() const noexcept { return threads_; }
+  [[nodiscard]] constexpr std::size_t direct_bytes() const noexcept { return direct_bytes_; }
+  [[nodiscard]] constexpr std::size_t bytes_per_helper() const noexcept {
+    return bytes_per_helper_;
   }
 
  private:
@@ -49,7 +65,8 @@ class staging_options {
   unsigned threads_ = 0;
   std::size_t slot_bytes_ = std::size_t{4} << 20U;
   unsigned slots_ = 2;
-  std::size_t direct_bytes_ = std::size_t{256} << 10U;
+  std::size_t direct_bytes_ = std::size_t{1} << 20U;
+  std::size_t bytes_per_helper_ = std::size_t{512} << 10U;
 };
 
 /// A copy that failed after a part of it.
@@ -69,8 +86,9 @@ class staging_error : public cuda_error {
 /// several threads copy chunks through page-locked slots while other chunks are in flight.
 ///
 /// No copy waits for another one's stream: where all slots are behind streams that do not go on, a
-/// chunk is copied as CUDA copies pageable memory. Page-locked, registered and managed memory is
-/// copied directly. No copy page-locks memory: the constructor does.
+/// chunk is copied as CUDA copies pageable memory. So are arrays of up to 32 KiB to the device,
+/// which CUDA reads at once. Page-locked, registered and managed memory is copied directly. No copy
+/// page-locks memory: the constructor does.
 ///
 /// @pre The pinned_pool outlives the staging object, which belongs to the device that was current
 ///   at its construction.
@@ -82,7 +100,8 @@ class staging {
  public:
   /// Allocates the slots and starts the threads.
   /// @param pool     provides the slots: threads * slots * slot_bytes
-  /// @param options  threads and slots. With one thread CUDA's own copies are as fast, and are used
+  /// @param options  threads and slots. With one thread CUDA's own copies are as fast above
+  ///   direct_bytes, and are used
   /// @throws std::invalid_argument      for options out of range
   /// @throws out_of_memory, cuda_error  when the slots or events cannot be created
   /// @throws std::runtime_error         when the system cannot start the threads
@@ -132,7 +151,7 @@ class staging {
   /// As above, and tells of the progress.
   /// @param progress  bool(std::size_t done_bytes, std::size_t all_bytes): called by the calling
   ///   thread behind its chunks; false ends the copy early. A copy that is CUDA's own (page-locked
-  ///   memory, one thread) is one chunk, and so is one of at most direct_bytes
+  ///   memory, one thread, few KiB) is one chunk
   /// @return the length of the part at the begin that was copied: `bytes`, unless progress ended it
   /// @throws what `progress` throws, after which the destination is undefined
   template <class Progress, class = std::enable_if_t<std::is_invocable_r<
@@ -226,6 +245,25 @@ class staging {
       return copy;
     }
   };
+  // CUDA copies up to 64 KiB of pageable memory with the command, and has read it when the call
+  // returns. Above this size a slot is faster.
+  static constexpr std::size_t cuda_bytes = std::size_t{32} << 10U;
+  // By the caller alone: one chunk up to this size, and pieces above.
+  static constexpr std::size_t whole_bytes = std::size_t{256} << 10U;
+  static constexpr std::size_t piece_bytes = std::size_t{128} << 10U;
+  static constexpr unsigned pieces_in_flight = 4;
+
+  static bool is_contiguous(transfer const& what) noexcept {
+    return what.destination_pitch == what.item_bytes && what.source_pitch == what.item_bytes;
+  }
+  static bool is_default(stream_ref stream) noexcept {
+    return stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
+  }
+  // Memory is registered by pages.
+  static bool on_one_page(char const* begin, char const* last) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(begin) ^ reinterpret_cast<std::uintptr_t>(last)) <
+           4096;
+  }
   static transfer bytes_to_device(stream_ref stream, void* destination, void const* source,
                                   std::size_t bytes) noexcept {
     return {true, stream, destination, 1, source, 1, 1, bytes};
@@ -238,6 +276,7 @@ class staging {
   void start(source_location where);
   void stop() noexcept;
   void check_call(transfer const& what, char const* name, source_location where) const;
+  void check_device(stream_ref stream, char const* name, source_location where) const;
   std::size_t copy(transfer const& what, char const* name, source_location where);
   std::size_t copy_by_cuda(transfer const& what, bool wait, source_location where);
   std::size_t copy_in_chunks(transfer const& what, std::size_t bytes, source_location where);
@@ -246,6 +285,8 @@ class staging {
   staging_options options_;
   device_id device_;
   bool reads_late_ = false;  // CUDA may read pageable memory after a copy from it has returned
+  // The id of a stream that was of the device; ids are not reused.
+  mutable detail::atomic<std::uint64_t> known_stream_{~std::uint64_t{0}};
   detail::staging_slots slots_;
   detail::staging_workers workers_;
 };

@@ -18,14 +18,19 @@ namespace detail {
 
 /// The streams of one priority of a stream_pool: which are free, and who waits for one.
 ///
-/// The streams are in groups, of cache lines of their own; a stream's index is `group + groups *
-/// place`. A thread takes the streams of a group in turn, then goes on to the next group, so that
-/// one thread uses all streams in turn. Where it meets a group of another thread it stays for
-/// longer: lines then rarely move between processors.
+/// The streams are in groups; a stream's index is `group + groups * place`. A thread takes the
+/// streams of a group in turn, then goes on to the next group that no other thread is in, so that
+/// one thread uses all streams in turn, and several rarely write to the same cache line: a group
+/// has lines of its own, and so have the state of a thread and the marks of who is in which group.
+/// These are written only when a thread goes on: at once while it is the only one that does, else
+/// after 64 leases. Marks are hints: without them, or with wrong ones, leases are slower and
+/// nothing else.
 class stream_set {
  public:
   static constexpr unsigned none = ~0U;
   static constexpr unsigned most_groups = 16;
+  static constexpr unsigned most_walkers = 64;
+  static constexpr unsigned char most_age = 255;
   static constexpr unsigned most_streams = 64 * most_groups;
   static constexpr std::uint64_t for_ever = ~std::uint64_t{0};
 
@@ -77,6 +82,8 @@ class stream_set {
   [[nodiscard]] unsigned maximum() const noexcept { return maximum_; }
   [[nodiscard]] unsigned created() const noexcept { return created_.load(memory_order::relaxed); }
   [[nodiscard]] unsigned available() const noexcept;
+  /// The number of threads that wait.
+  [[nodiscard]] unsigned waiting() const noexcept { return waiters_.load(memory_order::relaxed); }
   /// Appends all streams that are not part of a capture, or are leased.
   void list(array<stream_ref>& all) const;
 
@@ -88,15 +95,24 @@ class stream_set {
     cudaEvent_t event = nullptr;
   };
   static constexpr unsigned most_places = most_streams / most_groups;
-  // Two cache lines, as processors fetch them in pairs.
+  // Two cache lines each, as processors fetch them in pairs.
   struct group {
-    atomic<unsigned> next;   // the place to look at first
-    atomic<pthread_t> user;  // the thread that came here last
-    // Of the threads that start at this group:
-    atomic<unsigned> at;              // the group that they use now
-    atomic<unsigned> left;            // leases until they go on
+    atomic<unsigned> next;            // the place to look at first
     atomic<bool> taken[most_places];  // leased, or not created yet
-    char padding[128 - 3 * sizeof(unsigned) - 4 - sizeof(pthread_t) - most_places];
+    char padding[128 - sizeof(unsigned) - most_places];
+  };
+  // A thread, or several where there are more than most_walkers.
+  struct walker {
+    atomic<unsigned> at;    // the group that it takes streams from
+    atomic<unsigned> left;  // leases until it goes on
+    char padding[128 - 2 * sizeof(unsigned)];
+  };
+  struct marks {
+    char padding[128];
+    atomic<unsigned char> last;               // 1 + the walker that went on last
+    atomic<unsigned char> user[most_groups];  // 1 + the walker in the group
+    atomic<unsigned char> age[most_groups];  // how often others went past it since its user went on
+    char more_padding[128 - 1 - 2 * most_groups];
   };
   struct waiter {
     unsigned index = none;
@@ -126,29 +142,46 @@ class stream_set {
     return !here.taken[place].load(memory_order::relaxed) &&
            !here.taken[place].exchange(true, memory_order::acquire);
   }
-  unsigned taken_from(group& start, unsigned at, unsigned place) noexcept {
+  unsigned taken_from(walker& self, unsigned at, unsigned place) noexcept {
     groups_[at].next.store(place + 1 < places_ ? place + 1 : 0, memory_order::relaxed);
-    unsigned const left = start.left.load(memory_order::relaxed);
+    unsigned const left = self.left.load(memory_order::relaxed);
     if (left > 1) {
-      start.left.store(left - 1, memory_order::relaxed);
+      self.left.store(left - 1, memory_order::relaxed);
     } else if (mask_ != 0) {
-      go_to(start, (at + 1) & mask_);
+      go_on(self, self.at.load(memory_order::relaxed));
     }
     return at + (place << shift_);
   }
   unsigned take_free() noexcept {
-    group& start = start_of(pthread_self());
-    unsigned const at = start.at.load(memory_order::relaxed);
+    walker& self = walker_of(pthread_self());
+    unsigned const at = self.at.load(memory_order::relaxed);
     unsigned const place = groups_[at].next.load(memory_order::relaxed);
-    return take_place(groups_[at], place) ? taken_from(start, at, place) : search(start, at);
+    return take_place(groups_[at], place) ? taken_from(self, at, place) : search(self);
   }
-  // Threads' stacks are a power of two of pages apart, and a guard page: consecutive groups.
-  [[nodiscard]] group& start_of(pthread_t thread) noexcept {
-    return groups_[(thread >> 12U) & mask_];
+  // Threads' stacks are a power of two of pages apart, and a guard page: consecutive walkers.
+  [[nodiscard]] walker& walker_of(pthread_t thread) noexcept {
+    return walkers_[(thread >> 12U) % most_walkers];
+  }
+  [[nodiscard]] unsigned char mark_of(walker const& self) const noexcept {
+    return static_cast<unsigned char>(&self - walkers_.begin() + 1);
   }
 
-  unsigned search(group& start, unsigned at) noexcept;
-  void go_to(group& start, unsigned at) noexcept;
+  unsigned search(walker& self) noexcept;
+  // The thread has taken as many streams of its group as it may. It needs no mark while it is
+  // alone.
+  void go_on(walker& self, unsigned from) noexcept {
+    unsigned char const mark = mark_of(self);
+    unsigned const at = (from + 1) & mask_;
+    if (marks_.last.load(memory_order::relaxed) == mark &&
+        marks_.user[at].load(memory_order::relaxed) == 0) {
+      self.at.store(at, memory_order::relaxed);
+      self.left.store(places_, memory_order::relaxed);
+    } else {
+      go_on_beside_others(self, from);
+    }
+  }
+  void go_on_beside_others(walker& self, unsigned from) noexcept;
+  void enter(walker& self, unsigned from, unsigned at, bool marked) noexcept;
   bool hand_over(unsigned index) noexcept;
   void serve() noexcept;
   bool replace_if_capturing(unsigned index) noexcept;
@@ -167,6 +200,7 @@ class stream_set {
   unsigned shift_ = 0;   // the logarithm of that number
   unsigned places_ = 0;  // of a group
   array<group> groups_;
+  array<walker> walkers_;
   array<pooled_stream> streams_;  // has capacity for all
   atomic<unsigned> created_;      // its size
   atomic<unsigned> waiters_;
@@ -177,6 +211,7 @@ class stream_set {
   waiter* last_waiter_ = nullptr;
   array<warpwright::stream> replaced_;  // were part of a capture when they were returned
   array<unsigned> parked_;              // returned, part of a capture, and not replaced
+  marks marks_;
 };
 
 }  // namespace detail

@@ -37,6 +37,11 @@ WARPWRIGHT_INLINE stream_set::stream_set(device_id device, int priority, unsigne
   for (group& each : groups_) {
     for (unsigned i = 0; i < most_places; ++i) each.taken[i].store(true, memory_order::relaxed);
   }
+  walkers_.resize(most_walkers);
+  for (unsigned i = 0; i < most_walkers; ++i) {
+    walkers_[i].at.store(i & mask_, memory_order::relaxed);
+    walkers_[i].left.store(places_, memory_order::relaxed);
+  }
   streams_.reserve(maximum);
   parked_.reserve(maximum);
 }
@@ -55,27 +60,56 @@ WARPWRIGHT_INLINE void stream_set::create(unsigned count, source_location where)
   }
 }
 
-WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE unsigned stream_set::search(group& start,
-                                                                  unsigned at) noexcept {
-  unsigned const before = at;
-  for (unsigned tried = 0; tried <= mask_; ++tried, at = (at + 1) & mask_) {
-    unsigned place = groups_[at].next.load(memory_order::relaxed);
-    for (unsigned i = 0; i < places_; ++i, place = place + 1 < places_ ? place + 1 : 0) {
-      if (!take_place(groups_[at], place)) continue;
-      if (at != before) go_to(start, at);
-      return taken_from(start, at, place);
+/// Takes any free stream: one of a group that no other thread is in if there is one.
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE unsigned stream_set::search(walker& self) noexcept {
+  unsigned const begin = self.at.load(memory_order::relaxed);
+  unsigned char const mark = mark_of(self);
+  for (unsigned of_others = 0; of_others < 2; ++of_others) {
+    for (unsigned tried = 0; tried <= mask_; ++tried) {
+      unsigned const at = (begin + tried) & mask_;
+      unsigned char const user = marks_.user[at].load(memory_order::relaxed);
+      bool const is_others = tried != 0 && user != 0 && user != mark;
+      if (is_others != (of_others != 0)) continue;
+      unsigned place = groups_[at].next.load(memory_order::relaxed);
+      for (unsigned i = 0; i < places_; ++i, place = place + 1 < places_ ? place + 1 : 0) {
+        if (!take_place(groups_[at], place)) continue;
+        if (tried != 0 && !is_others) enter(self, begin, at, true);
+        return taken_from(self, at, place);
+      }
     }
   }
   return none;
 }
 
-/// The thread takes its next streams from a group, all of them once, if nobody else does.
-WARPWRIGHT_INLINE void stream_set::go_to(group& start, unsigned at) noexcept {
-  pthread_t const self = pthread_self();
-  pthread_t const user = groups_[at].user.load(memory_order::relaxed);
-  if (user != self) groups_[at].user.store(self, memory_order::relaxed);
-  start.at.store(at, memory_order::relaxed);
-  start.left.store(user == 0 || user == self ? places_ : 64, memory_order::relaxed);
+/// To the next group that no other thread is in; else the thread stays. One that has ended, or
+/// takes no more streams, does not keep its group for ever.
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void stream_set::go_on_beside_others(walker& self,
+                                                                           unsigned from) noexcept {
+  constexpr unsigned leases_beside_others = 64;
+  unsigned char const mark = mark_of(self);
+  unsigned char const last = marks_.last.load(memory_order::relaxed);
+  bool const alone = last == mark || last == 0;
+  if (last != mark) marks_.last.store(mark, memory_order::relaxed);
+  unsigned at = (from + 1) & mask_;
+  for (; at != from; at = (at + 1) & mask_) {
+    unsigned char const user = marks_.user[at].load(memory_order::relaxed);
+    unsigned char const age = marks_.age[at].load(memory_order::relaxed);
+    if (user == 0 || user == mark || age == most_age) break;
+    marks_.age[at].store(static_cast<unsigned char>(age + 1), memory_order::relaxed);
+  }
+  enter(self, from, at, !alone);
+  self.left.store(alone ? places_ : leases_beside_others, memory_order::relaxed);
+}
+
+WARPWRIGHT_INLINE void stream_set::enter(walker& self, unsigned from, unsigned at,
+                                         bool marked) noexcept {
+  unsigned char const mark = mark_of(self);
+  if (at != from && marks_.user[from].load(memory_order::relaxed) == mark) {
+    marks_.user[from].store(0, memory_order::relaxed);
+  }
+  self.at.store(at, memory_order::relaxed);
+  marks_.user[at].store(marked ? mark : 0, memory_order::relaxed);
+  marks_.age[at].store(0, memory_order::relaxed);
 }
 
 WARPWRIGHT_INLINE unsigned stream_set::grow(unique_lock<mutex>& lock, source_location where) {

@@ -32,10 +32,11 @@ WARPWRIGHT_INLINE void staging::start(source_location where) {
   unsigned const threads =
       options_.threads_ != 0 ? options_.threads_ : detail::staging_workers::default_threads();
   if (threads > 256 || options_.slots_ == 0 ||
-      options_.slots_ > detail::staging_workers::most_depth || options_.slot_bytes_ < 4096) {
+      options_.slots_ > detail::staging_workers::most_depth || options_.slot_bytes_ < 4096 ||
+      options_.bytes_per_helper_ < 4096) {
     detail::throw_invalid_argument(
         detail::text{"staging: "} + threads + " threads with " + options_.slots_ + " slots of " +
-            options_.slot_bytes_ +
+            options_.slot_bytes_ + " bytes, and one more for each " + options_.bytes_per_helper_ +
             " bytes; give 1 to 256 threads, 1 to 64 slots, and at least 4096 bytes",
         where);
   }
@@ -45,7 +46,7 @@ WARPWRIGHT_INLINE void staging::start(source_location where) {
   reads_late_ = reads != 0;
   try {
     slots_.create(*pool_, std::size_t{threads} * options_.slots_, options_.slot_bytes_, where);
-    workers_.start(slots_, options_.slots_, threads - 1, device_.value(), where);
+    workers_.start(slots_, threads - 1, device_.value(), where);
   } catch (...) {
     stop();
     throw;
@@ -90,29 +91,54 @@ WARPWRIGHT_INLINE void staging::check_call(transfer const& what, char const* nam
                                        "cudaMemcpyAsync from page-locked memory",
                                    where);
   }
+  check_device(what.stream, name, where);
+}
+
+WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name,
+                                             source_location where) const {
+  // Its handle means the current device, which the caller sets to device_ next.
+  if (is_default(stream)) return;
+  bool const has_id = stream.has_id();
+  if (has_id && stream.id() == known_stream_.load(detail::memory_order::relaxed)) return;
 #if CUDART_VERSION >= 12080
   int device = -1;
-  check(cudaStreamGetDevice(what.stream.get(), &device), "cudaStreamGetDevice", where);
-  // A default stream's handle means the current device, which the caller sets to device_ next.
-  bool const is_default =
-      what.stream.get() == cudaStreamLegacy || what.stream.get() == cudaStreamPerThread;
-  if (device != device_.value() && !is_default) {
+  check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
+  if (device != device_.value()) {
     detail::throw_invalid_argument(detail::text{"staging: "} + name + " on a stream of device " +
                                        device + ", made for device " + device_.value() +
                                        "; make one staging object a device",
                                    where);
   }
+#else
+  static_cast<void>(name);
+  static_cast<void>(where);
 #endif
+  if (has_id) known_stream_.store(stream.id(), detail::memory_order::relaxed);
 }
 
 WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* name,
                                             source_location where) {
   if (what.items == 0 || what.item_bytes == 0) return 0;
   check_call(what, name, where);
+  std::size_t const bytes = what.items * what.item_bytes;
+  bool first = true;  // whether the first byte in host memory is pageable; so the last one
+  bool last = true;
+  bool by_command = false;
+  if (what.pack == nullptr) {
+    auto const* const host =
+        static_cast<char const*>(what.to_device ? what.source : what.destination);
+    std::size_t const pitch = what.to_device ? what.source_pitch : what.destination_pitch;
+    // The last row ends before its pitch does.
+    char const* const end = host + ((what.items - 1) * pitch + what.item_bytes - 1);
+    first = detail::is_unregistered(host);
+    last = on_one_page(host, end) ? first : detail::is_unregistered(end);
+    by_command = what.to_device && bytes <= cuda_bytes && first && last && !reads_late_ &&
+                 is_contiguous(what);
+  }
+  // The fewest calls: these need neither a device nor a capture mode.
+  if (by_command && !is_default(what.stream)) return copy_by_cuda(what, false, where);
   scoped_device const scope{device_, where};
   detail::relaxed_capture_mode const relaxed{where};
-  std::size_t const bytes = what.items * what.item_bytes;
-  bool wait = !what.to_device || reads_late_;
   if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {
     detail::throw_invalid_argument(
         detail::text{"staging: "} + name + " of elements of " + what.item_bytes +
@@ -120,20 +146,12 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
             options_.slot_bytes_,
         where);
   }
-  if (what.pack == nullptr) {
-    void const* const host = what.to_device ? what.source : what.destination;
-    std::size_t const pitch = what.to_device ? what.source_pitch : what.destination_pitch;
-    // The last row ends before its pitch does.
-    std::size_t const extent = (what.items - 1) * pitch + what.item_bytes;
-    bool const first = detail::is_unregistered(host);
-    bool const last = detail::is_unregistered(static_cast<char const*>(host) + (extent - 1));
-    if (!first && !last) return copy_by_cuda(what, true, where);
-    // A part of it may be read after the call.
-    if (first != last) wait = true;
-  }
+  if (!first && !last) return copy_by_cuda(what, true, where);
+  // Where one end is registered, a part of it may be read after the call; and CUDA may refuse it.
+  bool const wait = !what.to_device || reads_late_ || first != last;
   // One thread copies no faster than CUDA. Rows that no slot can hold are CUDA's, too.
-  bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_;
-  if (what.pack == nullptr && (alone || what.item_bytes > options_.slot_bytes_)) {
+  bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_ && first && last;
+  if (what.pack == nullptr && (alone || by_command || what.item_bytes > options_.slot_bytes_)) {
     return copy_by_cuda(what, wait, where);
   }
   return copy_in_chunks(what, bytes, where);
@@ -144,8 +162,7 @@ WARPWRIGHT_INLINE std::size_t staging::copy_by_cuda(transfer const& what, bool w
                                                     source_location where) {
   std::size_t const bytes = what.items * what.item_bytes;
   cudaMemcpyKind const kind = what.to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-  bool const contiguous =
-      what.destination_pitch == what.item_bytes && what.source_pitch == what.item_bytes;
+  bool const contiguous = is_contiguous(what);
   char const* api = contiguous ? "cudaMemcpyAsync" : "cudaMemcpy2DAsync";
   cudaError_t result =
       contiguous ? cudaMemcpyAsync(what.destination, what.source, bytes, kind, what.stream.get())
@@ -169,8 +186,8 @@ WARPWRIGHT_INLINE std::size_t staging::copy_in_chunks(transfer const& what, std:
   // The handle of the per-thread default stream means another stream in each worker.
   bool const is_per_thread = what.stream.get() == cudaStreamPerThread;
   // To wake a thread takes as long as the copy of some hundred KiB.
-  constexpr std::size_t bytes_per_helper = std::size_t{512} << 10U;
-  std::size_t const useful = bytes <= options_.direct_bytes_ ? 0 : 1 + bytes / bytes_per_helper;
+  std::size_t const useful =
+      bytes <= options_.direct_bytes_ ? 0 : 1 + bytes / options_.bytes_per_helper_;
   unsigned const helpers =
       useful < workers_.threads() ? static_cast<unsigned>(useful) : workers_.threads();
   alignas(stream) unsigned char memory[sizeof(stream)];
@@ -198,10 +215,15 @@ WARPWRIGHT_INLINE std::size_t staging::copy_in_chunks(transfer const& what, std:
   job.progress = what.progress;
   job.most_helpers = helpers;
   job.reads_late = reads_late_;
-  // Two chunks a thread keep all threads busy, 64 KiB keep the cost of the calls small.
+  // Two chunks a thread keep all threads busy, 64 KiB keep the cost of the calls small. One thread
+  // writes a chunk while the ones before are in flight.
   constexpr std::size_t least = std::size_t{64} << 10U;
   std::size_t chunk = (bytes / (2 * (helpers + std::size_t{1})) / least + 1) * least;
-  if (helpers == 0) chunk = bytes;
+  job.depth = options_.slots_;
+  if (helpers == 0) {
+    chunk = bytes <= whole_bytes ? bytes : piece_bytes;
+    if (job.depth < pieces_in_flight) job.depth = pieces_in_flight;
+  }
   if (chunk > options_.slot_bytes_) chunk = options_.slot_bytes_;
   job.chunk_items = chunk > job.item_bytes ? chunk / job.item_bytes : 1;
   std::size_t const done = workers_.run(job) * job.item_bytes;

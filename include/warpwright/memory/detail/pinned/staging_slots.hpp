@@ -34,21 +34,29 @@ class staging_slots {
   /// the pool. @pre nobody has a slot
   void destroy(pinned_pool& pool) noexcept;
 
-  /// @return a slot that no copy uses; null if there is none
+  /// Takes a slot that no copy uses: if it can, one that was used not long ago, whose memory the
+  /// processor's cache has.
+  /// @return null if there is none
   staging_slot* take() noexcept;
   /// Gives a slot back, also while a copy uses it.
   void give_back(staging_slot& slot) noexcept;
 
  private:
-  struct queue {
+  struct list {
     staging_slot* first = nullptr;
     staging_slot* last = nullptr;
     std::size_t size = 0;
 
-    void push(staging_slot& slot) noexcept {
+    void push_back(staging_slot& slot) noexcept {
       slot.next = nullptr;
       (first == nullptr ? first : last->next) = &slot;
       last = &slot;
+      ++size;
+    }
+    void push_front(staging_slot& slot) noexcept {
+      if (first == nullptr) last = &slot;
+      slot.next = first;
+      first = &slot;
       ++size;
     }
     staging_slot* pop() noexcept {
@@ -60,12 +68,14 @@ class staging_slots {
     }
   };
 
+  staging_slot* take_arrived() noexcept;
+
   array<staging_slot> all_;
   std::size_t bytes_ = 0;
   mutex mutex_;
   // Guarded by mutex_:
-  queue free_;
-  queue in_flight_;  // the oldest first
+  list free_;       // the one given back last is the first
+  list in_flight_;  // the oldest first
 };
 
 }  // namespace detail

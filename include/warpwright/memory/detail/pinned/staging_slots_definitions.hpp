@@ -17,7 +17,7 @@ WARPWRIGHT_INLINE void staging_slots::create(pinned_pool& pool, std::size_t coun
           where);
     slot.memory =
         static_cast<char*>(pool.allocate(bytes, pinned_pool::block_alignment_bytes, where));
-    free_.push(slot);
+    free_.push_back(slot);
   }
 }
 
@@ -39,36 +39,44 @@ WARPWRIGHT_INLINE void staging_slots::destroy(pinned_pool& pool) noexcept {
   all_.clear();
 }
 
-WARPWRIGHT_INLINE staging_slot* staging_slots::take() noexcept {
-  std::size_t left = 0;
+/// @return the oldest slot in flight if its copy is complete, else null
+WARPWRIGHT_INLINE staging_slot* staging_slots::take_arrived() noexcept {
   staging_slot* slot = nullptr;
   {
     unique_lock<mutex> const lock{mutex_};
-    slot = free_.pop();
+    slot = in_flight_.pop();
+  }
+  if (slot == nullptr) return nullptr;
+  cudaError_t const result = cudaEventQuery(slot->event);
+  discard(result);
+  if (result == cudaSuccess) {
+    slot->in_flight = false;
+    return slot;
+  }
+  give_back(*slot);  // of an error the next call tells
+  return nullptr;
+}
+
+WARPWRIGHT_INLINE staging_slot* staging_slots::take() noexcept {
+  std::size_t left = 0;
+  {
+    unique_lock<mutex> const lock{mutex_};
     left = in_flight_.size;
   }
-  // Other threads may give slots back meanwhile: each is looked at once.
-  for (; slot == nullptr && left > 0; --left) {
-    {
-      unique_lock<mutex> const lock{mutex_};
-      slot = in_flight_.pop();
-    }
-    if (slot == nullptr) return nullptr;
-    cudaError_t const result = cudaEventQuery(slot->event);
-    discard(result);
-    if (result == cudaSuccess) {
-      slot->in_flight = false;
-    } else {  // of an error the next call tells
-      give_back(*slot);
-      slot = nullptr;
-    }
+  staging_slot* slot = left != 0 ? take_arrived() : nullptr;
+  if (slot != nullptr) return slot;
+  {
+    unique_lock<mutex> const lock{mutex_};
+    slot = free_.pop();
   }
+  // Other threads may give slots back meanwhile: each is looked at once.
+  for (; slot == nullptr && left > 1; --left) slot = take_arrived();
   return slot;
 }
 
 WARPWRIGHT_INLINE void staging_slots::give_back(staging_slot& slot) noexcept {
   unique_lock<mutex> const lock{mutex_};
-  (slot.in_flight ? in_flight_ : free_).push(slot);
+  slot.in_flight ? in_flight_.push_back(slot) : free_.push_front(slot);
 }
 
 }  // namespace detail

@@ -45,6 +45,7 @@ struct staging_job {
   pack_function const* pack = nullptr;  // to the device: instead of `source`
   progress_function const* progress = nullptr;
   unsigned most_helpers = 0;
+  unsigned depth = 1;  // slots in flight of each thread, 1 to staging_workers::most_depth
   // Whether CUDA may read pageable memory after a copy from it has returned.
   bool reads_late = false;
 
@@ -76,10 +77,8 @@ class staging_workers {
   static unsigned default_threads() noexcept;
 
   /// Starts the threads.
-  /// @param depth  slots in flight of each thread, 1 to most_depth
   /// @throws std::runtime_error  when the system refuses a thread; stop() ends the started ones
-  void start(staging_slots& shared, unsigned depth, unsigned threads, int device,
-             source_location where);
+  void start(staging_slots& shared, unsigned threads, int device, source_location where);
   /// Ends the threads. @pre no job is running
   void stop() noexcept;
   [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(workers_.size()); }
@@ -143,7 +142,6 @@ class staging_workers {
 
   array<worker> workers_;  // resized once: a thread refers to its worker
   staging_slots* slots_ = nullptr;
-  unsigned depth_ = 1;
   int device_ = 0;
   mutex mutex_;
   condition_variable changed_;

@@ -31,10 +31,9 @@ WARPWRIGHT_INLINE unsigned staging_workers::default_threads() noexcept {
   return count < 1 ? 1U : count > 8 ? 8U : static_cast<unsigned>(count);
 }
 
-WARPWRIGHT_INLINE void staging_workers::start(staging_slots& shared, unsigned depth,
-                                              unsigned threads, int device, source_location where) {
+WARPWRIGHT_INLINE void staging_workers::start(staging_slots& shared, unsigned threads, int device,
+                                              source_location where) {
   slots_ = &shared;
-  depth_ = depth;
   device_ = device;
   workers_.resize(threads);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -59,7 +58,7 @@ WARPWRIGHT_INLINE void staging_workers::stop() noexcept {
 
 WARPWRIGHT_INLINE std::size_t staging_workers::run(staging_job& job) {
   // Each thread has so many chunks that it has begun and not finished.
-  job.unfinished.reserve((job.most_helpers + std::size_t{1}) * (depth_ + std::size_t{1}));
+  job.unfinished.reserve((job.most_helpers + std::size_t{1}) * (job.depth + std::size_t{1}));
   if (job.most_helpers != 0) {
     unique_lock<mutex> const lock{mutex_};
     job.next = jobs_;
@@ -242,26 +241,31 @@ WARPWRIGHT_INLINE bool staging_workers::issue(staging_job& job, staging_slot& sl
 WARPWRIGHT_INLINE bool staging_workers::wait_for(staging_job& job, staging_slot& slot, bool helper,
                                                  bool& gave_up) noexcept {
   constexpr std::uint64_t patience = 5000000;  // ns: 16 slots of 4 MiB take 1.2 ms at 55 GB/s
-  cudaError_t result = cudaSuccess;
-  if (helper) {
+  // The only chunk was enqueued a moment ago: its copy is not complete.
+  bool const may_be_done = helper || job.items > job.chunk_items;
+  char const* api = "cudaEventQuery";
+  cudaError_t result = may_be_done ? cudaEventQuery(slot.event) : cudaErrorNotReady;
+  if (result == cudaErrorNotReady && helper) {
     std::uint64_t const until = monotonic_nanoseconds() + patience;
     int step = 0;
-    while ((result = cudaEventQuery(slot.event)) == cudaErrorNotReady) {
+    do {
       discard(result);
       if (monotonic_nanoseconds() > until) {
         gave_up = true;
         return false;
       }
       spin_wait(++step);
-    }
-  } else {
+    } while ((result = cudaEventQuery(slot.event)) == cudaErrorNotReady);
+  } else if (result == cudaErrorNotReady) {
+    if (may_be_done) discard(result);
+    api = "cudaEventSynchronize";
     result = cudaEventSynchronize(slot.event);
   }
   if (result == cudaSuccess) {
     slot.in_flight = false;
     return true;
   }
-  fail(job, result, helper ? "cudaEventQuery" : "cudaEventSynchronize");
+  fail(job, result, api);
   return false;
 }
 
@@ -311,7 +315,7 @@ WARPWRIGHT_INLINE void staging_workers::upload(staging_job& job, bool helper) no
 WARPWRIGHT_INLINE void staging_workers::upload_chunks(staging_job& job, bool helper,
                                                       flights& mine) noexcept {
   while (has_chunk(job)) {
-    staging_slot* slot = mine.size < depth_ ? slots_->take() : nullptr;
+    staging_slot* slot = mine.size < job.depth ? slots_->take() : nullptr;
     if (slot == nullptr && mine.size != 0) {
       flight const oldest = mine.pop();
       bool gave_up = false;
@@ -348,7 +352,7 @@ WARPWRIGHT_INLINE void staging_workers::download_chunks(staging_job& job, bool h
                                                         flights& mine) noexcept {
   for (;;) {
     chunk part;
-    while (mine.size < depth_) {
+    while (mine.size < job.depth) {
       staging_slot* const slot = slots_->take();
       if (slot == nullptr) break;
       if (!next_chunk(job, part)) {
