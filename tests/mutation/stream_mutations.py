@@ -116,7 +116,6 @@ MUTATIONS = [
     (MEASURE, "  if (settings.threads == 1) return row.by_cuda;\n", "  if (settings.threads == 1) return row.alone;\n"),
     (MEASURE, "      free();\n      throw;", "      throw;"),
     (MEASURE, "    discard(cudaFree(device_));\n", ""),
-    (MEASURE, "    now.reset();\n", ""),
 ]
 
 if __name__ == "__main__":
