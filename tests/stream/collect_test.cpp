@@ -124,7 +124,9 @@ TEST_CASE("collect: nothing is handed over of a slot that is cancelled, or left 
   CHECK(results.statistics().batches == 7);
 }
 
-TEST_CASE("collect: an exception of the sink is thrown once, and the sink is not called again") {
+TEST_CASE(
+    "collect: an exception of the sink is thrown by every later call, and the sink is not called "
+    "again") {
   feeding f;
   for (bool const by_finish : {true, false}) {
     std::atomic<int> calls{0};
@@ -150,10 +152,59 @@ TEST_CASE("collect: an exception of the sink is thrown once, and the sink is not
       }
       CHECK(thrown == "disk full");
     }
-    static_cast<void>(results.next(f.stream));
-    results.finish();
+    CHECK_THROWS_WITH(results.next(f.stream), "disk full");
+    CHECK_THROWS_WITH(results.finish(), "disk full");
     CHECK(calls == 3);
   }
+  CHECK(f.all_given_back());
+}
+
+TEST_CASE("collect: after an exception of the sink no thread takes the rest for done") {
+  feeding f;
+  results_of results{f.pool, f.pinned, 4, [](std::uint32_t const*, std::size_t, std::size_t index) {
+                       if (index == 2) throw std::runtime_error{"disk full"};
+                     }};
+  std::atomic<int> told{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      ww::stream const own;
+      try {
+        for (int i = 0; i < 50; ++i) static_cast<void>(results.next(own));
+        results.finish();
+      } catch (std::runtime_error const&) {
+        ++told;
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  CHECK(told == 4);
+}
+
+TEST_CASE("collect: stop ends the waiting for a sink that does not go on") {
+  feeding f;
+  std::atomic<bool> go{false};
+  std::atomic<int> calls{0};
+  {
+    results_of results{f.pool, f.pinned, 4,
+                       [&](std::uint32_t const*, std::size_t, std::size_t) {
+                         ++calls;
+                         while (!go) wait_a_little(100);
+                       },
+                       ww::prefetch_options{}.depth(3).maximum_bytes(0)};
+    std::thread stopper{[&] {
+      wait_a_little(20000);
+      results.stop();
+    }};
+    int taken = 0;
+    while (results.next(f.stream)) ++taken;
+    CHECK(taken == 3);
+    CHECK_FALSE(results.next(f.stream));
+    stopper.join();
+    go = true;
+    results.finish();
+  }
+  CHECK(calls == 1);
   CHECK(f.all_given_back());
 }
 

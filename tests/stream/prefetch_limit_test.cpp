@@ -14,11 +14,13 @@ using batches_of = ww::prefetcher<std::uint32_t>;
 
 namespace {
 
-// Of 100 batches of 1 MB in a second.
+// Of 100 batches of 1 MB in a second, behind the first one.
 ww::prefetch_statistics figures() {
   ww::prefetch_statistics s;
-  s.batches = 100;
-  s.bytes = 100000000;
+  s.batches = 101;
+  s.bytes = 101000000;
+  s.first_bytes = 1000000;
+  s.source_bytes = 100000000;
   s.seconds = 1.0;
   s.workers = 2;
   s.depth = 4;
@@ -43,7 +45,7 @@ TEST_CASE("limit: the stage that is always busy") {
   CHECK(s.limit() == ww::prefetch_limit::copy);
   CHECK_THAT(s.text(), contains("The copy is the limit") && contains("0.102 GB/s"));
   s.copy_bytes_per_second = 1e9;
-  s.starved_seconds = 0.05;
+  s.starved_seconds = 0.04;
   CHECK(s.limit() == ww::prefetch_limit::caller);
   CHECK_THAT(s.text(), contains("The work with the batches is the limit"));
   s.starved_seconds = 0.4;
@@ -51,7 +53,7 @@ TEST_CASE("limit: the stage that is always busy") {
   CHECK(s.limit() == ww::prefetch_limit::depth);
   CHECK_THAT(s.text(), contains("larger batches help"));
   s.of_results = true;
-  CHECK_THAT(s.text(), contains("results: 100 batches") && contains("sink:"));
+  CHECK_THAT(s.text(), contains("results: 101 batches") && contains("sink:"));
 }
 
 TEST_CASE("limit: figures that are not there divide by nothing") {
@@ -152,6 +154,7 @@ TEST_CASE("the ring grows where source and caller wait for each other in turn, u
   CHECK(grows);
   CHECK(run(o.depth(2).maximum_bytes(3 * 4000)) <= 3);
   CHECK(run(o.depth(2).maximum_bytes(3 * 4000 - 1)) == 2);
+  CHECK(run(o.maximum_bytes(3 * 4000)) == 3);
   CHECK(f.all_given_back());
 }
 

@@ -36,6 +36,16 @@ struct add_wrong {
   }
 };
 
+// Uses the prefetcher at its end.
+struct talks : std::runtime_error {
+  std::atomic<batches_of*>* of;
+  explicit talks(std::atomic<batches_of*>& batches) : std::runtime_error{"late"}, of{&batches} {}
+  talks(talks const&) = default;
+  ~talks() override {
+    if (of->load() != nullptr) static_cast<void>(of->load()->statistics());
+  }
+};
+
 }  // namespace
 
 TEST_CASE("prefetch: all batches come in order, with their sizes and contents") {
@@ -311,6 +321,11 @@ TEST_CASE("prefetch: options and sizes out of range are refused, and nothing sta
   CHECK_THROWS_WITH(make(1, o.depth(1)), contains("a depth of 1 batches") && contains("2 to 64"));
   CHECK_THROWS_WITH(make(1, o.depth(0)), contains("a depth of 0"));
   CHECK_THROWS_WITH(make(1, o.depth(65)), contains("a depth of 65"));
+  CHECK_THROWS_WITH(make(100, o.depth(3).maximum_bytes(1199)),
+                    contains("maximum_bytes() is 1199, less than 3 batches of 100 elements of 4"));
+  CHECK_THROWS_WITH(make(100, o.maximum_bytes(799)), contains("less than 2 batches"));
+  make(100, o.depth(3).maximum_bytes(1200));
+  make(100, o.maximum_bytes(800));
   CHECK_THROWS_AS(make(~std::size_t{0}, o), ww::out_of_memory);
   CHECK_THROWS_AS(make(std::size_t{1} << 60U, o), ww::out_of_memory);
   make(1, o.workers(61));
@@ -355,25 +370,28 @@ TEST_CASE("prefetch: captures of any mode on another stream are not disturbed") 
   }
 }
 
-TEST_CASE(
-    "prefetch: a capture that begins while a batch is held does not draw the copies into it") {
+TEST_CASE("prefetch: exceptions behind the end of the batches end without the lock") {
   feeding f;
-  batches_of batches{f.pool, f.pinned, 8,
-                     [](std::uint32_t* to, std::size_t i) -> std::size_t {
-                       fill_batch(to, i, 8);
-                       return 8;
-                     },
-                     ww::prefetch_options{}.depth(2).maximum_bytes(0)};
-  for (int i = 0; i < 6; ++i) {
-    batch_of batch = batches.next(f.stream);
-    f.stream.synchronize();
-    ww::check(cudaStreamBeginCapture(f.stream.get(), cudaStreamCaptureModeThreadLocal),
-              "cudaStreamBeginCapture");
-    batch.reset();
-    cudaGraph_t graph = nullptr;
-    CHECK(cudaStreamEndCapture(f.stream.get(), &graph) == cudaSuccess);
-    ww::detail::discard(cudaGraphDestroy(graph));
+  std::atomic<batches_of*> made{nullptr};
+  std::atomic<bool> thrown{false};
+  {
+    batches_of batches{f.pool, f.pinned, 8, [&](std::uint32_t*, std::size_t i) -> std::size_t {
+                         while (made.load() == nullptr) wait_a_little(100);
+                         if (i == 0) {
+                           while (!thrown) wait_a_little(100);
+                           wait_a_little(5000);
+                         }
+                         if (i == 1) {
+                           thrown = true;
+                           throw talks{made};
+                         }
+                         return 0;
+                       }};
+    made = &batches;
+    CHECK_FALSE(batches.next(f.stream));
+    made = nullptr;
   }
+  CHECK(f.all_given_back());
 }
 
 TEST_CASE("prefetch: default streams work") {

@@ -28,7 +28,6 @@ class result_slot {
   result_slot(result_slot&& other) noexcept
       : core_{detail::exchange(other.core_, nullptr)},
         slot_{other.slot_},
-        stream_{other.stream_},
         size_{other.size_},
         exceptions_{other.exceptions_} {}
   result_slot& operator=(result_slot&& other) noexcept {
@@ -36,7 +35,6 @@ class result_slot {
       reset();
       core_ = detail::exchange(other.core_, nullptr);
       slot_ = other.slot_;
-      stream_ = other.stream_;
       size_ = other.size_;
       exceptions_ = other.exceptions_;
     }
@@ -84,7 +82,7 @@ class result_slot {
   /// @pre the stream is not capturing
   /// **Cost:** five CUDA calls.
   void reset() noexcept {
-    if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_, stream_, size_);
+    if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_, size_);
   }
   /// Gives the memory back without a result: the sink is not called for it.
   void cancel() noexcept {
@@ -94,12 +92,11 @@ class result_slot {
 
  private:
   friend class result_collector<T>;
-  result_slot(detail::collect_core& core, detail::transfer_slot& slot, stream_ref stream) noexcept
-      : core_{&core}, slot_{&slot}, stream_{stream}, size_{core.capacity()} {}
+  result_slot(detail::collect_core& core, detail::transfer_slot& slot) noexcept
+      : core_{&core}, slot_{&slot}, size_{core.capacity()} {}
 
   detail::collect_core* core_ = nullptr;
   detail::transfer_slot* slot_ = nullptr;
-  stream_ref stream_ = stream_ref::legacy_default();
   std::size_t size_ = 0;
   int exceptions_ = std::uncaught_exceptions();
 };
@@ -164,13 +161,19 @@ class result_collector {
   /// **Capture:** not on a capturing stream. **Cost:** two CUDA calls; no allocation.
   [[nodiscard]] result_slot<T> next(stream_ref stream,
                                     source_location where = source_location::current()) {
-    return result_slot<T>{core_, *core_.next(stream, where), stream};
+    detail::transfer_slot* const slot = core_.next(stream, where);
+    return slot == nullptr ? result_slot<T>{} : result_slot<T>{core_, *slot};
   }
   /// Waits until the sink has had the results of all slots that were given back, up to the first
   /// one that is still held: the sink gets them in order.
   /// @throws what the sink threw, unless next() has; cuda_error when a result could not be copied
   /// **Stream:** blocks the calling thread. **Capture:** legal.
   void finish() { core_.finish(); }
+
+  /// Ends all calls of next(), also those that wait: they return empty slots. The sink is not
+  /// called any more, and results that it has not had are dropped; a call under way is not
+  /// interrupted, and finish() waits for it.
+  void stop() noexcept { core_.stop(); }
 
   /// @return what has been done so far; statistics().text() says what the limit is
   [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_.statistics(); }

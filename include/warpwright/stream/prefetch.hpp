@@ -25,13 +25,12 @@ class prefetched {
   /// An empty batch.
   prefetched() noexcept = default;
   prefetched(prefetched&& other) noexcept
-      : core_{detail::exchange(other.core_, nullptr)}, slot_{other.slot_}, stream_{other.stream_} {}
+      : core_{detail::exchange(other.core_, nullptr)}, slot_{other.slot_} {}
   prefetched& operator=(prefetched&& other) noexcept {
     if (this != &other) {
       reset();
       core_ = detail::exchange(other.core_, nullptr);
       slot_ = other.slot_;
-      stream_ = other.stream_;
     }
     return *this;
   }
@@ -61,17 +60,16 @@ class prefetched {
   /// @pre the stream is not capturing
   /// **Cost:** two CUDA calls.
   void reset() noexcept {
-    if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_, stream_);
+    if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_);
   }
 
  private:
   friend class prefetcher<T>;
-  prefetched(detail::prefetch_core& core, detail::transfer_slot& slot, stream_ref stream) noexcept
-      : core_{&core}, slot_{&slot}, stream_{stream} {}
+  prefetched(detail::prefetch_core& core, detail::transfer_slot& slot) noexcept
+      : core_{&core}, slot_{&slot} {}
 
   detail::prefetch_core* core_ = nullptr;
   detail::transfer_slot* slot_ = nullptr;
-  stream_ref stream_ = stream_ref::legacy_default();
 };
 
 /// Brings batches to the device ahead of the work with them: threads fill page-locked memory, a
@@ -135,7 +133,7 @@ class prefetcher {
   [[nodiscard]] prefetched<T> next(stream_ref stream,
                                    source_location where = source_location::current()) {
     detail::transfer_slot* const slot = core_.next(stream, where);
-    return slot == nullptr ? prefetched<T>{} : prefetched<T>{core_, *slot, stream};
+    return slot == nullptr ? prefetched<T>{} : prefetched<T>{core_, *slot};
   }
   /// Ends all calls of next(), also those that wait: they return empty batches. The source is not
   /// called any more; a call that is under way is not interrupted.

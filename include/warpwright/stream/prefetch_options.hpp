@@ -16,7 +16,7 @@ class prefetch_options {
   /// The maximum number of batches in the ring.
   static constexpr unsigned max_depth = 64;
 
-  /// The number of threads that call the source; a result_collector has one, whatever this says.
+  /// The number of threads that call the source. Not for a result_collector, which has one thread.
   /// @param count  1 to 61; default: 2
   [[nodiscard]] constexpr prefetch_options workers(unsigned count) const noexcept {
     prefetch_options copy = *this;
@@ -24,16 +24,18 @@ class prefetch_options {
     return copy;
   }
   /// The number of batches in the ring at first: those that are filled, copied, waiting and in use.
-  /// @param count  2 to 64; default: workers + 3
+  /// @param count  2 to 64; default: workers + 3, of a result_collector 5; fewer where
+  ///   maximum_bytes() has no room for them
   [[nodiscard]] constexpr prefetch_options depth(unsigned count) const noexcept {
     prefetch_options copy = *this;
     copy.depth_ = count;
     copy.has_depth_ = true;
     return copy;
   }
-  /// The size up to which the ring grows where the times of source and caller vary so that now the
-  /// one waits, now the other. As much page-locked memory is used, and as much device memory.
-  /// @param bytes  0: it never grows; default: twice the first depth. At most 64 batches
+  /// The maximum size of the ring. It grows to it, a batch at a time, where the times of source and
+  /// caller vary so that now the one waits, now the other; it does not shrink, and when memory was
+  /// short once it grows no more. As much page-locked memory is used, and as much device memory.
+  /// @param bytes  0: it stays as it is at first; default: twice that. At most 64 batches
   [[nodiscard]] constexpr prefetch_options maximum_bytes(std::size_t bytes) const noexcept {
     prefetch_options copy = *this;
     copy.maximum_bytes_ = bytes;
@@ -43,40 +45,73 @@ class prefetch_options {
 
   /// @return the number of threads that call the source
   [[nodiscard]] constexpr unsigned workers() const noexcept { return workers_; }
-  /// @return the number of batches in the ring at first
-  [[nodiscard]] constexpr unsigned first_depth() const noexcept {
-    return has_depth_ ? depth_ : workers_ + 3;
+  /// @return the number of batches in a prefetcher's ring at first, without maximum_bytes()
+  [[nodiscard]] constexpr unsigned first_depth() const noexcept { return first_of(workers_ + 3); }
+  /// The same of any ring.
+  /// @param slot_bytes     size of a batch
+  /// @param default_depth  where depth() was not called
+  [[nodiscard]] constexpr unsigned first_slots(std::size_t slot_bytes,
+                                               unsigned default_depth) const noexcept {
+    unsigned const first = first_of(default_depth);
+    if (has_depth_ || !has_room_limit(slot_bytes)) return first;
+    std::size_t const slots = maximum_bytes_ / slot_bytes;
+    return slots < first ? static_cast<unsigned>(slots) : first;
   }
   /// @return the number of batches that the ring may grow to
-  [[nodiscard]] constexpr unsigned most_slots(std::size_t slot_bytes) const noexcept {
-    unsigned const depth = first_depth();
-    unsigned const twice = 2 * depth < max_depth ? 2 * depth : max_depth;
-    if (!has_maximum_ || slot_bytes == 0) return twice;
+  [[nodiscard]] constexpr unsigned most_slots(std::size_t slot_bytes,
+                                              unsigned default_depth) const noexcept {
+    unsigned const first = first_slots(slot_bytes, default_depth);
+    unsigned const twice = 2 * first < max_depth ? 2 * first : max_depth;
+    if (!has_maximum_) return twice;
+    if (!has_room_limit(slot_bytes)) return first;
     std::size_t const slots = maximum_bytes_ / slot_bytes;
-    if (slots <= depth) return depth;
     return slots < max_depth ? static_cast<unsigned>(slots) : max_depth;
   }
-  /// @return `capacity`
-  /// @throws std::invalid_argument  for a value out of range, or a batch without elements
-  std::size_t checked(char const* who, std::size_t capacity, source_location where) const {
-    if (capacity == 0) {
-      detail::throw_invalid_argument(
-          detail::text{who} + ": a batch has room for 0 elements; give at least 1", where);
-    }
+
+  /// @return workers()
+  /// @throws std::invalid_argument  for a number out of range
+  unsigned checked_workers(char const* who, source_location where) const {
     if (workers_ == 0 || workers_ > max_depth - 3) {
       detail::throw_invalid_argument(detail::text{who} + ": " + workers_ +
                                          " workers; prefetch_options::workers() takes 1 to 61",
                                      where);
     }
-    if (first_depth() < 2 || first_depth() > max_depth) {
-      detail::throw_invalid_argument(detail::text{who} + ": a depth of " + first_depth() +
+    return workers_;
+  }
+  /// @return `capacity`
+  /// @throws std::invalid_argument  for a depth out of range, batches without elements, and a
+  ///   maximum_bytes() that the ring is above at first
+  std::size_t checked(char const* who, std::size_t capacity, std::size_t element_bytes,
+                      unsigned default_depth, source_location where) const {
+    if (capacity == 0) {
+      detail::throw_invalid_argument(
+          detail::text{who} + ": a batch has room for 0 elements; give at least 1", where);
+    }
+    unsigned const first = first_of(default_depth);
+    if (first < 2 || first > max_depth) {
+      detail::throw_invalid_argument(detail::text{who} + ": a depth of " + first +
                                          " batches; prefetch_options::depth() takes 2 to 64",
                                      where);
+    }
+    unsigned const least = has_depth_ ? first : 2;
+    if (has_room_limit(1) && maximum_bytes_ / element_bytes / capacity < least) {
+      detail::throw_invalid_argument(
+          detail::text{who} + ": maximum_bytes() is " + maximum_bytes_ + ", less than " + least +
+              " batches of " + capacity + " elements of " + element_bytes +
+              " bytes: raise it, or give smaller batches or a lower depth()",
+          where);
     }
     return capacity;
   }
 
  private:
+  [[nodiscard]] constexpr unsigned first_of(unsigned default_depth) const noexcept {
+    return has_depth_ ? depth_ : default_depth;
+  }
+  [[nodiscard]] constexpr bool has_room_limit(std::size_t slot_bytes) const noexcept {
+    return has_maximum_ && maximum_bytes_ != 0 && slot_bytes != 0;
+  }
+
   unsigned workers_ = 2;
   unsigned depth_ = 0;
   std::size_t maximum_bytes_ = 0;
@@ -93,28 +128,31 @@ enum class prefetch_limit {
   depth     ///< none of them is always busy: their times vary, and the ring is too short
 };
 
-/// What a prefetcher or a result_collector has done.
+/// What a prefetcher or a result_collector has done, since the caller has had its first batch.
 struct prefetch_statistics {
-  std::uint64_t batches = 0;           ///< that the caller has taken
+  std::uint64_t batches = 0;           ///< that the caller has taken, the first one included
   std::uint64_t bytes = 0;             ///< in these
+  std::uint64_t first_bytes = 0;       ///< in the first one
   double seconds = 0.0;                ///< from the caller's first batch to its last one
   double source_seconds = 0.0;         ///< in the source, of all workers together; or in the sink
+  std::uint64_t source_bytes = 0;      ///< that it wrote or read in that time
   double worker_wait_seconds = 0.0;    ///< the workers had nothing to fill, or nothing to read
-  double caller_wait_seconds = 0.0;    ///< the caller's thread waited for a batch
-  double starved_seconds = 0.0;        ///< of these, while its stream was idle
+  double caller_wait_seconds = 0.0;    ///< callers waited for a batch; of several at once the mean
+  double starved_seconds = 0.0;        ///< of these, while their streams were idle: an estimate
   double copy_bytes_per_second = 0.0;  ///< of the copies that were timed; 0: none yet
   unsigned workers = 0;                ///< threads that call the source or the sink
   unsigned depth = 0;                  ///< batches in the ring now
   std::size_t slot_bytes = 0;          ///< room of one batch
   bool of_results = false;             ///< of a result_collector
 
-  /// @return the rate of the batches that were taken, in bytes per second; 0 before the second
+  /// @return the rate of the batches behind the first one, in bytes per second; 0 before the second
   [[nodiscard]] double bytes_per_second() const noexcept {
-    return seconds > 0.0 ? static_cast<double>(bytes) / seconds : 0.0;
+    return seconds > 0.0 ? static_cast<double>(bytes - first_bytes) / seconds : 0.0;
   }
   /// @return the rate of all workers together if they never waited; 0 if it is not known
   [[nodiscard]] double source_bytes_per_second() const noexcept {
-    return source_seconds > 0.0 ? static_cast<double>(bytes) * workers / source_seconds : 0.0;
+    return source_seconds > 0.0 ? static_cast<double>(source_bytes) * workers / source_seconds
+                                : 0.0;
   }
   /// @return the part of the time in which the workers were in the source, 0 to 1
   [[nodiscard]] double source_share() const noexcept {
@@ -126,17 +164,19 @@ struct prefetch_statistics {
     return copy_bytes_per_second > 0.0 ? at_most_one(bytes_per_second() / copy_bytes_per_second)
                                        : 0.0;
   }
-  /// @return the part of the time in which the caller's stream had no work, for lack of a batch
+  /// @return the part of the time in which the caller's stream had no work, for lack of a batch: an
+  ///   estimate, as when it ended its work is not seen
   [[nodiscard]] double starved_share() const noexcept {
     return seconds > 0.0 ? at_most_one(starved_seconds / seconds) : 0.0;
   }
   /// @return what decides how fast batches go through
   [[nodiscard]] prefetch_limit limit() const noexcept {
     constexpr double busy = 0.8;
+    constexpr double seldom = 0.05;
     if (batches < 2 || seconds <= 0.0) return prefetch_limit::unknown;
     if (copy_share() >= busy && copy_share() >= source_share()) return prefetch_limit::copy;
-    if (source_share() >= busy) return prefetch_limit::source;
-    return starved_share() < 0.1 ? prefetch_limit::caller : prefetch_limit::depth;
+    if (starved_share() < seldom) return prefetch_limit::caller;
+    return source_share() >= busy ? prefetch_limit::source : prefetch_limit::depth;
   }
   /// @return the figures and the limit in words, on a few lines
   [[nodiscard]] std::string text() const;

@@ -127,10 +127,13 @@ batch_run run_in_batches(stream_ref stream, memory_pool& pool, pinned_pool& pinn
     return left < room ? left : room;
   };
   std::size_t const batches = (in.items - 1) / room + 1;
-  prefetch_options fixed = options.maximum_bytes(0);
-  // No more slots than batches; options out of range are refused below.
-  if (fixed.first_depth() > batches && fixed.first_depth() <= prefetch_options::max_depth) {
+  // No more slots and threads than batches; options out of range are refused below.
+  prefetch_options fixed = options.maximum_bytes(0).depth(options.first_depth());
+  if (options.first_depth() > batches && options.first_depth() <= prefetch_options::max_depth) {
     fixed = fixed.depth(batches < 2 ? 2 : static_cast<unsigned>(batches));
+  }
+  if (options.workers() > batches && options.workers() < prefetch_options::max_depth) {
+    fixed = fixed.workers(static_cast<unsigned>(batches));
   }
   prefetcher<In> items{pool,
                        pinned,

@@ -20,7 +20,7 @@ class result_sink {
 
 /// A result_collector without the type of its elements: the caller takes free slots; a thread hands
 /// the results to the sink in the order in which the slots were taken. After an error it hands over
-/// no more.
+/// no more, and every call throws the error.
 class collect_core : public transfer_core {
  public:
   /// Starts the thread. @param sink  outlives the core
@@ -30,10 +30,11 @@ class collect_core : public transfer_core {
   /// Waits for the sink, which gets all results that were copied.
   ~collect_core();
 
-  /// Waits for a free slot and orders the stream behind the slot's last copy.
+  /// Waits for a free slot and orders the stream behind its last use.
+  /// @return null after stop()
   transfer_slot* next(stream_ref stream, source_location where);
   /// @param elements  0: there is no result, and the sink is not called for it
-  void release(transfer_slot& slot, stream_ref stream, std::size_t elements) noexcept;
+  void release(transfer_slot& slot, std::size_t elements) noexcept;
   /// Waits until the sink has had all results of slots that were given back.
   void finish();
   [[nodiscard]] prefetch_statistics statistics() const noexcept;
@@ -42,15 +43,19 @@ class collect_core : public transfer_core {
   void run() noexcept;
   void drain(guard& lock, transfer_slot& slot) noexcept;
   void throw_error(guard& lock);
-  [[nodiscard]] bool is_draining() const noexcept { return next_drain_ < next_copy_ || copying_; }
+  [[nodiscard]] std::exception_ptr error_of_capture() const noexcept;
+  /// Whether the sink has yet to get results; after stop() it gets none.
+  [[nodiscard]] bool is_draining() const noexcept {
+    return !ended_ && (next_drain_ < next_copy_ || copying_);
+  }
 
   result_sink& sink_;
   thread runner_;
   // Guarded by mutex_:
   std::size_t next_index_ = 0;
   std::size_t next_drain_ = 0;
-  std::exception_ptr error_{};  // not thrown yet
-  bool failed_ = false;
+  std::exception_ptr error_{};  // the first one
+  bool ended_ = false;          // the thread calls the sink no more
 };
 
 }  // namespace detail

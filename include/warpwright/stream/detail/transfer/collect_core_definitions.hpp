@@ -14,7 +14,7 @@ WARPWRIGHT_INLINE collect_core::collect_core(memory_pool& pool, pinned_pool& pin
                                              result_sink& sink, prefetch_options const& options,
                                              source_location where)
     : transfer_core{"result_collector", false,   pool, pinned, element_bytes,
-                    capacity,           options, 1,    where},
+                    capacity,           options, 1,    5,      where},
       sink_{sink} {
   int const error = runner_.start<&collect_core::run>(*this);
   if (error != 0) throw_no_thread(error, 0);
@@ -33,6 +33,10 @@ WARPWRIGHT_INLINE void collect_core::run() noexcept {
   set_up_thread();
   guard lock{mutex_};
   while (!stopping_) {
+    if (grow_) {
+      grow(lock);
+      continue;
+    }
     transfer_slot* const slot = ring_.find(next_drain_, stage::ready);
     if (slot != nullptr) {
       drain(lock, *slot);
@@ -43,13 +47,16 @@ WARPWRIGHT_INLINE void collect_core::run() noexcept {
     wait(lock, work_);
     worker_wait_ += monotonic_nanoseconds() - since;
   }
+  ended_ = true;
+  tell_all(ready_);
 }
 
 /// Calls the sink. Releases the lock meanwhile.
 WARPWRIGHT_INLINE void collect_core::drain(guard& lock, transfer_slot& slot) noexcept {
   slot.now = stage::draining;
-  std::exception_ptr error = slot.error;
-  bool const wanted = slot.bytes != 0 && !failed_ && !error;
+  std::exception_ptr error = static_cast<std::exception_ptr&&>(slot.error);
+  slot.error = nullptr;
+  bool const wanted = slot.bytes != 0 && !error_ && !error;
   lock.unlock();
   std::uint64_t const start = monotonic_nanoseconds();
   std::uint64_t draining = start;
@@ -66,19 +73,23 @@ WARPWRIGHT_INLINE void collect_core::drain(guard& lock, transfer_slot& slot) noe
   std::uint64_t const end = monotonic_nanoseconds();
   lock.lock();
   worker_wait_ += draining - start;
-  if (wanted) user_time_ += end - draining;
-  if (error && !failed_) {
-    failed_ = true;
-    error_ = static_cast<std::exception_ptr&&>(error);
+  if (wanted) {
+    user_time_ += end - draining;
+    user_bytes_ += slot.bytes;
+    last_call_time_ = end > last_call_time_ ? end : last_call_time_;
   }
+  if (error && !error_) error_ = static_cast<std::exception_ptr&&>(error);
   ++next_drain_;
   free(slot);
+  if (!error) return;
+  lock.unlock();  // the end of an exception is a user's code
+  error = nullptr;
+  lock.lock();
 }
 
 WARPWRIGHT_INLINE void collect_core::throw_error(guard& lock) {
   if (!error_) return;
   std::exception_ptr const error = error_;
-  error_ = nullptr;
   lock.unlock();
   std::rethrow_exception(error);
 }
@@ -88,36 +99,58 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
   transfer_slot* slot = nullptr;
   {
     guard lock{mutex_};
-    if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
     throw_error(lock);
-    std::uint64_t since = 0;
-    while ((slot = ring_.oldest(stage::free)) == nullptr) {
-      if (since == 0) since = monotonic_nanoseconds();
-      wait(lock, ready_);
+    waiting self;
+    while (!stopping_ && (slot = ring_.oldest(stage::free)) == nullptr) {
+      if (self.since == 0) {
+        begin_wait(lock, self, stream);
+      } else {
+        wait(lock, ready_);
+      }
     }
-    slot->now = stage::in_use;
-    slot->index = next_index_++;
-    slot->bytes = 0;
-    if (since != 0 && caller_waited(lock, since, stream) && should_grow()) grow(lock);
+    if (slot != nullptr) {
+      slot->now = stage::in_use;
+      slot->index = next_index_++;
+      slot->bytes = 0;
+      if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
+    }
+    if (self.since != 0 && end_wait(lock, self, stream)) ask_to_grow();
+    if (slot == nullptr) return nullptr;
   }
   cudaError_t const result = ring_.acquire(*slot, stream);
-  if (result != cudaSuccess) release(*slot, stream, 0);
+  if (result != cudaSuccess) release(*slot, 0);
   warpwright::check(result, "cudaStreamWaitEvent", where);
   return slot;
 }
 
-WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, stream_ref stream,
-                                             std::size_t elements) noexcept {
-  ring_.release(slot, stream);
+WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, std::size_t elements) noexcept {
   guard lock{mutex_};
   slot.bytes = elements * element_bytes_;
+  if (!end_use(lock, slot)) {
+    // Nothing orders a copy behind the work, which has not even been launched.
+    if (elements != 0) slot.error = error_of_capture();
+    slot.bytes = 0;
+    return;
+  }
   if (elements != 0) {
-    ++batches_;
+    if (batches_++ == 0) first_bytes_ = slot.bytes;
     bytes_ += slot.bytes;
     last_call_time_ = monotonic_nanoseconds();
   }
   slot.now = stage::filled;
   enqueue_copies(lock);
+}
+
+WARPWRIGHT_INLINE std::exception_ptr collect_core::error_of_capture() const noexcept {
+  try {
+    throw_invalid_argument(
+        "result_collector: a slot was given back while its stream was capturing, so that its "
+        "result "
+        "was not copied: end the capture, launch the graph, and then give the slot back",
+        where_);
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 WARPWRIGHT_INLINE void collect_core::finish() {

@@ -32,7 +32,7 @@ class prefetch_core : public transfer_core {
   /// Waits for the next batch and orders the stream behind its copy.
   /// @return null behind the last batch, and after stop()
   transfer_slot* next(stream_ref stream, source_location where);
-  void release(transfer_slot& slot, stream_ref stream) noexcept;
+  void release(transfer_slot& slot) noexcept;
 
  private:
   struct worker {
@@ -52,7 +52,6 @@ class prefetch_core : public transfer_core {
   // Guarded by mutex_:
   std::size_t next_fill_ = 0;
   std::size_t next_take_ = 0;
-  bool grow_ = false;  // a worker is to add a slot
 };
 
 }  // namespace detail

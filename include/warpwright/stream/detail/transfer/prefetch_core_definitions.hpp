@@ -15,8 +15,16 @@ WARPWRIGHT_INLINE prefetch_core::prefetch_core(memory_pool& pool, pinned_pool& p
                                                batch_source& source,
                                                prefetch_options const& options,
                                                source_location where)
-    : transfer_core{"prefetcher",      true, pool, pinned, element_bytes, capacity, options,
-                    options.workers(), where},
+    : transfer_core{"prefetcher",
+                    true,
+                    pool,
+                    pinned,
+                    element_bytes,
+                    capacity,
+                    options,
+                    options.checked_workers("prefetcher", where),
+                    options.workers() + 3,
+                    where},
       source_{source} {
   try {
     workers_.resize(options.workers());
@@ -41,7 +49,6 @@ WARPWRIGHT_INLINE void prefetch_core::run_worker() noexcept {
   guard lock{mutex_};
   while (!stopping_) {
     if (grow_) {
-      grow_ = false;
       grow(lock);
       continue;
     }
@@ -89,6 +96,7 @@ WARPWRIGHT_INLINE void prefetch_core::fill(guard& lock, transfer_slot& slot) noe
   lock.lock();
   worker_wait_ += filling - start;
   user_time_ += end - filling;
+  user_bytes_ += elements <= capacity_ ? elements * element_bytes_ : 0;
   slot.bytes = elements * element_bytes_;
   slot.error = static_cast<std::exception_ptr&&>(error);
   slot.now = stage::filled;
@@ -97,20 +105,23 @@ WARPWRIGHT_INLINE void prefetch_core::fill(guard& lock, transfer_slot& slot) noe
 
 /// Waits for the batch whose turn it is.
 WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref stream) noexcept {
-  std::uint64_t since = 0;
+  waiting self;
   transfer_slot* slot = nullptr;
   while (!stopping_ && next_take_ < end_ &&
          (slot = ring_.find(next_take_, stage::ready)) == nullptr) {
-    if (since == 0) since = monotonic_nanoseconds();
-    wait(lock, ready_);
+    if (self.since == 0) {
+      begin_wait(lock, self, stream);
+    } else {
+      wait(lock, ready_);
+    }
   }
-  if (slot == nullptr) return nullptr;
-  bool const is_first = next_take_++ == 0;
-  slot->now = stage::in_use;
-  // The first batch always takes its time.
-  if (since != 0 && !is_first && caller_waited(lock, since, stream) && should_grow()) {
-    grow_ = true;
-    tell_one(work_);
+  if (slot != nullptr) slot->now = stage::in_use;
+  bool const is_first = slot != nullptr && next_take_++ == 0;
+  if (self.since != 0 && end_wait(lock, self, stream) && slot != nullptr && !is_first) {
+    ask_to_grow();
+  }
+  if (is_first) {  // which always takes its time
+    caller_wait_ = starved_ = worker_wait_ = user_time_ = user_bytes_ = 0;
   }
   return slot;
 }
@@ -118,6 +129,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref str
 WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_location where) {
   check_stream(stream, where);
   transfer_slot* slot = nullptr;
+  std::exception_ptr error;
   {
     guard lock{mutex_};
     slot = take(lock, stream);
@@ -125,27 +137,29 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
     last_call_time_ = monotonic_nanoseconds();
     if (first_call_time_ == 0) first_call_time_ = last_call_time_;
     if (slot->error) {
-      std::exception_ptr const error = slot->error;
+      error = static_cast<std::exception_ptr&&>(slot->error);
+      slot->error = nullptr;
       free(*slot);
-      lock.unlock();
-      std::rethrow_exception(error);
     }
-    ++batches_;
-    bytes_ += slot->bytes;
   }
+  if (error) std::rethrow_exception(error);  // without the lock: the end of it is a user's code
   cudaError_t const result = ring_.acquire(*slot, stream);
-  if (result != cudaSuccess) {
+  {
     guard const lock{mutex_};
-    free(*slot);
+    if (result != cudaSuccess) {
+      free(*slot);
+    } else {
+      if (batches_++ == 0) first_bytes_ = slot->bytes;
+      bytes_ += slot->bytes;
+    }
   }
   warpwright::check(result, "cudaStreamWaitEvent", where);
   return slot;
 }
 
-WARPWRIGHT_INLINE void prefetch_core::release(transfer_slot& slot, stream_ref stream) noexcept {
-  ring_.release(slot, stream);
-  guard const lock{mutex_};
-  free(slot);
+WARPWRIGHT_INLINE void prefetch_core::release(transfer_slot& slot) noexcept {
+  guard lock{mutex_};
+  if (end_use(lock, slot)) free(slot);
 }
 
 }  // namespace detail

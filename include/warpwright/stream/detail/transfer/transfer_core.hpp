@@ -44,7 +44,7 @@ class transfer_core {
 
   transfer_core(char const* name, bool to_device, memory_pool& pool, pinned_pool& pinned,
                 std::size_t element_bytes, std::size_t capacity, prefetch_options const& options,
-                unsigned threads, source_location where);
+                unsigned threads, unsigned default_depth, source_location where);
   ~transfer_core() = default;
 
   /// For a thread of the core: CUDA calls that a capture of another thread would forbid.
@@ -70,19 +70,32 @@ class transfer_core {
 
   /// Enqueues the copies of all filled batches, up to the first that is not filled.
   void enqueue_copies(guard& lock) noexcept;
-  /// Gives a slot back to the ring.
+  /// Gives a slot back to the ring. @pre it has no error
   void free(transfer_slot& slot) noexcept;
-  /// Whether one more slot would help: the caller waits, and so did the threads since the last one.
-  [[nodiscard]] bool should_grow() const noexcept {
-    return workers_waited_ && may_grow_ && ring_.size() < most_slots_;
+  /// Marks the end of a caller's work with a slot. @return whether the stream could be touched
+  bool end_use(guard& lock, transfer_slot& slot) noexcept;
+  /// Tries that again for slots whose streams were capturing.
+  void look_at_parked(guard& lock) noexcept;
+  /// Has a thread of the core add a slot, if one more would help: the caller has waited, and so did
+  /// the threads since the last one.
+  void ask_to_grow() noexcept {
+    if (!workers_waited_ || !may_grow_ || ring_.size() >= most_slots_) return;
+    grow_ = true;
+    tell_one(work_);
   }
-  /// Adds a slot. Without memory the ring stays as it is.
+  /// Adds a slot. Without memory the ring stays as it is, for good.
   void grow(guard& lock) noexcept;
-  /// Counts the time that a caller has waited.
-  /// @return whether its stream had no work at the end of that
-  bool caller_waited(guard& lock, std::uint64_t since, stream_ref stream) noexcept;
+  /// A caller's wait for a slot.
+  struct waiting {
+    std::uint64_t since = 0;  // 0: it has not waited
+    bool was_idle = false;    // its stream, at the begin
+  };
+  void begin_wait(guard& lock, waiting& self, stream_ref stream) noexcept;
+  /// Counts the time. @return whether the stream had no work at the end
+  bool end_wait(guard& lock, waiting const& self, stream_ref stream) noexcept;
 
   char const* name_;
+  bool is_to_device_;
   source_location where_;
   std::size_t element_bytes_;
   std::size_t capacity_;
@@ -100,7 +113,10 @@ class transfer_core {
   bool copying_ = false;               // a thread enqueues copies
   bool stopping_ = false;
   bool may_grow_ = true;
+  bool grow_ = false;            // a thread of the core is to add a slot
   bool workers_waited_ = false;  // for the caller, since the ring has grown last
+  unsigned parked_ = 0;          // slots
+  unsigned callers_waiting_ = 0;
   std::uint64_t first_call_time_ = 0;
   std::uint64_t last_call_time_ = 0;
   std::uint64_t user_time_ = 0;  // in the source or the sink
@@ -109,6 +125,8 @@ class transfer_core {
   std::uint64_t starved_ = 0;
   std::uint64_t batches_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint64_t first_bytes_ = 0;  // of the first batch
+  std::uint64_t user_bytes_ = 0;   // that the source or the sink had in user_time_
 };
 
 }  // namespace detail

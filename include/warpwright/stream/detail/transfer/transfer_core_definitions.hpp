@@ -18,18 +18,20 @@ WARPWRIGHT_INLINE transfer_core::transfer_core(char const* name, bool to_device,
                                                pinned_pool& pinned, std::size_t element_bytes,
                                                std::size_t capacity,
                                                prefetch_options const& options, unsigned threads,
-                                               source_location where)
+                                               unsigned default_depth, source_location where)
     : name_{name},
+      is_to_device_{to_device},
       where_{where},
       element_bytes_{element_bytes},
-      capacity_{options.checked(name, capacity, where)},
+      capacity_{options.checked(name, capacity, element_bytes, default_depth, where)},
       threads_{threads},
       ring_{
           pool, pinned,
           capacity <= ~std::size_t{0} / element_bytes ? capacity * element_bytes : ~std::size_t{0},
           to_device, where},
-      most_slots_{options.most_slots(ring_.slot_bytes())} {
-  for (unsigned i = 0; i < options.first_depth(); ++i) ring_.add(where);
+      most_slots_{options.most_slots(ring_.slot_bytes(), default_depth)} {
+  unsigned const depth = options.first_slots(ring_.slot_bytes(), default_depth);
+  for (unsigned i = 0; i < depth; ++i) ring_.add(where);
   ring_.publish();
 }
 
@@ -79,7 +81,11 @@ WARPWRIGHT_INLINE void transfer_core::wait(guard& lock, condition_variable& chan
     if (step % 16 == 0 && monotonic_nanoseconds() > until) break;
   }
   lock.lock();
-  if (changes_.load(memory_order::relaxed) == seen) change.wait(mutex_);
+  if (changes_.load(memory_order::relaxed) != seen) return;
+  if (parked_ == 0) return change.wait(mutex_);
+  constexpr std::uint64_t often = 1000000;  // ns: the end of a capture tells nobody
+  change.wait_until(mutex_, monotonic_nanoseconds() + often);
+  look_at_parked(lock);
 }
 
 WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
@@ -107,14 +113,42 @@ WARPWRIGHT_INLINE void transfer_core::enqueue_copies(guard& lock) noexcept {
   copying_ = false;
 }
 
+WARPWRIGHT_INLINE bool transfer_core::end_use(guard& lock, transfer_slot& slot) noexcept {
+  lock.unlock();
+  bool const done = ring_.release(slot);
+  lock.lock();
+  if (!done) {
+    slot.now = stage::parked;
+    ++parked_;
+    tell_all(work_);  // for a thread that waits until something changes
+    tell_all(ready_);
+  }
+  return done;
+}
+
+WARPWRIGHT_INLINE void transfer_core::look_at_parked(guard& lock) noexcept {
+  for (unsigned i = 0; i < ring_.size() && parked_ > 0; ++i) {
+    if (ring_[i].now != stage::parked) continue;
+    --parked_;
+    ring_[i].now = stage::in_use;  // nobody else's
+    if (!end_use(lock, ring_[i])) continue;
+    if (is_to_device_) {
+      free(ring_[i]);
+    } else {  // the others are behind it
+      ring_[i].now = stage::filled;
+      enqueue_copies(lock);
+    }
+  }
+}
+
 WARPWRIGHT_INLINE void transfer_core::free(transfer_slot& slot) noexcept {
-  slot.error = nullptr;
   ring_.set_free(slot);
   tell_one(work_);
   tell_all(ready_);
 }
 
 WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
+  grow_ = false;
   may_grow_ = false;  // nobody else meanwhile
   lock.unlock();
   bool added = false;
@@ -132,14 +166,26 @@ WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
   tell_all(ready_);
 }
 
-WARPWRIGHT_INLINE bool transfer_core::caller_waited(guard& lock, std::uint64_t since,
-                                                    stream_ref stream) noexcept {
-  std::uint64_t const waited = monotonic_nanoseconds() - since;
+WARPWRIGHT_INLINE void transfer_core::begin_wait(guard& lock, waiting& self,
+                                                 stream_ref stream) noexcept {
+  if (self.since != 0) return;
+  self.since = monotonic_nanoseconds();
+  ++callers_waiting_;
+  lock.unlock();
+  self.was_idle = is_idle(stream);
+  lock.lock();
+}
+
+WARPWRIGHT_INLINE bool transfer_core::end_wait(guard& lock, waiting const& self,
+                                               stream_ref stream) noexcept {
+  std::uint64_t const waited = (monotonic_nanoseconds() - self.since) / callers_waiting_;
+  --callers_waiting_;
   lock.unlock();
   bool const idle = is_idle(stream);
   lock.lock();
   caller_wait_ += waited;
-  if (idle) starved_ += waited;
+  // When it became idle in between is not known.
+  if (idle) starved_ += self.was_idle ? waited : waited / 2;
   return idle;
 }
 
@@ -149,6 +195,8 @@ WARPWRIGHT_INLINE prefetch_statistics transfer_core::statistics() const noexcept
   guard const lock{mutex_};
   s.batches = batches_;
   s.bytes = bytes_;
+  s.first_bytes = first_bytes_;
+  s.source_bytes = user_bytes_;
   s.seconds = 1e-9 * static_cast<double>(last_call_time_ - first_call_time_);
   s.source_seconds = 1e-9 * static_cast<double>(user_time_);
   s.worker_wait_seconds = 1e-9 * static_cast<double>(worker_wait_);

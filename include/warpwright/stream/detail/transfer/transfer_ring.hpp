@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <exception>
 
+#include <pthread.h>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -27,15 +29,20 @@ struct transfer_slot {
     filled,    // the copy is due, behind those of earlier batches
     ready,     // the copy is enqueued
     in_use,    // the caller has the device memory
+    parked,    // given back, and no event can be recorded behind the work before a capture ends
     draining,  // the sink reads the host memory
   };
 
   void* host = nullptr;
   void* device = nullptr;
-  cudaEvent_t copied = nullptr;  // behind the last copy between the two
+  cudaEvent_t copied = nullptr;  // behind the last copy between the two; at first behind whatever
+                                 // had the device memory before
   cudaEvent_t used = nullptr;    // behind the caller's work with the device memory
-  bool has_copied = false;       // the event was recorded
-  bool has_used = false;
+  bool has_copied = false;       // a copy was enqueued
+  bool has_used = false;         // the event was recorded
+  bool used_last = false;        // behind the last copy
+  stream_ref stream = stream_ref::legacy_default();  // of the caller
+  pthread_t thread{};                                // which took it
   stage now = stage::free;
   std::uint64_t freed = 0;  // the slot that was freed first is used first
   std::size_t index = 0;    // of the batch
@@ -68,15 +75,20 @@ class transfer_ring {
   /// Shows the slot that add() has made to the owner. @pre the owner's lock is held
   void publish() noexcept { size_ = created_; }
 
-  /// Prepares the device memory for the caller's work on a stream: it waits for the last copy.
+  /// Prepares the device memory for the caller's work on a stream: behind the last copy, and the
+  /// last caller's work.
   cudaError_t acquire(transfer_slot& slot, stream_ref stream) noexcept;
-  /// Marks the end of the caller's work on a stream. Without an event to be had, waits for it.
-  void release(transfer_slot& slot, stream_ref stream) noexcept;
+  /// Marks the end of the caller's work. Where an event cannot be recorded, waits for the stream.
+  /// @return false: the stream is capturing, or is the legacy one beside a capture, and must not be
+  ///   touched
+  bool release(transfer_slot& slot) noexcept;
   /// Enqueues the copy of the slot's bytes, behind the caller's work.
   /// @pre not called by two threads at once
   cudaError_t copy(transfer_slot& slot, char const*& api) noexcept;
   /// Waits on the host for the slot's last copy.
   static cudaError_t wait_for_copy(transfer_slot& slot) noexcept;
+  /// Whether the caller's stream may not be touched, see release().
+  static bool is_closed(stream_ref stream) noexcept;
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
   [[nodiscard]] transfer_slot& operator[](unsigned i) noexcept { return slots_[i]; }
@@ -105,7 +117,8 @@ class transfer_ring {
     bool pending = false;
     std::size_t bytes = 0;
   };
-  static void wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
+  static cudaError_t wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
+  bool free_slot(transfer_slot& slot) noexcept;
   void look_at_sample() noexcept;
   bool begin_sample(std::size_t bytes) noexcept;
 
@@ -115,6 +128,7 @@ class transfer_ring {
   bool to_device_;
   warpwright::stream copies_;
   transfer_slot slots_[most_slots];
+  bool uses_pool_ = false;
   unsigned created_ = 0;
   unsigned size_ = 0;
   std::uint64_t frees_ = 0;

@@ -13,30 +13,45 @@ namespace detail {
 WARPWRIGHT_INLINE transfer_ring::~transfer_ring() {
   relaxed_capture_mode const relaxed;
   for (unsigned i = 0; i < created_; ++i) {
-    transfer_slot& slot = slots_[i];
-    // Memory whose copy cannot be waited for may be in use: it stays with the pools.
-    bool const idle = wait_for_copy(slot) == cudaSuccess;
-    bool ordered = true;
-    if (slot.has_used) {
-      cudaError_t const result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);
-      discard(result);
-      ordered = result == cudaSuccess;
-    }
-    try {
-      if (idle && ordered) pool_.deallocate(copies_, slot.device, slot_bytes_);
-      if (idle) pinned_.deallocate(slot.host, slot_bytes_);
-    } catch (...) {  // a destructor cannot throw; the pools count the memory as live
-    }
-    discard(cudaEventDestroy(slot.copied));
-    discard(cudaEventDestroy(slot.used));
+    static_cast<void>(free_slot(slots_[i]));
+    discard(cudaEventDestroy(slots_[i].copied));
+    discard(cudaEventDestroy(slots_[i].used));
   }
   if (sample_.begin != nullptr) discard(cudaEventDestroy(sample_.begin));
   if (sample_.end != nullptr) discard(cudaEventDestroy(sample_.end));
-  if (created_ == 0) return;
+  if (!uses_pool_) return;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      pool_.retire(copies_);
+      return;
+    } catch (...) {
+      discard(cudaStreamSynchronize(copies_.get()));
+    }
+  }
+}
+
+/// Frees the memory of a slot: the device's behind the caller's work. What cannot be waited for
+/// stays with the pools, which count it as live.
+WARPWRIGHT_INLINE bool transfer_ring::free_slot(transfer_slot& slot) noexcept {
+  if (slot.now == transfer_slot::stage::parked && !release(slot)) return false;
+  bool const idle =
+      wait_for_copy(slot) == cudaSuccess || wait_without_event(copies_, cudaSuccess) == cudaSuccess;
+  bool ordered = true;
+  if (slot.has_used) {
+    cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);
+    if (result != cudaSuccess) {
+      discard(result);
+      result = cudaEventSynchronize(slot.used);
+    }
+    discard(result);
+    ordered = result == cudaSuccess;
+  }
   try {
-    pool_.retire(copies_);
-  } catch (...) {  // the pool was not told that the stream ends: wait until nothing needs it
-    discard(cudaStreamSynchronize(copies_.get()));
+    if (idle && ordered) pool_.deallocate(copies_, slot.device, slot_bytes_);
+    if (idle) pinned_.deallocate(slot.host, slot_bytes_);
+    return idle && ordered;
+  } catch (...) {  // a destructor cannot throw
+    return false;
   }
 }
 
@@ -44,6 +59,7 @@ WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
   scoped_device const current{pool_.device(), where};
   relaxed_capture_mode const relaxed{where};
   transfer_slot made;
+  uses_pool_ = true;
   try {
     made.host = pinned_.allocate(slot_bytes_, pinned_pool::block_alignment_bytes, where);
     made.device = pool_.allocate(copies_, slot_bytes_, memory_pool::block_alignment_bytes, where);
@@ -56,6 +72,9 @@ WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
       check(cudaEventCreate(&sample_.begin), "cudaEventCreate", where);
     }
     if (sample_.end == nullptr) check(cudaEventCreate(&sample_.end), "cudaEventCreate", where);
+    // The memory is the stream's of the copies: the pool may have ordered that one alone behind
+    // work that still uses it.
+    check(cudaEventRecord(made.copied, copies_.get()), "cudaEventRecord", where);
   } catch (...) {
     if (made.copied != nullptr) discard(cudaEventDestroy(made.copied));
     if (made.used != nullptr) discard(cudaEventDestroy(made.used));
@@ -63,32 +82,72 @@ WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
     if (made.device != nullptr) pool_.deallocate(copies_, made.device, slot_bytes_, where);
     throw;
   }
-  slots_[created_] = made;
+  slots_[created_] = static_cast<transfer_slot&&>(made);
   ++created_;
 }
 
+/// A default stream is that of the current device.
+class device_of_stream {
+ public:
+  device_of_stream(stream_ref stream, device_id device) noexcept {
+    if (stream.get() != cudaStreamLegacy && stream.get() != cudaStreamPerThread) return;
+    int current = device.value();
+    discard(cudaGetDevice(&current));
+    if (current == device.value()) return;
+    before_ = current;
+    discard(cudaSetDevice(device.value()));
+  }
+  ~device_of_stream() {
+    if (before_ >= 0) discard(cudaSetDevice(before_));
+  }
+  device_of_stream(device_of_stream const&) = delete;
+  device_of_stream& operator=(device_of_stream const&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
 WARPWRIGHT_INLINE cudaError_t transfer_ring::acquire(transfer_slot& slot,
                                                      stream_ref stream) noexcept {
-  if (!slot.has_copied) return cudaSuccess;
-  return cudaStreamWaitEvent(stream.get(), slot.copied, 0);
+  device_of_stream const current{stream, device()};
+  slot.stream = stream;
+  slot.thread = pthread_self();
+  cudaError_t result = cudaStreamWaitEvent(stream.get(), slot.copied, 0);
+  if (result == cudaSuccess && slot.used_last) {
+    result = cudaStreamWaitEvent(stream.get(), slot.used, 0);
+  }
+  return result;
 }
 
-WARPWRIGHT_INLINE void transfer_ring::release(transfer_slot& slot, stream_ref stream) noexcept {
-  slot.has_used = false;
+WARPWRIGHT_INLINE bool transfer_ring::is_closed(stream_ref stream) noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaError_t result = cudaStreamIsCapturing(stream.get(), &status);
-  // An event that is recorded in a capture would draw the copies into it.
-  if (result == cudaSuccess && status != cudaStreamCaptureStatusNone) return;
-  if (result == cudaSuccess) result = cudaEventRecord(slot.used, stream.get());
-  slot.has_used = result == cudaSuccess;
-  if (!slot.has_used) wait_without_event(stream, result);
+  cudaError_t const result = cudaStreamIsCapturing(stream.get(), &status);
+  discard(result);
+  return result == cudaErrorStreamCaptureImplicit ||
+         (result == cudaSuccess && status != cudaStreamCaptureStatusNone);
 }
 
-WARPWRIGHT_INLINE void transfer_ring::wait_without_event(stream_ref stream,
-                                                         cudaError_t failed) noexcept {
+WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
+  stream_ref stream = slot.stream;
+  // The default stream of another thread: the legacy one waits for all of them.
+  if (stream.get() == cudaStreamPerThread && pthread_equal(slot.thread, pthread_self()) == 0) {
+    stream = stream_ref::legacy_default();
+  }
+  device_of_stream const current{stream, device()};
+  if (is_closed(stream)) return false;
+  cudaError_t const result = cudaEventRecord(slot.used, stream.get());
+  slot.has_used = slot.used_last = result == cudaSuccess;
+  if (result != cudaSuccess) discard(wait_without_event(stream, result));
+  return true;
+}
+
+WARPWRIGHT_INLINE cudaError_t transfer_ring::wait_without_event(stream_ref stream,
+                                                                cudaError_t failed) noexcept {
   discard(failed);
   relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
-  discard(cudaStreamSynchronize(stream.get()));
+  cudaError_t const result = cudaStreamSynchronize(stream.get());
+  discard(result);
+  return result;
 }
 
 WARPWRIGHT_INLINE cudaError_t transfer_ring::copy(transfer_slot& slot, char const*& api) noexcept {
