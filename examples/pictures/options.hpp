@@ -52,7 +52,7 @@ inline options parse_options(int argc, char const* const* argv) {
       parsed.batch = detail::number(flag, next, 65536);
       ++i;
     } else if (flag == "--workers") {
-      parsed.workers = static_cast<unsigned>(detail::number(flag, next, 62));
+      parsed.workers = static_cast<unsigned>(detail::number(flag, next, 61));
       ++i;
     } else if (flag == "--make") {
       parsed.make = detail::number(flag, next, 9999);

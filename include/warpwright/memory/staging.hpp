@@ -36,8 +36,8 @@ class staging_options {
     copy.slots_ = count;
     return copy;
   }
-  /// The maximum size of copies that run on the calling thread alone: to wake another one would
-  /// take longer.
+  /// The maximum size of copies that run on the calling thread alone, to the device as CUDA copies
+  /// pageable memory: to wake another one would take longer.
   /// @param bytes  default: 1 MiB
   [[nodiscard]] constexpr staging_options direct_bytes(std::size_t bytes) const noexcept {
     staging_options copy = *this;
@@ -86,9 +86,10 @@ class staging_error : public cuda_error {
 /// several threads copy chunks through page-locked slots while other chunks are in flight.
 ///
 /// No copy waits for another one's stream: where all slots are behind streams that do not go on, a
-/// chunk is copied as CUDA copies pageable memory. So are arrays of up to 32 KiB to the device,
-/// which CUDA reads at once. Page-locked, registered and managed memory is copied directly. No copy
-/// page-locks memory: the constructor does.
+/// chunk is copied as CUDA copies pageable memory. So are arrays of up to 64 KiB to the device,
+/// and on an idle stream of up to direct_bytes: one thread copies no faster. Page-locked,
+/// registered and managed memory is copied directly. No copy page-locks memory: the constructor
+/// does.
 ///
 /// @pre The pinned_pool outlives the staging object, which belongs to the device that was current
 ///   at its construction.
@@ -245,9 +246,9 @@ class staging {
       return copy;
     }
   };
-  // CUDA copies up to 64 KiB of pageable memory with the command, and has read it when the call
-  // returns. Above this size a slot is faster.
-  static constexpr std::size_t cuda_bytes = std::size_t{32} << 10U;
+  // CUDA copies up to 64 KiB of pageable memory with the command. Above, its call may wait for the
+  // stream.
+  static constexpr std::size_t command_bytes = std::size_t{64} << 10U;
   // By the caller alone: one chunk up to this size, and pieces above.
   static constexpr std::size_t whole_bytes = std::size_t{256} << 10U;
   static constexpr std::size_t piece_bytes = std::size_t{128} << 10U;
@@ -273,6 +274,7 @@ class staging {
     return {false, stream, destination, 1, source, 1, 1, bytes};
   }
 
+  static bool is_idle(stream_ref stream) noexcept;
   void start(source_location where);
   void stop() noexcept;
   void check_call(transfer const& what, char const* name, source_location where) const;

@@ -18,8 +18,9 @@ class result_collector;
 /// the work that has been submitted to its stream by then.
 ///
 /// While an exception passes, nothing is copied: cancel().
-/// @pre The collector, and the stream, outlive it.
-/// **Threads:** one at a time.
+/// @pre The collector, and the stream, outlive it; the stream is not capturing at its end, nor the
+///   legacy one beside a capture: the result is then not copied, and finish() throws.
+/// **Threads:** one at a time; it may end in another thread than it was taken by.
 template <class T>
 class result_slot {
  public:
@@ -79,8 +80,8 @@ class result_slot {
   }
   /// Copies the result to the host behind the work submitted to the stream so far. Does nothing
   /// when empty.
-  /// @pre the stream is not capturing
-  /// **Cost:** five CUDA calls.
+  /// @pre as of the destructor, see above
+  /// **Cost:** five CUDA calls, now and then three more.
   void reset() noexcept {
     if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_, size_);
   }
@@ -127,9 +128,10 @@ class result_collector {
   /// @param pinned    provides as much page-locked memory
   /// @param capacity  the maximum of elements of a result, at least 1
   /// @param sink      `void sink(T const* from, std::size_t size, std::size_t index)`: called by
-  ///   the thread for one result after the other, in the order in which the slots were taken. What
-  ///   it throws, the next call of next() or finish() throws, and it is not called any more. It is
-  ///   moved in
+  ///   the thread for one result after the other, in the order in which the slots were taken, with
+  ///   the pool's device current and in relaxed capture mode. It is moved in. After what it throws,
+  ///   or a copy that fails, it is not called any more, and every later call of next() and finish()
+  ///   throws that
   /// @param options   depth, growth
   /// @throws std::invalid_argument      for a capacity or an option out of range
   /// @throws out_of_memory, cuda_error  when the memory, a stream or an event cannot be created
@@ -151,14 +153,17 @@ class result_collector {
 
   /// Takes memory for the next result; waits on the host while all slots hold results that the sink
   /// has not read.
-  /// @pre the calling thread does not hold all slots of the ring: it would wait for ever
+  /// @pre not all slots of the ring are held, by this thread and others together, or are behind one
+  ///   that is held, as results stay in order: it would wait for ever
   /// @param stream  of the pool's device: it waits until the memory is free, and the result is
   ///   copied behind its work
+  /// @return the slot; empty after stop()
   /// @throws what the sink threw
   /// @throws std::invalid_argument  for a capturing stream
   /// @throws cuda_error             when an earlier result could not be copied
   /// **Stream:** later work of `stream` runs behind the copy of the slot's last result.
-  /// **Capture:** not on a capturing stream. **Cost:** two CUDA calls; no allocation.
+  /// **Capture:** not on a capturing stream. **Cost:** two CUDA calls, and four more if it has to
+  /// wait; no allocation.
   [[nodiscard]] result_slot<T> next(stream_ref stream,
                                     source_location where = source_location::current()) {
     detail::transfer_slot* const slot = core_.next(stream, where);
@@ -166,7 +171,8 @@ class result_collector {
   }
   /// Waits until the sink has had the results of all slots that were given back, up to the first
   /// one that is still held: the sink gets them in order.
-  /// @throws what the sink threw, unless next() has; cuda_error when a result could not be copied
+  /// @throws what the sink threw; cuda_error when a result could not be copied;
+  ///   std::invalid_argument for a result whose stream was capturing at its end
   /// **Stream:** blocks the calling thread. **Capture:** legal.
   void finish() { core_.finish(); }
 

@@ -18,7 +18,9 @@ class prefetcher;
 /// Its end gives the memory back behind the work that has been submitted to its stream by then.
 /// Work on other streams must be ordered before that (stream_ref::wait).
 /// @pre The prefetcher, and the stream, outlive it.
-/// **Threads:** one at a time.
+/// **Threads:** one at a time; it may end in another thread than it was taken by. **Capture:**
+/// while its stream is capturing at its end, or is the legacy one beside a capture, the memory is
+/// kept until that has ended.
 template <class T>
 class prefetched {
  public:
@@ -57,7 +59,6 @@ class prefetched {
   }
 
   /// Gives the memory back behind the work submitted to the stream so far. Does nothing when empty.
-  /// @pre the stream is not capturing
   /// **Cost:** two CUDA calls.
   void reset() noexcept {
     if (core_ != nullptr) detail::exchange(core_, nullptr)->release(*slot_);
@@ -77,6 +78,10 @@ class prefetched {
 ///
 /// All memory is allocated at construction, and where the ring grows (see
 /// prefetch_options::maximum_bytes()); otherwise a batch allocates nothing and page-locks nothing.
+///
+/// One stream copies all batches, each behind the work of the slot's last user: a caller whose
+/// stream stalls holds up the others. Where they must not wait for each other, give each a
+/// prefetcher.
 ///
 /// @pre The pools and what the source uses outlive the prefetcher, and it the batches.
 /// @tparam T  trivially copyable
@@ -99,8 +104,9 @@ class prefetcher {
   /// @param capacity  the maximum of elements of a batch, at least 1
   /// @param source    `std::size_t source(T* to, std::size_t index)`: writes batch `index` and
   ///   returns its number of elements, at most `capacity`; 0 if there is no such batch, nor a later
-  ///   one. Called by the workers, by several at once and for rising indices, each once. What it
-  ///   throws, next() throws in place of the batch. It is moved in
+  ///   one. Called by the workers, by several at once and for rising indices, each once, with the
+  ///   pool's device current and in relaxed capture mode. What it throws, next() throws in place of
+  ///   the batch. It is moved in
   /// @param options   workers, depth, growth
   /// @throws std::invalid_argument      for a capacity or an option out of range
   /// @throws out_of_memory, cuda_error  when the memory, a stream or an event cannot be created
@@ -121,7 +127,8 @@ class prefetcher {
   prefetcher& operator=(prefetcher const&) = delete;
 
   /// Takes the next batch; waits on the host until its copy is enqueued.
-  /// @pre the calling thread does not hold all batches of the ring: it would wait for ever
+  /// @pre not all batches of the ring are held, by this thread and others together: it would wait
+  ///   for ever
   /// @param stream  of the pool's device: it waits for the copy, and the batch is given back behind
   ///   its work
   /// @return the batch; empty behind the last one, and after stop()
@@ -129,14 +136,14 @@ class prefetcher {
   /// @throws std::invalid_argument  for a capturing stream
   /// @throws cuda_error             when the copy could not be enqueued, or the wait for it
   /// **Stream:** later work of `stream` runs behind the copy. **Capture:** not on a capturing
-  /// stream. **Cost:** two CUDA calls; no allocation.
+  /// stream. **Cost:** two CUDA calls, and four more if it has to wait; no allocation.
   [[nodiscard]] prefetched<T> next(stream_ref stream,
                                    source_location where = source_location::current()) {
     detail::transfer_slot* const slot = core_.next(stream, where);
     return slot == nullptr ? prefetched<T>{} : prefetched<T>{core_, *slot};
   }
   /// Ends all calls of next(), also those that wait: they return empty batches. The source is not
-  /// called any more; a call that is under way is not interrupted.
+  /// called any more; a call that is under way is not interrupted, nor a wait for a copy.
   void stop() noexcept { core_.stop(); }
 
   /// @return what has been done so far; statistics().text() says what the limit is

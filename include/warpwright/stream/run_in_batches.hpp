@@ -95,7 +95,8 @@ constexpr std::size_t bytes_of(std::size_t elements, std::size_t element_bytes) 
 ///   enqueues the work on one batch, all of it on `stream` or ordered before its later work. The
 ///   addresses are `depth` different pairs, in turn: give a graph_cache as many variants
 /// @param out          receives the results, in the order of the items
-/// @param options      workers that copy items, depth of both rings; they do not grow
+/// @param options      workers that copy items, depth of both rings, which do not grow; one thread
+///   copies the results
 /// @return what was done; batch_run::text() says what the limit was
 /// @throws what `f` throws; results of batches before it may have arrived
 /// @throws std::invalid_argument      for null pointers, sizes and options out of range, a

@@ -23,7 +23,7 @@ namespace detail {
 /// one thread uses all streams in turn, and several rarely write to the same cache line: a group
 /// has lines of its own, and so have the state of a thread and the marks of who is in which group.
 /// These are written only when a thread goes on: at once while it is the only one that does, else
-/// after 64 leases. Marks are hints: without them, or with wrong ones, leases are slower and
+/// after 256 leases. Marks are hints: without them, or with wrong ones, leases are slower and
 /// nothing else.
 class stream_set {
  public:

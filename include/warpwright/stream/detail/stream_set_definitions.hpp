@@ -85,7 +85,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE unsigned stream_set::search(walker& self) 
 /// takes no more streams, does not keep its group for ever.
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void stream_set::go_on_beside_others(walker& self,
                                                                            unsigned from) noexcept {
-  constexpr unsigned leases_beside_others = 64;
+  constexpr unsigned leases_beside_others = 256;
   unsigned char const mark = mark_of(self);
   unsigned char const last = marks_.last.load(memory_order::relaxed);
   bool const alone = last == mark || last == 0;

@@ -116,6 +116,12 @@ WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name
   if (has_id) known_stream_.store(stream.id(), detail::memory_order::relaxed);
 }
 
+WARPWRIGHT_INLINE bool staging::is_idle(stream_ref stream) noexcept {
+  cudaError_t const result = cudaStreamQuery(stream.get());
+  detail::discard(result);
+  return result == cudaSuccess;
+}
+
 WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* name,
                                             source_location where) {
   if (what.items == 0 || what.item_bytes == 0) return 0;
@@ -132,13 +138,16 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
     char const* const end = host + ((what.items - 1) * pitch + what.item_bytes - 1);
     first = detail::is_unregistered(host);
     last = on_one_page(host, end) ? first : detail::is_unregistered(end);
-    by_command = what.to_device && bytes <= cuda_bytes && first && last && !reads_late_ &&
-                 is_contiguous(what);
+    by_command = what.to_device && bytes <= options_.direct_bytes_ && first && last &&
+                 !reads_late_ && is_contiguous(what);
   }
   // The fewest calls: these need neither a device nor a capture mode.
-  if (by_command && !is_default(what.stream)) return copy_by_cuda(what, false, where);
+  if (by_command && bytes <= command_bytes && !is_default(what.stream)) {
+    return copy_by_cuda(what, false, where);
+  }
   scoped_device const scope{device_, where};
   detail::relaxed_capture_mode const relaxed{where};
+  if (by_command && bytes > command_bytes) by_command = is_idle(what.stream);
   if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {
     detail::throw_invalid_argument(
         detail::text{"staging: "} + name + " of elements of " + what.item_bytes +
