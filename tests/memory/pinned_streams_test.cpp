@@ -233,7 +233,8 @@ TEST_CASE("pinned: default streams") {
   }
 }
 
-TEST_CASE("pinned: blocks freed on another thread's default stream are reused when memory is short") {
+TEST_CASE(
+    "pinned: blocks freed on another thread's default stream are reused when memory is short") {
   ww::pinned_pool pool{exactly(64 * kib)};
   std::promise<void> freed;
   std::promise<void> stop;
@@ -271,7 +272,7 @@ TEST_CASE("pinned: the destructor waits for the streams") {
   ww::stream s;
   auto pool = std::make_unique<ww::pinned_pool>(exactly(mib));
   free_many(*pool, s, allocate_many(*pool, 10, 4 * kib), 4 * kib);  // in the open batch
-  pool->deallocate(s, pool->allocate(500 * kib), 500 * kib);       // behind an event
+  pool->deallocate(s, pool->allocate(500 * kib), 500 * kib);        // behind an event
   gate hold{s};
   free_many(*pool, s, allocate_many(*pool, 10, 4 * kib), 4 * kib);
   std::thread opener{[&] { hold.open_late(); }};

@@ -62,8 +62,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void page_locked_source::check_options(
     if (probe != nullptr) munmap(probe, probe_bytes);
     if (!bound) {
       throw_invalid_argument(
-          text{"pinned_pool: numa_node("} + options_.numa_node_ + ") is refused by mbind: " +
-              std::strerror(error) +
+          text{"pinned_pool: numa_node("} + options_.numa_node_ +
+              ") is refused by mbind: " + std::strerror(error) +
               "; give a node of /sys/devices/system/node/has_memory, or, if this process may not "
               "choose one (in a container: the capability SYS_NICE), leave numa_node() out",
           where);
@@ -90,8 +90,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void page_locked_source::check_options(
 WARPWRIGHT_INLINE void* page_locked_source::map_pages(std::uint64_t bytes) const noexcept {
   std::uint64_t const slack = bytes < huge_page_bytes ? 0 : huge_page_bytes;
   if (bytes + slack < bytes) return nullptr;
-  void* const all = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const all =
+      mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return nullptr;
   if (slack == 0) return all;
   // Huge pages need their alignment. What is before and behind goes back.
@@ -165,8 +165,8 @@ WARPWRIGHT_INLINE bool page_locked_source::fault_in(void* pages, std::uint64_t b
 }
 
 /// @return cudaErrorMemoryAllocation also when the system has no pages
-WARPWRIGHT_INLINE cudaError_t page_locked_source::acquire_registered(
-    host_segment& segment) const noexcept {
+WARPWRIGHT_INLINE cudaError_t
+page_locked_source::acquire_registered(host_segment& segment) const noexcept {
   void* const pages = map_pages(segment.bytes);
   if (pages == nullptr) return cudaErrorMemoryAllocation;
   int error = 0;

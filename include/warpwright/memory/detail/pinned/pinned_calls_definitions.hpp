@@ -23,12 +23,14 @@ class pinned_core::relaxed_captures {
       discard(cudaSetDevice(device));
     }
     status_ = driver.exchange(&mode_);
+    discard(status_);
   }
   ~relaxed_captures() {
     if (status_ == cudaSuccess) discard(driver_.exchange(&mode_));
   }
   relaxed_captures(relaxed_captures const&) = delete;
   relaxed_captures& operator=(relaxed_captures const&) = delete;
+  [[nodiscard]] bool allowed() const noexcept { return status_ == cudaSuccess; }
   void check_mode(source_location where) const {
     check(status_, "cudaThreadExchangeStreamCaptureMode", where);
   }
@@ -148,11 +150,13 @@ WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer,
   if (full && s.closing.empty()) close_full_batch(lock, shard, index, id);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t pinned_core::query_id(
-    stream_ref stream, source_location where) const {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t pinned_core::query_id(stream_ref stream,
+                                                                      source_location where) const {
   unsigned long long id = 0;
+  cudaError_t const result = heap_.driver.id(stream.get(), &id);
+  if (result == cudaSuccess) return id;
+  discard(result);
   // The driver fails on a thread without a context; the runtime creates one.
-  if (heap_.driver.id(stream.get(), &id) == cudaSuccess) return id;
   return stream.id(where);
 }
 
@@ -251,6 +255,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::reopen(pinned_stream& stream
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void pinned_core::close_full_batch(
     shard_guard& lock, pinned_shard& shard, std::uint32_t index, std::uint64_t own_id) noexcept {
   relaxed_captures const relaxed{heap_.driver};
+  if (!relaxed.allowed()) return;
   source_location const where = source_location::current();
   try {
     static_cast<void>(close_batch(lock, shard, index, own_id, false, where));
@@ -321,7 +326,8 @@ WARPWRIGHT_INLINE void pinned_core::absorb(pinned_shard& shard, pinned_list cons
 
 /// Queries the oldest batches of streams of the shard, of one after the other in successive calls.
 /// @param most_steps  so many streams are looked at
-/// @param all         of those with batches four are queried, else up to two until one has completed
+/// @param all         of those with batches four are queried, else up to two until one has
+/// completed
 /// @return whether a CUDA call was made, and whether a batch has come back
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pinned_core::poll_result pinned_core::poll_some(
     shard_guard& lock, pinned_shard& shard, std::size_t most_steps, bool all) noexcept {
@@ -337,6 +343,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pinned_core::poll_result pinned_core::poll
   if (count == 0) return result;
   result.called = true;
   relaxed_captures const relaxed{heap_.driver};
+  if (!relaxed.allowed()) return result;
   for (unsigned i = 0; i < count && (all || !result.completed); ++i) {
     try {
       bool const done = poll_stream(lock, shard, chosen[i], 1, blocks_to::shard, false,
@@ -381,6 +388,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::retire(stream_ref stream,
   }
   std::uint64_t const id = stream.has_id() ? stream.id(where) : query_id(stream, where);
   relaxed_captures const relaxed{heap_.driver};
+  relaxed.check_mode(where);
   for (pinned_shard& shard : shards_) {
     shard_guard lock{shard.lock};
     std::uint32_t const index = shard.find(id);

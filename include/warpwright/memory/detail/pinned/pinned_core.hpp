@@ -146,8 +146,8 @@ class pinned_core {
   block_table blocks_;
   array<pinned_shard> shards_;
   atomic<unsigned> used_shards_;
-  atomic<std::uint64_t> cache_budget_;     // of each shard
-  atomic<std::uint64_t> reserved_bytes_;   // changes with slow_path_mutex_
+  atomic<std::uint64_t> cache_budget_;    // of each shard
+  atomic<std::uint64_t> reserved_bytes_;  // changes with slow_path_mutex_
   atomic<bool> has_per_thread_streams_;
   mutex slow_path_mutex_;
   array<host_segment> segments_;  // guarded by slow_path_mutex_

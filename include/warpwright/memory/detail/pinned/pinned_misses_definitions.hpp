@@ -187,8 +187,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
   }
   close_all(own_id, true, where);
   if (void* const pointer = allocate_waiting(shard, wanted, for_ever, where)) return pointer;
-  static_cast<void>(release_segments(0, where));
-  return allocate_growing(shard, wanted, where);
+  return release_segments(0, where) == 0 ? nullptr : allocate_growing(shard, wanted, where);
 }
 
 WARPWRIGHT_INLINE void* pinned_core::allocate_growing(pinned_shard& shard, request const& wanted,
@@ -204,8 +203,8 @@ WARPWRIGHT_INLINE void* pinned_core::allocate_growing(pinned_shard& shard, reque
   if (!block_heap::round_up(preferred, granule, preferred) || preferred > allowed) {
     preferred = allowed;
   }
-  bool const grown = (preferred > needed && add_segment(preferred, where)) ||
-                     add_segment(needed, where);
+  bool const grown =
+      (preferred > needed && add_segment(preferred, where)) || add_segment(needed, where);
   return grown ? allocate_from_heap(shard, wanted, true, false) : nullptr;
 }
 

@@ -190,7 +190,9 @@ class pinned_shard {
 
   slot slots_[slot_count];
   address_map by_id_;
-  char padding_[128] = {};  // processors fetch cache lines in pairs
+
+ public:
+  char padding[128] = {};  // processors fetch cache lines in pairs
 };
 
 }  // namespace detail

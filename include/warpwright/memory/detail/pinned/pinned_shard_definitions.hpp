@@ -45,8 +45,7 @@ WARPWRIGHT_INLINE std::uint32_t pinned_shard::find_other(std::uint64_t id) noexc
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pinned_shard::add(std::uint64_t id,
-                                                                  cudaStream_t handle,
-                                                                  int device) {
+                                                                  cudaStream_t handle, int device) {
   // Streams that are only momentarily idle keep their entries while there are few.
   constexpr std::size_t few = 64;
   std::uint32_t index = 0;
