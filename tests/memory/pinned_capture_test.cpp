@@ -131,3 +131,17 @@ TEST_CASE("pinned: the default stream of a thread that captures") {
   pool.deallocate(all, 64 * kib);
   CHECK(capture.ends_well());
 }
+
+TEST_CASE("pinned: a thread whose own default stream captures") {
+  ww::pinned_pool pool{exactly(64 * kib)};
+  cudaStream_t const own = cudaStreamPerThread;
+  free_many(pool, ww::stream_ref::per_thread(), allocate_many(pool, 4, kib), kib);
+  ww::check(cudaStreamBeginCapture(own, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  CHECK(pool.try_allocate(64 * kib) == nullptr);
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(own, &graph) == cudaSuccess);
+  ww::detail::discard(cudaGraphDestroy(graph));
+  void* const all = pool.allocate(64 * kib);
+  CHECK(all != nullptr);
+  pool.deallocate(all, 64 * kib);
+}

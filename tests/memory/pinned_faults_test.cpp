@@ -9,8 +9,10 @@
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
+#include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ww = warpwright;
@@ -233,4 +235,20 @@ TEST_CASE("pinned: a lack of host memory loses no block") {
   }
   CHECK(failed > 60);
   CHECK(testing::leak_report().empty());
+}
+
+TEST_CASE("pinned: streams that come and go need no more host memory") {
+  ww::pinned_pool pool{exactly(16 * mib)};
+  auto const use_streams = [&pool](int count) {
+    for (int i = 0; i < count; ++i) {
+      ww::stream s;
+      pool.deallocate(s.ref(), pool.allocate(4 * kib), 4 * kib);
+      pool.retire(s);
+      s.synchronize();
+    }
+  };
+  use_streams(100);
+  reallocations_left = 0;
+  CHECK_NOTHROW(use_streams(1000));
+  reallocations_left = -1;
 }

@@ -99,6 +99,38 @@ TEST_CASE("pinned: one event covers many frees") {
   }
 }
 
+TEST_CASE("pinned: a part of the memory gets an event even in a few blocks") {
+  ww::stream s;
+  ww::pinned_pool pool{exactly(16 * mib)};
+  std::vector<void*> const blocks = allocate_many(pool, 4, mib);
+  gate hold{s};
+  free_many(pool, s, blocks, mib);  // a quarter of half the memory, at least
+  CHECK(pool.statistics().event_records >= 1);
+}
+
+TEST_CASE("pinned: with too much allocated it fails without a wait") {
+  ww::stream s;
+  ww::pinned_pool pool{exactly(mib)};
+  void* const most = pool.allocate(800 * kib);
+  gate hold{s};
+  pool.deallocate(s, pool.allocate(100 * kib), 100 * kib);
+  CHECK(pool.try_allocate(300 * kib) == nullptr);
+  CHECK_FALSE(s.done());
+  pool.deallocate(most, 800 * kib);
+}
+
+TEST_CASE("pinned: a cache that is full makes room for another size") {
+  ww::pinned_pool pool{exactly(mib)};
+  std::vector<void*> const many = allocate_many(pool, 200, 4 * kib);
+  void* const other = pool.allocate(8 * kib);
+  free_many(pool, many, 4 * kib);
+  CHECK(pool.statistics().cached_bytes == 512 * kib);
+  pool.deallocate(other, 8 * kib);
+  CHECK(pool.statistics().cached_bytes == 8 * kib);
+  CHECK(pool.allocate(8 * kib) == other);
+  pool.deallocate(other, 8 * kib);
+}
+
 TEST_CASE("pinned: blocks freed on an idle stream leave few events") {
   ww::stream s;
   ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(64 * mib)};

@@ -260,16 +260,18 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void pinned_core::close_full_batch(
   try {
     static_cast<void>(close_batch(lock, shard, index, own_id, false, where));
     // Two batches come back for one that is closed, so that events do not pile up.
-    static_cast<void>(poll_stream(lock, shard, index, 2, blocks_to::shard, false, where));
+    static_cast<void>(poll_stream(lock, shard, index, 2, false, where));
   } catch (...) {
   }
 }
 
 /// Queries the events of a stream's oldest batches, or waits for them.
 /// @return whether all queried ones have completed
-WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pinned_core::poll_stream(
-    shard_guard& lock, pinned_shard& shard, std::uint32_t index, unsigned queries, blocks_to to,
-    bool wait, source_location where) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pinned_core::poll_stream(shard_guard& lock,
+                                                                    pinned_shard& shard,
+                                                                    std::uint32_t index,
+                                                                    unsigned queries, bool wait,
+                                                                    source_location where) {
   for (; queries != 0 && !shard.streams[index].closed.empty(); --queries) {
     // Meanwhile another thread may take the batch, and record the event again.
     std::uint64_t const number = shard.streams[index].closed.front().number;
@@ -287,17 +289,17 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pinned_core::poll_stream(
     pinned_stream const& now = shard.streams[index];
     if (now.closed.empty() || now.closed.front().number != number) continue;
     if (!done) return false;
-    release_oldest(shard, index, to);
+    release_oldest(shard, index);
   }
   return true;
 }
 
-WARPWRIGHT_INLINE void pinned_core::release_oldest(pinned_shard& shard, std::uint32_t index,
-                                                   blocks_to to) noexcept {
+WARPWRIGHT_INLINE void pinned_core::release_oldest(pinned_shard& shard,
+                                                   std::uint32_t index) noexcept {
   pinned_stream& stream = shard.streams[index];
   pinned_stream::closed_batch const oldest = stream.closed.front();
   stream.closed.remove_front(1);
-  absorb(shard, oldest.blocks, to);
+  absorb(shard, oldest.blocks);
   {
     heap_guard const lock{heap_.lock};
     events_.give_back(oldest.event, stream.device);
@@ -305,9 +307,8 @@ WARPWRIGHT_INLINE void pinned_core::release_oldest(pinned_shard& shard, std::uin
   shard.remove_if_done(index);
 }
 
-WARPWRIGHT_INLINE void pinned_core::absorb(pinned_shard& shard, pinned_list const& blocks,
-                                           blocks_to to) noexcept {
-  if (to == blocks_to::heap) return give_to_heap(blocks);
+WARPWRIGHT_INLINE void pinned_core::absorb(pinned_shard& shard,
+                                           pinned_list const& blocks) noexcept {
   std::uint64_t const budget = cache_budget();
   if (shard.put(blocks, budget)) return;
   if (blocks.each != 0) {
@@ -346,8 +347,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pinned_core::poll_result pinned_core::poll
   if (!relaxed.allowed()) return result;
   for (unsigned i = 0; i < count && (all || !result.completed); ++i) {
     try {
-      bool const done = poll_stream(lock, shard, chosen[i], 1, blocks_to::shard, false,
-                                    source_location::current());
+      bool const done = poll_stream(lock, shard, chosen[i], 1, false, source_location::current());
       result.completed = result.completed || done;
     } catch (...) {  // the slow path meets the error again
     }

@@ -96,17 +96,16 @@ class pinned_core {
   void close_full_batch(shard_guard& lock, pinned_shard& shard, std::uint32_t index,
                         std::uint64_t own_id) noexcept;
   static void reopen(pinned_stream& stream) noexcept;
-  enum class blocks_to { shard, heap };
   bool poll_stream(shard_guard& lock, pinned_shard& shard, std::uint32_t index, unsigned queries,
-                   blocks_to to, bool wait, source_location where);
+                   bool wait, source_location where);
   struct poll_result {
     bool called = false, completed = false;
   };
   poll_result poll_some(shard_guard& lock, pinned_shard& shard, std::size_t most_steps,
                         bool all) noexcept;
   bool poll_for_miss(shard_guard& lock, pinned_shard& shard) noexcept;
-  void release_oldest(pinned_shard& shard, std::uint32_t index, blocks_to to) noexcept;
-  void absorb(pinned_shard& shard, pinned_list const& blocks, blocks_to to) noexcept;
+  void release_oldest(pinned_shard& shard, std::uint32_t index) noexcept;
+  void absorb(pinned_shard& shard, pinned_list const& blocks) noexcept;
   static void wait_for_closing(shard_guard& lock, pinned_shard& shard, std::uint32_t index);
 
   // Misses.

@@ -269,7 +269,7 @@ WARPWRIGHT_INLINE void pinned_core::poll_all(source_location where) {
   for (pinned_shard& shard : shards_) {
     shard_guard lock{shard.lock};
     for (std::uint32_t i = 0; i < shard.streams.size(); ++i) {
-      static_cast<void>(poll_stream(lock, shard, i, ~0U, blocks_to::heap, false, where));
+      static_cast<void>(poll_stream(lock, shard, i, ~0U, false, where));
     }
   }
 }
@@ -304,7 +304,7 @@ WARPWRIGHT_INLINE void pinned_core::wait_for_all(std::uint64_t own_id, source_lo
       wait_for_closing(lock, shard, at);
       while (!shard.streams[at].closed.empty() &&
              shard.streams[at].closed.front().number < all.below[i]) {
-        static_cast<void>(poll_stream(lock, shard, at, 1, blocks_to::heap, true, where));
+        static_cast<void>(poll_stream(lock, shard, at, 1, true, where));
       }
     }
   }
