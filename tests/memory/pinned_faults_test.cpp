@@ -135,10 +135,10 @@ TEST_CASE("pinned: a stream that cannot be registered leaves the block live") {
   ww::stream s;
   ww::pinned_pool pool{exactly(mib)};
   void* const p = pool.allocate(1000);
-  for (char const* const call : {"cudaStreamIsCapturing", "cudaStreamGetDevice"}) {
+  {
     testing::scoped_fault_plan const plan{
-        testing::fault_plan{}.fail_from(call, 1, cudaErrorUnknown)};
-    CHECK_THROWS_WITH(pool.deallocate(s, p, 1000), contains(call));
+        testing::fault_plan{}.fail_from("cudaStreamIsCapturing", 1, cudaErrorUnknown)};
+    CHECK_THROWS_WITH(pool.deallocate(s, p, 1000), contains("cudaStreamIsCapturing"));
   }
   {
     testing::scoped_fault_plan const plan{
