@@ -288,6 +288,18 @@ TEST_CASE(
   other.join();
 }
 
+TEST_CASE("pinned: threads that come and go leave no memory behind on their default streams") {
+  ww::pinned_pool pool{ww::pinned_pool_options{}.growth_bytes(256 * kib)};
+  for (int i = 0; i < 200; ++i) {
+    std::thread{[&] {
+      ww::stream_ref const own = ww::stream_ref::per_thread();
+      free_many(pool, own, allocate_many(pool, 8, 4 * kib), 4 * kib);
+      own.synchronize();
+    }}.join();
+  }
+  CHECK(pool.statistics().reserved_bytes <= mib);  // 6.25 MiB were freed in all
+}
+
 TEST_CASE("pinned: own frees on the per-thread default stream need no other stream") {
   ww::pinned_pool pool{exactly(64 * kib)};
   free_many(pool, ww::stream_ref::per_thread(), allocate_many(pool, 3, 4 * kib), 4 * kib);

@@ -124,6 +124,7 @@ class pinned_core {
   // With slow_path_mutex_:
   std::uint64_t own_default_stream_id() const noexcept;
   void flush_shards() noexcept;
+  [[nodiscard]] bool many_bytes_of_other_threads(std::uint64_t own_id) noexcept;
   void close_all(std::uint64_t own_id, bool last_resort, source_location where);
   void poll_all(source_location where);
   struct batch_numbers {

@@ -176,7 +176,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
   if (void* const pointer = allocate_from_heap(shard, wanted, true, false)) return pointer;
   flush_shards();
   if (void* const pointer = allocate_from_heap(shard, wanted, true, false)) return pointer;
-  close_all(own_id, false, where);
+  close_all(own_id, many_bytes_of_other_threads(own_id), where);
   // What streams complete in a moment need not be page-locked, which takes far longer.
   constexpr std::uint64_t moment_ns = 100000;
   if (void* const pointer = allocate_waiting(shard, wanted, moment_ns, where)) return pointer;
@@ -252,6 +252,21 @@ WARPWRIGHT_INLINE void pinned_core::flush_shards() noexcept {
     shard_guard const lock{shard.lock};
     if (shard.cached_bytes != 0) give_to_heap(shard.evict_all());
   }
+}
+
+/// Whether blocks of as much as a segment were freed on other threads' default streams, of which no
+/// event is recorded: threads that ended may have left them.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool pinned_core::many_bytes_of_other_threads(
+    std::uint64_t own_id) noexcept {
+  if (!has_per_thread_streams_.load(memory_order::relaxed)) return false;
+  std::uint64_t bytes = 0;
+  for (pinned_shard& shard : shards_) {
+    shard_guard const lock{shard.lock};
+    for (pinned_stream const& s : shard.streams) {
+      if (s.handle == cudaStreamPerThread && s.id != own_id) bytes += s.open.bytes;
+    }
+  }
+  return bytes >= options_.growth_bytes_;
 }
 
 WARPWRIGHT_INLINE void pinned_core::close_all(std::uint64_t own_id, bool last_resort,

@@ -46,12 +46,12 @@ WARPWRIGHT_INLINE std::uint32_t pinned_shard::find_other(std::uint64_t id) noexc
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pinned_shard::add(std::uint64_t id,
                                                                   cudaStream_t handle, int device) {
-  // Streams that are only momentarily idle keep their entries while there are few.
-  constexpr std::size_t few = 64;
+  // Streams that are only momentarily idle keep their entries, unless there are many.
+  constexpr std::size_t many = 1024;
   std::uint32_t index = 0;
   for (; index < streams.size(); ++index) {
     pinned_stream const& s = streams[index];
-    if (!s.used || (streams.size() > few && s.handle != nullptr && s.is_idle())) break;
+    if (!s.used || (streams.size() > many && s.handle != nullptr && s.is_idle())) break;
   }
   by_id_.reserve(by_id_.size() + 1);
   if (index == streams.size()) streams.emplace_back();
