@@ -41,13 +41,25 @@ class pinned_core::relaxed_captures {
   cudaError_t status_ = cudaSuccess;
 };
 
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_bad_alignment(std::size_t alignment,
+                                                                        source_location where) {
+  throw_invalid_argument(text{"pinned_pool: an alignment of "} + alignment +
+                             " bytes is not a power of two from 1 to " + maximum_alignment,
+                         where);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_capturing(source_location where) {
+  throw_invalid_argument(
+      "pinned_pool: cannot free a block on a capturing stream: the graph would use its memory "
+      "after the pool has reused it; keep the block as long as the graph",
+      where);
+}
+
 WARPWRIGHT_INLINE void* pinned_core::try_allocate(std::size_t bytes, std::size_t alignment,
                                                   source_location where) {
   if (bytes == 0) return nullptr;
   if (alignment == 0 || alignment > maximum_alignment || (alignment & (alignment - 1)) != 0) {
-    throw_invalid_argument(text{"pinned_pool: an alignment of "} + alignment +
-                               " bytes is not a power of two from 1 to " + maximum_alignment,
-                           where);
+    throw_bad_alignment(alignment, where);
   }
   std::uint64_t rounded = 0;
   if (!block_heap::round_up(bytes, block_heap::granule_bytes, rounded)) return nullptr;
@@ -116,12 +128,7 @@ WARPWRIGHT_INLINE void pinned_core::deallocate(void* pointer, std::size_t bytes,
 WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                                                source_location where) {
   if (pointer == nullptr) return;
-  if (may_be_capturing_anywhere() && is_capturing(stream, where)) {
-    throw_invalid_argument(
-        "pinned_pool: cannot free a block on a capturing stream: the graph would use its memory "
-        "after the pool has reused it; keep the block as long as the graph",
-        where);
-  }
+  if (may_be_capturing_anywhere() && is_capturing(stream, where)) throw_capturing(where);
   std::uint64_t const id = stream.has_id() ? stream.id(where) : query_id(stream, where);
   pinned_shard& shard = own_shard();
   pinned_block& block = take_from_caller(shard, pointer, bytes, where);
@@ -165,12 +172,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::register_stream(pinned_shard
                                                                     std::uint64_t id,
                                                                     source_location where) {
   // First: querying the device of a capturing stream would invalidate the capture.
-  if (is_capturing(stream, where)) {
-    throw_invalid_argument(
-        "pinned_pool: cannot free a block on a capturing stream: the graph would use its memory "
-        "after the pool has reused it; keep the block as long as the graph",
-        where);
-  }
+  if (is_capturing(stream, where)) throw_capturing(where);
   int const device = device_of(stream, where).value();
   if (stream.get() == cudaStreamPerThread) {
     has_per_thread_streams_.store(true, memory_order::relaxed);
