@@ -127,8 +127,7 @@ TEST_CASE("pinned: options that exclude each other") {
 TEST_CASE("pinned: a NUMA node") {
   for (int const missing : {1023, 1024, 100000, -2}) {
     CHECK_THROWS_WITH(ww::pinned_pool(options{}.numa_node(missing)),
-                      contains("numa_node(" + std::to_string(missing) +
-                               ") is refused by mbind: Invalid argument"));
+                      contains("numa_node(" + std::to_string(missing) + ") is refused by mbind: "));
   }
   CHECK_NOTHROW(ww::pinned_pool(options{}.numa_node(options::any_numa_node)));
   try {
