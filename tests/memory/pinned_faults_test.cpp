@@ -119,8 +119,10 @@ TEST_CASE("pinned: an event that cannot be recorded leaves the blocks for a late
 TEST_CASE("pinned: a query that fails is reported where its blocks are needed") {
   ww::stream s;
   ww::pinned_pool pool{exactly(mib)};
-  free_many(pool, s, allocate_many(pool, 256, 4 * kib), 4 * kib);
-  s.synchronize();
+  {
+    gate hold{s};
+    free_many(pool, s, allocate_many(pool, 256, 4 * kib), 4 * kib);
+  }
   {
     testing::scoped_fault_plan const plan{
         testing::fault_plan{}.fail_from("cudaEventQuery", 1, cudaErrorUnknown)};
