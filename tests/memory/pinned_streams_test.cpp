@@ -6,6 +6,8 @@
 #include "support/catch.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <thread>
@@ -128,6 +130,35 @@ TEST_CASE("pinned: a cache that is full makes room for another size") {
   CHECK(pool.statistics().cached_bytes == 8 * kib);
   CHECK(pool.allocate(8 * kib) == other);
   pool.deallocate(other, 8 * kib);
+}
+
+TEST_CASE("pinned: threads that are gone leave their part of the budget to others") {
+  constexpr std::size_t bytes = 64 * kib;
+  ww::stream s;
+  ww::pinned_pool pool{exactly(16 * mib)};
+  std::vector<std::thread> threads;
+  std::atomic<int> here{0};
+  for (int t = 0; t < 32; ++t) {
+    threads.emplace_back([&] {
+      pool.deallocate(pool.allocate(kib), kib);
+      ++here;
+      while (here != 32) std::this_thread::yield();  // each has a stack, and so a shard
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  auto const events_of_pairs = [&](int pairs) {
+    std::uint64_t const before = pool.statistics().event_records;
+    for (int i = 0; i < pairs; ++i) {
+      pool.deallocate(s.ref(), pool.allocate(bytes), bytes);
+      if (i % 32 == 0) s.synchronize();
+    }
+    return pool.statistics().event_records - before;
+  };
+  CHECK(events_of_pairs(100) >= 20);
+  static_cast<void>(events_of_pairs(30000));
+  CHECK(events_of_pairs(1000) <= 20);
+  static_cast<void>(events_of_pairs(300000));
+  CHECK(pool.statistics().cached_bytes % bytes == 0);  // nothing of the other threads
 }
 
 TEST_CASE("pinned: blocks freed on an idle stream leave few events") {
@@ -270,18 +301,21 @@ TEST_CASE(
   ww::pinned_pool pool{exactly(64 * kib)};
   std::promise<void> freed;
   std::promise<void> stop;
+  std::atomic<bool> opened{false};
   std::thread other{[&] {
     {
       gate hold{ww::stream_ref::per_thread()};
       free_many(pool, ww::stream_ref::per_thread(), allocate_many(pool, 3, 4 * kib), 4 * kib);
       freed.set_value();
-      hold.open_late();
+      std::this_thread::sleep_for(std::chrono::milliseconds{30});
+      opened = true;
+      hold.open();
     }
     stop.get_future().wait();
   }};
   freed.get_future().wait();
   void* const all = pool.allocate(64 * kib);
-  CHECK(all != nullptr);
+  CHECK(opened);  // it has waited for that stream
   CHECK(pool.statistics().pending_bytes == 0);
   pool.deallocate(all, 64 * kib);
   stop.set_value();

@@ -120,6 +120,8 @@ MUTATIONS = [
     (CALLS, "    if (!shard.put(block, rounded, budget)) rest.push(block, rounded);", "    if (!shard.put(block, rounded, budget)) continue;"),
     (CALLS, "    if (!close_batch(lock, shard, index, id, false, where)) {", "    if (false) {"),
     (CALLS, "    static_cast<void>(poll_some(lock, shard, shard.streams.size(), true));\n", ""),
+    (CALLS, "      used_shards_.fetch_sub(1, memory_order::relaxed);\n", ""),
+    (CALLS, "      give_to_heap(shard.evict_all());\n", ""),
     # The pinned pool: misses.
     (MISSES, "    poll_all(where);\n", ""),
     (MISSES, "    flush_shards();\n    if (void*", "    if (void*"),

@@ -88,6 +88,23 @@ WARPWRIGHT_INLINE void pinned_core::update_budget() noexcept {
   cache_budget_.store(reserved_bytes() / (2 * (used == 0 ? 1 : used)), memory_order::relaxed);
 }
 
+/// Now and then takes the shards of threads that are gone, or idle, out of the division of the
+/// budget, and gives their blocks to the heap. Without any lock.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::count_cold_call() noexcept {
+  constexpr unsigned period = 4096;
+  if (cold_calls_.fetch_add(1, memory_order::relaxed) % period != period - 1) return;
+  for (pinned_shard& shard : shards_) {
+    shard_guard const lock{shard.lock};
+    if (shard.used) {
+      used_shards_.fetch_sub(1, memory_order::relaxed);
+    } else if (shard.cached_bytes != 0) {
+      give_to_heap(shard.evict_all());
+    }
+    shard.used = false;  // until its next call
+  }
+  update_budget();
+}
+
 WARPWRIGHT_INLINE pinned_block& pinned_core::take_from_caller(pinned_shard& shard, void* pointer,
                                                               std::size_t bytes,
                                                               source_location where) const {
@@ -265,6 +282,9 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void pinned_core::close_full_batch(
     static_cast<void>(poll_stream(lock, shard, index, 2, false, where));
   } catch (...) {
   }
+  lock.unlock();
+  count_cold_call();
+  lock.lock();
 }
 
 /// Queries the events of a stream's oldest batches, or waits for them.

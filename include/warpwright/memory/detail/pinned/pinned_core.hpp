@@ -80,6 +80,7 @@ class pinned_core {
   // Calls.
   void use_first(pinned_shard& shard) noexcept;
   void update_budget() noexcept;
+  void count_cold_call() noexcept;
   pinned_block& take_from_caller(pinned_shard& shard, void* pointer, std::size_t bytes,
                                  source_location where) const;
   [[noreturn]] void throw_misuse(pinned_block const* block, void* pointer, std::size_t bytes,
@@ -148,6 +149,7 @@ class pinned_core {
   block_table blocks_;
   array<pinned_shard> shards_;
   atomic<unsigned> used_shards_;
+  atomic<unsigned> cold_calls_;           // since the start
   atomic<std::uint64_t> cache_budget_;    // of each shard
   atomic<std::uint64_t> reserved_bytes_;  // changes with slow_path_mutex_
   atomic<bool> has_per_thread_streams_;

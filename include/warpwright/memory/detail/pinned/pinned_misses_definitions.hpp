@@ -152,6 +152,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_miss(pinned_sh
                                                                        request const& wanted,
                                                                        source_location where) {
   bool called = false;
+  count_cold_call();
   {
     shard_guard lock{shard.lock};
     called = poll_for_miss(lock, shard);
