@@ -9,6 +9,7 @@
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
+#include <chrono>
 #include <memory>
 #include <new>
 #include <string>
@@ -111,6 +112,28 @@ TEST_CASE("pinned: an event that cannot be recorded leaves the blocks for a late
     CHECK_THROWS_WITH(pool.trim(), contains("cudaEventRecord"));
     CHECK(pool.statistics().pending_bytes == mib);
   }
+  void* const all = pool.allocate(mib);
+  CHECK(all != nullptr);
+  pool.deallocate(all, mib);
+}
+
+TEST_CASE("pinned: a block that is freed while another thread fails to record the event is kept") {
+  ww::stream s;
+  ww::pinned_pool pool{exactly(mib)};
+  void* const last = pool.allocate(4 * kib);
+  free_many(pool, s, allocate_many(pool, 10, 4 * kib), 4 * kib);
+  {
+    // The query before the record takes long enough for a free.
+    testing::scoped_fault_plan const plan{
+        testing::fault_plan{}
+            .delay("cudaStreamIsCapturing", 1, std::chrono::milliseconds{60})
+            .fail("cudaEventRecord", 1, cudaErrorUnknown)};
+    std::thread other{[&] { CHECK_THROWS_AS(pool.allocate(mib), ww::cuda_error); }};
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    pool.deallocate(s, last, 4 * kib);
+    other.join();
+  }
+  CHECK(pool.statistics().pending_bytes == 11 * 4 * kib);
   void* const all = pool.allocate(mib);
   CHECK(all != nullptr);
   pool.deallocate(all, mib);

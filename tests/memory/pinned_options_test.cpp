@@ -62,7 +62,13 @@ void check_usable(ww::pinned_pool& pool) {
 TEST_CASE("pinned: a large segment is faulted in by several threads, and all of it is usable") {
   // The last thread's part is not a multiple of a huge page, or of a page.
   constexpr std::size_t bytes = 37 * mib + 5 * kib + 256;
+#if WARPWRIGHT_HOST_RUNTIME
+  testing::reset_call_counts();
+#endif
   ww::pinned_pool pool{exactly(bytes)};
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(testing::call_count("cudaHostAlloc") == 0);
+#endif
   CHECK(pool.statistics().reserved_bytes == bytes);
   auto* const p = static_cast<unsigned char*>(pool.allocate(bytes));
   CHECK(type_of(p) == cudaMemoryTypeHost);

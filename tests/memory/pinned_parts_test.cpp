@@ -203,4 +203,8 @@ TEST_CASE("pinned_shard: streams") {
   CHECK(shard.streams.size() > 1000);
   CHECK(shard.streams.size() < 1600);
   for (std::uint64_t id = 100; id < 2100; id += 2) CHECK(shard.find(id) != pinned_shard::none);
+  for (std::uint64_t id = 101; id < 2100; id += 2) {
+    std::uint32_t const index = shard.find(id);
+    if (index != pinned_shard::none) CHECK(shard.streams[index].id == id);
+  }
 }

@@ -73,8 +73,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void page_locked_source::check_options(
     int count = 0;
     check(cudaGetDeviceCount(&count), "cudaGetDeviceCount", where);
     for (int device = 0; device < count; ++device) {
-      for (cudaDeviceAttr const needed :
-           {cudaDevAttrCanMapHostMemory, cudaDevAttrCanUseHostPointerForRegisteredMem}) {
+      constexpr cudaDeviceAttr both[] = {cudaDevAttrCanMapHostMemory,
+                                         cudaDevAttrCanUseHostPointerForRegisteredMem};
+      for (cudaDeviceAttr const needed : both) {
         int value = 0;
         check(cudaDeviceGetAttribute(&value, needed, device), "cudaDeviceGetAttribute", where);
         if (value != 0) continue;

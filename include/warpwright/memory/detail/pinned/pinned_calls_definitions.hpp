@@ -12,35 +12,6 @@ WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-/// Allows the calling thread calls that a capture of any thread would forbid. Safe, as no capturing
-/// stream is touched. Gives a thread that has none a context, without which the driver's calls
-/// fail.
-class pinned_core::relaxed_captures {
- public:
-  explicit relaxed_captures(driver_calls const& driver) noexcept : driver_{driver} {
-    int device = 0;
-    if (driver.current_context() == nullptr && cudaGetDevice(&device) == cudaSuccess) {
-      discard(cudaSetDevice(device));
-    }
-    status_ = driver.exchange(&mode_);
-    discard(status_);
-  }
-  ~relaxed_captures() {
-    if (status_ == cudaSuccess) discard(driver_.exchange(&mode_));
-  }
-  relaxed_captures(relaxed_captures const&) = delete;
-  relaxed_captures& operator=(relaxed_captures const&) = delete;
-  [[nodiscard]] bool allowed() const noexcept { return status_ == cudaSuccess; }
-  void check_mode(source_location where) const {
-    check(status_, "cudaThreadExchangeStreamCaptureMode", where);
-  }
-
- private:
-  driver_calls const& driver_;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  cudaError_t status_ = cudaSuccess;
-};
-
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_bad_alignment(std::size_t alignment,
                                                                         source_location where) {
   throw_invalid_argument(text{"pinned_pool: an alignment of "} + alignment +

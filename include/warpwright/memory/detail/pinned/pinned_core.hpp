@@ -160,6 +160,35 @@ class pinned_core {
   std::uint64_t live_peak_bytes_ = 0;  // of the heap
 };
 
+/// Allows the calling thread calls that a capture of any thread would forbid. Safe, as no capturing
+/// stream is touched. Gives a thread that has none a context, without which the driver's calls
+/// fail.
+class pinned_core::relaxed_captures {
+ public:
+  explicit relaxed_captures(driver_calls const& driver) noexcept : driver_{driver} {
+    int device = 0;
+    if (driver.current_context() == nullptr && cudaGetDevice(&device) == cudaSuccess) {
+      discard(cudaSetDevice(device));
+    }
+    status_ = driver.exchange(&mode_);
+    discard(status_);
+  }
+  ~relaxed_captures() {
+    if (status_ == cudaSuccess) discard(driver_.exchange(&mode_));
+  }
+  relaxed_captures(relaxed_captures const&) = delete;
+  relaxed_captures& operator=(relaxed_captures const&) = delete;
+  [[nodiscard]] bool allowed() const noexcept { return status_ == cudaSuccess; }
+  void check_mode(source_location where) const {
+    check(status_, "cudaThreadExchangeStreamCaptureMode", where);
+  }
+
+ private:
+  driver_calls const& driver_;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  cudaError_t status_ = cudaSuccess;
+};
+
 }  // namespace detail
 
 WARPWRIGHT_END

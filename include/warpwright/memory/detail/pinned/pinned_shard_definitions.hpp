@@ -29,12 +29,10 @@ WARPWRIGHT_INLINE pinned_shard::slot* pinned_shard::other_slot_for(std::uint64_t
   slot& second = slots_[index ^ 1U];
   if (second.bytes == bytes) return &second;
   slot& first = slots_[index];
-  for (slot* const s : {&first, &second}) {
-    if (s->first != nullptr) continue;
-    s->bytes = bytes;
-    return s;
-  }
-  return nullptr;
+  slot& free = first.first == nullptr ? first : second;
+  if (free.first != nullptr) return nullptr;
+  free.bytes = bytes;
+  return &free;
 }
 
 WARPWRIGHT_INLINE std::uint32_t pinned_shard::find_other(std::uint64_t id) noexcept {
