@@ -188,17 +188,23 @@ TEST_CASE("pinned: memory that cannot be released stays in the pool") {
   CHECK(pool.trim() == mib);
 }
 
-TEST_CASE("pinned: the destructor waits for a stream of which no event can be recorded") {
-  ww::stream s;
-  auto pool = std::make_unique<ww::pinned_pool>(exactly(mib));
-  gate hold{s};
-  free_many(*pool, s, allocate_many(*pool, 10, 4 * kib), 4 * kib);
-  testing::scoped_fault_plan const plan{
-      testing::fault_plan{}.fail_from("cudaEventRecord", 1, cudaErrorUnknown)};
-  std::thread opener{[&] { hold.open_late(); }};
-  pool.reset();
-  CHECK(s.done());
-  opener.join();
+TEST_CASE("pinned: the destructor waits for a stream, with an event or without") {
+  // Of another device than that of the memory, whose release waits for its own.
+  testing::reset_host_runtime(testing::host_runtime_options{}.with_devices(2));
+  for (bool const with_event : {true, false}) {
+    ww::stream s{ww::device_id{1}};
+    auto pool = std::make_unique<ww::pinned_pool>(exactly(mib));
+    gate hold{s};
+    free_many(*pool, s, allocate_many(*pool, 10, 4 * kib), 4 * kib);
+    testing::fault_plan faults;
+    if (!with_event) faults = faults.fail_from("cudaEventRecord", 1, cudaErrorUnknown);
+    testing::scoped_fault_plan const plan{faults};
+    std::thread opener{[&] { hold.open_late(); }};
+    pool.reset();
+    CHECK(s.done());
+    opener.join();
+  }
+  testing::reset_host_runtime();
 }
 
 TEST_CASE("pinned: a sticky error ends in exceptions, not in a crash") {

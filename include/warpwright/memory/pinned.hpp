@@ -104,11 +104,12 @@ class pinned_pool {
   /// @throws std::bad_alloc, cuda_error  when a stream that this thread uses for the first time
   ///   cannot be registered, or its id queried; the block stays live
   /// **Stream:** does not block. **Capture:** not legal on a capturing stream.
-  /// **Cost:** no CUDA call with a stream_ref that carries its id, but some for one in 128 frees,
-  /// which record an event and query earlier ones, or for as many as have a quarter of the bytes
-  /// that the thread's cache may hold; two for the first block of a stream; one for a stream_ref
-  /// without its id. Frees on the per-thread default stream become available to other threads only
-  /// with the next event, or when memory is short, because only that thread can record one.
+  /// **Cost:** no CUDA call with a stream_ref that carries its id, but about seven for each 128th
+  /// free, which record an event and query earlier ones; sooner when the frees have half of the
+  /// bytes that the thread's cache may hold, a quarter of the pool where one thread uses it. Two
+  /// for the first block of a stream; one for a stream_ref without its id. Frees on the per-thread
+  /// default stream become available to other threads only with the next event, or when memory is
+  /// short, because only that thread can record one.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
     core_.deallocate(stream, pointer, bytes, where);

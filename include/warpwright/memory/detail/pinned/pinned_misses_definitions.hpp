@@ -195,9 +195,9 @@ WARPWRIGHT_INLINE void* pinned_core::allocate_growing(pinned_shard& shard, reque
                                                       source_location where) {
   constexpr std::uint64_t granule = block_heap::granule_bytes;
   constexpr std::uint64_t most_growth = std::uint64_t{1} << 30U;
-  std::uint64_t const needed = wanted.rounded_bytes + (wanted.alignment - default_alignment);
+  std::uint64_t const needed = wanted.rounded_bytes;  // segments start at a page, as aligned as any
   std::uint64_t const allowed = (options_.maximum_bytes_ - reserved_bytes()) & ~(granule - 1);
-  if (needed < wanted.rounded_bytes || needed > allowed) return nullptr;
+  if (needed > allowed) return nullptr;
   std::uint64_t preferred = reserved_bytes() / 8;
   if (preferred > most_growth) preferred = most_growth;
   if (preferred < options_.growth_bytes_) preferred = options_.growth_bytes_;
