@@ -198,7 +198,7 @@ TEST_CASE("pinned: at the limit it does not wait for blocks that are freed later
   std::thread other{[&] {
     ww::stream s;
     while (!stop) {
-      pool.deallocate(s.ref(), pool.allocate(4096), 4096);
+      pool.deallocate(s.ref(), pool.allocate(mib), mib);  // an event each
       s.synchronize();
     }
   }};
