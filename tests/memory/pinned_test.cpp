@@ -195,16 +195,27 @@ TEST_CASE("pinned: at the limit it does not wait for blocks that are freed later
   pool.deallocate(first, 3 * mib);
   pool.deallocate(last, 3 * mib);  // 7 MiB are free, and no 5 of them in a row
   std::atomic<bool> stop{false};
-  std::thread other{[&] {
-    ww::stream s;
-    while (!stop) {
-      pool.deallocate(s.ref(), pool.allocate(mib), mib);  // an event each
-      s.synchronize();
-    }
-  }};
-  for (int i = 0; i < 5; ++i) CHECK(pool.try_allocate(5 * mib) == nullptr);
+  std::atomic<int> running{0};
+  std::vector<std::thread> others;
+  for (int t = 0; t < 3; ++t) {
+    others.emplace_back([&] {
+      ww::stream s;
+      for (int round = 0; !stop; ++round) {
+        void* const p = pool.allocate(mib);
+        test_support::pause(s);
+        pool.deallocate(s.ref(), p, mib);  // an event each, nearly always pending
+        s.synchronize();
+        if (round == 0) ++running;
+      }
+      pool.retire(s);
+    });
+  }
+  while (running != 3) std::this_thread::yield();
+  auto const start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) CHECK(pool.try_allocate(5 * mib) == nullptr);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds{3});
   stop = true;
-  other.join();
+  for (std::thread& other : others) other.join();
   pool.deallocate(middle, mib);
 }
 
