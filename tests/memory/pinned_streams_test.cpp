@@ -254,6 +254,17 @@ TEST_CASE("pinned: streams that come and go leave nothing behind") {
   CHECK(pool.statistics().pending_bytes <= 16 * 4096);
 }
 
+TEST_CASE("pinned: a thread that only frees and retires leaves few events") {
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(16 * mib)};
+  for (void* const block : allocate_many(pool, 1000, 4 * kib)) {
+    ww::stream s;
+    pool.deallocate(s.ref(), block, 4 * kib);
+    pool.retire(s);
+    s.synchronize();
+  }
+  CHECK(pool.statistics().pending_bytes <= 16 * 4 * kib);
+}
+
 TEST_CASE("pinned: a stream that several threads use is retired by one") {
   ww::pinned_pool pool{exactly(4 * mib)};
   auto s = std::make_unique<ww::stream>();
