@@ -77,7 +77,7 @@ class pinned_pool_options {
     return copy;
   }
   /// Write-combined memory, which the host writes in order and a GPU reads without looking into
-  /// the processor's caches. The host must not read it: that is a hundred times slower.
+  /// the processor's caches. The host must not read it: its reads are not cached.
   /// @param on  default: false. It comes from cudaHostAlloc, which page-locks a GiB in most of a
   ///   second; numa_node() does not apply
   [[nodiscard]] constexpr pinned_pool_options write_combined(bool on = true) const noexcept {
