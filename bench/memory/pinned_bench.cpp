@@ -27,7 +27,7 @@ std::size_t pool_bytes(benchmark::State const& state, std::size_t blocks) {
 // With the events that prevent the reuse of blocks in flight; each thread has its own stream.
 void pinned_pool_pair_on_stream(benchmark::State& state) {
   auto const bytes = static_cast<std::size_t>(state.range(0));
-  std::size_t const blocks = bytes < static_cast<std::size_t>(mib) ? 2048 : 256;
+  std::size_t const blocks = bytes < static_cast<std::size_t>(mib) ? 2048 : 512;
   if (state.thread_index() == 0) {
     shared_pool = std::make_unique<ww::pinned_pool>(
         ww::pinned_pool_options{}.initial_bytes(pool_bytes(state, blocks)));
