@@ -81,6 +81,21 @@ TEST_CASE("host memory is registered once") {
   std::free(p);
 }
 
+TEST_CASE("registered memory is portable and mapped where asked for") {
+  constexpr std::size_t bytes = 1 << 16;
+  void* p = std::aligned_alloc(4096, bytes);
+  REQUIRE(p != nullptr);
+  SUCCEEDS(cudaHostRegister(p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
+  void* device_pointer = nullptr;
+  SUCCEEDS(cudaHostGetDevicePointer(&device_pointer, p, 0));
+  CHECK(device_pointer != nullptr);
+  RETURNS(cudaFreeHost(p), cudaErrorInvalidValue);
+  SUCCEEDS(cudaHostUnregister(p));
+  RETURNS(cudaHostUnregister(p), cudaErrorHostMemoryNotRegistered);
+  RETURNS(cudaHostRegister(p, bytes, 0x80), cudaErrorInvalidValue);
+  std::free(p);
+}
+
 TEST_CASE("attributes of pointers of all kinds") {
   cudaPointerAttributes attributes = {};
   SECTION("device memory, also inside") {

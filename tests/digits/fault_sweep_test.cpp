@@ -74,7 +74,8 @@ bool takes_memory(std::string const& name) {
 long left_behind(std::string const& name) {
   if (name == "cuMemUnmap") return 3;
   bool const gives_back = name.find("Free") != std::string::npos ||
-                          name.find("Destroy") != std::string::npos || name == "cuMemRelease";
+                          name.find("Destroy") != std::string::npos ||
+                          name == "cudaHostUnregister" || name == "cuMemRelease";
   return gives_back ? 1 : 0;
 }
 

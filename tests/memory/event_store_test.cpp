@@ -106,6 +106,37 @@ TEST_CASE("nothing is recorded on a capturing stream, and the capture goes on") 
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("events of several devices, whichever is current") {
+  testing::reset_host_runtime(testing::host_runtime_options{}.with_devices(2));
+  {
+    store t;
+    ww::stream first{ww::device_id{0}};
+    ww::stream second{ww::device_id{1}};
+    heap_guard lock{t.heap.lock};
+    cudaEvent_t const of_first = t.events.record(lock, first.get(), here, 0);
+    cudaEvent_t const of_second = t.events.record(lock, second.get(), here, 1);
+    t.events.give_back(of_second, 1);
+    t.events.give_back(of_first, 0);
+    CHECK(t.events.record(lock, second.get(), here, 1) == of_second);
+    CHECK(t.events.record(lock, first.get(), here, 0) == of_first);
+    // A default stream is that of the device, too.
+    cudaEvent_t const of_default = t.events.record(lock, cudaStreamLegacy, here, 1);
+    CHECK(t.events.completed(lock, of_default, true, here));
+    CHECK(ww::current_device().value() == 0);
+    t.events.give_back(of_default, 1);
+    t.events.give_back(of_first, 0);
+    t.events.give_back(of_second, 1);
+    for (char const* const call : {"cudaGetDevice", "cudaSetDevice"}) {
+      testing::scoped_fault_plan const plan{testing::fault_plan{}.fail(call, 1, cudaErrorUnknown)};
+      CHECK_THROWS_WITH(t.events.record(lock, cudaStreamLegacy, here, 1),
+                        contains("cudaSetDevice"));
+    }
+    CHECK(ww::current_device().value() == 0);
+  }
+  CHECK(testing::leak_report().empty());
+  testing::reset_host_runtime();
+}
+
 TEST_CASE("events are destroyed with their store") {
   testing::reset_host_runtime();
   ww::stream s;

@@ -84,7 +84,7 @@ MUTATIONS = [
      "return entries_[list].open_epoch;"),
     (POOL + "epoch_tracker_definitions.hpp", "  entries_[list].handle = nullptr;\n  return true;",
      "  return true;"),
-    (POOL + "event_store.hpp", "if (event != nullptr) spare_.push_back(event);", ""),
+    (POOL + "event_store.hpp", "      give_back(event, device);\n", ""),
     (POOL + "event_store.hpp", "if (result == cudaErrorNotReady) return false;", ""),
     (POOL + "event_store.hpp", "captured = may_be_capturing(heap_.driver, handle);", ""),
     # Deferred frees and graphs.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks the pool of streams and the staging in many small ways, and checks that a test fails for each.
+"""Breaks the pool of streams, the staging and the pinned pool in many small ways, and checks that a test fails for each.
 
-Works on a copy of the checkout, on the host runtime. Not part of CI: all mutations take about a quarter of
-an hour on two cores.
+Works on a copy of the checkout, on the host runtime. Not part of CI: all mutations take about half an
+hour on two cores.
 
   tests/mutation/stream_mutations.py --check        each mutation still applies
   tests/mutation/stream_mutations.py                all; exit status 1 if one survives
@@ -23,12 +23,22 @@ WORKERS = STAGING + "staging_workers_definitions.hpp"
 COPIES = STAGING + "staging_definitions.hpp"
 STAGING_HEADER = "include/warpwright/memory/staging.hpp"
 MEASURE = STAGING + "measure_staging_definitions.hpp"
+CALLS = STAGING + "pinned_calls_definitions.hpp"
+MISSES = STAGING + "pinned_misses_definitions.hpp"
+SHARD = STAGING + "pinned_shard.hpp"
+SHARD_STEPS = STAGING + "pinned_shard_definitions.hpp"
+TABLE = STAGING + "block_table.hpp"
+TABLE_STEPS = STAGING + "block_table_definitions.hpp"
+SOURCE = STAGING + "page_locked_source_definitions.hpp"
+EVENTS = "include/warpwright/memory/detail/pool/event_store.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
     "stream_stream_pool", "stream_stream_pool_threads", "stream_fork_join", "stream_stream_pool_capture",
     "memory_measure_staging", "memory_staging_sizes", "memory_staging_forms", "memory_staging_streams",
     "memory_staging",
+    "memory_pinned_parts", "memory_pinned", "memory_pinned_streams", "memory_pinned_capture",
+    "memory_pinned_options", "memory_pinned_faults", "memory_pinned_threads",
 ]  # fmt: skip
 
 # (file, text, replacement); the text occurs once in the file.
@@ -116,6 +126,74 @@ MUTATIONS = [
     (MEASURE, "  if (settings.threads == 1) return row.by_cuda;\n", "  if (settings.threads == 1) return row.alone;\n"),
     (MEASURE, "      free();\n      throw;", "      throw;"),
     (MEASURE, "    discard(cudaFree(device_));\n", ""),
+    # The pinned pool: frees and batches.
+    (CALLS, "may_be_capturing_anywhere() && is_capturing(stream, where)", "false"),
+    (CALLS, "block == nullptr || !block->take_from_caller(bytes)", "block == nullptr"),
+    (CALLS, "      block.give_to_caller(bytes);\n      throw;", "      throw;"),
+    (CALLS, "s.open.blocks >= batch_blocks * tries || ", ""),
+    (CALLS, " || s.open.bytes >= cache_budget() / 2 * tries", ""),
+    (CALLS, "  if (full && s.closing.empty())", "  if (false)"),
+    (CALLS, "  give_to_heap(shard.evict_others(rounded_bytes));\n  if (shard.put(block,", "  if (shard.put(block,"),
+    (CALLS, "  one.push(block, rounded_bytes);\n", ""),
+    (CALLS, "handle == cudaStreamPerThread && stream.id != own_id", "false"),
+    (CALLS, "    if (!last_resort) return false;\n", "    return false;\n"),
+    (CALLS, "    reopen(shard.streams[index]);\n", ""),
+    (CALLS, "    reopen(now);\n", ""),
+    (CALLS, "  stream.open.append(stream.closing.take_all());\n", "  stream.open = stream.closing.take_all();\n"),
+    (CALLS, "  if (stream.failures < 1000) ++stream.failures;\n", ""),
+    (CALLS, "events_.record(heap_lock, handle, where, device)", "events_.record(heap_lock, handle, where)"),
+    (CALLS, "    if (!done) return false;\n", ""),
+    (CALLS, "shard.next_number++", "shard.next_number"),
+    (CALLS, "    static_cast<void>(poll_stream(lock, shard, index, 2, false, where));\n", ""),
+    (CALLS, "    events_.give_back(oldest.event, stream.device);\n", ""),
+    (CALLS, "events_.give_back(oldest.event, stream.device)", "events_.give_back(oldest.event, 0)"),
+    (CALLS, "  shard.remove_if_done(index);\n", ""),
+    (CALLS, "    if (!shard.put(block, rounded, budget)) rest.push(block, rounded);", "    if (!shard.put(block, rounded, budget)) continue;"),
+    (CALLS, "    if (!close_batch(lock, shard, index, id, false, where)) {", "    if (false) {"),
+    (CALLS, "    static_cast<void>(poll_some(lock, shard, shard.streams.size(), true));\n", ""),
+    (CALLS, "      used_shards_.fetch_sub(1, memory_order::relaxed);\n", ""),
+    (CALLS, "      give_to_heap(shard.evict_all());\n", ""),
+    # The pinned pool: misses.
+    (MISSES, "    poll_all(where);\n", ""),
+    (MISSES, "    flush_shards();\n    if (void*", "    if (void*"),
+    (MISSES, "    if (locks.live_bytes() > options_.maximum_bytes_ - wanted.rounded_bytes) return nullptr;\n", ""),
+    (MISSES, "s.closed.front().number < all.below[i]", "true"),
+    (MISSES, "    if (!pending) return nullptr;\n", "    return nullptr;\n"),
+    (MISSES, "  close_all(own_id, true, where);\n  if (void*", "  if (void*"),
+    (MISSES, "  close_all(own_id, many_bytes_of_other_threads(own_id), where);\n", ""),
+    (MISSES, "many_bytes_of_other_threads(own_id), where", "false, where"),
+    (MISSES, "  return release_segments(0, where) == 0 ? nullptr : ", "  return "),
+    (MISSES, "  if (may_be_capturing(heap_.driver, cudaStreamPerThread)) return no_id;\n", ""),
+    (MISSES, "if (needed > allowed) return nullptr;", ""),
+    (MISSES, "        if (!may_be_capturing(handle)) discard(cudaStreamSynchronize(handle));\n", ""),
+    (MISSES, "        discard(cudaEventSynchronize(batch.event));\n", ""),
+    (MISSES, "    discard(page_locked_source::release(segment));\n    throw;", "    throw;"),
+    (MISSES, "      blocks_.remove(segment.address);\n      segments_", "      segments_"),
+    (MISSES, "pageable_bytes_ -= segment.bytes;", "pageable_bytes_ -= 0;"),
+    (MISSES, "  block.node = node;\n", ""),
+    # The pinned pool: shards, the table and the source.
+    (SHARD, "    if ((block->address & (alignment - 1)) != 0) return nullptr;\n", ""),
+    (SHARD, "    if (cached_bytes + rounded_bytes > budget) return false;\n", ""),
+    (SHARD, "list.each == 0 || cached_bytes", "cached_bytes"),
+    (SHARD, "    if (each != other.each) each = 0;\n", ""),
+    (SHARD, "each = first == nullptr || each == rounded_bytes ? rounded_bytes : 0;", "each = rounded_bytes;"),
+    (SHARD, "    list.last->next = s->first;\n", ""),
+    (SHARD_STEPS, "    if (s.bytes == rounded_bytes || s.bytes == 0) continue;", "    if (s.bytes == 0) continue;"),
+    (SHARD_STEPS, "s.handle != nullptr && s.is_idle()", "s.handle != nullptr"),
+    (SHARD_STEPS, "  if (s.used) static_cast<void>(by_id_.erase(s.id));\n", ""),
+    (TABLE, "r == nullptr || !r->contains(address)", "r == nullptr"),
+    (TABLE, "offset % granule != 0 || offset", "offset"),
+    (TABLE, "state.load(memory_order::relaxed) >> 1U", "state.load(memory_order::relaxed) / 4"),
+    (TABLE_STEPS, "      madvise(r.blocks, r.capacity * sizeof(pinned_block), MADV_DONTNEED);", "     "),
+    (TABLE_STEPS, "r.capacity < granules) continue;", "false) continue;"),
+    (SOURCE, "options_.write_combined_) flags |= cudaHostAllocWriteCombined;", "false) flags = 0;"),
+    (SOURCE, "result != cudaSuccess && options_.numa_node_ == pinned_pool_options::any_numa_node", "result != cudaSuccess"),
+    (SOURCE, "options_.pageable_fallback_ && bytes", "bytes"),
+    (SOURCE, "  if (!no_more) check(result, api, where);\n", ""),
+    (SOURCE, "  std::uintptr_t const end = (aligned + bytes + (page - 1)) & ~(page - 1);", "  std::uintptr_t const end = (aligned + bytes) & ~(page - 1);"),
+    (SOURCE, "options_.numa_node_ < 0 || options_.numa_node_ >= most_nodes", "false"),
+    (EVENTS, "spare_[i].device != device", "false"),
+    (EVENTS, "is_new || is_default ? device : current", "current"),
 ]
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
   /// @param pool  rejects alignments above its maximum_alignment_bytes
   explicit pmr_pinned_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
   /// For memory that copies on `stream` may still use when it is freed.
-  /// @param stream  outlives the resource; belongs to the device that is current when memory is
-  ///   freed
+  /// @param stream  outlives the resource, and the pool, unless it is retired there; of any device
   pmr_pinned_resource(pinned_pool& pool, stream_ref stream) noexcept
       : pool_{&pool}, stream_{stream}, on_stream_{true} {}
 
@@ -45,7 +44,7 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
   }
   // Never throws, since destructors call it: a block that the pool rejects stays live there.
   void do_deallocate(void* pointer, std::size_t bytes, std::size_t) override {
-    // When no event can be recorded, waits for the stream instead.
+    // When the pool cannot register the stream, waits for it instead.
     if (on_stream_) {
       try {
         pool_->deallocate(stream_, pointer, at_least_one(bytes));

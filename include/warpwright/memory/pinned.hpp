@@ -4,9 +4,9 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/exchange.hpp>
-#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/heap/block_heap.hpp>
+#include <warpwright/memory/detail/pinned/pinned_core.hpp>
+#include <warpwright/memory/pinned_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,83 +15,46 @@
 
 WARPWRIGHT_BEGIN
 
-/// A snapshot of a pinned_pool's counters; all sizes in bytes.
-struct pinned_statistics {
-  std::uint64_t live_bytes = 0;           ///< allocated, rounded up to 256 bytes a block
-  std::uint64_t live_peak_bytes = 0;      ///< the highest live_bytes so far
-  std::uint64_t live_blocks = 0;          ///< allocated
-  std::uint64_t reserved_bytes = 0;       ///< page-locked
-  std::uint64_t reserved_peak_bytes = 0;  ///< the highest reserved_bytes so far
-  std::uint64_t largest_hole_bytes = 0;   ///< the largest free block
-  std::uint64_t allocations = 0;          ///< successful ones of at least one byte
-  std::uint64_t deallocations = 0;
-  std::uint64_t hits = 0;                    ///< allocations served without any CUDA call
-  std::uint64_t upstream_allocations = 0;    ///< cudaHostAlloc calls that succeeded
-  std::uint64_t upstream_deallocations = 0;  ///< cudaFreeHost calls that succeeded
-  std::uint64_t event_records = 0;           ///< cudaEventRecord calls that succeeded
-
-  /// @return hits / allocations, in [0, 1]; 0 before the first allocation
-  [[nodiscard]] double hit_rate() const noexcept {
-    return allocations == 0 ? 0.0 : static_cast<double>(hits) / static_cast<double>(allocations);
-  }
-};
-
-/// Options of a pinned_pool. Every setter returns a changed copy.
-class pinned_pool_options {
- public:
-  static constexpr std::size_t unlimited = ~std::size_t{0};
-
-  /// The maximum of page-locked memory.
-  /// @param bytes  default: unlimited
-  [[nodiscard]] constexpr pinned_pool_options maximum_bytes(std::size_t bytes) const noexcept {
-    pinned_pool_options copy = *this;
-    copy.maximum_bytes_ = bytes;
-    return copy;
-  }
-  /// Memory to page-lock at construction.
-  /// @param bytes  default: 0
-  [[nodiscard]] constexpr pinned_pool_options initial_bytes(std::size_t bytes) const noexcept {
-    pinned_pool_options copy = *this;
-    copy.initial_bytes_ = bytes;
-    return copy;
-  }
-  /// The minimum to page-lock at a time.
-  /// @param bytes  default: 32 MiB
-  [[nodiscard]] constexpr pinned_pool_options growth_bytes(std::size_t bytes) const noexcept {
-    pinned_pool_options copy = *this;
-    copy.growth_bytes_ = bytes;
-    return copy;
-  }
-
- private:
-  friend class pinned_pool;
-  std::size_t maximum_bytes_ = unlimited;
-  std::size_t initial_bytes_ = 0;
-  std::size_t growth_bytes_ = std::size_t{32} << 20U;
-};
-
 /// A pool of page-locked host memory: keeps segments and allocates from them without calling CUDA.
 ///
-/// Blocks are split to size (granules of 256 bytes, no rounding to powers of two) and coalesced.
-/// Free a block that a copy on a stream may still use with that stream: it is reused only after an
-/// event on the stream has completed. The pool does not use the stream later, so it may be
-/// destroyed.
+/// @pre A stream that blocks were freed on stays alive until retire() or the pool's destruction:
+///   the pool records events on it later than the free. Streams are identified by their id, never
+///   by their handle, which CUDA reuses.
 ///
-/// **Threads:** any number may call any member at once.
-/// **Capture:** memory that a graph uses must be kept as long as the graph's executable.
+/// Free a block that a copy on a stream may still use with that stream: it is reused only after an
+/// event on the stream has completed, because the host may write into it at once. One event covers
+/// many frees: it is recorded after 128 of a thread on a stream, or some of the pool's bytes, or
+/// when memory is short. Blocks are split to size (granules of 256 bytes, no rounding to powers of
+/// two) and coalesced; the threads' caches hold freed blocks by exact size, up to half of the
+/// memory, and give them back before more is page-locked.
+///
+/// A segment is memory of this process, which several threads fault in and cudaHostRegister locks,
+/// many times faster than cudaHostAlloc; where the system refuses that, cudaHostAlloc is called.
+/// The child of a fork() does not have the memory.
+///
+/// Misuse is detected at every free: a block freed twice, a foreign pointer, a wrong size.
+///
+/// **Threads:** any number may call any member at once. Threads of one shard, of 32, share a spin
+/// lock, never held across a CUDA call. Misses of the heap are serialised, including their wait.
+/// **Capture:** memory that a graph uses must be kept as long as the graph's executable. Captures,
+/// of any thread, are neither disturbed nor a restriction.
 class pinned_pool {
  public:
   /// Creates a pool.
   /// @param options  limits and policies
+  /// @throws std::invalid_argument  for options that exclude each other, a NUMA node that does not
+  ///   exist or may not be chosen, and mapped() where a device cannot use the memory
   /// @throws out_of_memory, cuda_error  when initial_bytes cannot be page-locked
   explicit pinned_pool(pinned_pool_options const& options,
-                       source_location where = source_location::current());
+                       source_location where = source_location::current())
+      : core_{options, where} {}
   /// As above, with the default options.
   pinned_pool() : pinned_pool{pinned_pool_options{}} {}
 
   /// Waits for the streams of freed blocks, then unlocks all memory. Never throws, and tolerates a
   /// CUDA runtime that is shutting down.
-  ~pinned_pool();
+  /// @pre the streams are alive, or retired
+  ~pinned_pool() = default;
   pinned_pool(pinned_pool const&) = delete;
   pinned_pool& operator=(pinned_pool const&) = delete;
 
@@ -101,22 +64,26 @@ class pinned_pool {
   /// @return memory with undefined contents
   /// @throws out_of_memory          at the limit, or when the system cannot lock more memory
   /// @throws std::invalid_argument  for a bad alignment
+  /// @throws std::bad_alloc         when the host has no memory for the pool's data structures
   /// @throws cuda_error             when another CUDA call fails; no memory is lost
   /// **Stream:** none; at the limit it may wait on the host for freed blocks, until enough of them
   /// can be reused.
-  /// **Capture:** legal. **Cost:** a hit makes no CUDA call; a miss page-locks growth_bytes (a GiB
-  /// takes most of a second), so reserve memory at start-up.
+  /// **Capture:** legal. **Cost:** a hit makes no CUDA call; now and then one query serves many. A
+  /// miss of all caches and the heap page-locks growth_bytes or more (a GiB takes a twentieth of a
+  /// second), so reserve memory at start-up.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
-    void* const pointer = try_allocate(bytes, alignment, where);
-    if (pointer == nullptr && bytes != 0) throw out_of_memory{report(bytes), where};
+    void* const pointer = core_.try_allocate(bytes, alignment, where);
+    if (pointer == nullptr && bytes != 0) core_.throw_out_of_memory(bytes, where);
     return pointer;
   }
 
   /// As allocate(), but returns nullptr when there is not enough memory.
-  /// @throws std::invalid_argument, cuda_error  as allocate()
+  /// @throws std::invalid_argument, std::bad_alloc, cuda_error  as allocate()
   [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
-                                   source_location where = source_location::current());
+                                   source_location where = source_location::current()) {
+    return core_.try_allocate(bytes, alignment, where);
+  }
 
   /// Frees a block that no copy uses any more.
   /// @param pointer  from allocate() of this pool; nullptr does nothing
@@ -125,105 +92,70 @@ class pinned_pool {
   ///   size
   /// **Cost:** no CUDA call.
   void deallocate(void* pointer, std::size_t bytes,
-                  source_location where = source_location::current());
+                  source_location where = source_location::current()) {
+    core_.deallocate(pointer, bytes, where);
+  }
 
   /// Frees a block that work submitted to `stream` so far may still use.
-  /// @param stream  of any device; the pool does not use it later, so that it may be destroyed
-  /// @throws std::invalid_argument  as above, and for a capturing stream
-  /// @throws cuda_error             when the event cannot be recorded; the block stays live
-  /// **Stream:** records one event; does not block. **Capture:** not legal on a capturing stream.
-  /// **Cost:** two CUDA calls, now and then a query more; two more for the first block of a stream,
-  /// and one for a stream_ref without its id.
+  /// @pre `stream` stays alive until retire(stream) or the pool's destruction
+  /// @param stream  of any device, whichever is current
+  /// @throws std::invalid_argument  as above; for a stream that is capturing in a capture of this
+  ///   library. In another library's capture the block stays unavailable until the capture's end
+  /// @throws std::bad_alloc, cuda_error  when a stream that this thread uses for the first time
+  ///   cannot be registered, or its id queried; the block stays live
+  /// **Stream:** does not block. **Capture:** not legal on a capturing stream.
+  /// **Cost:** no CUDA call with a stream_ref that carries its id, but about seven for each 128th
+  /// free, which record an event and query earlier ones; sooner when the frees have half of the
+  /// bytes that the thread's cache may hold, a quarter of the pool where one thread uses it. Two
+  /// for the first block of a stream; one for a stream_ref without its id. Frees on the per-thread
+  /// default stream become available to other threads only with the next event, or when memory is
+  /// short, because only that thread can record one.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
-                  source_location where = source_location::current());
+                  source_location where = source_location::current()) {
+    core_.deallocate(stream, pointer, bytes, where);
+  }
+
+  /// Stops tracking a stream. Call it before the stream is destroyed. Its freed blocks become
+  /// available when the work submitted to it so far has completed.
+  /// @pre no other call of the pool uses the stream at the same time or later
+  /// @param stream  a stream that no block was freed on is accepted
+  /// @throws std::invalid_argument  for a capturing stream
+  /// @throws std::bad_alloc, cuda_error  when no event can be recorded; the stream is still tracked
+  ///   then
+  /// **Stream:** records an event for each thread that has freed blocks on it since the last one;
+  /// does not block. **Capture:** `stream` must not be capturing.
+  void retire(stream_ref stream, source_location where = source_location::current()) {
+    core_.retire(stream, where);
+  }
 
   /// Returns segments that are completely free to the system.
   /// @param bytes_to_keep  at least this much stays page-locked, if as much is page-locked
   /// @return the number of bytes returned
   /// @throws cuda_error  when a CUDA call fails; no memory is lost
-  /// **Stream:** waits on the host for the streams of freed blocks.
+  /// **Stream:** waits on the host for the streams of freed blocks, and for the legacy default
+  /// stream if one of them is another thread's default stream.
   std::size_t trim(std::size_t bytes_to_keep = 0,
-                   source_location where = source_location::current());
+                   source_location where = source_location::current()) {
+    return core_.trim(bytes_to_keep, where);
+  }
 
   /// @return a snapshot of the counters
-  [[nodiscard]] pinned_statistics statistics() const noexcept;
+  /// **Cost:** takes every lock; not for a hot loop.
+  [[nodiscard]] pinned_statistics statistics() const noexcept { return core_.statistics(); }
   /// @return the maximum of page-locked bytes; pinned_pool_options::unlimited: no limit
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.maximum_bytes_; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return core_.limit_bytes(); }
 
   /// The minimum alignment of a block.
-  static constexpr std::size_t block_alignment_bytes = 256;
+  static constexpr std::size_t block_alignment_bytes = detail::pinned_core::default_alignment;
   /// The maximum alignment that allocate() accepts: the host's page size.
-  static constexpr std::size_t maximum_alignment_bytes = 4096;
+  static constexpr std::size_t maximum_alignment_bytes = detail::pinned_core::maximum_alignment;
 
  private:
-  using heap = detail::block_heap;
-  using heap_guard = detail::unique_lock<detail::spin_lock>;
-  struct device_event {
-    int device = 0;
-    cudaEvent_t event = nullptr;
-  };
-  // Of a free: its epoch is the number of frees on the stream so far. Threads that free on one
-  // stream at once may record their events in another order.
-  struct pending_event {
-    std::uint64_t epoch = 0;
-    std::uint64_t before =
-        0;  // the epoch when the record began: up to it, all were recorded earlier
-    device_event marker;
-
-    /// When the event has completed, all up to this epoch have.
-    [[nodiscard]] std::uint64_t covers() const noexcept {
-      return before + 1 == epoch ? epoch : before;
-    }
-  };
-  // The blocks freed on one stream; its index in streams_ is its list number in heap_.
-  struct stream_entry {
-    static constexpr std::size_t least_look = 64;
-
-    std::uint64_t id = 0;
-    int device = 0;
-    bool used = false;
-    std::uint64_t epoch = 0;
-    detail::array<pending_event> pending;  // in the order of their epochs
-    std::size_t look_at = least_look;      // so many are asked whether they have completed
-  };
-
-  static std::uint64_t address_of(void const* pointer) noexcept {
-    return reinterpret_cast<std::uintptr_t>(pointer);
-  }
-  void* commit_allocation(std::uint32_t node) noexcept;
-  void* allocate_ready(std::uint64_t bytes, std::size_t alignment, std::size_t requested);
-  void add_segment(heap_guard& lock, std::uint64_t bytes, source_location where);
-  std::size_t release_segments(heap_guard& lock, std::uint64_t keep_bytes, source_location where);
-  bool release_completed(heap_guard& lock, bool wait, source_location where);
-  bool release_up_to(std::uint32_t list, std::uint64_t epoch) noexcept;
-  bool is_complete(heap_guard& lock, cudaEvent_t event, bool wait, source_location where);
-  void look_at_some(heap_guard& lock) noexcept;
-  void look_at(heap_guard& lock, std::uint32_t list, pending_event const& looked) noexcept;
-  void look_at_half(heap_guard& lock, std::uint32_t list) noexcept;
-  static cudaError_t create_event(device_event& marker, char const*& api) noexcept;
-  [[nodiscard]] bool any_pending(detail::array<std::uint64_t> const& until) const noexcept;
-  int device_of(heap_guard& lock, stream_ref stream, std::uint64_t id, source_location where);
-  std::uint32_t list_of(std::uint64_t id, int device);
-  std::uint32_t checked_block(void const* pointer, std::size_t bytes, heap_guard& lock,
-                              source_location where) const;
-  [[nodiscard]] memory_report report(std::size_t requested_bytes) const noexcept;
-
-  pinned_pool_options options_;
-  detail::mutex slow_path_mutex_;  // serialises misses; locked before heap_lock_
-  mutable detail::spin_lock heap_lock_;
-  // Guarded by heap_lock_:
-  detail::block_heap heap_;
-  detail::address_map lists_;
-  detail::array<stream_entry> streams_;
-  detail::array<device_event> spare_events_;
-  std::size_t event_count_ = 0;  // of all events; spare_events_ has capacity for them
-  std::uint32_t hand_ = 0;       // the list that look_at_some() looks at next
-  std::uint64_t reserved_bytes_ = 0;
-  pinned_statistics counters_;
+  detail::pinned_core core_;
 };
 
 /// An owning array of page-locked host memory.
-/// @pre The pool outlives the buffer.
+/// @pre The pool outlives the buffer, and the buffer's stream the pool, unless it is retired there.
 /// **Threads:** as a std::vector.
 template <class T>
 class pinned_buffer {
@@ -253,6 +185,7 @@ class pinned_buffer {
   }
   /// Allocates a buffer whose memory is reused only after `stream` has completed the work submitted
   /// to it before the buffer's destruction. Otherwise as above.
+  /// @pre `stream` stays alive until pinned_pool::retire(stream) or the pool's destruction
   pinned_buffer(pinned_pool& pool, stream_ref stream, std::size_t size,
                 source_location where = source_location::current())
       : pinned_buffer{pool, size, where} {
@@ -266,7 +199,7 @@ class pinned_buffer {
     swap(moved);
     return *this;
   }
-  /// Frees the memory. Never throws; waits for the stream when no event can be recorded.
+  /// Frees the memory. Never throws; waits for the stream when the pool cannot register it.
   /// **Capture:** on a capturing stream, which cannot be waited for, the block stays live until the
   /// pool's destruction.
   ~pinned_buffer() {
@@ -304,6 +237,7 @@ class pinned_buffer {
 
   /// Sets the stream whose copies use the memory until the buffer's destruction. With copies on
   /// several streams, pass one that waits for the others.
+  /// @pre `stream` stays alive until pinned_pool::retire(stream) or the pool's destruction
   void set_stream(stream_ref stream) noexcept {
     stream_ = stream;
     on_stream_ = true;
@@ -328,7 +262,3 @@ class pinned_buffer {
 };
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pinned/pinned_pool.hpp>
-#endif

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/thread/processors.hpp>
 #include <warpwright/memory/detail/pinned/staging_workers.hpp>
 
 #include <cstring>
 #include <new>
 #include <stdexcept>
-
-#include <sched.h>
 
 WARPWRIGHT_BEGIN
 
@@ -24,11 +23,7 @@ WARPWRIGHT_INLINE bool is_unregistered(void const* memory) noexcept {
 }
 
 WARPWRIGHT_INLINE unsigned staging_workers::default_threads() noexcept {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 8;
-  int const count = CPU_COUNT(&allowed);
-  return count < 1 ? 1U : count > 8 ? 8U : static_cast<unsigned>(count);
+  return allowed_processors(8);
 }
 
 WARPWRIGHT_INLINE void staging_workers::start(staging_slots& shared, unsigned threads, int device,

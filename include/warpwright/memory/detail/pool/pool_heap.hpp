@@ -87,8 +87,9 @@ inline bool is_capturing(driver_calls const& driver, stream_ref stream, source_l
 /// Whether a stream of another caller may be capturing, so that it must not be touched.
 inline bool may_be_capturing(driver_calls const& driver, cudaStream_t stream) noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return driver.is_capturing(stream, &status) != cudaSuccess ||
-         status != cudaStreamCaptureStatusNone;
+  cudaError_t const result = driver.is_capturing(stream, &status);
+  discard(result);
+  return result != cudaSuccess || status != cudaStreamCaptureStatusNone;
 }
 
 }  // namespace detail
