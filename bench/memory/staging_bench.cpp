@@ -3,9 +3,11 @@
 //
 // Copies between pageable memory and the device: staging, the cudaMemcpy that it replaces, and the
 // link's limit (cudaMemcpyAsync of page-locked memory), over the same arrays in interleaved
-// samples, from the call until the host has seen the stream idle; the number at the end is that of
-// staging's threads. Not interleaved: the first copy of an object, copies of several callers,
-// uploads while a download waits for a busy stream, and what the host's own memory allows.
+// samples, from the call until the host has seen the stream idle, and of call_to_device until the
+// call returns, when the array may be changed; the number at the end is that of staging's threads.
+// cuda_memcpy_async is of pageable memory, too: a stream costs what it has beyond cuda_memcpy. Not
+// interleaved: the first copy of an object, copies of several callers, uploads while a download
+// waits for a busy stream, and what the host's own memory allows.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/memory/staging.hpp>
@@ -210,6 +212,17 @@ class arrays {
                 "cudaMemcpy");
     }
   }
+  void by_memcpy_async(ww::stream_ref s) const {
+    if (to_device_) {
+      ww::check(
+          cudaMemcpyAsync(device_, pageable_.data(), bytes(), cudaMemcpyHostToDevice, s.get()),
+          "cudaMemcpyAsync");
+    } else {
+      ww::check(
+          cudaMemcpyAsync(pageable_.data(), device_, bytes(), cudaMemcpyDeviceToHost, s.get()),
+          "cudaMemcpyAsync");
+    }
+  }
   void by_memcpy_of_locked(ww::stream_ref s) const {
     if (to_device_) {
       ww::check(cudaMemcpyAsync(device_, locked_, bytes(), cudaMemcpyHostToDevice, s.get()),
@@ -298,10 +311,26 @@ int const registered = [] {
             "cuda_memcpy", [](ww::stream_ref, arrays const& a, std::size_t) { a.by_memcpy(); },
             [](arrays const& a) { return a.arrived(false); })
         .add(
+            "cuda_memcpy_async",
+            [](ww::stream_ref s, arrays const& a, std::size_t) { a.by_memcpy_async(s); },
+            [](arrays const& a) { return a.arrived(false); })
+        .add(
             "cuda_memcpy_async_pinned",
             [](ww::stream_ref s, arrays const& a, std::size_t) { a.by_memcpy_of_locked(s); },
             [](arrays const& a) { return a.arrived(true); });
     paths::register_all(both, to_device ? "copy_to_device" : "copy_to_host", sizes);
+    if (!to_device) continue;
+    auto const call = std::make_shared<paths>([](ww::stream_ref s, bench_support::shape const& of) {
+      return std::make_unique<arrays>(s, of, true);
+    });
+    call->time(timed::host)
+        .add(
+            "staging", [](ww::stream_ref s, arrays const& a, std::size_t) { a.by_staging(s); },
+            [](arrays const& a) { return a.arrived(false); })
+        .add(
+            "cuda_memcpy", [](ww::stream_ref, arrays const& a, std::size_t) { a.by_memcpy(); },
+            [](arrays const& a) { return a.arrived(false); });
+    paths::register_all(call, "call_to_device", {sizes.begin(), sizes.begin() + 6});
   }
   return 0;
 }();

@@ -5,9 +5,9 @@
 // work is done, beside its slowest stage alone and beside the same loop with cudaMemcpy of pageable
 // memory. Each round measures all three; `ratio` is the median of loop / slowest stage. The sources
 // write page-locked memory: `source` copies from a large array, in `copy` and `compute` it does
-// nothing. With results each batch also goes back, through a result_collector; the copies alone
-// then run in both directions at once. `loaded_ms` is the source alone while as much is copied to
-// the device: both need the host's memory.
+// nothing (depth 0: the default). With results each batch also goes back, through a
+// result_collector; the copies alone then run in both directions at once. `loaded_ms` is the source
+// alone while as much is copied to the device: both need the host's memory.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
@@ -32,7 +32,7 @@ constexpr std::size_t batch_count = 16;
 constexpr int kernel_steps = 1000;
 #else
 constexpr int rounds = 9;
-constexpr std::size_t batch_count = 200;
+constexpr std::size_t batch_count = 400;
 constexpr int kernel_steps = 100000;  // some 300 us
 #endif
 
@@ -63,15 +63,17 @@ double median(std::vector<double> values) {
 
 class loop {
  public:
-  loop(bound what, std::size_t batch_bytes, unsigned workers, bool results)
+  loop(bound what, std::size_t batch_bytes, unsigned workers, bool results, unsigned depth)
       : what_{what},
+        depth_{depth},
         size_{batch_bytes / sizeof(float)},
         workers_{workers},
         results_{results},
         // Larger than the processor's caches.
         pixels_(what == bound::source ? (std::size_t{1} << 28U) : size_, 1.0F),
         host_(size_, 0.0F),
-        pinned_{ww::pinned_pool_options{}.initial_bytes(batch_bytes * (workers + 4) * 4)} {
+        pinned_{ww::pinned_pool_options{}.initial_bytes(batch_bytes *
+                                                        std::max(workers + 4, depth + 1) * 4)} {
     out_ = on_device(1024);
     in_ = on_device(batch_bytes);
     from_ = on_device(batch_bytes);
@@ -157,7 +159,8 @@ class loop {
 
  private:
   [[nodiscard]] ww::prefetch_options options() const {
-    return ww::prefetch_options{}.workers(workers_).maximum_bytes(0);
+    ww::prefetch_options const made = ww::prefetch_options{}.workers(workers_).maximum_bytes(0);
+    return depth_ == 0 ? made : made.depth(depth_);
   }
   void fill_all() {
     std::vector<std::thread> threads;
@@ -202,6 +205,7 @@ class loop {
   }
 
   bound what_;
+  unsigned depth_;
   std::size_t size_;
   unsigned workers_;
   bool results_;
@@ -219,7 +223,8 @@ class loop {
 void feed(benchmark::State& state) {
   auto const what = static_cast<bound>(state.range(0));
   auto const bytes = static_cast<std::size_t>(state.range(1)) << 10U;
-  loop l{what, bytes, static_cast<unsigned>(state.range(2)), state.range(3) != 0};
+  loop l{what, bytes, static_cast<unsigned>(state.range(2)), state.range(3) != 0,
+         static_cast<unsigned>(state.range(4))};
   l.prefetched();  // warms up
   l.alone();
   std::vector<double> ratios;
@@ -245,14 +250,13 @@ void feed(benchmark::State& state) {
 }
 
 void sizes(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"bound", "KiB", "workers", "results"});
+  b->ArgNames({"bound", "KiB", "workers", "results", "depth"});
   for (std::int64_t const what : {0, 1, 2}) {
-    for (std::int64_t const kib : {256, 4096}) {
-      for (std::int64_t const workers : {1, 4}) {
-        for (std::int64_t const results : {0, 1}) b->Args({what, kib, workers, results});
-      }
+    for (std::int64_t const kib : {256, 1024, 4096}) {
+      for (std::int64_t const results : {0, 1}) b->Args({what, kib, 1, results, 0});
     }
   }
+  b->Args({0, 4096, 4, 0, 0})->Args({1, 4096, 1, 1, 12});  // more workers, a deeper ring
   b->Iterations(rounds)->Repetitions(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 }
 BENCHMARK(feed)->Name("prefetch_loop")->Apply(sizes);
