@@ -5,9 +5,10 @@
 // work is done, beside its slowest stage alone and beside the same loop with cudaMemcpy of pageable
 // memory. Each round measures all three; `ratio` is the median of loop / slowest stage. The sources
 // write page-locked memory: `source` copies from a large array, in `copy` and `compute` it does
-// nothing (depth 0: the default). With results each batch also goes back, through a
-// result_collector; the copies alone then run in both directions at once. `loaded_ms` is the source
-// alone while as much is copied to the device: both need the host's memory.
+// nothing. It is measured over as many arrays as the ring has slots (depth 0: the default). With
+// results each batch also goes back, through a result_collector; the copies alone then run in both
+// directions at once. `loaded_ms` is the source alone while as much is copied to the device: both
+// need the host's memory.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
@@ -166,9 +167,13 @@ class loop {
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < workers_; ++t) {
       threads.emplace_back([this, t] {
-        auto* const to = static_cast<float*>(pinned_.allocate(size_ * sizeof(float)));
-        for (std::size_t i = t; i < batch_count; i += workers_) fill(to, i);
-        pinned_.deallocate(to, size_ * sizeof(float));
+        // As many arrays as the ring has for a worker: one alone would stay in the caches.
+        std::size_t const places = (slots() + workers_ - 1) / workers_;
+        auto* const to = static_cast<float*>(pinned_.allocate(places * size_ * sizeof(float)));
+        for (std::size_t i = t; i < batch_count; i += workers_) {
+          fill(to + i / workers_ % places * size_, i);
+        }
+        pinned_.deallocate(to, places * size_ * sizeof(float));
       });
     }
     for (std::thread& each : threads) each.join();
@@ -195,6 +200,7 @@ class loop {
     ww::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return static_cast<float*>(memory);
   }
+  [[nodiscard]] std::size_t slots() const { return depth_ == 0 ? workers_ + 3 : depth_; }
   void fill(float* to, std::size_t batch) const {
     if (what_ != bound::source) return;
     std::size_t const places = pixels_.size() / size_;

@@ -158,7 +158,8 @@ TEST_CASE("pinned: threads that are gone leave their part of the budget to other
   static_cast<void>(events_of_pairs(30000));
   CHECK(events_of_pairs(1000) <= 20);
   static_cast<void>(events_of_pairs(300000));
-  CHECK(pool.statistics().cached_bytes % bytes == 0);  // nothing of the other threads
+  // Nothing of the other threads, but of those that had this one's shard.
+  CHECK(pool.statistics().cached_bytes % bytes < 8 * kib);
 }
 
 TEST_CASE("pinned: blocks freed on an idle stream leave few events") {

@@ -4,13 +4,18 @@
 // Helpers of the memory tests: work that waits for a flag, byte patterns on a stream.
 #pragma once
 
+#include <warpwright/core/detail/launch/driver_function.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,25 +23,14 @@ namespace test_support {
 
 namespace ww = warpwright;
 
-/// Blocks a stream until open() or the gate's destruction, which synchronises the stream. Opens
-/// after ten seconds at the latest, so that a test that waits for it fails instead of hanging.
-class gate {
+#if WARPWRIGHT_HOST_RUNTIME
+/// What holds a stream until it is opened: a host function.
+class held_stream {
  public:
-  explicit gate(ww::stream_ref stream) : stream_{stream} {
-    ww::check(cudaLaunchHostFunc(stream.get(), &gate::wait, &open_), "cudaLaunchHostFunc");
-  }
-  gate(gate const&) = delete;
-  gate& operator=(gate const&) = delete;
-  ~gate() {
-    open();
-    static_cast<void>(cudaStreamSynchronize(stream_.get()));
+  explicit held_stream(ww::stream_ref stream) {
+    ww::check(cudaLaunchHostFunc(stream.get(), &held_stream::wait, &open_), "cudaLaunchHostFunc");
   }
   void open() { open_.store(true); }
-  /// Opens after a time in which work that does not wait for the stream would have run.
-  void open_late() {
-    std::this_thread::sleep_for(std::chrono::milliseconds{30});
-    open();
-  }
 
  private:
   static void CUDART_CB wait(void* flag) {
@@ -46,8 +40,87 @@ class gate {
       std::this_thread::sleep_for(std::chrono::microseconds{100});
     }
   }
-  ww::stream_ref stream_;
   std::atomic<bool> open_{false};
+};
+#else
+/// What holds a stream until it is opened: a wait of the driver for a number in page-locked memory.
+/// CUDA runs the host functions of all streams on one thread, where two that wait would block each
+/// other.
+class held_stream {
+ public:
+  explicit held_stream(ww::stream_ref stream) : flag_{next_flag()} {
+    static wait_value* const function = find_function();
+    *flag_ = 0;
+    int const result =
+        function(stream.get(), reinterpret_cast<std::uintptr_t>(flag_), 1, 0 /* until >= 1 */);
+    if (result != 0) throw std::runtime_error{"cuStreamWaitValue32: " + std::to_string(result)};
+    late_ = std::thread{[this] {
+      std::unique_lock<std::mutex> lock{mutex_};
+      ended_.wait_for(lock, std::chrono::seconds{10}, [this] { return end_; });
+      open();
+    }};
+  }
+  ~held_stream() {
+    {
+      std::lock_guard<std::mutex> const lock{mutex_};
+      end_ = true;
+    }
+    ended_.notify_all();
+    late_.join();
+  }
+  void open() { __atomic_store_n(flag_, 1U, __ATOMIC_SEQ_CST); }
+
+ private:
+  using wait_value = int(cudaStream_t, unsigned long long, unsigned, unsigned);
+  static wait_value* find_function() {
+    wait_value* found = nullptr;
+    if (!ww::detail::find_driver_function("cuStreamWaitValue32", found)) {
+      throw std::runtime_error{"the driver has no cuStreamWaitValue32"};
+    }
+    return found;
+  }
+  // Never freed, as cudaFreeHost waits for all streams, and not used twice.
+  static unsigned* next_flag() {
+    static std::atomic<unsigned> used{0};
+    static unsigned* const flags = [] {
+      void* memory = nullptr;
+      ww::check(cudaHostAlloc(&memory, flag_count * sizeof(unsigned),
+                              cudaHostAllocMapped | cudaHostAllocPortable),
+                "cudaHostAlloc");
+      return static_cast<unsigned*>(memory);
+    }();
+    return flags + used++ % flag_count;
+  }
+  static constexpr unsigned flag_count = 65536;
+  unsigned* flag_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
+  std::thread late_;  // opens it when a test has failed to
+};
+#endif
+
+/// Blocks a stream until open() or the gate's destruction, which synchronises the stream. Opens
+/// after ten seconds at the latest, so that a test that waits for it fails instead of hanging.
+class gate {
+ public:
+  explicit gate(ww::stream_ref stream) : stream_{stream}, held_{stream} {}
+  gate(gate const&) = delete;
+  gate& operator=(gate const&) = delete;
+  ~gate() {
+    open();
+    static_cast<void>(cudaStreamSynchronize(stream_.get()));
+  }
+  void open() { held_.open(); }
+  /// Opens after a time in which work that does not wait for the stream would have run.
+  void open_late() {
+    std::this_thread::sleep_for(std::chrono::milliseconds{30});
+    open();
+  }
+
+ private:
+  ww::stream_ref stream_;
+  held_stream held_;
 };
 
 /// Enqueues a pause, so that work that does not wait for the stream gets ahead of it.

@@ -106,7 +106,6 @@ MUTATIONS = [
     (COPIES, "on_one_page(host, end) ? first : detail::is_unregistered(end)", "first"),
     (STAGING_HEADER, "           4096;", "           65536;"),
     (COPIES, "bytes <= options_.direct_bytes_ && first && last &&", "bytes <= options_.direct_bytes_ &&"),
-    (COPIES, "by_command = is_idle(what.stream);", "by_command = true;"),
     (COPIES, "stream.id() == known_stream_.load(detail::memory_order::relaxed)",
      "known_stream_.load(detail::memory_order::relaxed) != ~std::uint64_t{0}"),
     (COPIES, "bytes > options_.direct_bytes_ && first && last;", "bytes > options_.direct_bytes_;"),

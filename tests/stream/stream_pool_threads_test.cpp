@@ -73,7 +73,7 @@ std::vector<std::unique_ptr<obedient_thread>> different_threads(std::size_t coun
   for (int i = 0; i < 500 && threads.size() < count; ++i) {
     auto made = std::make_unique<obedient_thread>();
     unsigned walker = 0;
-    made->run([&] { walker = static_cast<unsigned>(pthread_self() >> 12U) % 64; });
+    made->run([&] { walker = ww::detail::thread_slot<7>(pthread_self()); });
     (walkers.insert(walker).second ? threads : others).push_back(std::move(made));
   }
   REQUIRE(threads.size() == count);

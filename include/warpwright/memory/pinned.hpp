@@ -34,7 +34,7 @@ WARPWRIGHT_BEGIN
 ///
 /// Misuse is detected at every free: a block freed twice, a foreign pointer, a wrong size.
 ///
-/// **Threads:** any number may call any member at once. Threads of one shard, of 32, share a spin
+/// **Threads:** any number may call any member at once. Threads of one shard, of 128, share a spin
 /// lock, never held across a CUDA call. Misses of the heap are serialised, including their wait.
 /// **Capture:** memory that a graph uses must be kept as long as the graph's executable. Captures,
 /// of any thread, are neither disturbed nor a restriction.

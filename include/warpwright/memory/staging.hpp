@@ -86,10 +86,9 @@ class staging_error : public cuda_error {
 /// several threads copy chunks through page-locked slots while other chunks are in flight.
 ///
 /// No copy waits for another one's stream: where all slots are behind streams that do not go on, a
-/// chunk is copied as CUDA copies pageable memory. So are arrays of up to 64 KiB to the device,
-/// and on an idle stream of up to direct_bytes: one thread copies no faster. Page-locked,
-/// registered and managed memory is copied directly. No copy page-locks memory: the constructor
-/// does.
+/// chunk is copied as CUDA copies pageable memory. So are arrays of up to direct_bytes to the
+/// device: one thread copies no faster. Page-locked, registered and managed memory is copied
+/// directly. No copy page-locks memory: the constructor does.
 ///
 /// @pre The pinned_pool outlives the staging object, which belongs to the device that was current
 ///   at its construction.
@@ -246,9 +245,6 @@ class staging {
       return copy;
     }
   };
-  // CUDA copies up to 64 KiB of pageable memory with the command. Above, its call may wait for the
-  // stream.
-  static constexpr std::size_t command_bytes = std::size_t{64} << 10U;
   // By the caller alone: one chunk up to this size, and pieces above.
   static constexpr std::size_t whole_bytes = std::size_t{256} << 10U;
   static constexpr std::size_t piece_bytes = std::size_t{128} << 10U;
@@ -274,7 +270,6 @@ class staging {
     return {false, stream, destination, 1, source, 1, 1, bytes};
   }
 
-  static bool is_idle(stream_ref stream) noexcept;
   void start(source_location where);
   void stop() noexcept;
   void check_call(transfer const& what, char const* name, source_location where) const;

@@ -54,8 +54,8 @@ class prefetch_options {
                                                unsigned default_depth) const noexcept {
     unsigned const first = first_of(default_depth);
     if (has_depth_ || !has_room_limit(slot_bytes)) return first;
-    std::size_t const slots = maximum_bytes_ / slot_bytes;
-    return slots < first ? static_cast<unsigned>(slots) : first;
+    std::size_t const count = maximum_bytes_ / slot_bytes;
+    return count < first ? static_cast<unsigned>(count) : first;
   }
   /// @return the number of batches that the ring may grow to
   [[nodiscard]] constexpr unsigned most_slots(std::size_t slot_bytes,
@@ -64,8 +64,8 @@ class prefetch_options {
     unsigned const twice = 2 * first < max_depth ? 2 * first : max_depth;
     if (!has_maximum_) return twice;
     if (!has_room_limit(slot_bytes)) return first;
-    std::size_t const slots = maximum_bytes_ / slot_bytes;
-    return slots < max_depth ? static_cast<unsigned>(slots) : max_depth;
+    std::size_t const count = maximum_bytes_ / slot_bytes;
+    return count < max_depth ? static_cast<unsigned>(count) : max_depth;
   }
 
   /// @return workers()

@@ -6,6 +6,7 @@
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/thread/asymmetric_fence.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
+#include <warpwright/core/detail/thread/thread_slot.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstdint>
@@ -29,7 +30,8 @@ class stream_set {
  public:
   static constexpr unsigned none = ~0U;
   static constexpr unsigned most_groups = 16;
-  static constexpr unsigned most_walkers = 64;
+  static constexpr unsigned walker_bits = 7;  // two of 16 threads have one together
+  static constexpr unsigned most_walkers = 1U << walker_bits;
   static constexpr unsigned char most_age = 255;
   static constexpr unsigned most_streams = 64 * most_groups;
   static constexpr std::uint64_t for_ever = ~std::uint64_t{0};
@@ -160,7 +162,7 @@ class stream_set {
   }
   // Threads' stacks are a power of two of pages apart, and a guard page: consecutive walkers.
   [[nodiscard]] walker& walker_of(pthread_t thread) noexcept {
-    return walkers_[(thread >> 12U) % most_walkers];
+    return walkers_[thread_slot<walker_bits>(thread)];
   }
   [[nodiscard]] unsigned char mark_of(walker const& self) const noexcept {
     return static_cast<unsigned char>(&self - walkers_.begin() + 1);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/thread/thread_slot.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
 #include <warpwright/memory/detail/pinned/pinned_shard.hpp>
@@ -55,14 +56,14 @@ class pinned_core {
   class all_locks;
   class relaxed_captures;
 
-  static constexpr unsigned shard_count = 32;
+  static constexpr unsigned shard_bits = 7;  // two of 16 threads have one together
+  static constexpr unsigned shard_count = 1U << shard_bits;
   static constexpr std::uint64_t no_id = ~std::uint64_t{0};
   // So many frees, or a part of the shard's budget of bytes, close a batch.
   static constexpr std::uint64_t batch_blocks = 128;
 
-  // Threads' stacks are a power of two of pages apart, and a guard page: consecutive shards.
   [[nodiscard]] pinned_shard& own_shard() noexcept {
-    return shards_[(pthread_self() >> 12U) % shard_count];
+    return shards_[thread_slot<shard_bits>(pthread_self())];
   }
   void* give(pinned_shard& shard, pinned_block& block, std::size_t bytes,
              std::uint64_t rounded_bytes) noexcept {

@@ -116,12 +116,6 @@ WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name
   if (has_id) known_stream_.store(stream.id(), detail::memory_order::relaxed);
 }
 
-WARPWRIGHT_INLINE bool staging::is_idle(stream_ref stream) noexcept {
-  cudaError_t const result = cudaStreamQuery(stream.get());
-  detail::discard(result);
-  return result == cudaSuccess;
-}
-
 WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* name,
                                             source_location where) {
   if (what.items == 0 || what.item_bytes == 0) return 0;
@@ -142,12 +136,9 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
                  !reads_late_ && is_contiguous(what);
   }
   // The fewest calls: these need neither a device nor a capture mode.
-  if (by_command && bytes <= command_bytes && !is_default(what.stream)) {
-    return copy_by_cuda(what, false, where);
-  }
+  if (by_command && !is_default(what.stream)) return copy_by_cuda(what, false, where);
   scoped_device const scope{device_, where};
   detail::relaxed_capture_mode const relaxed{where};
-  if (by_command && bytes > command_bytes) by_command = is_idle(what.stream);
   if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {
     detail::throw_invalid_argument(
         detail::text{"staging: "} + name + " of elements of " + what.item_bytes +
