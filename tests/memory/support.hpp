@@ -51,6 +51,9 @@ class held_stream {
   explicit held_stream(ww::stream_ref stream) : flag_{next_flag()} {
     static wait_value* const function = find_function();
     *flag_ = 0;
+    int device = 0;  // whose context may not be the driver's current one yet
+    ww::check(cudaGetDevice(&device), "cudaGetDevice");
+    ww::check(cudaSetDevice(device), "cudaSetDevice");
     int const result =
         function(stream.get(), reinterpret_cast<std::uintptr_t>(flag_), 1, 0 /* until >= 1 */);
     if (result != 0) throw std::runtime_error{"cuStreamWaitValue32: " + std::to_string(result)};

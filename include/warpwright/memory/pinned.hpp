@@ -23,7 +23,7 @@ WARPWRIGHT_BEGIN
 ///
 /// Free a block that a copy on a stream may still use with that stream: it is reused only after an
 /// event on the stream has completed, because the host may write into it at once. One event covers
-/// many frees: it is recorded after 128 of a thread on a stream, or some of the pool's bytes, or
+/// many frees: it is recorded after 512 of a thread on a stream, or some of the pool's bytes, or
 /// when memory is short. Blocks are split to size (granules of 256 bytes, no rounding to powers of
 /// two) and coalesced; the threads' caches hold freed blocks by exact size, up to half of the
 /// memory, and give them back before more is page-locked.
@@ -104,7 +104,7 @@ class pinned_pool {
   /// @throws std::bad_alloc, cuda_error  when a stream that this thread uses for the first time
   ///   cannot be registered, or its id queried; the block stays live
   /// **Stream:** does not block. **Capture:** not legal on a capturing stream.
-  /// **Cost:** no CUDA call with a stream_ref that carries its id, but about seven for each 128th
+  /// **Cost:** no CUDA call with a stream_ref that carries its id, but about seven for each 512th
   /// free, which record an event and query earlier ones; sooner when the frees have half of the
   /// bytes that the thread's cache may hold, a quarter of the pool where one thread uses it. Two
   /// for the first block of a stream; one for a stream_ref without its id. Frees on the per-thread

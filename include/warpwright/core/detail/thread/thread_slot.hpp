@@ -19,8 +19,8 @@ namespace detail {
 /// that the page's low bits would be the same for all. Multiples of the golden ratio spread any.
 template <unsigned Bits>
 unsigned thread_slot(pthread_t thread) noexcept {
-  return static_cast<unsigned>(
-      ((static_cast<std::uint64_t>(thread) >> 12U) * 0x9e3779b97f4a7c15ULL) >> (64U - Bits));
+  std::uint64_t const address = thread;
+  return static_cast<unsigned>(((address >> 12U) * 0x9e3779b97f4a7c15ULL) >> (64U - Bits));
 }
 
 }  // namespace detail

@@ -60,7 +60,7 @@ class pinned_core {
   static constexpr unsigned shard_count = 1U << shard_bits;
   static constexpr std::uint64_t no_id = ~std::uint64_t{0};
   // So many frees, or a part of the shard's budget of bytes, close a batch.
-  static constexpr std::uint64_t batch_blocks = 128;
+  static constexpr std::uint64_t batch_blocks = 512;  // 16 threads wait 10 us for each event
 
   [[nodiscard]] pinned_shard& own_shard() noexcept {
     return shards_[thread_slot<shard_bits>(pthread_self())];
