@@ -4,11 +4,11 @@
 // A loop over batches that a prefetcher feeds, from the prefetcher's construction until the last
 // work is done, beside its slowest stage alone and beside the same loop with cudaMemcpy of pageable
 // memory. Each round measures all three; `ratio` is the median of loop / slowest stage. The sources
-// write page-locked memory: `source` copies from a large array, in `copy` and `compute` it does
-// nothing. It is measured over as many arrays as the ring has slots (depth 0: the default). With
-// results each batch also goes back, through a result_collector; the copies alone then run in both
-// directions at once. `loaded_ms` is the source alone while as much is copied to the device: both
-// need the host's memory.
+// write page-locked memory: `source` copies from a large array into as many arrays as the ring has
+// slots (depth 0: the default), in `copy` and `compute` it does nothing. With results each batch
+// also goes back, through a result_collector; the copies alone then run in both directions at once.
+// `loaded_ms` is the source alone while as much is copied to the device: both need the host's
+// memory.
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
