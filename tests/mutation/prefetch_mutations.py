@@ -19,6 +19,7 @@ RING = TRANSFER + "transfer_ring_definitions.hpp"
 CORE = TRANSFER + "transfer_core_definitions.hpp"
 FETCH = TRANSFER + "prefetch_core_definitions.hpp"
 COLLECT = TRANSFER + "collect_core_definitions.hpp"
+DEFAULT = "include/warpwright/core/detail/default_stream.hpp"
 OPTIONS = "include/warpwright/stream/prefetch_options.hpp"
 BATCHES = "include/warpwright/stream/run_in_batches.hpp"
 RESULTS = "include/warpwright/stream/collect.hpp"
@@ -40,7 +41,7 @@ MUTATIONS = [
     (RING, "  if (is_closed(stream)) return false;\n", ""),
     (RING, "  return result == cudaErrorStreamCaptureImplicit ||\n         (", "  return ("),
     (RING, "    stream = stream_ref::legacy_default();\n", ""),
-    (RING, "    discard(cudaSetDevice(device.value()));\n", ""),
+    (DEFAULT, "    discard(cudaSetDevice(device));\n", ""),
     (RING, "  if (result != cudaSuccess) discard(wait_without_event(stream, result));\n", ""),
     (RING, "    cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);", "    cudaError_t result = cudaSuccess;"),
     # What is freed and destroyed.

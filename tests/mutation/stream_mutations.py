@@ -38,7 +38,7 @@ TESTS = [
     "memory_measure_staging", "memory_staging_sizes", "memory_staging_forms", "memory_staging_streams",
     "memory_staging",
     "memory_pinned_parts", "memory_pinned", "memory_pinned_streams", "memory_pinned_capture",
-    "memory_pinned_options", "memory_pinned_faults", "memory_pinned_threads",
+    "memory_pinned_options", "memory_pinned_faults", "memory_pinned_default_streams", "memory_pinned_threads",
 ]  # fmt: skip
 
 # (file, text, replacement); the text occurs once in the file.
@@ -46,7 +46,7 @@ MUTATIONS = [
     # Leases. The first two survive: what they allow needs another thread within a few instructions.
     (SET, "return waiters_.load(memory_order::relaxed) == 0 ? take_free() : none;", "return take_free();"),
     (SET, "      if (waiters_.load(memory_order::relaxed) == 0) return;\n    } else", "      return;\n    } else"),
-    (SET, "may_be_capturing_anywhere() && !replace_if_capturing(index)", "false"),
+    (SET, "(may_capture || may_be_capturing_anywhere()) && !replace_if_capturing(index)", "false"),
     (SET, "    } else if (hand_over(index)) {\n      return;\n    }",
      "    } else {\n      place_of(index).store(false, memory_order::release);\n      return;\n    }"),
     (SET, "    groups_[at].next.store(place + 1 < places_ ? place + 1 : 0, memory_order::relaxed);\n", ""),
@@ -73,12 +73,16 @@ MUTATIONS = [
     (POOL, "    status = cudaStreamWaitEvent(streams_.stream(leased_[forked_]).get(), marker, 0);",
      "    status = cudaSuccess;"),
     (POOL, "    status = cudaStreamWaitEvent(parent_.get(), event, 0);", "    status = cudaSuccess;"),
-    (POOL, "  for (unsigned const index : leased_) streams_.give_back(index);\n", ""),
+    (POOL, "  for (unsigned const index : leased_) streams_.give_back(index, may_capture_);\n", ""),
+    (POOL, "give_back(index, may_capture_)", "give_back(index)"),
     (POOL, "  while (joined_ < forked_) {\n    char const* api", "  while (false) {\n    char const* api"),
     (POOL, "    detail::discard(cudaStreamSynchronize(branch));\n  }\n  return status;", "  }\n  return status;"),
     (POOL, "  if (other != nullptr) detail::discard(cudaEventDestroy(other));\n", ""),
     (POOL, "    if (device != streams_.device()) {", "    if (false) {"),
     (POOL, "  if (priority > range.least || priority < range.greatest) {", "  if (priority > range.least) {"),
+    (MISSES, "      close_all(own_id, false, where);  // what", "      // what"),
+    (WORKERS, "  if (helper || stopped || job.progress == nullptr) return;", "  if (helper || job.progress == nullptr) return;"),
+    (COPIES, "  detail::device_of_default const current{what.stream, device_.value()};\n", ""),
     # Slots.
     (SLOTS, "  if (result == cudaSuccess) {\n    slot->in_flight = false;",
      "  if (true) {\n    slot->in_flight = false;"),
@@ -126,7 +130,7 @@ MUTATIONS = [
     (MEASURE, "      free();\n      throw;", "      throw;"),
     (MEASURE, "    discard(cudaFree(device_));\n", ""),
     # The pinned pool: frees and batches.
-    (CALLS, "may_be_capturing_anywhere() && is_capturing(stream, where)", "false"),
+    (CALLS, "may_be_capturing_anywhere() && is_capturing(heap_.driver, stream, where)", "false"),
     (CALLS, "block == nullptr || !block->take_from_caller(bytes)", "block == nullptr"),
     (CALLS, "      block.give_to_caller(bytes);\n      throw;", "      throw;"),
     (CALLS, "s.open.blocks >= batch_blocks * tries || ", ""),

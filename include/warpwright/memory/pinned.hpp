@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/detail/pinned/pinned_core.hpp>
@@ -98,7 +99,8 @@ class pinned_pool {
 
   /// Frees a block that work submitted to `stream` so far may still use.
   /// @pre `stream` stays alive until retire(stream) or the pool's destruction
-  /// @param stream  of any device, whichever is current
+  /// @param stream  of any device, whichever is current; a default stream is that of the current
+  ///   device and thread
   /// @throws std::invalid_argument  as above; for a stream that is capturing in a capture of this
   ///   library. In another library's capture the block stays unavailable until the capture's end
   /// @throws std::bad_alloc, cuda_error  when a stream that this thread uses for the first time
@@ -205,13 +207,15 @@ class pinned_buffer {
   ~pinned_buffer() {
     if (data_ == nullptr) return;
     if (on_stream_) {
+      stream_ref const stream = stream_.here();
+      detail::device_of_default const current{stream, stream_.device()};
       try {
-        pool_->deallocate(stream_, data_, size_bytes());
+        pool_->deallocate(stream, data_, size_bytes());
         return;
       } catch (...) {
         // Waiting would invalidate a capture; while the stream's work may run the block stays live.
-        if (detail::may_be_capturing(stream_.get())) return;
-        cudaError_t const result = cudaStreamSynchronize(stream_.get());
+        if (detail::may_be_capturing(stream.get())) return;
+        cudaError_t const result = cudaStreamSynchronize(stream.get());
         detail::discard(result);
         if (result != cudaSuccess) return;
       }
@@ -238,8 +242,10 @@ class pinned_buffer {
   /// Sets the stream whose copies use the memory until the buffer's destruction. With copies on
   /// several streams, pass one that waits for the others.
   /// @pre `stream` stays alive until pinned_pool::retire(stream) or the pool's destruction
+  /// @param stream  a default stream is that of the current device, and the per-thread one that of
+  ///   this thread, wherever the buffer ends
   void set_stream(stream_ref stream) noexcept {
-    stream_ = stream;
+    stream_ = detail::named_stream{stream};
     on_stream_ = true;
   }
   /// Declares that no copy uses the memory any more.
@@ -255,7 +261,7 @@ class pinned_buffer {
   }
 
   pinned_pool* pool_ = nullptr;
-  stream_ref stream_ = stream_ref::legacy_default();
+  detail::named_stream stream_;
   bool on_stream_ = false;
   T* data_ = nullptr;
   std::size_t size_ = 0;

@@ -253,9 +253,6 @@ class staging {
   static bool is_contiguous(transfer const& what) noexcept {
     return what.destination_pitch == what.item_bytes && what.source_pitch == what.item_bytes;
   }
-  static bool is_default(stream_ref stream) noexcept {
-    return stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
-  }
   // Memory is registered by pages.
   static bool on_one_page(char const* begin, char const* last) noexcept {
     return (reinterpret_cast<std::uintptr_t>(begin) ^ reinterpret_cast<std::uintptr_t>(last)) <

@@ -241,7 +241,8 @@ class stream_pool {
     detail::stream_set& streams_;
     stream_ref parent_;
     detail::array<unsigned> leased_;
-    std::size_t forked_ = 0;  // of leased_, the first ones
+    bool may_capture_ = false;  // the parent, in a capture of whomever
+    std::size_t forked_ = 0;    // of leased_, the first ones
     std::size_t joined_ = 0;
   };
 

@@ -121,7 +121,8 @@ WARPWRIGHT_INLINE void stream_pool::branches::fork(unsigned n, source_location w
   cudaEvent_t marker = streams_.event(leased_[0], where);
   cudaEvent_t other = nullptr;
   // Asking a capturing stream for its device would invalidate the capture, whoever began it.
-  if (!detail::may_be_capturing(parent_.get())) {
+  may_capture_ = detail::may_be_capturing(parent_.get());
+  if (!may_capture_) {
     device_id const device = detail::device_of(parent_, where);
     if (device != streams_.device()) {
       scoped_device const scope{device, where};
@@ -183,7 +184,7 @@ WARPWRIGHT_INLINE stream_pool::branches::~branches() {
     char const* api = "";
     detail::discard(join_one(leased_[joined_++], api));
   }
-  for (unsigned const index : leased_) streams_.give_back(index);
+  for (unsigned const index : leased_) streams_.give_back(index, may_capture_);
 }
 
 WARPWRIGHT_END

@@ -59,8 +59,9 @@ class stream_set {
 
   /// Frees a stream, or hands it to the first thread that waits. One that is part of a capture is
   /// replaced first.
-  void give_back(unsigned index) noexcept {
-    if (may_be_capturing_anywhere() && !replace_if_capturing(index)) return;
+  /// @param may_capture  it may be part of a capture that the library does not know of
+  void give_back(unsigned index, bool may_capture = false) noexcept {
+    if ((may_capture || may_be_capturing_anywhere()) && !replace_if_capturing(index)) return;
     if (waiters_.load(memory_order::relaxed) == 0) {
       place_of(index).store(false, memory_order::release);
       // A thread that waits was either counted before the load, or sees that the stream is free.

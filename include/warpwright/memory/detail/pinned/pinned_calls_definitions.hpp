@@ -116,7 +116,9 @@ WARPWRIGHT_INLINE void pinned_core::deallocate(void* pointer, std::size_t bytes,
 WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                                                source_location where) {
   if (pointer == nullptr) return;
-  if (may_be_capturing_anywhere() && is_capturing(stream, where)) throw_capturing(where);
+  if (may_be_capturing_anywhere() && is_capturing(heap_.driver, stream, where)) {
+    throw_capturing(where);
+  }
   std::uint64_t const id = stream.has_id() ? stream.id(where) : query_id(stream, where);
   pinned_shard& shard = own_shard();
   pinned_block& block = take_from_caller(shard, pointer, bytes, where);
@@ -160,7 +162,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::register_stream(pinned_shard
                                                                     std::uint64_t id,
                                                                     source_location where) {
   // First: querying the device of a capturing stream would invalidate the capture.
-  if (is_capturing(stream, where)) throw_capturing(where);
+  if (is_capturing(heap_.driver, stream, where)) throw_capturing(where);
   int const device = device_of(stream, where).value();
   if (stream.get() == cudaStreamPerThread) {
     has_per_thread_streams_.store(true, memory_order::relaxed);

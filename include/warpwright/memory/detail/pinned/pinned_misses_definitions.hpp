@@ -6,6 +6,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/memory/detail/pinned/pinned_calls_definitions.hpp>
 
 #include <time.h>
@@ -72,6 +73,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::~pinned_core() {
         bool const of_other_thread = stream.handle == cudaStreamPerThread && stream.id != own_id;
         cudaStream_t const handle = of_other_thread ? cudaStreamLegacy : stream.handle;
         // A capturing stream cannot be waited for.
+        device_of_default const current{stream_ref{handle}, stream.device};
         if (!may_be_capturing(handle)) discard(cudaStreamSynchronize(handle));
       }
       for (pinned_stream::closed_batch const& batch : stream.closed) {
@@ -217,6 +219,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_waiting(pinned
                                                                           std::uint64_t most_ns,
                                                                           source_location where) {
   constexpr std::uint64_t pause_ns = 50000;
+  std::uint64_t const own_id = own_default_stream_id();
   batch_numbers const all = numbers();
   std::uint64_t const start = most_ns == for_ever ? 0 : monotonic_nanoseconds();
   for (;;) {
@@ -228,6 +231,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_waiting(pinned
     if (most_ns == for_ever) {
       timespec const moment{0, pause_ns};
       nanosleep(&moment, nullptr);
+      close_all(own_id, false, where);  // what other threads have freed meanwhile may suffice
     } else if (monotonic_nanoseconds() - start >= most_ns) {
       return nullptr;
     } else {

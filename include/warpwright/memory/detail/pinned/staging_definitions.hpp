@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/memory/staging.hpp>
 
 WARPWRIGHT_BEGIN
@@ -96,8 +97,8 @@ WARPWRIGHT_INLINE void staging::check_call(transfer const& what, char const* nam
 
 WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name,
                                              source_location where) const {
-  // Its handle means the current device, which the caller sets to device_ next.
-  if (is_default(stream)) return;
+  // Its handle means the current device, which is device_.
+  if (detail::is_default_stream(stream)) return;
   bool const has_id = stream.has_id();
   if (has_id && stream.id() == known_stream_.load(detail::memory_order::relaxed)) return;
 #if CUDART_VERSION >= 12080
@@ -119,6 +120,8 @@ WARPWRIGHT_INLINE void staging::check_device(stream_ref stream, char const* name
 WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* name,
                                             source_location where) {
   if (what.items == 0 || what.item_bytes == 0) return 0;
+  // A default stream is that of the object's device, of which the call asks as well.
+  detail::device_of_default const current{what.stream, device_.value()};
   check_call(what, name, where);
   std::size_t const bytes = what.items * what.item_bytes;
   bool first = true;  // whether the first byte in host memory is pageable; so the last one
@@ -136,7 +139,8 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
                  !reads_late_ && is_contiguous(what);
   }
   // The fewest calls: these need neither a device nor a capture mode.
-  if (by_command && !is_default(what.stream)) return copy_by_cuda(what, false, where);
+  if (by_command && !detail::is_default_stream(what.stream))
+    return copy_by_cuda(what, false, where);
   scoped_device const scope{device_, where};
   detail::relaxed_capture_mode const relaxed{where};
   if (what.pack != nullptr && what.item_bytes > options_.slot_bytes_) {

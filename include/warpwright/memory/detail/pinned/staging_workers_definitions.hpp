@@ -137,8 +137,10 @@ WARPWRIGHT_INLINE bool staging_workers::next_chunk(staging_job& job, chunk& part
 WARPWRIGHT_INLINE void staging_workers::finish(staging_job& job, chunk const& part,
                                                bool helper) noexcept {
   std::size_t done = 0;
+  bool stopped = false;
   {
     unique_lock<mutex> const lock{mutex_};
+    stopped = job.stopped;
     array<std::size_t>& list = job.unfinished;
     std::size_t i = 0;
     while (list[i] != part.first) ++i;
@@ -147,7 +149,7 @@ WARPWRIGHT_INLINE void staging_workers::finish(staging_job& job, chunk const& pa
     done = job.next_item;
     for (std::size_t const first : list) done = first < done ? first : done;
   }
-  if (helper || job.progress == nullptr) return;
+  if (helper || stopped || job.progress == nullptr) return;
   try {
     if ((*job.progress)(done * job.item_bytes, job.items * job.item_bytes)) return;
     unique_lock<mutex> const lock{mutex_};

@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 
 WARPWRIGHT_BEGIN
@@ -86,30 +87,9 @@ WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
   ++created_;
 }
 
-/// A default stream is that of the current device.
-class device_of_stream {
- public:
-  device_of_stream(stream_ref stream, device_id device) noexcept {
-    if (stream.get() != cudaStreamLegacy && stream.get() != cudaStreamPerThread) return;
-    int current = device.value();
-    discard(cudaGetDevice(&current));
-    if (current == device.value()) return;
-    before_ = current;
-    discard(cudaSetDevice(device.value()));
-  }
-  ~device_of_stream() {
-    if (before_ >= 0) discard(cudaSetDevice(before_));
-  }
-  device_of_stream(device_of_stream const&) = delete;
-  device_of_stream& operator=(device_of_stream const&) = delete;
-
- private:
-  int before_ = -1;
-};
-
 WARPWRIGHT_INLINE cudaError_t transfer_ring::acquire(transfer_slot& slot,
                                                      stream_ref stream) noexcept {
-  device_of_stream const current{stream, device()};
+  device_of_default const current{stream, device().value()};
   slot.stream = stream;
   slot.thread = pthread_self();
   cudaError_t result = cudaStreamWaitEvent(stream.get(), slot.copied, 0);
@@ -133,7 +113,7 @@ WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
   if (stream.get() == cudaStreamPerThread && pthread_equal(slot.thread, pthread_self()) == 0) {
     stream = stream_ref::legacy_default();
   }
-  device_of_stream const current{stream, device()};
+  device_of_default const current{stream, device().value()};
   if (is_closed(stream)) return false;
   cudaError_t const result = cudaEventRecord(slot.used, stream.get());
   slot.has_used = slot.used_last = result == cudaSuccess;

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/stream.hpp>
+
+#include <pthread.h>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline bool is_default_stream(stream_ref stream) noexcept {
+  return stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
+}
+
+/// Makes a device the current one during its lifetime, if the stream is a default stream, whose
+/// handle means that of the current device.
+class device_of_default {
+ public:
+  device_of_default(stream_ref stream, int device) noexcept {
+    if (!is_default_stream(stream)) return;
+    int current = device;
+    discard(cudaGetDevice(&current));
+    if (current == device) return;
+    before_ = current;
+    discard(cudaSetDevice(device));
+  }
+  ~device_of_default() {
+    if (before_ >= 0) discard(cudaSetDevice(before_));
+  }
+  device_of_default(device_of_default const&) = delete;
+  device_of_default& operator=(device_of_default const&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
+/// A stream with what its handle meant where it was named: a default stream is that of a device,
+/// and the per-thread one of a thread.
+class named_stream {
+ public:
+  named_stream() noexcept = default;
+  /// **Cost:** a CUDA call for a default stream.
+  explicit named_stream(stream_ref stream) noexcept : stream_{stream} {
+    if (!is_default_stream(stream)) return;
+    thread_ = pthread_self();
+    discard(cudaGetDevice(&device_));
+  }
+
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  /// @return the stream for the calling thread: of another thread's default stream the legacy one,
+  ///   which waits for it
+  [[nodiscard]] stream_ref here() const noexcept {
+    bool const is_other =
+        stream_.get() == cudaStreamPerThread && pthread_equal(thread_, pthread_self()) == 0;
+    return is_other ? stream_ref::legacy_default() : stream_;
+  }
+  /// @return of a default stream its device
+  [[nodiscard]] int device() const noexcept { return device_; }
+
+ private:
+  stream_ref stream_ = stream_ref::legacy_default();
+  pthread_t thread_{};
+  int device_ = 0;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
