@@ -446,6 +446,9 @@ cudaError_t read_stream(call_site& site, null_stream default_stream, cudaStream_
     runtime_lock lock(rt.mutex);
     auto const stream = find_stream(rt, handle, default_stream);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    if (rule != capture_rule::allowed) {
+      if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
+    }
     if (stream->capture != nullptr && rule == capture_rule::invalidates) {
       invalidate_capture(*stream->capture);
       return cudaErrorStreamCaptureUnsupported;

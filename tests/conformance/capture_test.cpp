@@ -342,6 +342,21 @@ TEST_CASE("the legacy stream cannot be used while a blocking stream captures") {
     SUCCEEDS(cudaStreamEndCapture(blocking, &graph));
     SUCCEEDS(cudaGraphDestroy(graph));
   }
+  SECTION("asking for its id breaks the capture") {
+    unsigned long long id = 0;
+    RETURNS(cudaStreamGetId(cudaStreamLegacy, &id), cudaErrorStreamCaptureImplicit);
+    ends_broken(blocking);
+  }
+  SECTION("asking for its flags breaks the capture") {
+    unsigned flags = 0;
+    RETURNS(cudaStreamGetFlags(cudaStreamLegacy, &flags), cudaErrorStreamCaptureImplicit);
+    ends_broken(blocking);
+  }
+  SECTION("asking for its priority breaks the capture") {
+    int priority = 0;
+    RETURNS(cudaStreamGetPriority(cudaStreamLegacy, &priority), cudaErrorStreamCaptureImplicit);
+    ends_broken(blocking);
+  }
   SECTION("work on it breaks the capture") {
     RETURNS(cudaMemsetAsync(memory.data(), 0, 4, cudaStreamLegacy), cudaErrorStreamCaptureImplicit);
     ends_broken(blocking);

@@ -105,17 +105,28 @@ TEST_CASE("pinned: at the limit what other threads free meanwhile is noticed, in
   for (int i = 2; i < 16; ++i) pool.deallocate(blocks[static_cast<std::size_t>(i)], 64 * kib);
 }
 
-TEST_CASE("pinned: frees on the legacy stream beside a capture of a blocking stream are accepted") {
+TEST_CASE("pinned: a free on the legacy stream beside a capture of a blocking stream") {
   ww::pinned_pool pool{exactly(mib)};
   cudaStream_t blocking = nullptr;
   ww::check(cudaStreamCreate(&blocking), "cudaStreamCreate");
   void* const p = pool.allocate(64 * kib);
+  ww::stream_ref const legacy = ww::stream_ref::legacy_default();
+  ww::stream_ref const with_id = legacy.resolved();
+  cudaGraph_t graph = nullptr;
   ww::check(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed),
             "cudaStreamBeginCapture");
-  pool.deallocate(ww::stream_ref::legacy_default(), p, 64 * kib);
-  cudaGraph_t graph = nullptr;
-  CHECK(cudaStreamEndCapture(blocking, &graph) == cudaSuccess);
-  ww::detail::discard(cudaGraphDestroy(graph));
+  SECTION("is accepted from a stream_ref that carries its id") {
+    pool.deallocate(with_id, p, 64 * kib);
+    CHECK(cudaStreamEndCapture(blocking, &graph) == cudaSuccess);
+    ww::detail::discard(cudaGraphDestroy(graph));
+  }
+  SECTION("fails otherwise, because CUDA refuses to tell the id, and the block stays live") {
+    CHECK_THROWS_AS(pool.deallocate(legacy, p, 64 * kib), ww::cuda_error);
+    CHECK(pool.statistics().live_bytes == 64 * kib);
+    CHECK(cudaStreamEndCapture(blocking, &graph) == cudaErrorStreamCaptureInvalidated);
+    ww::detail::discard(cudaGetLastError());
+    pool.deallocate(legacy, p, 64 * kib);
+  }
   ww::detail::discard(cudaStreamDestroy(blocking));
   CHECK(pool.statistics().live_bytes == 0);
   CHECK(pool.trim() == mib);
