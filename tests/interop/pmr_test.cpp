@@ -150,7 +150,7 @@ TEST_CASE("pmr: a container that is destroyed in a captured body leaves its memo
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-// The first query of the capture status is the pool's, when it registers the stream.
+// The pool queries the device when it registers the stream.
 TEST_CASE("pmr: deallocating never throws: of a stream the pool cannot register it waits") {
   ww::stream s;
   ww::pinned_pool pool;
@@ -160,7 +160,7 @@ TEST_CASE("pmr: deallocating never throws: of a stream the pool cannot register 
   std::thread opener{[&hold] { hold.open_late(); }};
   {
     ww::testing::scoped_fault_plan const faults{
-        ww::testing::fault_plan{}.fail("cudaStreamIsCapturing", 1, cudaErrorUnknown)};
+        ww::testing::fault_plan{}.fail("cudaStreamGetDevice", 1, cudaErrorUnknown)};
     resource.deallocate(p, 1000);
   }
   CHECK(s.done());
@@ -177,7 +177,7 @@ TEST_CASE("pmr: of a stream that can neither be registered nor waited for the bl
   {
     ww::testing::scoped_fault_plan const faults{
         ww::testing::fault_plan{}
-            .fail("cudaStreamIsCapturing", 1, cudaErrorUnknown)
+            .fail("cudaStreamGetDevice", 1, cudaErrorUnknown)
             .fail_from("cudaStreamSynchronize", 1, cudaErrorUnknown)};
     resource.deallocate(p, 1000);
   }
