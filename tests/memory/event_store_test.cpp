@@ -198,7 +198,7 @@ TEST_CASE("a query that fails throws, and the event can be queried again") {
   t.events.give_back(event);
 }
 
-TEST_CASE("an event that a capture has got hold of is not used again") {
+TEST_CASE("an event that a capture has got hold of is not used again, and kept until the end") {
   testing::reset_host_runtime();
   store t;
   ww::stream s;
@@ -221,10 +221,13 @@ TEST_CASE("an event that a capture has got hold of is not used again") {
   CHECK(t.events.record(lock, s.get(), here) == nullptr);
   recorded = true;
   other.join();
-  CHECK(testing::stats().events == 0);
+  CHECK(testing::stats().events == 1);
   CHECK(t.heap.counters.event_records == 1);
   cudaEvent_t const event = t.events.record(lock, s.get(), here);
   CHECK(event != nullptr);
+  CHECK(testing::stats().events == 2);
   t.events.give_back(event);
+  t.events.close();
+  CHECK(testing::stats().events == 0);
 }
 #endif

@@ -87,6 +87,7 @@ MUTATIONS = [
     (POOL + "event_store.hpp", "      give_back(event, device);\n", ""),
     (POOL + "event_store.hpp", "if (result == cudaErrorNotReady) return false;", ""),
     (POOL + "event_store.hpp", "captured = may_be_capturing(heap_.driver, handle);", ""),
+    (POOL + "event_store.hpp", "          device = unusable;\n", ""),
     # Deferred frees and graphs.
     (POOL + "deferred_frees_definitions.hpp", "if (--blocks_[i].holds != 0) return;", "--blocks_[i].holds;"),
     (POOL + "deferred_frees_definitions.hpp", "if (list != none) streams_.pin(list);", ""),

@@ -61,7 +61,9 @@ class block_table {
 
     [[nodiscard]] bool contains(std::uint64_t at) const noexcept {
       std::uint64_t const size = bytes.load(memory_order::acquire);
-      return at - address.load(memory_order::relaxed) < size;
+      if (at - address.load(memory_order::acquire) >= size) return false;
+      // Another segment may have replaced the one whose size was read.
+      return bytes.load(memory_order::relaxed) == size;
     }
   };
 

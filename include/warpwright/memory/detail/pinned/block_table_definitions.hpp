@@ -73,7 +73,7 @@ WARPWRIGHT_INLINE block_table::region& block_table::region_for(std::uint64_t gra
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void block_table::add(std::uint64_t address,
                                                         std::uint64_t bytes) {
   region& r = region_for(bytes / granule);
-  r.address.store(address, memory_order::relaxed);
+  r.address.store(address, memory_order::release);  // shows a reader that the size was 0
   r.bytes.store(bytes, memory_order::release);
 }
 

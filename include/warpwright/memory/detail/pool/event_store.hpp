@@ -20,7 +20,8 @@ class event_store {
   /// Of a store whose streams all belong to the device that is current at every call.
   static constexpr int current = -1;
 
-  /// Destroys the events that were given back.
+  /// Destroys the events.
+  /// @pre all were given back
   void close() noexcept {
     for (spare_event const& spare : spare_) discard(cudaEventDestroy(spare.event));
     spare_.clear();
@@ -56,10 +57,10 @@ class event_store {
         api = "cudaEventRecord";
         result = heap_.driver.record(event, handle);
         if (result == cudaSuccess && may_be_capturing(heap_.driver, handle)) {
-          // A capture began in between: the event may belong to it and must not be used again.
+          // A capture began in between: the event may belong to it and must not be used again. It
+          // is kept until close(), because another thread may still be querying it.
           captured = true;
-          discard(cudaEventDestroy(event));
-          event = nullptr;
+          device = unusable;
         }
       }
     }
@@ -96,6 +97,7 @@ class event_store {
   }
 
  private:
+  static constexpr int unusable = -2;  // no device: no call of record() takes the event
   struct spare_event {
     cudaEvent_t event;
     int device;
