@@ -63,5 +63,5 @@ staging_options measure_staging(pinned_pool& pool, staging_options const& base =
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pinned/measure_staging_definitions.hpp>
+#include <warpwright/memory/detail/staging/measure_staging_definitions.hpp>
 #endif

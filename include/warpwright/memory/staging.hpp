@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/pinned/staging_workers.hpp>
+#include <warpwright/memory/detail/staging/staging_workers.hpp>
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstddef>
@@ -288,5 +288,5 @@ class staging {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pinned/staging_definitions.hpp>
+#include <warpwright/memory/detail/staging/staging_definitions.hpp>
 #endif

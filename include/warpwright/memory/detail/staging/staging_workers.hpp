@@ -9,7 +9,7 @@
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/memory/detail/pinned/staging_slots.hpp>
+#include <warpwright/memory/detail/staging/staging_slots.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -155,5 +155,5 @@ class staging_workers {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pinned/staging_workers_definitions.hpp>
+#include <warpwright/memory/detail/staging/staging_workers_definitions.hpp>
 #endif

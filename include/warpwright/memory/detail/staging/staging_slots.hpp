@@ -83,5 +83,5 @@ class staging_slots {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pinned/staging_slots_definitions.hpp>
+#include <warpwright/memory/detail/staging/staging_slots_definitions.hpp>
 #endif

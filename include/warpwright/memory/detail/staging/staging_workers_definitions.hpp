@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/thread/processors.hpp>
-#include <warpwright/memory/detail/pinned/staging_workers.hpp>
+#include <warpwright/memory/detail/staging/staging_workers.hpp>
 
 #include <cstring>
 #include <new>

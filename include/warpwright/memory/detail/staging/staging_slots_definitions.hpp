@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/pinned/staging_slots.hpp>
+#include <warpwright/memory/detail/staging/staging_slots.hpp>
 
 WARPWRIGHT_BEGIN
 
