@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/stream.hpp>
@@ -221,18 +220,8 @@ class pinned_buffer {
   ~pinned_buffer() {
     if (data_ == nullptr) return;
     if (on_stream_) {
-      stream_ref const stream = stream_.here();
-      detail::device_of_default const current{stream, stream_.device()};
-      try {
-        pool_->deallocate(stream, data_, size_bytes());
-        return;
-      } catch (...) {
-        // Waiting would invalidate a capture; while the stream's work may run the block stays live.
-        if (detail::may_be_capturing(stream.get())) return;
-        cudaError_t const result = cudaStreamSynchronize(stream.get());
-        detail::discard(result);
-        if (result != cudaSuccess) return;
-      }
+      detail::pinned_access::core(*pool_).free_behind(stream_, data_, size_bytes());
+      return;
     }
     try {
       pool_->deallocate(data_, size_bytes());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/core/detail/thread/thread_slot.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
@@ -48,6 +49,9 @@ class pinned_core {
   void* try_allocate_now(std::size_t bytes, source_location where);
   void deallocate(void* pointer, std::size_t bytes, source_location where);
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
+  /// For destructors: as above, or where the stream cannot be registered, after a wait for it. A
+  /// block that neither can free, or whose stream is capturing, stays live.
+  void free_behind(named_stream const& stream, void* pointer, std::size_t bytes) noexcept;
   void retire(stream_ref stream, source_location where);
   std::size_t trim(std::size_t bytes_to_keep, source_location where);
 
@@ -95,6 +99,8 @@ class pinned_core {
   std::uint64_t query_id(stream_ref stream, source_location where) const;
   void register_stream(pinned_shard& shard, stream_ref stream, std::uint64_t id,
                        source_location where);
+  void free_on(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,
+               source_location where);
   void spill(pinned_shard& shard, pinned_block& block, std::uint64_t rounded_bytes) noexcept;
   void give_to_heap(pinned_list const& blocks) noexcept;
 
