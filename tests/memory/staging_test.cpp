@@ -7,6 +7,11 @@
 
 #include <warpwright/memory/staging.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -181,6 +186,43 @@ TEST_CASE("many threads may copy at once") {
   }
   for (std::thread& t : threads) t.join();
   for (std::string const& e : errors) CHECK(e == "");
+}
+
+TEST_CASE("a child of fork() ends a staging object and its pool without the parent's threads") {
+  ww::stream s;
+  auto pinned = std::make_unique<ww::pinned_pool>();
+  auto object = std::make_unique<ww::staging>(*pinned, many_pieces());
+  device_array<unsigned char> const device{mib};
+  bytes_vector const values = pattern(mib, 5);
+  object->copy_to_device(s, device.data(), values.data(), mib);  // the threads have begun
+  s.synchronize();
+  void* const in_use = pinned->allocate(1000);
+  gate hold{s};
+  pinned->deallocate(s, in_use, 1000);  // the child has no event to wait for
+  pid_t const child = fork();
+  if (child == 0) {
+    object.reset();
+    pinned.reset();
+    _exit(0);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  pid_t ended = 0;
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{8};
+  while (ended == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    ended = waitpid(child, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    static_cast<void>(kill(child, SIGKILL));
+    static_cast<void>(waitpid(child, &status, 0));
+  }
+  CHECK(ended == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  hold.open();
+  bytes_vector back(mib);
+  object->copy_to_host(s, back.data(), device.data(), mib);
+  CHECK(back == values);
 }
 
 TEST_CASE("a capturing stream is rejected, and its capture stays valid") {
