@@ -213,7 +213,9 @@ TEST_CASE("staging: a default stream is that of the object's device, also whethe
 TEST_CASE("staging: progress is not called again when it has ended the copy") {
   ww::stream s;
   ww::pinned_pool pool;
-  ww::staging staging{pool, ww::staging_options{}.threads(1)};
+  // The caller alone has four chunks in flight when the first arrives.
+  ww::staging staging{pool,
+                      ww::staging_options{}.threads(2).slot_bytes(64 * kib).slots_per_thread(4)};
   void* memory = nullptr;
   ww::check(cudaMalloc(&memory, mib), "cudaMalloc");
   std::vector<char> host(mib);
