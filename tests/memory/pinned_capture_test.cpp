@@ -113,11 +113,15 @@ TEST_CASE("pinned: pools and buffers that come and go during a capture do not di
   old_pool->deallocate(other, old_pool->allocate(1000), 1000);
   old_pool->deallocate(s, old_pool->allocate(1000), 1000);
   auto buffer = std::make_unique<ww::pinned_buffer<int>>(pool, s, 100);
+  ww::stream_ref const without_id{s.get()};
+  auto other_buffer = std::make_unique<ww::pinned_buffer<int>>(pool, without_id, 100);
   foreign_capture capture{s};
   old_pool.reset();
   ww::pinned_pool const another{ww::pinned_pool_options{}.initial_bytes(mib)};
   buffer.reset();  // its stream cannot be waited for now: the block stays live
-  CHECK(pool.statistics().live_blocks == 1);
+  CHECK(pool.statistics().live_blocks == 2);
+  other_buffer.reset();
+  CHECK(pool.statistics().live_blocks == 2);
   CHECK(capture.ends_well());
 }
 

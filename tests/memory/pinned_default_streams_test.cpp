@@ -6,6 +6,7 @@
 #include "memory/pinned_support.hpp"
 #include "support/catch.hpp"
 
+#include <warpwright/interop/pmr.hpp>
 #include <warpwright/memory/staging.hpp>
 
 #include <atomic>
@@ -30,8 +31,9 @@ void make_current(int device) { ww::check(cudaSetDevice(device), "cudaSetDevice"
 bool is_handed_out(ww::pinned_pool& pool, void const* block, std::size_t bytes) {
   std::vector<void*> all;
   bool found = false;
-  for (int i = 0; i < 3; ++i) {
-    void* const p = pool.try_allocate(bytes);
+  for (;;) {
+    void* const p = ww::detail::pinned_access::core(pool).try_allocate_now(
+        bytes, ww::source_location::current());
     if (p == nullptr) break;
     found = found || p == block;
     all.push_back(p);
@@ -83,6 +85,63 @@ TEST_CASE("pinned: a buffer of one thread's default stream may end in another th
   CHECK_FALSE(is_handed_out(pool, block, mib));
   end = true;
   other.join();
+}
+
+TEST_CASE("pinned: a buffer of a default stream may end while a blocking stream captures") {
+  ww::pinned_pool pool{exactly(4 * mib)};
+  cudaStream_t blocking = nullptr;
+  ww::check(cudaStreamCreate(&blocking), "cudaStreamCreate");
+  for (bool const of_other_thread : {true, false}) {
+    ww::pinned_buffer<char> buffer;
+    std::thread{[&] {
+      buffer = ww::pinned_buffer<char>{
+          pool, of_other_thread ? ww::stream_ref::per_thread() : ww::stream_ref::legacy_default(),
+          mib};
+    }}.join();
+    ww::check(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeGlobal),
+              "cudaStreamBeginCapture");
+    buffer = {};
+    CHECK(pool.statistics().live_blocks == 0);
+    void* const all = pool.try_allocate(4 * mib);  // its stream cannot be waited for now
+    CHECK(all == nullptr);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(blocking, &graph) == cudaSuccess);
+    ww::detail::discard(cudaGraphDestroy(graph));
+    void* const later = pool.allocate(4 * mib);
+    CHECK(later != nullptr);
+    pool.deallocate(later, 4 * mib);
+  }
+  ww::detail::discard(cudaStreamDestroy(blocking));
+}
+
+TEST_CASE("pmr: a default stream is that of the device and thread of the resource") {
+  ww::stream_ref const per_thread = ww::stream_ref::per_thread();
+  for (ww::stream_ref const s : {ww::stream_ref::legacy_default(), per_thread}) {
+    bool const by_device = s == ww::stream_ref::legacy_default();
+    if (by_device && ww::device_count() < 2) continue;
+    if (by_device) make_current(1);
+    ww::pinned_pool pool{exactly(4 * mib)};
+    ww::pmr_pinned_resource resource{pool, s};
+    gate hold{s};
+    void* const block = resource.allocate(mib);
+    auto const end = [&] {
+      CHECK_FALSE(resource.is_equal(ww::pmr_pinned_resource{pool, s}));
+      resource.deallocate(block, mib);
+    };
+    if (by_device) {
+      make_current(0);
+      end();
+    } else {
+      std::thread{end}.join();
+    }
+    CHECK(pool.statistics().live_blocks == 0);
+    CHECK_FALSE(is_handed_out(pool, block, mib));
+    if (by_device) make_current(1);
+    CHECK(resource.is_equal(ww::pmr_pinned_resource{pool, s}));
+    hold.open();
+    ww::check(cudaStreamSynchronize(s.get()), "cudaStreamSynchronize");
+    make_current(0);
+  }
 }
 
 TEST_CASE("pinned: at the limit what other threads free meanwhile is noticed, in few blocks too") {
@@ -154,7 +213,9 @@ TEST_CASE("staging: a default stream is that of the object's device, also whethe
 TEST_CASE("staging: progress is not called again when it has ended the copy") {
   ww::stream s;
   ww::pinned_pool pool;
-  ww::staging staging{pool, ww::staging_options{}.threads(1)};
+  // The caller alone has four chunks in flight when the first arrives.
+  ww::staging staging{pool,
+                      ww::staging_options{}.threads(2).slot_bytes(64 * kib).slots_per_thread(4)};
   void* memory = nullptr;
   ww::check(cudaMalloc(&memory, mib), "cudaMalloc");
   std::vector<char> host(mib);

@@ -175,6 +175,25 @@ TEST_CASE("pinned: a stream that cannot be registered leaves the block live") {
   CHECK_THROWS_WITH(pool.deallocate(s, p, 1000), contains("double free"));
 }
 
+TEST_CASE("pinned: a buffer that waits for its stream breaks no other stream's capture") {
+  ww::stream s;
+  ww::stream captured;
+  ww::pinned_pool pool{exactly(mib)};
+  ww::pinned_buffer<char> buffer{pool, s, 1000};
+  ww::check(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal),
+            "cudaStreamBeginCapture");
+  {
+    testing::scoped_fault_plan const plan{
+        testing::fault_plan{}.fail("cudaStreamGetDevice", 1, cudaErrorUnknown)};
+    buffer = {};
+    CHECK(plan.hits() == 1);
+  }
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(captured.get(), &graph) == cudaSuccess);
+  ww::detail::discard(cudaGraphDestroy(graph));
+  CHECK(pool.statistics().live_blocks == 0);
+}
+
 TEST_CASE("pinned: memory that cannot be released stays in the pool") {
   ww::pinned_pool pool{exactly(mib)};
   {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 #endif
 
@@ -143,6 +144,37 @@ TEST_CASE("a copy to the device waits for no slot that it does not need") {
                    arrived.begin()));
 }
 
+TEST_CASE("a stalled upload keeps the slots of its threads, and takes no others") {
+  ww::pinned_pool pinned;
+  // One helper is useful, of three: half of the slots are theirs.
+  ww::staging staging{pinned, ww::staging_options{}
+                                  .threads(4)
+                                  .slot_bytes(64 * kib)
+                                  .slots_per_thread(4)
+                                  .direct_bytes(4 * kib)
+                                  .bytes_per_helper(16 * mib)};
+  ww::stream busy;
+  ww::stream idle;
+  std::size_t const bytes = 4 * mib;  // 64 chunks
+  device_array<unsigned char> memory(bytes);
+  device_array<unsigned char> others(4 * kib);
+  bytes_vector const source = pattern(bytes, 15);
+  gate closed{busy};
+  std::thread up{[&] { staging.copy_to_device(busy, memory.data(), source.data(), bytes); }};
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a helper gives up after 5
+  bool had_slot = false;
+  staging.pack_to_device(idle, others.data(), 4 * kib,
+                         [&](unsigned char* to, std::size_t, std::size_t n) {
+                           std::memset(to, 1, n);
+                           had_slot = !ww::detail::is_unregistered(to);
+                         });
+  CHECK(had_slot);
+  CHECK_FALSE(busy.done());
+  closed.open();
+  up.join();
+  CHECK(memory.fetch(busy) == source);
+}
+
 TEST_CASE("page-locked sources have been read when the call returns, also without a slot") {
   ww::pinned_pool pinned;
   ww::staging staging{pinned,
@@ -230,6 +262,47 @@ TEST_CASE("no copy page-locks memory, or creates an event") {
     }
   }
   wt::reset_host_runtime();
+}
+
+TEST_CASE("helpers join a download when its stream has done its earlier work") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned, few_slots()};
+  ww::stream s;
+  std::size_t const bytes = 2 * mib;
+  device_array<unsigned char> memory(bytes);
+  test_support::fill(s, memory.data(), 7, bytes);
+  bytes_vector back(bytes);
+  bool helped = false;
+  wt::reset_call_counts();
+  static_cast<void>(
+      staging.copy_to_host(s, back.data(), memory.data(), bytes, [&](std::size_t, std::size_t) {
+        auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{5};
+        // The caller has enqueued one chunk, and goes on only when this returns.
+        while (!helped && std::chrono::steady_clock::now() < until) {
+          helped = wt::call_count("cudaMemcpyAsync") > 1;
+          std::this_thread::sleep_for(std::chrono::microseconds{100});
+        }
+        return helped;
+      }));
+  CHECK(helped);
+  CHECK(test_support::all_are(back, 7));
+}
+
+TEST_CASE("a chunk without an event behind it is waited for before its slot is used again") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned, few_slots()};
+  ww::stream busy;
+  device_array<unsigned char> memory(64 * kib);
+  bytes_vector const source = pattern(64 * kib, 16);
+  gate closed{busy};
+  std::thread opener{[&] { closed.open_late(); }};
+  {
+    wt::scoped_fault_plan const plan{wt::fault_plan{}.fail("cudaEventRecord", 1, cudaErrorUnknown)};
+    CHECK_THROWS_AS(staging.copy_to_device(busy, memory.data(), source.data(), 64 * kib),
+                    ww::staging_error);
+  }
+  CHECK(busy.done());
+  opener.join();
 }
 
 TEST_CASE("page-locked, registered and managed memory is copied directly") {

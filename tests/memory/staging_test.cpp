@@ -7,6 +7,11 @@
 
 #include <warpwright/memory/staging.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -156,6 +161,28 @@ TEST_CASE("default streams work, also the per-thread one") {
   }
 }
 
+TEST_CASE("a copy with helpers is ordered on the per-thread default stream") {
+  ww::pinned_pool pinned;
+  ww::staging up{pinned, many_pieces().slots_per_thread(16)};  // no chunk waits for a slot
+  ww::stream_ref const s = ww::stream_ref::per_thread();
+  std::size_t const bytes = 512 * kib;
+  device_array<unsigned char> memory(bytes);
+  bytes_vector const source = pattern(bytes, 11);
+#if WARPWRIGHT_HOST_RUNTIME
+  ww::testing::reset_call_counts();
+#endif
+  gate closed{s};
+  test_support::fill(s, memory.data(), 7, bytes);
+  up.copy_to_device(s, memory.data(), source.data(), bytes);
+  CHECK_FALSE(s.done());
+  closed.open();
+  CHECK(memory.fetch(s) == source);
+#if WARPWRIGHT_HOST_RUNTIME
+  // Before the chunks and behind them: whether a later call is ordered, too, is a race.
+  CHECK(ww::testing::call_count("cudaStreamWaitEvent") == 2);
+#endif
+}
+
 TEST_CASE("many threads may copy at once") {
   ww::pinned_pool pinned;
   ww::staging up{pinned, many_pieces()};
@@ -181,6 +208,43 @@ TEST_CASE("many threads may copy at once") {
   }
   for (std::thread& t : threads) t.join();
   for (std::string const& e : errors) CHECK(e == "");
+}
+
+TEST_CASE("a child of fork() ends a staging object and its pool without the parent's threads") {
+  ww::stream s;
+  auto pinned = std::make_unique<ww::pinned_pool>();
+  auto object = std::make_unique<ww::staging>(*pinned, many_pieces());
+  device_array<unsigned char> const device{mib};
+  bytes_vector const values = pattern(mib, 5);
+  object->copy_to_device(s, device.data(), values.data(), mib);  // the threads have begun
+  s.synchronize();
+  void* const in_use = pinned->allocate(1000);
+  gate hold{s};
+  pinned->deallocate(s, in_use, 1000);  // the child has no event to wait for
+  pid_t const child = fork();
+  if (child == 0) {
+    object.reset();
+    pinned.reset();
+    _exit(0);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  pid_t ended = 0;
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{8};
+  while (ended == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    ended = waitpid(child, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    static_cast<void>(kill(child, SIGKILL));
+    static_cast<void>(waitpid(child, &status, 0));
+  }
+  CHECK(ended == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  hold.open();
+  bytes_vector back(mib);
+  object->copy_to_host(s, back.data(), device.data(), mib);
+  CHECK(back == values);
 }
 
 TEST_CASE("a capturing stream is rejected, and its capture stays valid") {
@@ -247,6 +311,22 @@ TEST_CASE("a slot whose copy cannot be waited for is not reused") {
   overwrite_slots(pinned);
   closed.open();
   CHECK(memory.fetch(busy) == host);
+}
+
+TEST_CASE("a slot whose copy is waited for at the second attempt is free") {
+  ww::stream s;
+  ww::pinned_pool pinned;
+  device_array<unsigned char> memory(60 * kib);
+  bytes_vector const host = pattern(60 * kib, 10);
+  auto up = std::make_unique<ww::staging>(pinned, many_pieces());
+  up->copy_to_device(s, memory.data(), host.data(), 60 * kib);
+  {
+    ww::testing::scoped_fault_plan const fault{
+        ww::testing::fault_plan{}.fail("cudaEventSynchronize", 1, cudaErrorUnknown)};
+    up.reset();
+    CHECK(fault.hits() == 1);
+  }
+  CHECK(pinned.statistics().live_blocks == 0);
 }
 
 TEST_CASE("a stream of another device is rejected") {

@@ -27,7 +27,9 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
   /// @param pool  rejects alignments above its maximum_alignment_bytes
   explicit pmr_pinned_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
   /// For memory that copies on `stream` may still use when it is freed.
-  /// @param stream  outlives the resource, and the pool, unless it is retired there; of any device
+  /// @param stream  outlives the resource, and the pool, unless it is retired there; of any device.
+  ///   A default stream is that of the current device, and the per-thread one that of this thread,
+  ///   wherever containers free memory
   pmr_pinned_resource(pinned_pool& pool, stream_ref stream) noexcept
       : pool_{&pool}, stream_{stream}, on_stream_{true} {}
 
@@ -42,21 +44,12 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     return pool_->allocate(at_least_one(bytes), alignment);
   }
-  // Never throws, since destructors call it: a block that the pool rejects stays live there.
+  // Never throws, since destructors call it: a block that the pool rejects stays live there. When
+  // the pool cannot register the stream, waits for it instead.
   void do_deallocate(void* pointer, std::size_t bytes, std::size_t) override {
-    // When the pool cannot register the stream, waits for it instead.
     if (on_stream_) {
-      try {
-        pool_->deallocate(stream_, pointer, at_least_one(bytes));
-        return;
-      } catch (...) {
-        if (detail::may_be_capturing(stream_.get()))
-          return;  // waiting would invalidate the
-                   // capture
-        cudaError_t const result = cudaStreamSynchronize(stream_.get());
-        detail::discard(result);
-        if (result != cudaSuccess) return;
-      }
+      detail::pinned_access::core(*pool_).free_behind(stream_, pointer, at_least_one(bytes));
+      return;
     }
     try {
       pool_->deallocate(pointer, at_least_one(bytes));
@@ -76,7 +69,7 @@ class pmr_pinned_resource final : public std::pmr::memory_resource {
   }
 
   pinned_pool* pool_;
-  stream_ref stream_ = stream_ref::legacy_default();
+  detail::named_stream stream_;
   bool on_stream_ = false;
 };
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/core/detail/exchange.hpp>
+#include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/detail/pinned/pinned_core.hpp>
 #include <warpwright/memory/pinned_options.hpp>
@@ -15,6 +15,10 @@
 #include <utility>
 
 WARPWRIGHT_BEGIN
+
+namespace detail {
+struct pinned_access;
+}
 
 /// A pool of page-locked host memory: keeps segments and allocates from them without calling CUDA.
 ///
@@ -53,7 +57,7 @@ class pinned_pool {
   pinned_pool() : pinned_pool{pinned_pool_options{}} {}
 
   /// Waits for the streams of freed blocks, then unlocks all memory. Never throws, and tolerates a
-  /// CUDA runtime that is shutting down.
+  /// CUDA runtime that is shutting down. Does nothing in a child of fork().
   /// @pre the streams are alive, or retired
   ~pinned_pool() = default;
   pinned_pool(pinned_pool const&) = delete;
@@ -74,8 +78,8 @@ class pinned_pool {
   /// second), so reserve memory at start-up.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
                                source_location where = source_location::current()) {
-    void* const pointer = core_.try_allocate(bytes, alignment, where);
-    if (pointer == nullptr && bytes != 0) core_.throw_out_of_memory(bytes, where);
+    void* const pointer = core_->try_allocate(bytes, alignment, where);
+    if (pointer == nullptr && bytes != 0) core_->throw_out_of_memory(bytes, where);
     return pointer;
   }
 
@@ -83,7 +87,7 @@ class pinned_pool {
   /// @throws std::invalid_argument, std::bad_alloc, cuda_error  as allocate()
   [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t alignment = block_alignment_bytes,
                                    source_location where = source_location::current()) {
-    return core_.try_allocate(bytes, alignment, where);
+    return core_->try_allocate(bytes, alignment, where);
   }
 
   /// Frees a block that no copy uses any more.
@@ -94,7 +98,7 @@ class pinned_pool {
   /// **Cost:** no CUDA call.
   void deallocate(void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
-    core_.deallocate(pointer, bytes, where);
+    core_->deallocate(pointer, bytes, where);
   }
 
   /// Frees a block that work submitted to `stream` so far may still use.
@@ -114,7 +118,7 @@ class pinned_pool {
   /// short, because only that thread can record one.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
-    core_.deallocate(stream, pointer, bytes, where);
+    core_->deallocate(stream, pointer, bytes, where);
   }
 
   /// Stops tracking a stream. Call it before the stream is destroyed. Its freed blocks become
@@ -127,7 +131,7 @@ class pinned_pool {
   /// **Stream:** records an event for each thread that has freed blocks on it since the last one;
   /// does not block. **Capture:** `stream` must not be capturing.
   void retire(stream_ref stream, source_location where = source_location::current()) {
-    core_.retire(stream, where);
+    core_->retire(stream, where);
   }
 
   /// Returns segments that are completely free to the system.
@@ -138,14 +142,14 @@ class pinned_pool {
   /// stream if one of them is another thread's default stream.
   std::size_t trim(std::size_t bytes_to_keep = 0,
                    source_location where = source_location::current()) {
-    return core_.trim(bytes_to_keep, where);
+    return core_->trim(bytes_to_keep, where);
   }
 
   /// @return a snapshot of the counters
   /// **Cost:** takes every lock; not for a hot loop.
-  [[nodiscard]] pinned_statistics statistics() const noexcept { return core_.statistics(); }
+  [[nodiscard]] pinned_statistics statistics() const noexcept { return core_->statistics(); }
   /// @return the maximum of page-locked bytes; pinned_pool_options::unlimited: no limit
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return core_.limit_bytes(); }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return core_->limit_bytes(); }
 
   /// The minimum alignment of a block.
   static constexpr std::size_t block_alignment_bytes = detail::pinned_core::default_alignment;
@@ -153,8 +157,18 @@ class pinned_pool {
   static constexpr std::size_t maximum_alignment_bytes = detail::pinned_core::maximum_alignment;
 
  private:
-  detail::pinned_core core_;
+  friend struct detail::pinned_access;
+  detail::process_bound<detail::pinned_core> core_;
 };
+
+namespace detail {
+
+/// What the library's own classes call, and users do not.
+struct pinned_access {
+  static pinned_core& core(pinned_pool& pool) noexcept { return *pool.core_; }
+};
+
+}  // namespace detail
 
 /// An owning array of page-locked host memory.
 /// @pre The pool outlives the buffer, and the buffer's stream the pool, unless it is retired there.
@@ -207,18 +221,8 @@ class pinned_buffer {
   ~pinned_buffer() {
     if (data_ == nullptr) return;
     if (on_stream_) {
-      stream_ref const stream = stream_.here();
-      detail::device_of_default const current{stream, stream_.device()};
-      try {
-        pool_->deallocate(stream, data_, size_bytes());
-        return;
-      } catch (...) {
-        // Waiting would invalidate a capture; while the stream's work may run the block stays live.
-        if (detail::may_be_capturing(stream.get())) return;
-        cudaError_t const result = cudaStreamSynchronize(stream.get());
-        detail::discard(result);
-        if (result != cudaSuccess) return;
-      }
+      detail::pinned_access::core(*pool_).free_behind(stream_, data_, size_bytes());
+      return;
     }
     try {
       pool_->deallocate(data_, size_bytes());

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/memory/detail/staging/staging_workers.hpp>
 #include <warpwright/memory/pinned.hpp>
 
@@ -111,10 +112,13 @@ class staging {
                    source_location where = source_location::current());
 
   /// Waits for the slots' copies and ends the threads. A slot whose copy cannot be waited for stays
-  /// live in the pinned_pool. Never throws.
+  /// live in the pinned_pool. Never throws. Does nothing in a child of fork(), which has neither
+  /// the threads nor CUDA.
   /// @pre no call to this object is in progress
   /// **Capture:** legal; captures on other streams are not disturbed.
-  ~staging() { stop(); }
+  ~staging() {
+    if (workers_.is_current()) stop();
+  }
   staging(staging const&) = delete;
   staging& operator=(staging const&) = delete;
 
@@ -222,7 +226,7 @@ class staging {
   }
 
   /// @return the number of threads that copy, the caller's included
-  [[nodiscard]] unsigned threads() const noexcept { return workers_.threads() + 1; }
+  [[nodiscard]] unsigned threads() const noexcept { return workers_->threads() + 1; }
   /// @return the device of the streams that may be used
   [[nodiscard]] device_id device() const noexcept { return device_; }
 
@@ -281,8 +285,8 @@ class staging {
   bool reads_late_ = false;  // CUDA may read pageable memory after a copy from it has returned
   // The id of a stream that was of the device; ids are not reused.
   mutable detail::atomic<std::uint64_t> known_stream_{~std::uint64_t{0}};
-  detail::staging_slots slots_;
-  detail::staging_workers workers_;
+  detail::process_bound<detail::staging_slots> slots_;
+  detail::process_bound<detail::staging_workers> workers_;
 };
 
 WARPWRIGHT_END

@@ -59,6 +59,11 @@ class named_stream {
   /// @return of a default stream its device
   [[nodiscard]] int device() const noexcept { return device_; }
 
+  friend bool operator==(named_stream const& a, named_stream const& b) noexcept {
+    return a.stream_ == b.stream_ && a.device_ == b.device_ &&
+           (a.stream_.get() != cudaStreamPerThread || pthread_equal(a.thread_, b.thread_) != 0);
+  }
+
  private:
   stream_ref stream_ = stream_ref::legacy_default();
   pthread_t thread_{};

@@ -47,6 +47,14 @@ WARPWRIGHT_INLINE void* pinned_core::try_allocate(std::size_t bytes, std::size_t
   return allocate_miss(shard, request{bytes, rounded, alignment}, where);
 }
 
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void* pinned_core::try_allocate_now(std::size_t bytes,
+                                                                      source_location where) {
+  std::uint64_t rounded = 0;
+  if (bytes == 0 || !block_heap::round_up(bytes, block_heap::granule_bytes, rounded))
+    return nullptr;
+  return allocate_slow(own_shard(), request{bytes, rounded, default_alignment}, false, where);
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::use_first(pinned_shard& shard) noexcept {
   shard.used = true;
   used_shards_.fetch_add(1, memory_order::relaxed);
@@ -113,13 +121,9 @@ WARPWRIGHT_INLINE void pinned_core::deallocate(void* pointer, std::size_t bytes,
   if (!shard.put(block, rounded, cache_budget())) spill(shard, block, rounded);
 }
 
-WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
-                                               source_location where) {
-  if (pointer == nullptr) return;
-  if (may_be_capturing_anywhere() && is_capturing(heap_.driver, stream, where)) {
-    throw_capturing(where);
-  }
-  std::uint64_t const id = stream.has_id() ? stream.id(where) : query_id(stream, where);
+WARPWRIGHT_ALWAYS_INLINE void pinned_core::free_on(stream_ref stream, std::uint64_t id,
+                                                   void* pointer, std::size_t bytes,
+                                                   source_location where) {
   pinned_shard& shard = own_shard();
   pinned_block& block = take_from_caller(shard, pointer, bytes, where);
   std::uint64_t const rounded = block.rounded_bytes();
@@ -145,6 +149,47 @@ WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer,
   bool const full =
       s.open.blocks >= batch_blocks * tries || s.open.bytes >= cache_budget() / 2 * tries;
   if (full && s.closing.empty()) close_full_batch(lock, shard, index, id);
+}
+
+WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer, std::size_t bytes,
+                                               source_location where) {
+  if (pointer == nullptr) return;
+  if (may_be_capturing_anywhere() && is_capturing(heap_.driver, stream, where)) {
+    throw_capturing(where);
+  }
+  free_on(stream, stream.has_id() ? stream.id(where) : query_id(stream, where), pointer, bytes,
+          where);
+}
+
+WARPWRIGHT_INLINE void pinned_core::free_behind(named_stream const& named, void* pointer,
+                                                std::size_t bytes) noexcept {
+  if (pointer == nullptr) return;
+  source_location const where = source_location::current();
+  stream_ref const stream = named.here();
+  device_of_default const current{stream, named.device()};
+  try {
+    if (stream.get() == cudaStreamLegacy) {
+      // The query of its id would invalidate a blocking stream's capture: a number that no stream
+      // has serves as well.
+      free_on(stream, no_id - 1 - static_cast<unsigned>(named.device()), pointer, bytes, where);
+      return;
+    }
+    // So would the query of a capturing stream's.
+    if (!stream.has_id() && is_capturing(heap_.driver, stream, where)) return;
+    deallocate(stream, pointer, bytes, where);
+    return;
+  } catch (...) {
+  }
+  relaxed_captures const relaxed{heap_.driver};
+  // While the stream's work may run the block stays live.
+  if (may_be_capturing(stream.get())) return;
+  cudaError_t const result = cudaStreamSynchronize(stream.get());
+  discard(result);
+  if (result != cudaSuccess) return;
+  try {
+    deallocate(pointer, bytes, where);
+  } catch (...) {  // the pool counts the block as live
+  }
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t pinned_core::query_id(stream_ref stream,

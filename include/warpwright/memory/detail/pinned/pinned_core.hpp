@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/default_stream.hpp>
 #include <warpwright/core/detail/thread/thread_slot.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
@@ -42,8 +43,15 @@ class pinned_core {
   pinned_core& operator=(pinned_core const&) = delete;
 
   void* try_allocate(std::size_t bytes, std::size_t alignment, source_location where);
+  /// For memory that the library can do without, as for growth: page-locks some if it must, but
+  /// waits neither for streams nor for another thread's miss.
+  /// @return null where allocate() would wait, or throw out_of_memory
+  void* try_allocate_now(std::size_t bytes, source_location where);
   void deallocate(void* pointer, std::size_t bytes, source_location where);
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
+  /// For destructors: as above, or where the stream cannot be registered, after a wait for it. A
+  /// block that neither can free, or whose stream is capturing, stays live.
+  void free_behind(named_stream const& stream, void* pointer, std::size_t bytes) noexcept;
   void retire(stream_ref stream, source_location where);
   std::size_t trim(std::size_t bytes_to_keep, source_location where);
 
@@ -91,6 +99,8 @@ class pinned_core {
   std::uint64_t query_id(stream_ref stream, source_location where) const;
   void register_stream(pinned_shard& shard, stream_ref stream, std::uint64_t id,
                        source_location where);
+  void free_on(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,
+               source_location where);
   void spill(pinned_shard& shard, pinned_block& block, std::uint64_t rounded_bytes) noexcept;
   void give_to_heap(pinned_list const& blocks) noexcept;
 
@@ -119,7 +129,8 @@ class pinned_core {
     std::size_t alignment;
   };
   void* allocate_miss(pinned_shard& shard, request const& wanted, source_location where);
-  void* allocate_slow(pinned_shard& shard, request const& wanted, source_location where);
+  void* allocate_slow(pinned_shard& shard, request const& wanted, bool may_wait,
+                      source_location where);
   static constexpr std::uint64_t for_ever = ~std::uint64_t{0};
   void* allocate_waiting(pinned_shard& shard, request const& wanted, std::uint64_t most_ns,
                          source_location where);

@@ -46,8 +46,8 @@ WARPWRIGHT_INLINE void staging::start(source_location where) {
         "cudaDeviceGetAttribute", where);
   reads_late_ = reads != 0;
   try {
-    slots_.create(*pool_, std::size_t{threads} * options_.slots_, options_.slot_bytes_, where);
-    workers_.start(slots_, threads - 1, device_.value(), where);
+    slots_->create(*pool_, std::size_t{threads} * options_.slots_, options_.slot_bytes_, where);
+    workers_->start(*slots_, threads - 1, device_.value(), where);
   } catch (...) {
     stop();
     throw;
@@ -55,9 +55,9 @@ WARPWRIGHT_INLINE void staging::start(source_location where) {
 }
 
 WARPWRIGHT_INLINE void staging::stop() noexcept {
-  workers_.stop();
+  workers_->stop();
   detail::relaxed_capture_mode const relaxed;
-  slots_.destroy(*pool_);
+  slots_->destroy(*pool_);
 }
 
 WARPWRIGHT_INLINE void staging::check_call(transfer const& what, char const* name,
@@ -154,7 +154,7 @@ WARPWRIGHT_INLINE std::size_t staging::copy(transfer const& what, char const* na
   // Where one end is registered, a part of it may be read after the call; and CUDA may refuse it.
   bool const wait = !what.to_device || reads_late_ || first != last;
   // One thread copies no faster than CUDA. Rows that no slot can hold are CUDA's, too.
-  bool const alone = workers_.threads() == 0 && bytes > options_.direct_bytes_ && first && last;
+  bool const alone = workers_->threads() == 0 && bytes > options_.direct_bytes_ && first && last;
   if (what.pack == nullptr && (alone || by_command || what.item_bytes > options_.slot_bytes_)) {
     return copy_by_cuda(what, wait, where);
   }
@@ -193,7 +193,7 @@ WARPWRIGHT_INLINE std::size_t staging::copy_in_chunks(transfer const& what, std:
   std::size_t const useful =
       bytes <= options_.direct_bytes_ ? 0 : 1 + bytes / options_.bytes_per_helper_;
   unsigned const helpers =
-      useful < workers_.threads() ? static_cast<unsigned>(useful) : workers_.threads();
+      useful < workers_->threads() ? static_cast<unsigned>(useful) : workers_->threads();
   alignas(stream) unsigned char memory[sizeof(stream)];
   struct substitute {
     stream* used = nullptr;
@@ -230,7 +230,7 @@ WARPWRIGHT_INLINE std::size_t staging::copy_in_chunks(transfer const& what, std:
   }
   if (chunk > options_.slot_bytes_) chunk = options_.slot_bytes_;
   job.chunk_items = chunk > job.item_bytes ? chunk / job.item_bytes : 1;
-  std::size_t const done = workers_.run(job) * job.item_bytes;
+  std::size_t const done = workers_->run(job) * job.item_bytes;
   if (own.used != nullptr) {
     try {
       what.stream.wait(own.used->ref(), where);
