@@ -219,6 +219,34 @@ TEST_CASE("pinned: at the limit it does not wait for blocks that are freed later
   pool.deallocate(middle, mib);
 }
 
+TEST_CASE("pinned: memory that the library can do without is not waited for") {
+  ww::stream s;
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  auto const try_allocate_now = [&](std::size_t bytes) {
+    return ww::detail::pinned_access::core(pool).try_allocate_now(bytes,
+                                                                  ww::source_location::current());
+  };
+  void* const a = try_allocate_now(8 * mib);
+  REQUIRE(a != nullptr);
+  gate hold{s};
+  pool.deallocate(s, a, 8 * mib);
+  CHECK(try_allocate_now(8 * mib) == nullptr);
+  CHECK_FALSE(s.done());
+  void* b = nullptr;
+  std::thread other{[&] { b = pool.allocate(8 * mib); }};  // waits
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(try_allocate_now(8 * mib) == nullptr);  // nor for that one
+  CHECK_FALSE(s.done());
+  hold.open();
+  other.join();
+  CHECK(b == a);
+  pool.deallocate(b, 8 * mib);
+  CHECK(try_allocate_now(8 * mib) == a);
+  CHECK(try_allocate_now(0) == nullptr);
+  CHECK(try_allocate_now(~std::size_t{0}) == nullptr);
+  pool.deallocate(a, 8 * mib);
+}
+
 TEST_CASE("pinned: misuse is reported") {
   ww::stream s;
   ww::pinned_pool pool{small(mib)};

@@ -16,6 +16,10 @@
 
 WARPWRIGHT_BEGIN
 
+namespace detail {
+struct pinned_access;
+}
+
 /// A pool of page-locked host memory: keeps segments and allocates from them without calling CUDA.
 ///
 /// @pre A stream that blocks were freed on stays alive until retire() or the pool's destruction:
@@ -153,8 +157,18 @@ class pinned_pool {
   static constexpr std::size_t maximum_alignment_bytes = detail::pinned_core::maximum_alignment;
 
  private:
+  friend struct detail::pinned_access;
   detail::pinned_core core_;
 };
+
+namespace detail {
+
+/// What the library's own classes call, and users do not.
+struct pinned_access {
+  static pinned_core& core(pinned_pool& pool) noexcept { return pool.core_; }
+};
+
+}  // namespace detail
 
 /// An owning array of page-locked host memory.
 /// @pre The pool outlives the buffer, and the buffer's stream the pool, unless it is retired there.

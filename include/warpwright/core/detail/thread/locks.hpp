@@ -70,6 +70,8 @@ class mutex {
   mutex(mutex const&) = delete;
   mutex& operator=(mutex const&) = delete;
   void lock() noexcept { pthread_mutex_lock(&mutex_); }
+  /// @return whether the caller holds it now
+  [[nodiscard]] bool try_lock() noexcept { return pthread_mutex_trylock(&mutex_) == 0; }
   /// @pre held by the caller
   void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
 
@@ -119,6 +121,10 @@ template <class Lock>
 class unique_lock {
  public:
   explicit unique_lock(Lock& lock) noexcept : lock_{lock} { lock_.lock(); }
+  /// @param may_wait  if not, owns_lock() says whether nobody else held the lock
+  unique_lock(Lock& lock, bool may_wait) noexcept : lock_{lock} {
+    may_wait ? lock_.lock() : static_cast<void>(owns_lock_ = lock_.try_lock());
+  }
   ~unique_lock() {
     if (owns_lock_) lock_.unlock();
   }

@@ -47,6 +47,14 @@ WARPWRIGHT_INLINE void* pinned_core::try_allocate(std::size_t bytes, std::size_t
   return allocate_miss(shard, request{bytes, rounded, alignment}, where);
 }
 
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void* pinned_core::try_allocate_now(std::size_t bytes,
+                                                                      source_location where) {
+  std::uint64_t rounded = 0;
+  if (bytes == 0 || !block_heap::round_up(bytes, block_heap::granule_bytes, rounded))
+    return nullptr;
+  return allocate_slow(own_shard(), request{bytes, rounded, default_alignment}, false, where);
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::use_first(pinned_shard& shard) noexcept {
   shard.used = true;
   used_shards_.fetch_add(1, memory_order::relaxed);

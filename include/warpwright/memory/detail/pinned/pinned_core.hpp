@@ -42,6 +42,10 @@ class pinned_core {
   pinned_core& operator=(pinned_core const&) = delete;
 
   void* try_allocate(std::size_t bytes, std::size_t alignment, source_location where);
+  /// For memory that the library can do without, as for growth: page-locks some if it must, but
+  /// waits neither for streams nor for another thread's miss.
+  /// @return null where allocate() would wait, or throw out_of_memory
+  void* try_allocate_now(std::size_t bytes, source_location where);
   void deallocate(void* pointer, std::size_t bytes, source_location where);
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
   void retire(stream_ref stream, source_location where);
@@ -119,7 +123,8 @@ class pinned_core {
     std::size_t alignment;
   };
   void* allocate_miss(pinned_shard& shard, request const& wanted, source_location where);
-  void* allocate_slow(pinned_shard& shard, request const& wanted, source_location where);
+  void* allocate_slow(pinned_shard& shard, request const& wanted, bool may_wait,
+                      source_location where);
   static constexpr std::uint64_t for_ever = ~std::uint64_t{0};
   void* allocate_waiting(pinned_shard& shard, request const& wanted, std::uint64_t most_ns,
                          source_location where);

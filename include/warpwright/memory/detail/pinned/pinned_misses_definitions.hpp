@@ -165,14 +165,16 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_miss(pinned_sh
     }
   }
   if (void* const pointer = allocate_from_heap(shard, wanted, false, !called)) return pointer;
-  return allocate_slow(shard, wanted, where);
+  return allocate_slow(shard, wanted, true, where);
 }
 
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_shard& shard,
                                                                        request const& wanted,
+                                                                       bool may_wait,
                                                                        source_location where) {
   if (wanted.rounded_bytes > options_.maximum_bytes_) return nullptr;
-  unique_lock<mutex> const slow{slow_path_mutex_};
+  unique_lock<mutex> const slow{slow_path_mutex_, may_wait};  // a holder may wait for a stream
+  if (!slow.owns_lock()) return nullptr;
   relaxed_captures const relaxed{heap_.driver};
   relaxed.check_mode(where);
   std::uint64_t const own_id = own_default_stream_id();
@@ -184,6 +186,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
   constexpr std::uint64_t moment_ns = 100000;
   if (void* const pointer = allocate_waiting(shard, wanted, moment_ns, where)) return pointer;
   if (void* const pointer = allocate_growing(shard, wanted, where)) return pointer;
+  if (!may_wait) return nullptr;
   {
     all_locks const locks{*this};
     if (locks.live_bytes() > options_.maximum_bytes_ - wanted.rounded_bytes) return nullptr;
