@@ -100,3 +100,33 @@ TEST_CASE("of other streams' blocks the one that needs no further wait is taken"
   pool.deallocate(s, between, mib / 2);
   pool.deallocate(s, rest, mib / 2);
 }
+
+TEST_CASE("memory that the library can do without is not waited for, by the host or the stream") {
+  ww::stream s;
+  ww::stream other;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib)};
+  auto const try_allocate_now = [&](std::size_t bytes) {
+    return ww::detail::pool_access::core(pool).try_allocate_now(other, bytes,
+                                                                ww::source_location::current());
+  };
+  CHECK(try_allocate_now(0) == nullptr);
+  CHECK(try_allocate_now(~std::size_t{0}) == nullptr);
+  CHECK(try_allocate_now(9 * mib) == nullptr);
+  void* const small = try_allocate_now(2 * mib);  // it may reserve memory
+  REQUIRE(small != nullptr);
+  void* const large = pool.allocate(s, 6 * mib);
+  gate hold{s};
+  pool.deallocate(s, large, 6 * mib);
+  CHECK(try_allocate_now(6 * mib) == nullptr);
+  other.synchronize();
+  CHECK_FALSE(s.done());
+  pool.deallocate(other, small, 2 * mib);
+  void* const own = try_allocate_now(2 * mib);
+  CHECK(own == small);
+  hold.open();
+  s.synchronize();
+  void* const freed = try_allocate_now(6 * mib);
+  CHECK(freed == large);
+  pool.deallocate(other, freed, 6 * mib);
+  pool.deallocate(other, own, 2 * mib);
+}

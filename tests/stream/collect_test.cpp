@@ -159,6 +159,49 @@ TEST_CASE(
   CHECK(f.all_given_back());
 }
 
+TEST_CASE("collect: after an exception of the sink the results in flight are dropped") {
+  feeding f;
+  std::atomic<bool> go{false};
+  std::atomic<int> calls{0};
+  results_of results{f.pool, f.pinned, 4,
+                     [&](std::uint32_t const*, std::size_t, std::size_t) {
+                       ++calls;
+                       while (!go) wait_a_little(100);
+                       throw std::runtime_error{"disk full"};
+                     },
+                     ww::prefetch_options{}.depth(6)};
+  for (int i = 0; i < 6; ++i) static_cast<void>(results.next(f.stream));
+  go = true;
+  CHECK_THROWS_WITH(results.finish(), "disk full");
+  CHECK(calls == 1);
+}
+
+TEST_CASE("collect: a sink that would wait for itself is refused") {
+  feeding f;
+  results_of* self = nullptr;
+  ww::stream const own;
+  for (bool const by_finish : {true, false}) {
+    std::atomic<bool> go{false};
+    std::size_t taken = 0;
+    results_of results{f.pool, f.pinned, 4,
+                       [&](std::uint32_t const*, std::size_t, std::size_t index) {
+                         if (index != 0) return;
+                         while (!go) wait_a_little(100);
+                         if (by_finish) self->finish();
+                         for (;; ++taken) static_cast<void>(self->next(own));
+                       },
+                       ww::prefetch_options{}.depth(3).maximum_bytes(0)};
+    self = &results;
+    static_cast<void>(results.next(f.stream));
+    go = true;
+    CHECK_THROWS_WITH(results.finish(),
+                      contains(by_finish ? "finish() in the sink would wait for itself"
+                                         : "next() in the sink would wait for itself"));
+    CHECK(taken == (by_finish ? 0U : 2U));
+  }
+  CHECK(f.all_given_back());
+}
+
 TEST_CASE("collect: after an exception of the sink no thread takes the rest for done") {
   feeding f;
   results_of results{f.pool, f.pinned, 4, [](std::uint32_t const*, std::size_t, std::size_t index) {

@@ -252,6 +252,28 @@ TEST_CASE("after a failing call the work is in order, and no lease is lost") {
   }
 }
 
+TEST_CASE("a fork_join that fails breaks no capture of another stream") {
+  wt::reset_host_runtime();
+  for (char const* call : {"cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent"}) {
+    for (std::uint64_t nth = 1; nth <= 5; ++nth) {
+      CAPTURE(call, nth);
+      ww::stream_pool pool{ww::device_id{0}, 2};
+      ww::stream parent;
+      ww::stream captured;
+      ww::capture_scope scope{captured};
+      {
+        wt::scoped_fault_plan const plan{wt::fault_plan{}.fail(call, nth, cudaErrorUnknown)};
+        try {
+          pool.fork_join(parent, 2, [&](ww::stream_ref branch, unsigned) { pause(branch); });
+        } catch (ww::cuda_error const&) {
+        }
+      }
+      CHECK(scope.end().size() == 0);
+      parent.synchronize();
+    }
+  }
+}
+
 TEST_CASE("fork_join makes three calls a branch, and three") {
   wt::reset_host_runtime();
   ww::stream_pool pool{ww::device_id{0}, 4};

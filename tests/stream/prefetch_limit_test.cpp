@@ -179,3 +179,38 @@ TEST_CASE("without memory the ring does not grow, and goes on") {
   CHECK(taken == 60);
   CHECK(batches.statistics().depth == 2);
 }
+
+TEST_CASE("the ring does not grow with memory that it would have to wait for") {
+  constexpr std::size_t slot = std::size_t{2} << 20U;
+  for (bool const on_device : {false, true}) {
+    CAPTURE(on_device);
+    ww::stream s;
+    ww::stream foreign;
+    ww::memory_pool pool{ww::current_device(),
+                         ww::memory_pool_options{}.maximum_bytes(on_device ? 3 * slot : 64 * slot)};
+    ww::pinned_pool pinned{ww::pinned_pool_options{}.initial_bytes(3 * slot).maximum_bytes(
+        on_device ? 64 * slot : 3 * slot)};
+    // Free behind work that does not end before the batches.
+    void* const on_host = pinned.allocate(slot);
+    void* const memory = pool.allocate(foreign, slot);
+    gate hold{foreign};
+    pinned.deallocate(foreign, on_host, slot);
+    pool.deallocate(foreign, memory, slot);
+    batches_of batches{pool, pinned, slot / 4,
+                       [](std::uint32_t*, std::size_t i) -> std::size_t {
+                         if (i % 10 == 9) wait_a_little(5000);
+                         return i < 60 ? 1 : 0;
+                       },
+                       ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(64 * slot)};
+    std::size_t taken = 0;
+    while (ww::prefetched<std::uint32_t> const batch = batches.next(s)) {
+      ++taken;
+      wait_a_little(500);
+      s.synchronize();
+    }
+    CHECK(taken == 60);
+    CHECK(batches.statistics().depth == 2);
+    CHECK_FALSE(foreign.done());
+    hold.open();
+  }
+}

@@ -40,6 +40,25 @@ ww::prefetch_options two_slots() {
   return ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0);
 }
 
+// A capture that ends, without a graph, at the end of the scope.
+class capture_by_hand {
+ public:
+  explicit capture_by_hand(ww::stream_ref stream) : stream_{stream} {
+    ww::check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
+              "cudaStreamBeginCapture");
+  }
+  ~capture_by_hand() {
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess);
+    ww::detail::discard(cudaGraphDestroy(graph));
+  }
+  capture_by_hand(capture_by_hand const&) = delete;
+  capture_by_hand& operator=(capture_by_hand const&) = delete;
+
+ private:
+  ww::stream_ref stream_;
+};
+
 // Batches whose elements are all their index.
 struct indices {
   std::size_t size;
@@ -179,6 +198,127 @@ TEST_CASE("order: a result whose stream captures at its end is an error, and nev
   }
   CHECK(calls == 0);
   CHECK(f.all_given_back());
+}
+
+TEST_CASE(
+    "order: a result that is given back in a capture is an error at once, and earlier ones "
+    "arrive") {
+  feeding f;
+  ww::stream const other;
+  std::vector<std::size_t> arrived;
+  {
+    results_of results{f.pool, f.pinned, 8,
+                       [&](std::uint32_t const*, std::size_t, std::size_t index) {
+                         wait_a_little(2000);
+                         arrived.push_back(index);
+                       },
+                       two_slots().depth(4)};
+    slot_of lost;
+    {
+      slot_of const earlier = results.next(other);
+      lost = results.next(f.stream);
+      ww::for_each_index(other, 8, put{earlier.data(), 7});
+    }
+    capture_by_hand const capture{f.stream};
+    lost.reset();
+    static_cast<void>(results.next(other));  // the sink does not get this one
+    CHECK_THROWS_WITH(results.finish(), contains("while its stream was capturing"));
+    CHECK_THROWS_WITH(results.next(other), contains("while its stream was capturing"));
+    CHECK(arrived == std::vector<std::size_t>{0});
+  }
+  CHECK(arrived.size() == 1);
+}
+
+TEST_CASE(
+    "order: a collector whose slots are used up by lost results does not wait for the capture") {
+  feeding f;
+  ww::stream const other;
+  {
+    results_of results{f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {},
+                       two_slots()};
+    slot_of first = results.next(f.stream);
+    slot_of second = results.next(f.stream);
+    capture_by_hand const capture{f.stream};
+    first.reset();
+    second.reset();
+    CHECK_THROWS_WITH(results.next(other), contains("while its stream was capturing"));
+  }
+  CHECK(f.pinned.statistics().live_bytes == 0);
+}
+
+TEST_CASE("order: a collector ends in the capture that its slots were given back in") {
+  feeding f;
+  ww::stream const other;
+  capture_by_hand const capture{f.stream};
+  {
+    results_of results{f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {},
+                       two_slots()};
+    slot_of lost = results.next(other);
+    slot_of cancelled = results.next(other);
+    other.wait(f.stream);
+    lost.reset();
+    cancelled.cancel();
+    f.stream.wait(other);
+  }
+  CHECK(f.pinned.statistics().live_bytes == 0);
+}
+
+TEST_CASE("order: a slot that is cancelled in a capture keeps back no later result") {
+  feeding f;
+  ww::stream const other;
+  std::atomic<int> calls{0};
+  results_of results{f.pool, f.pinned, 8,
+                     [&](std::uint32_t const*, std::size_t, std::size_t) { ++calls; }, two_slots()};
+  slot_of cancelled = results.next(f.stream);
+  {
+    capture_by_hand const capture{f.stream};
+    cancelled.cancel();
+    static_cast<void>(results.next(other));
+    results.finish();
+    CHECK(calls == 1);
+    slot_of again = results.next(other);
+    CHECK(again.index() == 2);
+  }
+  for (int i = 0; i < 4; ++i) static_cast<void>(results.next(f.stream));
+  results.finish();
+  CHECK(calls == 6);
+}
+
+TEST_CASE("order: a thread does not wait for memory that it keeps for its own captures") {
+  feeding f;
+  ww::stream const other;
+  batches_of batches{f.pool, f.pinned, 8, indices{8}, two_slots()};
+  results_of results{f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {},
+                     two_slots()};
+  std::thread waiting;
+  std::atomic<std::size_t> taken{0};
+  for (std::size_t round = 0; round < 2; ++round) {
+    batch_of first = batches.next(f.stream);
+    batch_of second = batches.next(f.stream);
+    slot_of third = results.next(f.stream);
+    slot_of fourth = results.next(f.stream);
+    capture_by_hand const capture{f.stream};
+    if (round == 1) {  // another thread may wait, and does before there is a capture's memory
+      waiting = std::thread{[&] {
+        ww::stream const own;
+        taken = batches.next(own).index();
+      }};
+      wait_a_little(20000);
+    }
+    first.reset();
+    second.reset();
+    third.cancel();
+    fourth.cancel();
+    if (round == 0) {
+      CHECK_THROWS_WITH(batches.next(other), contains("prefetcher: next() while all 2 slots"));
+    }
+    CHECK_THROWS_WITH(results.next(other), contains("result_collector: next() while all 2 slots"));
+    CHECK(taken == 0);
+  }
+  waiting.join();
+  CHECK(taken == 4);
+  CHECK(batches.next(f.stream).index() == 5);
+  CHECK(results.next(f.stream));
 }
 
 TEST_CASE("order: a batch of one thread's default stream may be given back by another thread") {

@@ -14,6 +14,8 @@
 #include <new>
 #include <random>
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -147,6 +149,105 @@ TEST_CASE("prefetch: stop wakes every consumer that waits") {
   for (std::thread& each : consumers) each.join();
   CHECK(ended == 8);
   go = true;
+}
+
+TEST_CASE(
+    "prefetch: a batch that ends in a capture serves who waits already, when that has ended") {
+  feeding f;
+  ww::prefetcher<std::uint32_t> batches{
+      f.pool, f.pinned, 8, [](std::uint32_t*, std::size_t) -> std::size_t { return 8; },
+      ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0)};
+  ww::prefetched<std::uint32_t> first = batches.next(f.stream);
+  ww::prefetched<std::uint32_t> const second = batches.next(f.stream);
+  std::atomic<bool> taken{false};
+  std::thread waiting{[&] {
+    ww::stream const own;
+    taken = batches.next(own).index() == 2;
+  }};
+  wait_a_little(30000);  // it sleeps
+  ww::check(cudaStreamBeginCapture(f.stream.get(), cudaStreamCaptureModeThreadLocal),
+            "cudaStreamBeginCapture");
+  first.reset();
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(f.stream.get(), &graph) == cudaSuccess);
+  ww::detail::discard(cudaGraphDestroy(graph));
+  waiting.join();
+  CHECK(taken);
+}
+
+TEST_CASE("prefetch: a source that takes batches is refused, in place of its batch") {
+  feeding f;
+  std::atomic<ww::prefetcher<std::uint32_t>*> self{nullptr};
+  std::atomic<bool> thrown{false};
+  ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, 8,
+                                        [&](std::uint32_t*, std::size_t i) -> std::size_t {
+                                          while (self == nullptr) wait_a_little(100);
+                                          ww::stream const own;
+                                          if (i == 1) static_cast<void>(self.load()->next(own));
+                                          while (i == 3 && !thrown) wait_a_little(100);
+                                          if (i == 3) self.load()->stop();
+                                          return 8;
+                                        }};
+  self = &batches;
+  CHECK(batches.next(f.stream).index() == 0);
+  CHECK_THROWS_WITH(batches.next(f.stream), contains("prefetcher: next() in the source"));
+  thrown = true;
+  while (batches.next(f.stream)) {
+  }
+}
+
+TEST_CASE("prefetch: the child of a fork can end what it has of its parent") {
+  feeding f;
+  auto* const batches =
+      new ww::prefetcher<std::uint32_t>{f.pool, f.pinned, 8, [](std::uint32_t*, std::size_t) {
+                                          return std::size_t{8};  // so that the ring is full
+                                        }};
+  std::atomic<bool> go{false};
+  std::atomic<bool> in_sink{false};
+  auto* const results = new ww::result_collector<std::uint32_t>{
+      f.pool, f.pinned, 8, [&](std::uint32_t const*, std::size_t, std::size_t) {
+        in_sink = true;
+        while (!go) wait_a_little(100);
+      }};
+  auto* const idle = new ww::result_collector<std::uint32_t>{
+      f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {}};
+  ww::prefetched<std::uint32_t> batch = batches->next(f.stream);
+  ww::result_slot<std::uint32_t> slot = results->next(f.stream);
+  static_cast<void>(results->next(f.stream));
+  slot.reset();
+  slot = results->next(f.stream);
+  while (!in_sink) wait_a_little(100);
+  wait_a_little(10000);  // the other threads sleep
+  pid_t const child = fork();
+  if (child == 0) {
+    batch.reset();
+    slot.reset();
+    delete idle;
+    delete results;
+    delete batches;
+    _exit(7);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  pid_t ended = 0;
+  for (int i = 0; i < 6000 && ended == 0; ++i) {
+    wait_a_little(10000);
+    ended = waitpid(child, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  CHECK(ended == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  go = true;
+  batch.reset();
+  slot.cancel();
+  delete idle;
+  delete results;
+  delete batches;
+  CHECK(f.all_given_back());
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

@@ -125,6 +125,17 @@ TEST_CASE("the pool can be synchronised while replaced streams capture") {
   pool.synchronize();
 }
 
+TEST_CASE("to synchronise the pool breaks no capture of another stream") {
+  ww::stream s;
+  ww::stream_pool pool{ww::current_device(), 2};
+  for (auto const mode : {ww::capture_mode::thread, ww::capture_mode::global}) {
+    ww::capture_scope scope{s, mode};
+    pool.synchronize();
+    std::thread{[&] { pool.synchronize(); }}.join();
+    CHECK(scope.end().size() == 0);
+  }
+}
+
 TEST_CASE("threads capture with leases of one pool") {
   constexpr int thread_count = 4;
   ww::stream_pool pool{ww::current_device(), 2};
@@ -224,6 +235,37 @@ TEST_CASE("threads that wait already have a parked stream when its capture has e
   CHECK(scope.end().size() == 0);
   for (std::thread& each : waiting) each.join();
   CHECK(leased == 3);
+}
+
+TEST_CASE("who waits behind a thread that gives up has the parked stream") {
+  using streams = ww::detail::stream_set;
+  auto const here = ww::source_location::current();
+  ww::stream s;
+  streams set{ww::current_device(), 0, 1};
+  set.create(1, here);
+  unsigned const held = set.take();
+  ww::capture_scope scope{s};
+  scope.fork(set.stream(held));
+  {
+    wt::scoped_fault_plan const plan{
+        wt::fault_plan{}.fail("cudaStreamCreateWithPriority", 1, cudaErrorMemoryAllocation)};
+    set.give_back(held);
+    CHECK(plan.hits() == 1);
+  }
+  std::atomic<bool> gives_up{false};
+  std::thread first{[&] {
+    constexpr std::uint64_t tenth = 100000000;  // ns
+    gives_up = set.take_or_wait(ww::detail::monotonic_nanoseconds() + tenth, here) == streams::none;
+  }};
+  while (set.waiting() != 1) std::this_thread::yield();
+  std::atomic<bool> has_it{false};
+  std::thread second{[&] { has_it = set.take_or_wait(streams::for_ever, here) == held; }};
+  first.join();
+  CHECK(set.waiting() == 1);
+  CHECK(scope.end().size() == 0);
+  second.join();
+  CHECK(gives_up);
+  CHECK(has_it);
 }
 
 TEST_CASE("a query that fails does not let a capturing stream go back") {

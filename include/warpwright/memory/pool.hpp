@@ -12,6 +12,10 @@ WARPWRIGHT_BEGIN
 
 class memory_cache;
 
+namespace detail {
+struct pool_access;
+}
+
 /// A stream-ordered memory pool of one device: keeps freed memory and allocates it again without
 /// calling CUDA.
 ///
@@ -239,11 +243,21 @@ class memory_pool {
   static constexpr std::size_t maximum_alignment_bytes = detail::pool_core::maximum_alignment;
 
  private:
+  friend struct detail::pool_access;
   friend class memory_cache;
   friend class capture_watch;
 
   detail::pool_core core_;
 };
+
+namespace detail {
+
+/// What the library's own classes call, and users do not.
+struct pool_access {
+  static pool_core& core(memory_pool& pool) noexcept { return pool.core_; }
+};
+
+}  // namespace detail
 
 /// Makes a pool safe to use in a capture that another library has begun, during the watch's
 /// lifetime: every call checks whether its stream is capturing, and memory allocated in a capture

@@ -19,7 +19,8 @@ class result_collector;
 ///
 /// While an exception passes, nothing is copied: cancel().
 /// @pre The collector, and the stream, outlive it; the stream is not capturing at its end, nor the
-///   legacy one beside a capture: the result is then not copied, and finish() throws.
+///   legacy one beside a capture: the result is then not copied, next() and finish() throw, and the
+///   stream must outlive the collector.
 /// **Threads:** one at a time; it may end in another thread than it was taken by.
 template <class T>
 class result_slot {
@@ -108,6 +109,9 @@ class result_slot {
 /// All memory is allocated at construction, and where the ring grows (see
 /// prefetch_options::maximum_bytes()); otherwise a result allocates nothing and page-locks nothing.
 ///
+/// A child of fork() has neither its thread nor CUDA: there it may end, as its slots may, without
+/// any effect, and no other call is legal.
+///
 /// @pre The pools and what the sink uses outlive the collector, and it the slots.
 /// @tparam T  trivially copyable
 /// **Threads:** any number may call at once.
@@ -130,8 +134,9 @@ class result_collector {
   /// @param sink      `void sink(T const* from, std::size_t size, std::size_t index)`: called by
   ///   the thread for one result after the other, in the order in which the slots were taken, with
   ///   the pool's device current and in relaxed capture mode. It is moved in. After what it throws,
-  ///   or a copy that fails, it is not called any more, and every later call of next() and finish()
-  ///   throws that
+  ///   or a result that is not copied, it is not called any more, and every later call of next()
+  ///   and finish() throws that. It may call stop(), and next() while a slot is free, but not
+  ///   finish(), which throws there
   /// @param options   depth, growth
   /// @throws std::invalid_argument      for a capacity or an option out of range
   /// @throws out_of_memory, cuda_error  when the memory, a stream or an event cannot be created
@@ -159,30 +164,32 @@ class result_collector {
   ///   copied behind its work
   /// @return the slot; empty after stop()
   /// @throws what the sink threw
-  /// @throws std::invalid_argument  for a capturing stream
+  /// @throws std::invalid_argument  for a capturing stream; for an earlier result whose stream was
+  ///   capturing at its end; in the sink, if no slot is free; and where all memory of the ring is
+  ///   kept for captures in which this thread has given it back, and which it would have to end
   /// @throws cuda_error             when an earlier result could not be copied
   /// **Stream:** later work of `stream` runs behind the copy of the slot's last result.
   /// **Capture:** not on a capturing stream. **Cost:** two CUDA calls, and four more if it has to
   /// wait; no allocation.
   [[nodiscard]] result_slot<T> next(stream_ref stream,
                                     source_location where = source_location::current()) {
-    detail::transfer_slot* const slot = core_.next(stream, where);
-    return slot == nullptr ? result_slot<T>{} : result_slot<T>{core_, *slot};
+    detail::transfer_slot* const slot = core_->next(stream, where);
+    return slot == nullptr ? result_slot<T>{} : result_slot<T>{*core_, *slot};
   }
   /// Waits until the sink has had the results of all slots that were given back, up to the first
   /// one that is still held: the sink gets them in order.
   /// @throws what the sink threw; cuda_error when a result could not be copied;
-  ///   std::invalid_argument for a result whose stream was capturing at its end
-  /// **Stream:** blocks the calling thread. **Capture:** legal.
-  void finish() { core_.finish(); }
+  ///   std::invalid_argument for a result whose stream was capturing at its end, and in the sink
+  /// **Stream:** blocks the calling thread. **Capture:** legal; it does not wait for the capture.
+  void finish() { core_->finish(); }
 
   /// Ends all calls of next(), also those that wait: they return empty slots. The sink is not
   /// called any more, and results that it has not had are dropped; a call under way is not
   /// interrupted, and finish() waits for it.
-  void stop() noexcept { core_.stop(); }
+  void stop() noexcept { core_->stop(); }
 
   /// @return what has been done so far; statistics().text() says what the limit is
-  [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_.statistics(); }
+  [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_->statistics(); }
 
  private:
   template <class Sink>
@@ -207,7 +214,7 @@ class result_collector {
   }
 
   detail::owned<detail::result_sink> sink_;
-  detail::collect_core core_;  // destroyed first: its thread calls the sink
+  detail::own_core<detail::collect_core> core_;  // destroyed first: its thread calls the sink
 };
 
 WARPWRIGHT_END

@@ -17,7 +17,8 @@ class prefetcher;
 ///
 /// Its end gives the memory back behind the work that has been submitted to its stream by then.
 /// Work on other streams must be ordered before that (stream_ref::wait).
-/// @pre The prefetcher, and the stream, outlive it.
+/// @pre The prefetcher, and the stream, outlive it; the stream outlives the prefetcher, too, if it
+///   is capturing at the batch's end.
 /// **Threads:** one at a time; it may end in another thread than it was taken by. **Capture:**
 /// while its stream is capturing at its end, or is the legacy one beside a capture, the memory is
 /// kept until that has ended.
@@ -83,6 +84,9 @@ class prefetched {
 /// stream stalls holds up the others. Where they must not wait for each other, give each a
 /// prefetcher.
 ///
+/// A child of fork() has neither its threads nor CUDA: there it may end, as its batches may,
+/// without any effect, and no other call is legal.
+///
 /// @pre The pools and what the source uses outlive the prefetcher, and it the batches.
 /// @tparam T  trivially copyable
 /// **Threads:** any number may call next() and stop() at once; each batch goes to one of them.
@@ -106,7 +110,7 @@ class prefetcher {
   ///   returns its number of elements, at most `capacity`; 0 if there is no such batch, nor a later
   ///   one. Called by the workers, by several at once and for rising indices, each once, with the
   ///   pool's device current and in relaxed capture mode. What it throws, next() throws in place of
-  ///   the batch. It is moved in
+  ///   the batch. It may call stop(), but not next(), which throws there. It is moved in
   /// @param options   workers, depth, growth
   /// @throws std::invalid_argument      for a capacity or an option out of range
   /// @throws out_of_memory, cuda_error  when the memory, a stream or an event cannot be created
@@ -133,21 +137,23 @@ class prefetcher {
   ///   its work
   /// @return the batch; empty behind the last one, and after stop()
   /// @throws what the source threw for this batch; the next call goes on with the one behind it
-  /// @throws std::invalid_argument  for a capturing stream
+  /// @throws std::invalid_argument  for a capturing stream; in the source; and where all memory of
+  ///   the ring is kept for captures in which this thread has given it back, and which it would
+  ///   have to end
   /// @throws cuda_error             when the copy could not be enqueued, or the wait for it
   /// **Stream:** later work of `stream` runs behind the copy. **Capture:** not on a capturing
   /// stream. **Cost:** two CUDA calls, and four more if it has to wait; no allocation.
   [[nodiscard]] prefetched<T> next(stream_ref stream,
                                    source_location where = source_location::current()) {
-    detail::transfer_slot* const slot = core_.next(stream, where);
-    return slot == nullptr ? prefetched<T>{} : prefetched<T>{core_, *slot};
+    detail::transfer_slot* const slot = core_->next(stream, where);
+    return slot == nullptr ? prefetched<T>{} : prefetched<T>{*core_, *slot};
   }
   /// Ends all calls of next(), also those that wait: they return empty batches. The source is not
   /// called any more; a call that is under way is not interrupted, nor a wait for a copy.
-  void stop() noexcept { core_.stop(); }
+  void stop() noexcept { core_->stop(); }
 
   /// @return what has been done so far; statistics().text() says what the limit is
-  [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_.statistics(); }
+  [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_->statistics(); }
 
  private:
   template <class Source>
@@ -172,7 +178,7 @@ class prefetcher {
   }
 
   detail::owned<detail::batch_source> source_;
-  detail::prefetch_core core_;  // destroyed first: its threads call the source
+  detail::own_core<detail::prefetch_core> core_;  // destroyed first: its threads call the source
 };
 
 WARPWRIGHT_END

@@ -34,7 +34,8 @@ class prefetch_options {
   }
   /// The maximum size of the ring. It grows to it, a batch at a time, where the times of source and
   /// caller vary so that now the one waits, now the other; it does not shrink, and when memory was
-  /// short once it grows no more. As much page-locked memory is used, and as much device memory.
+  /// short once, or to be had only by waiting for a stream, it grows no more. As much page-locked
+  /// memory is used, and as much device memory.
   /// @param bytes  0: it stays as it is at first; default: twice that. At most 64 batches
   [[nodiscard]] constexpr prefetch_options maximum_bytes(std::size_t bytes) const noexcept {
     prefetch_options copy = *this;

@@ -187,7 +187,9 @@ class stream_pool {
   /// throws. In a capture use capture_scope::fork(), which keeps its branches.
   /// @param parent  a stream of any device; in a capture, of the pool's
   /// @param n       number of calls; 0 does nothing
-  /// @param f       called n times, one after another
+  /// @param f       called n times, one after another. Until the branches are joined the calling
+  ///   thread holds their leases: f may fork, and take more streams with try_lease(), but lease()
+  ///   waits for ever if these are all of the pool
   /// @throws what `f` throws; cuda_error if a call fails. Work on the branches precedes later work
   ///   of the parent all the same
   /// **Stream:** does not block. **Capture:** legal; the leased streams are replaced in the pool.

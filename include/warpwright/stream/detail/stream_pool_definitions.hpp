@@ -26,6 +26,13 @@ WARPWRIGHT_COLD inline unsigned checked_stream_maximum(unsigned initial, unsigne
   return maximum;
 }
 
+/// Where nothing else orders the parent's later work behind a branch.
+WARPWRIGHT_COLD inline void wait_for_branch(cudaStream_t branch) noexcept {
+  if (may_be_capturing(branch)) return;
+  relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
+  discard(cudaStreamSynchronize(branch));
+}
+
 WARPWRIGHT_COLD inline int checked_stream_priority(device_id device, int priority,
                                                    source_location where) {
   stream_priority_range const range = get_stream_priority_range(device, where);
@@ -104,6 +111,8 @@ WARPWRIGHT_INLINE void stream_pool::synchronize(source_location where) const {
        each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
     each->list(all);
   }
+  detail::relaxed_capture_mode const allowed{
+      where};  // a capture of any thread forbids it otherwise
   for (stream_ref const each : all) each.synchronize(where);
 }
 
@@ -150,7 +159,7 @@ WARPWRIGHT_INLINE cudaError_t stream_pool::branches::join_one(unsigned index,
     event = streams_.event(index, source_location::current());
   } catch (cuda_error const& error) {
     api = "cudaEventCreateWithFlags";
-    detail::discard(cudaStreamSynchronize(branch));
+    detail::wait_for_branch(branch);
     return error.code();
   }
   api = "cudaEventRecord";
@@ -159,10 +168,7 @@ WARPWRIGHT_INLINE cudaError_t stream_pool::branches::join_one(unsigned index,
     api = "cudaStreamWaitEvent";
     status = cudaStreamWaitEvent(parent_.get(), event, 0);
   }
-  // Nothing else orders the parent's later work after the branch.
-  if (status != cudaSuccess && !detail::may_be_capturing(branch)) {
-    detail::discard(cudaStreamSynchronize(branch));
-  }
+  if (status != cudaSuccess) detail::wait_for_branch(branch);
   return status;
 }
 

@@ -13,7 +13,10 @@ namespace detail {
 
 class pool_core::slow_path {
  public:
-  slow_path(pool_core& pool, source_location where) : pool_{pool}, lock_{pool.slow_path_mutex_} {
+  /// @param may_wait  if not, has no effect where another thread is in it: see entered()
+  slow_path(pool_core& pool, source_location where, bool may_wait = true)
+      : pool_{pool}, lock_{pool.slow_path_mutex_, may_wait} {
+    if (!entered()) return;
     // Querying the context takes a quarter of the time of querying the device.
     driver_calls const& driver = pool.heap_.driver;
     if (pool.context_ == nullptr || driver.current_context() != pool.context_) {
@@ -28,12 +31,14 @@ class pool_core::slow_path {
     pool_.streams_.keep_lists(true);
   }
   ~slow_path() {
+    if (!entered()) return;
     pool_.streams_.keep_lists(false);
     discard(pool_.heap_.driver.exchange(&mode_));
     restore_device();
   }
   slow_path(slow_path const&) = delete;
   slow_path& operator=(slow_path const&) = delete;
+  [[nodiscard]] bool entered() const noexcept { return lock_.owns_lock(); }
 
  private:
   void restore_device() const noexcept {

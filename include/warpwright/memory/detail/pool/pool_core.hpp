@@ -53,6 +53,12 @@ class pool_core {
     }
     return allocate_from_heap(stream, stream.id(where), bytes, alignment, where);
   }
+  /// For memory that the library can do without, as for growth: reserves some if it must, but waits
+  /// neither for streams, on the host or by the stream, nor for another thread's miss.
+  /// @pre the stream has its id, and is not capturing
+  /// @return null where allocate() would wait, or find no memory
+  WARPWRIGHT_COLD void* try_allocate_now(stream_ref stream, std::size_t bytes,
+                                         source_location where);
   WARPWRIGHT_NOINLINE void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                                       source_location where) {
     if (!may_free_to_cache(pointer) || !stream.has_id()) {

@@ -54,6 +54,7 @@ WARPWRIGHT_INLINE void collect_core::run() noexcept {
 /// Calls the sink. Releases the lock meanwhile.
 WARPWRIGHT_INLINE void collect_core::drain(guard& lock, transfer_slot& slot) noexcept {
   slot.now = stage::draining;
+  slot.worker = pthread_self();
   std::exception_ptr error = static_cast<std::exception_ptr&&>(slot.error);
   slot.error = nullptr;
   bool const wanted = slot.bytes != 0 && !error_ && !error;
@@ -101,11 +102,15 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
     guard lock{mutex_};
     throw_error(lock);
     waiting self;
-    while (!stopping_ && (slot = ring_.oldest(stage::free)) == nullptr) {
+    bool in_own_capture = false;
+    while (!stopping_ && !error_ && (slot = ring_.oldest(stage::free)) == nullptr &&
+           !in_own_capture) {
       if (self.since == 0) {
+        if (is_in_callback()) throw_waits_for_itself("next()", where);
         begin_wait(lock, self, stream);
       } else {
         wait(lock, ready_);
+        in_own_capture = waits_for_own_capture(lock);
       }
     }
     if (slot != nullptr) {
@@ -115,7 +120,11 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
       if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
     }
     if (self.since != 0 && end_wait(lock, self, stream)) ask_to_grow();
-    if (slot == nullptr) return nullptr;
+    if (slot == nullptr) {
+      throw_error(lock);
+      if (!stopping_) throw_waits_for_own_capture(where);
+      return nullptr;
+    }
   }
   cudaError_t const result = ring_.acquire(*slot, stream);
   if (result != cudaSuccess) release(*slot, 0);
@@ -124,14 +133,15 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
 }
 
 WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, std::size_t elements) noexcept {
+  if (!is_in_own_process()) return;
+  slot.returned_by = pthread_self();
   guard lock{mutex_};
-  slot.bytes = elements * element_bytes_;
-  if (!end_use(lock, slot)) {
+  if (!end_use(lock, slot) && elements != 0) {
     // Nothing orders a copy behind the work, which has not even been launched.
-    if (elements != 0) slot.error = error_of_capture();
-    slot.bytes = 0;
-    return;
+    slot.error = error_of_capture();
+    elements = 0;
   }
+  slot.bytes = elements * element_bytes_;
   if (elements != 0) {
     if (batches_++ == 0) first_bytes_ = slot.bytes;
     bytes_ += slot.bytes;
@@ -145,8 +155,7 @@ WARPWRIGHT_INLINE std::exception_ptr collect_core::error_of_capture() const noex
   try {
     throw_invalid_argument(
         "result_collector: a slot was given back while its stream was capturing, so that its "
-        "result "
-        "was not copied: end the capture, launch the graph, and then give the slot back",
+        "result was not copied: end the capture, launch the graph, and then give the slot back",
         where_);
   } catch (...) {
     return std::current_exception();
@@ -155,8 +164,16 @@ WARPWRIGHT_INLINE std::exception_ptr collect_core::error_of_capture() const noex
 
 WARPWRIGHT_INLINE void collect_core::finish() {
   guard lock{mutex_};
+  if (is_in_callback()) throw_waits_for_itself("finish()", where_);
   while (is_draining()) wait(lock, ready_);
   throw_error(lock);
+}
+
+WARPWRIGHT_INLINE void collect_core::throw_waits_for_itself(char const* call,
+                                                            source_location where) const {
+  throw_invalid_argument(text{"result_collector: "} + call +
+                             " in the sink would wait for itself: call it outside of the sink",
+                         where);
 }
 
 WARPWRIGHT_INLINE prefetch_statistics collect_core::statistics() const noexcept {

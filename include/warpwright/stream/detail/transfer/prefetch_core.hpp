@@ -31,6 +31,7 @@ class prefetch_core : public transfer_core {
 
   /// Waits for the next batch and orders the stream behind its copy.
   /// @return null behind the last batch, and after stop()
+  /// @throws std::invalid_argument  where it would wait for the calling thread
   transfer_slot* next(stream_ref stream, source_location where);
   void release(transfer_slot& slot) noexcept;
 

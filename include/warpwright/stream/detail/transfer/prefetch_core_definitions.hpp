@@ -62,6 +62,7 @@ WARPWRIGHT_INLINE void prefetch_core::run_worker() noexcept {
       continue;
     }
     slot->now = stage::filling;
+    slot->worker = pthread_self();
     slot->index = next_fill_++;
     fill(lock, *slot);
     enqueue_copies(lock);
@@ -113,6 +114,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref str
       begin_wait(lock, self, stream);
     } else {
       wait(lock, ready_);
+      if (waits_for_own_capture(lock)) break;
     }
   }
   if (slot != nullptr) slot->now = stage::in_use;
@@ -132,8 +134,17 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
   std::exception_ptr error;
   {
     guard lock{mutex_};
+    if (is_in_callback()) {
+      throw_invalid_argument(
+          "prefetcher: next() in the source, which would wait for itself: take batches outside of "
+          "the source",
+          where);
+    }
     slot = take(lock, stream);
-    if (slot == nullptr) return nullptr;
+    if (slot == nullptr) {
+      if (!stopping_ && next_take_ < end_) throw_waits_for_own_capture(where);
+      return nullptr;
+    }
     last_call_time_ = monotonic_nanoseconds();
     if (first_call_time_ == 0) first_call_time_ = last_call_time_;
     if (slot->error) {
@@ -158,8 +169,11 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
 }
 
 WARPWRIGHT_INLINE void prefetch_core::release(transfer_slot& slot) noexcept {
+  if (!is_in_own_process()) return;
+  slot.returned_by = pthread_self();
   guard lock{mutex_};
-  if (end_use(lock, slot)) free(slot);
+  static_cast<void>(end_use(lock, slot));
+  free(slot);
 }
 
 }  // namespace detail

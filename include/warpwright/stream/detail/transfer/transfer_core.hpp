@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/thread/owning_process.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 #include <warpwright/stream/prefetch_options.hpp>
@@ -13,14 +14,39 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Owns an object with a virtual destructor; std::unique_ptr is slow to compile.
+/// Owns an object with a virtual destructor; std::unique_ptr is slow to compile. In a child of
+/// fork() the object stays, as a thread that is not there may have been in one of its calls.
 template <class Interface>
 struct owned {
   explicit owned(Interface* made) noexcept : object{made} {}
-  ~owned() { delete object; }
+  ~owned() {
+    if (process.is_current()) delete object;
+  }
   owned(owned const&) = delete;
   owned& operator=(owned const&) = delete;
   Interface* object;
+  owning_process process;
+};
+
+/// Holds a core, which stays in a child of fork(): its threads and CUDA are not there.
+template <class Core>
+class own_core {
+ public:
+  template <class... Arguments>
+  explicit own_core(Arguments&&... arguments) : core_{static_cast<Arguments&&>(arguments)...} {}
+  ~own_core() {
+    if (core_.is_in_own_process()) core_.~Core();
+  }
+  own_core(own_core const&) = delete;
+  own_core& operator=(own_core const&) = delete;
+  [[nodiscard]] Core& operator*() noexcept { return core_; }
+  [[nodiscard]] Core* operator->() noexcept { return &core_; }
+  [[nodiscard]] Core const* operator->() const noexcept { return &core_; }
+
+ private:
+  union {
+    Core core_;
+  };
 };
 
 /// A ring with its lock, its counters, and the order of the copies: they are enqueued in the order
@@ -31,6 +57,8 @@ class transfer_core {
   transfer_core& operator=(transfer_core const&) = delete;
 
   void stop() noexcept;
+  /// @return false in a child of fork()
+  [[nodiscard]] bool is_in_own_process() const noexcept { return process_.is_current(); }
   [[nodiscard]] std::size_t element_bytes() const noexcept { return element_bytes_; }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] unsigned number_of(transfer_slot const& slot) const noexcept {
@@ -70,12 +98,18 @@ class transfer_core {
 
   /// Enqueues the copies of all filled batches, up to the first that is not filled.
   void enqueue_copies(guard& lock) noexcept;
-  /// Gives a slot back to the ring. @pre it has no error
+  /// Gives a slot back to the ring; where it was given back in a capture, when that has ended.
+  /// @pre it has no error
   void free(transfer_slot& slot) noexcept;
   /// Marks the end of a caller's work with a slot. @return whether the stream could be touched
   bool end_use(guard& lock, transfer_slot& slot) noexcept;
-  /// Tries that again for slots whose streams were capturing.
+  /// Frees the slots whose captures have ended.
   void look_at_parked(guard& lock) noexcept;
+  /// Whether the calling thread is in the source or the sink.
+  [[nodiscard]] bool is_in_callback() noexcept;
+  /// Whether the calling thread has given all slots back in captures, which it would have to end.
+  [[nodiscard]] bool waits_for_own_capture(guard& lock) noexcept;
+  [[noreturn]] void throw_waits_for_own_capture(source_location where) const;
   /// Has a thread of the core add a slot, if one more would help: the caller has waited, and so did
   /// the threads since the last one.
   void ask_to_grow() noexcept {
@@ -95,11 +129,11 @@ class transfer_core {
   bool end_wait(guard& lock, waiting const& self, stream_ref stream) noexcept;
 
   char const* name_;
-  bool is_to_device_;
   source_location where_;
   std::size_t element_bytes_;
   std::size_t capacity_;
   unsigned threads_;
+  owning_process process_;
   transfer_ring ring_;
   unsigned most_slots_;
 

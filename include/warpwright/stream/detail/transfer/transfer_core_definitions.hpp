@@ -20,7 +20,6 @@ WARPWRIGHT_INLINE transfer_core::transfer_core(char const* name, bool to_device,
                                                prefetch_options const& options, unsigned threads,
                                                unsigned default_depth, source_location where)
     : name_{name},
-      is_to_device_{to_device},
       where_{where},
       element_bytes_{element_bytes},
       capacity_{options.checked(name, capacity, element_bytes, default_depth, where)},
@@ -117,34 +116,57 @@ WARPWRIGHT_INLINE bool transfer_core::end_use(guard& lock, transfer_slot& slot) 
   lock.unlock();
   bool const done = ring_.release(slot);
   lock.lock();
-  if (!done) {
-    slot.now = stage::parked;
-    ++parked_;
-    tell_all(work_);  // for a thread that waits until something changes
-    tell_all(ready_);
-  }
   return done;
 }
 
 WARPWRIGHT_INLINE void transfer_core::look_at_parked(guard& lock) noexcept {
   for (unsigned i = 0; i < ring_.size() && parked_ > 0; ++i) {
     if (ring_[i].now != stage::parked) continue;
-    --parked_;
     ring_[i].now = stage::in_use;  // nobody else's
-    if (!end_use(lock, ring_[i])) continue;
-    if (is_to_device_) {
-      free(ring_[i]);
-    } else {  // the others are behind it
-      ring_[i].now = stage::filled;
-      enqueue_copies(lock);
+    if (!end_use(lock, ring_[i])) {
+      ring_[i].now = stage::parked;
+      continue;
     }
+    --parked_;
+    free(ring_[i]);
   }
 }
 
 WARPWRIGHT_INLINE void transfer_core::free(transfer_slot& slot) noexcept {
-  ring_.set_free(slot);
-  tell_one(work_);
+  if (slot.in_capture) {
+    slot.now = stage::parked;
+    ++parked_;
+    tell_all(work_);  // who waits without a limit looks from now on whether the capture has ended
+  } else {
+    ring_.set_free(slot);
+    tell_one(work_);
+  }
   tell_all(ready_);
+}
+
+WARPWRIGHT_INLINE bool transfer_core::is_in_callback() noexcept {
+  for (unsigned i = 0; i < ring_.size(); ++i) {
+    bool const called = ring_[i].now == stage::filling || ring_[i].now == stage::draining;
+    if (called && pthread_equal(ring_[i].worker, pthread_self()) != 0) return true;
+  }
+  return false;
+}
+
+WARPWRIGHT_INLINE bool transfer_core::waits_for_own_capture(guard& lock) noexcept {
+  if (parked_ < ring_.size()) return false;
+  look_at_parked(lock);
+  if (parked_ < ring_.size()) return false;
+  for (unsigned i = 0; i < ring_.size(); ++i) {
+    if (pthread_equal(ring_[i].returned_by, pthread_self()) == 0) return false;
+  }
+  return true;
+}
+
+WARPWRIGHT_INLINE void transfer_core::throw_waits_for_own_capture(source_location where) const {
+  throw_invalid_argument(text{name_} + ": next() while all " + ring_.size() +
+                             " slots, which this thread gave back in a capture, are kept until "
+                             "that has ended: end the capture first, or give a higher depth()",
+                         where);
 }
 
 WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
@@ -153,8 +175,7 @@ WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
   lock.unlock();
   bool added = false;
   try {
-    ring_.add(where_);
-    added = true;
+    added = ring_.try_add(where_);
   } catch (...) {  // it goes on with the slots that there are
   }
   lock.lock();

@@ -29,7 +29,7 @@ struct transfer_slot {
     filled,    // the copy is due, behind those of earlier batches
     ready,     // the copy is enqueued
     in_use,    // the caller has the device memory
-    parked,    // given back, and no event can be recorded behind the work before a capture ends
+    parked,    // was given back in a capture, and its memory is in use until that ends
     draining,  // the sink reads the host memory
   };
 
@@ -41,8 +41,11 @@ struct transfer_slot {
   bool has_copied = false;       // a copy was enqueued
   bool has_used = false;         // the event was recorded
   bool used_last = false;        // behind the last copy
+  bool in_capture = false;       // given back in a capture: no event could be recorded yet
   stream_ref stream = stream_ref::legacy_default();  // of the caller
   pthread_t thread{};                                // which took it
+  pthread_t returned_by{};                           // the thread that gave it back
+  pthread_t worker{};                                // which fills or drains it
   stage now = stage::free;
   std::uint64_t freed = 0;  // the slot that was freed first is used first
   std::size_t index = 0;    // of the batch
@@ -72,6 +75,9 @@ class transfer_ring {
   /// Allocates a slot's memory and creates its events; not to be called by two threads at once.
   /// @throws out_of_memory, cuda_error  without any effect
   void add(source_location where);
+  /// The same of memory that is to be had without waiting for a stream or another thread, so that
+  /// batches go on. @return false if there is none
+  bool try_add(source_location where);
   /// Shows the slot that add() has made to the owner. @pre the owner's lock is held
   void publish() noexcept { size_ = created_; }
 
@@ -118,7 +124,8 @@ class transfer_ring {
     std::size_t bytes = 0;
   };
   static cudaError_t wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
-  bool free_slot(transfer_slot& slot) noexcept;
+  bool add(bool may_wait, source_location where);
+  void free_slot(transfer_slot& slot) noexcept;
   void look_at_sample() noexcept;
   bool begin_sample(std::size_t bytes) noexcept;
 

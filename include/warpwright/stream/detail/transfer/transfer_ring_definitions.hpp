@@ -14,7 +14,7 @@ namespace detail {
 WARPWRIGHT_INLINE transfer_ring::~transfer_ring() {
   relaxed_capture_mode const relaxed;
   for (unsigned i = 0; i < created_; ++i) {
-    static_cast<void>(free_slot(slots_[i]));
+    free_slot(slots_[i]);
     discard(cudaEventDestroy(slots_[i].copied));
     discard(cudaEventDestroy(slots_[i].used));
   }
@@ -33,12 +33,11 @@ WARPWRIGHT_INLINE transfer_ring::~transfer_ring() {
 
 /// Frees the memory of a slot: the device's behind the caller's work. What cannot be waited for
 /// stays with the pools, which count it as live.
-WARPWRIGHT_INLINE bool transfer_ring::free_slot(transfer_slot& slot) noexcept {
-  if (slot.now == transfer_slot::stage::parked && !release(slot)) return false;
+WARPWRIGHT_INLINE void transfer_ring::free_slot(transfer_slot& slot) noexcept {
   bool const idle =
       wait_for_copy(slot) == cudaSuccess || wait_without_event(copies_, cudaSuccess) == cudaSuccess;
-  bool ordered = true;
-  if (slot.has_used) {
+  bool ordered = !slot.in_capture || release(slot);
+  if (ordered && slot.has_used) {
     cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);
     if (result != cudaSuccess) {
       discard(result);
@@ -50,20 +49,39 @@ WARPWRIGHT_INLINE bool transfer_ring::free_slot(transfer_slot& slot) noexcept {
   try {
     if (idle && ordered) pool_.deallocate(copies_, slot.device, slot_bytes_);
     if (idle) pinned_.deallocate(slot.host, slot_bytes_);
-    return idle && ordered;
   } catch (...) {  // a destructor cannot throw
-    return false;
   }
 }
 
 WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
+  static_cast<void>(add(true, where));
+}
+
+WARPWRIGHT_INLINE bool transfer_ring::try_add(source_location where) { return add(false, where); }
+
+WARPWRIGHT_INLINE bool transfer_ring::add(bool may_wait, source_location where) {
   scoped_device const current{pool_.device(), where};
   relaxed_capture_mode const relaxed{where};
   transfer_slot made;
   uses_pool_ = true;
+  auto const give_memory_back = [&] {
+    if (made.host != nullptr) pinned_.deallocate(made.host, slot_bytes_, where);
+    if (made.device != nullptr) pool_.deallocate(copies_, made.device, slot_bytes_, where);
+  };
   try {
-    made.host = pinned_.allocate(slot_bytes_, pinned_pool::block_alignment_bytes, where);
-    made.device = pool_.allocate(copies_, slot_bytes_, memory_pool::block_alignment_bytes, where);
+    if (may_wait) {
+      made.host = pinned_.allocate(slot_bytes_, pinned_pool::block_alignment_bytes, where);
+      made.device = pool_.allocate(copies_, slot_bytes_, memory_pool::block_alignment_bytes, where);
+    } else {
+      made.host = pinned_access::core(pinned_).try_allocate_now(slot_bytes_, where);
+      if (made.host != nullptr) {
+        made.device = pool_access::core(pool_).try_allocate_now(copies_, slot_bytes_, where);
+      }
+      if (made.device == nullptr) {
+        give_memory_back();
+        return false;
+      }
+    }
     // The host sleeps while it waits for a copy.
     check(cudaEventCreateWithFlags(&made.copied, cudaEventDisableTiming | cudaEventBlockingSync),
           "cudaEventCreateWithFlags", where);
@@ -79,12 +97,12 @@ WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
   } catch (...) {
     if (made.copied != nullptr) discard(cudaEventDestroy(made.copied));
     if (made.used != nullptr) discard(cudaEventDestroy(made.used));
-    if (made.host != nullptr) pinned_.deallocate(made.host, slot_bytes_, where);
-    if (made.device != nullptr) pool_.deallocate(copies_, made.device, slot_bytes_, where);
+    give_memory_back();
     throw;
   }
   slots_[created_] = static_cast<transfer_slot&&>(made);
   ++created_;
+  return true;
 }
 
 WARPWRIGHT_INLINE cudaError_t transfer_ring::acquire(transfer_slot& slot,
@@ -114,7 +132,8 @@ WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
     stream = stream_ref::legacy_default();
   }
   device_of_default const current{stream, device().value()};
-  if (is_closed(stream)) return false;
+  slot.in_capture = is_closed(stream);
+  if (slot.in_capture) return false;
   cudaError_t const result = cudaEventRecord(slot.used, stream.get());
   slot.has_used = slot.used_last = result == cudaSuccess;
   if (result != cudaSuccess) discard(wait_without_event(stream, result));
