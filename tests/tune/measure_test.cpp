@@ -13,6 +13,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -613,6 +614,40 @@ TEST_CASE("a clock rate needs two readings of one multiprocessor", "[tune][measu
   CHECK(ww::detail::sm_clock_rate(reading{1000, 0, 3}, reading{4000, 2000, 4}) == 0.0);
   CHECK(ww::detail::sm_clock_rate(reading{4000, 0, 3}, reading{1000, 2000, 3}) == 0.0);
   CHECK(ww::detail::sm_clock_rate(reading{1000, 2000, 3}, reading{4000, 2000, 3}) == 0.0);
+}
+
+TEST_CASE("an error that is left pending is thrown, not measured", "[tune][measure]") {
+  ww::stream const s;
+  auto const fails = [] { static_cast<void>(cudaSetDevice(12345)); };
+  CHECK_THROWS_WITH(ww::measure(s, fails), contains("the work of measure: cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+  auto const flush = [](ww::stream_ref) {};
+  CHECK_THROWS_WITH(ww::measure_cold(s, flush, fails),
+                    contains("the work of measure_cold: cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+
+  // An error from before is not attributed to the work.
+  fails();
+  CHECK_THROWS_WITH(ww::measure(s, [] {}), contains("a call before measure"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("the answer of a query that is left pending is not an error", "[tune][measure]") {
+  ww::stream const s;
+  std::atomic<bool> open{false};
+  ww::check(cudaLaunchHostFunc(
+                s.get(),
+                [](void* flag) {
+                  while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
+                },
+                &open),
+            "cudaLaunchHostFunc");
+  auto const polls = [&] {
+    if (!open) CHECK(cudaStreamQuery(s.get()) == cudaErrorNotReady);
+    open = true;
+  };
+  auto const options = ww::measure_options{}.sample_seconds(0.0).min_samples(1).max_samples(1);
+  CHECK(ww::measure(s, polls, options.min_seconds(0.0)).samples.size() == 1);
 }
 
 TEST_CASE("exceptions of the callable propagate", "[tune][measure]") {

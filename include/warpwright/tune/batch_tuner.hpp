@@ -285,7 +285,7 @@ class batch_tuner {
           "capture",
           where);
     }
-    check(cudaGetLastError(), "a call before batch_tuner::tune", where);
+    detail::check_pending("a call before batch_tuner::tune", where);
 
     detail::tuned_memory<memory_type> tuned{memory, settings.has_budget, settings.budget_bytes,
                                             where};
@@ -297,7 +297,9 @@ class batch_tuner {
       tuned.reset();
     };
     auto const prepare = [&](std::size_t batch, std::size_t& bytes) {
-      return tuned.prepare(batch, bytes);
+      bool const exact = tuned.prepare(batch, bytes);
+      detail::check_pending("the preparation of batch_tuner::tune", where);
+      return exact;
     };
     auto const read_peak = [&](std::size_t& bytes) { return tuned.read(bytes); };
     auto const trim = [&] {
@@ -323,9 +325,8 @@ class batch_tuner {
           workload(batch, stream);
         }
       };
-      double const seconds = detail::checked_seconds(stopwatch(stream, call, repeats), where);
-      check(cudaGetLastError(), "the workload of batch_tuner::tune", where);
-      return seconds;
+      return detail::checked_seconds(stopwatch(stream, call, repeats),
+                                     "the workload of batch_tuner::tune", where);
     };
     auto const recover = [&] {
       static_cast<void>(cudaGetLastError());

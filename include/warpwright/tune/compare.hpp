@@ -131,6 +131,7 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
         "capture",
         where);
   }
+  detail::check_pending("a call before compare", where);
   std::size_t next[sizeof...(Callables)] = {};
   auto const time_calls = [&](std::size_t candidate, std::size_t repeats) {
     double seconds = 0.0;
@@ -140,7 +141,8 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
       if (index != candidate) return;
       detail::indexed_call<std::remove_reference_t<decltype(callable)>> call{
           callable, options.inputs(), next[index]};
-      seconds = detail::checked_seconds(stopwatch(stream, call, repeats), where);
+      seconds =
+          detail::checked_seconds(stopwatch(stream, call, repeats), "the work of compare", where);
     };
     (try_one(callables), ...);
     return seconds;
@@ -171,7 +173,9 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
 /// @return the times, their ratios, and which is the fastest
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a time that is
 ///   NaN
-/// @throws cuda_error if timing fails, or for an error of the work; and whatever a callable throws
+/// @throws cuda_error if timing fails, for an error of the work, or for one that a callable or a
+/// call
+///   before has left pending; and whatever a callable throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
 template <typename... Callables>

@@ -46,6 +46,7 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
         "capture",
         where);
   }
+  check_pending("a call before measure", where);
   measured_call<Callable> call{callable, options.inputs(), options.clock()};
   sample_details details;
   auto const time_calls = [&](std::size_t repeats) {
@@ -55,12 +56,12 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
     clock.start(stream);
     if (flush == nullptr) {
       call.begin(repeats);
-      seconds = checked_seconds(stopwatch(stream, call, repeats), where);
+      seconds = checked_seconds(stopwatch(stream, call, repeats), "the work of measure", where);
     } else {
       for (std::size_t i = 0; i < repeats; ++i) {
         (*flush)(stream);
         call.begin(1);
-        seconds += checked_seconds(stopwatch(stream, call, 1), where);
+        seconds += checked_seconds(stopwatch(stream, call, 1), "the work of measure_cold", where);
       }
     }
     details.clock_hz = clock.stop(stream);
@@ -97,7 +98,10 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// @return the samples and their statistics, in seconds per call
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a stopwatch that
 ///   returns a negative time, NaN or infinity
-/// @throws cuda_error if timing fails, or for an error of the work; and whatever `callable` throws
+/// @throws cuda_error if timing fails, for an error of the work, or for one that `callable` or a
+/// call
+///   before has left pending (a failed launch would be measured as fast); and whatever `callable`
+///   throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Threads:** one thread at a time per stopwatch.
 /// **Capture:** not legal. **Cost:** no allocation while sampling.
