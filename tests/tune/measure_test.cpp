@@ -13,7 +13,6 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -630,24 +629,6 @@ TEST_CASE("an error that is left pending is thrown, not measured", "[tune][measu
   fails();
   CHECK_THROWS_WITH(ww::measure(s, [] {}), contains("a call before measure"));
   CHECK(cudaGetLastError() == cudaSuccess);
-}
-
-TEST_CASE("the answer of a query that is left pending is not an error", "[tune][measure]") {
-  ww::stream const s;
-  std::atomic<bool> open{false};
-  ww::check(cudaLaunchHostFunc(
-                s.get(),
-                [](void* flag) {
-                  while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
-                },
-                &open),
-            "cudaLaunchHostFunc");
-  auto const polls = [&] {
-    if (!open) CHECK(cudaStreamQuery(s.get()) == cudaErrorNotReady);
-    open = true;
-  };
-  auto const options = ww::measure_options{}.sample_seconds(0.0).min_samples(1).max_samples(1);
-  CHECK(ww::measure(s, polls, options.min_seconds(0.0)).samples.size() == 1);
 }
 
 TEST_CASE("exceptions of the callable propagate", "[tune][measure]") {

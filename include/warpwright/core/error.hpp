@@ -112,7 +112,7 @@ bool is_sticky(cudaError_t code) noexcept;
                                                          source_location where);
 
 // Throws for an error that earlier calls have left pending, and clears it: a kernel launch that
-// failed need not have reported anything else. cudaErrorNotReady is a query's answer, not an error.
+// failed need not have reported anything else.
 // @param left_by  what ran, a string literal
 // @param name     the name that a user has given it, or null
 void check_pending(char const* left_by, source_location where, char const* name = nullptr);

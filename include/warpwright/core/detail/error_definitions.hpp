@@ -84,7 +84,7 @@ WARPWRIGHT_INLINE void throw_cuda_error(cudaError_t status, char const* api, sou
 
 WARPWRIGHT_INLINE void check_pending(char const* left_by, source_location where, char const* name) {
   cudaError_t const status = cudaGetLastError();
-  if (status == cudaSuccess || status == cudaErrorNotReady) return;
+  if (status == cudaSuccess) return;
   if (name == nullptr) throw_cuda_error(status, left_by, where);
   throw_cuda_error(status, left_by, where, (text{"left pending by '"} + name + "'").c_str());
 }
