@@ -10,6 +10,7 @@
 //   std::puts(ww::to_text(best).c_str());
 #pragma once
 
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/tune/choice.hpp>
 #include <warpwright/tune/choose_options.hpp>
 #include <warpwright/tune/detail/choose/choose_fastest.hpp>
@@ -175,6 +176,7 @@ namespace detail {
 template <typename Set, typename Stopwatch, typename Use>
 auto with_search(stream_ref stream, Set const& set, choose_options const& options,
                  Stopwatch& stopwatch, source_location where, Use&& use) {
+  scoped_stream_device const current{stream.get()};
   char const* names[Set::count];
   set.copy_names(names);
   check_choose_arguments(names, Set::count, options, where);
@@ -236,7 +238,7 @@ template <typename Stopwatch, typename... Set>
 /// std::invalid_argument, or what candidate_set::leave_out() allows; if its result is wrong; or if
 /// it is slower by far. The calls run back to back, so that their data are often in the L2 cache.
 ///
-/// @param stream   passed to the candidates, not capturing
+/// @param stream   passed to the candidates, not capturing; its device is current while they run
 /// @param set      the candidates
 /// @param options  how long and how precisely to compare
 /// @return the choice, with figures and reasons

@@ -132,6 +132,7 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
         where);
   }
   detail::check_pending("a call before compare", where);
+  detail::scoped_stream_device const current{stream.get()};
   std::size_t next[sizeof...(Callables)] = {};
   auto const time_calls = [&](std::size_t candidate, std::size_t repeats) {
     double seconds = 0.0;
@@ -167,7 +168,9 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
 /// interval of the ratio of each to the first is narrow enough, or another stopping rule holds.
 /// Limits of samples apply to turns, in which each callable has two samples.
 ///
-/// @param stream  the stream on which the callables enqueue their work, not capturing
+/// @param stream  the stream on which the callables enqueue their work, not capturing; its device
+/// is
+///   current while they run
 /// @param options  how long and how precisely to compare, all callables together
 /// @param callables  each `void()`, or `void(std::size_t index)` to change inputs
 /// @return the times, their ratios, and which is the fastest

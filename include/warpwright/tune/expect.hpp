@@ -332,7 +332,8 @@ template <typename Callable, typename Stopwatch>
 /// Measures what a table expects of a workload: its throughput with calls back to back, and its
 /// latencies with single calls.
 ///
-/// @param stream    the stream on which `callable` enqueues its work, not capturing
+/// @param stream    the stream on which `callable` enqueues its work, not capturing; its device is
+///   current while `callable` runs
 /// @param table     which figures are needed
 /// @param name      of the workload, as in the table
 /// @param callable  `void()`: enqueues one call; it runs thousands of times

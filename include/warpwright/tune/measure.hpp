@@ -8,6 +8,7 @@
 //   ww::to_string(m.stability));
 #pragma once
 
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/tune/detail/measure/measured_call.hpp>
 #include <warpwright/tune/detail/measure/take_samples.hpp>
@@ -47,6 +48,7 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
         where);
   }
   check_pending("a call before measure", where);
+  scoped_stream_device const current{stream.get()};
   measured_call<Callable> call{callable, options.inputs(), options.clock()};
   sample_details details;
   auto const time_calls = [&](std::size_t repeats) {
@@ -89,7 +91,8 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// The calls run back to back, so that the data of each are where the one before has left them:
 /// often in the L2 cache. See measure_cold() for the opposite.
 ///
-/// @param stream  the stream on which `callable` enqueues its work, not capturing
+/// @param stream  the stream on which `callable` enqueues its work, not capturing; its device is
+///   current while `callable` runs
 /// @param callable  `void()`, or `void(std::size_t index)` to change inputs (see
 ///   measure_options::inputs)
 /// @param options  how long and how precisely to measure
