@@ -488,7 +488,7 @@ cudaError_t get_id(null_stream default_stream, cudaStream_t handle, unsigned lon
 
 cudaError_t get_device(null_stream default_stream, cudaStream_t handle, int* device) {
   static call_site site{"cudaStreamGetDevice"};
-  return read_stream(site, default_stream, handle, device != nullptr, capture_rule::allowed,
+  return read_stream(site, default_stream, handle, device != nullptr, capture_rule::invalidates,
                      [device](stream_state const& stream) { *device = stream.device->ordinal; });
 }
 

@@ -387,6 +387,10 @@ CUcontext context_of(int ordinal) {
                                      16 * static_cast<std::uint64_t>(ordinal));
 }
 
+int ordinal_of(CUcontext context) {
+  return static_cast<int>((reinterpret_cast<std::uint64_t>(context) - context_family - 0x100) / 16);
+}
+
 CUresult init(unsigned flags) { return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
 
 CUresult driver_version(int* version) {
@@ -448,6 +452,36 @@ CUresult context_get_device(CUdevice* device) {
   return driver(site, [&](runtime&) {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *device = this_thread.device;
+    return CUDA_SUCCESS;
+  });
+}
+
+// What cuCtxPopCurrent makes current again.
+struct context_stack {
+  static constexpr unsigned capacity = 64;
+  int below[capacity];
+  unsigned depth;
+};
+thread_local context_stack contexts{};
+
+CUresult context_push(CUcontext context) {
+  static call_site site{"cuCtxPushCurrent"};
+  return driver(site, [&](runtime& rt) {
+    int const ordinal = ordinal_of(context);
+    if (device_at(rt, ordinal) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (contexts.depth == context_stack::capacity) return CUDA_ERROR_OUT_OF_MEMORY;
+    contexts.below[contexts.depth++] = this_thread.device;
+    this_thread.device = ordinal;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult context_pop(CUcontext* context) {
+  static call_site site{"cuCtxPopCurrent"};
+  return driver(site, [&](runtime&) {
+    if (contexts.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != nullptr) *context = context_of(this_thread.device);
+    this_thread.device = contexts.below[--contexts.depth];
     return CUDA_SUCCESS;
   });
 }
@@ -587,6 +621,8 @@ void* find_entry_point(char const* name) {
       entry("cuDeviceGetAttribute", device_get_attribute),
       entry("cuCtxGetCurrent", context_get_current),
       entry("cuCtxGetDevice", context_get_device),
+      entry("cuCtxPushCurrent", context_push),
+      entry("cuCtxPopCurrent", context_pop),
       entry("cuStreamGetCtx", stream_get_context),
       entry("cuStreamIsCapturing", stream_is_capturing),
       entry("cuStreamGetId", stream_get_id),

@@ -173,6 +173,10 @@ TEST_CASE("queries of a capturing stream") {
     RETURNS(cudaStreamBeginCapture(s, thread_local_mode), cudaErrorIllegalState);
     RETURNS(cudaStreamQuery(s), cudaErrorStreamCaptureUnsupported);
   }
+  SECTION("for its device breaks the capture") {
+    int device = -1;
+    RETURNS(cudaStreamGetDevice(s, &device), cudaErrorStreamCaptureUnsupported);
+  }
   SECTION("for its flags breaks the capture") {
     RETURNS(cudaStreamGetFlags(s, &flags), cudaErrorStreamCaptureUnsupported);
   }

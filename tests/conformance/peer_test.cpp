@@ -110,6 +110,49 @@ TEST_CASE("peer copies between two devices") {
   CHECK(back.fetch()[255] == 2.0F);
 }
 
+TEST_CASE("a stream of another device than the current one") {
+  if (devices() < 2) return;
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  stream const far;
+  event const far_event;
+  far_memory const memory(256);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  stream const near;
+  event const near_event;
+  // An event is of one device; a wait may be of any.
+  RETURNS(cudaEventRecord(near_event, far), cudaErrorInvalidResourceHandle);
+  SUCCEEDS(cudaEventRecord(far_event, far));
+  SUCCEEDS(cudaStreamWaitEvent(near, far_event, 0));
+  SUCCEEDS(cudaEventRecord(near_event, near));
+  SUCCEEDS(cudaStreamWaitEvent(far, near_event, 0));
+  SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 1024, far));
+  std::vector<float> host(256, 1.0F);
+  SUCCEEDS(cudaMemcpyAsync(memory.data(), host.data(), 1024, cudaMemcpyHostToDevice, far));
+  SUCCEEDS(cudaStreamSynchronize(far));
+  SUCCEEDS(cudaStreamQuery(far));
+  void* allocated = nullptr;
+  SUCCEEDS(cudaMallocAsync(&allocated, 1024, far));
+  cudaPointerAttributes attributes = {};
+  SUCCEEDS(cudaPointerGetAttributes(&attributes, allocated));
+  CHECK(attributes.device == 1);
+  SUCCEEDS(cudaFreeAsync(allocated, far));
+
+  // In a capture, which the refused call leaves valid.
+  SUCCEEDS(cudaStreamBeginCapture(far, cudaStreamCaptureModeThreadLocal));
+  RETURNS(cudaEventRecord(near_event, far), cudaErrorInvalidResourceHandle);
+  SUCCEEDS(cudaMemsetAsync(memory.data(), 0, 1024, far));
+  cudaGraph_t captured = nullptr;
+  SUCCEEDS(cudaStreamEndCapture(far, &captured));
+  cudaGraphExec_t exec = nullptr;
+  SUCCEEDS(cudaGraphInstantiate(&exec, captured, 0));
+  SUCCEEDS(cudaGraphLaunch(exec, far));
+  SUCCEEDS(cudaMemcpyAsync(host.data(), memory.data(), 1024, cudaMemcpyDeviceToHost, far));
+  SUCCEEDS(cudaStreamSynchronize(far));
+  CHECK(host[255] == 0.0F);
+  SUCCEEDS(cudaGraphExecDestroy(exec));
+  SUCCEEDS(cudaGraphDestroy(captured));
+}
+
 TEST_CASE("peer access is enabled once, in one direction, and disabled") {
   if (!linked()) return;
   stream const s;

@@ -119,6 +119,49 @@ TEST_CASE("the current context belongs to the current device") {
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 
+TEST_CASE("a stream's context is known while it captures, and can be made current") {
+  auto* const of_stream = entry<CUresult(CUstream, CUcontext*)>("cuStreamGetCtx");
+  auto* const current = entry<decltype(::cuCtxGetCurrent)>("cuCtxGetCurrent");
+  auto* const push = entry<CUresult(CUcontext)>("cuCtxPushCurrent");
+  auto* const pop = entry<CUresult(CUcontext*)>("cuCtxPopCurrent");
+  int devices = 0;
+  REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
+  int const last = devices - 1;
+  REQUIRE(cudaSetDevice(last) == cudaSuccess);
+  stream const s;
+  CUcontext far = nullptr, near = nullptr, found = nullptr;
+  REQUIRE(current(&far) == CUDA_SUCCESS);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  REQUIRE(current(&near) == CUDA_SUCCESS);
+  SUCCEEDS(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+  CHECK(of_stream(s, &found) == CUDA_SUCCESS);
+  CHECK(found == far);
+  CHECK(push(found) == CUDA_SUCCESS);
+  int device = -1;
+  SUCCEEDS(cudaGetDevice(&device));
+  CHECK(device == last);
+  {
+    event const e;  // of the stream's device
+    SUCCEEDS(cudaEventRecord(e, s));
+  }
+  CHECK(push(near) == CUDA_SUCCESS);
+  SUCCEEDS(cudaGetDevice(&device));
+  CHECK(device == 0);
+  CHECK(pop(&found) == CUDA_SUCCESS);
+  CHECK(found == near);
+  SUCCEEDS(cudaSetDevice(0));  // replaces the context that was pushed
+  CHECK(pop(&found) == CUDA_SUCCESS);
+  CHECK(found == near);
+  CHECK(current(&found) == CUDA_SUCCESS);
+  CHECK(found == near);
+  SUCCEEDS(cudaGetDevice(&device));
+  CHECK(device == 0);
+  cudaGraph_t captured = nullptr;
+  SUCCEEDS(cudaStreamEndCapture(s, &captured));
+  SUCCEEDS(cudaGraphDestroy(captured));
+}
+
 TEST_CASE("physical memory is mapped, used, and mapped at another address with its contents") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   driver const d;

@@ -231,6 +231,16 @@ TEST_CASE("an error that the workload leaves pending is reported", "[tune][batch
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
+TEST_CASE("an error that the preparation leaves pending is not attributed to the workload",
+          "[tune][batch_tuner]") {
+  ww::stream const s;
+  auto const prepare = [](std::size_t) { static_cast<void>(cudaSetDevice(12345)); };
+  CHECK_THROWS_WITH(quick().range(1, 8).tune(
+                        s, [](std::size_t, ww::stream_ref) {}, prepare),
+                    contains("the preparation of batch_tuner::tune"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("after an exception the stream is idle and usable", "[tune][batch_tuner]") {
   ww::stream const s;
   floats const x{width * 64};

@@ -420,6 +420,27 @@ TEST_CASE("an exception of the workload leaves a captured workload as it is",
   }
 }
 
+TEST_CASE("an error that the workload leaves pending is thrown, and nothing is replayed",
+          "[tune][captured_workload]") {
+  ww::stream const s;
+  device_counts const runs{1};
+  int bodies = 0;
+  int failing = 1;  // the body that fails
+  auto graph = ww::captured([&](std::size_t batch, ww::stream_ref on) {
+    ww::for_each_index(on, batch, add_one{runs.data()});
+    if (++bodies == failing) static_cast<void>(cudaSetDevice(12345));
+  });
+  CHECK_THROWS_WITH(graph(1, s), contains("the workload of captured(): cudaErrorInvalidDevice"));
+  failing = 3;  // the next call's capture
+  CHECK_THROWS_WITH(graph(1, s), contains("the workload of captured(), in its capture: "));
+  CHECK(usable(s));
+  static_cast<void>(cudaSetDevice(12345));
+  CHECK_THROWS_WITH(graph(1, s), contains("a call before captured()"));
+  CHECK(bodies == 3);
+  CHECK(graph.captures() == 0);
+  s.synchronize();
+}
+
 TEST_CASE("running out of memory in a capture rejects the size", "[tune][captured_workload]") {
   ww::stream const s;
   device_counts const runs{64};

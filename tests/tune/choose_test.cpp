@@ -261,6 +261,51 @@ TEST_CASE("exceptions of the check and of the reset are the caller's", "[tune][c
   CHECK_THROWS_AS(sim.choose(set.verify(check, reset)), std::bad_alloc);
 }
 
+TEST_CASE("an error that a candidate leaves pending is thrown, not chosen", "[tune][choose]") {
+  ww::stream const s;
+  int good_runs = 0;
+  auto const leaves_error = [] { static_cast<void>(cudaSetDevice(12345)); };
+  auto const good = ww::candidate("good", [&](ww::stream_ref) { ++good_runs; });
+  auto const fails = ww::candidate("cannot launch", [&](ww::stream_ref) { leaves_error(); });
+  CHECK_THROWS_WITH(ww::choose(s, ww::candidates(good, fails)),
+                    contains("cudaErrorInvalidDevice") && contains("by 'cannot launch'"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+
+  // In a later call as well.
+  int runs = 0;
+  auto const fails_later = ww::candidate("fails later", [&](ww::stream_ref) {
+    if (++runs == 9) leaves_error();
+  });
+  CHECK_THROWS_WITH(ww::choose(s, ww::candidates(good, fails_later)), contains("by 'fails later'"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+
+  // Memory that could not be allocated leaves a candidate out, as if it had thrown.
+  auto const too_large = ww::candidate("too large", [](ww::stream_ref) {
+    void* memory = nullptr;
+    static_cast<void>(cudaMalloc(&memory, ~std::size_t{0} / 4));
+  });
+  auto const left = ww::choose(s, ww::candidates(too_large, good));
+  CHECK(left.name == "good");
+  CHECK(left.candidates[0].state == ww::candidate_state::failed);
+
+  // Errors of others are not attributed to a candidate.
+  good_runs = 0;
+  leaves_error();
+  CHECK_THROWS_WITH(ww::choose(s, ww::candidates(good)), contains("a call before the choice"));
+  CHECK(good_runs == 0);
+  auto const nothing = [](ww::stream_ref) {};
+  auto const check_fails = [&](ww::stream_ref) {
+    leaves_error();
+    return true;
+  };
+  CHECK_THROWS_WITH(ww::choose(s, ww::candidates(good).verify(check_fails, nothing)),
+                    contains("the check of a candidate_set"));
+  auto const reset_fails = [&](ww::stream_ref) { leaves_error(); };
+  auto const passes = [](ww::stream_ref) { return true; };
+  CHECK_THROWS_WITH(ww::choose(s, ww::candidates(good).verify(passes, reset_fails)),
+                    contains("the reset of a candidate_set"));
+}
+
 TEST_CASE("what is slower by far is left out after two single calls", "[tune][choose]") {
   simulation sim;
   auto const set =

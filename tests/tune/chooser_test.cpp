@@ -627,5 +627,5 @@ TEST_CASE("wrong use of a chooser throws", "[tune][chooser]") {
 
   ww::chooser elsewhere{"op", sim.options(), ww::device_id{7}};
   CHECK_THROWS_WITH(sim.prepare(elsewhere),
-                    contains("the current device is 0, the chooser's is 7"));
+                    contains("the stream is of device 0, the chooser's device is 7"));
 }

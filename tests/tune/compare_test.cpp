@@ -264,6 +264,18 @@ TEST_CASE("wrong arguments of comparisons throw", "[tune][compare]") {
   if (graph != nullptr) ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
+TEST_CASE("an error that is left pending is thrown, not compared", "[tune][compare]") {
+  ww::stream const s;
+  auto const works = [] {};
+  auto const fails = [] { static_cast<void>(cudaSetDevice(12345)); };
+  CHECK_THROWS_WITH(ww::compare(s, works, fails),
+                    contains("the work of compare: cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+  fails();
+  CHECK_THROWS_WITH(ww::compare(s, works, works), contains("a call before compare"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("work on a stream is compared with events", "[tune][compare]") {
   ww::stream const s;
   void* memory = nullptr;

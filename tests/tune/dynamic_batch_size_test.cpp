@@ -360,6 +360,27 @@ TEST_CASE("CUDA's last error is clear when the items are run again", "[tune][dyn
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
+TEST_CASE("an error that a part leaves pending counts as thrown by it",
+          "[tune][dynamic_batch_size]") {
+  auto batch = ww::dynamic_batch_size{8};
+  std::vector<std::size_t> counts;
+  batch.run(8, [&](std::size_t, std::size_t count) {
+    counts.push_back(count);
+    void* pointer = nullptr;
+    if (count == 8) static_cast<void>(cudaMalloc(&pointer, ~std::size_t{0} / 4));
+  });
+  CHECK(counts == std::vector<std::size_t>{8, 4, 4});
+
+  CHECK_THROWS_WITH(
+      batch.run(4, [](std::size_t, std::size_t) { static_cast<void>(cudaSetDevice(12345)); }),
+      contains("the function of dynamic_batch_size::run: cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+
+  static_cast<void>(cudaSetDevice(12345));
+  CHECK_THROWS_WITH(batch.run(4, [](std::size_t, std::size_t) { FAIL("not called"); }),
+                    contains("a call before dynamic_batch_size::run"));
+}
+
 TEST_CASE("when the least size fails the text names it and keeps the figures",
           "[tune][dynamic_batch_size]") {
   auto batch = ww::dynamic_batch_size{64}.minimum(10).multiple_of(4);

@@ -432,6 +432,14 @@ TEST_CASE("random tables are read as they were written", "[tune][expect]") {
   }
 }
 
+TEST_CASE("an error that is left pending is thrown, not observed", "[tune][expect]") {
+  ww::stream const s;
+  auto const table = ww::expectations{}.throughput_at_least("step", 1.0);
+  auto const fails = [] { static_cast<void>(cudaSetDevice(12345)); };
+  CHECK_THROWS_WITH(ww::observe(s, table, "step", fails, 1.0), contains("cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("a line that is not an expectation is an error with its number", "[tune][expect]") {
   std::string const line =
       "warpwright_expected=1\tname=a\tfigure=latency\tquantile=0.99\tlimit=0.005\tunit=s";

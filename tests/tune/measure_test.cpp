@@ -615,6 +615,22 @@ TEST_CASE("a clock rate needs two readings of one multiprocessor", "[tune][measu
   CHECK(ww::detail::sm_clock_rate(reading{1000, 2000, 3}, reading{4000, 2000, 3}) == 0.0);
 }
 
+TEST_CASE("an error that is left pending is thrown, not measured", "[tune][measure]") {
+  ww::stream const s;
+  auto const fails = [] { static_cast<void>(cudaSetDevice(12345)); };
+  CHECK_THROWS_WITH(ww::measure(s, fails), contains("the work of measure: cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+  auto const flush = [](ww::stream_ref) {};
+  CHECK_THROWS_WITH(ww::measure_cold(s, flush, fails),
+                    contains("the work of measure_cold: cudaErrorInvalidDevice"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+
+  // An error from before is not attributed to the work.
+  fails();
+  CHECK_THROWS_WITH(ww::measure(s, [] {}), contains("a call before measure"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("exceptions of the callable propagate", "[tune][measure]") {
   ww::stream const s;
   int calls = 0;

@@ -111,6 +111,12 @@ bool is_sticky(cudaError_t code) noexcept;
 [[noreturn]] WARPWRIGHT_COLD void throw_invalid_argument(text const& problem,
                                                          source_location where);
 
+// Throws for an error that earlier calls have left pending, and clears it: a kernel launch that
+// failed need not have reported anything else.
+// @param left_by  what ran, a string literal
+// @param name     the name that a user has given it, or null
+void check_pending(char const* left_by, source_location where, char const* name = nullptr);
+
 // For destructors, which cannot report an error: clears it, so that a later cudaGetLastError() does
 // not return it.
 inline void discard(cudaError_t status) noexcept {

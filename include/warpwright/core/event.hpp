@@ -21,10 +21,11 @@ inline bool not_ready_is_false(cudaError_t status, char const* api, source_locat
 
 class event_handle {
  public:
-  event_handle(unsigned flags, source_location where) {
+  event_handle(unsigned flags, source_location where) : flags_{flags} {
     check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreateWithFlags", where);
   }
-  event_handle(event_handle&& other) noexcept : handle_{detail::exchange(other.handle_, nullptr)} {}
+  event_handle(event_handle&& other) noexcept
+      : handle_{detail::exchange(other.handle_, nullptr)}, flags_{other.flags_} {}
   /// Destroys the current event; the other object becomes empty.
   event_handle& operator=(event_handle&& other) noexcept {
     event_handle moved{static_cast<event_handle&&>(other)};
@@ -40,14 +41,21 @@ class event_handle {
 
   /// Records the event: it completes when all work enqueued on the stream so far has completed. An
   /// earlier record is replaced.
-  /// @param stream  a stream (or stream_ref) of the device that was current at construction
+  ///
+  /// CUDA ties an event to the device that is current when it is created: before a record on a
+  /// stream of another device it is created anew there, and get() then returns another handle.
+  /// @param stream  a stream (or stream_ref) of any device
   /// @throws cuda_error  if the call fails
   /// **Stream:** ordered after all work so far; does not block. **Capture:** legal; the event then
   /// belongs to the capture, and only wait() may use it.
   void record(cudaStream_t stream, source_location where = source_location::current(),
               cudaStream_t default_stream = WARPWRIGHT_DEFAULT_STREAM) {
-    check(cudaEventRecord(handle_, stream == nullptr ? default_stream : stream), "cudaEventRecord",
-          where);
+    cudaStream_t const on = stream == nullptr ? default_stream : stream;
+    cudaError_t status = cudaEventRecord(handle_, on);
+    if (status == cudaErrorInvalidResourceHandle && record_on_other_device(on)) {
+      status = cudaSuccess;
+    }
+    check(status, "cudaEventRecord", where);
   }
   void record(int, source_location = source_location::current()) = delete;  // 0 is not a stream
   void record(std::nullptr_t, source_location = source_location::current()) = delete;
@@ -65,7 +73,10 @@ class event_handle {
   }
 
  private:
+  bool record_on_other_device(cudaStream_t stream) noexcept;
+
   cudaEvent_t handle_ = nullptr;
+  unsigned flags_;
 };
 
 }  // namespace detail
@@ -102,3 +113,7 @@ class timed_event : public detail::event_handle {
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/event_definitions.hpp>
+#endif

@@ -101,7 +101,8 @@ void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Ke
   launch.arguments_bytes = sizeof all;
   launch.arguments_alignment = alignof(host_kernel<Kernel>);
   launch.size = blocks;
-  check(warpwrightHostLaunchKernel(&launch, stream.get()), "kernel launch", where);
+  auto const run = [&](bool) { return warpwrightHostLaunchKernel(&launch, stream.get()); };
+  check(launch_on_any(stream.get(), run), "kernel launch", where);
 #elif defined(__CUDACC__)
   launch_on_device(stream, grid, threads, dynamic_bytes, kernel, where);
 #else
@@ -172,7 +173,7 @@ WARPWRIGHT_BEGIN_PER_COMPILER
 /// Calls f(i) once for every i in [0, n), in parallel and in no order.
 /// @pre `F` is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE void operator()(uint64_t)`
 ///   that does not throw, and what it points to stays alive until the stream has passed it
-/// @param stream  the stream to run on
+/// @param stream  the stream to run on, of any device
 /// @param n       number of indices, up to 2^64 - 1; 0 launches nothing
 /// @param f       copied at the call, as a kernel's argument
 /// @throws cuda_error  when the launch fails

@@ -71,7 +71,7 @@ class stream_ref {
   /// capture.
   void wait(event const& recorded, source_location where = source_location::current()) const;
   /// Makes later work on this stream wait for all work enqueued on `other` so far.
-  /// @pre `other` belongs to the current device
+  /// @param other  of any device
   /// @throws cuda_error  if a call fails
   /// **Stream:** does not block the host. **Capture:** legal. **Cost:** creates an event; in a hot
   /// loop record and wait for an `event` that you keep.

@@ -69,9 +69,7 @@ class capture_scope {
   }
   /// A scope for a body whose work goes to the stream as it is: it runs at once or, if the stream
   /// is capturing, becomes a part of that capture. Call join_all() at its end.
-  /// @pre the stream does not begin or end a capture during the lifetime of the scope. If it is
-  ///   capturing, it belongs to the current device, or a capture_scope has begun that capture on
-  ///   it, forked it or leased it: CUDA cannot tell the device of a capturing stream
+  /// @pre the stream does not begin or end a capture during the lifetime of the scope
   /// **Cost:** no CUDA call.
   capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}
   /// Discards the capture if end() was not called; the stream is then not capturing.

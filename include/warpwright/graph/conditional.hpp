@@ -89,7 +89,8 @@ constexpr void check_conditional() {
 template <class Body>
 void capture_body(stream_ref stream, cudaGraphConditionalHandle handle,
                   cudaGraphConditionalNodeType type, Body& body, source_location where) {
-  body_capture captured{add_conditional(stream, handle, type, where), where};
+  body_capture captured{add_conditional(stream, handle, type, where),
+                        device_of_capturing(stream, where), where};
   body(captured.stream());
   captured.end(where);
 }

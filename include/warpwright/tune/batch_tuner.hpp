@@ -14,6 +14,7 @@
 //   run_service(best.chosen().batch);
 #pragma once
 
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>
@@ -214,8 +215,9 @@ class batch_tuner {
 
   /// Runs `workload` at many sizes and chooses one.
   ///
-  /// @pre the stream's device is current
-  /// @param stream  the stream on which the workload enqueues its work, not capturing
+  /// @param stream  the stream on which the workload enqueues its work, not capturing; its device
+  /// is
+  ///   current while the functions run
   /// @param workload  `void(std::size_t batch, stream_ref stream)`, or with a third argument
   ///   `resource_ref memory`, from which it allocates; runs one batch. It may allocate and throw;
   ///   it must join work on other streams to `stream`
@@ -285,7 +287,8 @@ class batch_tuner {
           "capture",
           where);
     }
-    check(cudaGetLastError(), "a call before batch_tuner::tune", where);
+    detail::check_pending("a call before batch_tuner::tune", where);
+    detail::scoped_stream_device const current{stream.get()};
 
     detail::tuned_memory<memory_type> tuned{memory, settings.has_budget, settings.budget_bytes,
                                             where};
@@ -297,7 +300,9 @@ class batch_tuner {
       tuned.reset();
     };
     auto const prepare = [&](std::size_t batch, std::size_t& bytes) {
-      return tuned.prepare(batch, bytes);
+      bool const exact = tuned.prepare(batch, bytes);
+      detail::check_pending("the preparation of batch_tuner::tune", where);
+      return exact;
     };
     auto const read_peak = [&](std::size_t& bytes) { return tuned.read(bytes); };
     auto const trim = [&] {
@@ -323,9 +328,8 @@ class batch_tuner {
           workload(batch, stream);
         }
       };
-      double const seconds = detail::checked_seconds(stopwatch(stream, call, repeats), where);
-      check(cudaGetLastError(), "the workload of batch_tuner::tune", where);
-      return seconds;
+      return detail::checked_seconds(stopwatch(stream, call, repeats),
+                                     "the workload of batch_tuner::tune", where);
     };
     auto const recover = [&] {
       static_cast<void>(cudaGetLastError());

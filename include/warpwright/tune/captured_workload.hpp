@@ -58,7 +58,8 @@ class captured_workload {
   /// @throws std::invalid_argument  for the legacy default stream or one that is capturing; if the
   ///   workload enqueues nothing on the stream
   /// @throws cuda_error  if the workload cannot be captured, with the reason and the remedy; if the
-  ///   graph cannot be instantiated or launched
+  ///   graph cannot be instantiated or launched; for an error that the workload or a call before
+  ///   has left pending
   /// Otherwise what the workload throws. There is no graph then, and the stream is not capturing.
   ///
   /// **Stream:** ordered on `stream`; does not block. **Capture:** not legal.
@@ -103,9 +104,12 @@ class captured_workload {
       return;
     }
     drop_graph();
+    detail::check_pending("a call before captured()", where_);
     body(stream);
+    detail::check_pending("the workload of captured()", where_);
     trim();
     graph const captured = capture_body(stream, body);
+    detail::check_pending("the workload of captured(), in its capture", where_);
     if (captured.size(where_) == 0) {
       detail::throw_invalid_argument(
           "captured(): the workload has enqueued nothing on the stream, so that a graph of it "

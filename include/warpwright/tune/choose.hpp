@@ -10,6 +10,7 @@
 //   std::puts(ww::to_text(best).c_str());
 #pragma once
 
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/tune/choice.hpp>
 #include <warpwright/tune/choose_options.hpp>
 #include <warpwright/tune/detail/choose/choose_fastest.hpp>
@@ -175,18 +176,27 @@ namespace detail {
 template <typename Set, typename Stopwatch, typename Use>
 auto with_search(stream_ref stream, Set const& set, choose_options const& options,
                  Stopwatch& stopwatch, source_location where, Use&& use) {
+  scoped_stream_device const current{stream.get()};
   char const* names[Set::count];
   set.copy_names(names);
   check_choose_arguments(names, Set::count, options, where);
-  auto const reset = [&] { set.reset(stream); };
+  auto const reset = [&] {
+    set.reset(stream);
+    check_pending("the reset of a candidate_set", where);
+  };
   auto const run = [&](std::size_t i) {
     set.run(i, stream);
+    check_pending("a candidate", where, names[i]);
     stream.synchronize(where);
   };
-  auto const is_right = [&] { return set.is_right(stream); };
+  auto const is_right = [&] {
+    bool const right = set.is_right(stream);
+    check_pending("the check of a candidate_set", where);
+    return right;
+  };
   auto const time = [&](std::size_t i, std::size_t repeats) {
     auto const call = [&] { set.run(i, stream); };
-    return checked_seconds(stopwatch(stream, call, repeats), where);
+    return checked_seconds(stopwatch(stream, call, repeats), "a candidate", where, names[i]);
   };
   auto const leave_out = [&](std::exception_ptr const& error) { return set.leaves_out(error); };
   candidate_search<choose_options> search{
@@ -228,7 +238,7 @@ template <typename Stopwatch, typename... Set>
 /// std::invalid_argument, or what candidate_set::leave_out() allows; if its result is wrong; or if
 /// it is slower by far. The calls run back to back, so that their data are often in the L2 cache.
 ///
-/// @param stream   passed to the candidates, not capturing
+/// @param stream   passed to the candidates, not capturing; its device is current while they run
 /// @param set      the candidates
 /// @param options  how long and how precisely to compare
 /// @return the choice, with figures and reasons
@@ -236,8 +246,9 @@ template <typename Stopwatch, typename... Set>
 /// @throws std::invalid_argument for names that are empty or not different, options out of range,
 /// or
 ///   a capturing stream
-/// @throws cuda_error if timing fails, or for an error of the work; and whatever else a candidate
-///   or the check throws
+/// @throws cuda_error if timing fails, for an error of the work, or for one that a candidate, the
+///   check or a call before has left pending (a failed launch would win); and whatever else a
+///   candidate or the check throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal. **Cost:** 0.1 to 1 s by
 /// default; longer for calls of more than some 20 ms.

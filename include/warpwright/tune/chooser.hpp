@@ -9,6 +9,7 @@
 //                                                  ww::candidate("tiles", by_tiles)));
 #pragma once
 
+#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/shape_key.hpp>
 #include <warpwright/tune/choose.hpp>
@@ -180,11 +181,12 @@ class basic_chooser {
     e = table_.find(shape);
     check_count(e, Set::count, where);
     if (e != nullptr && e->final) return e->value;
-    if (current_device(where) != device_) {
+    device_id const device = detail::device_of_any(stream, where);
+    if (device != device_) {
       detail::throw_invalid_argument(detail::text{"chooser '"} + key_.tag.c_str() +
-                                         "': the current device is " +
-                                         current_device(where).value() + ", the chooser's is " +
-                                         device_.value() + "; make one chooser for each device",
+                                         "': the stream is of device " + device.value() +
+                                         ", the chooser's device is " + device_.value() +
+                                         "; make one chooser for each device",
                                      where);
     }
     measuring_scope const measuring{measuring_};

@@ -131,6 +131,8 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
         "capture",
         where);
   }
+  detail::check_pending("a call before compare", where);
+  detail::scoped_stream_device const current{stream.get()};
   std::size_t next[sizeof...(Callables)] = {};
   auto const time_calls = [&](std::size_t candidate, std::size_t repeats) {
     double seconds = 0.0;
@@ -140,7 +142,8 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
       if (index != candidate) return;
       detail::indexed_call<std::remove_reference_t<decltype(callable)>> call{
           callable, options.inputs(), next[index]};
-      seconds = detail::checked_seconds(stopwatch(stream, call, repeats), where);
+      seconds =
+          detail::checked_seconds(stopwatch(stream, call, repeats), "the work of compare", where);
     };
     (try_one(callables), ...);
     return seconds;
@@ -165,13 +168,17 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
 /// interval of the ratio of each to the first is narrow enough, or another stopping rule holds.
 /// Limits of samples apply to turns, in which each callable has two samples.
 ///
-/// @param stream  the stream on which the callables enqueue their work, not capturing
+/// @param stream  the stream on which the callables enqueue their work, not capturing; its device
+/// is
+///   current while they run
 /// @param options  how long and how precisely to compare, all callables together
 /// @param callables  each `void()`, or `void(std::size_t index)` to change inputs
 /// @return the times, their ratios, and which is the fastest
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a time that is
 ///   NaN
-/// @throws cuda_error if timing fails, or for an error of the work; and whatever a callable throws
+/// @throws cuda_error if timing fails, for an error of the work, or for one that a callable or a
+/// call
+///   before has left pending; and whatever a callable throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
 template <typename... Callables>

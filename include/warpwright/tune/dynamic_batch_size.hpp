@@ -114,6 +114,9 @@ class dynamic_batch_size {
   ///   memory ran out
   /// @return the number of parts that ran
   /// @throws out_of_memory if a part of the least size does not fit; its text names that size
+  /// @throws cuda_error for an error that a call before has left pending. One that `f` leaves
+  /// pending
+  ///   counts as thrown by it: a part whose launch failed did not run
   /// @throws whatever else `f` throws, at once: the items before that call's `offset` are done, and
   ///   `f` was not called for those behind its part
   /// @throws std::invalid_argument as size(), before anything runs
@@ -130,13 +133,14 @@ class dynamic_batch_size {
                   "warpwright: the classifier of dynamic_batch_size::run must be callable as "
                   "bool(std::exception_ptr const&)");
     check_settings(where);
+    detail::check_pending("a call before dynamic_batch_size::run", where);
     std::size_t parts = 0;
     for (std::size_t offset = 0; offset < items;) {
       std::size_t const left = items - offset;
       std::size_t const count = left < current() ? left : current();
       memory_report report;
       bool reported = false;
-      if (fits(f, offset, count, is_out_of_memory, report, reported)) {
+      if (fits(f, offset, count, is_out_of_memory, report, reported, where)) {
         // A shorter part at the end does not show that a whole one fits.
         if (count == current()) succeeded();
         offset += count;
@@ -160,9 +164,10 @@ class dynamic_batch_size {
   // Returns after the handler, so that the exception and the memory that it may hold are destroyed.
   template <typename Function, typename Classifier>
   static bool fits(Function& f, std::size_t offset, std::size_t count, Classifier& is_out_of_memory,
-                   memory_report& report, bool& reported) {
+                   memory_report& report, bool& reported, source_location where) {
     try {
       f(offset, count);
+      detail::check_pending("the function of dynamic_batch_size::run", where);
       return true;
     } catch (warpwright::out_of_memory const& error) {
       if (!is_out_of_memory(std::current_exception())) throw;

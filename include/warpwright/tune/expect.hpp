@@ -332,14 +332,17 @@ template <typename Callable, typename Stopwatch>
 /// Measures what a table expects of a workload: its throughput with calls back to back, and its
 /// latencies with single calls.
 ///
-/// @param stream    the stream on which `callable` enqueues its work, not capturing
+/// @param stream    the stream on which `callable` enqueues its work, not capturing; its device is
+///   current while `callable` runs
 /// @param table     which figures are needed
 /// @param name      of the workload, as in the table
 /// @param callable  `void()`: enqueues one call; it runs thousands of times
 /// @param items     that one call processes
 /// @return the figures; add the peak memory with observed::memory()
 /// @throws std::invalid_argument for items that are not above 0, or a capturing stream
-/// @throws cuda_error if timing fails, or for an error of the work; and whatever `callable` throws
+/// @throws cuda_error if timing fails, for an error of the work, or for one that `callable` or a
+/// call
+///   before has left pending; and whatever `callable` throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal. **Cost:** some 0.7 s for the
 /// throughput, and for a p99 2,000 calls or 0.5 s; at most 6 s and 10 s where the times do not

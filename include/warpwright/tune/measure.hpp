@@ -8,6 +8,7 @@
 //   ww::to_string(m.stability));
 #pragma once
 
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/tune/detail/measure/measured_call.hpp>
 #include <warpwright/tune/detail/measure/take_samples.hpp>
@@ -46,6 +47,8 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
         "capture",
         where);
   }
+  check_pending("a call before measure", where);
+  scoped_stream_device const current{stream.get()};
   measured_call<Callable> call{callable, options.inputs(), options.clock()};
   sample_details details;
   auto const time_calls = [&](std::size_t repeats) {
@@ -55,12 +58,12 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
     clock.start(stream);
     if (flush == nullptr) {
       call.begin(repeats);
-      seconds = checked_seconds(stopwatch(stream, call, repeats), where);
+      seconds = checked_seconds(stopwatch(stream, call, repeats), "the work of measure", where);
     } else {
       for (std::size_t i = 0; i < repeats; ++i) {
         (*flush)(stream);
         call.begin(1);
-        seconds += checked_seconds(stopwatch(stream, call, 1), where);
+        seconds += checked_seconds(stopwatch(stream, call, 1), "the work of measure_cold", where);
       }
     }
     details.clock_hz = clock.stop(stream);
@@ -88,7 +91,8 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// The calls run back to back, so that the data of each are where the one before has left them:
 /// often in the L2 cache. See measure_cold() for the opposite.
 ///
-/// @param stream  the stream on which `callable` enqueues its work, not capturing
+/// @param stream  the stream on which `callable` enqueues its work, not capturing; its device is
+///   current while `callable` runs
 /// @param callable  `void()`, or `void(std::size_t index)` to change inputs (see
 ///   measure_options::inputs)
 /// @param options  how long and how precisely to measure
@@ -97,7 +101,10 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// @return the samples and their statistics, in seconds per call
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a stopwatch that
 ///   returns a negative time, NaN or infinity
-/// @throws cuda_error if timing fails, or for an error of the work; and whatever `callable` throws
+/// @throws cuda_error if timing fails, for an error of the work, or for one that `callable` or a
+/// call
+///   before has left pending (a failed launch would be measured as fast); and whatever `callable`
+///   throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Threads:** one thread at a time per stopwatch.
 /// **Capture:** not legal. **Cost:** no allocation while sampling.

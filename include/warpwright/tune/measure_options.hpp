@@ -146,8 +146,12 @@ char const* to_string(stop_reason reason);
 
 namespace detail {
 
-// What a stopwatch has returned, unless no time can be so.
-double checked_seconds(double seconds, source_location where);
+// What a stopwatch has returned, unless no time can be so, or what was timed has left an error
+// pending: a launch that failed would be measured as fast.
+// @param timed  what it was, a string literal
+// @param name   the name that a user has given it, or null
+double checked_seconds(double seconds, char const* timed, source_location where,
+                       char const* name = nullptr);
 
 // Options is measure_options: a template, so that a file which only includes the header does not
 // compile it.

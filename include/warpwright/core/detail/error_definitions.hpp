@@ -82,6 +82,13 @@ WARPWRIGHT_INLINE void throw_cuda_error(cudaError_t status, char const* api, sou
   throw cuda_error{status, api, where, is_sticky(status), advice};
 }
 
+WARPWRIGHT_INLINE void check_pending(char const* left_by, source_location where, char const* name) {
+  cudaError_t const status = cudaGetLastError();
+  if (status == cudaSuccess) return;
+  if (name == nullptr) throw_cuda_error(status, left_by, where);
+  throw_cuda_error(status, left_by, where, (text{"left pending by '"} + name + "'").c_str());
+}
+
 WARPWRIGHT_INLINE void throw_invalid_argument(text const& problem, source_location where) {
   throw std::invalid_argument{(text{where.file(), where.line()} + ": " + problem).c_str()};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -14,8 +15,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Lists a stream while a capture can include it, with its device: CUDA cannot be asked for that,
-/// as the query would invalidate the capture.
+/// Lists a stream while a capture can include it, with its device: cudaStreamGetDevice would
+/// invalidate the capture.
 class capturing_stream {
  public:
   capturing_stream() noexcept = default;
@@ -86,10 +87,10 @@ inline int known_device_of(stream_ref stream) noexcept {
   return -1;
 }
 
-/// The device of a capturing stream: the current one if other code has made it a part of a capture.
+/// The device of a capturing stream.
 inline device_id device_of_capturing(stream_ref stream, source_location where) {
   int const known = known_device_of(stream);
-  return known < 0 ? current_device(where) : device_id{known};
+  return known < 0 ? device_of_any(stream, where) : device_id{known};
 }
 
 inline void return_branches(branch_stream* list) noexcept {

@@ -39,11 +39,9 @@ inline device_id capture_scope::device(source_location where) {
 inline void capture_scope::fork(stream_ref other, source_location where) {
   forks_.reserve(forks_.size() + 1);
   device_id const from = device(where);
-  bool const capturing = detail::is_capturing(other, where);
-  int const known = capturing ? detail::known_device_of(other) : -1;
-  device_id const to = known >= 0  ? device_id{known}
-                       : capturing ? from
-                                   : detail::device_of(other, where);
+  device_id const to = detail::is_capturing(other, where)
+                           ? detail::device_of_capturing(other, where)
+                           : detail::device_of(other, where);
   listed_stream listed{other, to.value()};
   auto const make_marker = [where](device_id of) {
     scoped_device const scope{of, where};

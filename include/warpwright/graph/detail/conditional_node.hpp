@@ -63,8 +63,8 @@ inline cudaGraph_t add_conditional(stream_ref stream, cudaGraphConditionalHandle
 /// A capture, on a leased stream, of a conditional node's body.
 class body_capture {
  public:
-  body_capture(cudaGraph_t body, source_location where)
-      : branch_{lease_branch(current_device(where), where)} {
+  body_capture(cudaGraph_t body, device_id device, source_location where)
+      : branch_{lease_branch(device, where)} {
     counted_.begin();
     // Relaxed: the capture around this one forbids the thread's calls already, by its own mode.
     cudaError_t const status = cudaStreamBeginCaptureToGraph(

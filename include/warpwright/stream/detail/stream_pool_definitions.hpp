@@ -129,16 +129,14 @@ WARPWRIGHT_INLINE void stream_pool::branches::fork(unsigned n, source_location w
   // The waits below hold what the event is now: the first branch's serves, and is recorded again.
   cudaEvent_t marker = streams_.event(leased_[0], where);
   cudaEvent_t other = nullptr;
-  // Asking a capturing stream for its device would invalidate the capture, whoever began it.
   may_capture_ = detail::may_be_capturing(parent_.get());
-  if (!may_capture_) {
-    device_id const device = detail::device_of(parent_, where);
-    if (device != streams_.device()) {
-      scoped_device const scope{device, where};
-      check(cudaEventCreateWithFlags(&other, cudaEventDisableTiming), "cudaEventCreateWithFlags",
-            where);
-      marker = other;
-    }
+  device_id const device =
+      may_capture_ ? detail::device_of_any(parent_, where) : detail::device_of(parent_, where);
+  if (device != streams_.device()) {
+    scoped_device const scope{device, where};
+    check(cudaEventCreateWithFlags(&other, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+          where);
+    marker = other;
   }
   char const* api = "cudaEventRecord";
   cudaError_t status = cudaEventRecord(marker, parent_.get());

@@ -2,14 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/stream.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// The device of a stream; with a toolkit older than 12.8 the current device.
-/// @pre the stream is not capturing: the query would invalidate the capture
+/// The device of a stream that may be capturing; the current one if the stream does not exist.
+inline device_id device_of_any(stream_ref stream, source_location where) {
+  scoped_stream_device const scope{stream.get()};
+  return current_device(where);
+}
+
+/// The device of a stream.
+/// @pre the stream is not capturing: cudaStreamGetDevice would invalidate the capture
 inline device_id device_of(stream_ref stream, source_location where) {
 #if CUDART_VERSION >= 12080
   // The default streams are those of the current device.
@@ -18,10 +25,8 @@ inline device_id device_of(stream_ref stream, source_location where) {
     check(cudaStreamGetDevice(stream.get(), &ordinal), "cudaStreamGetDevice", where);
     return device_id{ordinal};
   }
-#else
-  static_cast<void>(stream);
 #endif
-  return current_device(where);
+  return device_of_any(stream, where);
 }
 
 }  // namespace detail

@@ -15,6 +15,7 @@
 
 #include <warpwright/core/detail/launch/block.hpp>
 #include <warpwright/core/detail/launch/driver_function.hpp>
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/stream.hpp>
 
@@ -281,9 +282,14 @@ void launch_on_device(stream_ref stream, unsigned blocks, unsigned threads,
   config.dynamicSmemBytes = dynamic_bytes;
   config.stream = stream.get();
   config.attrs = &early;
-  config.numAttrs = waits_by_itself<Kernel, Build>() ? 1 : 0;
   void* arguments[] = {const_cast<void*>(static_cast<void const*>(&kernel))};  // only read
-  check(launch_kernel<Kernel, Build>(config, arguments), "kernel launch", where);
+  auto const launch = [&](bool again) {
+    // The attribute is that of the kernel on the device.
+    if (again && dynamic_bytes != 0) max_dynamic_shared_bytes<Kernel, Build>();
+    config.numAttrs = waits_by_itself<Kernel, Build>() ? 1 : 0;
+    return launch_kernel<Kernel, Build>(config, arguments);
+  };
+  check(launch_on_any(stream.get(), launch), "kernel launch", where);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -4,6 +4,7 @@
 // What a memory_pool says about misuse and exhaustion.
 #pragma once
 
+#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
 
@@ -105,22 +106,16 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE text call_sites::largest(pool_heap const& heap
                          where);
 }
 
-/// @throws std::invalid_argument  for a stream of another device, with CUDA 12.8 and newer
+/// @throws std::invalid_argument  for a stream of another device
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_device(stream_ref stream, device_id pool,
                                                     char const* verb, source_location where) {
-#if CUDART_VERSION >= 12080
-  int device = -1;
-  check(cudaStreamGetDevice(stream.get(), &device), "cudaStreamGetDevice", where);
+  int const device = device_of_any(stream, where).value();
   if (device != pool.value()) {
     throw_invalid_argument(text{"memory_pool: cannot "} + verb + " on a stream of device " +
                                device + ": the pool's memory is on device " + pool.value() +
                                "; use that device's pool",
                            where);
   }
-#else
-  static_cast<void>(stream), static_cast<void>(pool);
-  static_cast<void>(verb), static_cast<void>(where);
-#endif
 }
 
 [[noreturn]] WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_wrong_size(

@@ -149,6 +149,7 @@ class candidate_search {
   static constexpr std::size_t fewest_turns = 6;
 
   WARPWRIGHT_COLD void begin() {
+    check_pending("a call before the choice", where_);
     start_ = options_.sampling().clock().now();
     result_ = Choice{};
     comparison_ = comparison{};

@@ -24,7 +24,9 @@ WARPWRIGHT_INLINE char const* to_string(stop_reason reason) {
 
 namespace detail {
 
-WARPWRIGHT_INLINE double checked_seconds(double seconds, source_location where) {
+WARPWRIGHT_INLINE double checked_seconds(double seconds, char const* timed, source_location where,
+                                         char const* name) {
+  check_pending(timed, where, name);
   if (!(seconds >= 0.0 && seconds < 1e30)) {
     throw_invalid_argument(text{"the stopwatch has returned "} + seconds +
                                " seconds; it must return a finite time that is not negative",

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/error.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Makes the device of a stream the current one during its lifetime. It does nothing for a default
+/// stream, whose handle means that of the current device.
+///
+/// By the driver's contexts, which unlike cudaStreamGetDevice may be asked for during a capture,
+/// also with toolkits older than 12.8; and unlike cudaSetDevice they make no context on a device
+/// that the thread has not used.
+/// **Capture:** legal. **Cost:** two calls of the driver if the device is current already.
+class scoped_stream_device {
+ public:
+  explicit scoped_stream_device(cudaStream_t stream) noexcept;
+  ~scoped_stream_device();
+  scoped_stream_device(scoped_stream_device const&) = delete;
+  scoped_stream_device& operator=(scoped_stream_device const&) = delete;
+
+  /// @return whether another device was current
+  [[nodiscard]] bool changed() const noexcept { return changed_; }
+
+ private:
+  bool changed_ = false;
+};
+
+/// Launches on a stream of any device. CUDA documents that a launch fails if the stream's device is
+/// not current, so it is done again with that device: the first attempt costs no further call.
+/// @param launch  `cudaError_t(bool again)`
+template <class Launch>
+cudaError_t launch_on_any(cudaStream_t stream, Launch const& launch) {
+  cudaError_t const status = launch(false);
+  if (status == cudaSuccess) return status;
+  scoped_stream_device const scope{stream};
+  if (!scope.changed()) return status;
+  static_cast<void>(cudaGetLastError());
+  return launch(true);
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/scoped_stream_device_definitions.hpp>
+#endif
