@@ -515,6 +515,26 @@ TEST_CASE("unscaling finds what is not finite, wherever it is") {
   found = 0;
   ew::unscale_each_host(halves, &one_half, &found);
   CHECK(found == 1);
+  // Saturated as kept.
+  for (int const code : {0x7c, 0xfc, 0x7f, 0x7b}) {  // infinities, NaN, 57344
+    CAPTURE(code);
+    std::vector<unsigned char> const bytes{0x3c, static_cast<unsigned char>(code)};
+    device_array<unsigned char> gradients{bytes};
+    device_array<float> numbers{std::vector<float>{8.0F, 0.0F}};
+    ew::tensor_list<__nv_fp8_e5m2> eights;
+    eights.add(reinterpret_cast<__nv_fp8_e5m2*>(gradients.data()), 2);
+    ew::unscale_each(s, eights, numbers.data(), numbers.data() + 1);
+    CHECK(numbers.fetch(s)[1] == (code == 0x7b ? 0 : 1));
+    CHECK(gradients.fetch(s)[0] == 0x30);  // 1 / 8
+    std::vector<unsigned char> mine = bytes;
+    ew::tensor_list<__nv_fp8_e5m2> on_host;
+    on_host.add(reinterpret_cast<__nv_fp8_e5m2*>(mine.data()), 2);
+    float const eight = 8;
+    found = 0;
+    ew::unscale_each_host(on_host, &eight, &found);
+    CHECK(found == (code == 0x7b ? 0 : 1));
+    CHECK(mine == gradients.fetch(s));
+  }
   CHECK_THAT(refusal([&] { ew::unscale_each(s, list, nullptr, &found); }),
              contains("the scale is a null pointer") && contains("multi_tensor_test.cpp:"));
   auto* const askew = reinterpret_cast<float*>(reinterpret_cast<char*>(&found) + 2);

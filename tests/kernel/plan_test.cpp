@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/kernel/detail/expression/packed_vector.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
+#include <warpwright/kernel/detail/plan/tensor_table.hpp>
 
 #include <warpwright/kernel/detail/views/view_node.hpp>
 
@@ -299,4 +300,42 @@ TEST_CASE("side_by_side() accepts disjoint slices of one array") {
     missed += ew::detail::overlap(o[0], o[1], o[0].count) ? 1 : 0;
   }
   CHECK(missed == 0);
+}
+
+TEST_CASE("a view whose indices and offsets take 31 bits is narrow") {
+  struct one {
+    std::int64_t extent;
+    std::int64_t stride;
+    bool narrow;
+  };
+  std::int64_t const most = 0x7fffffff;
+  for (one const& v :
+       {one{2, most, true}, one{2, most + 1, false}, one{2, -most, true}, one{2, -most - 1, false},
+        one{2, -(std::int64_t{1} << 33), false}, one{most, 0, true}, one{most + 1, 0, false},
+        one{std::int64_t{1} << 33, 0, false}}) {
+    CAPTURE(v.extent, v.stride);
+    CHECK(ew::detail::make_axes<6>(&v.extent, &v.stride, 1).narrow == v.narrow);
+  }
+}
+
+TEST_CASE("written ranges beside each other are told from those that overlap") {
+  ew::detail::written_ranges written;
+  auto const refused = [&](std::uint64_t address, std::uint64_t n) {
+    return kernel_test::refusal([&] {
+      written.check(array(1, address, n, 1), 1, 9, warpwright::source_location::current());
+    });
+  };
+  written.reserve(3);
+  written.add(array(1, 4096, 16, 1), 1, 1);
+  written.add(array(1, 4128, 16, 1), 1, 2);
+  CHECK(refused(4112, 16) == "accepted");
+  written.add(array(1, 4112, 16, 1), 1, 3);  // side by side with both
+  CHECK(refused(4080, 16) == "accepted");
+  CHECK(refused(4144, 16) == "accepted");
+  CHECK_THAT(refused(4080, 17), contains("overlaps tensor 1's"));
+  CHECK_THAT(refused(4111, 1), contains("overlaps tensor 1's"));
+  CHECK_THAT(refused(4112, 1), contains("overlaps tensor 3's"));
+  CHECK_THAT(refused(4127, 1), contains("overlaps tensor 3's"));
+  CHECK_THAT(refused(4128, 16), contains("overlaps tensor 2's"));
+  CHECK_THAT(refused(4143, 1), contains("overlaps tensor 2's"));
 }

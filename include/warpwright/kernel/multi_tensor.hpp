@@ -188,7 +188,8 @@ void cast_each_host(tensor_list<write_only<To>, From const> const& list) {
 }
 
 /// Divides every element by a loss scale, and sets a flag when a quotient is not finite as it is
-/// stored.
+/// stored; in fp8, which stores an infinity as its largest number, when it is not as it is
+/// computed.
 /// @param list       gradients, of floating point; multiplied by 1 / scale, in place
 /// @param scale      one number in device memory, read when the kernel runs
 /// @param found_inf  one number in device memory, set to 1 for an infinity or NaN, else left as it

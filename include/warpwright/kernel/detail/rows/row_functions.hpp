@@ -5,17 +5,19 @@
 // as the contract below says, and a function that makes its node in rows.hpp.
 //
 // A kernel computes a row in five steps: the centre of all values (their maximum or mean), a
-// transformed value for each, the total of the transformed values' weights, a scale from the total,
-// and results from transformed values and scale. The contract: a row function has
+// transformed value for each, the total of the transformed values' weights, the row's statistics
+// from centre and total, and results from transformed values and statistics. The contract: a row
+// function has
 //   name                     what describe() prints, followed by parameter() if there is one
 //   is_centered              whether there is a centre; 0 is passed for it otherwise
 //   combine_centers          a functor: combines the partial centres of two sets of values
 //   none<R>()                the partial centre of no values
 //   center(partial, width)   the centre of the row, from the partial centre of all its values
 //   transform(x, center)     a value, transformed
+//   total_type<R>            of the total; add{} combines two, and value-initialized it is of none
 //   weight({y, ...})         the part of some transformed values in the total
-//   scale(total, width)      what result() takes
-//   result(y, scale)         the result, from a transformed value
+//   statistics(center, total, width)  those of the row
+//   result(y, statistics)    the result, from a transformed value
 //   has(part)                whether a row_function of it has that part beside its result
 //   statistic<part>(s)       the value of such a part that is one number a row
 //   accumulator<R>           of a streamed row, whose values are seen once before the centre is
@@ -45,10 +47,22 @@ WARPWRIGHT_HOST_DEVICE constexpr bool is_statistic(row_part part) {
   return part != row_part::result && part != row_part::input;
 }
 
+/// The sums of some values' differences from a number, and of these differences' squares.
+template <class R>
+struct deviations {
+  R sum;
+  R squares;
+};
+
 struct add {
   template <class R>
   WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const {
     return no_contract::plus(a, b);
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE deviations<R> operator()(deviations<R> const& a,
+                                                  deviations<R> const& b) const {
+    return {no_contract::plus(a.sum, b.sum), no_contract::plus(a.squares, b.squares)};
   }
 };
 // Ignores a NaN, which makes the total NaN.
@@ -88,9 +102,10 @@ WARPWRIGHT_HOST_DEVICE R sum_of_squares_of(c_array<R, Count> const& y) {
 /// The statistics of one row.
 template <class R>
 struct row_statistics {
-  R center;  // the maximum, or the mean
-  R total;   // of exponentials or squares
-  R scale;   // made from the total: 1 / total, log(total), or 1 / standard deviation
+  R center;      // the maximum, or the mean but for the error of its sum
+  R correction;  // of the mean: what is missing in center
+  R total;       // of exponentials or squares
+  R scale;       // made from the total: 1 / total, log(total), or 1 / standard deviation
 };
 
 /// The number of columns, and 1 / that.
@@ -110,6 +125,8 @@ template <class R>
 inline constexpr R lowest = std::numeric_limits<R>::lowest();
 
 struct softmax_base {
+  template <class R>
+  using total_type = R;
   static constexpr bool is_centered = true;
   using combine_centers = maximum;
   // Not -infinity, from which no value could be subtracted; where all values are -infinity the
@@ -163,12 +180,13 @@ struct softmax_function : softmax_base {
     return pairwise_fold(y, add{});
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
-    return R{1} / total;
+  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, R total,
+                                                      row_width<R> const&) const {
+    return {center, 0, total, R{1} / total};
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
+  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
+    return no_contract::times(y, s.scale);
   }
 };
 
@@ -186,12 +204,13 @@ struct log_softmax_function : softmax_base {
     return pairwise_fold(w, add{});
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
-    return log_function{}(total);
+  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, R total,
+                                                      row_width<R> const&) const {
+    return {center, 0, total, log_function{}(total)};
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::minus(y, scale);
+  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
+    return no_contract::minus(y, s.scale);
   }
 };
 
@@ -209,30 +228,24 @@ struct norm_base {
   }
   friend bool operator==(norm_base const& a, norm_base const& b) { return a.eps == b.eps; }
 
-  template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
-    return sum_of_squares_of(y);
-  }
   // Not rsqrt, whose rounding differs between host and GPU.
-  WARPWRIGHT_HOST_DEVICE float scale(float total, row_width<float> const& width) const {
-    return 1.0F / sqrt_function{}(no_contract::fused(total, width.inverse, eps_as_float));
+  WARPWRIGHT_HOST_DEVICE float scale(float squares, row_width<float> const& width) const {
+    return 1.0F / sqrt_function{}(no_contract::fused(squares, width.inverse, eps_as_float));
   }
-  WARPWRIGHT_HOST_DEVICE double scale(double total, row_width<double> const& width) const {
-    return 1.0 / sqrt_function{}(no_contract::fused(total, width.inverse, eps));
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
+  WARPWRIGHT_HOST_DEVICE double scale(double squares, row_width<double> const& width) const {
+    return 1.0 / sqrt_function{}(no_contract::fused(squares, width.inverse, eps));
   }
   template <row_part Part, class R>
   WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return Part == row_part::mean ? s.center : s.scale;
+    return Part == row_part::mean ? no_contract::plus(s.center, s.correction) : s.scale;
   }
 };
 
 struct layer_norm_function : norm_base {
   static constexpr char const* name = "layer_norm";
   using norm_base::norm_base;
+  template <class R>
+  using total_type = deviations<R>;
   static constexpr bool is_centered = true;
   using combine_centers = add;
   template <class R>
@@ -247,27 +260,50 @@ struct layer_norm_function : norm_base {
   WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
     return no_contract::minus(x, center);
   }
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE deviations<R> weight(c_array<R, Count> const& y) const {
+    return {pairwise_fold(y, add{}), sum_of_squares_of(y)};
+  }
+  // The differences are small where the values are not, so that their mean is what the rounded sum
+  // of the values lacks.
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, deviations<R> const& total,
+                                                      row_width<R> const& width) const {
+    R const correction = width.divide_by_cols(total.sum);
+    R const difference = no_contract::fused(-correction, total.sum, total.squares);
+    R const squares = difference < 0 ? R{0} : difference;  // NaN stays
+    return {center, correction, squares, scale(squares, width)};
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
+    return no_contract::times(no_contract::minus(y, s.correction), s.scale);
+  }
   static constexpr bool has(row_part part) {
     return part == row_part::input || part == row_part::mean || part == row_part::rstd;
   }
 
-  // Mean and squared deviations of the values so far. Source: T. Chan, G. Golub, R. LeVeque,
-  // "Algorithms for Computing the Sample Variance", The American Statistician 37 (1983).
+  // Mean and squared deviations of the values so far, less the first, so that a large mean takes no
+  // digits from them. Source: T. Chan, G. Golub, R. LeVeque, "Algorithms for Computing the Sample
+  // Variance", The American Statistician 37 (1983).
   template <class R>
   struct accumulator {
     R count = 0;
+    R first = 0;
     R mean = 0;
     R squares = 0;
     template <int Count>
     WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
       constexpr R more = static_cast<R>(Count);
-      R const mean_of_x = pairwise_fold(x, add{}) / more;
+      if (count == 0) first = x[0];
       c_array<R, Count> y;
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(x[j], mean_of_x);
+      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(x[j], first);
+      R const mean_of_y = pairwise_fold(y, add{}) / more;
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(y[j], mean_of_y);
       R const all = count + more;
       R const part = more / all;
-      R const difference = no_contract::minus(mean_of_x, mean);
+      R const difference = no_contract::minus(mean_of_y, mean);
       R const moved = no_contract::times(difference, part);
       squares = no_contract::plus(no_contract::plus(squares, sum_of_squares_of(y)),
                                   no_contract::times(no_contract::times(difference, moved), count));
@@ -275,11 +311,12 @@ struct layer_norm_function : norm_base {
       count = all;
     }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE R partial_center() const {
-      return no_contract::times(count, mean);
+      return no_contract::times(count, no_contract::plus(first, mean));
     }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R center) const {
-      R const off = no_contract::minus(mean, center);
-      return no_contract::plus(squares, no_contract::times(no_contract::times(off, off), count));
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE deviations<R> total(R center) const {
+      R const off = no_contract::plus(no_contract::minus(first, center), mean);
+      R const sum = no_contract::times(off, count);
+      return {sum, no_contract::plus(squares, no_contract::times(off, sum))};
     }
   };
 };
@@ -287,10 +324,25 @@ struct layer_norm_function : norm_base {
 struct rms_norm_function : norm_base {
   static constexpr char const* name = "rms_norm";
   using norm_base::norm_base;
+  template <class R>
+  using total_type = R;
   static constexpr bool is_centered = false;
   template <class R>
   WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
     return x;
+  }
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
+    return sum_of_squares_of(y);
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, R total,
+                                                      row_width<R> const& width) const {
+    return {center, 0, total, scale(total, width)};
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
+    return no_contract::times(y, s.scale);
   }
   static constexpr bool has(row_part part) {
     return part == row_part::input || part == row_part::rstd;

@@ -24,6 +24,7 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   using kind = typename Pass::kind_type;
   auto statistics = block.template per_thread<row_statistics<real>>();
   auto value = block.template per_thread<real>();
+  auto total = block.template per_thread<typename Pass::total>();
   if constexpr (kind::is_centered) {
     block.for_each_thread([&](unsigned t) { value[t] = partial_center(t); });
     combine_groups(block, value, block.shared(), 0, thread_groups{threads},
@@ -33,11 +34,11 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
     real center = 0;
     if constexpr (kind::is_centered) center = pass.center(value[t]);
     statistics[t].center = center;
-    value[t] = partial_total(t, center);
+    total[t] = partial_total(t, center);
   });
-  combine_groups(block, value, block.shared(), 1, thread_groups{threads}, add{});
+  combine_groups(block, total, block.shared(), 1, thread_groups{threads}, add{});
   block.for_each_thread(
-      [&](unsigned t) { statistics[t] = pass.statistics(statistics[t].center, value[t]); });
+      [&](unsigned t) { statistics[t] = pass.statistics(statistics[t].center, total[t]); });
   return statistics;
 }
 
@@ -46,7 +47,7 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
 // threads.
 template <class Pass>
 struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, Pass::min_blocks> {
-  using shared = reduction_scratch<typename Pass::real, max_row_threads>;
+  using shared = reduction_scratch<typename Pass::total, max_row_threads>;
 
   Pass pass;
   row_partition partition;
@@ -86,7 +87,7 @@ template <class Pass>
 struct streamed_rows_kernel
     : warpwright::detail::kernel_base<Pass::streamed_threads, Pass::min_blocks> {
   using cache = typename Pass::cache;
-  using shared = reduction_scratch<typename Pass::real, Pass::streamed_threads>;
+  using shared = reduction_scratch<typename Pass::total, Pass::streamed_threads>;
   static constexpr std::size_t host_dynamic_bytes = host_row_cache_bytes;
 
   Pass pass;

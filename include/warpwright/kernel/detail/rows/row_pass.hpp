@@ -120,8 +120,7 @@ struct row_function_fill {
       static_assert(!Transformed, "the values have been overwritten");
       return x[j];
     } else {
-      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center),
-                         statistics.scale);
+      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center), statistics);
     }
   }
 };
@@ -139,6 +138,7 @@ template <class K, class E, int First, bool KeepsInput, std::size_t... Index, cl
 struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, Output...>> {
   using kind_type = K;
   using real = row_value_t<E>;
+  using total = typename K::template total_type<real>;
   using accumulator = typename K::template accumulator<real>;
   using offsets = operand_offsets<Output::operands...>;
   static constexpr int operands = (0 + ... + Output::operands);
@@ -217,8 +217,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   WARPWRIGHT_HOST_DEVICE real center(real partial_center) const {
     return kind.center(partial_center, width);
   }
-  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total) const {
-    return {center, total, kind.scale(total, width)};
+  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, total const& all) const {
+    return kind.statistics(center, all, width);
   }
   WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s,
                                                std::uint64_t row) const {
@@ -243,12 +243,12 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     return p.has_edge() ? combine(all, kept.edge.of[0]) : all;
   }
   // Transforms the values, unless the outputs need them.
-  WARPWRIGHT_HOST_DEVICE real partial_total(row_registers& kept, part const& p, real center) const {
-    real all = 0;
-    p.template for_each_vector<vectors>(p.t, [&](unsigned u, unsigned) {
-      all = no_contract::plus(all, weight(kept.x[u], center));
-    });
-    return p.has_edge() ? no_contract::plus(all, weight(kept.edge, center)) : all;
+  WARPWRIGHT_HOST_DEVICE total partial_total(row_registers& kept, part const& p,
+                                             real center) const {
+    total all{};
+    p.template for_each_vector<vectors>(
+        p.t, [&](unsigned u, unsigned) { all = add{}(all, weight(kept.x[u], center)); });
+    return p.has_edge() ? add{}(all, weight(kept.edge, center)) : all;
   }
   WARPWRIGHT_HOST_DEVICE void store_row(row_registers const& kept, row_statistics<real> const& s,
                                         part const& p) const {
@@ -376,7 +376,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     }
   }
   template <int V>
-  WARPWRIGHT_HOST_DEVICE real weight(row_values<real, V>& x, real center) const {
+  WARPWRIGHT_HOST_DEVICE total weight(row_values<real, V>& x, real center) const {
     transform(x, center);
     if constexpr (!KeepsInput) {
       return kind.weight(x.of);

@@ -154,8 +154,10 @@ struct unscale_elements {
   WARPWRIGHT_HOST_DEVICE void operator()(V& gradient) const {
     using traits = element_traits<T>;
     gradient *= static_cast<V>(factor);
-    V const stored = traits::decode(traits::encode(gradient));  // may be infinite where V is not
-    if (!(stored - stored == V{0})) *found_inf = 1.0F;
+    // As it is stored: that may be infinite where V is not; but fp8 saturates what is infinite.
+    V const checked =
+        is_8_bit_float<T> ? gradient : static_cast<V>(traits::decode(traits::encode(gradient)));
+    if (!(checked - checked == V{0})) *found_inf = 1.0F;
   }
 };
 template <class T>
