@@ -10,10 +10,12 @@
 #include <warpwright/testing/host_runtime.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ww = warpwright;
@@ -28,6 +30,9 @@ using test_support::mib;
 using test_support::reallocations_left;
 
 namespace {
+
+std::function<void()> after_query;  // of an event, once
+void* registered_last = nullptr;
 
 /// Every kind of call that makes CUDA calls.
 void use_everything(ww::pinned_pool& pool, ww::stream const& s) {
@@ -47,6 +52,24 @@ void use_everything(ww::pinned_pool& pool, ww::stream const& s) {
 }
 
 }  // namespace
+
+// The linker sends this program's calls here.
+extern "C" {
+cudaError_t __real_cudaEventQuery(cudaEvent_t event);
+cudaError_t __wrap_cudaEventQuery(cudaEvent_t event);
+cudaError_t __wrap_cudaEventQuery(cudaEvent_t event) {
+  cudaError_t const result = __real_cudaEventQuery(event);
+  std::function<void()> const call = std::exchange(after_query, nullptr);
+  if (call) call();
+  return result;
+}
+cudaError_t __real_cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags);
+cudaError_t __wrap_cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags);
+cudaError_t __wrap_cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
+  registered_last = pointer;
+  return __real_cudaHostRegister(pointer, bytes, flags);
+}
+}
 
 TEST_CASE("pinned: every call failing in turn leaves no leak and a pool that works") {
   auto const options = growing_by_256_kib(512 * kib).mapped();
@@ -115,6 +138,57 @@ TEST_CASE("pinned: an event that cannot be recorded leaves the blocks for a late
   void* const all = pool.allocate(mib);
   CHECK(all != nullptr);
   pool.deallocate(all, mib);
+}
+
+TEST_CASE("pinned: after failed records, 512 frees need one event again") {
+  ww::stream s;
+  ww::pinned_pool pool{exactly(16 * mib)};
+  std::vector<void*> const blocks = allocate_many(pool, 5 * 512, 256);
+  std::size_t next = 0;
+  auto const free_next = [&](std::size_t count) {
+    for (; count != 0; --count) pool.deallocate(s, blocks[next++], 256);
+  };
+  {
+    testing::scoped_fault_plan const plan{testing::fault_plan{}
+                                              .fail("cudaEventRecord", 1, cudaErrorUnknown)
+                                              .fail("cudaEventRecord", 2, cudaErrorUnknown)
+                                              .fail("cudaEventRecord", 3, cudaErrorUnknown)};
+    free_next(4 * 512);
+    CHECK(plan.hits() == 3);
+  }
+  CHECK(pool.statistics().event_records == 1);
+  free_next(512);
+  CHECK(pool.statistics().event_records == 2);
+}
+
+TEST_CASE("pinned: a batch that comes back during its query is not taken for the next one") {
+  ww::stream s;
+  std::unique_ptr<ww::pinned_pool> pool;
+  {
+    // With the runtime's functions, which the test sees.
+    testing::scoped_fault_plan const plan{testing::fault_plan{}.fail_from(
+        "cudaGetDriverEntryPointByVersion", 1, cudaErrorNotSupported)};
+    pool = std::make_unique<ww::pinned_pool>(exactly(2 * mib));
+  }
+  void* const first = pool->allocate(512 * kib);
+  void* const second = pool->allocate(512 * kib);
+  {
+    gate hold{s};
+    pool->deallocate(s, first, 512 * kib);  // of this size each has an event
+  }
+  std::unique_ptr<gate> hold;
+  after_query = [&] {
+    // As threads of the same shard do meanwhile.
+    static_cast<void>(pool->trim(2 * mib));
+    hold = std::make_unique<gate>(s);
+    pool->deallocate(s, second, 512 * kib);
+  };
+  void* const third = pool->allocate(256 * kib);
+  REQUIRE(hold != nullptr);
+  CHECK(pool->statistics().pending_bytes == 512 * kib);
+  CHECK_FALSE(s.done());
+  hold->open();
+  pool->deallocate(third, 256 * kib);
 }
 
 TEST_CASE("pinned: a block that is freed while another thread fails to record the event is kept") {
@@ -285,6 +359,28 @@ TEST_CASE("pinned: a lack of host memory loses no block") {
   }
   CHECK(failed > 60);
   CHECK(testing::leak_report().empty());
+}
+
+TEST_CASE("pinned: a segment for which there is no host memory is forgotten") {
+  int forgotten = 0;
+  for (int left = 0; left < 20; ++left) {
+    INFO("after " << left);
+    ww::pinned_pool pool{growing_by_256_kib(mib)};
+    registered_last = nullptr;
+    reallocations_left = left;
+    bool failed = false;
+    try {
+      pool.deallocate(pool.allocate(1000), 1000);
+    } catch (std::bad_alloc const&) {
+      failed = true;
+    }
+    reallocations_left = -1;
+    if (!failed || registered_last == nullptr) continue;
+    ++forgotten;
+    CHECK_THROWS_WITH(pool.deallocate(registered_last, 1000), contains("not from this pool"));
+    CHECK(pool.statistics().reserved_bytes == 0);
+  }
+  CHECK(forgotten != 0);
 }
 
 TEST_CASE("pinned: streams that come and go need no more host memory") {

@@ -1,18 +1,23 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the pinned pool alone: the table of blocks, and a shard.
+// The parts of the pinned pool alone: the table of blocks, a shard, and the source of its memory.
 #include "support/catch.hpp"
 
 #include <warpwright/memory/detail/pinned/block_table.hpp>
+#include <warpwright/memory/detail/pinned/page_locked_source.hpp>
 #include <warpwright/memory/detail/pinned/pinned_shard.hpp>
 
 #include <cstdint>
+#include <cstdio>
+#include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace ww = warpwright;
+namespace detail = ww::detail;
 using ww::detail::block_table;
 using ww::detail::pinned_block;
 using ww::detail::pinned_list;
@@ -206,5 +211,92 @@ TEST_CASE("pinned_shard: streams") {
   for (std::uint64_t id = 101; id < 2100; id += 2) {
     std::uint32_t const index = shard.find(id);
     if (index != pinned_shard::none) CHECK(shard.streams[index].id == id);
+  }
+}
+
+namespace {
+
+/// The system's files, as a test gives them.
+struct given_files {
+  std::map<std::string, std::string> texts;
+  detail::file_operations operations = detail::stdio_operations;
+
+  given_files() {
+    operations.context = this;
+    operations.open = [](void* self, char const* path, char const*) -> std::FILE* {
+      auto& all = static_cast<given_files*>(self)->texts;
+      auto const found = all.find(path);
+      if (found == all.end()) return nullptr;
+      return fmemopen(&found->second[0], found->second.size(), "r");
+    };
+  }
+  std::uint64_t available() const { return detail::available_memory(operations); }
+};
+
+constexpr std::uint64_t unknown = ~std::uint64_t{0};
+
+}  // namespace
+
+TEST_CASE("available_memory: what the system has, and without its files no limit") {
+  given_files files;
+  CHECK(files.available() == unknown);
+  files.texts["/proc/meminfo"] = "MemTotal: 900 kB\nMemFree: 100 kB\n";
+  CHECK(files.available() == unknown);
+  files.texts["/proc/meminfo"] += "MemAvailable:     500 kB\nBuffers: 1 kB\n";
+  CHECK(files.available() == 500 * 1024);
+  files.texts["/proc/self/cgroup"] = "0::/a/b\n";
+  CHECK(files.available() == 500 * 1024);
+}
+
+TEST_CASE("available_memory: the least of the control groups above the process") {
+  given_files files;
+  files.texts["/proc/self/cgroup"] = "0::/a/b\n";
+  files.texts["/sys/fs/cgroup/a/b/memory.max"] = "max\n";
+  files.texts["/sys/fs/cgroup/a/b/memory.current"] = "100\n";
+  CHECK(files.available() == unknown);
+  files.texts["/sys/fs/cgroup/a/memory.max"] = "5000\n";
+  files.texts["/sys/fs/cgroup/a/memory.current"] = "3000\n";
+  CHECK(files.available() == 2000);
+  // Pages of files are taken back when memory is short.
+  files.texts["/sys/fs/cgroup/a/memory.stat"] =
+      "anon 1500\nfile 1400\nworkingset_inactive_file 7\ninactive_file 1000\nactive_file 400\n";
+  CHECK(files.available() == 3400);
+  files.texts["/sys/fs/cgroup/a/b/memory.max"] = "3200\n";
+  CHECK(files.available() == 3100);
+  files.texts["/sys/fs/cgroup/memory.max"] = "50\n";  // a container's own group
+  files.texts["/sys/fs/cgroup/memory.current"] = "60\n";
+  CHECK(files.available() == 0);
+  files.texts["/proc/self/cgroup"] = "0::/\n";
+  CHECK(files.available() == 0);
+  files.texts["/sys/fs/cgroup/memory.current"] = "20\n";
+  CHECK(files.available() == 30);
+  files.texts["/sys/fs/cgroup/memory.stat"] = "inactive_file 25\n";  // read later
+  CHECK(files.available() == 50);
+}
+
+TEST_CASE("available_memory: control groups of the first version") {
+  given_files files;
+  files.texts["/proc/self/cgroup"] = "5:cpuset:/x\n4:cpu,memory:/c\n1:name=systemd:/y\n0::/z\n";
+  files.texts["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"] = "1\n";  // of another controller
+  files.texts["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n";
+  files.texts["/sys/fs/cgroup/memory/c/memory.limit_in_bytes"] = "8000\n";
+  CHECK(files.available() == 8000);
+  files.texts["/sys/fs/cgroup/memory/c/memory.usage_in_bytes"] = "6000\n";
+  files.texts["/sys/fs/cgroup/memory/c/memory.stat"] =
+      "inactive_file 5\nactive_file 5\ntotal_inactive_file 1000\ntotal_active_file 500\n";
+  CHECK(files.available() == 3500);
+}
+
+TEST_CASE("page_locked_source: memory that a control group does not leave is not faulted in") {
+  given_files files;
+  files.texts["/proc/self/cgroup"] = "0::/\n";
+  files.texts["/sys/fs/cgroup/memory.max"] = "1048576\n";
+  detail::page_locked_source const source{ww::pinned_pool_options{}, files.operations};
+  for (bool const fits : {true, false}) {
+    detail::host_segment const segment =
+        source.acquire(fits ? 1048576 : 1048576 + 256, ww::source_location::current());
+    CHECK(segment.from ==
+          (fits ? detail::host_segment::kind::registered : detail::host_segment::kind::cuda));
+    CHECK(detail::page_locked_source::release(segment) == cudaSuccess);
   }
 }

@@ -172,7 +172,7 @@ TEST_CASE("a stalled upload keeps the slots of its threads, and takes no others"
   CHECK_FALSE(busy.done());
   closed.open();
   up.join();
-  CHECK(memory.fetch(busy) == source);
+  CHECK((memory.fetch(busy) == source));
 }
 
 TEST_CASE("page-locked sources have been read when the call returns, also without a slot") {

@@ -176,7 +176,7 @@ TEST_CASE("a copy with helpers is ordered on the per-thread default stream") {
   up.copy_to_device(s, memory.data(), source.data(), bytes);
   CHECK_FALSE(s.done());
   closed.open();
-  CHECK(memory.fetch(s) == source);
+  CHECK((memory.fetch(s) == source));
 #if WARPWRIGHT_HOST_RUNTIME
   // Before the chunks and behind them: whether a later call is ordered, too, is a race.
   CHECK(ww::testing::call_count("cudaStreamWaitEvent") == 2);
@@ -244,7 +244,7 @@ TEST_CASE("a child of fork() ends a staging object and its pool without the pare
   hold.open();
   bytes_vector back(mib);
   object->copy_to_host(s, back.data(), device.data(), mib);
-  CHECK(back == values);
+  CHECK((back == values));
 }
 
 TEST_CASE("a capturing stream is rejected, and its capture stays valid") {

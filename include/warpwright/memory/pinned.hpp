@@ -34,7 +34,8 @@ struct pinned_access;
 /// memory, and give them back before more is page-locked.
 ///
 /// A segment is memory of this process, which several threads fault in and cudaHostRegister locks,
-/// many times faster than cudaHostAlloc; where the system refuses that, cudaHostAlloc is called.
+/// many times faster than cudaHostAlloc; where the system refuses that, or the memory that it and
+/// the process's control groups leave does not suffice, cudaHostAlloc is called.
 /// The child of a fork() does not have the memory.
 ///
 /// Misuse is detected at every free: a block freed twice, a foreign pointer, a wrong size.

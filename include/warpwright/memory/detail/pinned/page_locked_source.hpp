@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/file.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/memory/pinned_options.hpp>
 
@@ -11,6 +12,11 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+/// The memory that this process can use without being ended for it: the least of what the system
+/// has and what the limits of its control groups (cgroups, as of a container) leave. What is not
+/// known is no limit.
+std::uint64_t available_memory(file_operations const& files) noexcept;
 
 /// A part of the memory of a pinned_pool, and how it is returned to the system.
 struct host_segment {
@@ -32,7 +38,10 @@ class page_locked_source {
   static constexpr unsigned most_threads = 8;
   static constexpr std::uint64_t bytes_per_thread = std::uint64_t{4} << 20U;
 
-  explicit page_locked_source(pinned_pool_options const& options) noexcept : options_{options} {}
+  /// @param files  must outlive the source
+  explicit page_locked_source(pinned_pool_options const& options,
+                              file_operations const& files = stdio_operations) noexcept
+      : options_{options}, files_{&files} {}
 
   /// Checks the options that the system, or a device, can refuse.
   /// @throws std::invalid_argument, cuda_error
@@ -51,11 +60,11 @@ class page_locked_source {
  private:
   [[nodiscard]] void* map_pages(std::uint64_t bytes) const noexcept;
   [[nodiscard]] bool bind_to_node(void* pages, std::uint64_t bytes, int& error) const noexcept;
-  static bool fault_in(void* pages, std::uint64_t bytes) noexcept;
-  static std::uint64_t available_bytes() noexcept;
+  [[nodiscard]] bool fault_in(void* pages, std::uint64_t bytes) const noexcept;
   [[nodiscard]] cudaError_t acquire_registered(host_segment& segment) const noexcept;
 
   pinned_pool_options options_;
+  file_operations const* files_;
 };
 
 }  // namespace detail

@@ -7,10 +7,10 @@
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -122,24 +122,117 @@ WARPWRIGHT_INLINE bool page_locked_source::bind_to_node(void* pages, std::uint64
   return done;
 }
 
-/// The memory that the system can give without ending a process; for an unknown one, all.
-WARPWRIGHT_INLINE std::uint64_t page_locked_source::available_bytes() noexcept {
+/// The begin of a file, as text.
+struct file_text {
+  char text[8192] = {};
+
+  /// @return whether the file can be read
+  bool read(file_operations const& files, char const* path) noexcept {
+    std::FILE* const file = files.open(files.context, path, "re");
+    if (file == nullptr) return false;
+    std::size_t const size = std::fread(text, 1, sizeof text - 1, file);
+    text[size] = '\0';
+    static_cast<void>(files.close(files.context, file));
+    return size != 0;
+  }
+  /// The number behind a name at the begin of a line. @return `otherwise` without one
+  [[nodiscard]] std::uint64_t number(char const* name, std::uint64_t otherwise) const noexcept {
+    std::size_t const length = std::strlen(name);
+    char const* line = text;
+    while (std::strncmp(line, name, length) != 0) {
+      line = std::strchr(line, '\n');
+      if (line == nullptr) return otherwise;
+      ++line;
+    }
+    char* end = nullptr;
+    std::uint64_t const value = std::strtoull(line + length, &end, 10);
+    return end == line + length ? otherwise : value;  // "max": no limit
+  }
+};
+
+/// The files of a version of control groups.
+struct control_group_files {
+  char const* root;
+  char const* limit;
+  char const* used;
+  char const* inactive;  // lines of memory.stat: pages of files, which the system takes back
+  char const* active;
+};
+
+/// What a control group and those above it leave.
+/// @param path  of the group, below the root; in a container it may be that of the host, and the
+///   container's own group is the root
+inline std::uint64_t left_by_control_groups(file_operations const& files,
+                                            control_group_files const& names, char const* path,
+                                            std::size_t length) noexcept {
   constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  int const file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return unknown;
-  char text[512];  // MemAvailable is the third line
-  ssize_t const size = read(file, text, sizeof text - 1);
-  close(file);
-  if (size <= 0) return unknown;
-  text[size] = '\0';
-  char const* const line = std::strstr(text, "MemAvailable:");
-  if (line == nullptr) return unknown;
-  return std::strtoull(line + sizeof "MemAvailable:" - 1, nullptr, 10) << 10U;
+  std::uint64_t least = unknown;
+  file_text file;
+  auto const read = [&](char const* name) {
+    char full[4096];
+    int const size = std::snprintf(full, sizeof full, "%s%.*s/%s", names.root,
+                                   static_cast<int>(length), path, name);
+    return size > 0 && size < static_cast<int>(sizeof full) && file.read(files, full);
+  };
+  for (;;) {
+    while (length != 0 && path[length - 1] == '/') --length;
+    std::uint64_t const limit = read(names.limit) ? file.number("", unknown) : unknown;
+    if (limit != unknown) {
+      std::uint64_t used = read(names.used) ? file.number("", 0) : 0;
+      if (read("memory.stat")) {
+        std::uint64_t const of_files =
+            file.number(names.inactive, 0) + file.number(names.active, 0);
+        used = used > of_files ? used - of_files : 0;
+      }
+      std::uint64_t const left = limit > used ? limit - used : 0;
+      if (left < least) least = left;
+    }
+    if (length == 0) return least;
+    while (length != 0 && path[length - 1] != '/') --length;
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t available_memory(
+    file_operations const& files) noexcept {
+  constexpr std::uint64_t unknown = ~std::uint64_t{0};
+  constexpr control_group_files second{"/sys/fs/cgroup", "memory.max", "memory.current",
+                                       "inactive_file ", "active_file "};
+  constexpr control_group_files first{"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                      "memory.usage_in_bytes", "total_inactive_file ",
+                                      "total_active_file "};
+  file_text file;
+  std::uint64_t least = unknown;
+  if (file.read(files, "/proc/meminfo")) {
+    std::uint64_t const kib = file.number("MemAvailable:", unknown);
+    if (kib != unknown) least = kib << 10U;
+  }
+  if (!file.read(files, "/proc/self/cgroup")) return least;
+  // Lines as "4:cpu,memory:/path" of the first version, and "0::/path" of the second.
+  for (char const* line = file.text; *line != '\0';) {
+    std::size_t const length = std::strcspn(line, "\n");
+    char const* const end = line + length;
+    std::size_t const number = std::strcspn(line, ":\n");
+    char const* const names = line + number + (line[number] == ':' ? 1 : 0);
+    char const* const colon = names + std::strcspn(names, ":\n");
+    if (*colon == ':') {
+      char const* const memory = std::strstr(names, "memory");
+      bool const is_second = names == colon;
+      if (is_second || (memory != nullptr && memory < colon)) {
+        std::uint64_t const left =
+            left_by_control_groups(files, is_second ? second : first, colon + 1,
+                                   static_cast<std::size_t>(end - (colon + 1)));
+        if (left < least) least = left;
+      }
+    }
+    line = *end == '\n' ? end + 1 : end;
+  }
+  return least;
 }
 
 /// Gives all pages memory, with several threads.
-WARPWRIGHT_INLINE bool page_locked_source::fault_in(void* pages, std::uint64_t bytes) noexcept {
-  if (bytes > available_bytes()) return false;
+WARPWRIGHT_INLINE bool page_locked_source::fault_in(void* pages,
+                                                    std::uint64_t bytes) const noexcept {
+  if (bytes > available_memory(*files_)) return false;
   std::uint64_t const useful = bytes / bytes_per_thread;
   unsigned count = allowed_processors(most_threads);
   if (useful < count) count = useful == 0 ? 1 : static_cast<unsigned>(useful);
@@ -216,7 +309,7 @@ page_locked_source::acquire(std::uint64_t bytes, source_location where) const {
   bool const no_more = result == cudaErrorMemoryAllocation;
   bool const refused = no_more || result == cudaErrorNotSupported ||
                        result == cudaErrorNotPermitted || result == cudaErrorOperatingSystem;
-  if (refused && options_.pageable_fallback_ && bytes <= available_bytes()) {
+  if (refused && options_.pageable_fallback_ && bytes <= available_memory(*files_)) {
     if (void* const pages = map_pages(bytes)) {
       segment.address = reinterpret_cast<std::uintptr_t>(pages);
       segment.from = host_segment::kind::pageable;
