@@ -119,7 +119,7 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
       slot->bytes = 0;
       if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
     }
-    if (self.since != 0 && end_wait(lock, self, stream)) ask_to_grow();
+    if (self.since != 0 && end_wait(lock, self, stream, slot != nullptr)) ask_to_grow();
     if (slot == nullptr) {
       throw_error(lock);
       if (!stopping_) throw_waits_for_own_capture(where);
@@ -143,7 +143,7 @@ WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, std::size_t el
   }
   slot.bytes = elements * element_bytes_;
   if (elements != 0) {
-    if (batches_++ == 0) first_bytes_ = slot.bytes;
+    ++batches_;
     bytes_ += slot.bytes;
     last_call_time_ = monotonic_nanoseconds();
   }
