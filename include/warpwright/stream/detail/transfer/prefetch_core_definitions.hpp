@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/detail/transfer/prefetch_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -179,7 +180,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
       bytes_ += slot->bytes;
     }
   }
-  warpwright::check(result, "cudaStreamWaitEvent", where);
+  check_named_earlier(result, "cudaStreamWaitEvent", where);
   return slot;
 }
 

@@ -50,7 +50,8 @@ WARPWRIGHT_INLINE void transfer_core::set_up_thread() const noexcept {
 WARPWRIGHT_INLINE void transfer_core::throw_no_thread(int error, std::size_t started) const {
   text const message = text{where_.file(), where_.line()} + ": " + name_ +
                        ": pthread_create: " + std::strerror(error) + " after " + started +
-                       " threads; give prefetch_options fewer workers";
+                       " threads; end other threads, raise the system's limit" +
+                       (threads_ > 1 ? ", or give prefetch_options fewer workers" : "");
   throw std::runtime_error{message.c_str()};
 }
 
