@@ -274,6 +274,17 @@ TEST_CASE("a fork_join that fails breaks no capture of another stream") {
   }
 }
 
+TEST_CASE("a parent that is destroyed before its branches are joined is named as the cause") {
+  wt::reset_host_runtime();
+  ww::stream_pool pool{ww::device_id{0}, 2};
+  ww::stream parent;
+  CHECK_THROWS_WITH(
+      pool.fork_join(parent, 2,
+                     [&](ww::stream_ref, unsigned) { ww::stream const gone{std::move(parent)}; }),
+      contains("cudaStreamWaitEvent") && contains("probably the stream was destroyed"));
+  CHECK(pool.available() == 2);
+}
+
 TEST_CASE("fork_join makes three calls a branch, and three") {
   wt::reset_host_runtime();
   ww::stream_pool pool{ww::device_id{0}, 4};

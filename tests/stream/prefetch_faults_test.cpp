@@ -239,3 +239,18 @@ TEST_CASE("prefetch: a sticky error is thrown by every call, and the destructor 
     ww::testing::reset_host_runtime();
   }
 }
+
+TEST_CASE("collect: a stream that is destroyed before its slot is named as the cause") {
+  feeding f;
+  std::size_t calls = 0;
+  ww::result_collector<std::uint32_t> results{
+      f.pool, f.pinned, 10, [&](std::uint32_t const*, std::size_t, std::size_t) { ++calls; }};
+  {
+    ww::result_slot<std::uint32_t> slot;
+    ww::stream const own;
+    slot = results.next(own);
+  }
+  CHECK_THROWS_WITH(results.finish(), contains("cudaErrorInvalidResourceHandle") &&
+                                          contains("probably the stream was destroyed"));
+  CHECK(calls == 0);
+}

@@ -5,6 +5,7 @@
 #include "stream/prefetch_support.hpp"
 #include "support/catch.hpp"
 
+#include <atomic>
 #include <random>
 #include <string>
 
@@ -66,6 +67,76 @@ TEST_CASE("limit: figures that are not there divide by nothing") {
   ww::prefetch_statistics one = figures();
   one.batches = 1;
   CHECK(one.limit() == ww::prefetch_limit::unknown);
+}
+
+TEST_CASE("limit: few batches, which the ring had room for, tell nothing unless the caller waits") {
+  ww::prefetch_statistics s = figures();
+  s.batches = 8;
+  s.copy_bytes_per_second = 1.02e8;  // a rate that only the first batches have
+  CHECK(s.limit() == ww::prefetch_limit::unknown);
+  CHECK_THAT(s.text(), contains("Too few batches"));
+  s.caller_wait_seconds = 0.1;
+  CHECK(s.limit() == ww::prefetch_limit::caller);
+  s.starved_seconds = 0.1;
+  CHECK(s.limit() == ww::prefetch_limit::copy);
+  s.caller_wait_seconds = s.starved_seconds = 0.0;
+  s.batches = 9;
+  CHECK(s.limit() == ww::prefetch_limit::copy);
+}
+
+TEST_CASE("limit: of several callers that wait at once no share is above 100 %") {
+  ww::prefetch_statistics s = figures();
+  s.caller_wait_seconds = 1.5;
+  s.starved_seconds = 1.5;
+  s.source_seconds = 3.0;
+  CHECK(s.caller_wait_share() == 1.0);
+  CHECK_THAT(s.text(),
+             contains("waited 100 %") && contains("idle 100 %") && contains("busy 100 %"));
+}
+
+TEST_CASE("limit: a single batch has neither a time nor a rate") {
+  ww::prefetch_statistics one = figures();
+  one.batches = 1;
+  one.seconds = 0.0;
+  one.source_bytes = 0;
+  one.bytes = one.first_bytes;
+  CHECK_THAT(one.text(),
+             contains("prefetch: 1 batch, 1 MB\n  source: not timed yet with 2 threads") &&
+                 !contains("0 GB/s") && !contains("%"));
+}
+
+TEST_CASE("statistics: what is before the first batch, and behind the last one, does not count") {
+  feeding f;
+  std::atomic<bool> first_taken{false};
+  std::atomic<bool> read{false};
+  ww::prefetch_statistics s;
+  {
+    batches_of batches{f.pool, f.pinned, 1000,
+                       [&](std::uint32_t* to, std::size_t i) -> std::size_t {
+                         if (i > 1) {
+                           while (!read) wait_a_little(100);
+                         }
+                         wait_a_little(20000);
+                         if (i > 1) return 0;
+                         while (i == 1 && !first_taken) wait_a_little(100);
+                         fill_batch(to, i, 1000);
+                         return 1000;
+                       },
+                       ww::prefetch_options{}.workers(2)};
+    CHECK(batches.next(f.stream));
+    CHECK(batches.statistics().seconds == 0.0);
+    first_taken = true;
+    CHECK(batches.next(f.stream));
+    s = batches.statistics();
+    read = true;
+    CHECK_FALSE(batches.next(f.stream));  // waits for 20 ms
+    CHECK(batches.statistics().caller_wait_seconds == s.caller_wait_seconds);
+  }
+  CHECK(s.seconds > 0.0);
+  CHECK(s.caller_wait_seconds <= s.seconds);
+  CHECK(s.starved_seconds <= s.seconds);
+  CHECK(s.source_seconds <= 2 * s.seconds);
+  CHECK(s.source_bytes < 4000);
 }
 
 TEST_CASE("limit: of pipelines simulated by the thousand it is the slowest stage") {

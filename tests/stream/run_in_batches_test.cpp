@@ -163,6 +163,41 @@ TEST_CASE("batches: types are deduced, and few batches take little memory") {
                     contains("a depth of 99"));
 }
 
+TEST_CASE("batches: the report of few batches is of the whole run") {
+  feeding f;
+  std::vector<float> const items = items_of(40);
+  std::vector<double> results(80);
+  auto const sleep = +[](void*) { wait_a_little(20000); };
+  for (std::size_t const batches : {1U, 2U, 3U, 4U}) {
+    for (bool const on_host : {false, true}) {
+      CAPTURE(batches, on_host);
+      ww::batch_run const run = ww::run_in_batches(
+          f.stream, f.pool, f.pinned, ww::batch_input<float>{items.data(), 10 * batches, 3}, 10,
+          [&](ww::stream_ref s, float const* in, double* out, std::size_t n) {
+            if (on_host) {
+              wait_a_little(20000);
+            } else {
+              ww::check(cudaLaunchHostFunc(s.get(), sleep, nullptr), "cudaLaunchHostFunc");
+            }
+            ww::for_each_index(s, n, sum_and_product{in, out});
+          },
+          ww::batch_output<double>{results.data(), 2});
+      CHECK(run.input.seconds == run.results.seconds);
+      CHECK(run.results.seconds >= 0.02 * static_cast<double>(batches));
+      CHECK(run.first_batch_seconds > 0.0);
+      CHECK(run.first_batch_seconds + run.results.seconds <= run.seconds);
+      CHECK(run.input.bytes_per_second() ==
+            Approx(120.0 * static_cast<double>(batches) / run.input.seconds));
+      for (ww::prefetch_statistics const& way : {run.input, run.results}) {
+        CHECK(way.caller_wait_seconds <= way.seconds);
+        CHECK((way.limit() == ww::prefetch_limit::unknown || way.caller_wait_share() >= 0.05));
+      }
+      CHECK_THAT(run.text(), contains("of it until the first batch was there") &&
+                                 contains("Too few batches to tell what the limit is."));
+    }
+  }
+}
+
 TEST_CASE("batches: an exception of the function ends the call, and everything is given back") {
   feeding f;
   std::vector<float> const items = items_of(1000);

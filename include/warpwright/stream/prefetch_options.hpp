@@ -122,19 +122,21 @@ class prefetch_options {
 
 /// What decides how fast batches go through.
 enum class prefetch_limit {
-  unknown,  ///< fewer than two batches were taken
+  unknown,  ///< too few batches were taken to tell: the ring had room for most of them
   source,   ///< the workers, in the source; of results the thread in the sink
   copy,     ///< the link between host and device
   caller,   ///< the work with the batches
   depth     ///< none of them is always busy: their times vary, and the ring is too short
 };
 
-/// What a prefetcher or a result_collector has done, since the caller has had its first batch.
+/// What a prefetcher or a result_collector has done, since the caller has had its first batch or
+/// slot.
 struct prefetch_statistics {
   std::uint64_t batches = 0;           ///< that the caller has taken, the first one included
   std::uint64_t bytes = 0;             ///< in these
-  std::uint64_t first_bytes = 0;       ///< in the first one
-  double seconds = 0.0;                ///< from the caller's first batch to its last one
+  std::uint64_t first_bytes = 0;       ///< in the first one, where `seconds` begin behind it
+  double seconds = 0.0;                ///< from the caller's first batch to its last one; of
+                                       ///< results from the first slot to the last call of the sink
   double source_seconds = 0.0;         ///< in the source, of all workers together; or in the sink
   std::uint64_t source_bytes = 0;      ///< that it wrote or read in that time
   double worker_wait_seconds = 0.0;    ///< the workers had nothing to fill, or nothing to read
@@ -146,7 +148,8 @@ struct prefetch_statistics {
   std::size_t slot_bytes = 0;          ///< room of one batch
   bool of_results = false;             ///< of a result_collector
 
-  /// @return the rate of the batches behind the first one, in bytes per second; 0 before the second
+  /// @return the rate in bytes per second, of a prefetcher of the batches behind the first one; 0
+  ///   if it is not known yet
   [[nodiscard]] double bytes_per_second() const noexcept {
     return seconds > 0.0 ? static_cast<double>(bytes - first_bytes) / seconds : 0.0;
   }
@@ -165,6 +168,10 @@ struct prefetch_statistics {
     return copy_bytes_per_second > 0.0 ? at_most_one(bytes_per_second() / copy_bytes_per_second)
                                        : 0.0;
   }
+  /// @return the part of the time in which the caller waited for a batch or a slot, 0 to 1
+  [[nodiscard]] double caller_wait_share() const noexcept {
+    return seconds > 0.0 ? at_most_one(caller_wait_seconds / seconds) : 0.0;
+  }
   /// @return the part of the time in which the caller's stream had no work, for lack of a batch: an
   ///   estimate, as when it ended its work is not seen
   [[nodiscard]] double starved_share() const noexcept {
@@ -175,6 +182,11 @@ struct prefetch_statistics {
     constexpr double busy = 0.8;
     constexpr double seldom = 0.05;
     if (batches < 2 || seconds <= 0.0) return prefetch_limit::unknown;
+    // The first ones were taken as fast as the ring had room, however long the work with them
+    // takes.
+    if (batches <= 2 * depth && starved_share() < seldom) {
+      return caller_wait_share() < seldom ? prefetch_limit::unknown : prefetch_limit::caller;
+    }
     if (copy_share() >= busy && copy_share() >= source_share()) return prefetch_limit::copy;
     if (starved_share() < seldom) return prefetch_limit::caller;
     return source_share() >= busy ? prefetch_limit::source : prefetch_limit::depth;
@@ -185,6 +197,13 @@ struct prefetch_statistics {
  private:
   static double at_most_one(double share) noexcept { return share < 1.0 ? share : 1.0; }
 };
+
+namespace detail {
+
+/// The first line of batch_run::text().
+std::string batch_run_in_words(std::size_t items, double seconds, double first_batch_seconds);
+
+}  // namespace detail
 
 WARPWRIGHT_END
 

@@ -37,15 +37,20 @@ batch_output(T*, std::size_t = 1) -> batch_output<T>;
 struct batch_run {
   std::size_t items = 0;        ///< that went through
   double seconds = 0.0;         ///< of the whole call
-  prefetch_statistics input;    ///< of the items' way to the device
+  prefetch_statistics input;    ///< of the items' way to the device, until the last result
   prefetch_statistics results;  ///< of the results' way back
+  double first_batch_seconds =
+      0.0;  ///< of the call, until the first batch of items was there: to allocate, and to fill it
 
   /// @return items per second; 0 for no items
   [[nodiscard]] double items_per_second() const noexcept {
     return seconds > 0.0 ? static_cast<double>(items) / seconds : 0.0;
   }
   /// @return the statistics and limits of both ways, in words
-  [[nodiscard]] std::string text() const { return input.text() + results.text(); }
+  [[nodiscard]] std::string text() const {
+    return detail::batch_run_in_words(items, seconds, first_batch_seconds) + input.text() +
+           results.text();
+  }
 };
 
 namespace detail {
@@ -122,6 +127,9 @@ batch_run run_in_batches(stream_ref stream, memory_pool& pool, pinned_pool& pinn
   batch_run done;
   if (in.items == 0) return done;
   std::uint64_t const start = detail::monotonic_nanoseconds();
+  auto const seconds_since = [](std::uint64_t begin) {
+    return 1e-9 * static_cast<double>(detail::monotonic_nanoseconds() - begin);
+  };
   std::size_t const room = batch_items < in.items ? batch_items : in.items;
   auto const rest = [&in, room](std::size_t batch) {
     std::size_t const left = in.items - batch * room;
@@ -160,6 +168,7 @@ batch_run run_in_batches(stream_ref stream, memory_pool& pool, pinned_pool& pinn
       fixed,
       where};
   while (prefetched<In> const batch = items.next(stream, where)) {
+    if (done.items == 0) done.first_batch_seconds = seconds_since(start);
     result_slot<Out> result = results.next(stream, where);
     std::size_t const count = batch.size() / in.elements_per_item;
     result.set_size(count * out.elements_per_item, where);
@@ -169,7 +178,10 @@ batch_run run_in_batches(stream_ref stream, memory_pool& pool, pinned_pool& pinn
   results.finish();
   done.input = items.statistics();
   done.results = results.statistics();
-  done.seconds = 1e-9 * static_cast<double>(detail::monotonic_nanoseconds() - start);
+  // To take the items was done when the ring had the last ones, and not when they were worked on.
+  done.input.seconds = done.results.seconds;
+  done.input.first_bytes = 0;
+  done.seconds = seconds_since(start);
   return done;
 }
 

@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/stream_pool.hpp>
 
 WARPWRIGHT_BEGIN
@@ -13,9 +14,10 @@ namespace detail {
 WARPWRIGHT_COLD inline unsigned checked_stream_maximum(unsigned initial, unsigned maximum,
                                                        source_location where) {
   if (maximum == 0 || maximum > stream_set::most_streams) {
-    throw_invalid_argument(
-        text{"stream_pool: a size of "} + maximum + ", it must be 1 to " + stream_set::most_streams,
-        where);
+    throw_invalid_argument(text{"stream_pool: a size of "} + maximum + ", it must be 1 to " +
+                               stream_set::most_streams +
+                               ": give it to the constructor or stream_pool_options::maximum()",
+                           where);
   }
   if (initial > maximum) {
     throw_invalid_argument(text{"stream_pool: "} + initial +
@@ -39,7 +41,7 @@ WARPWRIGHT_COLD inline int checked_stream_priority(device_id device, int priorit
   if (priority > range.least || priority < range.greatest) {
     throw_invalid_argument(text{"stream_pool: priority "} + priority +
                                " is outside of the device's " + range.greatest + " (highest) to " +
-                               range.least + " (lowest)",
+                               range.least + " (lowest): see get_stream_priority_range()",
                            where);
   }
   return priority;
@@ -79,7 +81,10 @@ WARPWRIGHT_INLINE detail::stream_set& stream_pool::streams_of(int priority, sour
 
 WARPWRIGHT_INLINE std::uint64_t stream_pool::deadline(double seconds, source_location where) {
   if (!(seconds >= 0.0)) {
-    detail::throw_invalid_argument("stream_pool: lease_for() with a negative time, or none", where);
+    detail::throw_invalid_argument(
+        detail::text{"stream_pool: lease_for() with a negative time, or none: "} + seconds +
+            " seconds; give 0, which does not wait, or more, or call lease(), which has no limit",
+        where);
   }
   constexpr double limit = 1e9;  // 30 years
   if (seconds == 0.0) return 0;
@@ -146,7 +151,7 @@ WARPWRIGHT_INLINE void stream_pool::branches::fork(unsigned n, source_location w
     if (status != cudaSuccess) break;
   }
   if (other != nullptr) detail::discard(cudaEventDestroy(other));
-  check(status, api, where);
+  detail::check_named_earlier(status, api, where);
 }
 
 WARPWRIGHT_INLINE cudaError_t stream_pool::branches::join_one(unsigned index,
@@ -180,7 +185,7 @@ WARPWRIGHT_INLINE void stream_pool::branches::join(source_location where) {
     first = status;
     api = call;
   }
-  check(first, api, where);
+  detail::check_named_earlier(first, api, where);
 }
 
 WARPWRIGHT_INLINE stream_pool::branches::~branches() {

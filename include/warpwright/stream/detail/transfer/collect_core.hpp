@@ -44,7 +44,7 @@ class collect_core : public transfer_core {
   void drain(guard& lock, transfer_slot& slot) noexcept;
   void throw_error(guard& lock);
   [[noreturn]] void throw_waits_for_itself(char const* call, source_location where) const;
-  [[nodiscard]] std::exception_ptr error_of_capture() const noexcept;
+  [[nodiscard]] std::exception_ptr error_of_use(transfer_slot const& slot) const noexcept;
   /// Whether the sink has yet to get results; after stop() it gets none.
   [[nodiscard]] bool is_draining() const noexcept {
     return !ended_ && (next_drain_ < next_copy_ || copying_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/detail/transfer/collect_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -119,7 +120,7 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
       slot->bytes = 0;
       if (first_call_time_ == 0) first_call_time_ = last_call_time_ = monotonic_nanoseconds();
     }
-    if (self.since != 0 && end_wait(lock, self, stream)) ask_to_grow();
+    if (self.since != 0 && end_wait(lock, self, stream, slot != nullptr)) ask_to_grow();
     if (slot == nullptr) {
       throw_error(lock);
       if (!stopping_) throw_waits_for_own_capture(where);
@@ -128,7 +129,7 @@ WARPWRIGHT_INLINE transfer_slot* collect_core::next(stream_ref stream, source_lo
   }
   cudaError_t const result = ring_.acquire(*slot, stream);
   if (result != cudaSuccess) release(*slot, 0);
-  warpwright::check(result, "cudaStreamWaitEvent", where);
+  check_named_earlier(result, "cudaStreamWaitEvent", where);
   return slot;
 }
 
@@ -136,14 +137,14 @@ WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, std::size_t el
   if (!is_in_own_process()) return;
   slot.returned_by = pthread_self();
   guard lock{mutex_};
-  if (!end_use(lock, slot) && elements != 0) {
-    // Nothing orders a copy behind the work, which has not even been launched.
-    slot.error = error_of_capture();
+  bool const is_ordered = end_use(lock, slot) && slot.use_error == cudaSuccess;
+  if (!is_ordered && elements != 0) {
+    slot.error = error_of_use(slot);
     elements = 0;
   }
   slot.bytes = elements * element_bytes_;
   if (elements != 0) {
-    if (batches_++ == 0) first_bytes_ = slot.bytes;
+    ++batches_;
     bytes_ += slot.bytes;
     last_call_time_ = monotonic_nanoseconds();
   }
@@ -151,12 +152,16 @@ WARPWRIGHT_INLINE void collect_core::release(transfer_slot& slot, std::size_t el
   enqueue_copies(lock);
 }
 
-WARPWRIGHT_INLINE std::exception_ptr collect_core::error_of_capture() const noexcept {
+/// Why nothing orders a copy behind the work; that of a capture has not even been launched.
+WARPWRIGHT_INLINE std::exception_ptr collect_core::error_of_use(
+    transfer_slot const& slot) const noexcept {
   try {
-    throw_invalid_argument(
-        "result_collector: a slot was given back while its stream was capturing, so that its "
-        "result was not copied: end the capture, launch the graph, and then give the slot back",
-        where_);
+    if (!slot.in_capture) check_named_earlier(slot.use_error, "cudaStreamSynchronize", where_);
+    throw_invalid_argument(text{"result_collector: the slot of result "} + slot.index +
+                               " was given back while its stream was capturing, so that the result "
+                               "was not copied: end the capture, launch the graph, and then give "
+                               "the slot back",
+                           where_);
   } catch (...) {
     return std::current_exception();
   }

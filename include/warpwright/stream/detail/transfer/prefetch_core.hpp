@@ -46,6 +46,7 @@ class prefetch_core : public transfer_core {
   void end_threads() noexcept;
   void run_worker() noexcept;
   void fill(guard& lock, transfer_slot& slot) noexcept;
+  void count_filling(std::uint64_t begin, std::uint64_t end, std::size_t bytes) noexcept;
   transfer_slot* take(guard& lock, stream_ref stream) noexcept;
 
   batch_source& source_;

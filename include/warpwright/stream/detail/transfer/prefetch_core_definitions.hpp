@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/detail/transfer/prefetch_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -96,12 +97,26 @@ WARPWRIGHT_INLINE void prefetch_core::fill(guard& lock, transfer_slot& slot) noe
   std::uint64_t const end = monotonic_nanoseconds();
   lock.lock();
   worker_wait_ += filling - start;
-  user_time_ += end - filling;
-  user_bytes_ += elements <= capacity_ ? elements * element_bytes_ : 0;
+  count_filling(filling, end, elements <= capacity_ ? elements * element_bytes_ : 0);
   slot.bytes = elements * element_bytes_;
   slot.error = static_cast<std::exception_ptr&&>(error);
   slot.now = stage::filled;
   if (ended && slot.index < end_) end_ = slot.index;
+}
+
+/// Counts what is behind the caller's first batch.
+WARPWRIGHT_INLINE void prefetch_core::count_filling(std::uint64_t begin, std::uint64_t end,
+                                                    std::size_t bytes) noexcept {
+  if (begin >= first_call_time_) {
+    user_time_ += end - begin;
+    user_bytes_ += bytes;
+  } else if (end > first_call_time_) {
+    std::uint64_t const counted = end - first_call_time_;
+    user_time_ += counted;
+    user_bytes_ +=
+        static_cast<std::uint64_t>(static_cast<double>(bytes) * static_cast<double>(counted) /
+                                   static_cast<double>(end - begin));
+  }
 }
 
 /// Waits for the batch whose turn it is.
@@ -119,7 +134,8 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::take(guard& lock, stream_ref str
   }
   if (slot != nullptr) slot->now = stage::in_use;
   bool const is_first = slot != nullptr && next_take_++ == 0;
-  if (self.since != 0 && end_wait(lock, self, stream) && slot != nullptr && !is_first) {
+  if (self.since != 0 && end_wait(lock, self, stream, slot != nullptr) && slot != nullptr &&
+      !is_first) {
     ask_to_grow();
   }
   if (is_first) {  // which always takes its time
@@ -164,7 +180,7 @@ WARPWRIGHT_INLINE transfer_slot* prefetch_core::next(stream_ref stream, source_l
       bytes_ += slot->bytes;
     }
   }
-  warpwright::check(result, "cudaStreamWaitEvent", where);
+  check_named_earlier(result, "cudaStreamWaitEvent", where);
   return slot;
 }
 

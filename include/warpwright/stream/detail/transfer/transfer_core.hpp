@@ -125,8 +125,9 @@ class transfer_core {
     bool was_idle = false;    // its stream, at the begin
   };
   void begin_wait(guard& lock, waiting& self, stream_ref stream) noexcept;
-  /// Counts the time. @return whether the stream had no work at the end
-  bool end_wait(guard& lock, waiting const& self, stream_ref stream) noexcept;
+  /// Counts the time, since the first batch, if it got a slot. @return whether the stream had no
+  /// work at the end
+  bool end_wait(guard& lock, waiting const& self, stream_ref stream, bool got_slot) noexcept;
 
   char const* name_;
   source_location where_;

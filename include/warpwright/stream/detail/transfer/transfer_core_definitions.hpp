@@ -50,7 +50,8 @@ WARPWRIGHT_INLINE void transfer_core::set_up_thread() const noexcept {
 WARPWRIGHT_INLINE void transfer_core::throw_no_thread(int error, std::size_t started) const {
   text const message = text{where_.file(), where_.line()} + ": " + name_ +
                        ": pthread_create: " + std::strerror(error) + " after " + started +
-                       " threads; give prefetch_options fewer workers";
+                       " threads; end other threads, raise the system's limit" +
+                       (threads_ > 1 ? ", or give prefetch_options fewer workers" : "");
   throw std::runtime_error{message.c_str()};
 }
 
@@ -197,9 +198,11 @@ WARPWRIGHT_INLINE void transfer_core::begin_wait(guard& lock, waiting& self,
   lock.lock();
 }
 
-WARPWRIGHT_INLINE bool transfer_core::end_wait(guard& lock, waiting const& self,
-                                               stream_ref stream) noexcept {
-  std::uint64_t const waited = (monotonic_nanoseconds() - self.since) / callers_waiting_;
+WARPWRIGHT_INLINE bool transfer_core::end_wait(guard& lock, waiting const& self, stream_ref stream,
+                                               bool got_slot) noexcept {
+  std::uint64_t const since = self.since > first_call_time_ ? self.since : first_call_time_;
+  std::uint64_t const waited =
+      got_slot ? (monotonic_nanoseconds() - since) / callers_waiting_ : std::uint64_t{0};
   --callers_waiting_;
   lock.unlock();
   bool const idle = is_idle(stream);

@@ -47,9 +47,10 @@ struct transfer_slot {
   pthread_t returned_by{};                           // the thread that gave it back
   pthread_t worker{};                                // which fills or drains it
   stage now = stage::free;
-  std::uint64_t freed = 0;  // the slot that was freed first is used first
-  std::size_t index = 0;    // of the batch
-  std::size_t bytes = 0;    // of the batch
+  cudaError_t use_error = cudaSuccess;  // nothing could be ordered behind the caller's work
+  std::uint64_t freed = 0;              // the slot that was freed first is used first
+  std::size_t index = 0;                // of the batch
+  std::size_t bytes = 0;                // of the batch
   std::exception_ptr error{};
 };
 

@@ -136,7 +136,7 @@ WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
   if (slot.in_capture) return false;
   cudaError_t const result = cudaEventRecord(slot.used, stream.get());
   slot.has_used = slot.used_last = result == cudaSuccess;
-  if (result != cudaSuccess) discard(wait_without_event(stream, result));
+  slot.use_error = result == cudaSuccess ? result : wait_without_event(stream, result);
   return true;
 }
 
