@@ -473,6 +473,9 @@ TEST_CASE("graph_cache: the table and the JSON have the figures") {
   json = all.to_json();
   CHECK_THAT(json, contains("\"last_failure\": \"a \\\"b\\\"\\\\\\u000a\""));
   CHECK_THAT(json, contains("\"break_even_calls\": null"));
+  // So are bytes that are not UTF-8, which a file's name may hold.
+  all.keys[0].last_failure = "caf\xE9 \xC3\xA9";
+  CHECK_THAT(all.to_json(), contains("\"last_failure\": \"caf? \xC3\xA9\""));
   CHECK_THAT(all.to_table(), contains("never"));
 }
 

@@ -87,12 +87,6 @@ TEST_CASE("an empty graph is drawn as that") {
   CHECK_THAT(svg, contains("an empty graph"));
 }
 
-TEST_CASE("text is escaped") {
-  ww::detail::string_builder out;
-  ww::detail::append_xml(out, "a<b> & \"c\"\n");
-  CHECK(out.str() == "a&lt;b&gt; &amp; &quot;c&quot; ");
-}
-
 TEST_CASE("labels of kernels leave out what all kernels have") {
   using ww::detail::kernel_label;
   CHECK(kernel_label("for_each_index") == "for_each_index");

@@ -143,18 +143,25 @@ TEST_CASE("an event log can be written as comma-separated values, by several thr
   std::fclose(file);
 }
 
-TEST_CASE("a file's name with a quotation mark stays one value") {
+TEST_CASE(
+    "a file's name with a quotation mark, or with bytes that are not UTF-8, stays one value") {
   std::FILE* const file = std::tmpfile();
   REQUIRE(file != nullptr);
-  ww::memory_log_record const record{
-      ww::memory_log_operation::allocate_failed,        nullptr, 7, 256, 3, 11, 13,
-      ww::source_location::current("q\"uote,.cpp", 17), nullptr};
+  ww::memory_log_record const record{ww::memory_log_operation::allocate_failed,
+                                     nullptr,
+                                     7,
+                                     256,
+                                     3,
+                                     11,
+                                     13,
+                                     ww::source_location::current("q\"uote,\xE9\xC3\xA9.cpp", 17),
+                                     nullptr};
   ww::memory_log_to_csv(file, record);
   std::rewind(file);
   char line[200] = {};
   REQUIRE(std::fgets(line, sizeof line, file) != nullptr);
   CHECK_THAT(std::string{line}, contains("11,allocate_failed,"));
-  CHECK_THAT(std::string{line}, contains(",7,256,3,13,\"q\"\"uote,.cpp\",17\n"));
+  CHECK_THAT(std::string{line}, contains(",7,256,3,13,\"q\"\"uote,?\xC3\xA9.cpp\",17\n"));
   std::fclose(file);
 }
 

@@ -238,6 +238,17 @@ TEST_CASE("a last part that does not fit is divided, not the whole size",
   CHECK(work.largest == 5);
 }
 
+TEST_CASE("a last part that does not fit while a larger size is tried is not run twice",
+          "[tune][dynamic_batch_size]") {
+  auto batch = ww::dynamic_batch_size{64}.start_at(16).grow_after(1);
+  batch.succeeded();
+  REQUIRE(batch.size() == 32);
+  job work{5, 2};
+  batch.run(5, work);
+  CHECK(work.each_once());
+  CHECK(work.failures == 1);  // of 5, which says nothing about 32; then 2, 2 and 1
+}
+
 TEST_CASE("what counts as out of memory by default", "[tune][dynamic_batch_size]") {
   for (int kind = 0; kind < 3; ++kind) {
     CAPTURE(kind);

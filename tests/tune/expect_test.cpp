@@ -351,6 +351,10 @@ TEST_CASE("wrong expectations and observations throw", "[tune][expect]") {
                     std::invalid_argument);
   }
   CHECK_THROWS_WITH(none.memory_at_most("a", 0), contains("a limit of 0 for 'a'"));
+  std::size_t const end = std::size_t{1} << 53U;
+  CHECK_THROWS_WITH(none.memory_at_most("a", end), contains("must be below 2^53"));
+  auto const largest = none.memory_at_most("a", end - 1);
+  CHECK(ww::to_text(ww::expectations_from_text(ww::to_text(largest))) == ww::to_text(largest));
   for (double const quantile : {0.0, 1.0, 99.0, nan}) {
     CHECK_THROWS_AS(none.latency_at_most("a", quantile, 1.0), std::invalid_argument);
   }

@@ -102,6 +102,7 @@ TEST_CASE("the second start uses the stored result, and runs nothing", "[tune][s
   CHECK_FALSE(a.items_per_second > b.items_per_second);
   CHECK_FALSE(a.latency_median_seconds < b.latency_median_seconds);
   CHECK(a.latency_samples == b.latency_samples);
+  CHECK_FALSE(b.latency_shown);  // there is no limit
   CHECK(second.rows.size() == first.rows.size());
   CHECK(ww::to_table(second).find("-> ") != std::string::npos);
   CHECK(second.explanation.find("stored on 20") == 0);
@@ -474,7 +475,10 @@ TEST_CASE("a record that the tuner could not have written is not used", "[tune][
   limited_service s;
   simulated_workload w{7};
   w.item_bytes = 1e6;
-  s.tuner = small_tuner().memory_budget(1000000000).objective(ww::throughput_under_latency(9e-4));
+  s.tuner = small_tuner()
+                .multiple_of(2)
+                .memory_budget(1000000000)
+                .objective(ww::throughput_under_latency(9e-4));
   auto const first = s.start(w);
   auto record = s.store.records().records.at(0);
   auto const field = [&](char const* name) -> std::string& {
@@ -492,6 +496,12 @@ TEST_CASE("a record that the tuner could not have written is not used", "[tune][
     field("calls") += " 1";
   }
   SECTION("no size") { record.batch = 0; }
+  SECTION("a size that is no multiple") { record.batch = ++choice.batch; }
+  SECTION("a size twice") {
+    record.points.push_back(record.points.back());
+    field("rates") += " 1";
+    field("calls") += " 1";
+  }
   SECTION("a size without figures") { ++record.batch; }
   SECTION("memory over the budget") { choice.memory_bytes = 1000000001; }
   SECTION("a latency over the limit") { choice.median_seconds = 9.1e-4; }
@@ -516,6 +526,27 @@ TEST_CASE("a record that the tuner could not have written is not used", "[tune][
   auto const third = s.start(w);
   CHECK(third.source == ww::tune_source::stored);
   CHECK(third.warnings.empty());
+}
+
+TEST_CASE("a record has sizes that were measured, and memory that was", "[tune][stored_tuner]") {
+  ww::tune_result result;
+  for (std::size_t const batch : {1, 2, 4}) {
+    ww::tune_row row;
+    row.batch = batch;
+    row.items_per_second = batch == 2 ? 0.0 : 100.0;  // calls of 2 took no time
+    row.memory_bytes = 1000;
+    row.memory_predicted = batch == 4;
+    result.rows.push_back(row);
+  }
+  result.chosen_index = 0;
+  ww::detail::search_settings const settings;
+  auto const record = ww::detail::record_of_tune<ww::tuning_record>(result, settings);
+  REQUIRE(record.points.size() == 2);
+  CHECK(record.points[0].memory_bytes == 1000);
+  CHECK(record.points[1].batch == 4);
+  CHECK(record.points[1].memory_bytes == 0);
+  ww::tune_result read;
+  CHECK(ww::detail::read_tune(record, settings, read) == nullptr);
 }
 
 TEST_CASE("a tune without a choice is not stored", "[tune][stored_tuner]") {

@@ -40,7 +40,8 @@ namespace detail {
 
 inline int device_attribute(cudaDeviceAttr attribute, device_id device, source_location where) {
   int value = 0;
-  check(cudaDeviceGetAttribute(&value, attribute, device.value()), "cudaDeviceGetAttribute", where);
+  check_with_device(cudaDeviceGetAttribute(&value, attribute, device.value()), device,
+                    "cudaDeviceGetAttribute", where);
   return value;
 }
 
@@ -48,10 +49,7 @@ inline int device_attribute(cudaDeviceAttr attribute, device_id device, source_l
 inline cudaDeviceProp device_properties(device_id device, source_location where) {
   int const count = device_count(where);
   if (device.value() < 0 || device.value() >= count) {
-    throw_invalid_argument(text{"device "} + device.value() +
-                               " does not exist: the number of visible devices is " + count +
-                               " (check CUDA_VISIBLE_DEVICES)",
-                           where);
+    throw_invalid_argument(missing_device(device, count), where);
   }
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device.value()), "cudaGetDeviceProperties", where);

@@ -23,6 +23,22 @@ class device_id {
   int ordinal_;
 };
 
+namespace detail {
+
+// What is wrong with a device that is not one of `count`.
+text missing_device(device_id device, int count);
+
+[[noreturn]] WARPWRIGHT_COLD void throw_with_device(cudaError_t status, device_id device,
+                                                    char const* api, source_location where);
+
+// check() of a call that gets a device: the text of an invalid one has its ordinal and the remedy.
+inline void check_with_device(cudaError_t status, device_id device, char const* api,
+                              source_location where) {
+  if (status != cudaSuccess) throw_with_device(status, device, api, where);
+}
+
+}  // namespace detail
+
 /// Returns the number of CUDA devices visible to this process.
 /// @return the number; 0 if there is no device or no driver
 /// @throws cuda_error  for any other failure, for instance a driver older than the runtime

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/graph/detail/graph_structure.hpp>
 #include <warpwright/graph/detail/kernel_label.hpp>
 #include <warpwright/graph/detail/kernel_name.hpp>
@@ -17,27 +17,6 @@ struct svg_node {
   string_builder details;  // shown under the mouse pointer
   char const* colour = "#e0e0e0";
 };
-
-inline void append_xml(string_builder& to, std::string const& value) {
-  for (char const c : value) {
-    switch (c) {
-      case '&':
-        to += "&amp;";
-        break;
-      case '<':
-        to += "&lt;";
-        break;
-      case '>':
-        to += "&gt;";
-        break;
-      case '"':
-        to += "&quot;";
-        break;
-      default:
-        to += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-}
 
 inline svg_node describe_kernel(cudaGraphNode_t node) {
   std::string const mangled = kernel_name(node);
@@ -161,7 +140,7 @@ struct svg_place {
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     detail::svg_node const node = detail::describe_node(structure.nodes[i], where);
     svg += text{"<g><title>"} + i + ": ";
-    detail::append_xml(svg, node.details);
+    svg += detail::xml_text(node.details);
     svg += text{"</title><rect x=\""} + (places[i].x - box_width / 2) + "\" y=\"" +
            (places[i].y - box_height / 2) + "\" width=\"" + box_width + "\" height=\"" +
            box_height + "\" rx=\"4\" fill=\"" + node.colour +
@@ -169,7 +148,7 @@ struct svg_place {
            (places[i].y + 4) + "\">";
     std::string const& label = node.label;
     bool const cut = label.size() > label_length;
-    detail::append_xml(svg, cut ? label.substr(0, label_length - 1) : label);
+    svg += detail::xml_text(cut ? label.substr(0, label_length - 1) : label);
     svg += cut ? "…</text></g>\n" : "</text></g>\n";
   }
   if (structure.nodes.empty()) {

@@ -51,9 +51,8 @@ struct gpu_model {
     int const count = device_count(where);
     if (device.value() < 0 || device.value() >= count) {
       warpwright::detail::throw_invalid_argument(
-          warpwright::detail::text{"ew::gpu_model: device "} + device.value() +
-              " does not exist: the number of visible devices is " + count +
-              " (check CUDA_VISIBLE_DEVICES)",
+          warpwright::detail::text{"ew::gpu_model: "} +
+              warpwright::detail::missing_device(device, count),
           where);
     }
     cudaDeviceProp properties{};

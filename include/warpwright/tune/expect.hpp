@@ -173,14 +173,21 @@ class expectations {
     return with(expectation{std::move(name), expected_figure::latency, quantile, seconds}, where);
   }
   /// @param name   of what is measured, not empty
-  /// @param bytes  of peak memory at most, above 0
-  /// @throws std::invalid_argument as throughput_at_least()
+  /// @param bytes  of peak memory at most, above 0 and below 2^53
+  /// @throws std::invalid_argument as throughput_at_least(), and for bytes from 2^53 on, of which a
+  ///   table's figures, numbers of type double, do not hold each
   template <typename String = std::string>
   [[nodiscard]] expectations memory_at_most(
       String name, std::size_t bytes, source_location where = source_location::current()) const {
-    return with(
-        expectation{std::move(name), expected_figure::memory, 0.0, static_cast<double>(bytes)},
-        where);
+    expectation line{std::move(name), expected_figure::memory, 0.0, static_cast<double>(bytes)};
+    if (bytes >= detail::memory_limit_end) {
+      detail::throw_invalid_argument(detail::text{"expectations: a limit of "} + bytes +
+                                         " bytes for '" + line.name.c_str() +
+                                         "'; it must be below 2^53: leave the line out if there is "
+                                         "no limit",
+                                     where);
+    }
+    return with(std::move(line), where);
   }
   /// @return all lines, in the order in which they were added
   [[nodiscard]] std::vector<expectation> const& lines() const noexcept { return lines_; }

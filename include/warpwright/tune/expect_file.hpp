@@ -69,7 +69,7 @@ line_problem add_line(line_part line, Table& table, source_location where) {
     table = table.throughput_at_least(e.name, e.limit, where);
   } else if (e.figure == expected_figure::latency) {
     table = table.latency_at_most(e.name, e.quantile, e.limit, where);
-  } else if (e.limit < 1.0 || e.limit >= 9007199254740992.0) {  // 2^53
+  } else if (e.limit < 1.0 || e.limit >= static_cast<double>(memory_limit_end)) {
     return {"has no valid field ", "limit"};
   } else {
     table = table.memory_at_most(e.name, static_cast<std::size_t>(e.limit), where);

@@ -13,6 +13,13 @@
 
 WARPWRIGHT_BEGIN
 
+namespace detail {
+
+// From here on a double does not hold each number of bytes.
+inline constexpr unsigned long long memory_limit_end = 1ULL << 53U;
+
+}  // namespace detail
+
 /// A kind of figure that can be expected.
 enum class expected_figure {
   throughput,  ///< items per second, at least

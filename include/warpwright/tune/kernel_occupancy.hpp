@@ -21,10 +21,12 @@ inline architecture architecture_of(device_id device,
                                     source_location where = source_location::current()) {
   int major = 0;
   int minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.value()),
-        "cudaDeviceGetAttribute", where);
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.value()),
-        "cudaDeviceGetAttribute", where);
+  detail::check_with_device(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.value()), device,
+      "cudaDeviceGetAttribute", where);
+  detail::check_with_device(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.value()), device,
+      "cudaDeviceGetAttribute", where);
   return architecture_of(major, minor, where);
 }
 

@@ -26,6 +26,23 @@ WARPWRIGHT_INLINE int device_count(source_location where) {
   return count;
 }
 
+namespace detail {
+
+WARPWRIGHT_INLINE text missing_device(device_id device, int count) {
+  return text{"device "} + device.value() + " does not exist: the number of visible devices is " +
+         count + " (check CUDA_VISIBLE_DEVICES)";
+}
+
+WARPWRIGHT_INLINE void throw_with_device(cudaError_t status, device_id device, char const* api,
+                                         source_location where) {
+  if (status != cudaErrorInvalidDevice) throw_cuda_error(status, api, where);
+  int count = 0;
+  discard(cudaGetDeviceCount(&count));
+  throw_cuda_error(status, api, where, missing_device(device, count).c_str());
+}
+
+}  // namespace detail
+
 WARPWRIGHT_INLINE device_id current_device(source_location where) {
   int ordinal = 0;
   check(cudaGetDevice(&ordinal), "cudaGetDevice", where);
@@ -34,7 +51,9 @@ WARPWRIGHT_INLINE device_id current_device(source_location where) {
 
 WARPWRIGHT_INLINE scoped_device::scoped_device(device_id device, source_location where)
     : previous_{current_device(where)}, changed_{previous_ != device} {
-  if (changed_) check(cudaSetDevice(device.value()), "cudaSetDevice", where);
+  if (changed_) {
+    detail::check_with_device(cudaSetDevice(device.value()), device, "cudaSetDevice", where);
+  }
 }
 
 WARPWRIGHT_INLINE scoped_device::~scoped_device() {

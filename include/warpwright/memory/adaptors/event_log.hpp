@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/text/utf8.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <cstddef>
@@ -136,7 +137,7 @@ inline void memory_log_csv_header(std::FILE* file) noexcept {
 }
 
 /// A callback for event_log_adaptor: writes each record as one line of comma-separated values. A
-/// quotation mark in the file's name is doubled.
+/// quotation mark in the file's name is doubled, and bytes that are not UTF-8 are written as '?'.
 /// @param file    a std::FILE* open for writing; write errors are ignored
 /// @param record  the call
 /// **Threads:** any number: a line is written under the file's lock, so lines do not mix.
@@ -148,9 +149,11 @@ inline void memory_log_to_csv(void* file, memory_log_record const& record) noexc
                record.pointer, record.bytes, record.alignment,
                static_cast<unsigned long long>(record.stream_id),
                static_cast<unsigned long long>(record.elapsed_ns));
-  for (char const* c = record.where.file(); *c != '\0'; ++c) {
+  for (char const* c = record.where.file(); *c != '\0';) {
+    std::size_t const bytes = detail::utf8_bytes(c);
     if (*c == '"') std::fputc('"', out);
-    std::fputc(*c, out);
+    std::fwrite(bytes != 0 ? c : "?", 1, bytes != 0 ? bytes : 1, out);
+    c += bytes != 0 ? bytes : 1;
   }
   std::fprintf(out, "\",%d\n", record.where.line());
   ::funlockfile(out);

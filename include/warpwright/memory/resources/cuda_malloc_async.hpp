@@ -133,7 +133,8 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
   [[nodiscard]] static cuda_malloc_async_resource from_default_pool(
       device_id device, source_location where = source_location::current()) {
     cudaMemPool_t pool = nullptr;
-    check(cudaDeviceGetDefaultMemPool(&pool, device.value()), "cudaDeviceGetDefaultMemPool", where);
+    detail::check_with_device(cudaDeviceGetDefaultMemPool(&pool, device.value()), device,
+                              "cudaDeviceGetDefaultMemPool", where);
     return cuda_malloc_async_resource{device, pool};
   }
 

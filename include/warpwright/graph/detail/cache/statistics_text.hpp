@@ -4,7 +4,7 @@
 // The texts of graph_cache_statistics.
 #pragma once
 
-#include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/graph/graph_cache_statistics.hpp>
 
 #include <cmath>
@@ -12,25 +12,6 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
-
-inline string_builder json_string(std::string const& value) {
-  std::string out = "\"";
-  for (char const c : value) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      constexpr char hex[] = "0123456789abcdef";
-      out += "\\u00";
-      out += hex[static_cast<unsigned char>(c) >> 4U];
-      out += hex[static_cast<unsigned char>(c) & 15U];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-  return out;
-}
 
 inline string_builder json_number(double value) {
   return std::isfinite(value) ? format_number("%.6g", value) : string_builder{"null"};
@@ -158,7 +139,7 @@ inline std::string graph_cache_statistics::to_table() const {
 
 inline std::string graph_cache_statistics::to_json() const {
   using detail::json_number;
-  using detail::json_string;
+  using detail::json_text;
   using detail::string_builder;
   string_builder out = string_builder{"{"} + detail::json_counts(*this) +
                        ", \"legacy_calls\": " + std::size_t{legacy_calls} +
@@ -171,15 +152,15 @@ inline std::string graph_cache_statistics::to_json() const {
   bool first = true;
   for (std::size_t i = 0; i < sizeof rebuilds_by_reason / sizeof rebuilds_by_reason[0]; ++i) {
     if (rebuilds_by_reason[i] == 0) continue;
-    out += string_builder{first ? "" : ", "} + json_string(detail::update_reason(i)) + ": " +
+    out += string_builder{first ? "" : ", "} + json_text(detail::update_reason(i)) + ": " +
            std::size_t{rebuilds_by_reason[i]};
     first = false;
   }
   out += "}, \"keys\": [";
   first = true;
   for (graph_key_statistics const& k : keys) {
-    out += string_builder{first ? "" : ", "} + "{\"key\": " + json_string(k.key) +
-           ", \"state\": " + json_string(to_text(k.state)) + ", " + detail::json_counts(k) +
+    out += string_builder{first ? "" : ", "} + "{\"key\": " + json_text(k.key) +
+           ", \"state\": " + json_text(to_text(k.state)) + ", " + detail::json_counts(k) +
            ", \"graphs\": " + k.graphs + ", \"nodes\": " + k.nodes + ", \"bytes\": " + k.bytes +
            ", \"pool_bytes\": " + k.pool_bytes + ", \"eager_us\": " + json_number(k.eager_us) +
            ", \"replay_us\": " + json_number(k.replay_us) +
@@ -188,15 +169,15 @@ inline std::string graph_cache_statistics::to_json() const {
            ", \"change_rate\": " + json_number(k.change_rate) +
            ", \"break_even_calls\": " + json_number(k.break_even_calls) +
            ", \"saved_ms\": " + json_number(k.saved_ms) +
-           ", \"last_rebuild\": " + json_string(k.last_rebuild) +
-           ", \"last_kernel\": " + json_string(k.last_kernel) +
-           ", \"last_failure\": " + json_string(k.last_failure) + "}";
+           ", \"last_rebuild\": " + json_text(k.last_rebuild) +
+           ", \"last_kernel\": " + json_text(k.last_kernel) +
+           ", \"last_failure\": " + json_text(k.last_failure) + "}";
     first = false;
   }
   out += "], \"warnings\": [";
   first = true;
   for (std::string const& problem : warnings()) {
-    out += string_builder{first ? "" : ", "} + json_string(problem);
+    out += string_builder{first ? "" : ", "} + json_text(problem);
     first = false;
   }
   return out + "]}";

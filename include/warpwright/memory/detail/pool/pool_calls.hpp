@@ -21,7 +21,7 @@ class pool_core::slow_path {
     driver_calls const& driver = pool.heap_.driver;
     if (pool.context_ == nullptr || driver.current_context() != pool.context_) {
       check(cudaGetDevice(&before_), "cudaGetDevice", where);
-      check(cudaSetDevice(pool.device_.value()), "cudaSetDevice", where);
+      check_with_device(cudaSetDevice(pool.device_.value()), pool.device_, "cudaSetDevice", where);
     }
     cudaError_t const result = driver.exchange(&mode_);
     if (result != cudaSuccess) {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/tune/detail/report/markup.hpp>
+#include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/tune/detail/report/plot_axis.hpp>
 
 #include <cstddef>

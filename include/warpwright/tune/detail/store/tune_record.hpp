@@ -69,7 +69,8 @@ WARPWRIGHT_COLD Record record_of_tune(tune_result const& result, Settings const&
   std::string rates;
   std::string calls;
   for (tune_row const& row : result.rows) {
-    if (row.status != tune_status::ok) continue;
+    // Without a rate it was not measured: calls took no time.
+    if (row.status != tune_status::ok || !(row.items_per_second > 0.0)) continue;
     record.points.push_back({row.batch, row.latency_median_seconds, row.latency_p99_seconds,
                              row.memory_predicted ? 0 : row.memory_bytes});
     if (!rates.empty()) rates += ' ';

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/core/detail/text/utf8.hpp>
 
 #include <cstddef>
 #include <cstdio>
@@ -22,24 +23,10 @@ template <typename String = std::string>
 WARPWRIGHT_COLD String valid_utf8(std::string const& text) {
   String valid;
   for (std::size_t i = 0; i < text.size();) {
-    auto const lead = static_cast<unsigned char>(text[i]);
-    std::size_t const length = lead < 0x80                    ? 1
-                               : lead >= 0xC2 && lead <= 0xDF ? 2
-                               : lead >= 0xE0 && lead <= 0xEF ? 3
-                               : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                              : 0;
-    bool good = length > 0 && i + length <= text.size();
-    for (std::size_t k = 1; good && k < length; ++k) {
-      auto const byte = static_cast<unsigned char>(text[i + k]);
-      good = byte >= 0x80 && byte <= 0xBF;
-      // Overlong encodings, surrogates and code points above U+10FFFF.
-      if (k == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
-                     (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
-        good = false;
-      }
-      if (k == 2 && lead == 0xEF && byte >= 0xBE && text[i + 1] == '\xBF') good = false;
-    }
-    if (good) {
+    std::size_t const length = utf8_bytes(text.c_str() + i);
+    bool const excluded = length == 3 && (text.compare(i, 3, "\xEF\xBF\xBE") == 0 ||
+                                          text.compare(i, 3, "\xEF\xBF\xBF") == 0);
+    if (length != 0 && !excluded) {
       valid.append(text, i, length);
       i += length;
     } else {
