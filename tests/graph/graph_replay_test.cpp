@@ -4,6 +4,7 @@
 // A replay whose arguments change.
 #include "graph/mistake_support.hpp"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,27 @@ TEST_CASE("arguments are compared by their bytes") {
   step.run(s, body, -0.0, shape{1, 3}, 'b');
   step.run(s, body, -0.0, shape{1, 3}, 'b');
   CHECK(calls == 4);
+}
+
+TEST_CASE("a structure's padding is no change of it") {
+  if (!WARPWRIGHT_CLEARS_PADDING) return;  // this compiler cannot
+  struct padded {
+    char a;
+    double b;
+  };
+  ww::stream s;
+  ww::graph_replay step{0};
+  int calls = 0;
+  auto const body = [&](ww::stream_ref, padded const&) { ++calls; };
+  for (int const garbage : {0x00, 0x5A, 0xFF}) {
+    alignas(padded) unsigned char bytes[sizeof(padded)];
+    std::memset(bytes, garbage, sizeof bytes);
+    auto& argument = reinterpret_cast<padded&>(bytes);
+    argument.a = 1;
+    argument.b = 2;
+    step.run(s, body, argument);
+  }
+  CHECK(calls == 1);
 }
 
 TEST_CASE("a body with arguments may take the scope, and be called with a stream_ref") {
