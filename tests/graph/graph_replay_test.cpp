@@ -144,6 +144,36 @@ TEST_CASE("a recapture by hand, and reset(), make the next arguments count") {
   CHECK(x.fetch(s)[0] == 3);
 }
 
+TEST_CASE("what was captured before the warm-ups were done is replayed") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(8, 0)};
+  ww::graph_replay step{2};
+  auto const body = [&](ww::stream_ref c) { ww::for_each_index(c, 8, add_to{x.data(), 1}); };
+  step.recapture(s, body);
+  step.run(s, body);
+  step.run(s, body);
+  CHECK(x.fetch(s)[0] == 2);
+  CHECK(step.statistics().eager_runs == 0);
+  CHECK(step.statistics().captures == 1);
+  CHECK(step.statistics().launches == 2);
+}
+
+TEST_CASE("the last update does not name a node, as its graph is destroyed at the next capture") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(8, 0)};
+  auto const first = [&](ww::stream_ref c) { ww::for_each_index(c, 8, add_to{x.data(), 1}); };
+  auto const second = [&](ww::stream_ref c) {
+    ww::check(cudaMemsetAsync(x.data(), 0, 32, c), "cudaMemsetAsync");
+  };
+  ww::graph_exec exec{ww::capture(s, first)};
+  ww::graph const changed = ww::capture(s, second);
+  REQUIRE(exec.update(changed).node != nullptr);
+  ww::graph_replay step{0};
+  step.recapture(s, first);
+  CHECK(step.recapture(s, second) == ww::graph_update_result::reinstantiated);
+  CHECK(step.last_update().node == nullptr);
+}
+
 TEST_CASE("the reason why an update was not in place is kept") {
   ww::stream s;
   device_array<int> x{std::vector<int>(8, 0)};
