@@ -503,14 +503,12 @@ WARPWRIGHT_API cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
   return read(site, node, cudaGraphNodeTypeKernel, parameters != nullptr,
               [parameters](graph_node const& n) {
                 auto const& kernel = static_cast<kernel_work const&>(*n.what);
-                constexpr unsigned threads = 256;  // threads per block that the parameters report
                 *parameters = {};
                 parameters->func = const_cast<void*>(kernel.function());
                 parameters->kernelParams = kernel.parameters();
-                parameters->blockDim = dim3(threads, 1, 1);
-                unsigned long const long blocks = (kernel.size() + threads - 1) / threads;
-                parameters->gridDim =
-                    dim3(static_cast<unsigned>((std::min)(blocks, 2147483647ULL)), 1, 1);
+                parameters->blockDim = dim3(kernel.kernel().threads, 1, 1);
+                parameters->gridDim = dim3(static_cast<unsigned>(kernel.size()), 1, 1);
+                parameters->sharedMemBytes = static_cast<unsigned>(kernel.kernel().shared_bytes);
                 return cudaSuccess;
               });
 }

@@ -7,9 +7,11 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/padding.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -33,6 +35,44 @@ struct odd_address {
   odd_address* operator&() const = delete;  // NOLINT(google-runtime-operator)
   int bias = 0;
 };
+
+struct plain {
+  std::uint32_t a, b;
+};
+struct holed {
+  char a;
+  std::uint32_t b;
+};
+struct base {
+  base() {}  // so that a derived class uses its padding
+  std::uint32_t a;
+  char b;
+};
+struct derived : base {
+  char in_padding_of_base;
+};
+template <class T, int Count>
+struct behind {  // seven bytes ahead of `last`, behind an array
+  T array[Count];
+  char c;
+  double last;
+};
+
+// The bytes of T that clear_padding() overwrites, as one character each.
+template <class T>
+std::string cleared() {
+  alignas(T) unsigned char bytes[sizeof(T)];
+  std::memset(bytes, 0xFF, sizeof bytes);
+  detail::clear_padding(reinterpret_cast<T&>(bytes));
+  std::string all;
+  for (unsigned char const byte : bytes) all += byte == 0 ? '-' : 'x';
+  return all;
+}
+std::string times(int count, std::string const& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
 
 // A test's clock: the context is the time.
 std::uint64_t read_time(void* time) noexcept { return *static_cast<std::uint64_t const*>(time); }
@@ -133,4 +173,20 @@ TEST_CASE("a clock is replaced by a function and its context", "[core][clock]") 
   copy = clock;
   time = std::uint64_t{1} << 63U;
   CHECK(copy.now() == std::uint64_t{1} << 63U);
+}
+
+TEST_CASE("clear_padding overwrites all padding and no member", "[core][padding]") {
+  if (!WARPWRIGHT_CLEARS_PADDING) return;  // this compiler cannot
+  std::string const end = "x-------xxxxxxxx";
+  CHECK(cleared<double>() == "xxxxxxxx");
+  CHECK(cleared<plain>() == "xxxxxxxx");
+  CHECK(cleared<holed>() == "x---xxxx");
+  CHECK(cleared<derived>() == "xxxxxx--");
+  CHECK(cleared<behind<char, 8>>() == times(8, "x") + end);
+  CHECK(cleared<behind<plain, 2>>() == times(2, "xxxxxxxx") + end);
+  CHECK(cleared<behind<plain, 9>>() == times(9, "xxxxxxxx") + end);
+  CHECK(cleared<behind<holed, 9>>() == times(9, "x---xxxx") + end);
+  CHECK(cleared<behind<behind<plain, 9>, 3>>() == times(3, times(9, "xxxxxxxx") + end) + end);
+  CHECK(cleared<behind<behind<holed, 20>, 40>>() == times(40, times(20, "x---xxxx") + end) + end);
+  CHECK(cleared<behind<plain[3], 1000>>() == times(3000, "xxxxxxxx") + end);
 }

@@ -182,6 +182,24 @@ TEST_CASE("graph_cache: a call on another stream destroys evicted graphs that ha
   CHECK(x.fetch(s)[0] == 6);
 }
 
+TEST_CASE("graph_cache: work of another stream does not tell that an evicted graph has completed") {
+  ww::stream s;
+  ww::stream other;
+  std::atomic<bool> open{false};
+  device_array<int> x{std::vector<int>(16, 0)};
+  ww::graph_cache cache{at_once().max_entries(1)};
+  auto const blocking = [](ww::stream_ref t, std::atomic<bool>* until) {
+    ww::check(cudaLaunchHostFunc(t, wait_for_flag, until), "cudaLaunchHostFunc");
+  };
+  cache.run(s, {1}, blocking, &open);
+  cache.run(other, {2}, add_step{}, x.data(), 1);  // evicts the first, which runs
+  other.synchronize();
+  cache.prewarm(other, {2}, add_step{}, x.data(), 1);  // looks for graphs that have completed
+  CHECK(cache.statistics().retired_graphs == 1);
+  open = true;
+  s.synchronize();
+}
+
 TEST_CASE("graph_cache: evicted graphs have what others leave of the byte budget") {
   ww::stream s;
   device_array<int> x{std::vector<int>(16, 0)};
@@ -304,6 +322,24 @@ TEST_CASE("graph_cache: keys that were evicted too early are tried again when ot
   for (int i = 0; i < 4 * 50; ++i) {
     REQUIRE(cache.run(s, {i % 4}, add_step{}, x.data(), 1) == graph_step::replayed);
   }
+  s.synchronize();
+}
+
+TEST_CASE("graph_cache: a long pause for lack of room ends early when no other key is used") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(16, 0)};
+  ww::graph_cache cache{at_once().max_entries(1)};
+  for (int i = 0; i < 100000 && (i < 2 || of_key(cache).pauses < 6); ++i) {
+    cache.run(s, {i % 2}, add_step{}, x.data(), 1);
+  }
+  REQUIRE(of_key(cache).pauses == 6);  // of 2,048 calls
+  int calls = 0;
+  while (calls < 1000 && cache.run(s, {0}, add_step{}, x.data(), 1) == graph_step::eager) ++calls;
+  CHECK(calls < 300);
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(cache.run(s, {0}, add_step{}, x.data(), 1) == graph_step::replayed);
+  }
+  CHECK(of_key(cache).state == ww::graph_key_state::replaying);
   s.synchronize();
 }
 

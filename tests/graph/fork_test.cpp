@@ -7,6 +7,7 @@
 #include <warpwright/graph/graph_audit.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -652,6 +653,49 @@ TEST_CASE("a fork makes 3 calls a branch once its streams exist") {
   auto const one = calls_of(1);
   CHECK(calls_of(8) == one + 7 * 4);  // and one to see that the stream is free
   CHECK(one <= 9);
+}
+
+TEST_CASE("without a capture, the host waits for a stream whose join fails") {
+  struct slow_work {
+    std::atomic<bool> done{false};
+    static void run(void* self) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      static_cast<slow_work*>(self)->done = true;
+    }
+    void enqueue(ww::stream_ref on) {
+      ww::check(cudaLaunchHostFunc(on, &run, this), "cudaLaunchHostFunc");
+    }
+  };
+  ww::stream s;
+  ww::stream other;
+  auto const fails = [&](char const* call, auto const& body) {
+    CAPTURE(call);
+    slow_work work;
+    ww::graph_replay step;
+    auto const eager = [&](ww::capture_scope& scope) {
+      // The first record and the first wait are the fork's.
+      wt::scoped_fault_plan const plan{wt::fault_plan{}.fail(call, 2, cudaErrorUnknown)};
+      body(scope, work);
+    };
+    CHECK_THROWS_AS(step.run(s, eager), ww::cuda_error);
+    CHECK(work.done);
+    other.synchronize();
+  };
+  for (char const* const call : {"cudaEventRecord", "cudaStreamWaitEvent"}) {
+    fails(call, [](ww::capture_scope& scope, slow_work& work) {
+      scope.fork(1, [&](ww::stream_ref branch, unsigned) { work.enqueue(branch); });
+    });
+    fails(call, [&](ww::capture_scope& scope, slow_work& work) {
+      scope.fork(other);
+      work.enqueue(other);
+      scope.join(other);
+    });
+    fails(call, [&](ww::capture_scope& scope, slow_work& work) {
+      scope.fork(other);
+      work.enqueue(other);
+      scope.join_all();
+    });
+  }
 }
 
 TEST_CASE("if any call of a fork fails, all streams are usable and nothing leaks") {

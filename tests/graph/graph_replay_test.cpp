@@ -4,6 +4,7 @@
 // A replay whose arguments change.
 #include "graph/mistake_support.hpp"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,27 @@ TEST_CASE("arguments are compared by their bytes") {
   CHECK(calls == 4);
 }
 
+TEST_CASE("a structure's padding is no change of it") {
+  if (!WARPWRIGHT_CLEARS_PADDING) return;  // this compiler cannot
+  struct padded {
+    char a;
+    double b;
+  };
+  ww::stream s;
+  ww::graph_replay step{0};
+  int calls = 0;
+  auto const body = [&](ww::stream_ref, padded const&) { ++calls; };
+  for (int const garbage : {0x00, 0x5A, 0xFF}) {
+    alignas(padded) unsigned char bytes[sizeof(padded)];
+    std::memset(bytes, garbage, sizeof bytes);
+    auto& argument = reinterpret_cast<padded&>(bytes);
+    argument.a = 1;
+    argument.b = 2;
+    step.run(s, body, argument);
+  }
+  CHECK(calls == 1);
+}
+
 TEST_CASE("a body with arguments may take the scope, and be called with a stream_ref") {
   ww::stream s;
   device_array<int> x{std::vector<int>(64, 0)};
@@ -120,6 +142,36 @@ TEST_CASE("a recapture by hand, and reset(), make the next arguments count") {
   CHECK(step.node_counts().total() == 0);
   step.run(s, body, 1);
   CHECK(x.fetch(s)[0] == 3);
+}
+
+TEST_CASE("what was captured before the warm-ups were done is replayed") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(8, 0)};
+  ww::graph_replay step{2};
+  auto const body = [&](ww::stream_ref c) { ww::for_each_index(c, 8, add_to{x.data(), 1}); };
+  step.recapture(s, body);
+  step.run(s, body);
+  step.run(s, body);
+  CHECK(x.fetch(s)[0] == 2);
+  CHECK(step.statistics().eager_runs == 0);
+  CHECK(step.statistics().captures == 1);
+  CHECK(step.statistics().launches == 2);
+}
+
+TEST_CASE("the last update does not name a node, as its graph is destroyed at the next capture") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(8, 0)};
+  auto const first = [&](ww::stream_ref c) { ww::for_each_index(c, 8, add_to{x.data(), 1}); };
+  auto const second = [&](ww::stream_ref c) {
+    ww::check(cudaMemsetAsync(x.data(), 0, 32, c), "cudaMemsetAsync");
+  };
+  ww::graph_exec exec{ww::capture(s, first)};
+  ww::graph const changed = ww::capture(s, second);
+  REQUIRE(exec.update(changed).node != nullptr);
+  ww::graph_replay step{0};
+  step.recapture(s, first);
+  CHECK(step.recapture(s, second) == ww::graph_update_result::reinstantiated);
+  CHECK(step.last_update().node == nullptr);
 }
 
 TEST_CASE("the reason why an update was not in place is kept") {

@@ -14,7 +14,9 @@
 //     tools that intercept the runtime alone.
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/launch/block.hpp>
+#include <warpwright/core/detail/padding.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/core/stream.hpp>
 #if WARPWRIGHT_HOST_RUNTIME
@@ -91,8 +93,8 @@ void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Ke
                 "arguments can hold; pass them by pointer or split the expressions");
   unsigned const grid = grid_blocks(blocks, name, where);
 #if WARPWRIGHT_HOST_RUNTIME
-  static_cast<void>(dynamic_bytes);
-  host_kernel<Kernel> const all{kernel, grid, threads};
+  host_kernel<Kernel> all{kernel, grid, threads};
+  if (may_be_capturing_anywhere()) clear_padding(all);
   warpwright_host_kernel launch{};
   launch.name = name;
   launch.function = &host_kernel<Kernel>::identity;
@@ -101,9 +103,18 @@ void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Ke
   launch.arguments_bytes = sizeof all;
   launch.arguments_alignment = alignof(host_kernel<Kernel>);
   launch.size = blocks;
+  launch.threads = threads;
+  launch.shared_bytes = dynamic_bytes;
   auto const run = [&](bool) { return warpwrightHostLaunchKernel(&launch, stream.get()); };
   check(launch_on_any(stream.get(), run), "kernel launch", where);
 #elif defined(__CUDACC__)
+  // compare_graphs() compares the arguments of captured kernels byte by byte.
+  if (WARPWRIGHT_CLEARS_PADDING && may_be_capturing_anywhere()) {
+    Kernel cleared(kernel);
+    clear_padding(cleared);
+    launch_on_device(stream, grid, threads, dynamic_bytes, cleared, where);
+    return;
+  }
   launch_on_device(stream, grid, threads, dynamic_bytes, kernel, where);
 #else
   static_cast<void>(stream), static_cast<void>(grid), static_cast<void>(threads);

@@ -103,7 +103,8 @@ class capture_scope {
   /// scopes without a capture of their own in one capture.
   /// @param n  number of branches; 0 does nothing
   /// @param f  called n times, one after another
-  /// @throws what `f` throws; cuda_error if a call fails
+  /// @throws what `f` throws; cuda_error if a call fails. Without a capture the branches' work then
+  ///   precedes later work of the stream all the same: a branch that cannot be joined is waited for
   /// **Stream:** orders the branches after the capturing stream, and its later work after them;
   /// does not block. **Cost:** an event, and 3 CUDA calls a branch, up to 5 in a capture; streams
   /// are created at first use.
@@ -239,10 +240,16 @@ class capture_scope {
   bool must_keep_graph() const noexcept;
 
   failed_call try_join(cudaStream_t other, cudaEvent_t marker) const noexcept {
-    cudaError_t status = cudaEventRecord(marker, other);
-    if (status != cudaSuccess) return {status, "cudaEventRecord"};
-    status = cudaStreamWaitEvent(stream_.get(), marker, 0);
-    return {status, "cudaStreamWaitEvent"};
+    failed_call failed{cudaEventRecord(marker, other), "cudaEventRecord"};
+    if (failed.status == cudaSuccess) {
+      failed = {cudaStreamWaitEvent(stream_.get(), marker, 0), "cudaStreamWaitEvent"};
+    }
+    // Nothing else orders later work, as of what a body's exception frees, behind the other stream.
+    if (failed.status != cudaSuccess && !in_capture()) {
+      detail::relaxed_capture_mode const allowed;
+      detail::discard(cudaStreamSynchronize(other));
+    }
+    return failed;
   }
   // Joins as many as can be joined; returns the first failure.
   failed_call try_join_all() noexcept;

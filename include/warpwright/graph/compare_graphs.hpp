@@ -5,8 +5,8 @@
 // have changed since. For debugging.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/graph/detail/graph_structure.hpp>
 #include <warpwright/graph/detail/kernel_name.hpp>
 #include <warpwright/graph/graph.hpp>
 
@@ -15,6 +15,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 WARPWRIGHT_BEGIN
 
@@ -51,90 +52,78 @@ class graph_mismatch : public std::runtime_error {
 
 namespace detail {
 
+/// What the stack is filled with before the last two captures that are compared.
+inline constexpr unsigned char stack_fill_now = 0;
+inline constexpr unsigned char stack_fill_again = 0xA5;
+
 /// Compares two graphs node by node. Words that differ also between two captures made right after
-/// each other, and are addresses of device memory in both, are the body's own temporary memory.
+/// each other, and are addresses of device memory in both, are the body's own temporary memory;
+/// bytes with what the stack was filled with before these captures are padding.
 class graph_comparison {
  public:
   graph_comparison(cudaGraph_t before, cudaGraph_t now, cudaGraph_t again, source_location where)
-      : before_graph_{before},
-        now_graph_{now},
-        before_{list(before, where)},
-        now_{list(now, where)},
-        again_{again != nullptr ? list(again, where) : array<cudaGraphNode_t>{}},
+      : before_{structure_of(before, where)},
+        now_{structure_of(now, where)},
+        again_{again != nullptr ? structure_of(again, where) : graph_structure{}},
         where_{where} {}
 
   graph_difference run() {
-    if (before_.size() != now_.size()) {
-      difference("the number of nodes", before_.size(), now_.size());
-      return static_cast<graph_difference&&>(result_);
+    compare();
+    return static_cast<graph_difference&&>(result_);
+  }
+
+ private:
+  using node_entry = graph_structure::node;
+
+  void compare() {
+    if (before_.nodes.size() != now_.nodes.size()) {
+      return difference("the number of nodes", before_.nodes.size(), now_.nodes.size());
     }
-    std::size_t const edges_before = edges_of(before_graph_);
-    std::size_t const edges_now = edges_of(now_graph_);
-    if (edges_before != edges_now) {
-      difference("the number of dependencies", edges_before, edges_now);
-      return static_cast<graph_difference&&>(result_);
+    if (before_.edges.size() != now_.edges.size()) {
+      return difference("the number of dependencies", before_.edges.size(), now_.edges.size());
     }
-    three_way_ = again_.size() == now_.size();
+    three_way_ = again_.nodes.size() == now_.nodes.size();
     if (three_way_) {
       array<range> of_now = memory_of(now_);
       array<range> of_again = memory_of(again_);
       now_memory_.swap(of_now);
       again_memory_.swap(of_again);
     }
-    for (std::size_t i = 0; i < before_.size() && !result_.found; ++i) {
+    for (std::size_t i = 0; i < before_.nodes.size() && !result_.found; ++i) {
       result_ = graph_difference{};
       result_.node = i;
       compare_node(i);
     }
-    return static_cast<graph_difference&&>(result_);
-  }
-
- private:
-  static array<cudaGraphNode_t> list(cudaGraph_t graph, source_location where) {
-    std::size_t count = 0;
-    check(cudaGraphGetNodes(graph, nullptr, &count), "cudaGraphGetNodes", where);
-    array<cudaGraphNode_t> nodes(count);
-    if (count > 0)
-      check(cudaGraphGetNodes(graph, nodes.begin(), &count), "cudaGraphGetNodes", where);
-    return nodes;
-  }
-
-  std::size_t edges_of(cudaGraph_t graph) const {
-    std::size_t count = 0;
-#if CUDART_VERSION >= 13000
-    cudaError_t const status = cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &count);
-#else
-    cudaError_t const status = cudaGraphGetEdges(graph, nullptr, nullptr, &count);
-#endif
-    check(status, "cudaGraphGetEdges", where_);
-    return count;
-  }
-
-  cudaGraphNodeType type_of(cudaGraphNode_t node) const {
-    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-    check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType", where_);
-    return type;
+    for (std::size_t i = 0; i < before_.edges.size() && !result_.found; ++i) {
+      if (compare_edges(&before_.edges[i], &now_.edges[i]) == 0) continue;
+      result_ = graph_difference{};
+      result_.node = now_.edges[i].to;
+      difference("the nodes that it depends on", 0, 0);
+    }
   }
 
   void compare_node(std::size_t i) {
-    cudaGraphNodeType const type = type_of(before_[i]);
-    if (type != type_of(now_[i])) {
+    node_entry const& before = before_.nodes[i];
+    node_entry const& now = now_.nodes[i];
+    cudaGraphNodeType const type = before.type;
+    if (type != now.type) {
       return difference("the type of a node", static_cast<std::size_t>(type),
-                        static_cast<std::size_t>(type_of(now_[i])));
+                        static_cast<std::size_t>(now.type));
     }
     // Without an equal node in the second capture, every difference counts.
-    cudaGraphNode_t const again = three_way_ && type_of(again_[i]) == type ? again_[i] : now_[i];
+    bool const twice = three_way_ && again_.nodes[i].type == type;
+    cudaGraphNode_t const again = (twice ? again_ : now_).nodes[i].handle;
     switch (static_cast<int>(type)) {  // a later toolkit may have more
       case cudaGraphNodeTypeKernel:
-        return compare_kernels(before_[i], now_[i], again);
+        return compare_kernels(before.handle, now.handle, again);
       case cudaGraphNodeTypeMemcpy:
-        return compare_parameters<cudaMemcpy3DParms>(before_[i], now_[i], again);
+        return compare_parameters<cudaMemcpy3DParms>(before.handle, now.handle, again);
       case cudaGraphNodeTypeMemset:
-        return compare_parameters<cudaMemsetParams>(before_[i], now_[i], again);
+        return compare_parameters<cudaMemsetParams>(before.handle, now.handle, again);
       case cudaGraphNodeTypeHost:
-        return compare_parameters<cudaHostNodeParams>(before_[i], now_[i], again);
+        return compare_parameters<cudaHostNodeParams>(before.handle, now.handle, again);
       case cudaGraphNodeTypeGraph:
-        return compare_children(before_[i], now_[i], again);
+        return compare_children(before.handle, now.handle, again);
       default:
         return;  // nothing that code captures by value
     }
@@ -203,7 +192,16 @@ class graph_comparison {
     read(now, b);
     read(again, c);
     sets_condition_ = false;
-    compare_bytes(&a, &b, &c, sizeof a);
+    compare_bytes(&a, &b, &c, size_of(a));
+  }
+  // Without the padding at the end, which a query can copy. There is none elsewhere.
+  static constexpr std::size_t size_of(cudaMemcpy3DParms const&) noexcept {
+    return offsetof(cudaMemcpy3DParms, kind) + sizeof(cudaMemcpyKind);
+  }
+  template <class Parameters>
+  static constexpr std::size_t size_of(Parameters const&) noexcept {
+    static_assert(std::has_unique_object_representations_v<Parameters>, "it has padding");
+    return sizeof(Parameters);
   }
 
   void compare_bytes(void const* before, void const* now, void const* again, std::size_t bytes) {
@@ -212,16 +210,22 @@ class graph_comparison {
     auto const* const c = static_cast<unsigned char const*>(again);
     for (std::size_t at = 0; at < bytes; at += 8) {
       std::size_t const width = bytes - at < 8 ? bytes - at : 8;
-      if (std::memcmp(a + at, b + at, width) == 0) continue;
+      std::size_t first = at;  // the first byte that differs
+      while (first < at + width && (a[first] == b[first] || is_padding(b[first], c[first]))) {
+        ++first;
+      }
+      if (first == at + width) continue;
       if (width == 8 && std::memcmp(b + at, c + at, 8) != 0 &&
           (sets_condition_ ||
            (is_device_memory(b + at, now_memory_) && is_device_memory(c + at, again_memory_)))) {
         continue;
       }
-      result_.offset = at;
-      while (a[result_.offset] == b[result_.offset]) ++result_.offset;
+      result_.offset = first;
       return difference_of_bytes(a + at, b + at, width);
     }
+  }
+  static bool is_padding(unsigned char now, unsigned char again) noexcept {
+    return now == stack_fill_now && again == stack_fill_again;
   }
 
   struct range {
@@ -229,13 +233,13 @@ class graph_comparison {
     std::size_t bytes;
   };
   // The memory that a graph allocates; it exists only while the graph runs.
-  array<range> memory_of(array<cudaGraphNode_t> const& nodes) const {
+  array<range> memory_of(graph_structure const& graph) const {
     array<range> all;
-    for (cudaGraphNode_t const node : nodes) {
-      if (type_of(node) != cudaGraphNodeTypeMemAlloc) continue;
+    for (node_entry const& each : graph.nodes) {
+      if (each.type != cudaGraphNodeTypeMemAlloc) continue;
       cudaMemAllocNodeParams parameters{};
-      check(cudaGraphMemAllocNodeGetParams(node, &parameters), "cudaGraphMemAllocNodeGetParams",
-            where_);
+      check(cudaGraphMemAllocNodeGetParams(each.handle, &parameters),
+            "cudaGraphMemAllocNodeGetParams", where_);
       all.push_back({reinterpret_cast<std::uintptr_t>(parameters.dptr), parameters.bytesize});
     }
     return all;
@@ -298,11 +302,9 @@ class graph_comparison {
     return text;
   }
 
-  cudaGraph_t before_graph_;
-  cudaGraph_t now_graph_;
-  array<cudaGraphNode_t> before_;
-  array<cudaGraphNode_t> now_;
-  array<cudaGraphNode_t> again_;
+  graph_structure before_;
+  graph_structure now_;
+  graph_structure again_;
   source_location where_;
   bool sets_condition_ = false;
   bool three_way_ = false;
@@ -314,9 +316,14 @@ class graph_comparison {
 }  // namespace detail
 
 /// Finds the first node of two graphs that differs: its type, kernel, grid, arguments, addresses or
-/// sizes; or that they have different numbers of dependencies. Meant for two captures of the same
-/// code. Bodies of conditional nodes are not compared, and with `again` an address of device memory
-/// that is another one in each capture (buffers that the code swaps) is taken for temporary memory.
+/// sizes, or dependencies. Meant for two captures of the same code. Bodies of conditional nodes are
+/// not compared, and with `again` an address of device memory that is another one in each capture
+/// (buffers that the code swaps) is taken for temporary memory.
+///
+/// Padding of a structure that is a kernel's argument can be a difference where other code launches
+/// the kernel, or clang compiled this file: give the structure members in the place of padding, or
+/// compile with -ftrivial-auto-var-init=zero. In captures of the library, g++ and nvcc with g++ as
+/// the host's compiler (11 or newer) write zeros there for kernels that the library launches.
 /// @param before  a captured graph
 /// @param now     a later capture
 /// @param again   a further capture, right after `now`, while `now` exists: temporary memory of the

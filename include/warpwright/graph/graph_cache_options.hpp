@@ -70,8 +70,10 @@ class graph_cache_options {
     return with(&graph_cache_options::eager_fallback_, on);
   }
   /// @param replays  for debugging: every so many replays of an executable graph, the step is
-  ///   captured again, and run() throws a graph_mismatch if the graph would be another one; 0:
-  ///   never. Each call is then slower
+  ///   captured again, twice, and run() throws a graph_mismatch if the graph would be another one,
+  ///   as compare_graphs() says; 0: never. Each call is then slower. Padding of structures that
+  ///   other code passes to kernels is no difference where the step left on the stack what the
+  ///   cache had written there
   [[nodiscard]] constexpr graph_cache_options verify_every(std::uint64_t replays) const {
     return with(&graph_cache_options::verify_every_, replays);
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/padding.hpp>
 #include <warpwright/core/detail/stream_argument.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/graph_exec.hpp>
@@ -61,9 +62,8 @@ class graph_replay {
   /// As above, with arguments that may change: the body is captured again when they do.
   /// @param stream    a stream, stream_ref or capture_scope
   /// @param body      body(capture_scope&, arguments...) or body(stream_ref, arguments...)
-  /// @param argument  trivially copyable values, as pointers and numbers; compared by their bytes,
-  /// so
-  ///   that a structure's padding, if it changes, makes a needless capture
+  /// @param argument  trivially copyable values, as pointers and numbers; compared by their bytes.
+  ///   Compiled by clang, a change of a structure's padding makes a needless capture
   /// @throws as above
   /// **Cost:** as above, and a comparison of the arguments' bytes. When they have changed, a
   /// capture and an update, in place if CUDA can.
@@ -169,10 +169,20 @@ class graph_replay {
     return last_update_.result;
   }
 
+  // An argument's bytes, with zeros for padding where the compiler can write them.
+  template <class Argument>
+  struct bytes_of {
+    explicit bytes_of(Argument const& argument) noexcept {
+      std::memcpy(data, static_cast<void const*>(&argument), sizeof(Argument));
+      detail::clear_padding(reinterpret_cast<Argument&>(data));
+    }
+    alignas(Argument) unsigned char data[sizeof(Argument)];
+  };
   template <class Argument, class... Arguments>
   bool equal(std::size_t at, Argument const& argument,
              Arguments const&... arguments) const noexcept {
-    if (std::memcmp(bound_.begin() + at, &argument, sizeof(Argument)) != 0) return false;
+    bytes_of<Argument> const now{argument};
+    if (std::memcmp(bound_.begin() + at, now.data, sizeof(Argument)) != 0) return false;
     if constexpr (sizeof...(Arguments) > 0) return equal(at + sizeof(Argument), arguments...);
     return true;
   }
@@ -180,7 +190,8 @@ class graph_replay {
   void bind(std::size_t bytes, Arguments const&... arguments) {
     bound_.resize(bytes);
     std::size_t at = 0;
-    ((std::memcpy(bound_.begin() + at, &arguments, sizeof(Arguments)), at += sizeof(Arguments)),
+    ((std::memcpy(bound_.begin() + at, bytes_of<Arguments>{arguments}.data, sizeof(Arguments)),
+      at += sizeof(Arguments)),
      ...);
   }
 

@@ -154,6 +154,16 @@
 #define WARPWRIGHT_END_DEFINITIONS WARPWRIGHT_END
 #endif
 
+// Whether __builtin_clear_padding is there: g++ has it, and so has nvcc with g++ as the host's
+// compiler; no clang has.
+#define WARPWRIGHT_CLEARS_PADDING 0
+#if defined(__has_builtin) && defined(__GNUC__) && !defined(__clang__)
+#if __GNUC__ >= 11 && __has_builtin(__builtin_clear_padding)
+#undef WARPWRIGHT_CLEARS_PADDING
+#define WARPWRIGHT_CLEARS_PADDING 1
+#endif
+#endif
+
 // Unrolls the loop that follows, or keeps it a loop, in device code alone.
 #if defined(__CUDA_ARCH__)
 #define WARPWRIGHT_UNROLL _Pragma("unroll")

@@ -20,6 +20,8 @@ struct warpwright_host_kernel {
   size_t arguments_bytes;
   size_t arguments_alignment;
   unsigned long long size;  ///< number of blocks or indices, at least 1
+  unsigned threads;         ///< of a block, and
+  size_t shared_bytes;      ///< its dynamic shared memory: what a graph node's parameters report
 };
 
 /// Enqueues `kernel` on `stream` (or records it, when the stream is capturing). Answers as

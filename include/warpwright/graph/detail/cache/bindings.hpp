@@ -30,7 +30,7 @@ struct is_pointer_and_size<T, std::void_t<decltype(std::declval<T const&>().data
                                           decltype(std::declval<T const&>().size())>>
     : std::is_pointer<decltype(std::declval<T const&>().data())> {};
 
-// std::array of numbers: it has no padding.
+// std::array of numbers other than long double: it has no padding.
 template <class T, class = void>
 struct is_array_of_numbers : std::false_type {};
 template <class T>
@@ -38,6 +38,7 @@ struct is_array_of_numbers<
     T, std::void_t<decltype(std::tuple_size<T>::value), decltype(std::declval<T const&>()[0])>>
     : std::bool_constant<
           std::is_arithmetic_v<std::remove_reference_t<decltype(std::declval<T const&>()[0])>> &&
+          !std::is_same_v<decltype(std::declval<T const&>()[0]), long double const&> &&
           std::tuple_size<T>::value * sizeof(std::declval<T const&>()[0]) == sizeof(T)> {};
 
 // A device slot whose value is not a part of the graph: graph_param.

@@ -267,13 +267,15 @@ class cache_core {
 
   // --- without a lock ---
 
-  graph capture_step(target const& t, body step, std::size_t& pool_bytes, source_location where);
+  graph capture_step(target const& t, body step, unsigned char stack_fill, std::size_t& pool_bytes,
+                     source_location where);
   target resolve(stream_ref stream, source_location where);
   graph_step run_eagerly(target const& t, body step, promised_sample* sample,
                          source_location where);
   graph_step launch(decision const& d, cache_call const& call, target const& t, graph_step done,
                     body step, promised_sample* sample, source_location where);
-  graph capture_or_note(decision& d, target const& t, body step, source_location where);
+  graph capture_or_note(decision& d, target const& t, body step, source_location where,
+                        unsigned char stack_fill = stack_fill_now);
   void note_failure_of(decision const& d, std::string const& text) noexcept;
   graph_step fall_back(decision const& d, target const& t, graph const& captured, body step,
                        source_location where);

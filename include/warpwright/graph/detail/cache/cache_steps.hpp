@@ -16,19 +16,19 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Bytes of padding in kernels' arguments come from the stack: captures that are compared find
-// zeros.
-WARPWRIGHT_NOINLINE inline void clear_stack_below() noexcept {
+// Bytes of padding in kernels' arguments come from the stack: the captures that are compared find
+// known values there.
+WARPWRIGHT_NOINLINE inline void fill_stack_below(unsigned char value) noexcept {
   unsigned char volatile bytes[16384];
-  for (unsigned char volatile& byte : bytes) byte = 0;
+  for (unsigned char volatile& byte : bytes) byte = value;
 }
 
-inline graph cache_core::capture_step(target const& t, body step, std::size_t& pool_bytes,
-                                      source_location where) {
-  if (options_.verify_every() != 0) clear_stack_below();
+inline graph cache_core::capture_step(target const& t, body step, unsigned char stack_fill,
+                                      std::size_t& pool_bytes, source_location where) {
   captured_memory memory;
   auto const counted = [&](capture_scope& scope) {
     memory.begin(capture_position_of(scope.stream(), where).id);
+    if (options_.verify_every() != 0) fill_stack_below(stack_fill);
     step(scope);
   };
   graph captured = capture(t.stream, counted, options_.mode(), where);
@@ -261,10 +261,10 @@ inline void cache_core::note_failure(cached_shape& shape, std::string const& tex
 // an invalid argument in a capture may be valid without one; what the step throws in any case it
 // throws again.
 inline graph cache_core::capture_or_note(decision& d, target const& t, body step,
-                                         source_location where) {
+                                         source_location where, unsigned char stack_fill) {
   std::string failure;
   try {
-    graph captured = capture_step(t, step, d.pool_bytes, where);
+    graph captured = capture_step(t, step, stack_fill, d.pool_bytes, where);
     if (captured.size(where) != 0) return captured;
     failure =
         "the capture is empty: the step enqueued nothing on its stream; what it enqueued on other "
@@ -438,7 +438,7 @@ inline graph_step cache_core::verify(decision d, cache_call const& call, target 
                                      promised_sample* sample, source_location where) {
   graph const now_captured = capture_or_note(d, t, step, where);
   if (now_captured.get() == nullptr) return fall_back(d, t, now_captured, step, where);
-  graph const again = capture_or_note(d, t, step, where);
+  graph const again = capture_or_note(d, t, step, where, stack_fill_again);
   if (again.get() == nullptr) return fall_back(d, t, again, step, where);
   {
     unique_lock<mutex> const policies{mutex_};

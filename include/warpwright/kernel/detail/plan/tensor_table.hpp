@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
@@ -114,6 +115,17 @@ constexpr std::size_t fill_table(tensor_table<Arrays>& table, listed_tensor<Arra
   while (table.search_stride < table.count) table.search_stride *= 2;
   table.search_stride /= 2;
   return from;
+}
+
+/// Zeroes the entries that no tensor takes while a capture may be under way: compare_graphs() looks
+/// at all of a captured kernel's arguments.
+template <int Arrays>
+void clear_unused_if_capturing(tensor_table<Arrays>& table) noexcept {
+  if (!warpwright::detail::may_be_capturing_anywhere()) return;
+  for (unsigned k = table.count; k < table.capacity; ++k) {
+    table.tensors[k] = listed_tensor<Arrays>{};
+    table.first_chunk[k] = 0;
+  }
 }
 
 /// The vectors of a chunk, where a tile has `tile` vectors.

@@ -251,6 +251,7 @@ void run_norm(Where const& run, Tensors const& all, void* workspace, R* norms, c
     next = fill_table(kernel.table, all.begin(), next, all.size(), kernel_type::arrays::vector,
                       kernel_type::tile, layout::each);
     kernel.last_launch = next == all.size();
+    clear_unused_if_capturing(kernel.table);
     run(layout::blocks(kernel.table.chunks), table_threads, kernel, name);
   } while (next != all.size());
 }

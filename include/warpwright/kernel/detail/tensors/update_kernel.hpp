@@ -125,6 +125,7 @@ void update_tensors(Where const& run, Tensors const& all, F const& function) {
     update_kernel<Arrays, F> kernel{function};
     next = fill_table(kernel.table, all.begin(), next, all.size(), Arrays::vector, chunk);
     if (kernel.table.count == 0) return;
+    clear_unused_if_capturing(kernel.table);
     run(kernel.table.chunks, table_threads, kernel, "warpwright::ew::run_each");
   }
 }
