@@ -100,14 +100,41 @@ TEST_CASE("the fastest of three is chosen, with figures and a reason", "[tune][c
   CHECK(has(text, "tiles (measured): shown to be the fastest\n"));
 }
 
-TEST_CASE("of candidates without a shown difference the first is chosen", "[tune][choose]") {
+TEST_CASE("of candidates without a shown difference the one with the best median is chosen",
+          "[tune][choose]") {
+  // A single call of "b" takes 5 % less, but the noise hides it in these few turns.
   simulation sim;
-  auto const first = sim.choose(ww::candidates(ww::candidate("slow", sim.call(0, 3e-3)),
-                                               ww::candidate("a", sim.call(1, 2e-3)),
-                                               ww::candidate("b", sim.call(2, 2e-3))));
-  CHECK(first.index == 1);
-  CHECK_FALSE(first.shown_fastest);
-  CHECK(first.reason == "no difference shown to 'b'; the first of them in the order given");
+  auto const options = ww::choose_options{}.sampling(sim.options().sampling().min_samples(8).max_samples(8));
+  auto const set = ww::candidates(ww::candidate("slow", sim.call(0, 3e-3, 0.02)),
+                                  ww::candidate("a", sim.call(1, 2e-3, 0.1)),
+                                  ww::candidate("b", sim.call(2, 1.9e-3, 0.1)));
+  int chosen[3] = {};
+  int shown = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto const made = ww::choose_with(sim.stopwatch, sim.stream, set, options);
+    ++chosen[made.index];
+    double const best = made.candidates[made.index].median_seconds;
+    for (std::size_t k = 1; k < 3; ++k) {
+      if (!made.shown_fastest) CHECK(made.candidates[k].median_seconds >= best);
+    }
+    if (made.shown_fastest) {
+      ++shown;
+    } else {
+      std::string const other = made.name == "a" ? "'b'" : "'a'";
+      CHECK(made.reason == "no difference shown to " + other + "; the best median of them");
+    }
+  }
+  CHECK(chosen[0] == 0);
+  CHECK(chosen[1] > 0);
+  CHECK(chosen[2] > chosen[1]);
+  CHECK(shown < 50);
+
+  // Of equal medians the first.
+  auto const equal = ww::choose_with(sim.stopwatch, sim.stream,
+                                     ww::candidates(ww::candidate("a", sim.call(0, 2e-3, 0.0)),
+                                                    ww::candidate("b", sim.call(1, 2e-3, 0.0))),
+                                     sim.options());
+  CHECK(equal.name == "a");
 }
 
 TEST_CASE("the only candidate, or the only one left, is not timed", "[tune][choose]") {
@@ -241,7 +268,7 @@ TEST_CASE("a wrong result leaves a candidate out before it is timed", "[tune][ch
   int resets = 0;
   auto const reset = [&](ww::stream_ref) { ++resets, result = 0; };
   auto const best = sim.choose(set.verify(check, reset));
-  CHECK(best.name == "right");
+  CHECK(has(best.name, "right"));
   CHECK(resets == 4);
   CHECK(sim.calls[1] == 1);
   CHECK(sim.calls[2] == 1);
