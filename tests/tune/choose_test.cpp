@@ -3,6 +3,9 @@
 #include <warpwright/core/launch.hpp>
 #include <warpwright/core/shape_key.hpp>
 #include <warpwright/tune/choose.hpp>
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/host_runtime.hpp>
+#endif
 
 #include <array>
 #include <cstdint>
@@ -104,7 +107,8 @@ TEST_CASE("of candidates without a shown difference the one with the best median
           "[tune][choose]") {
   // A single call of "b" takes 5 % less, but the noise hides it in these few turns.
   simulation sim;
-  auto const options = ww::choose_options{}.sampling(sim.options().sampling().min_samples(8).max_samples(8));
+  auto const options =
+      ww::choose_options{}.sampling(sim.options().sampling().min_samples(8).max_samples(8));
   auto const set = ww::candidates(ww::candidate("slow", sim.call(0, 3e-3, 0.02)),
                                   ww::candidate("a", sim.call(1, 2e-3, 0.1)),
                                   ww::candidate("b", sim.call(2, 1.9e-3, 0.1)));
@@ -238,6 +242,25 @@ TEST_CASE("a candidate that fails in any later call is left out", "[tune][choose
   CHECK(best.reason == "the only one that is left");
 }
 
+TEST_CASE("the error of a candidate that is left out is not pending in the next one",
+          "[tune][choose]") {
+  simulation sim;
+  bool pending = false;
+  auto const full = [](ww::stream_ref) {
+    void* memory = nullptr;
+    if (cudaMalloc(&memory, ~std::size_t{0} / 4) != cudaSuccess) throw std::bad_alloc{};
+  };
+  auto const good = [&](ww::stream_ref) {
+    pending = pending || cudaPeekAtLastError() != cudaSuccess;
+    sim.clock.advance(1e-3);
+  };
+  auto const made =
+      sim.choose(ww::candidates(ww::candidate("full", full), ww::candidate("good", good)));
+  CHECK(made.name == "good");
+  CHECK_FALSE(pending);
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("if no candidate is left, the exception has all reasons", "[tune][choose]") {
   simulation sim;
   auto const oom = [](ww::stream_ref) { throw std::bad_alloc{}; };
@@ -323,6 +346,41 @@ TEST_CASE("what is slower by far is left out after two single calls", "[tune][ch
       ww::candidates(ww::candidate("a", sim.call(1, 2e-3)), ww::candidate("jit", compiles)));
   CHECK(late.name == "jit");
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("cold calls find the L2 cache emptied, and its time does not count", "[tune][choose]") {
+  simulation sim;
+  auto const flushes = [] { return ww::testing::call_count("cudaMemsetAsync"); };
+  std::uint64_t last = 0;
+  int warm_calls = 0;
+  // Its data fit the cache: with an emptied one it is slower than the other.
+  auto const fits = [&](ww::stream_ref) {
+    bool const warm = flushes() == last;
+    last = flushes();
+    warm_calls += warm ? 1 : 0;
+    sim.clock.advance(warm ? 1e-3 : 3e-3);
+  };
+  auto const set = ww::candidates(ww::candidate("fits", fits),
+                                  ww::candidate("streams", sim.call(1, 2e-3, 0.001)));
+  last = flushes();
+  auto const hot = sim.choose(set);
+  CHECK(hot.name == "fits");
+  CHECK(flushes() == last);
+  warm_calls = 0;
+  for (double const sample : {0.0, 5e-2}) {
+    auto const options =
+        ww::choose_options{}.sampling(sim.options().sampling().sample_seconds(sample)).cold();
+    auto const cold = ww::choose_with(sim.stopwatch, sim.stream, set, options);
+    CHECK(cold.name == "streams");
+    CHECK(cold.shown_fastest);
+    CHECK(std::fabs(cold.candidates[0].median_seconds / 3e-3 - 1.0) < 1e-9);
+    CHECK(std::fabs(cold.candidates[1].median_seconds / 2e-3 - 1.0) < 0.01);
+  }
+  CHECK(warm_calls <= 2);  // in the first run of each choice, which is not timed
+  CHECK_FALSE(ww::choose_options{}.is_cold());
+  CHECK_FALSE(ww::choose_options{}.cold().cold(false).is_cold());
+}
+#endif
 
 TEST_CASE("long calls get enough turns to show a difference", "[tune][choose]") {
   for (double const seconds : {0.05, 1.0, 30.0}) {
