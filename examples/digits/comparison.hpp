@@ -277,7 +277,9 @@ inline std::vector<part_gain> compare_parts(resources& shared, multiplier& multi
 /// Formats the table of the terminal.
 /// @param host  whether the host runtime ran it
 inline std::string gains_table(std::vector<part_gain> const& gains, bool host) {
-  std::string table = "\nwhat each part buys against the plain CUDA way, in turns; medians\n";
+  std::string table =
+      "\nwhat each part buys against the plain CUDA way, in turns; medians, and the gain's "
+      "interval\n";
   if (host) table += "these are the host runtime's times on a CPU: a GPU's gains are others\n";
   table += text::format("%-14s %11s %11s  %s\n", "part", "plain ms", "ours ms", "gain");
   for (part_gain const& each : gains) {

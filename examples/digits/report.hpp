@@ -65,14 +65,20 @@ struct part_gain {
   double gain = 0.0;  ///< plain / ours, the median of all turns
   double low = 0.0;   ///< of the gain's interval
   double high = 0.0;
-  bool settled = false;  ///< whether the interval can be believed
+  bool settled = false;  ///< whether the gain was steady
 
-  /// @return the gain with its interval, or that none is shown
+  /// @return the gain with its interval, and whether it is one
   [[nodiscard]] std::string verdict() const {
-    if (!settled) return "no gain shown: too few turns, or unsteady";
-    bool const none = low <= 1.0 && high >= 1.0;
-    return text::format("%.2f x (%.2f to %.2f)%s", gain, low, high,
-                        none ? ", no difference shown" : "");
+    // Of too few turns there is no interval.
+    if (!(gain > 0.0 && std::isfinite(high))) return "no gain shown: too few turns";
+    bool const unclear = low <= 1.0 && high >= 1.0 && high - low > 0.1;
+    bool const none = (low <= 1.0 && high >= 1.0) || std::fabs(gain - 1.0) < 0.005;
+    char const* const what = unclear      ? ": no gain shown"
+                             : none       ? ": no gain"
+                             : high < 1.0 ? ": slower"
+                                          : "";
+    return text::format("%.2f x (%.2f to %.2f)%s%s", gain, low, high, what,
+                        settled ? "" : ", unsteady");
   }
 };
 

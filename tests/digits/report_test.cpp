@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/digits/report.hpp"
 
+#include <cmath>
+
 #include "digits/result_line.hpp"
 #include "digits/support_process.hpp"
 #include "digits/well_formed.hpp"
@@ -115,6 +117,7 @@ TEST_CASE("the report shows the gain of each part, and says when none was compar
   CHECK(test_support::malformed(page) == "");
   CHECK(page.find("not compared in this run") == std::string::npos);
   CHECK(page.find("10.00 x (9.50 to 10.50)") != std::string::npos);
+  CHECK(page.find("no gain shown: too few turns") != std::string::npos);
   CHECK(page.find("memory &lt;pool&gt;") != std::string::npos);
   CHECK(page.find("a GPU's gains are others") != std::string::npos);
   run.runtime = "cuda";
@@ -126,14 +129,31 @@ TEST_CASE("a gain is not claimed where none is shown") {
   gain.gain = 1.02;
   gain.low = 0.98;
   gain.high = 1.05;
-  CHECK(gain.verdict().find("no gain shown: too few turns") == 0);
   gain.settled = true;
-  CHECK(gain.verdict() == "1.02 x (0.98 to 1.05), no difference shown");
+  CHECK(gain.verdict() == "1.02 x (0.98 to 1.05): no gain");
   gain.low = 1.01;
   CHECK(gain.verdict() == "1.02 x (1.01 to 1.05)");
-  gain.high = 0.99;
+  gain.gain = 0.95;
   gain.low = 0.9;
-  CHECK(gain.verdict() == "1.02 x (0.90 to 0.99)");
+  gain.high = 0.99;
+  CHECK(gain.verdict() == "0.95 x (0.90 to 0.99): slower");
+  // What is 1.00 is no gain, however narrow the interval is.
+  gain.gain = 0.9961;
+  gain.low = 0.9955;
+  gain.high = 0.9968;
+  CHECK(gain.verdict() == "1.00 x (1.00 to 1.00): no gain");
+}
+
+TEST_CASE("an unsteady gain is shown with its interval") {
+  digits::part_gain gain;
+  gain.gain = 5.3;
+  gain.low = 3.1;
+  gain.high = 8.0;
+  CHECK(gain.verdict() == "5.30 x (3.10 to 8.00), unsteady");
+  gain.low = 0.5;
+  CHECK(gain.verdict() == "5.30 x (0.50 to 8.00): no gain shown, unsteady");
+  gain.high = HUGE_VAL;
+  CHECK(gain.verdict() == "no gain shown: too few turns");
 }
 
 TEST_CASE("the error names a report that cannot be written") {

@@ -18,7 +18,6 @@ namespace {
 
 struct rates {
   int trials = 0;
-  int first = 0;        // the first candidate was chosen
   int best = 0;         // the truly fastest was
   int good = 0;         // one within 1 % of it was
   int shown = 0;        // the choice was shown to be the fastest
@@ -52,7 +51,6 @@ rates choose_often(Noise disturbance, double own_deviation, std::vector<double> 
     double least = times[0];
     for (double const t : times) least = t < least ? t : least;
     ++r.trials;
-    if (made.index == 0) ++r.first;
     if (!(times[made.index] > least)) ++r.best;
     if (times[made.index] <= 1.01 * least) ++r.good;
     if (made.shown_fastest) {
@@ -70,8 +68,8 @@ void under_all_disturbances(std::vector<double> const& times, int trials, std::u
                             Check&& check) {
   auto const run = [&](char const* name, auto const& disturbance, double deviation) {
     rates const r = choose_often(disturbance, deviation, times, trials, seed);
-    std::printf("%-10s first %d, best %d, good %d, shown %d (wrong %d) of %d\n", name, r.first,
-                r.best, r.good, r.shown, r.shown_wrong, r.trials);
+    std::printf("%-10s best %d, good %d, shown %d (wrong %d) of %d\n", name, r.best, r.good,
+                r.shown, r.shown_wrong, r.trials);
     INFO(name << ", seed " << seed);
     check(r);
   };
@@ -86,10 +84,10 @@ void under_all_disturbances(std::vector<double> const& times, int trials, std::u
 
 }  // namespace
 
-TEST_CASE("of equal candidates the first is chosen", "[tune][choose]") {
+TEST_CASE("of equal candidates none is shown to be the fastest", "[tune][choose]") {
   under_all_disturbances({1.0, 1.0, 1.0}, 1000, 71, [](rates const& r) {
-    CHECK(r.first * 100 >= 95 * r.trials);
-    CHECK(r.shown_wrong * 100 <= r.trials);
+    CHECK(r.shown_wrong * 100 <= 5 * r.trials);
+    CHECK(r.shown == r.shown_wrong);
   });
 }
 
@@ -107,6 +105,6 @@ TEST_CASE("a candidate that is 5 % faster is chosen, wherever it stands", "[tune
 TEST_CASE("a candidate that is 0.5 % slower may be chosen, one of 10 % not", "[tune][choose]") {
   under_all_disturbances({1.1, 1.005, 1.0}, 1000, 75, [](rates const& r) {
     CHECK(r.good * 1000 >= 995 * r.trials);
-    CHECK(r.shown_wrong == 0);
+    CHECK(r.shown_wrong * 100 <= r.trials);
   });
 }

@@ -334,6 +334,46 @@ TEST_CASE("with another driver all are measured if the winner has lost", "[tune]
   CHECK_THROWS_AS(again(), std::runtime_error);
 }
 
+TEST_CASE(
+    "a stored choice stays where the second best has a better median, but is not shown faster",
+    "[tune][chooser]") {
+  store_folder const folder;
+  ww::tuning_store const store{folder.file()};
+  simulation sim;
+  ww::chooser first{"op", store, sim.options()};
+  CHECK(sim.prepare(first).name == "b");
+  change_driver(store);
+  // Of seven turns two are slower by more than the other five are faster.
+  int runs = 0;
+  auto const second = ww::candidate(
+      "c", [&](ww::stream_ref) { sim.clock.advance((runs++ / 2) % 7 < 5 ? 0.995e-3 : 1.015e-3); });
+  ww::chooser pick{"op", store, sim.options()};
+  auto const a = ww::candidate("a", sim.call(0));
+  auto const b = ww::candidate("b", sim.call(1));
+  ww::choice const& made = sim.prepare(pick, {}, ww::candidates(a, b, second));
+  CHECK(made.name == "b");
+  CHECK(made.source == ww::choice_source::checked);
+  CHECK(made.reason == "not shown to be slower than 'c', the second best before");
+  CHECK(made.candidates[2].median_seconds < made.candidates[1].median_seconds);
+  CHECK(made.candidates[2].to_chosen.verdict() == ww::difference::none_shown);
+  CHECK_FALSE(made.shown_fastest);
+}
+
+TEST_CASE("choices of warm and of cold calls are stored apart", "[tune][chooser]") {
+  store_folder const folder;
+  ww::tuning_store const store{folder.file()};
+  simulation sim;
+  ww::chooser warm{"op", store, sim.options()};
+  CHECK(sim.prepare(warm, {8}).source == ww::choice_source::measured);
+  for (auto const source : {ww::choice_source::measured, ww::choice_source::stored}) {
+    ww::chooser cold{"op", store, sim.options().cold()};
+    CHECK(sim.prepare(cold, {8}).source == source);
+  }
+  ww::chooser again{"op", store, sim.options()};
+  CHECK(sim.prepare(again, {8}).source == ww::choice_source::stored);
+  CHECK(store.records().records.size() == 2);
+}
+
 TEST_CASE("an interrupted measurement is not kept", "[tune][chooser]") {
   store_folder const folder;
   ww::tuning_store const store{folder.file()};

@@ -181,18 +181,90 @@ TEST_CASE("a difference of 3 % is shown, and its interval holds it", "[tune][com
   check_faster(phase_noise{20.0, 0.25}, 0.005, "phases");
 }
 
-TEST_CASE("a drift of the ratio itself is not believed", "[tune][compare]") {
+TEST_CASE("a ratio that drifts is unsteady, and a difference that exceeds the drift is shown",
+          "[tune][compare]") {
+  auto const drifts_from = [](double first) {
+    simulated_clock clock;
+    simulated_stopwatch stopwatch{clock};
+    ww::stream const s;
+    noise_source random{5};
+    double slower = first;
+    auto const a = [&] { clock.advance(2e-3 * (1.0 + 0.005 * normal(random))); };
+    auto const b = [&] { clock.advance(2e-3 * (slower += 5e-4) * (1.0 + 0.005 * normal(random))); };
+    return ww::compare_with(stopwatch, s, on(clock), b, a);
+  };
+  auto const none = drifts_from(1.0);
+  CHECK(none.ratio(0, 1).stability == ww::sample_stability::drifting);
+  CHECK(none.verdict(0, 1) == ww::difference::none_shown);
+  CHECK(none.reason == ww::stop_reason::out_of_time);
+
+  auto const slower = drifts_from(1.5);
+  CHECK_FALSE(slower.ratio(0, 1).settled());
+  CHECK(slower.verdict(0, 1) == ww::difference::slower);
+  CHECK(slower.verdict(1, 0) == ww::difference::faster);
+}
+
+TEST_CASE("an unsteady ratio that every turn shows is a difference, with a wide interval",
+          "[tune][compare]") {
+  // The plain way is in phases of 30 turns between 2 and 4 times as long.
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
   ww::stream const s;
-  noise_source random{5};
-  double slower = 1.0;
-  auto const a = [&] { clock.advance(2e-3 * (1.0 + 0.005 * normal(random))); };
-  auto const b = [&] { clock.advance(2e-3 * (slower += 5e-4) * (1.0 + 0.005 * normal(random))); };
-  auto const r = ww::compare_with(stopwatch, s, on(clock), a, b);
-  CHECK_FALSE(r.ratio(1, 0).settled());
-  CHECK(r.verdict(1, 0) == ww::difference::none_shown);
-  CHECK(r.reason == ww::stop_reason::out_of_time);
+  noise_source random{6};
+  phase_noise phases{60.0, 0.5};
+  phases.begin(random);
+  auto const plain = [&] { clock.advance(2e-3 * (phases.next(random) > 1.15 ? 4.0 : 2.0)); };
+  auto const ours = [&] { clock.advance(2e-3 * (1.0 + 0.005 * normal(random))); };
+  auto const c = ww::compare_with(stopwatch, s, on(clock), ours, plain);
+  auto const r = c.ratio(0, 1);
+  CHECK_FALSE(r.settled());
+  CHECK(r.verdict() == ww::difference::faster);
+  CHECK(r.high - r.low > 0.1);
+  CHECK(c.fastest() == 0);
+  INFO(ww::to_text(r));
+  CHECK(ww::to_text(r).find("faster: ") == 0);
+  CHECK(ww::to_text(r).find("), unsteady") != std::string::npos);
+}
+
+TEST_CASE("six turns on one side show a difference, five do not", "[tune][compare]") {
+  simulated_clock clock;
+  simulated_stopwatch stopwatch{clock};
+  ww::stream const s;
+  noise_source random{7};
+  auto const a = [&] { clock.advance(1.0 + 0.01 * normal(random)); };
+  auto const b = [&] { clock.advance(2.0 + 0.02 * normal(random)); };
+  auto const five = ww::compare_with(stopwatch, s, on(clock).max_samples(5).min_samples(5), a, b);
+  CHECK(five.samples[0].size() == 5);
+  CHECK(five.verdict(0, 1) == ww::difference::none_shown);
+  CHECK(five.ratio(0, 1).low == 0.0);
+  CHECK(std::isinf(five.ratio(0, 1).high));
+  CHECK(std::fabs(five.ratio(0, 1).median / 0.5 - 1.0) < 0.05);
+  CHECK(ww::to_text(five.ratio(0, 1)) == "no difference shown, few turns");
+
+  // However long the calls take, there are six.
+  auto const six = ww::compare_with(stopwatch, s, on(clock), a, b);
+  CHECK(six.samples[0].size() == 6);
+  CHECK(six.reason == ww::stop_reason::out_of_time);
+  CHECK(six.verdict(0, 1) == ww::difference::faster);
+  CHECK(six.ratio(0, 1).stability == ww::sample_stability::too_few_samples);
+}
+
+TEST_CASE("ratios have texts", "[tune][compare]") {
+  ww::time_ratio r;
+  r.median = 0.5;
+  r.low = 0.4;
+  r.high = 0.625;
+  r.stability = ww::sample_stability::settled;
+  CHECK(ww::to_text(r) == "faster: 2.00x (1.60 to 2.50)");
+  r.stability = ww::sample_stability::drifting;
+  CHECK(ww::to_text(r) == "faster: 2.00x (1.60 to 2.50), unsteady");
+  r.high = 1.0;
+  CHECK(ww::to_text(r) == "no difference shown: 0.50x (0.40 to 1.00), unsteady");
+  r.median = 2.0;
+  r.low = 1.5;
+  r.high = 3.0;
+  r.stability = ww::sample_stability::too_few_samples;
+  CHECK(ww::to_text(r) == "slower: 2.00x (1.50 to 3.00), few turns");
 }
 
 TEST_CASE("a comparison ends by time, or by a predicate", "[tune][compare]") {
@@ -220,7 +292,8 @@ TEST_CASE("a comparison ends by time, or by a predicate", "[tune][compare]") {
   }
 }
 
-TEST_CASE("fewer turns than min_seconds takes show no difference", "[tune][compare]") {
+TEST_CASE("turns of less than min_seconds are not settled, and show a difference all the same",
+          "[tune][compare]") {
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
   ww::stream const s;
@@ -229,8 +302,10 @@ TEST_CASE("fewer turns than min_seconds takes show no difference", "[tune][compa
   auto const options = on(clock).max_samples(100);
   auto const early = ww::compare_with(stopwatch, s, options, a, b);
   CHECK_FALSE(early.long_enough);
-  CHECK(early.verdict(0, 1) == ww::difference::none_shown);
+  CHECK(early.ratio(0, 1).stability == ww::sample_stability::too_few_samples);
+  CHECK(early.verdict(0, 1) == ww::difference::faster);
   auto const enough = ww::compare_with(stopwatch, s, options.min_seconds(0.0), a, b);
+  CHECK(enough.ratio(0, 1).settled());
   CHECK(enough.verdict(0, 1) == ww::difference::faster);
 }
 

@@ -14,6 +14,7 @@
 #include <warpwright/tune/choice.hpp>
 #include <warpwright/tune/choose_options.hpp>
 #include <warpwright/tune/detail/choose/choose_fastest.hpp>
+#include <warpwright/tune/l2_flush.hpp>
 
 #include <cstddef>
 #include <exception>
@@ -159,8 +160,9 @@ class candidate_set {
 
 /// Collects implementations of one operation for choose() and chooser.
 ///
-/// @param list  of candidate(), at least one, the preferred one first: of those between which no
-///   difference is shown the first is chosen
+/// @param list  of candidate(), at least one, the preferred one first: where nothing can be
+/// measured
+///   the first is chosen
 /// @return the set, whose results are not checked; see candidate_set::verify()
 template <typename... Callables>
 [[nodiscard]] candidate_set<detail::always_right, detail::reset_nothing, detail::leave_out_nothing,
@@ -198,9 +200,22 @@ auto with_search(stream_ref stream, Set const& set, choose_options const& option
     auto const call = [&] { set.run(i, stream); };
     return checked_seconds(stopwatch(stream, call, repeats), "a candidate", where, names[i]);
   };
+  array<l2_flush> flush;  // none, or one
+  if (options.is_cold()) flush.emplace_back(where);
+  auto const time_cold = [&](std::size_t i, std::size_t repeats) {
+    double seconds = 0.0;
+    for (std::size_t k = 0; k < repeats; ++k) {
+      flush.front()(stream);
+      seconds += time(i, 1);
+    }
+    return seconds;
+  };
+  using time_function = function_ref<double(std::size_t, std::size_t)>;
+  time_function const time_calls =
+      options.is_cold() ? time_function{time_cold} : time_function{time};
   auto const leave_out = [&](std::exception_ptr const& error) { return set.leaves_out(error); };
   candidate_search<choose_options> search{
-      {Set::count, names, reset, run, is_right, time, leave_out}, options, where};
+      {Set::count, names, reset, run, is_right, time_calls, leave_out}, options, where};
   return use(search);
 }
 
@@ -231,12 +246,13 @@ template <typename Stopwatch, typename... Set>
 /// inputs, and must not depend on how often it ran. Each runs once, and its result is checked; then
 /// they are sampled in turns, as compare() does it, so that a change of the GPU's clock rate or of
 /// other load affects all of them. The one shown to be faster than all others is chosen, or of
-/// those between which no difference is shown the first in the order given: a choice between equal
-/// candidates does not change from run to run.
+/// those between which no difference is shown the one with the best median: a choice between equal
+/// candidates may change from run to run.
 ///
 /// A candidate is left out, with the reason, if it runs out of memory or throws
 /// std::invalid_argument, or what candidate_set::leave_out() allows; if its result is wrong; or if
-/// it is slower by far. The calls run back to back, so that their data are often in the L2 cache.
+/// it is slower by far. **The calls run back to back, so that their data are often in the L2
+/// cache**: set choose_options::cold() if the program meets them in DRAM.
 ///
 /// @param stream   passed to the candidates, not capturing; its device is current while they run
 /// @param set      the candidates
@@ -250,8 +266,8 @@ template <typename Stopwatch, typename... Set>
 ///   check or a call before has left pending (a failed launch would win); and whatever else a
 ///   candidate or the check throws
 ///
-/// **Stream:** ordered on `stream`; blocks. **Capture:** not legal. **Cost:** 0.1 to 1 s by
-/// default; longer for calls of more than some 20 ms.
+/// **Stream:** ordered on `stream`; blocks. **Capture:** not legal. **Cost:** 0.1 to 2 s by
+/// default; longer for calls of more than some 40 ms.
 template <typename... Set>
 [[nodiscard]] choice choose(stream_ref stream, candidate_set<Set...> const& set,
                             choose_options const& options = {},

@@ -13,7 +13,7 @@ WARPWRIGHT_BEGIN
 class choose_options {
  public:
   /// @param options  how long and how precisely to compare, all candidates of a shape together;
-  ///   the default takes 0.1 to 1 s. For long calls max_seconds is raised such that each candidate
+  ///   the default takes 0.1 to 2 s. For long calls max_seconds is raised such that each candidate
   ///   gets at least 6 turns, without which no difference can be shown
   [[nodiscard]] constexpr choose_options sampling(measure_options const& options) const {
     choose_options copy = *this;
@@ -28,16 +28,28 @@ class choose_options {
     copy.far_slower_ = factor;
     return copy;
   }
+  /// @param flush  whether the L2 cache is emptied before each call that is timed, and its time
+  /// does
+  ///   not count; default false: the calls run back to back, and find their data in the cache if
+  ///   they fit. Set it where the program meets cold data: a weight that is read once a step, with
+  ///   others in between. A candidate may win on warm data and lose on cold ones
+  [[nodiscard]] constexpr choose_options cold(bool flush = true) const {
+    choose_options copy = *this;
+    copy.cold_ = flush;
+    return copy;
+  }
 
   [[nodiscard]] constexpr measure_options const& sampling() const { return sampling_; }
   [[nodiscard]] constexpr double far_slower() const { return far_slower_; }
+  [[nodiscard]] constexpr bool is_cold() const { return cold_; }
 
  private:
   // Shorter than measure() samples, as there is a choice for every shape; a difference below the
   // precision does not matter to it.
   measure_options sampling_ =
-      measure_options{}.sample_seconds(5e-4).min_seconds(0.1).max_seconds(1.0);
+      measure_options{}.sample_seconds(5e-4).min_seconds(0.1).max_seconds(2.0);
   double far_slower_ = 4.0;
+  bool cold_ = false;
 };
 
 WARPWRIGHT_END

@@ -278,7 +278,8 @@ class basic_chooser {
 
   [[nodiscard]] tuning_key key_of(shape_key const& shape) const {
     tuning_key key = key_;
-    key.objective = "fastest for shape " + shape.text();
+    key.objective = options_.is_cold() ? "fastest cold for shape " : "fastest for shape ";
+    key.objective += shape.text();
     return key;
   }
 

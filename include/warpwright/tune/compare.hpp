@@ -6,13 +6,16 @@
 //
 //   auto const c = ww::compare(stream, old_step, new_step);
 //   if (c.verdict(1, 0) == ww::difference::faster) …      // new_step is faster than old_step
-//   std::puts(ww::to_string(c.verdict(1, 0)));            // or "no difference shown"
+//   std::puts(ww::to_text(c.ratio(1, 0)).c_str());        // "faster: 1.25x (1.24 to 1.26)"
 #pragma once
 
+#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/detail/measure/compare_in_turns.hpp>
 #include <warpwright/tune/measure.hpp>
 
+#include <cmath>
 #include <cstddef>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -20,7 +23,7 @@ WARPWRIGHT_BEGIN
 
 /// Which of two callables is faster.
 enum class difference {
-  none_shown,  ///< the interval of the ratio contains 1, or it cannot be believed
+  none_shown,  ///< the interval of the ratio contains 1
   faster,      ///< the first is faster than the second
   slower,      ///< the first is slower than the second
 };
@@ -38,16 +41,48 @@ inline char const* to_string(difference d) {
   return "unknown";
 }
 
-/// The ratio of two times, with its interval of a confidence of at least 95 %.
+/// The ratio of two times that were taken in turns, with its interval of a confidence of 95 %.
+///
+/// The interval allows for turns that depend on each other, such as phases or a drift: it is the
+/// wider, the less steady the ratio is.
 struct time_ratio {
   double median = 0.0;  ///< of the ratios of all turns; below 1: the first is faster
   double low = 0.0;     ///< lower end of the interval
-  double high = 0.0;    ///< and upper end
-  sample_stability stability = sample_stability::too_few_samples;  ///< see settled()
+  double high = 0.0;    ///< and upper end; infinity: fewer than 6 turns, which show nothing
+  /// Whether the ratio was steady, and if not, why; see settled().
+  sample_stability stability = sample_stability::too_few_samples;
 
-  /// @return whether the interval can be believed
+  /// @return whether the ratio was steady, in turns enough to see that; an unsteady one may be
+  ///   another in the next measurement, but within the interval
   [[nodiscard]] bool settled() const noexcept { return stability == sample_stability::settled; }
+  /// @return faster or slower where the interval does not contain 1, however unsteady the ratio
+  ///   is: wrong in at most 5 % of comparisons of equal callables
+  [[nodiscard]] difference verdict() const noexcept {
+    if (high < 1.0) return difference::faster;
+    return low > 1.0 ? difference::slower : difference::none_shown;
+  }
 };
+
+/// Formats a ratio as a verdict: "faster: 2.40x (1.60 to 3.10), unsteady", where the figure is how
+/// many times as fast or as slow the first is.
+/// **Threads:** safe.
+template <typename String = std::string>
+[[nodiscard]] String to_text(time_ratio const& ratio) {
+  difference const d = ratio.verdict();
+  bool const inverse = d == difference::faster;
+  detail::string_builder all{to_string(d)};
+  if (ratio.high < HUGE_VAL) {
+    all += detail::format_number(": %.2fx", inverse ? 1.0 / ratio.median : ratio.median) +
+           detail::format_number(" (%.2f to ", inverse ? 1.0 / ratio.high : ratio.low) +
+           detail::format_number("%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
+  }
+  if (ratio.stability == sample_stability::too_few_samples) {
+    all += ", few turns";
+  } else if (!ratio.settled()) {
+    all += ", unsteady";
+  }
+  return all.str();
+}
 
 /// The result of compare(). Candidates are numbered from 0 in the order of the arguments.
 ///
@@ -76,28 +111,24 @@ struct comparison {
   [[nodiscard]] Ratio ratio(std::size_t first, std::size_t second,
                             source_location where = source_location::current()) const {
     detail::check_candidates(samples.size(), first, second, where);
-    detail::series_median const m =
-        detail::ratio_of_turns(samples[first], samples[second], precision, long_enough);
+    detail::turn_ratio const t = detail::ratio_of_turns(samples[first], samples[second], precision);
     Ratio r;
-    r.median = m.median;
-    r.low = m.low;
-    r.high = m.high;
-    r.stability = m.stability;
+    r.median = t.median;
+    r.low = t.low;
+    r.high = t.high;
+    r.stability = long_enough ? t.stability : sample_stability::too_few_samples;
     return r;
   }
 
   /// Returns whether a candidate is faster than another.
   /// @param first   candidate, below samples.size()
   /// @param second  candidate, below samples.size()
-  /// @return faster or slower where the interval of the ratio can be believed and does not contain
-  ///   1: wrong in at most 5 % of comparisons of equal candidates
+  /// @return the verdict of their ratio: see time_ratio::verdict()
   /// @throws std::invalid_argument for a candidate that does not exist
   template <typename Difference = difference>
   [[nodiscard]] Difference verdict(std::size_t first, std::size_t second,
                                    source_location where = source_location::current()) const {
-    time_ratio const r = ratio(first, second, where);
-    if (!r.settled() || (r.low <= 1.0 && r.high >= 1.0)) return difference::none_shown;
-    return r.high < 1.0 ? difference::faster : difference::slower;
+    return ratio(first, second, where).verdict();
   }
 
   /// Returns the candidate that is shown to be faster than each other one.
@@ -166,7 +197,8 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
 ///
 /// They are sampled in turns, A B C C B A, so that a drift affects all of them equally, until the
 /// interval of the ratio of each to the first is narrow enough, or another stopping rule holds.
-/// Limits of samples apply to turns, in which each callable has two samples.
+/// Limits of samples apply to turns, in which each callable has two samples; at least 6 are taken,
+/// unless max_samples or stop_when() end the comparison first, as fewer show no difference.
 ///
 /// @param stream  the stream on which the callables enqueue their work, not capturing; its device
 /// is

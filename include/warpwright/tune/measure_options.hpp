@@ -85,7 +85,7 @@ class measure_options {
     return with(&measure_options::min_seconds_, seconds);
   }
   /// @param seconds  the time, warm-up and calibration included, after which sampling stops, once
-  ///   there are 3 samples
+  ///   there are 3 samples, or 6 turns of compare()
   [[nodiscard]] constexpr measure_options max_seconds(double seconds) const {
     return with(&measure_options::max_seconds_, seconds);
   }

@@ -128,7 +128,9 @@ class candidate_search {
       stored.reason = "stored for other versions; the check was interrupted";
       return true;
     }
-    if (result_.index != winner) return false;
+    // By position in usable_ the winner is 0, the second best 1.
+    if (usable_.front() != winner || (usable_.size() > 1 && is_faster(1, 0))) return false;
+    if (usable_.size() > 1) set_figures(0);
     stored.source = choice_source::checked;
     stored.shown_fastest = result_.shown_fastest;
     for (std::size_t const i : {winner, second}) {
@@ -145,9 +147,6 @@ class candidate_search {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
  private:
-  // An interval of the median of fewer samples has a confidence below 95 %.
-  static constexpr std::size_t fewest_turns = 6;
-
   WARPWRIGHT_COLD void begin() {
     check_pending("a call before the choice", where_);
     start_ = options_.sampling().clock().now();
@@ -251,14 +250,17 @@ class candidate_search {
     return true;
   }
 
-  // So that there is time for the warm-up and fewest_turns, however long the calls are.
+  // So that there is time for the warm-up and turns that show a difference, however long the calls
+  // are.
   WARPWRIGHT_COLD measure_options sampling() const {
-    measure_options const& given = options_.sampling();
+    measure_options given = options_.sampling();
+    // The flush before each call takes several times as long as a short call.
+    if (options_.is_cold()) given = given.sample_seconds(0.125 * given.sample_seconds());
     double turn = 0.0;
     for (std::size_t const i : usable_) {
       turn += 2.0 * (single_[i] > given.sample_seconds() ? single_[i] : given.sample_seconds());
     }
-    double const least = 2.0 * static_cast<double>(fewest_turns) * turn;
+    double const least = 2.0 * static_cast<double>(turn_ratio::fewest_turns) * turn;
     return given.max_seconds() < least ? given.max_seconds(least) : given;
   }
 
@@ -304,34 +306,39 @@ class candidate_search {
     return ratios_[first * usable_.size() + second];
   }
 
-  // Whether the first is faster in its interval, which covers all phases seen where the ratio has
-  // not settled; or whether both differ by comparison with a third. compare_in_turns() ends when
-  // the ratios to the first candidate have settled; another one may not have, by chance. By
-  // position in usable_.
+  // By position in usable_.
   [[nodiscard]] WARPWRIGHT_COLD bool is_faster(std::size_t first, std::size_t second) const {
-    if (first == second || comparison_.samples[first].size() < fewest_turns) return false;
-    if (ratio(first, second).high < 1.0) return true;
-    for (std::size_t third = 0; third < usable_.size(); ++third) {
-      if (third == first || third == second) continue;
-      time_ratio const& a = ratio(first, third);
-      time_ratio const& b = ratio(second, third);
-      if (a.settled() && b.settled() && a.high < b.low) return true;
-    }
-    return false;
+    return first != second && ratio(first, second).verdict() == difference::faster;
   }
 
-  // The first of those than which no other is faster; by position in usable_.
+  // Of those than which no other is shown to be faster the one with the best median; by position in
+  // usable_. With too few turns to show anything the first.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t winner() const {
-    std::size_t least = 0;
-    for (std::size_t i = 0; i < usable_.size(); ++i) {
-      bool beaten = false;
-      for (std::size_t k = 0; k < usable_.size() && !beaten; ++k) beaten = is_faster(k, i);
-      if (!beaten) return i;
-      if (comparison_.summaries[i].median_seconds < comparison_.summaries[least].median_seconds) {
-        least = i;
+    if (comparison_.samples[0].size() < turn_ratio::fewest_turns) return 0;
+    auto const best = [&](bool beaten_too) {
+      std::size_t least = none;
+      for (std::size_t i = 0; i < usable_.size(); ++i) {
+        bool beaten = false;
+        for (std::size_t k = 0; k < usable_.size() && !beaten; ++k) beaten = is_faster(k, i);
+        if (beaten && !beaten_too) continue;
+        double const median = comparison_.summaries[i].median_seconds;
+        if (least == none || median < comparison_.summaries[least].median_seconds) least = i;
       }
+      return least;
+    };
+    std::size_t const unbeaten = best(false);
+    return unbeaten != none ? unbeaten : best(true);  // each is slower than another, in a circle
+  }
+
+  // @param chosen  by position in usable_
+  WARPWRIGHT_COLD void set_figures(std::size_t chosen) {
+    for (std::size_t i = 0; i < usable_.size(); ++i) {
+      candidate_figures& figures = result_.candidates[usable_[i]];
+      figures.median_seconds = comparison_.summaries[i].median_seconds;
+      if (comparison_.samples[i].empty()) continue;
+      figures.state = candidate_state::compared;
+      figures.to_chosen = ratio(i, chosen);
     }
-    return least;  // each is slower than another, in a circle
   }
 
   WARPWRIGHT_COLD void decide() {
@@ -344,24 +351,19 @@ class candidate_search {
       return;
     }
     string_builder equal;
+    if (compared) set_figures(won);
     for (std::size_t i = 0; i < usable_.size() && compared; ++i) {
-      candidate_figures& figures = result_.candidates[usable_[i]];
-      figures.median_seconds = comparison_.summaries[i].median_seconds;
-      if (comparison_.samples[i].empty()) continue;
-      figures.state = candidate_state::compared;
-      figures.to_chosen = ratio(i, won);
       if (i == won || is_faster(won, i)) continue;
       equal += string_builder{equal.empty() ? "'" : ", '"} + access_.names[usable_[i]] + "'";
     }
-    result_.shown_fastest = compared && equal.empty() && !comparison_.samples[won].empty();
+    result_.shown_fastest = compared && equal.empty();
     if (result_.shown_fastest) {
       result_.reason = "shown to be the fastest";
     } else if (result_.interrupted) {
       result_.reason = "the measurement was interrupted, and nothing faster was shown before";
     } else {
-      result_.reason = (string_builder{"no difference shown to "} + equal +
-                        "; the first of them in the order given")
-                           .str();
+      result_.reason =
+          (string_builder{"no difference shown to "} + equal + "; the best median of them").str();
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/tune/detail/measure/take_samples.hpp>
+#include <warpwright/tune/detail/measure/turn_ratio.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -21,30 +22,6 @@ struct turns {
   double elapsed_seconds = 0.0;
   bool long_enough = false;
 };
-
-template <typename Samples>
-WARPWRIGHT_COLD series_median analyze_ratios(series_analyzer<double>& analyze,
-                                             array<double>& ratios, Samples const& first,
-                                             Samples const& second, double precision) {
-  ratios.clear();
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    // Calls that take no time are equal.
-    ratios.push_back(second[i] > 0.0 ? first[i] / second[i] : first[i] > 0.0 ? HUGE_VAL : 1.0);
-  }
-  return analyze(ratios.begin(), ratios.size(), precision, false);
-}
-
-template <typename Samples>
-WARPWRIGHT_COLD series_median ratio_of_turns(Samples const& first, Samples const& second,
-                                             double precision, bool long_enough) {
-  series_analyzer<double> analyze;
-  array<double> ratios;
-  series_median m = analyze_ratios(analyze, ratios, first, second, precision);
-  if (!long_enough && m.stability == sample_stability::settled) {
-    m.stability = sample_stability::too_few_samples;
-  }
-  return m;
-}
 
 template <typename Size>
 WARPWRIGHT_NOINLINE void check_candidates(Size count, Size first, Size second,
@@ -85,7 +62,6 @@ class turn_taker {
       result_.calls_per_sample.push_back(1);
     }
     turn_.resize(candidates_);
-    ratios_.reserve(options_.max_samples());
     analyze_.reserve(options_.max_samples());
   }
 
@@ -138,7 +114,7 @@ class turn_taker {
       std::size_t const count = result_.samples[0].size();
       double const elapsed = time_.elapsed();
       bool const last = count >= options_.max_samples();
-      bool const late = count >= 3 && elapsed >= options_.max_seconds();
+      bool const late = count >= turn_ratio::fewest_turns && elapsed >= options_.max_seconds();
       result_.reason = late ? stop_reason::out_of_time : stop_reason::out_of_samples;
       result_.long_enough = elapsed - start >= options_.min_seconds();
       bool const enough = count >= options_.min_samples() && result_.long_enough;
@@ -155,10 +131,9 @@ class turn_taker {
 
   WARPWRIGHT_COLD bool precise() {
     for (std::size_t c = 1; c < candidates_; ++c) {
-      series_median const m = analyze_ratios(analyze_, ratios_, result_.samples[c],
-                                             result_.samples[0], options_.precision());
-      if (m.stability != sample_stability::settled ||
-          m.half_width() > options_.precision() * m.median * (1.0 + 1e-9)) {
+      turn_ratio const r = analyze_(result_.samples[c], result_.samples[0], options_.precision());
+      if (r.stability != sample_stability::settled ||
+          r.half_width() > options_.precision() * r.median * (1.0 + 1e-9)) {
         return false;
       }
     }
@@ -171,8 +146,7 @@ class turn_taker {
   measuring_time time_;
   turns result_;
   array<double> turn_;  // seconds per call by candidate, of the turn being taken
-  array<double> ratios_;
-  series_analyzer<double> analyze_;
+  turn_ratio_analyzer<double> analyze_;
 };
 
 template <typename Options>

@@ -74,12 +74,8 @@ class series_analyzer {
   }
 
   // @param precision  fraction of the median up to which changes are allowed for (widen_by_changes)
-  // @param changes_slowly  whether slow changes may lie below the noise; not of ratios that are
-  //   taken in turns, in which they cancel
-  WARPWRIGHT_COLD series_median operator()(Real const* samples, std::size_t count, Real precision,
-                                           bool changes_slowly = true) {
+  WARPWRIGHT_COLD series_median operator()(Real const* samples, std::size_t count, Real precision) {
     series_median m;
-    changes_slowly_ = changes_slowly;
     if (count == 0) return m;
     samples_ = samples;
     count_ = count;
@@ -134,7 +130,7 @@ class series_analyzer {
     std::size_t const high = outer_ranks(true, tau);
     m.low = sorted_[low == none ? 0 : low];
     m.high = sorted_[count_ - 1 - (high == none ? 0 : high)];
-    if (changes_slowly_) cover_medians(m, count_ / 6);
+    cover_medians(m, count_ / 6);
     if (drifts()) {
       m.stability = sample_stability::drifting;
     } else if (low == none || high == none) {
@@ -282,7 +278,6 @@ class series_analyzer {
 
   Real const* samples_ = nullptr;
   std::size_t count_ = 0;
-  bool changes_slowly_ = true;
   Real square_sum_ = 0;
   array<entry> order_;  // the samples in ascending order
   array<Real> sorted_;

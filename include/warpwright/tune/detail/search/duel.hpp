@@ -30,7 +30,7 @@ class duel {
   // @param seconds  after which it is left undecided
   duel(State& s, std::vector<std::size_t> sizes, double seconds)
       : s_{s}, sizes_{std::move(sizes)}, seconds_{seconds} {
-    rates_.resize(sizes_.size());
+    seconds_per_item_.resize(sizes_.size());
   }
 
   // Returns false if a size failed: the others' figures are unchanged then.
@@ -45,7 +45,7 @@ class duel {
       if (!undecided()) break;
       if (block > 0) turns *= 2;
     }
-    if (rates_[0].size() >= 3) update();
+    if (seconds_per_item_[0].size() >= 3) update();
     return true;
   }
 
@@ -67,7 +67,7 @@ class duel {
 
   WARPWRIGHT_COLD bool take_turns(std::size_t turns) {
     bool failed = false;
-    auto const stop = [&] { return failed || s_.settings.stop(); };
+    auto const stop = [&] { return failed || s_.settings.stop() || !s_.has_time(); };
     auto const time_calls = [&](std::size_t i, std::size_t repeats) {
       std::size_t const batch = sizes_[i];
       if (failed) return 0.0;
@@ -100,7 +100,7 @@ class duel {
       for (auto const& of_size : samples) positive = positive && of_size[t] > 0.0;
       if (!positive) continue;  // a clock too coarse for these calls
       for (std::size_t i = 0; i < sizes_.size(); ++i) {
-        rates_[i].push_back(std::log(static_cast<double>(sizes_[i]) / samples[i][t]));
+        seconds_per_item_[i].push_back(samples[i][t] / static_cast<double>(sizes_[i]));
       }
     }
     return true;
@@ -109,16 +109,15 @@ class duel {
   // Of an interval of 99 %, which is looked at after every block of turns, and for every size.
   static constexpr double width_of_99 = 1.3;
 
-  // The logarithm of the ratio of two rates, and half of its interval of 99 %: turn by turn, so
-  // that what both have in common cancels.
-  [[nodiscard]] WARPWRIGHT_COLD robust_mean<double> ratio(std::size_t i, std::size_t k) const {
-    std::vector<double> ratios;
-    for (std::size_t t = 0; t < rates_[i].size(); ++t) {
-      ratios.push_back(rates_[i][t] - rates_[k][t]);
-    }
-    robust_mean<double> r = robust_mean<double>::of(ratios);
-    r.half_width *= width_of_99;
-    return r;
+  struct log_ratio {
+    double mean;
+    double half_width;  // of its interval of 99 %
+  };
+
+  // Of two rates: turn by turn, so that what both have in common cancels.
+  [[nodiscard]] WARPWRIGHT_COLD log_ratio ratio(std::size_t i, std::size_t k) const {
+    turn_ratio const r = ratio_of_turns(seconds_per_item_[k], seconds_per_item_[i], 0.0);
+    return {r.log_mean, width_of_99 * r.log_half_width};
   }
 
   [[nodiscard]] WARPWRIGHT_COLD std::size_t fastest() const {
@@ -139,7 +138,7 @@ class duel {
     double const much_better = 0.5 * s_.settings.tolerance;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       if (i == best) continue;
-      robust_mean<double> const r = ratio(i, best);
+      log_ratio const r = ratio(i, best);
       if (r.mean + r.half_width > much_better && r.half_width > 0.5 * much_better) return true;
       bool const smaller = sizes_[i] < sizes_[best];
       if (smaller && r.mean >= least && r.mean - r.half_width < least) return true;
@@ -153,13 +152,13 @@ class duel {
     tune_row const first = s_.find(sizes_[0])->row;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       tune_row& row = s_.at(sizes_[i]).row;
-      robust_mean<double> const over_first = ratio(i, 0);
+      log_ratio const over_first = ratio(i, 0);
       row.items_per_second = first.items_per_second * std::exp(over_first.mean);
       row.seconds_per_batch = static_cast<double>(row.batch) / row.items_per_second;
       // A product's errors add up as squares.
       row.relative_error = std::hypot(first.relative_error, over_first.half_width / width_of_99);
       row.compared_error = i == best ? 0.0 : ratio(i, best).half_width;
-      row.samples = 2 * rates_[i].size();
+      row.samples = 2 * seconds_per_item_[i].size();
       row.interleaved = true;
     }
   }
@@ -167,7 +166,7 @@ class duel {
   State& s_;
   std::vector<std::size_t> sizes_;
   double seconds_;
-  std::vector<std::vector<double>> rates_;  // logarithms, by size and turn
+  std::vector<std::vector<double>> seconds_per_item_;  // by size and turn
 };
 
 // The smallest size that is shown to be within the tolerance of the best; 0: none is usable. A size
