@@ -146,6 +146,45 @@ TEST_CASE("what pack throws reaches the caller, and an element must fit into a s
   CHECK(test_support::all_are(memory.fetch(s), 0));
 }
 
+TEST_CASE("a copy that has failed leaves all slots to the next ones") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned,
+                      ww::staging_options{}.threads(1).slot_bytes(64 * kib).slots_per_thread(2)};
+  ww::stream s;
+  device_array<unsigned char> memory(mib);
+  SECTION("of which pack throws") {
+    for (int i = 0; i < 2; ++i) {
+      CHECK_THROWS_AS(staging.pack_to_device(s, memory.data(), mib,
+                                             [](unsigned char*, std::size_t, std::size_t) {
+                                               throw std::runtime_error{"no"};
+                                             }),
+                      std::runtime_error);
+    }
+  }
+#if WARPWRIGHT_HOST_RUNTIME
+  SECTION("of which an event cannot be waited for") {
+    ww::testing::scoped_fault_plan const plan{
+        ww::testing::fault_plan{}.fail("cudaEventQuery", 1, cudaErrorUnknown)};
+    CHECK_THROWS_AS(staging.pack_to_device(s, memory.data(), mib,
+                                           [](unsigned char* to, std::size_t, std::size_t n) {
+                                             std::memset(to, 1, n);
+                                           }),
+                    ww::staging_error);
+  }
+#endif
+  s.synchronize();
+  gate closed{s};
+  for (int i = 0; i < 2; ++i) {
+    bool had_slot = false;
+    staging.pack_to_device(s, memory.data(), 64 * kib,
+                           [&](unsigned char* to, std::size_t, std::size_t n) {
+                             std::memset(to, 2, n);
+                             had_slot = !ww::detail::is_unregistered(to);
+                           });
+    CHECK(had_slot);
+  }
+}
+
 TEST_CASE("pack works where all slots are behind a busy stream") {
   ww::stream busy;
   ww::stream idle;
