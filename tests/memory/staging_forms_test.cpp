@@ -138,6 +138,12 @@ TEST_CASE("what pack throws reaches the caller, and an element must fit into a s
   CHECK_THROWS_WITH(
       staging.pack_to_device(s, one.data(), 1, [](large*, std::size_t, std::size_t) {}),
       contains("elements of 102400 bytes, more than a slot: raise staging_options::slot_bytes()"));
+  struct as_large_as_a_slot {
+    unsigned char bytes[64 * kib];
+  };
+  device_array<as_large_as_a_slot> whole(1);
+  CHECK_NOTHROW(staging.pack_to_device(s, whole.data(), 1,
+                                       [](as_large_as_a_slot*, std::size_t, std::size_t) {}));
   auto const zeros = [](unsigned char* to, std::size_t, std::size_t n) { std::memset(to, 0, n); };
   CHECK_THROWS_WITH(staging.pack_to_device(s, static_cast<unsigned char*>(nullptr), 5, zeros),
                     contains("pack_to_device with a null destination"));
