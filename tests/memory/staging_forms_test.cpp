@@ -138,12 +138,57 @@ TEST_CASE("what pack throws reaches the caller, and an element must fit into a s
   CHECK_THROWS_WITH(
       staging.pack_to_device(s, one.data(), 1, [](large*, std::size_t, std::size_t) {}),
       contains("elements of 102400 bytes, more than a slot: raise staging_options::slot_bytes()"));
+  struct as_large_as_a_slot {
+    unsigned char bytes[64 * kib];
+  };
+  device_array<as_large_as_a_slot> whole(1);
+  CHECK_NOTHROW(staging.pack_to_device(s, whole.data(), 1,
+                                       [](as_large_as_a_slot*, std::size_t, std::size_t) {}));
   auto const zeros = [](unsigned char* to, std::size_t, std::size_t n) { std::memset(to, 0, n); };
   CHECK_THROWS_WITH(staging.pack_to_device(s, static_cast<unsigned char*>(nullptr), 5, zeros),
                     contains("pack_to_device with a null destination"));
   staging.pack_to_device(s, static_cast<unsigned char*>(nullptr), 0, zeros);
   staging.pack_to_device(s, memory.data(), count, zeros);
   CHECK(test_support::all_are(memory.fetch(s), 0));
+}
+
+TEST_CASE("a copy that has failed leaves all slots to the next ones") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned,
+                      ww::staging_options{}.threads(1).slot_bytes(64 * kib).slots_per_thread(2)};
+  ww::stream s;
+  device_array<unsigned char> memory(mib);
+  SECTION("of which pack throws") {
+    for (int i = 0; i < 2; ++i) {
+      CHECK_THROWS_AS(staging.pack_to_device(s, memory.data(), mib,
+                                             [](unsigned char*, std::size_t, std::size_t) {
+                                               throw std::runtime_error{"no"};
+                                             }),
+                      std::runtime_error);
+    }
+  }
+#if WARPWRIGHT_HOST_RUNTIME
+  SECTION("of which an event cannot be waited for") {
+    ww::testing::scoped_fault_plan const plan{
+        ww::testing::fault_plan{}.fail("cudaEventQuery", 1, cudaErrorUnknown)};
+    CHECK_THROWS_AS(staging.pack_to_device(s, memory.data(), mib,
+                                           [](unsigned char* to, std::size_t, std::size_t n) {
+                                             std::memset(to, 1, n);
+                                           }),
+                    ww::staging_error);
+  }
+#endif
+  s.synchronize();
+  gate closed{s};
+  for (int i = 0; i < 2; ++i) {
+    bool had_slot = false;
+    staging.pack_to_device(s, memory.data(), 64 * kib,
+                           [&](unsigned char* to, std::size_t, std::size_t n) {
+                             std::memset(to, 2, n);
+                             had_slot = !ww::detail::is_unregistered(to);
+                           });
+    CHECK(had_slot);
+  }
 }
 
 TEST_CASE("pack works where all slots are behind a busy stream") {

@@ -144,35 +144,69 @@ TEST_CASE("a copy to the device waits for no slot that it does not need") {
                    arrived.begin()));
 }
 
-TEST_CASE("a stalled upload keeps the slots of its threads, and takes no others") {
+TEST_CASE("a stalled copy keeps the slots of its threads, and takes no others") {
   ww::pinned_pool pinned;
-  // One helper is useful, of three: half of the slots are theirs.
-  ww::staging staging{pinned, ww::staging_options{}
-                                  .threads(4)
-                                  .slot_bytes(64 * kib)
-                                  .slots_per_thread(4)
-                                  .direct_bytes(4 * kib)
-                                  .bytes_per_helper(16 * mib)};
-  ww::stream busy;
-  ww::stream idle;
   std::size_t const bytes = 4 * mib;  // 64 chunks
-  device_array<unsigned char> memory(bytes);
-  device_array<unsigned char> others(4 * kib);
-  bytes_vector const source = pattern(bytes, 15);
-  gate closed{busy};
-  std::thread up{[&] { staging.copy_to_device(busy, memory.data(), source.data(), bytes); }};
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a helper gives up after 5
-  bool had_slot = false;
-  staging.pack_to_device(idle, others.data(), 4 * kib,
-                         [&](unsigned char* to, std::size_t, std::size_t n) {
-                           std::memset(to, 1, n);
-                           had_slot = !ww::detail::is_unregistered(to);
-                         });
-  CHECK(had_slot);
-  CHECK_FALSE(busy.done());
-  closed.open();
-  up.join();
-  CHECK((memory.fetch(busy) == source));
+  for (bool const up : {true, false}) {
+    CAPTURE(up);
+    // One helper of an upload is useful, of three; a download that has not begun has none.
+    ww::staging staging{pinned, ww::staging_options{}
+                                    .threads(4)
+                                    .slot_bytes(64 * kib)
+                                    .slots_per_thread(4)
+                                    .direct_bytes(4 * kib)
+                                    .bytes_per_helper(up ? 16 * mib : 64 * kib)};
+    ww::stream busy;
+    ww::stream idle;
+    device_array<unsigned char> memory(bytes);
+    device_array<unsigned char> others(4 * kib);
+    bytes_vector host(bytes, 7);
+    test_support::fill(busy, memory.data(), 7, bytes);
+    gate closed{busy};
+    std::thread other{[&] {
+      if (up) {
+        staging.copy_to_device(busy, memory.data(), host.data(), bytes);
+      } else {
+        staging.copy_to_host(busy, host.data(), memory.data(), bytes);
+      }
+    }};
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a helper gives up after 5
+    bool had_slot = false;
+    staging.pack_to_device(idle, others.data(), 4 * kib,
+                           [&](unsigned char* to, std::size_t, std::size_t n) {
+                             std::memset(to, 1, n);
+                             had_slot = !ww::detail::is_unregistered(to);
+                           });
+    CHECK(had_slot);
+    CHECK_FALSE(busy.done());
+    closed.open();
+    other.join();
+    CHECK(test_support::all_are(up ? memory.fetch(busy) : host, 7));
+    idle.synchronize();
+  }
+}
+
+TEST_CASE("as many helpers as are useful join an upload, and no more") {
+  ww::pinned_pool pinned;
+  ww::staging staging{pinned, few_slots().threads(4).bytes_per_helper(16 * mib)};
+  ww::stream s;
+  device_array<unsigned char> memory(mib);
+  std::atomic<int> now{0};
+  std::atomic<int> most{0};
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{5};
+  staging.pack_to_device(s, memory.data(), mib, [&](unsigned char* to, std::size_t, std::size_t n) {
+    int const count = ++now;
+    int before = most;
+    while (count > before && !most.compare_exchange_weak(before, count)) {
+    }
+    // The caller and a helper wait for each other, then some time for a third thread.
+    while (most < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    std::memset(to, 1, n);
+    --now;
+  });
+  s.synchronize();
+  CHECK(most == 2);
 }
 
 TEST_CASE("page-locked sources have been read when the call returns, also without a slot") {

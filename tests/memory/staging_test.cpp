@@ -120,6 +120,24 @@ TEST_CASE("options out of range throw") {
   CHECK(by_default.threads() <= 8);
 }
 
+TEST_CASE("options at the ends of their ranges") {
+  ww::stream s;
+  ww::pinned_pool pinned;
+  using options = ww::staging_options;
+  {
+    ww::staging const most{pinned, options{}.threads(256).slots_per_thread(1).slot_bytes(4096)};
+    CHECK(most.threads() == 256);
+  }
+  ww::staging staging{
+      pinned, options{}.threads(2).slots_per_thread(64).slot_bytes(4096).bytes_per_helper(4096)};
+  device_array<unsigned char> memory(mib);
+  bytes_vector const source = pattern(mib, 3);
+  staging.copy_to_device(s, memory.data(), source.data(), mib);  // 256 chunks
+  bytes_vector back(mib);
+  staging.copy_to_host(s, back.data(), memory.data(), mib);
+  CHECK((back == source));
+}
+
 TEST_CASE("a copy is ordered on its stream") {
   ww::pinned_pool pinned;
   // With more slots than chunks the call need not wait for a blocked stream.
