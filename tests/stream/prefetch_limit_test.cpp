@@ -267,20 +267,24 @@ TEST_CASE("the ring does not grow with memory that it would have to wait for") {
     gate hold{foreign};
     pinned.deallocate(foreign, on_host, slot);
     pool.deallocate(foreign, memory, slot);
-    batches_of batches{pool, pinned, slot / 4,
-                       [](std::uint32_t*, std::size_t i) -> std::size_t {
-                         if (i % 10 == 9) wait_a_little(5000);
-                         return i < 60 ? 1 : 0;
-                       },
-                       ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(64 * slot)};
-    std::size_t taken = 0;
-    while (ww::prefetched<std::uint32_t> const batch = batches.next(s)) {
-      ++taken;
-      wait_a_little(500);
-      s.synchronize();
+    {
+      batches_of batches{pool, pinned, slot / 4,
+                         [](std::uint32_t*, std::size_t i) -> std::size_t {
+                           if (i % 10 == 9) wait_a_little(5000);
+                           return i < 60 ? 1 : 0;
+                         },
+                         ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(64 * slot)};
+      std::size_t taken = 0;
+      while (ww::prefetched<std::uint32_t> const batch = batches.next(s)) {
+        ++taken;
+        wait_a_little(500);
+        s.synchronize();
+      }
+      CHECK(taken == 60);
+      CHECK(batches.statistics().depth == 2);
     }
-    CHECK(taken == 60);
-    CHECK(batches.statistics().depth == 2);
+    CHECK(pinned.statistics().live_bytes == 0);
+    CHECK(pool.statistics().live_bytes == 0);
     CHECK_FALSE(foreign.done());
     hold.open();
   }
