@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/thread/owning_process.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// An object that only the process that made it destroys. In the child of a fork() its destructor
+/// would wait for threads that are not there, and for locks that they held.
+template <class T>
+class process_bound {
+ public:
+  template <class... Args>
+  explicit process_bound(Args&&... args) : object_{static_cast<Args&&>(args)...} {}
+  ~process_bound() {
+    if (is_current()) object_.~T();
+  }
+  process_bound(process_bound const&) = delete;
+  process_bound& operator=(process_bound const&) = delete;
+
+  /// @return false in a child of fork()
+  [[nodiscard]] bool is_current() const noexcept { return process_.is_current(); }
+  [[nodiscard]] T& operator*() noexcept { return object_; }
+  [[nodiscard]] T* operator->() noexcept { return &object_; }
+  [[nodiscard]] T const* operator->() const noexcept { return &object_; }
+
+ private:
+  owning_process process_;
+  union {
+    T object_;
+  };
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
