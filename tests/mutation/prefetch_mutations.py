@@ -61,7 +61,6 @@ MUTATIONS = [
     (CORE, "    tell_all(work_);  // who waits without a limit looks from now on whether the capture has ended\n  } else {\n"
            "    ring_.set_free(slot);\n    tell_one(work_);\n  }\n  tell_all(ready_);",
      "  } else {\n    ring_.set_free(slot);\n    tell_one(work_);\n    tell_all(ready_);\n  }"),
-    (CORE, "  look_at_parked(lock);\n  if (parked_ < ring_.size()) return false;\n", ""),
     (CORE, "    if (pthread_equal(ring_[i].returned_by, pthread_self()) == 0) return false;\n", ""),
     (CORE, "      got_slot ? (", "      true ? ("),
     (CORE, "  if (idle) starved_ += self.was_idle ? waited : waited / 2;\n", ""),

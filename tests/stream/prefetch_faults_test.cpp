@@ -254,3 +254,53 @@ TEST_CASE("collect: a stream that is destroyed before its slot is named as the c
                                           contains("probably the stream was destroyed"));
   CHECK(calls == 0);
 }
+
+TEST_CASE("collect: a result whose event cannot be recorded is waited for, and arrives") {
+  feeding f;
+  std::size_t wrong = 1000;
+  ww::result_collector<std::uint32_t> results{
+      f.pool, f.pinned, 1000, [&](std::uint32_t const* from, std::size_t size, std::size_t) {
+        wrong = 0;
+        for (std::size_t i = 0; i < size; ++i) wrong += from[i] != 0x07070707U ? 1U : 0U;
+      }};
+  {
+    ww::result_slot<std::uint32_t> slot = results.next(f.stream);
+    for (int i = 0; i < 20; ++i) pause(f.stream);
+    fill(f.stream, slot.data(), 7, 4000);
+    ww::testing::scoped_fault_plan const fault{
+        ww::testing::fault_plan{}.fail("cudaEventRecord", 1, cudaErrorUnknown)};
+    slot.reset();
+    CHECK(fault.hits() == 1);
+  }
+  results.finish();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("collect: a copy whose event cannot be recorded is waited for") {
+  feeding f;
+  gate hold{f.stream};
+  std::thread opener;
+  {
+    ww::result_collector<std::uint32_t> results{
+        f.pool, f.pinned, 10, [](std::uint32_t const*, std::size_t, std::size_t) {}};
+    ww::result_slot<std::uint32_t> slot = results.next(f.stream);
+    opener = std::thread{[&] { hold.open_late(); }};
+    // Those before it are behind the work, and around the copy, which is timed.
+    ww::testing::scoped_fault_plan const fault{
+        ww::testing::fault_plan{}.fail("cudaEventRecord", 4, cudaErrorUnknown)};
+    slot.reset();
+    CHECK(fault.hits() == 1);
+    CHECK(f.stream.done());
+    CHECK_THROWS_WITH(results.finish(), contains("cudaEventRecord"));
+  }
+  opener.join();
+}
+
+TEST_CASE("prefetch: streams and events of both ways are destroyed") {
+  ww::testing::reset_host_runtime();
+  {
+    feeding f;
+    CHECK(run(f, 20).results == 20);
+  }
+  CHECK(ww::testing::leak_report().empty());
+}

@@ -261,6 +261,39 @@ TEST_CASE("order: a collector ends in the capture that its slots were given back
     f.stream.wait(other);
   }
   CHECK(f.pinned.statistics().live_bytes == 0);
+  CHECK(f.pool.statistics().live_blocks == 2);  // which the graph may write to
+}
+
+TEST_CASE("order: memory is given back only when the last copy of it has completed") {
+  feeding f;
+  gate hold{f.stream};
+  std::thread opener;
+  {
+    results_of results{f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {},
+                       two_slots()};
+    slot_of dropped = results.next(f.stream);
+    results.stop();
+    dropped.reset();
+    opener = std::thread{[&] { hold.open_late(); }};
+  }
+  CHECK(f.stream.done());
+  CHECK(f.all_given_back());
+  opener.join();
+}
+
+TEST_CASE("order: a ring that ends behind a capture gives back what was kept for it") {
+  feeding f;
+  {
+    results_of results{f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {},
+                       two_slots()};
+    slot_of lost = results.next(f.stream);
+    slot_of cancelled = results.next(f.stream);
+    results.stop();  // so that no thread looks at them
+    capture_by_hand const capture{f.stream};
+    lost.reset();
+    cancelled.cancel();
+  }
+  CHECK(f.all_given_back());
 }
 
 TEST_CASE("order: a slot that is cancelled in a capture keeps back no later result") {

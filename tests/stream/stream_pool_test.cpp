@@ -61,6 +61,13 @@ TEST_CASE("a size out of range throws with a remedy") {
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
+TEST_CASE("a pool may have the maximum of streams") {
+  ww::stream_pool pool{ww::current_device(),
+                       ww::stream_pool_options{}.maximum(ww::stream_pool::max_size)};
+  CHECK(pool.maximum() == 1024);
+  CHECK(pool.lease());
+}
+
 TEST_CASE("a thread leases all streams in turn") {
   for (unsigned const size : {1U, 2U, 3U, 4U, 8U, 31U, 32U, 100U}) {
     CAPTURE(size);

@@ -147,8 +147,8 @@ class result_collector {
   result_collector(memory_pool& pool, pinned_pool& pinned, std::size_t capacity, Sink&& sink,
                    prefetch_options const& options = {},
                    source_location where = source_location::current())
-      : sink_{make(std::forward<Sink>(sink))}, core_{pool,          pinned,  sizeof(T), capacity,
-                                                     *sink_.object, options, where} {}
+      : sink_{make(std::forward<Sink>(sink))}, core_{pool,           pinned,  sizeof(T), capacity,
+                                                     *sink_->object, options, where} {}
   /// Waits until the sink has had the results of all slots that were given back. Never throws: call
   /// finish() to learn of an error.
   /// @pre no slot is left, and no call is in progress
@@ -213,8 +213,9 @@ class result_collector {
     return new typed_sink<stored>(std::forward<Sink>(sink));
   }
 
-  detail::owned<detail::result_sink> sink_;
-  detail::own_core<detail::collect_core> core_;  // destroyed first: its thread calls the sink
+  detail::process_bound<detail::owned<detail::result_sink>> sink_;
+  // Destroyed first: its thread calls the sink.
+  detail::process_bound<detail::collect_core> core_;
 };
 
 WARPWRIGHT_END

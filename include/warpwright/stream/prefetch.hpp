@@ -121,8 +121,8 @@ class prefetcher {
   prefetcher(memory_pool& pool, pinned_pool& pinned, std::size_t capacity, Source&& source,
              prefetch_options const& options = {},
              source_location where = source_location::current())
-      : source_{make(std::forward<Source>(source))}, core_{pool,     pinned,          sizeof(T),
-                                                           capacity, *source_.object, options,
+      : source_{make(std::forward<Source>(source))}, core_{pool,     pinned,           sizeof(T),
+                                                           capacity, *source_->object, options,
                                                            where} {}
   /// Stops, waits for calls of the source and for the copies. Work with batches may still run.
   /// @pre no batch is left, and no call of next() is in progress
@@ -177,8 +177,9 @@ class prefetcher {
     return new typed_source<stored>(std::forward<Source>(source));
   }
 
-  detail::owned<detail::batch_source> source_;
-  detail::own_core<detail::prefetch_core> core_;  // destroyed first: its threads call the source
+  detail::process_bound<detail::owned<detail::batch_source>> source_;
+  // Destroyed first: its threads call the source.
+  detail::process_bound<detail::prefetch_core> core_;
 };
 
 WARPWRIGHT_END

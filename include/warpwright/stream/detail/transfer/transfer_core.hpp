@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/thread/owning_process.hpp>
+#include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 #include <warpwright/stream/prefetch_options.hpp>
@@ -14,39 +14,14 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Owns an object with a virtual destructor; std::unique_ptr is slow to compile. In a child of
-/// fork() the object stays, as a thread that is not there may have been in one of its calls.
+/// Owns an object with a virtual destructor; std::unique_ptr is slow to compile.
 template <class Interface>
 struct owned {
   explicit owned(Interface* made) noexcept : object{made} {}
-  ~owned() {
-    if (process.is_current()) delete object;
-  }
+  ~owned() { delete object; }
   owned(owned const&) = delete;
   owned& operator=(owned const&) = delete;
   Interface* object;
-  owning_process process;
-};
-
-/// Holds a core, which stays in a child of fork(): its threads and CUDA are not there.
-template <class Core>
-class own_core {
- public:
-  template <class... Arguments>
-  explicit own_core(Arguments&&... arguments) : core_{static_cast<Arguments&&>(arguments)...} {}
-  ~own_core() {
-    if (core_.is_in_own_process()) core_.~Core();
-  }
-  own_core(own_core const&) = delete;
-  own_core& operator=(own_core const&) = delete;
-  [[nodiscard]] Core& operator*() noexcept { return core_; }
-  [[nodiscard]] Core* operator->() noexcept { return &core_; }
-  [[nodiscard]] Core const* operator->() const noexcept { return &core_; }
-
- private:
-  union {
-    Core core_;
-  };
 };
 
 /// A ring with its lock, its counters, and the order of the copies: they are enqueued in the order
