@@ -4,6 +4,7 @@
 // What takes a stream works whatever device is current, and leaves that as found: each call of the
 // public interface with device 0 current and a stream of device 1. On a machine with one GPU
 // nothing is tested.
+#include <warpwright/graph/conditional.hpp>
 #include <warpwright/graph/graph_cache.hpp>
 #include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
@@ -288,6 +289,18 @@ TEST_CASE("any device: captures and graphs", "[devices]") {
   CHECK(far.holds(far.y, 4.0F));
   ww::check(cudaGraphExecDestroy(by_hand_exec), "cudaGraphExecDestroy");
   ww::check(cudaGraphDestroy(by_hand), "cudaGraphDestroy");
+
+#if WARPWRIGHT_HAS_CONDITIONAL_NODES
+  ww::device_scalar<int> yes{far.pool, far.stream, 1};
+  ww::graph_exec conditional{ww::capture(far.stream, [&](ww::stream_ref on) {
+    ww::run_if(on, yes.data(), [&](ww::stream_ref inner) {
+      CHECK(current() == 1);
+      ww::for_each_index(inner, n, fill{far.y.data(), 5.0F});
+    });
+  })};
+  conditional.launch(far.stream);
+  CHECK(far.holds(far.y, 5.0F));
+#endif
 
   ww::graph_replay replay{1};
   for (int i = 0; i < 4; ++i) {

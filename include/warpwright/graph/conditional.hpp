@@ -119,6 +119,7 @@ void repeat(stream_ref stream, Condition const* condition, loop_limit limit, Bod
   }
   require_conditional_nodes(where);
 #if WARPWRIGHT_HAS_CONDITIONAL_NODES
+  scoped_stream_device const current{stream.get()};  // of the handle and the node
   test.handles = 1;
   test.if_true = make_condition(graph, where);
   evaluate(stream, test, "repeat_while", where);
@@ -146,7 +147,7 @@ WARPWRIGHT_BEGIN_PER_COMPILER
 /// @pre in a capture, what `body` enqueues are kernels without dynamic parallelism, copies and
 /// fills
 ///   of device or page-locked memory, and further repeat_while() and run_if(): CUDA allows nothing
-///   else in a conditional node. It allocates no memory, and the current device is the stream's
+///   else in a conditional node. It allocates no memory
 /// @pre both pointers stay valid as long as the graph is launched
 /// @param stream     a capture_scope or any stream, capturing or not
 /// @param condition  device memory; read before each repetition, so that there may be none. An
@@ -221,6 +222,7 @@ void run_if(stream_ref stream, Condition const* condition, Body&& body, Otherwis
   }
   detail::require_conditional_nodes(where);
 #if WARPWRIGHT_HAS_CONDITIONAL_NODES
+  detail::scoped_stream_device const current{stream.get()};  // of the handles and the nodes
   detail::evaluate_condition<Condition> test;
   test.condition = condition;
   test.handles = 2;
@@ -248,6 +250,7 @@ void run_if(stream_ref stream, Condition const* condition, Body&& body,
   }
   detail::require_conditional_nodes(where);
 #if WARPWRIGHT_HAS_CONDITIONAL_NODES
+  detail::scoped_stream_device const current{stream.get()};  // of the handles and the nodes
   detail::evaluate_condition<Condition> test;
   test.condition = condition;
   test.handles = 1;

@@ -78,7 +78,7 @@ class basic_chooser {
   ///   other buffers in each call
   /// @return the choice for this shape, valid as long as the chooser
   /// @throws std::invalid_argument for another number of candidates than this shape had before, a
-  ///   current device that is not the chooser's while it measures, a candidate that calls this
+  ///   stream of another device than the chooser's while it measures, a candidate that calls this
   ///   chooser while it is measured, and as choose()
   /// @throws whatever choose() throws, when it measures: nothing is kept, and the next call
   ///   measures again; and whatever the candidate throws

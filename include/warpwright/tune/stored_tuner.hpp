@@ -91,7 +91,7 @@ class stored_tuner {
   }
   /// Finds the stored result, checks it, or tunes.
   ///
-  /// @pre the stream's device is current, and the one that was given
+  /// @pre the stream's device is the one that was given
   /// @return as batch_tuner::tune(), with its `source`
   /// @throws whatever batch_tuner::tune() throws; settings are checked also if nothing is run
   /// The parameters are those of batch_tuner::tune().
