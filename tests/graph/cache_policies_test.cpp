@@ -540,6 +540,40 @@ TEST_CASE("cost_gate: samples on while the times scatter by more than they diffe
   CHECK(gate.mode() == step_mode::graph);
 }
 
+TEST_CASE(
+    "cost_gate: few calls of a long step run eagerly, and it keeps the graph if that is equal") {
+  struct expected {
+    double eager;  // against the graph
+    unsigned eager_calls;
+    step_mode mode;
+  };
+  for (expected const& e : {expected{1.00, 12, step_mode::graph},
+                            {0.99, 12, step_mode::graph},
+                            {1.02, 12, step_mode::graph},
+                            {0.90, 388, step_mode::eager}}) {
+    INFO("eager " << e.eager);
+    cost_gate gate{true};
+    unsigned eager_calls = 0;
+    bool built = false;
+    std::uint64_t attention = 0;
+    for (std::uint64_t call = 0; call < 400; ++call) {
+      cost_gate::plan plan{gate.mode(), false, 0};
+      if (call >= attention) {
+        plan = gate.next();
+        attention = call + plan.next;
+      }
+      bool const eager = plan.run == step_mode::eager;
+      eager_calls += eager ? 1 : 0;
+      if (!eager && !built) gate.built(1e7);
+      built = built || !eager;
+      double const scatter = call % 2 == 0 ? 1.001 : 0.999;
+      if (plan.sample) gate.sampled(plan.run, 2.8e6 * scatter * (eager ? e.eager : 1.0));
+    }
+    CHECK(eager_calls == e.eager_calls);
+    CHECK(gate.mode() == e.mode);
+  }
+}
+
 TEST_CASE("cost_gate: forgets changes of long ago") {
   cost_gate gate{true};
   for (int call = 0; call < 100000; ++call) gate.observe(1, 1);

@@ -98,20 +98,40 @@ TEST_CASE("a scope binds the stream, then the workspace, and restores the stream
   CHECK(handle.fake.calls == "get_stream set_stream set_workspace set_stream ");
 }
 
-TEST_CASE("scopes nest") {
-  handle_owner handle;
+TEST_CASE("scopes nest: the inner one's end restores the outer one's stream and workspace") {
+  handle_owner handle, other;
   ww::stream a, b;
   device_array<float> const workspace{1024};
   {
     ww::cublas_scope const outer{handle, a, workspace.data(), 1024};
+    ww::cublas_scope const of_other{other, b, workspace.data() + 512, 2048};
     {
-      ww::cublas_scope const inner{handle, b, workspace.data() + 256, 1024};
+      ww::cublas_scope const inner{handle, b, workspace.data() + 256, 512};
       CHECK(handle.fake.stream == b.get());
+      CHECK(handle.fake.workspace == workspace.data() + 256);
     }
     CHECK(handle.fake.stream == a.get());
-    CHECK(handle.fake.workspace == nullptr);  // documented: not the outer one
+    CHECK(handle.fake.workspace == workspace.data());
+    CHECK(handle.fake.bytes == 1024);
+    // Nor does a scope that fails drop it.
+    CHECK_THROWS_AS((ww::cublas_scope{handle, b, workspace.data() + 1, 512}), ww::cublas_error);
+    CHECK(handle.fake.stream == a.get());
+    CHECK(handle.fake.workspace == workspace.data());
+    CHECK(other.fake.workspace == workspace.data() + 512);
   }
   CHECK(handle.fake.stream == nullptr);
+  CHECK(handle.fake.workspace == nullptr);
+}
+
+TEST_CASE("a scope does not give its workspace to a stream that the program has set since") {
+  handle_owner handle;
+  ww::stream a, b;
+  device_array<float> const workspace{1024};
+  ww::cublas_scope const outer{handle, a, workspace.data(), 1024};
+  REQUIRE(cublasSetStream(handle, b.get()) == CUBLAS_STATUS_SUCCESS);
+  { ww::cublas_scope const inner{handle, a, workspace.data() + 256, 512}; }
+  CHECK(handle.fake.stream == b.get());
+  CHECK(handle.fake.workspace == nullptr);
 }
 
 TEST_CASE("an exception leaves the handle as it was") {

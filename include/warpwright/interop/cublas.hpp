@@ -20,6 +20,7 @@
 
 #include <cublas_v2.h>
 
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <stdexcept>
@@ -61,9 +62,22 @@ class cublas_error : public std::runtime_error {
   return compute_capability_major >= 9 ? 32 * mebibyte : 4 * mebibyte;
 }
 
+class cublas_scope;
+
+namespace detail {
+
+/// The scopes of all handles, the newest first: cuBLAS does not tell which workspace a handle has.
+struct cublas_scope_list {
+  spin_lock lock;
+  cublas_scope* first = nullptr;
+};
+__attribute__((visibility("default"))) inline cublas_scope_list cublas_scopes;
+
+}  // namespace detail
+
 /// Binds a stream and a workspace to a cuBLAS handle for the lifetime of this object. At its end
-/// the handle has its previous stream, and cuBLAS's own workspace: cuBLAS does not tell which
-/// workspace it had before.
+/// the handle has its previous stream, and the workspace of the scope around this one, if that
+/// bound the stream; otherwise cuBLAS's own, as cuBLAS does not tell which workspace it had before.
 /// **Threads:** as the handle: one at a time.
 class cublas_scope {
  public:
@@ -77,12 +91,12 @@ class cublas_scope {
   /// @param bytes      its size; see cublas_workspace_bytes()
   /// @throws std::invalid_argument  for a null workspace
   /// @throws cublas_error           when a call fails; the handle then has its previous stream, and
-  ///   cuBLAS's own workspace
-  /// **Stream:** does not block. **Capture:** legal. **Cost:** three calls of cuBLAS; no
-  /// allocation.
+  ///   the workspace that it has at the end of a scope
+  /// **Stream:** does not block. **Capture:** legal. **Cost:** three calls of cuBLAS, and one or
+  /// two at the end; no allocation.
   cublas_scope(cublasHandle_t handle, stream_ref stream, void* workspace, std::size_t bytes,
                source_location where = source_location::current())
-      : handle_{handle} {
+      : handle_{handle}, stream_{stream.get()}, workspace_{workspace}, bytes_{bytes} {
     if (workspace == nullptr) {
       detail::throw_invalid_argument(
           "cublas_scope: the workspace is null, and cuBLAS would allocate one for each captured "
@@ -90,17 +104,25 @@ class cublas_scope {
           where);
     }
     check(cublasGetStream(handle, &previous_), "cublasGetStream", where, nullptr);
-    check(cublasSetStream(handle, stream.get()), "cublasSetStream", where, nullptr);
+    check(cublasSetStream(handle, stream_), "cublasSetStream", where, nullptr);
     cublasStatus_t const status = cublasSetWorkspace(handle, workspace, bytes);
     if (status != CUBLAS_STATUS_SUCCESS) {
-      static_cast<void>(cublasSetStream(handle, previous_));
+      restore();
       check(status, "cublasSetWorkspace", where,
             "the workspace must be device memory, aligned to 256 bytes");
     }
+    detail::unique_lock<detail::spin_lock> const guard{detail::cublas_scopes.lock};
+    next_ = detail::cublas_scopes.first;
+    detail::cublas_scopes.first = this;
   }
   ~cublas_scope() {
-    // Also drops the workspace.
-    static_cast<void>(cublasSetStream(handle_, previous_));
+    {
+      detail::unique_lock<detail::spin_lock> const guard{detail::cublas_scopes.lock};
+      cublas_scope** at = &detail::cublas_scopes.first;
+      while (*at != this) at = &(*at)->next_;
+      *at = next_;
+    }
+    restore();
   }
   cublas_scope(cublas_scope const&) = delete;
   cublas_scope& operator=(cublas_scope const&) = delete;
@@ -114,8 +136,28 @@ class cublas_scope {
     if (status != CUBLAS_STATUS_SUCCESS) throw cublas_error{status, api, where, advice};
   }
 
+  // Setting the stream drops the workspace. @pre the scope is not in the list
+  void restore() const noexcept {
+    static_cast<void>(cublasSetStream(handle_, previous_));
+    void* workspace = nullptr;
+    std::size_t bytes = 0;
+    {
+      detail::unique_lock<detail::spin_lock> const guard{detail::cublas_scopes.lock};
+      cublas_scope const* around = detail::cublas_scopes.first;
+      while (around != nullptr && around->handle_ != handle_) around = around->next_;
+      if (around == nullptr || around->stream_ != previous_) return;
+      workspace = around->workspace_;
+      bytes = around->bytes_;
+    }
+    static_cast<void>(cublasSetWorkspace(handle_, workspace, bytes));
+  }
+
   cublasHandle_t handle_;
+  cudaStream_t stream_;
+  void* workspace_;
+  std::size_t bytes_;
   cudaStream_t previous_ = nullptr;
+  cublas_scope* next_ = nullptr;
 };
 
 WARPWRIGHT_END

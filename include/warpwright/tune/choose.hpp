@@ -39,7 +39,8 @@ struct named_candidate {
 template <typename Callable>
 [[nodiscard]] named_candidate<std::decay_t<Callable>> candidate(char const* name, Callable&& call) {
   static_assert(std::is_invocable_v<std::decay_t<Callable> const&, stream_ref>,
-                "warpwright: a candidate must be callable as void(stream_ref), also if const");
+                "warpwright: a candidate must be callable as void(stream_ref), also if const: a "
+                "lambda must not be mutable");
   return {name, std::forward<Callable>(call)};
 }
 
@@ -117,10 +118,13 @@ class candidate_set {
   template <typename Check, typename NewReset = detail::reset_nothing>
   [[nodiscard]] candidate_set<Check, NewReset, Classifier, Callables...> verify(
       Check check, NewReset reset = {}) const {
-    static_assert(std::is_invocable_r_v<bool, Check const&, stream_ref>,
-                  "warpwright: the check of candidates must be callable as bool(stream_ref)");
+    static_assert(
+        std::is_invocable_r_v<bool, Check const&, stream_ref>,
+        "warpwright: the check of candidates must be callable as bool(stream_ref), also if "
+        "const: a lambda must not be mutable");
     static_assert(std::is_invocable_v<NewReset const&, stream_ref>,
-                  "warpwright: what resets a result must be callable as void(stream_ref)");
+                  "warpwright: what resets a result must be callable as void(stream_ref), also if "
+                  "const: a lambda must not be mutable");
     return {list_, std::move(check), std::move(reset), classifier_};
   }
   /// @param classifier  `bool(std::exception_ptr const&)`: which further exceptions of a candidate
@@ -130,7 +134,8 @@ class candidate_set {
   [[nodiscard]] candidate_set<Verify, Reset, NewClassifier, Callables...> leave_out(
       NewClassifier classifier) const {
     static_assert(std::is_invocable_r_v<bool, NewClassifier const&, std::exception_ptr const&>,
-                  "warpwright: the classifier must be callable as bool(std::exception_ptr const&)");
+                  "warpwright: the classifier must be callable as bool(std::exception_ptr const&), "
+                  "also if const: a lambda must not be mutable");
     return {list_, verify_, reset_, std::move(classifier)};
   }
 

@@ -17,14 +17,16 @@ enum class step_mode : unsigned char { eager, graph };
 /// Decides whether a step runs eagerly or from its graph, by the times of a few calls of each.
 ///
 /// It samples in rounds, in which the two modes alternate so that a drift affects both, until their
-/// medians differ by three standard errors. Then it lets `period` calls pass and begins again; the
-/// period doubles while the answer stays the same. The times of samples may arrive much later.
+/// medians differ by three standard errors, or certainly by less than 3 %. Then it lets `period`
+/// calls pass and begins again; the period doubles while the answer stays the same. The times of
+/// samples may arrive much later.
 class cost_gate {
  public:
   static constexpr unsigned round = 6;  // samples of each mode
   static constexpr std::uint64_t first_period = 256;
   static constexpr std::uint64_t longest_period = 4096;
   static constexpr double never = HUGE_VAL;
+  static constexpr double hysteresis = 1.03;  // so much faster changes the mode; the first is graph
 
   struct plan {
     step_mode run = step_mode::graph;
@@ -160,8 +162,14 @@ class cost_gate {
     double const graph = graph_cost(replay);
     double const least = eager < graph ? eager : graph;
     // Events have steps of half a microsecond, so equal samples are not exact.
-    double const squared = eager_.squared_error() + graph_.squared_error() + 4e-4 * least * least;
-    bool const clear = (eager - graph) * (eager - graph) > 9.0 * squared;
+    double const of_short = 0.02 * least;
+    double const of_long = 500.0 + 0.004 * least;
+    double const inexact = of_short < of_long ? of_short : of_long;
+    double const squared = eager_.squared_error() + graph_.squared_error() + inexact * inexact;
+    double const difference = eager < graph ? graph - eager : eager - graph;
+    double const bound = 3.0 * std::sqrt(squared);
+    // Clear: which one is faster, or that the difference is none that changes the mode.
+    bool const clear = difference > bound || difference + bound < (hysteresis - 1.0) * least;
     if (!clear && eager_.count() + round <= sample_window::capacity) {
       begin_round();
       return;
@@ -170,22 +178,18 @@ class cost_gate {
     eager_time_ = eager;
     replay_time_ = replay;
     step_mode const before = mode_;
-    if (decided_) {
-      compare(eager, replay);
-    } else {
-      mode_ = graph < eager ? step_mode::graph : step_mode::eager;
-    }
+    compare(eager, replay);
     bool const same = decided_ && mode_ == before;
     decided_ = true;
     period_ = same ? (period_ < longest_period ? 2 * period_ : period_) : first_period;
     since_round_ = 0;
   }
-  // Changes the mode if the other one is faster by 3 %.
+  // Changes the mode if the other one is clearly faster.
   void compare(double eager, double replay) noexcept {
     double const graph = graph_cost(replay);
     double const mine = mode_ == step_mode::graph ? graph : eager;
     double const other = mode_ == step_mode::graph ? eager : graph;
-    if (other * 1.03 < mine) {
+    if (other * hysteresis < mine) {
       mode_ = mode_ == step_mode::graph ? step_mode::eager : step_mode::graph;
       period_ = first_period;
     }
