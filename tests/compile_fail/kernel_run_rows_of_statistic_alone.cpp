@@ -1,8 +1,8 @@
-// expect: no output has the matrix's shape; to reduce rows to numbers use reduce_rows()
+// expect: mean(), rstd() and log_sum_exp() go beside one that has, as out(y, rows * cols) = f
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A number a row alone is a reduction.
+// A statistic goes beside results, of which it is one.
 #include <warpwright/kernel/rows.hpp>
 
 namespace ew = warpwright::ew;

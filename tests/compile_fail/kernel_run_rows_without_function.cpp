@@ -1,4 +1,4 @@
-// expect: no output is of softmax(), layer_norm() or the like; evaluate it with run()
+// expect: is of softmax(), layer_norm() or the like; evaluate it with run()
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

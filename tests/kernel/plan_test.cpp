@@ -6,6 +6,7 @@
 
 #include <warpwright/kernel/detail/views/view_node.hpp>
 
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -338,4 +339,44 @@ TEST_CASE("written ranges beside each other are told from those that overlap") {
   CHECK_THAT(refused(4127, 1), contains("overlaps tensor 3's"));
   CHECK_THAT(refused(4128, 16), contains("overlaps tensor 2's"));
   CHECK_THAT(refused(4143, 1), contains("overlaps tensor 2's"));
+}
+
+TEST_CASE("a view has at most 2^59 elements, and as many from its lowest to its highest") {
+  std::int64_t const most = std::int64_t{1} << 59;
+  auto const too_large = [](std::int64_t extent, std::int64_t stride) {
+    return ew::detail::measure_view(&extent, &stride, 1).too_large;
+  };
+  CHECK_FALSE(too_large(most, 0));
+  CHECK(too_large(most + 1, 0));
+  CHECK_FALSE(too_large(2, most - 1));
+  CHECK(too_large(2, most));
+  CHECK_FALSE(too_large(2, 1 - most));
+  CHECK(too_large(2, -most));
+}
+
+TEST_CASE("a fast path has fewer than 2^31 vectors, a table at most 2^31 - 1 chunks") {
+  std::uint64_t const limit = std::uint64_t{1} << 31U;
+  CHECK(ew::detail::make_fast_path_plan(4 * (limit - 1), 4, 1).partition.fast_path);
+  CHECK_FALSE(ew::detail::make_fast_path_plan(4 * limit, 4, 1).partition.fast_path);
+
+  using tensor = ew::detail::listed_tensor<1>;
+  tensor const all[] = {
+      {{nullptr}, 4 * (limit - 2), 1, 0}, {{nullptr}, 4, 1, 0}, {{nullptr}, 4, 1, 0}};
+  auto const table = std::make_unique<ew::detail::tensor_table<1>>();
+  CHECK(ew::detail::fill_table(*table, all, 0, 3, 4, 1) == 2);
+  CHECK(table->chunks == limit - 1);
+  CHECK(table->tensor_of(0) == 0);
+  CHECK(table->tensor_of(static_cast<unsigned>(limit - 3)) == 0);
+  CHECK(table->tensor_of(static_cast<unsigned>(limit - 2)) == 1);
+}
+
+TEST_CASE("a tensor has at most 2^40 elements") {
+  auto const refused = [](std::uint64_t n) {
+    operand const one = array(1, 4096, n, 1);
+    return kernel_test::refusal(
+        [&] { ew::detail::check_tensor(&one, 1, 1, 3, warpwright::source_location::current()); });
+  };
+  std::uint64_t const most = std::uint64_t{1} << 40U;
+  CHECK(refused(most) == "accepted");
+  CHECK_THAT(refused(most + 1), contains("tensor 3 has 1099511627777 elements"));
 }

@@ -73,6 +73,36 @@ void run(stream_ref stream, assignments<A...> const& all,
   });
 }
 
+/// Several outputs are one tie(); refused at compile time.
+template <class A, class B, class... C, class = detail::if_assignments<A, B, C...>>
+void run(stream_ref, A const&, B const&, C const&...) {
+  static_assert(warpwright::detail::always_false<A>,
+                "warpwright::ew::run: several outputs of one kernel are one argument: run(stream, "
+                "tie(out(p, n) = ..., out(q, n) = ...))");
+}
+/// As above.
+template <class A, class B, class... C, class = detail::if_assignments<A, B, C...>>
+void evaluate_host(A const&, B const&, C const&...) {
+  static_assert(warpwright::detail::always_false<A>,
+                "warpwright::ew::evaluate_host: several outputs are one argument: "
+                "evaluate_host(tie(out(p, n) = ..., out(q, n) = ...))");
+}
+/// An expression without an output; refused at compile time.
+template <class X, class = std::enable_if_t<detail::is_operand<X>>>
+void run(stream_ref, X const&) {
+  static_assert(warpwright::detail::always_false<X>,
+                "warpwright::ew::run: say where the values go: run(stream, out(pointer, n) = "
+                "expression); a reduction goes to reduce()");
+}
+/// As above.
+template <class X, class = std::enable_if_t<detail::is_operand<X>>>
+void evaluate_host(X const&) {
+  static_assert(
+      warpwright::detail::always_false<X>,
+      "warpwright::ew::evaluate_host: say where the values go: evaluate_host(out(pointer, "
+      "n) = expression); a reduction goes to reduce_host()");
+}
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace ew
 

@@ -155,6 +155,27 @@ template <class A, class = detail::if_operands<A>>
   return detail::make_call<detail::in_common_type>(detail::negate{}, a);
 }
 
+/// An expression is not written, an out() is; refused at compile time.
+template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
+constexpr auto operator+=(A const& a, B const&) {
+  return detail::refuse_write<B>(a);
+}
+/// As above.
+template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
+constexpr auto operator-=(A const& a, B const&) {
+  return detail::refuse_write<B>(a);
+}
+/// As above.
+template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
+constexpr auto operator*=(A const& a, B const&) {
+  return detail::refuse_write<B>(a);
+}
+/// As above.
+template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
+constexpr auto operator/=(A const& a, B const&) {
+  return detail::refuse_write<B>(a);
+}
+
 /// `yes` where `condition` holds and `no` elsewhere, in their common type.
 template <class Condition, class A, class B, class = detail::if_operands<Condition, A, B>>
 [[nodiscard]] constexpr auto where(Condition const& condition, A const& yes, B const& no) {
@@ -248,7 +269,7 @@ class output {
   template <class X>
   auto assign(X const& x) const {
     static_assert(
-        detail::is_expression<X> || detail::is_scalar<X>,
+        detail::is_operand<X> || detail::is_scalar<X>,
         "warpwright::ew::out: the right side must be an expression, as in(pointer, n), or a "
         "number");
     return assignment<T, detail::expression_t<X>>{reinterpret_cast<detail::bits_of<T>*>(data_),

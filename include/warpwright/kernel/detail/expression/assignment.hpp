@@ -36,6 +36,8 @@ template <class T, class E>
 inline constexpr bool is_assignment<assignment<T, E>> = true;
 template <class T, int Rank, class E>
 inline constexpr bool is_assignment<strided_assignment<T, Rank, E>> = true;
+template <class... A>
+using if_assignments = std::enable_if_t<(is_assignment<A> && ...)>;
 
 }  // namespace detail
 }  // namespace ew

@@ -25,6 +25,7 @@
 // is_input and set_input_address (same_input.hpp) if several leaves may read one array.
 #pragma once
 
+#include <warpwright/kernel/detail/expression/operand_types.hpp>
 #include <warpwright/kernel/detail/expression/pack.hpp>
 #include <warpwright/kernel/detail/expression/packed_vector.hpp>
 #include <warpwright/kernel/detail/expression/type_rules.hpp>
@@ -36,35 +37,6 @@ WARPWRIGHT_BEGIN
 namespace ew {
 
 namespace detail {
-
-template <class T, class = void>
-inline constexpr bool is_expression = false;
-template <class T>
-inline constexpr bool is_expression<T, typename T::expression_tag> = true;
-
-// What an operator accepts: expressions, and numbers beside an expression.
-template <class... T>
-using if_operands =
-    std::enable_if_t<(is_expression<T> || ...) && ((is_expression<T> || is_scalar<T>)&&...)>;
-
-// if_operands accepts a long double, so that this text is what the compiler prints.
-template <class T>
-constexpr void check_no_long_double() {
-  static_assert(
-      !is_long_double<T>,
-      "warpwright::ew: GPUs have no long double; the numbers are float, double, integers, "
-      "bool, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2 and complex of float");
-}
-
-template <class T>
-constexpr bool is_element() {
-  check_no_long_double<T>();
-  if constexpr (is_small_float<T>) {
-    return true;
-  } else {
-    return std::is_trivially_copyable<T>::value && std::is_default_constructible<T>::value;
-  }
-}
 
 template <class T>
 using bits_of = typename element_traits<T>::bits;
@@ -107,28 +79,6 @@ inline constexpr int vector_element_bytes = sizeof(bits_of<T>) == 1 || sizeof(bi
 
 struct no_registers {};
 
-// An element of a matrix, for a kernel that works by rows. Every row() and col() must be of the
-// same row length.
-struct matrix_index {
-  std::uint64_t index;
-  std::uint64_t row;
-  unsigned column;
-  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
-};
-// The row and the column of an element, for rows of `cols` elements.
-WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor const& cols) {
-  return cols.quotient(i);
-}
-WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(matrix_index const& i, fast_divisor const&) {
-  return i.row;
-}
-WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(std::uint64_t i, fast_divisor const& cols) {
-  return i - cols.quotient(i) * cols.divisor();
-}
-WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(matrix_index const& i, fast_divisor const&) {
-  return i.column;
-}
-
 template <class... Int>
 constexpr int largest(Int... values) {
   int result = 1;
@@ -154,6 +104,10 @@ struct input {
   detail::bits_of<T> const* data;
   std::uint64_t size;
 
+  template <class X>
+  constexpr auto operator=(X const&) const {
+    return detail::refuse_write<X>(*this);
+  }
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
     if constexpr (V == 1) {
@@ -192,6 +146,10 @@ struct row_input {
   detail::bits_of<T> const* data;
   detail::fast_divisor cols;
 
+  template <class X>
+  constexpr auto operator=(X const&) const {
+    return detail::refuse_write<X>(*this);
+  }
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
     std::uint64_t column = detail::column_of(i, cols);
@@ -233,6 +191,10 @@ struct column_input {
   detail::bits_of<T> const* data;
   detail::fast_divisor cols;
 
+  template <class X>
+  constexpr auto operator=(X const&) const {
+    return detail::refuse_write<X>(*this);
+  }
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
     std::uint64_t line = detail::row_of(i, cols);
@@ -279,6 +241,10 @@ struct single_input {
 
   detail::bits_of<T> const* data;
 
+  template <class X>
+  constexpr auto operator=(X const&) const {
+    return detail::refuse_write<X>(*this);
+  }
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t, std::uint64_t) const {
     r.load_one(data);
@@ -345,6 +311,12 @@ template <class X>
 constexpr auto as_expression(X const& x) {
   if constexpr (is_expression<X>) {
     return x;
+  } else if constexpr (is_reduction<X>) {
+    static_assert(!is_reduction<X>,
+                  "warpwright::ew: a reduction is no operand: store it by a call before, as "
+                  "reduce(stream, pool, n, to(p) = sum(x)), and write device_scalar(p); one of "
+                  "each row by reduce_rows(), and write col(p, cols)");
+    return scalar<float, true>{};
   } else if constexpr (is_long_double<X>) {
     check_no_long_double<X>();
     return scalar<double, true>{};

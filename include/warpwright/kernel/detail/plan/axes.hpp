@@ -70,6 +70,28 @@ struct warp_strided_index {
 };
 inline constexpr unsigned warp_stride = 32;
 
+// An element of a matrix, for a kernel that works by rows. Every row() and col() must be of the
+// same row length.
+struct matrix_index {
+  std::uint64_t index;
+  std::uint64_t row;
+  unsigned column;
+  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
+};
+// The row and the column of an element, for rows of `cols` elements.
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor const& cols) {
+  return cols.quotient(i);
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(matrix_index const& i, fast_divisor const&) {
+  return i.row;
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(std::uint64_t i, fast_divisor const& cols) {
+  return i - cols.quotient(i) * cols.divisor();
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(matrix_index const& i, fast_divisor const&) {
+  return i.column;
+}
+
 /// The dimensions of a view, innermost first, after make_axes() has merged them.
 template <int Rank>
 struct axes {

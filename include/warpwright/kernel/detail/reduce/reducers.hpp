@@ -22,9 +22,6 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-template <class K, class E>
-struct reduction;
-
 /// What argmin() and argmax() find: the value, and the lowest index that has it.
 template <class T>
 struct located {

@@ -52,15 +52,16 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
   constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
-                "warpwright::ew::run_rows: no output has the matrix's shape; to reduce rows to "
-                "numbers use reduce_rows()");
+                "warpwright::ew::run_rows: no output has the matrix's shape: mean(), rstd() and "
+                "log_sum_exp() go beside one that has, as out(y, rows * cols) = f; sum(x), max(x) "
+                "and the like of each row alone go to reduce_rows()");
   using in_matrices = row_function_summary<
       typename joined_leaves<typename row_output_t<A>::operand_leaves...>::type>;
   using in_all = row_function_summary<
       typename joined_leaves<leaves_of<decltype(std::declval<A const&>().expression)>...>::type>;
   static_assert(in_matrices::count > 0,
-                "warpwright::ew::run_rows: no output is of softmax(), layer_norm() or the like; "
-                "evaluate it with run()");
+                "warpwright::ew::run_rows: no output of the matrix's shape is of softmax(), "
+                "layer_norm() or the like; evaluate it with run()");
   static_assert(in_all::are_same,
                 "warpwright::ew::run_rows: the outputs are of several functions of rows; name one, "
                 "auto const f = softmax(...), and use f in all of them");

@@ -87,6 +87,10 @@ struct view_input {
   detail::axes<Rank> map;
   detail::view_access access = detail::view_access::strided;
 
+  template <class X>
+  constexpr auto operator=(X const&) const {
+    return detail::refuse_write<X>(*this);
+  }
   // Loads one run of the innermost dimension after the other; a wide vector is one run. A loop, so
   // that find(), most of the code, is compiled once.
   template <int V, int First>
