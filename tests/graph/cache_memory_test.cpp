@@ -8,7 +8,10 @@
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/pool.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <random>
 #include <stdexcept>
 
 using namespace test_support;
@@ -33,7 +36,7 @@ ww::memory_pool_options at_most(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("graph_cache: a step that has enough memory only without a capture runs eagerly") {
+TEST_CASE("graph_cache: a graph takes the memory that the warm-up of its step has freed") {
   ww::stream s;
   ww::memory_pool pool{ww::current_device(), at_most(48 * mib)};
   device_array<int> x{std::vector<int>(16, 0)};
@@ -43,16 +46,64 @@ TEST_CASE("graph_cache: a step that has enough memory only without a capture run
   {
     ww::graph_cache cache{ww::graph_cache_options{}.cost_gate(gate).verify_every(verify ? 1 : 0)};
     scratch_step const step{&pool};
-    for (int i = 0; i < 200; ++i) cache.run(s, {}, step, x.data(), 32 * mib);
-    CHECK(x.fetch(s)[0] == 200);
+    for (int i = 0; i < 1000; ++i) cache.run(s, {}, step, x.data(), 32 * mib);
+    CHECK(x.fetch(s)[0] == 1000);
     ww::graph_key_statistics const k = of_key(cache);
-    CHECK(k.eager == 200);
-    CHECK(k.failures > 0);
-    CHECK(k.state == ww::graph_key_state::unsupported);
-    CHECK_THAT(k.last_failure, contains("in the capture: ") && contains("out of memory"));
+    // There is no memory for a second graph to compare with, nor for eager calls beside a graph.
+    if (verify) {
+      CHECK(k.eager > 0);
+    } else {
+      CHECK(k.replays >= 980);
+      CHECK(k.failures == 0);
+    }
     CHECK_FALSE(s.is_capturing());
   }
   CHECK(pool.statistics().live_bytes == 0);
+}
+
+TEST_CASE("graph_cache: a step without memory destroys the graphs of keys that are used less") {
+  ww::stream s;
+  ww::memory_pool pool{ww::current_device(), at_most(48 * mib)};
+  device_array<int> x{std::vector<int>(16, 0)};
+  ww::graph_cache cache{ww::graph_cache_options{}.cost_gate(false)};
+  scratch_step const step{&pool};
+  for (std::size_t i = 0; i < 60; ++i) {
+    cache.run(s, ww::shape_key{i / 10 % 2}, step, x.data(), 32 * mib);
+  }
+  CHECK(x.fetch(s)[0] == 60);
+  CHECK(cache.statistics().replays >= 40);
+  CHECK(cache.statistics().evictions >= 5);
+}
+
+// Sizes that differ from step to step: the peak of live and graphs' memory bounds what is reserved.
+TEST_CASE("graph_cache: a pool reserves little more than its cached graphs hold") {
+  ww::stream s;
+  ww::stream t;
+  bool const any_size = GENERATE(false, true);
+  bool const two_streams = GENERATE(false, true);
+  CAPTURE(any_size, two_streams);
+  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_wait_us(1000000)};
+  device_array<int> x{std::vector<int>(16, 0)};
+  ww::graph_cache cache{
+      ww::graph_cache_options{}.cost_gate(false).max_entries(4).thrash_limit(1000000)};
+  std::mt19937 random{1};
+  std::uint64_t peak = 0;
+  auto const step = [&](ww::stream_ref at, int* to, std::size_t bytes) {
+    ww::device_buffer<unsigned char> const scratch{pool, at, bytes};
+    ww::pool_statistics const now = pool.statistics();
+    peak = std::max<std::uint64_t>(peak, now.live_bytes + now.graph_bytes);
+    ww::for_each_index(at, 16, add_amount{to, 1});
+  };
+  for (int i = 0; i < 400; ++i) {
+    std::size_t const bytes =
+        any_size ? 32000 * (1 + random() % 200 * 10) : 8 * mib * (1 + random() % 8);
+    ww::stream const& at = two_streams && i % 2 != 0 ? t : s;
+    cache.run(at, ww::shape_key{bytes}, step, x.data(), bytes);
+    if (i % 4 == 0) at.synchronize();
+  }
+  auto const most = static_cast<std::uint64_t>(1.15 * static_cast<double>(peak));
+  CHECK(pool.statistics().reserved_peak_bytes <= most);
+  CHECK(cache.statistics().captures > 50);
 }
 
 TEST_CASE("graph_cache: memory that the step itself lacks is the caller's exception") {

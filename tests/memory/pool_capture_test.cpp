@@ -192,6 +192,153 @@ TEST_CASE("a miss in a capture is detected without a watch") {
   CHECK(eventually([&] { return !has_graph_memory(pool, s); }));
 }
 
+TEST_CASE("a capture takes what its stream freed before it, once that has completed") {
+  ww::stream s;
+  // No room for a second block; or room for it, and up to 50 s to wait for the first.
+  bool const limited = GENERATE(true, false);
+  CAPTURE(limited);
+  auto const options = ww::memory_pool_options{}.slack(0, 0);
+  ww::memory_pool pool{
+      device, limited ? options.maximum_bytes(48 * mib) : options.maximum_wait_us(1000000)};
+  void* const before = pool.allocate(s, 32 * mib);
+  test_support::gate hold{s};
+  pool.deallocate(s, before, 32 * mib);
+  std::thread opens{[&] { hold.open_late(); }};
+  void* inside = nullptr;
+  bool done = false;
+  ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {
+    inside = pool.allocate(c, 32 * mib);
+    opens.join();
+    done = true;
+    pool.deallocate(c, inside, 32 * mib);
+  });
+  CHECK(done);
+  CHECK(inside == before);
+  CHECK(pool.statistics().reserved_peak_bytes == 32 * mib);
+}
+
+TEST_CASE("a capture gets no memory that earlier work of its stream still uses") {
+  // The graph may be launched on another stream, which does not wait for that work.
+  ww::stream s;
+  ww::stream other;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_wait_us(0)};
+  void* const before = pool.allocate(s, 32 * mib);
+  test_support::gate hold{s};
+  fill(s, before, 3, 32 * mib);
+  pool.deallocate(s, before, 32 * mib);
+  void* inside = nullptr;
+  ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {
+    inside = pool.allocate(c, 32 * mib);
+    fill(c, inside, 4, 32 * mib);
+    pool.deallocate(c, inside, 32 * mib);
+  });
+  CHECK(inside != before);
+  ww::graph_exec{g}.launch(other);
+  other.synchronize();
+  hold.open();
+  s.synchronize();
+  CHECK(all_are(fetch(other, inside, 32 * mib), 4));
+}
+
+TEST_CASE("a capture takes what other streams have freed and completed") {
+  ww::stream a;
+  ww::stream b;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_wait_us(1000000)};
+  void* const before = pool.allocate(a, 64 * mib);
+  pool.deallocate(a, before, 64 * mib);
+  a.synchronize();
+  ww::graph const g = ww::capture(b, [&](ww::stream_ref c) {
+    void* const inside = pool.allocate(c, 64 * mib);
+    CHECK(inside == before);
+    pool.deallocate(c, inside, 64 * mib);
+  });
+  CHECK(pool.statistics().reserved_peak_bytes == 64 * mib);
+}
+
+TEST_CASE("captures take the memory of graphs that are gone, and what was kept of it") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_wait_us(1000000)};
+  for (int i = 0; i < 50; ++i) {
+    ww::device_buffer<unsigned char> kept;
+    {
+      ww::graph_replay step{0};
+      step.run(s, [&](ww::stream_ref c) {
+        kept = ww::device_buffer<unsigned char>{pool, c, mib};
+        ww::device_buffer<unsigned char> const temporary{pool, c, mib};
+        fill(c, temporary.data(), 1, mib);
+        fill(c, kept.data(), 1, mib);
+      });
+      s.synchronize();
+    }
+    kept = {};
+    s.synchronize();
+  }
+  CHECK(pool.statistics().reserved_peak_bytes <= 8 * mib);
+}
+
+TEST_CASE("branches of a capture take what they freed before it when memory is short") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(160 * mib)};
+  ww::graph_replay step{1};
+  auto const body = [&](ww::capture_scope& scope) {
+    scope.fork(2, [&](ww::stream_ref branch, unsigned) {
+      ww::device_buffer<unsigned char> const temporary{pool, branch, 64 * mib};
+      fill(branch, temporary.data(), 1, 64 * mib);
+    });
+  };
+  step.run(s, body);
+  step.run(s, body);
+  CHECK(step.statistics().captures == 1);
+  s.synchronize();
+  step.reset();
+}
+
+TEST_CASE("a capture of other code takes what its stream freed before it") {
+  ww::stream s;
+  bool const watched = GENERATE(true, false);
+  bool const mapped = GENERATE(true, false);
+  CAPTURE(watched, mapped);
+  auto const source = mapped ? ww::memory_source::automatic : ww::memory_source::cuda_malloc;
+  auto const options = ww::memory_pool_options{}.maximum_bytes(48 * mib).source(source);
+  ww::memory_pool pool{device, watched ? options : options.detect_captures()};
+  void* const before = pool.allocate(s, 32 * mib);
+  fill(s, before, 3, 32 * mib);
+  pool.deallocate(s, before, 32 * mib);
+  auto const capture = [&] {
+    ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeRelaxed),
+              "cudaStreamBeginCapture");
+    void* const inside = pool.try_allocate(s.get(), 32 * mib);
+    CHECK(inside == before);
+    pool.deallocate(s.get(), inside, 32 * mib);
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+    ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  };
+  if (watched) {
+    ww::capture_watch const watch{pool};
+    capture();
+  } else {
+    capture();
+  }
+}
+
+TEST_CASE("an allocation without room waits for the report that a graph is destroyed") {
+  ww::stream s;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(48 * mib)};
+  for (int i = 0; i < 20; ++i) {
+    {
+      ww::graph_replay step{0};
+      step.run(s, [&](ww::stream_ref c) {
+        ww::device_buffer<unsigned char> const temporary{pool, c, 32 * mib};
+        fill(c, temporary.data(), 1, 32 * mib);
+      });
+    }
+    void* const p = pool.try_allocate(s, 32 * mib);
+    CHECK(p != nullptr);
+    if (p != nullptr) pool.deallocate(s, p, 32 * mib);
+  }
+}
+
 TEST_CASE("detect_captures() detects captures that other libraries begin") {
   ww::stream s;
   ww::memory_pool pool{device, ww::memory_pool_options{}.initial_bytes(4 * mib).detect_captures()};

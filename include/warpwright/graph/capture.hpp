@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/capture/event_before_capture.hpp>
 #include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/graph/capture_report.hpp>
 #include <warpwright/graph/detail/branch_streams.hpp>
@@ -62,6 +63,7 @@ class capture_scope {
     device_ = detail::device_of(stream, where).value();
     log_.start();
     counted_.begin();
+    before_.begin(stream, device_, where);
     detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
                           "cudaStreamBeginCapture", where);
     active_ = true;
@@ -277,6 +279,7 @@ class capture_scope {
   detail::capturing_stream listed_;          // stream_, while this scope captures
   detail::driver_log log_;
   detail::counted_capture counted_;
+  detail::event_before_capture before_;
 };
 
 namespace detail {

@@ -132,7 +132,7 @@ class memory_pool_options {
   /// program that repeats its sizes reach a state in which nothing is moved. Ends at the maximum of
   /// reserved memory. A request that no idle memory can serve grows the pool further.
   /// @param fraction     of the peak: 0 to 16; default: 0.08
-  /// @param floor_bytes  the least slack; default: 16 MiB
+  /// @param floor_bytes  the least slack, as long as no graph holds memory; default: 16 MiB
   [[nodiscard]] constexpr memory_pool_options slack(double fraction,
                                                     std::size_t floor_bytes) const noexcept {
     memory_pool_options copy = *this;

@@ -101,6 +101,7 @@ inline graph capture_scope::end(source_location where) {
   }
   failed_call const failed = try_join_all();
   if (failed.status != cudaSuccess) fail_at_end(failed.status, failed.api, where);
+  before_.end();
   cudaGraph_t captured = nullptr;
   cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
   graph result{captured};
@@ -129,6 +130,7 @@ inline bool capture_scope::must_keep_graph() const noexcept {
 }
 
 inline void capture_scope::abandon() noexcept {
+  before_.end();
   if (active_) {
     bool const keep = must_keep_graph();
     if (keep) detail::discard(try_join_all().status);

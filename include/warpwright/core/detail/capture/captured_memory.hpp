@@ -22,23 +22,28 @@ class captured_memory {
   void begin(unsigned long long capture) noexcept;
   /// @return what the graph keeps, without what pools lose by fragmentation
   [[nodiscard]] std::size_t bytes() const noexcept { return most_; }
+  /// @return whether as much is left for the same work without a graph
+  [[nodiscard]] bool leaves_room() const noexcept { return least_left_ >= most_; }
 
   /// For pools: a capture has allocated a block.
-  static void allocated(unsigned long long capture, std::size_t bytes) noexcept {
-    change(capture, bytes, 0);
+  /// @param left  what the pool could allocate after that
+  static void allocated(unsigned long long capture, std::size_t bytes, std::size_t left) noexcept {
+    change(capture, bytes, 0, left);
   }
   /// A capture has freed a block of its own, which it may allocate again.
   static void freed(unsigned long long capture, std::size_t bytes) noexcept {
-    change(capture, 0, bytes);
+    change(capture, 0, bytes, ~std::size_t{0});
   }
 
  private:
-  static void change(unsigned long long capture, std::size_t more, std::size_t less) noexcept;
+  static void change(unsigned long long capture, std::size_t more, std::size_t less,
+                     std::size_t left) noexcept;
   void end() noexcept;
 
   unsigned long long capture_ = 0;
   std::size_t live_ = 0;
   std::size_t most_ = 0;
+  std::size_t least_left_ = ~std::size_t{0};
   captured_memory* next_ = nullptr;
   bool listed_ = false;
 };
@@ -67,14 +72,15 @@ inline void captured_memory::end() noexcept {
   *at = next_;
 }
 
-inline void captured_memory::change(unsigned long long capture, std::size_t more,
-                                    std::size_t less) noexcept {
+inline void captured_memory::change(unsigned long long capture, std::size_t more, std::size_t less,
+                                    std::size_t left) noexcept {
   unique_lock<spin_lock> const guard{captured_memories.lock};
   for (captured_memory* at = captured_memories.first; at != nullptr; at = at->next_) {
     if (at->capture_ != capture) continue;
     at->live_ += more;
     at->live_ -= less < at->live_ ? less : at->live_;
     if (at->live_ > at->most_) at->most_ = at->live_;
+    if (left < at->least_left_) at->least_left_ = left;
   }
 }
 

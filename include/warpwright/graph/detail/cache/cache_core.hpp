@@ -11,6 +11,7 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/capture/graph_holder.hpp>
 #include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
@@ -48,6 +49,18 @@ class cache_core {
   cache_core(cache_core const&) = delete;
   cache_core& operator=(cache_core const&) = delete;
   ~cache_core() { clear(); }
+
+  /// For a pool that is short of memory: destroys the graphs of the key that was not used for
+  /// longest, and those that are not launched any more. @return false: there are none
+  static bool release_some(void* core) noexcept {
+    auto& self = *static_cast<cache_core*>(core);
+    unique_lock<mutex> const policies{self.mutex_};
+    std::size_t const before = self.lru_.size() + self.retired_.size();
+    bool first = true;
+    self.evict_while([&] { return exchange(first, false) ? self.lru_.oldest() : nullptr; });
+    self.retired_.clear();
+    return before != self.lru_.size() + self.retired_.size();
+  }
 
   /// What a call does, if that can be told without the policies. `launch`: the graph is the
   /// caller's until release().
@@ -137,6 +150,7 @@ class cache_core {
     cached_shape* shape = nullptr;
     cached_graph* graph = nullptr;  // of a launch: taken
     std::size_t pool_bytes = 0;     // of a capture
+    bool leaves_room = true;        // pools have as much left as the capture takes
   };
   // A sample that the gate has asked for: lost unless the call ends. A graph is busy between
   // start() and end(), so that start() must not wait for the mutex, whose holder may wait for the
@@ -267,7 +281,7 @@ class cache_core {
 
   // --- without a lock ---
 
-  graph capture_step(target const& t, body step, unsigned char stack_fill, std::size_t& pool_bytes,
+  graph capture_step(target const& t, body step, unsigned char stack_fill, decision& d,
                      source_location where);
   target resolve(stream_ref stream, source_location where);
   graph_step run_eagerly(target const& t, body step, promised_sample* sample,
@@ -303,6 +317,7 @@ class cache_core {
   step_timer timer_;
   retired_graphs retired_;
   graph_cache_statistics totals_;  // what is not counted by key
+  graph_holder holder_{&cache_core::release_some, this};
 };
 
 }  // namespace detail

@@ -24,7 +24,7 @@ WARPWRIGHT_NOINLINE inline void fill_stack_below(unsigned char value) noexcept {
 }
 
 inline graph cache_core::capture_step(target const& t, body step, unsigned char stack_fill,
-                                      std::size_t& pool_bytes, source_location where) {
+                                      decision& d, source_location where) {
   captured_memory memory;
   auto const counted = [&](capture_scope& scope) {
     memory.begin(capture_position_of(scope.stream(), where).id);
@@ -32,7 +32,8 @@ inline graph cache_core::capture_step(target const& t, body step, unsigned char 
     step(scope);
   };
   graph captured = capture(t.stream, counted, options_.mode(), where);
-  pool_bytes = memory.bytes();
+  d.pool_bytes = memory.bytes();
+  d.leaves_room = memory.leaves_room();
   return captured;
 }
 
@@ -264,7 +265,7 @@ inline graph cache_core::capture_or_note(decision& d, target const& t, body step
                                          source_location where, unsigned char stack_fill) {
   std::string failure;
   try {
-    graph captured = capture_step(t, step, stack_fill, d.pool_bytes, where);
+    graph captured = capture_step(t, step, stack_fill, d, where);
     if (captured.size(where) != 0) return captured;
     failure =
         "the capture is empty: the step enqueued nothing on its stream; what it enqueued on other "
@@ -396,6 +397,7 @@ inline graph_step cache_core::adopt(decision& d, cache_call const& call, target 
   made.stream_id = t.id;
   made.nodes = nodes;
   made.bytes = {nodes * options_.bytes_per_node(), d.pool_bytes};
+  if (!d.leaves_room) shape.gate.stay_with_graph();
   made.until_verified = 0;
   if (options_.verify_every() != 0) made.source = static_cast<graph&&>(captured);
   double const took = now() - started;
@@ -436,10 +438,13 @@ inline graph_exec cache_core::instantiate(graph const& captured, cached_shape co
 
 inline graph_step cache_core::verify(decision d, cache_call const& call, target const& t, body step,
                                      promised_sample* sample, source_location where) {
-  graph const now_captured = capture_or_note(d, t, step, where);
+  graph now_captured = capture_or_note(d, t, step, where);
   if (now_captured.get() == nullptr) return fall_back(d, t, now_captured, step, where);
   graph const again = capture_or_note(d, t, step, where, stack_fill_again);
-  if (again.get() == nullptr) return fall_back(d, t, again, step, where);
+  if (again.get() == nullptr) {
+    now_captured = graph{nullptr};  // the memory of pools that it holds is the step's now
+    return fall_back(d, t, again, step, where);
+  }
   {
     unique_lock<mutex> const policies{mutex_};
     d.shape->counts.captures += 2;

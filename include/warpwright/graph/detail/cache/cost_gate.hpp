@@ -74,6 +74,11 @@ class cost_gate {
       if (mode == step_mode::graph && lost_ < round) ++lost_;
     }
   }
+  /// Ends the measurements: there is no memory for eager calls beside the graph.
+  void stay_with_graph() noexcept {
+    enabled_ = measuring_ = false;
+    mode_ = step_mode::graph;
+  }
   /// An executable was instantiated, with its capture.
   void built(double nanoseconds) noexcept { builds_.add(nanoseconds); }
   /// An executable was updated or instantiated again, as its bindings had changed.

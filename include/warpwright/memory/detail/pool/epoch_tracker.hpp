@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/capture/event_before_capture.hpp>
 #include <warpwright/memory/detail/address_map.hpp>
 #include <warpwright/memory/detail/pool/event_store.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>
@@ -58,6 +59,8 @@ class epoch_tracker {
   [[nodiscard]] std::uint64_t id(std::uint32_t list) const noexcept { return entries_[list].id; }
   /// @return null for a retired stream and for a graph's list
   [[nodiscard]] cudaStream_t handle(std::uint32_t list) const noexcept;
+  /// The bytes of the graphs' lists.
+  [[nodiscard]] std::uint64_t bytes_of_graphs() const noexcept;
   /// The epoch of a block that is freed into the list now; 0 for a graph's list.
   [[nodiscard]] std::uint64_t open_epoch(std::uint32_t list) const noexcept;
   /// Frees a live block into a list.
@@ -83,9 +86,11 @@ class epoch_tracker {
   /// @return is_covered(list)
   bool close_epoch(heap_guard& lock, std::uint32_t list, std::uint64_t own_id,
                    source_location where);
-  /// Records an event on the list's stream, which covers everything freed there so far.
+  /// Records an event on the list's stream, which covers everything freed there so far. In a
+  /// capture of the library that is the event recorded before it: later frees are the graph's.
   /// @param own_id  of the calling stream: the default stream of another thread cannot be recorded
-  /// @return false when the stream is retired, capturing, or another thread's default stream
+  /// @return false when the stream is retired, capturing otherwise, or another thread's default
+  ///   stream
   bool record(heap_guard& lock, std::uint32_t list, std::uint64_t own_id, source_location where);
   /// Queries the events and moves completed blocks to the ready list.
   /// @param record  record an event behind uncovered blocks, for this poll and later ones
@@ -96,8 +101,16 @@ class epoch_tracker {
   poll_result poll(heap_guard& lock, std::uint64_t own_id, bool record, source_location where);
   /// As poll() of one list, without recording.
   void poll_list(heap_guard& lock, std::uint32_t list, poll_result& result, source_location where);
+  /// @return when the list's newest event was recorded, in monotonic_nanoseconds(), if it was
+  /// before a
+  ///   capture that the stream is a part of; 0: it was not
+  [[nodiscard]] std::uint64_t recorded_before_capture(std::uint32_t list) const noexcept;
   /// Waits on the host until every free block that can become ready is ready.
   void synchronize(heap_guard& lock, std::uint64_t own_id, source_location where);
+
+  /// Waits on the host for all work of the device: what is freed by now becomes ready, also where
+  /// no event could be recorded.
+  void await_device(heap_guard& lock, source_location where);
 
   /// What it costs to order a stream behind a donor's free.
   enum class order_cost { none, wait, record_and_wait, impossible };
@@ -121,6 +134,7 @@ class epoch_tracker {
   struct closed_epoch {
     std::uint64_t epoch = 0;
     cudaEvent_t event = nullptr;
+    shared_event* shared = nullptr;  // its owner; null: the event store
   };
   /// A wait that a stream has for another list's epoch. The list number is a sufficient key even
   /// when the list has passed to another stream, because a list's epochs only grow.
@@ -155,6 +169,8 @@ class epoch_tracker {
   [[nodiscard]] bool already_waits(std::uint32_t own, std::uint32_t donor,
                                    std::uint64_t epoch) const noexcept;
   void synchronize_other_threads(heap_guard& lock, source_location where);
+  /// Makes what was freed up to an epoch of each list ready. 0: nothing
+  void make_ready(heap_guard& lock, array<std::uint64_t> const& epochs) noexcept;
 
   pool_heap& heap_;
   event_store& events_;

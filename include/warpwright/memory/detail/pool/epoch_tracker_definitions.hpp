@@ -8,9 +8,26 @@ WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
+/// Waits for the device's work. cudaFree does, and unlike cudaDeviceSynchronize it does not
+/// invalidate captures.
+/// @return cudaErrorMemoryAllocation on a full device: nothing was waited for
+WARPWRIGHT_COLD WARPWRIGHT_INLINE cudaError_t wait_for_running_work() noexcept {
+  void* barrier = nullptr;
+  cudaError_t result = cudaMalloc(&barrier, 1);
+  if (result == cudaSuccess) result = cudaFree(barrier);
+  discard(result);
+  return result;
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::close() noexcept {
   for (entry& e : entries_) {
-    for (closed_epoch const& c : e.closed) discard(cudaEventDestroy(c.event));
+    for (closed_epoch const& c : e.closed) {
+      if (c.shared != nullptr) {
+        shared_event::release(c.shared);
+      } else {
+        discard(cudaEventDestroy(c.event));
+      }
+    }
     e.closed.clear();
   }
 }
@@ -33,6 +50,14 @@ WARPWRIGHT_INLINE std::uint32_t epoch_tracker::list_of(std::uint64_t id, cudaStr
 WARPWRIGHT_INLINE void epoch_tracker::remove_graph_list(std::uint32_t list) noexcept {
   entries_[list].used = false;
   entries_[list].of_graph = false;
+}
+
+WARPWRIGHT_INLINE std::uint64_t epoch_tracker::bytes_of_graphs() const noexcept {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t list = block_heap::first_stream_list; list < end(); ++list) {
+    if (entries_[list].of_graph) bytes += heap_.blocks.bytes_in(list);
+  }
+  return bytes;
 }
 
 WARPWRIGHT_INLINE cudaStream_t epoch_tracker::handle(std::uint32_t list) const noexcept {
@@ -95,9 +120,12 @@ WARPWRIGHT_INLINE void epoch_tracker::move_blocks(heap_guard& lock, std::uint32_
 
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void epoch_tracker::release_oldest(
     heap_guard& lock, std::uint32_t list) noexcept {
-  move_blocks(lock, list, entries_[list].closed.front().epoch, block_heap::ready, 0);
-  events_.give_back(entries_[list].closed.front().event);
+  closed_epoch const oldest = entries_[list].closed.front();
+  move_blocks(lock, list, oldest.epoch, block_heap::ready, 0);
   entries_[list].closed.remove_front(1);
+  if (oldest.shared == nullptr) return events_.give_back(oldest.event);
+  unlocked const released{lock};
+  shared_event::release(oldest.shared);
 }
 
 WARPWRIGHT_INLINE bool epoch_tracker::oldest_is_stale(std::uint32_t list) const noexcept {
@@ -164,17 +192,26 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool epoch_tracker::record(heap_guard& loc
                                                                  std::uint64_t own_id,
                                                                  source_location where) {
   cudaStream_t const handle = entries_[list].handle;
-  bool const of_thread = handle == cudaStreamPerThread;
-  if (handle == nullptr || (of_thread && (own_id == no_id || entries_[list].id != own_id))) {
-    return false;
-  }
+  if (handle == nullptr) return false;
   entries_[list].closed.reserve(entries_[list].closed.size() + 1);
+  shared_event* shared = nullptr;
+  bool const recordable =
+      handle != cudaStreamPerThread || (own_id != no_id && entries_[list].id == own_id);
+  if (!recordable) {
+    shared = event_before_capture::find(handle, entries_[list].id);
+    if (shared == nullptr) return false;
+  }
   std::uint64_t const epoch = entries_[list].open_epoch++;  // frees from here on are not covered
   entries_[list].unrecorded_frees = 0;
   entries_[list].unrecorded_bytes = 0;
-  cudaEvent_t const event = events_.record(lock, handle, where);
-  if (event == nullptr) return false;
-  entries_[list].closed.push_back(closed_epoch{epoch, event});
+  cudaEvent_t const event = recordable ? events_.record(lock, handle, where) : nullptr;
+  // Sought behind the number's increment: what has the old number was freed before that capture.
+  if (event == nullptr && shared == nullptr) {
+    shared = event_before_capture::find(handle, entries_[list].id);
+    if (shared == nullptr) return false;
+  }
+  entries_[list].closed.push_back(
+      closed_epoch{epoch, shared != nullptr ? shared->owner.get() : event, shared});
   return true;
 }
 
@@ -222,6 +259,30 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::synchronize(heap_guard& lo
   if (other_threads) synchronize_other_threads(lock, where);
 }
 
+WARPWRIGHT_INLINE std::uint64_t epoch_tracker::recorded_before_capture(
+    std::uint32_t list) const noexcept {
+  array<closed_epoch> const& closed = entries_[list].closed;
+  bool const is_shared = !closed.empty() && closed.back().shared != nullptr;
+  return is_shared ? closed.back().shared->recorded_at : 0;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::await_device(heap_guard& lock,
+                                                                   source_location where) {
+  array<std::uint64_t> epochs(entries_.size());
+  for (std::uint32_t list = block_heap::first_stream_list; list < end(); ++list) {
+    if (entries_[list].of_graph || heap_.blocks.empty(list)) continue;
+    epochs[list] = entries_[list].open_epoch++;
+  }
+  cudaError_t result = cudaSuccess;
+  {
+    unlocked const released{lock};
+    result = wait_for_running_work();
+  }
+  if (result == cudaErrorMemoryAllocation) return;
+  check(result, "cudaFree", where);
+  make_ready(lock, epochs);
+}
+
 /// Only those threads can record events on their default streams, but the legacy default stream is
 /// ordered behind all of them. An event on it makes every blocking stream wait, so it is used only
 /// here. cudaDeviceSynchronize would invalidate the captures of all other streams.
@@ -240,6 +301,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::synchronize_other_threads(
     throw;
   }
   events_.give_back(event);
+  make_ready(lock, epochs);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::make_ready(
+    heap_guard& lock, array<std::uint64_t> const& epochs) noexcept {
   for (std::uint32_t list = block_heap::first_stream_list; list < epochs.size(); ++list) {
     if (epochs[list] != 0) move_blocks(lock, list, epochs[list], block_heap::ready, 0);
   }

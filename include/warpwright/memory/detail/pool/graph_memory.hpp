@@ -42,7 +42,9 @@ class graph_memory {
   /// As list_of(), but none where the capture has freed nothing there.
   [[nodiscard]] std::uint32_t find_list(std::uint32_t number, cudaStream_t handle) const noexcept;
   /// Gives an allocated block to a graph.
-  void own(std::uint32_t node, std::uint32_t number) noexcept;
+  /// @param left_bytes  what the pool can allocate after that
+  void own(std::uint32_t node, std::uint32_t number,
+           std::uint64_t left_bytes = ~std::uint64_t{0}) noexcept;
   /// Frees a block on a capturing stream: a block of the same graph is reusable in the capture, any
   /// other block is kept for the graph.
   /// @param number  from graph_of(); none: nothing runs that the capture has submitted
@@ -55,6 +57,8 @@ class graph_memory {
   /// Makes the memory of destroyed graphs reusable.
   /// @return whether there was one
   bool reclaim() noexcept;
+  /// Waits, up to 100 ms, until CUDA has reported all graphs that are destroyed by now.
+  void await_reports(heap_guard& lock, source_location where);
 
  private:
   /// Set by CUDA when a graph and all its executables are destroyed. Shared by the pool and CUDA,
@@ -85,6 +89,8 @@ class graph_memory {
     array<std::uint32_t> kept;  // freed blocks that the graph holds
   };
 
+  /// @return a user object that the caller owns, of `object`, which is deleted if that fails
+  static cudaUserObject_t make_user_object(graph_lifetime* object, source_location where);
   graph_lifetime* retain_in(heap_guard& lock, cudaGraph_t captured, source_location where);
   /// The list of a capturing stream, whose id may be unknown: querying it would invalidate the
   /// capture.

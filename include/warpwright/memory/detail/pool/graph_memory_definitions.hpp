@@ -3,7 +3,10 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/captured_memory.hpp>
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
+
+#include <time.h>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
@@ -23,10 +26,10 @@ WARPWRIGHT_INLINE std::uint32_t graph_memory::find_list(std::uint32_t number,
   return none;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::own(std::uint32_t node,
-                                                         std::uint32_t number) noexcept {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::own(std::uint32_t node, std::uint32_t number,
+                                                         std::uint64_t left_bytes) noexcept {
   heap_.blocks.set_tag(node, number + 1);
-  captured_memory::allocated(graphs_[number].capture_id, heap_.blocks.at(node).bytes);
+  captured_memory::allocated(graphs_[number].capture_id, heap_.blocks.at(node).bytes, left_bytes);
 }
 
 WARPWRIGHT_INLINE std::uint32_t graph_memory::capturing_list(stream_ref stream,
@@ -80,20 +83,25 @@ WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t graph_memory
   return unused;
 }
 
+WARPWRIGHT_INLINE cudaUserObject_t graph_memory::make_user_object(graph_lifetime* object,
+                                                                  source_location where) {
+  cudaUserObject_t handle = nullptr;
+  cudaError_t const result = cudaUserObjectCreate(&handle, object, &graph_lifetime::on_destroyed, 1,
+                                                  cudaUserObjectNoDestructorSync);
+  if (result != cudaSuccess) delete object;
+  check(result, "cudaUserObjectCreate", where);
+  return handle;
+}
+
 /// Makes the graph being captured report its destruction.
 WARPWRIGHT_INLINE graph_memory::graph_lifetime* graph_memory::retain_in(heap_guard& lock,
                                                                         cudaGraph_t captured,
                                                                         source_location where) {
   auto* const object = new graph_lifetime;
   unlocked const released{lock};
-  cudaUserObject_t handle = nullptr;
-  cudaError_t result = cudaUserObjectCreate(&handle, object, &graph_lifetime::on_destroyed, 1,
-                                            cudaUserObjectNoDestructorSync);
-  if (result != cudaSuccess) {
-    delete object;
-    check(result, "cudaUserObjectCreate", where);
-  }
-  result = cudaGraphRetainUserObject(captured, handle, 1, cudaGraphUserObjectMove);
+  cudaUserObject_t const handle = make_user_object(object, where);
+  cudaError_t const result =
+      cudaGraphRetainUserObject(captured, handle, 1, cudaGraphUserObjectMove);
   if (result != cudaSuccess) {
     discard(cudaUserObjectRelease(handle, 1));
     graph_lifetime::release(object);
@@ -144,6 +152,25 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::free_behind_events(std::uin
   std::uint32_t const tag = heap_.blocks.at(node).tag;
   if (tag != 0) graphs_[tag - 1].kept.push_back(node);
   deferred_.begin(node, tag != 0 ? 1 : 0, none);
+}
+
+/// CUDA calls the destructors of user objects one after another: that of one released now comes
+/// last.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::await_reports(heap_guard& lock,
+                                                                   source_location where) {
+  if (count_ == 0) return;
+  auto* const last = new graph_lifetime;
+  unlocked const released{lock};
+  cudaUserObject_t const handle = make_user_object(last, where);
+  cudaError_t result = cudaUserObjectRelease(handle, 1);
+  discard(result);
+  if (result != cudaSuccess) discard(cudaUserObjectRelease(handle, 1));  // else it would leak
+  std::uint64_t const begin = monotonic_nanoseconds();
+  while (!last->is_destroyed() && monotonic_nanoseconds() - begin < 100000000) {
+    timespec const pause{0, 10000};
+    nanosleep(&pause, nullptr);
+  }
+  graph_lifetime::release(last);
 }
 
 WARPWRIGHT_INLINE bool graph_memory::reclaim() noexcept {

@@ -52,9 +52,24 @@ class pool_core::slow_path {
 };
 
 WARPWRIGHT_INLINE void pool_core::watch_captures(int change) noexcept {
-  heap_guard const lock{heap_.lock};
-  watches_ += change;
-  update_reasons();
+  {
+    heap_guard const lock{heap_.lock};
+    watches_ += change;
+    update_reasons();
+  }
+  if (change < 0) return;
+  // None can be recorded on a stream later, in a capture that the library does not begin.
+  source_location const here = source_location::current();
+  try {
+    slow_path const section{*this, here};
+    caches_.flush_all();
+    heap_guard lock{heap_.lock};
+    for (std::uint32_t list = block_heap::first_stream_list; list < streams_.end(); ++list) {
+      static_cast<void>(streams_.close_epoch(lock, list, epoch_tracker::no_id, here));
+    }
+  } catch (...) {
+    return;
+  }
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::add_cache(thread_cache& cache, stream_ref stream,
@@ -479,10 +494,7 @@ WARPWRIGHT_INLINE pool_statistics pool_core::statistics() const noexcept {
     s.cached_bytes += cache.cached_bytes();
     free_blocks += cache.cached_blocks();
   });
-  s.graph_bytes = heap_.deferred_bytes;
-  for (std::uint32_t list = block_heap::first_stream_list; list < streams_.end(); ++list) {
-    if (streams_.of_graph(list)) s.graph_bytes += heap_.blocks.bytes_in(list);
-  }
+  s.graph_bytes = heap_.deferred_bytes + streams_.bytes_of_graphs();
   s.live_bytes = heap_.live_bytes() - s.cached_bytes;
   s.live_blocks = heap_.blocks.live_blocks() - free_blocks;
   s.largest_hole_bytes = heap_.blocks.largest_hole_bytes();

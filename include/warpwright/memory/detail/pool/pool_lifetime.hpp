@@ -95,14 +95,9 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::~pool_core() {
   bool const other_device = result == cudaSuccess && before != device_.value();
   if (other_device) discard(cudaSetDevice(device_.value()));
   if (source_ != memory_source::cuda_malloc && heap_.counters.reserved_bytes != 0) {
-    // Unmapping and cudaFreeAsync wait for nothing. cudaFree waits for running work, and unlike
-    // cudaDeviceSynchronize it does not invalidate captures.
-    void* barrier = nullptr;
-    cudaError_t const allocated = cudaMalloc(&barrier, 1);
-    discard(allocated);
-    // On a full device even this allocation fails. An invalidated capture is better than unmapping
-    // memory in use.
-    discard(allocated == cudaSuccess ? cudaFree(barrier) : cudaDeviceSynchronize());
+    // Unmapping and cudaFreeAsync wait for nothing.
+    // On a full device it fails. An invalidated capture is better than unmapping memory in use.
+    if (wait_for_running_work() == cudaErrorMemoryAllocation) discard(cudaDeviceSynchronize());
   }
   if (mapped_.is_open()) {
     mapped_.close();

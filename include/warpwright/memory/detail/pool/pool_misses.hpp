@@ -4,6 +4,7 @@
 // What pool_core does when caches and heap do not serve an allocation.
 #pragma once
 
+#include <warpwright/core/detail/capture/graph_holder.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/pool/pool_calls.hpp>
 
@@ -23,11 +24,16 @@ WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_
     caches_.flush_all();
     heap_guard lock{heap_.lock};
     reclaim_graphs();
-    std::uint32_t const node = capturing ? climb_in_capture(lock, stream, request, where)
-                                         : climb(lock, stream, id, request, where);
+    std::uint32_t const node =
+        capturing ? climb_in_capture(lock, stream, request, where)
+                  : climb(lock, stream, id, streams_.list_of(id, stream.get()), request, where);
     return node == none ? nullptr : commit(node, where);
   };
   void* pointer = attempt();
+  for (int tries = 0; pointer == nullptr && tries < 64 && graphs_hold(request); ++tries) {
+    if (!graph_holder::release_some()) break;
+    pointer = attempt();
+  }
   if (pointer == nullptr && options_.exhausted_ != nullptr &&
       options_.exhausted_(options_.exhausted_user_,
                           report(static_cast<std::size_t>(request.bytes)))) {
@@ -58,18 +64,27 @@ WARPWRIGHT_INLINE void* pool_core::try_allocate_now(stream_ref stream, std::size
   return node == none ? nullptr : commit(node, where);
 }
 
-/// Tries the steps in order.
+/// Whether there would be room for a request without the memory of graphs.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool pool_core::graphs_hold(
+    allocation_request const& request) const noexcept {
+  heap_guard const lock{heap_.lock};
+  return graphs_.any() && request.rounded_bytes <= capacity_bytes_ &&
+         heap_.live_bytes() <= capacity_bytes_ - request.rounded_bytes;
+}
+
+/// Tries the steps in order. In a capture those are left out that make the stream wait for others.
+/// @param own  the list of the stream, or of what its capture has freed there
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
-    heap_guard& lock, stream_ref stream, std::uint64_t id, allocation_request const& request,
-    source_location where) {
+    heap_guard& lock, stream_ref stream, std::uint64_t id, std::uint32_t own,
+    allocation_request const& request, source_location where) {
   // No step below can serve a request above the capacity, and trying would empty the pool.
   if (request.rounded_bytes > capacity_bytes_ ||
       heap_.live_bytes() > capacity_bytes_ - request.rounded_bytes) {
     return none;
   }
-  std::uint32_t const own = streams_.list_of(id, stream.get());
-  bool const can_wait =
-      stream.get() != cudaStreamLegacy || !may_be_capturing(heap_.driver, stream.get());
+  bool const capturing = streams_.of_graph(own);
+  bool const can_wait = !capturing && (stream.get() != cudaStreamLegacy ||
+                                       !may_be_capturing(heap_.driver, stream.get()));
   std::uint32_t node = take_available(own, request);
   if (node != none) return node;
   if (poll(lock, id, false, where)) {
@@ -78,12 +93,23 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
   }
   node = take_coalesced(own, request);
   if (node != none) return node;
-  if (options_.order_ == reuse_order::grow_before_wait && may_grow(request)) {
+  bool const grows_first = options_.order_ == reuse_order::grow_before_wait && may_grow(request);
+  std::uint64_t const wait_ns = std::uint64_t{options_.maximum_wait_us_} * 1000;
+  if (capturing) {
+    // Its graph keeps the memory for long: what is idle, or soon will be, comes before new memory.
+    node = wait_patiently(lock, own, id, request, wait_ns / 20, extent::only_moving, where);
+    if (node != none) return node;
+  }
+  if (grows_first && (mapped_.is_open() || !capturing)) {
     // Records events, so that a later miss finds what other streams have completed by then.
     static_cast<void>(poll(lock, id, true, where));
     node = take_available(own, request);
     if (node != none) return node;
     node = grow(lock, own, request, extent::within_slack, where);
+    if (node != none) return node;
+  }
+  if (capturing) {
+    node = wait_for_own_stream(lock, own, stream, request, where);
     if (node != none) return node;
   }
   if (can_wait) {
@@ -94,20 +120,27 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
   node = take_available(own, request);
   if (node == none) node = take_coalesced(own, request);
   if (node == none) node = grow(lock, own, request, extent::by_moving, where);
-  if (node == none && may_grow(request)) node = wait_patiently(lock, own, id, request, where);
+  if (node == none && may_grow(request)) {
+    node = wait_patiently(lock, own, id, request, wait_ns, extent::by_moving, where);
+  }
   if (node == none) node = grow(lock, own, request, extent::up_to_limit, where);
   if (node != none) return node;
   if (can_wait) streams_.merge_into(lock, own, stream, where);
   node = take_available(own, request);
   if (node != none) return node;
   synchronize(lock, id, where);
+  // A running graph that is destroyed holds its memory until it has completed.
+  if (capturing || graphs_.any()) {
+    streams_.await_device(lock, where);
+    await_graphs(lock, where);
+  }
   node = take_available(own, request);
+  if (node == none) node = take_coalesced(own, request);
   if (node != none) return node;
   compact(lock, where);
   return grow(lock, own, request, extent::up_to_limit, where);
 }
 
-/// A capture's stream must not wait for other streams, and they must not wait for it.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::climb_in_capture(
     heap_guard& lock, stream_ref stream, allocation_request const& request, source_location where) {
   std::uint32_t const graph = graphs_.graph_of(lock, stream, where);
@@ -118,20 +151,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::climb_in_capture(
         where);
   }
   update_reasons();
-  std::uint32_t const list = graphs_.list_of(graph, stream.get());
-  std::uint32_t node = take_available(list, request);
-  if (node == none) node = take_coalesced(list, request);
-  if (node == none) node = grow(lock, list, request, extent::up_to_limit, where);
-  if (node == none) {
-    synchronize(lock, epoch_tracker::no_id, where);
-    node = take_available(list, request);
-    if (node == none) node = take_coalesced(list, request);
-  }
-  if (node == none) {
-    compact(lock, where);
-    node = grow(lock, list, request, extent::up_to_limit, where);
-  }
-  if (node != none) graphs_.own(node, graph);
+  std::uint32_t const own = graphs_.list_of(graph, stream.get());
+  std::uint32_t const node = climb(lock, stream, epoch_tracker::no_id, own, request, where);
+  if (node == none) return none;
+  std::uint64_t const used = heap_.blocks.live_bytes() + streams_.bytes_of_graphs();
+  graphs_.own(node, graph, used < capacity_bytes_ ? capacity_bytes_ - used : 0);
   return node;
 }
 
@@ -188,27 +212,61 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pool_core::poll(heap_guard& lock, std
                                                            bool record, source_location where) {
   epoch_tracker::poll_result const streams = streams_.poll(lock, own_id, record, where);
   epoch_tracker::poll_result const deferred = deferred_.poll(lock, false, where);
+  reclaim_graphs();
   return record ? streams.pending || deferred.pending : streams.completed || deferred.completed;
 }
 
-/// Waits up to maximum_wait_us() for streams to complete their frees before more than the slack is
-/// reserved: the wait happens once, but memory stays reserved.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::await_graphs(heap_guard& lock,
+                                                               source_location where) {
+  graphs_.await_reports(lock, where);
+  reclaim_graphs();
+}
+
+/// Waits for the work that the capture's stream had before it, up to 50 times maximum_wait_us()
+/// from its begin, so that what a warm-up has freed serves the graph.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_for_own_stream(
+    heap_guard& lock, std::uint32_t own, stream_ref stream, allocation_request const& request,
+    source_location where) {
+  block_heap const& blocks = heap_.blocks;
+  std::uint64_t const budget_ns = std::uint64_t{options_.maximum_wait_us_} * 50000;
+  for (std::uint32_t list = block_heap::first_stream_list; list < streams_.end(); ++list) {
+    if (streams_.handle(list) != stream.get()) continue;
+    static_cast<void>(streams_.close_epoch(lock, list, epoch_tracker::no_id, where));
+    epoch_tracker::poll_result result;
+    for (;;) {
+      result.pending = false;
+      streams_.poll_list(lock, list, result, where);
+      bool const suffices =
+          blocks.bytes_in(list) + blocks.bytes_in(block_heap::ready) >= request.rounded_bytes;
+      std::uint64_t const begin = streams_.recorded_before_capture(list);
+      if (!result.pending || !suffices || monotonic_nanoseconds() - begin >= budget_ns) break;
+      unlocked const released{lock};
+      timespec const pause{0, 20000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  std::uint32_t const node = take_available(own, request);
+  return node != none ? node : take_coalesced(own, request);
+}
+
+/// Waits for streams to complete their frees, and for CUDA to report destroyed graphs, before more
+/// is reserved: the wait happens once, but memory stays reserved.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(
     heap_guard& lock, std::uint32_t own, std::uint64_t id, allocation_request const& request,
-    source_location where) {
-  std::uint64_t const budget_ns = std::uint64_t{options_.maximum_wait_us_} * 1000;
+    std::uint64_t budget_ns, extent how_far, source_location where) {
+  std::uint64_t ready = ~std::uint64_t{0};
+  if (budget_ns != 0) await_graphs(lock, where);
   std::uint64_t const begin = monotonic_nanoseconds();
-  for (int pauses = 16; monotonic_nanoseconds() - begin < budget_ns;
-       pauses += pauses < 512 ? pauses : 0) {
-    std::uint64_t const ready = heap_.blocks.bytes_in(block_heap::ready);
+  for (int pauses = 16;; pauses += pauses < 512 ? pauses : 0) {
     bool const running = poll(lock, id, true, where);
     if (heap_.blocks.bytes_in(block_heap::ready) != ready) {
+      ready = heap_.blocks.bytes_in(block_heap::ready);
       std::uint32_t node = take_available(own, request);
       if (node == none) node = take_coalesced(own, request);
-      if (node == none) node = grow(lock, own, request, extent::by_moving, where);
+      if (node == none) node = grow(lock, own, request, how_far, where);
       if (node != none) return node;
     }
-    if (!running) return none;
+    if (!running || monotonic_nanoseconds() - begin >= budget_ns) return none;
     unlocked const released{lock};
     if (pauses < 512) {
       for (int i = 0; i < pauses; ++i) pause_processor();
@@ -217,7 +275,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(
       nanosleep(&pause, nullptr);
     }
   }
-  return none;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::grow(
@@ -239,6 +296,7 @@ WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::g
     }
     return mapped_.grow(lock, own, request, request.rounded_bytes, how_far, ahead, where);
   }
+  if (how_far == extent::only_moving) return none;
   std::uint64_t const allowed = limit_bytes_ - segments_.reserved_bytes();
   if (!segments_.grow(lock, request, preferred, allowed, where)) return none;
   return heap_.blocks.allocate(block_heap::ready, request.rounded_bytes, request.alignment, true,

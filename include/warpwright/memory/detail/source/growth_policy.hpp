@@ -29,13 +29,16 @@ class growth_policy {
                           std::uint64_t granule_bytes) noexcept
       : slack_{slack}, capacity_bytes_{capacity_bytes}, granule_bytes_{granule_bytes} {}
 
-  /// The peak counts live memory when the pool grows.
+  /// The peak counts live memory, and that of graphs, when the pool grows.
   constexpr void note_live(std::uint64_t bytes) noexcept {
     if (bytes > live_peak_) live_peak_ = bytes;
   }
+  /// Whether graphs hold memory, which they do for long: then the floor of the slack does not
+  /// count.
+  constexpr void set_held(bool held) noexcept { held_ = held; }
   [[nodiscard]] constexpr std::uint64_t slack_bytes() const noexcept {
     auto const part = static_cast<std::uint64_t>(slack_.fraction * static_cast<double>(live_peak_));
-    std::uint64_t const bytes = part > slack_.floor_bytes ? part : slack_.floor_bytes;
+    std::uint64_t const bytes = held_ || part > slack_.floor_bytes ? part : slack_.floor_bytes;
     return bytes < capacity_bytes_ ? bytes : capacity_bytes_;  // so that no sum of it overflows
   }
   /// The memory that may be reserved before idle memory is moved.
@@ -73,6 +76,7 @@ class growth_policy {
   std::uint64_t capacity_bytes_ = 0;
   std::uint64_t granule_bytes_ = 1;
   std::uint64_t live_peak_ = 0;
+  bool held_ = false;
 };
 
 }  // namespace detail

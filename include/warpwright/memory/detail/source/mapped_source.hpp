@@ -21,9 +21,9 @@ namespace detail {
 /// the limit.
 class mapped_source {
  public:
-  /// How far a step may go: new memory within the slack; idle memory too; new memory up to the
-  /// limit too.
-  enum class extent { within_slack, by_moving, up_to_limit };
+  /// How far a step may go: idle memory alone; new memory within the slack alone; idle memory too;
+  /// new memory up to the limit too.
+  enum class extent { only_moving, within_slack, by_moving, up_to_limit };
 
   mapped_source(pool_heap& heap, epoch_tracker& streams) noexcept
       : heap_{heap}, streams_{streams} {}
@@ -72,6 +72,10 @@ class mapped_source {
                     source_location where);
   std::uint64_t supply(heap_guard& lock, std::uint64_t needed, std::uint64_t room, extent how_far,
                        bool ahead, source_location where);
+  [[nodiscard]] std::uint64_t growth_within_slack(std::uint64_t needed, std::uint64_t room,
+                                                  bool ahead) const noexcept;
+  std::uint64_t move_idle(heap_guard& lock, std::uint64_t needed, std::uint64_t room,
+                          source_location where);
   bool create_chunks(heap_guard& lock, std::uint64_t bytes, source_location where);
   bool unmap_idle(heap_guard& lock, std::uint64_t bytes, source_location where);
   void count_calls() noexcept;

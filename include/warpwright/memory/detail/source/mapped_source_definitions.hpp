@@ -211,7 +211,27 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t mapped_source::supply(heap_guard
                                                                       extent how_far, bool ahead,
                                                                       source_location where) {
   if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
-  policy_.note_live(heap_.live_bytes() + needed);
+  std::uint64_t const of_graphs = streams_.bytes_of_graphs();
+  policy_.note_live(heap_.live_bytes() + of_graphs + needed);
+  policy_.set_held(of_graphs != 0);
+  if (how_far == extent::only_moving) return move_idle(lock, needed, room, where);
+  std::uint64_t const growth = growth_within_slack(needed, room, ahead);
+  if (growth != 0 && create_chunks(lock, growth, where)) {
+    if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
+  }
+  if (how_far == extent::within_slack) return 0;
+  if (std::uint64_t const bytes = move_idle(lock, needed, room, where)) return bytes;
+  if (how_far == extent::by_moving || range_.spare_bytes() >= needed) return 0;
+  std::uint64_t const missing = needed - range_.spare_bytes();
+  if (missing > limit_bytes_ - range_.physical_bytes() || !create_chunks(lock, missing, where)) {
+    return 0;
+  }
+  return range_.select(needed, room);
+}
+
+/// How much to create for supply(); 0 when that is not within the slack, or does not fit.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t mapped_source::growth_within_slack(
+    std::uint64_t needed, std::uint64_t room, bool ahead) const noexcept {
   // Where spare chunks do not fit, they are of no use to this request.
   std::uint64_t const spare = range_.spare_bytes() < needed ? range_.spare_bytes() : 0;
   std::uint64_t const headroom = limit_bytes_ - range_.physical_bytes();
@@ -219,10 +239,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t mapped_source::supply(heap_guard
   if (growth > headroom) growth = headroom & ~(range_.granule_bytes() - 1);
   if (growth > room - spare) growth = room - spare;
   if (!ahead && growth > needed - spare) growth = needed - spare;
-  if (growth >= needed - spare && create_chunks(lock, growth, where)) {
-    if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
-  }
-  if (how_far == extent::within_slack) return 0;
+  return growth >= needed - spare ? growth : 0;
+}
+
+/// Selects chunks as supply(), after idle ones are unmapped until they suffice.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t mapped_source::move_idle(heap_guard& lock,
+                                                                         std::uint64_t needed,
+                                                                         std::uint64_t room,
+                                                                         source_location where) {
   while (unmap_idle(lock, needed, where)) {
     ++heap_.counters.remaps;
     if (range_.select(needed, room) != 0) {
@@ -236,12 +260,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t mapped_source::supply(heap_guard
       if (std::uint64_t const bytes = range_.select(needed, room)) return bytes;
     }
   }
-  if (how_far == extent::by_moving || range_.spare_bytes() >= needed) return 0;
-  std::uint64_t const missing = needed - range_.spare_bytes();
-  if (missing > limit_bytes_ - range_.physical_bytes() || !create_chunks(lock, missing, where)) {
-    return 0;
-  }
-  return range_.select(needed, room);
+  return 0;
 }
 
 /// @param bytes  a multiple of the granule
