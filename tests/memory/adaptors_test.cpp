@@ -319,6 +319,8 @@ TEST_CASE("statistics count live, peak and calls, in total and per tag") {
   CHECK(counted.statistics().live_peak_bytes == 1074);
   CHECK(counted.statistics().live_peak_blocks == 3);
   CHECK(counted.statistics("cache").live_peak_bytes == 0);
+  CHECK(counted.statistics("cache").live_peak_blocks == 0);
+  CHECK(counted.statistics("weights").live_peak_blocks == 2);
   CHECK(counted.statistics().allocated_bytes == 1374);
 
   // Freed through the wrong handle: the tags are visibly wrong, and the total is right.

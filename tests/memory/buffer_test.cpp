@@ -402,6 +402,23 @@ TEST_CASE("what waits for the stream is refused in a capture, which goes on") {
 
 #if WARPWRIGHT_HOST_RUNTIME
 
+TEST_CASE("a free that fails once loses no block") {
+  ww::testing::reset_host_runtime();
+  ww::stream s;
+  ww::memory_pool pool{device};
+  ww::device_buffer<int> x{pool, ww::stream_ref{s.get()}, 1000};
+  {
+    ww::testing::scoped_fault_plan const plan{
+        ww::testing::fault_plan{}
+            .fail("cudaStreamGetId", 1, cudaErrorUnknown)
+            .fail("cudaStreamGetId", 2, cudaErrorUnknown)};  // the pool queries it twice
+    x = {};
+    CHECK(plan.hits() == 2);
+  }
+  CHECK(pool.statistics().live_blocks == 0);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
 TEST_CASE("every call that fails in a copy is reported and loses nothing") {
   ww::testing::reset_host_runtime();
   {

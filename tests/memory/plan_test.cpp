@@ -52,6 +52,9 @@ static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam) == 8, "");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam_8bit) == 2, "");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam, precision::bf16) == 4, "");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam, precision::fp64) == 16, "");
+static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam, precision::int4) == 1, "");
+static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::sgd_momentum, precision::int4) == 1,
+              "rounded up");
 static_assert(ww::optimizer_bytes_per_parameter(optimizer_kind::adam_8bit, precision::fp64) == 2,
               "");
 
@@ -143,6 +146,12 @@ TEST_CASE("precision and optimizer of a training plan") {
   CHECK(plan.total_bytes() == 16 * 1001);  // fp32: 4 + 4 + 8
   CHECK(plan.optimizer(optimizer_kind::sgd).total_bytes() == 8 * 1001);
   CHECK(plan.optimizer(optimizer_kind::sgd_momentum).total_bytes() == 12 * 1001);
+  // Two 4-bit values share a byte; those of a moment are an array.
+  auto const short_state = plan.optimizer_precision(precision::int4);
+  CHECK(short_state.optimizer(optimizer_kind::sgd_momentum).breakdown().optimizer_bytes == 501);
+  CHECK(short_state.breakdown().optimizer_bytes == 2 * 501);
+  CHECK(short_state.optimizer(optimizer_kind::sgd).breakdown().optimizer_bytes == 0);
+  CHECK(short_state.optimizer(optimizer_kind::adam_8bit).breakdown().optimizer_bytes == 2 * 1001);
   CHECK(plan.optimizer(optimizer_kind::adam_8bit).total_bytes() == 10 * 1001);
   CHECK(plan.uniform_precision(precision::fp64).total_bytes() == 24 * 1001);
   CHECK(plan.mixed_precision(precision::fp16).total_bytes() == 16 * 1001);

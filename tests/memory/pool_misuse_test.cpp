@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <new>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -166,6 +167,28 @@ TEST_CASE(
     CHECK(shown == 3);
   }
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+// A GPU's runtime may not survive such a handle.
+TEST_CASE("errors name a stream that was destroyed without retire()") {
+  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(48 * mib)};
+  ww::stream t;
+  auto s = std::make_unique<ww::stream>();
+  cudaStream_t const raw = s->get();
+  void* const p = pool.allocate(*s, 32 * mib);
+  void* const q = pool.allocate(*s, mib);
+  void* const shared = pool.allocate(t, mib);
+  pool.record_use(*s, shared);
+  pool.deallocate(*s, p, 32 * mib);
+  s.reset();
+  CHECK_THROWS_WITH(pool.allocate(t, 32 * mib), contains("which is destroyed: call retire()"));
+  CHECK_THROWS_WITH(pool.allocate(raw, mib), contains("declare streams above the pool, or call"));
+  CHECK_THROWS_WITH(pool.deallocate(raw, q, mib), contains("the stream was probably destroyed"));
+  CHECK_THROWS_WITH(pool.retire(raw), contains("the stream was probably destroyed"));
+  CHECK_THROWS_WITH(pool.deallocate(t, shared, mib),
+                    contains("freed after one of its streams was destroyed"));
+}
+#endif
 
 TEST_CASE("unchecked: misuse that is detected nevertheless") {
   ww::stream s;

@@ -24,6 +24,7 @@
 #endif
 
 #include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/detail/free_behind.hpp>
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/stream/known_streams.hpp>
@@ -151,10 +152,7 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
     return pool_->allocate(resolved(stream), bytes, alignment);
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes) noexcept {
-    try {
-      pool_->deallocate(resolved(stream), pointer, bytes);
-    } catch (...) {  // callers are destructors; the pool counts the block as live
-    }
+    detail::free_or_retry(*pool_, resolved(stream), pointer, bytes);
   }
   void* do_allocate_sync(std::size_t bytes, std::size_t alignment) {
     scoped_device const scope{pool_->device()};
@@ -173,7 +171,7 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
   void do_deallocate_sync(void* pointer, std::size_t bytes) noexcept {
     try {
       scoped_device const scope{pool_->device()};
-      pool_->deallocate(resolved(stream_), pointer, bytes);
+      detail::free_or_retry(*pool_, resolved(stream_), pointer, bytes);
     } catch (...) {
     }
   }
@@ -222,10 +220,7 @@ class pinned_pool_resource : public detail::cuda_resource<pinned_pool_resource> 
     return pool_->allocate(bytes, alignment);
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes) noexcept {
-    try {
-      pool_->deallocate(stream, pointer, bytes);
-    } catch (...) {  // callers are destructors; the pool counts the block as live
-    }
+    detail::free_or_retry(*pool_, stream, pointer, bytes);
   }
   void* do_allocate_sync(std::size_t bytes, std::size_t alignment) {
     return pool_->allocate(bytes, alignment);

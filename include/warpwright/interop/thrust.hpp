@@ -14,6 +14,7 @@
 
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/detail/free_behind.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -47,11 +48,12 @@ class thrust_allocator {
 
   /// Creates an allocator.
   /// @param pool    a class with memory_pool's interface
-  /// @param stream  the stream on which memory is allocated and freed
+  /// @param stream  the stream on which memory is allocated and freed; a default stream is that of
+  ///   the current device, and the per-thread one that of this thread, wherever the vector ends
   thrust_allocator(Pool& pool, stream_ref stream) noexcept : pool_{&pool}, stream_{stream} {}
   template <class U>
   thrust_allocator(thrust_allocator<U, Pool> const& other) noexcept
-      : pool_{&other.pool()}, stream_{other.stream()} {}
+      : pool_{other.pool_}, stream_{other.stream_} {}
 
   /// @param size  number of elements
   /// @return device memory, not initialised, usable by every stream
@@ -60,18 +62,20 @@ class thrust_allocator {
   [[nodiscard]] pointer allocate(size_type size) {
     constexpr std::size_t alignment = alignof(T) > 256 ? alignof(T) : 256;
     std::size_t const bytes = detail::bytes_for<T>(size);
-    bool const waits = stream_.get() != WARPWRIGHT_DEFAULT_STREAM;
+    stream_ref const stream = stream_.here();
+    detail::device_of_default const current{stream, stream_.device()};
+    bool const waits = stream.get() != WARPWRIGHT_DEFAULT_STREAM;
     // Waiting would invalidate the capture, in which the block could not be freed either.
     if (waits) {
-      detail::check_not_capturing("thrust_allocator", "allocate", stream_,
+      detail::check_not_capturing("thrust_allocator", "allocate", stream,
                                   source_location::current());
     }
-    void* const memory = pool_->allocate(stream_, bytes, alignment);
+    void* const memory = pool_->allocate(stream, bytes, alignment);
     if (memory != nullptr && waits) {
       try {
-        stream_.synchronize();  // earlier work on the stream may still use the block
+        stream.synchronize();  // earlier work on the stream may still use the block
       } catch (...) {
-        do_deallocate(memory, bytes);
+        detail::free_behind(*pool_, stream_, memory, bytes);
         throw;
       }
     }
@@ -79,32 +83,29 @@ class thrust_allocator {
   }
   /// Ignores errors, since destructors call it: a block that the pool rejects stays live there.
   void deallocate(pointer elements, size_type size) noexcept {
-    do_deallocate(elements.get(), detail::bytes_for<T>(size));
+    if (elements.get() == nullptr) return;
+    detail::free_behind(*pool_, stream_, elements.get(), detail::bytes_for<T>(size));
   }
 
   /// @return the pool
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
   /// @return the stream on which memory is allocated and freed
-  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_.stream(); }
 
   /// Whether memory of one can be freed through the other.
   friend bool operator==(thrust_allocator const& a, thrust_allocator const& b) noexcept {
-    return a.pool_ == b.pool_ && a.stream_ == b.stream_;
+    return a.pool_ == b.pool_ && a.stream() == b.stream();
   }
   friend bool operator!=(thrust_allocator const& a, thrust_allocator const& b) noexcept {
     return !(a == b);
   }
 
  private:
-  void do_deallocate(void* memory, std::size_t bytes) noexcept {
-    try {
-      pool_->deallocate(stream_, memory, bytes);
-    } catch (...) {  // the pool counts the block as live
-    }
-  }
+  template <class U, class P>
+  friend class thrust_allocator;
 
   Pool* pool_;
-  stream_ref stream_;
+  detail::named_stream stream_;
 };
 
 /// Allocates the temporary storage of Thrust's algorithms: thrust::cuda::par(alloc).on(stream),

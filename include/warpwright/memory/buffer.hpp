@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/detail/free_behind.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 
@@ -50,7 +51,8 @@ class device_buffer {
   /// Allocates a buffer.
   /// @param pool    outlives the buffer
   /// @param stream  work submitted to this stream from now on may use the elements; they are freed
-  ///   on it
+  ///   on it. A default stream is that of the current device, and the per-thread one that of this
+  ///   thread, wherever the buffer ends
   /// @param size    number of elements, not initialised; 0 allocates nothing
   /// @throws out_of_memory                      when there is not enough memory, or size *
   ///   sizeof(T) overflows
@@ -107,7 +109,8 @@ class device_buffer {
     reserved_ = detail::exchange(other.reserved_, 0);
     return *this;
   }
-  /// Frees the elements on stream(). Never throws: an error of the pool is ignored.
+  /// Frees the elements on stream(). Never throws: what the pool refuses is tried once more, and
+  /// then stays live there.
   ~device_buffer() { free(); }
 
   /// @return the first element, in device memory; nullptr when nothing is allocated
@@ -124,7 +127,7 @@ class device_buffer {
   /// @return whether there are no elements
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   /// @return the stream on which the elements are freed
-  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_.stream(); }
   /// @return the pool; for a resource_ref the buffer's copy, valid until the buffer is moved or
   ///   destroyed; nullptr for a buffer that was default-constructed
   [[nodiscard]] auto pool() const noexcept { return pool_.get(); }
@@ -261,7 +264,7 @@ class device_buffer {
 
   /// Changes the stream on which the elements are freed.
   /// @pre at the free, `stream` is ordered behind all work with the elements
-  void set_stream(stream_ref stream) noexcept { stream_ = stream; }
+  void set_stream(stream_ref stream) noexcept { stream_ = detail::named_stream{stream}; }
 
   /// Releases ownership of the elements.
   /// @return data(); free it with pool()->deallocate(stream, pointer, capacity_bytes() before the
@@ -282,8 +285,10 @@ class device_buffer {
     }
     constexpr std::size_t alignment =
         alignof(T) > Pool::block_alignment_bytes ? alignof(T) : Pool::block_alignment_bytes;
+    stream_ref const stream = stream_.here();
+    detail::device_of_default const current{stream, stream_.device()};
     return static_cast<T*>(
-        pool_.get()->allocate(stream_, detail::bytes_for<T>(size), alignment, where));
+        pool_.get()->allocate(stream, detail::bytes_for<T>(size), alignment, where));
   }
   // Replaces the memory by one for `capacity` elements that starts with as many as possible of the
   // old ones, and has `size`.
@@ -292,7 +297,9 @@ class device_buffer {
     moved.pool_ = pool_;
     moved.stream_ = stream_;
     moved.reallocate(capacity, where);
-    copy(moved.data_, data_, size_ < capacity ? size_ : capacity, stream_, where);
+    stream_ref const stream = stream_.here();
+    detail::device_of_default const current{stream, stream_.device()};
+    copy(moved.data_, data_, size_ < capacity ? size_ : capacity, stream, where);
     moved.size_ = size;
     moved.reserved_ = reserved_;
     *this = std::move(moved);
@@ -312,18 +319,13 @@ class device_buffer {
                                    where);
   }
   void free() noexcept {
-    if (data_ != nullptr) {
-      try {
-        pool_.get()->deallocate(stream_, data_, capacity_bytes());
-      } catch (...) {  // a destructor cannot throw; the pool counts the block as live
-      }
-    }
+    if (data_ != nullptr) detail::free_behind(*pool_.get(), stream_, data_, capacity_bytes());
     data_ = nullptr;
     size_ = capacity_ = reserved_ = 0;
   }
 
   detail::pool_pointer<Pool> pool_;
-  stream_ref stream_ = stream_ref::legacy_default();
+  detail::named_stream stream_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;  // of the allocated memory

@@ -88,14 +88,25 @@ enum class recomputation {
   return names[static_cast<int>(p)];
 }
 
+namespace detail {
+
+constexpr std::uint64_t optimizer_values(optimizer_kind kind) noexcept {
+  constexpr std::uint64_t numbers[] = {0, 1, 2, 2};
+  return numbers[static_cast<int>(kind)];
+}
+constexpr precision optimizer_precision(optimizer_kind kind, precision p) noexcept {
+  return kind == optimizer_kind::adam_8bit ? precision::int8 : p;
+}
+
+}  // namespace detail
+
 /// @param kind  the optimizer
 /// @param p     how its state is stored; ignored for adam_8bit, whose state has 8 bits
-/// @return the optimizer's state in bytes a parameter
+/// @return the optimizer's state in bytes a parameter, rounded up: one int4 value counts as a byte
+///   here, as half a byte in a training_plan
 [[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(
     optimizer_kind kind, precision p = precision::fp32) noexcept {
-  constexpr std::uint64_t numbers[] = {0, 1, 2, 2};
-  bool const always_short = kind == optimizer_kind::adam_8bit;
-  return numbers[static_cast<int>(kind)] * (always_short ? 8 : bits_of(p)) / 8;
+  return (detail::optimizer_values(kind) * bits_of(detail::optimizer_precision(kind, p)) + 7) / 8;
 }
 
 namespace detail {
@@ -125,6 +136,13 @@ constexpr std::uint64_t saturating_storage(std::uint64_t elements, precision p) 
   if (elements == too_many_bytes) return too_many_bytes;
   if (p == precision::int4) return divide_up(elements, 2);
   return saturating_multiply(elements, bits_of(p) / 8);
+}
+
+// Each value of the state is an array of its own.
+constexpr std::uint64_t saturating_optimizer_state(std::uint64_t parameters, optimizer_kind kind,
+                                                   precision p) noexcept {
+  return saturating_product(
+      {optimizer_values(kind), saturating_storage(parameters, optimizer_precision(kind, p))});
 }
 
 // Not constexpr, so that in a constant expression the compiler's error names the function.

@@ -152,8 +152,8 @@ class training_plan {
         share(stage_ == zero_stage::parameters || stage_ == zero_stage::gradients), gradients_);
     std::uint64_t const updated = share(stage_ != zero_stage::none);
     if (master_weights_) b.master_weights_bytes = detail::saturating_product({4, updated});
-    b.optimizer_bytes = detail::saturating_product(
-        {optimizer_bytes_per_parameter(optimizer_, optimizer_precision_), updated});
+    b.optimizer_bytes =
+        detail::saturating_optimizer_state(updated, optimizer_, optimizer_precision_);
     b.activations_bytes = detail::saturating_storage(
         detail::saturating_product({elements_per_item_, batch_}), activations_);
     if (is_transformer_) {

@@ -63,8 +63,9 @@ struct pool_access;
 /// same stream of the same capture; a block allocated before the capture and freed in it is
 /// retained as long as the graph. During that time, and while a graph has memory of the pool, every
 /// call takes the slow path's checks. A capture takes what its stream has freed before it once the
-/// work submitted before it has completed, and may wait for that on the host. Captures on other streams are neither disturbed nor a
-/// restriction: growing is legal, and a capturing donor stream is not touched.
+/// work submitted before it has completed, and may wait for that on the host. Captures on other
+/// streams are neither disturbed nor a restriction: growing is legal, and a capturing donor stream
+/// is not touched.
 class memory_pool {
  public:
   /// Creates a pool on a device.
@@ -262,8 +263,8 @@ struct pool_access {
 
 /// Makes a pool safe to use in a capture that another library has begun, during the watch's
 /// lifetime: every call checks whether its stream is capturing, and memory allocated in a capture
-/// belongs to the graph. This library's own captures do not need one. Make it before the capture: it
-/// records an event on each stream with free blocks, so that the capture can take them.
+/// belongs to the graph. This library's own captures do not need one. Make it before the capture:
+/// it records an event on each stream with free blocks, so that the capture can take them.
 /// **Threads:** any. **Cost:** until its destruction every call of the pool, from any thread, makes
 /// one more CUDA call: destroy it right after the capture.
 class capture_watch {

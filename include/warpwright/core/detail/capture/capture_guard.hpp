@@ -41,6 +41,18 @@ inline bool may_be_capturing(cudaStream_t stream) noexcept {
   return result != cudaSuccess || status != cudaStreamCaptureStatusNone;
 }
 
+/// Waits for the current device's work. cudaFree does, and unlike cudaDeviceSynchronize it does not
+/// invalidate captures.
+/// @return cudaErrorMemoryAllocation on a full device: nothing was waited for
+/// @pre relaxed_capture_mode, where a capture may be under way
+WARPWRIGHT_COLD inline cudaError_t wait_for_running_work() noexcept {
+  void* barrier = nullptr;
+  cudaError_t result = cudaMalloc(&barrier, 1);
+  if (result == cudaSuccess) result = cudaFree(barrier);
+  discard(result);
+  return result;
+}
+
 /// Whether the caller's stream is capturing, or is a legacy default stream during a capture.
 inline bool is_capturing(stream_ref stream, source_location where) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

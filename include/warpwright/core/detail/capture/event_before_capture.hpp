@@ -6,6 +6,7 @@
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/event.hpp>
+#include <warpwright/core/stream.hpp>
 
 #include <cstdint>
 

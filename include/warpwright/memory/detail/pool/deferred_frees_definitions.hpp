@@ -78,6 +78,12 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void deferred_frees::record_events(
     pending_.reserve(pending_.size() + 1);
     cudaEvent_t const event = events_.record(lock, handle, where);
     if (event == nullptr) {
+      if (is_gone(heap_.driver, handle)) {
+        throw_invalid_argument(
+            "memory_pool: a block with record_use(), or of a graph, is freed after one of its "
+            "streams was destroyed; free it before that",
+            where);
+      }
       throw_invalid_argument(
           "memory_pool: a block with record_use(), or of a graph, is freed while one of its "
           "streams is capturing; end the capture first",

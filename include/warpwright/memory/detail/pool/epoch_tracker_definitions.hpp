@@ -8,17 +8,6 @@ WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-/// Waits for the device's work. cudaFree does, and unlike cudaDeviceSynchronize it does not
-/// invalidate captures.
-/// @return cudaErrorMemoryAllocation on a full device: nothing was waited for
-WARPWRIGHT_COLD WARPWRIGHT_INLINE cudaError_t wait_for_running_work() noexcept {
-  void* barrier = nullptr;
-  cudaError_t result = cudaMalloc(&barrier, 1);
-  if (result == cudaSuccess) result = cudaFree(barrier);
-  discard(result);
-  return result;
-}
-
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::close() noexcept {
   for (entry& e : entries_) {
     for (closed_epoch const& c : e.closed) {
@@ -335,7 +324,7 @@ WARPWRIGHT_INLINE void epoch_tracker::wait_on(heap_guard& lock, std::uint32_t ow
     unlocked const released{lock};
     result = heap_.driver.wait(stream.get(), behind.event);
   }
-  check(result, "cudaStreamWaitEvent", where);
+  check_of_stream(result, "cudaStreamWaitEvent", where);
   ++heap_.counters.stream_waits;
   for (recorded_wait& w : entries_[own].waited) {
     if (w.donor != donor) continue;

@@ -73,7 +73,7 @@ class event_store {
     } else {
       --count_;
     }
-    check(result, api, where);
+    check_of_stream(result, api, where);
     return nullptr;
   }
   /// @param device  as record()

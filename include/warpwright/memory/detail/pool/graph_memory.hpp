@@ -57,8 +57,9 @@ class graph_memory {
   /// Makes the memory of destroyed graphs reusable.
   /// @return whether there was one
   bool reclaim() noexcept;
-  /// Waits, up to 100 ms, until CUDA has reported all graphs that are destroyed by now.
-  void await_reports(heap_guard& lock, source_location where);
+  /// Waits until CUDA has reported a graph that is destroyed, or would have.
+  /// @param in_use  graphs that are known to exist
+  void await_reports(heap_guard& lock, std::size_t in_use, source_location where);
 
  private:
   /// Set by CUDA when a graph and all its executables are destroyed. Shared by the pool and CUDA,

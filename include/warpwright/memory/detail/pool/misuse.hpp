@@ -192,7 +192,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE text memory_users(pool_heap const& heap,
                                                     call_sites const& sites) noexcept {
   constexpr unsigned shown = 3;
   text result = "";
-  heap_guard const lock{heap.lock};
+  heap_guard lock{heap.lock};
   block_heap const& blocks = heap.blocks;
   std::uint32_t last = block_heap::none;
   for (unsigned i = 0; i < shown; ++i) {
@@ -213,6 +213,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE text memory_users(pool_heap const& heap,
     result += text{i == 0 ? ". Free, but reserved for one stream: " : ", "} +
               blocks.bytes_in(best) + " bytes of " +
               (streams.of_graph(best) ? text{"a graph"} : text{"stream "} + streams.id(best));
+    cudaStream_t const handle = streams.handle(best);
+    if (handle == nullptr) continue;
+    unlocked const released{lock};
+    if (is_gone(heap.driver, handle)) result += ", which is destroyed: call retire() before that";
   }
   if (sites.enabled()) result += sites.largest(heap, shown);
   return result;

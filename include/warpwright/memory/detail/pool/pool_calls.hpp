@@ -51,27 +51,6 @@ class pool_core::slow_path {
   int before_ = -1;
 };
 
-WARPWRIGHT_INLINE void pool_core::watch_captures(int change) noexcept {
-  {
-    heap_guard const lock{heap_.lock};
-    watches_ += change;
-    update_reasons();
-  }
-  if (change < 0) return;
-  // None can be recorded on a stream later, in a capture that the library does not begin.
-  source_location const here = source_location::current();
-  try {
-    slow_path const section{*this, here};
-    caches_.flush_all();
-    heap_guard lock{heap_.lock};
-    for (std::uint32_t list = block_heap::first_stream_list; list < streams_.end(); ++list) {
-      static_cast<void>(streams_.close_epoch(lock, list, epoch_tracker::no_id, here));
-    }
-  } catch (...) {
-    return;
-  }
-}
-
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::add_cache(thread_cache& cache, stream_ref stream,
                                                             source_location where) {
   check_alive("make_cache", where);
@@ -134,8 +113,11 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint64_t pool_core::id_of(stream_ref 
   if (stream.has_id()) return stream.id(where);
   unsigned long long id = 0;
   // The driver fails on a thread without a context; the runtime creates one.
-  if (heap_.driver.id(stream.get(), &id) == cudaSuccess) return id;
-  return stream.id(where);
+  cudaError_t const result = heap_.driver.id(stream.get(), &id);
+  if (result == cudaSuccess) return id;
+  discard(result);
+  check_of_stream(cudaStreamGetId(stream.get(), &id), "cudaStreamGetId", where);
+  return id;
 }
 
 WARPWRIGHT_INLINE void* pool_core::commit(std::uint32_t node, source_location where) {

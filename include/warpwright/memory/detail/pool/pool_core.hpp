@@ -137,7 +137,7 @@ class pool_core {
   std::uint32_t take_available(std::uint32_t own, allocation_request const& request);
   std::uint32_t take_coalesced(std::uint32_t own, allocation_request const& request);
   bool poll(heap_guard& lock, std::uint64_t own_id, bool record, source_location where);
-  void await_graphs(heap_guard& lock, source_location where);
+  void await_graphs(heap_guard& lock, std::uint32_t own, source_location where);
   std::uint32_t wait_for_own_stream(heap_guard& lock, std::uint32_t own, stream_ref stream,
                                     allocation_request const& request, source_location where);
   std::uint32_t wait_patiently(heap_guard& lock, std::uint32_t own, std::uint64_t id,

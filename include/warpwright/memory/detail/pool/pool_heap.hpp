@@ -74,13 +74,36 @@ inline std::uint64_t address_of(void const* pointer) noexcept {
 }
 inline void* pointer_to(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
 
+/// The code of a call for a stream that does not exist any more.
+inline bool tells_of_destroyed_stream(cudaError_t result) noexcept {
+  return result == cudaErrorInvalidResourceHandle || result == cudaErrorContextIsDestroyed;
+}
+
+/// Whether a stream that a pool remembers was destroyed.
+inline bool is_gone(driver_calls const& driver, cudaStream_t stream) noexcept {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaError_t const result = driver.is_capturing(stream, &status);
+  discard(result);
+  return tells_of_destroyed_stream(result);
+}
+
+/// As check(), for a call that names a stream.
+inline void check_of_stream(cudaError_t result, char const* api, source_location where) {
+  if (result == cudaSuccess) return;
+  throw_cuda_error(result, api, where,
+                   tells_of_destroyed_stream(result)
+                       ? "the stream was probably destroyed: declare streams above the pool, or "
+                         "call its retire(stream) before a stream's end"
+                       : nullptr);
+}
+
 /// Whether the caller's stream is capturing. A legacy default stream never is, but must not be used
 /// while a blocking stream captures.
 inline bool is_capturing(driver_calls const& driver, stream_ref stream, source_location where) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (driver.is_capturing(stream.get(), &status) == cudaSuccess) {
-    return status != cudaStreamCaptureStatusNone;
-  }
+  cudaError_t const result = driver.is_capturing(stream.get(), &status);
+  if (result == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+  if (tells_of_destroyed_stream(result)) check_of_stream(result, "cudaStreamIsCapturing", where);
   return is_capturing(stream, where) && stream.get() != cudaStreamLegacy;
 }
 

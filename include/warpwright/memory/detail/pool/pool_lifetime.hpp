@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Construction and destruction of pool_core.
+// Construction and destruction of pool_core, and of the watches of its captures.
 #pragma once
 
 #include <warpwright/memory/detail/pool/pool_calls.hpp>
@@ -81,6 +81,27 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
   if (heap_.blocks.empty(block_heap::ready)) {
     lock.unlock();
     throw_out_of_memory(options.initial_bytes_, where);
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::watch_captures(int change) noexcept {
+  {
+    heap_guard const lock{heap_.lock};
+    watches_ += change;
+    update_reasons();
+  }
+  if (change < 0) return;
+  // None can be recorded on a stream later, in a capture that the library does not begin.
+  source_location const here = source_location::current();
+  try {
+    slow_path const section{*this, here};
+    caches_.flush_all();
+    heap_guard lock{heap_.lock};
+    for (std::uint32_t list = block_heap::first_stream_list; list < streams_.end(); ++list) {
+      static_cast<void>(streams_.close_epoch(lock, list, epoch_tracker::no_id, here));
+    }
+  } catch (...) {
+    return;
   }
 }
 

@@ -132,7 +132,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
   // A running graph that is destroyed holds its memory until it has completed.
   if (capturing || graphs_.any()) {
     streams_.await_device(lock, where);
-    await_graphs(lock, where);
+    await_graphs(lock, own, where);
   }
   node = take_available(own, request);
   if (node == none) node = take_coalesced(own, request);
@@ -216,9 +216,9 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pool_core::poll(heap_guard& lock, std
   return record ? streams.pending || deferred.pending : streams.completed || deferred.completed;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::await_graphs(heap_guard& lock,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::await_graphs(heap_guard& lock, std::uint32_t own,
                                                                source_location where) {
-  graphs_.await_reports(lock, where);
+  graphs_.await_reports(lock, streams_.of_graph(own) ? 1 : 0, where);
   reclaim_graphs();
 }
 
@@ -255,7 +255,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(
     heap_guard& lock, std::uint32_t own, std::uint64_t id, allocation_request const& request,
     std::uint64_t budget_ns, extent how_far, source_location where) {
   std::uint64_t ready = ~std::uint64_t{0};
-  if (budget_ns != 0) await_graphs(lock, where);
+  if (budget_ns != 0) await_graphs(lock, own, where);
   std::uint64_t const begin = monotonic_nanoseconds();
   for (int pauses = 16;; pauses += pauses < 512 ? pauses : 0) {
     bool const running = poll(lock, id, true, where);

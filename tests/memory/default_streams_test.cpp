@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Objects in a pool's memory on default streams: of other threads and devices than those in which
+// they end, or grow.
+#include "memory/support.hpp"
+#include "support/catch.hpp"
+
+#include <warpwright/graph/capture.hpp>
+#include <warpwright/memory/scalar.hpp>
+
+#include <cstddef>
+#include <thread>
+#include <utility>
+
+namespace ww = warpwright;
+using test_support::all_are;
+using test_support::fetch;
+using test_support::fill;
+using test_support::gate;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+ww::device_id const device{0};
+
+void make_current(int ordinal) { ww::check(cudaSetDevice(ordinal), "cudaSetDevice"); }
+
+// Runs in another thread, whose per-thread default stream is another one.
+template <class F>
+void elsewhere(F const& f) {
+  std::thread{f}.join();
+}
+
+}  // namespace
+
+TEST_CASE("a buffer of one thread's default stream may end in another thread") {
+  ww::memory_pool pool{device};
+  ww::stream_ref const own = ww::stream_ref::per_thread();
+  void const* old = nullptr;
+  bool reused = true;
+  {
+    gate hold{own};
+    auto end = [&, buffer = ww::device_buffer<unsigned char>{pool, own, mib}]() mutable {
+      old = buffer.data();
+      buffer = ww::device_buffer<unsigned char>{};
+      // The memory is free for the stream of this thread only behind that of the other one.
+      void* const next = pool.allocate(ww::stream_ref::per_thread(), mib);
+      reused = next == old;
+      pool.deallocate(ww::stream_ref::per_thread(), next, mib);
+    };
+    std::thread{std::move(end)}.join();
+  }
+  CHECK_FALSE(reused);
+  CHECK(pool.statistics().live_bytes == 0);
+}
+
+TEST_CASE("a scalar of one thread's default stream may end in another thread") {
+  ww::memory_pool pool{device};
+  ww::stream_ref const own = ww::stream_ref::per_thread();
+  bool reused = true;
+  {
+    gate hold{own};
+    auto end = [&, scalar = ww::device_scalar<int>{pool, own}]() mutable {
+      void const* const old = scalar.data();
+      { ww::device_scalar<int> const ended{std::move(scalar)}; }
+      ww::device_scalar<int> const next{pool, ww::stream_ref::per_thread()};
+      reused = next.data() == old;
+    };
+    std::thread{std::move(end)}.join();
+  }
+  CHECK_FALSE(reused);
+}
+
+TEST_CASE("a buffer of one thread's default stream may grow in another thread") {
+  ww::memory_pool pool{device};
+  ww::stream_ref const own = ww::stream_ref::per_thread();
+  ww::device_buffer<unsigned char> buffer{pool, own, mib};
+  fill(own, buffer.data(), 1, mib);
+  {
+    gate hold{own};
+    fill(own, buffer.data(), 2, mib);
+    std::thread opens{[&] { hold.open_late(); }};
+    elsewhere([&] { buffer.resize(2 * mib); });
+    opens.join();
+  }
+  ww::stream_ref::legacy_default().synchronize();
+  CHECK(all_are(fetch(own, buffer.data(), mib), 2));
+}
+
+TEST_CASE("a buffer of a default stream is on that of the device that was current") {
+  if (ww::device_count() < 2) return;
+  for (ww::stream_ref const s : {ww::stream_ref::legacy_default(), ww::stream_ref::per_thread()}) {
+    make_current(1);
+    ww::memory_pool pool{ww::device_id{1}};
+    ww::stream other{ww::device_id{1}};
+    gate hold{s};
+    void const* old = nullptr;
+    {
+      ww::device_buffer<unsigned char> buffer{pool, s, mib};
+      old = buffer.data();
+      make_current(0);
+      buffer.resize(2 * mib);
+      buffer.reallocate(mib);
+    }
+    int current = -1;
+    ww::check(cudaGetDevice(&current), "cudaGetDevice");
+    CHECK(current == 0);
+    make_current(1);
+    void* const next = pool.allocate(other, mib);
+    CHECK(next != old);
+    pool.deallocate(other, next, mib);
+    hold.open();
+    s.synchronize();
+    CHECK(pool.statistics().live_bytes == 0);
+    CHECK(pool.trim() > 0);
+    CHECK(pool.statistics().reserved_bytes == 0);
+  }
+  make_current(0);
+}
+
+TEST_CASE("beside a capture of a blocking stream a buffer of another thread's stream is freed") {
+  ww::memory_pool pool{device};
+  ww::device_buffer<unsigned char> buffer{pool, ww::stream_ref::per_thread(), mib};
+  cudaStream_t blocking = nullptr;
+  ww::check(cudaStreamCreate(&blocking), "cudaStreamCreate");
+  ww::graph const g = ww::capture(
+      ww::stream_ref{blocking}, [&](ww::stream_ref) { elsewhere([&] { buffer = {}; }); },
+      ww::capture_mode::relaxed);
+  CHECK(g.get() != nullptr);
+  CHECK(pool.statistics().live_bytes == 0);
+  ww::check(cudaStreamDestroy(blocking), "cudaStreamDestroy");
+}
