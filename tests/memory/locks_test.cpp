@@ -74,6 +74,26 @@ TEST_CASE("a spin_lock admits one thread at a time") {
   }
 }
 
+TEST_CASE("a lock that may not wait for a mutex says whether it holds it") {
+  ww::detail::mutex mutex;
+  auto const is_free = [&] {
+    bool held = false;
+    std::thread{[&] {
+      ww::detail::unique_lock<ww::detail::mutex> const lock{mutex, false};
+      held = lock.owns_lock();
+    }}.join();
+    return held;
+  };
+  CHECK(is_free());
+  CHECK(is_free());  // the other thread has unlocked it
+  {
+    ww::detail::unique_lock<ww::detail::mutex> const lock{mutex, true};
+    CHECK(lock.owns_lock());
+    CHECK_FALSE(is_free());
+  }
+  CHECK(is_free());
+}
+
 TEST_CASE("an owner_lock admits its owner or one other thread") {
   unsigned const seed = std::random_device{}();
   CAPTURE(seed);

@@ -31,6 +31,7 @@ SHARD_STEPS = PINNED + "pinned_shard_definitions.hpp"
 TABLE = PINNED + "block_table.hpp"
 TABLE_STEPS = PINNED + "block_table_definitions.hpp"
 SOURCE = PINNED + "page_locked_source_definitions.hpp"
+BOUND = "include/warpwright/core/detail/thread/process_bound.hpp"
 EVENTS = "include/warpwright/memory/detail/pool/event_store.hpp"
 
 # In this order: the first that fails ends a mutation's run.
@@ -124,6 +125,17 @@ MUTATIONS = [
     (COPIES, "  if (what.items > ~std::size_t{0} / pitch) {", "  if (false) {"),
     (COPIES, "  if (device != device_.value()) {", "  if (false) {"),
     (WORKERS, "  } else if (result == cudaErrorNotReady) {", "  } else if (false) {"),
+    (WORKERS, "cudaError_t const waited = cudaStreamSynchronize(job.stream);", "cudaError_t const waited = cudaSuccess;"),
+    (WORKERS, "  job.open = open;\n  if (open) changed_.notify_all();", "  job.open = open;"),
+    (WORKERS, "    if (job.open) changed_.notify_all();\n", ""),
+    (WORKERS, "      if (gave_up) set_open(job, false);", "     "),
+    (WORKERS, "    job.open = job.to_device;", "    job.open = true;"),
+    (WORKERS, "job->helpers >= job->most_helpers", "job->helpers > job->most_helpers"),
+    (WORKERS, "slot->memory, part)) return slots_->give_back(*slot);", "slot->memory, part)) return;"),
+    (WORKERS, "      if (!free) return slots_->give_back(*oldest.slot);", "      if (!free) return;"),
+    (SLOTS, "attempt < 2", "attempt < 1"),
+    (BOUND, "    if (is_current()) object_.~T();", "    object_.~T();"),
+    (STAGING_HEADER, "    if (workers_.is_current()) stop();", "    stop();"),
     # The measurement.
     (MEASURE, "<= 1.02 * least", "<= least"),
     (MEASURE, "useful < settings.threads ? useful", "false ? useful"),
@@ -158,7 +170,17 @@ MUTATIONS = [
     (CALLS, "    static_cast<void>(poll_some(lock, shard, shard.streams.size(), true));\n", ""),
     (CALLS, "      used_shards_.fetch_sub(1, memory_order::relaxed);\n", ""),
     (CALLS, "      give_to_heap(shard.evict_all());\n", ""),
+    (CALLS, "now.closed.front().number != number", "(false && number != 0)"),
+    (CALLS, "  now.failures = 0;\n", ""),
+    (CALLS, "      free_on(stream, no_id - 1 - static_cast<unsigned>(named.device()), pointer, bytes, where);",
+     "      deallocate(stream, pointer, bytes, where);"),
+    (CALLS, "  stream_ref const stream = named.here();", "  stream_ref const stream = named.stream();"),
+    (CALLS, "  device_of_default const current{stream, named.device()};\n", ""),
+    (CALLS, "  relaxed_captures const relaxed{heap_.driver};\n  // While", "  // While"),
     # The pinned pool: misses.
+    (MISSES, "  if (!may_wait) return nullptr;\n", ""),
+    (MISSES, "slow_path_mutex_, may_wait}", "slow_path_mutex_, true}"),
+    (MISSES, "    if (in_table) blocks_.remove(segment.address);", "    static_cast<void>(in_table);"),
     (MISSES, "    poll_all(where);\n", ""),
     (MISSES, "    flush_shards();\n    if (void*", "    if (void*"),
     (MISSES, "    if (locks.live_bytes() > options_.maximum_bytes_ - wanted.rounded_bytes) return nullptr;\n", ""),
@@ -197,6 +219,10 @@ MUTATIONS = [
     (SOURCE, "  if (!no_more) check(result, api, where);\n", ""),
     (SOURCE, "  std::uintptr_t const end = (aligned + bytes + (page - 1)) & ~(page - 1);", "  std::uintptr_t const end = (aligned + bytes) & ~(page - 1);"),
     (SOURCE, "options_.numa_node_ < 0 || options_.numa_node_ >= most_nodes", "false"),
+    (SOURCE, "bytes > available_memory(*files_)", "bytes >= available_memory(*files_)"),
+    (SOURCE, "    while (length != 0 && path[length - 1] != '/') --length;\n", "    length = 0;\n"),
+    (SOURCE, "limit > used ? limit - used : 0", "limit - used"),
+    (SOURCE, "memory != nullptr && memory < colon", "memory != nullptr"),
     (EVENTS, "spare_[i].device != device", "false"),
     (EVENTS, "is_new || is_default ? device : current", "current"),
 ]

@@ -175,7 +175,7 @@ WARPWRIGHT_INLINE void pinned_core::free_behind(named_stream const& named, void*
       return;
     }
     // So would the query of a capturing stream's.
-    if (!stream.has_id() && is_capturing(heap_.driver, stream, where)) return;
+    if (!stream.has_id() && is_capturing(stream, where)) return;
     deallocate(stream, pointer, bytes, where);
     return;
   } catch (...) {
