@@ -304,3 +304,16 @@ TEST_CASE("prefetch: streams and events of both ways are destroyed") {
   }
   CHECK(ww::testing::leak_report().empty());
 }
+
+TEST_CASE("prefetch: a batch that cannot be ordered does not lose its slot") {
+  feeding f;
+  ww::prefetcher<std::uint32_t> batches{
+      f.pool, f.pinned, 10, [](std::uint32_t*, std::size_t) -> std::size_t { return 10; },
+      ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0)};
+  for (int i = 0; i < 2; ++i) {
+    ww::testing::scoped_fault_plan const fault{
+        ww::testing::fault_plan{}.fail("cudaStreamWaitEvent", 1, cudaErrorUnknown)};
+    CHECK_THROWS_WITH(batches.next(f.stream), contains("cudaStreamWaitEvent"));
+  }
+  CHECK(batches.next(f.stream).index() == 2);
+}

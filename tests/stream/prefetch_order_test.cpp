@@ -9,6 +9,7 @@
 #include <warpwright/stream/collect.hpp>
 
 #include <atomic>
+#include <stdexcept>
 #include <string>
 
 namespace ww = warpwright;
@@ -240,10 +241,25 @@ TEST_CASE(
     slot_of second = results.next(f.stream);
     capture_by_hand const capture{f.stream};
     first.reset();
+    CHECK_THROWS_WITH(results.next(other), contains("while its stream was capturing"));
     second.reset();
     CHECK_THROWS_WITH(results.next(other), contains("while its stream was capturing"));
   }
   CHECK(f.pinned.statistics().live_bytes == 0);
+}
+
+TEST_CASE("order: what the sink threw first is thrown, and not a result that is lost later") {
+  feeding f;
+  ww::stream const other;
+  results_of results{f.pool, f.pinned, 8, [](std::uint32_t const*, std::size_t, std::size_t) {
+                       throw std::runtime_error{"disk full"};
+                     }};
+  slot_of first = results.next(other);
+  slot_of lost = results.next(f.stream);
+  capture_by_hand const capture{f.stream};
+  first.reset();
+  lost.reset();
+  CHECK_THROWS_WITH(results.finish(), "disk full");
 }
 
 TEST_CASE("order: a collector ends in the capture that its slots were given back in") {

@@ -125,6 +125,26 @@ TEST_CASE("the pool can be synchronised while replaced streams capture") {
   pool.synchronize();
 }
 
+TEST_CASE("the pool waits for the work of streams that a capture has replaced") {
+  ww::stream s;
+  ww::stream_pool pool{ww::current_device(), 1};
+  std::atomic<bool> done{false};
+  auto const sleep = +[](void* flag) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    *static_cast<std::atomic<bool>*>(flag) = true;
+  };
+  {
+    ww::stream_lease side = pool.lease();
+    ww::check(cudaLaunchHostFunc(side.stream().get(), sleep, &done), "cudaLaunchHostFunc");
+    ww::capture_scope scope{s};
+    scope.fork(side);
+    side.reset();
+    CHECK(scope.end().size() == 0);
+  }
+  pool.synchronize();
+  CHECK(done);
+}
+
 TEST_CASE("to synchronise the pool breaks no capture of another stream") {
   ww::stream s;
   ww::stream_pool pool{ww::current_device(), 2};

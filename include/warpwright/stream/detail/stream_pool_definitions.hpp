@@ -116,8 +116,8 @@ WARPWRIGHT_INLINE void stream_pool::synchronize(source_location where) const {
        each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
     each->list(all);
   }
-  detail::relaxed_capture_mode const allowed{
-      where};  // a capture of any thread forbids it otherwise
+  // A capture of any thread forbids it otherwise.
+  detail::relaxed_capture_mode const allowed{where};
   for (stream_ref const each : all) each.synchronize(where);
 }
 
