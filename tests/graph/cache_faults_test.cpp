@@ -136,6 +136,9 @@ TEST_CASE("graph_cache: verify_every finds changed copies, fills and topologies"
     CHECK(cache.run(s, {}, step, x.data()) == graph_step::captured);
   }
   s.synchronize();
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(ww::testing::stats().graph_execs == 0);
+#endif
 }
 
 TEST_CASE("graph_cache: verify_every accepts the conditions that each graph has of its own") {
