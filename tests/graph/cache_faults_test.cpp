@@ -136,6 +136,9 @@ TEST_CASE("graph_cache: verify_every finds changed copies, fills and topologies"
     CHECK(cache.run(s, {}, step, x.data()) == graph_step::captured);
   }
   s.synchronize();
+#if WARPWRIGHT_HOST_RUNTIME
+  CHECK(ww::testing::stats().graph_execs == 0);
+#endif
 }
 
 TEST_CASE("graph_cache: verify_every accepts the conditions that each graph has of its own") {
@@ -283,6 +286,8 @@ TEST_CASE("graph_cache: a launch that fails is made up for by an eager call") {
   CHECK(x.fetch(s)[0] == 3);
   ww::graph_key_statistics const k = of_key(cache);
   CHECK(k.replays == 1);
+  CHECK(k.eager == 1);
+  CHECK(k.calls == 3);
   CHECK(k.failures == 1);
   CHECK(k.graphs == 0);
   CHECK_THAT(k.last_failure, contains("cudaErrorMemoryAllocation"));

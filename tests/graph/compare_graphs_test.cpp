@@ -64,7 +64,6 @@ struct padded_store {
 };
 
 struct no_work : ww::detail::kernel_base<256> {
-  static constexpr std::size_t host_dynamic_bytes = 1024;
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block&) const {}
 };

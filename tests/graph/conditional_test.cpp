@@ -508,6 +508,24 @@ TEST_CASE("each CUDA call that an eager loop makes may fail") {
   }
 }
 
+TEST_CASE("the stream of a body whose capture does not begin serves the next one") {
+  ww::stream s;
+  cells const x{starting({1, 0})};
+  auto const loop = [&](ww::stream_ref c) {
+    ww::repeat_while(c, x.data(), [&](ww::stream_ref inner) { launch(inner, decrease{x.data()}); });
+  };
+  static_cast<void>(ww::capture(s, loop));
+  std::uint64_t const created = ww::testing::call_count("cudaStreamCreateWithPriority");
+  REQUIRE(created > 0);
+  for (int i = 0; i < 3; ++i) {
+    ww::testing::scoped_fault_plan const plan{
+        ww::testing::fault_plan{}.fail("cudaStreamBeginCaptureToGraph", 1, cudaErrorUnknown)};
+    CHECK_THROWS_AS(ww::capture(s, loop), ww::cuda_error);
+  }
+  static_cast<void>(ww::capture(s, loop));
+  CHECK(ww::testing::call_count("cudaStreamCreateWithPriority") == created);
+}
+
 TEST_CASE("without conditional nodes a capture says what to do") {
   ww::stream s;
   cells const x{starting({0})};

@@ -174,6 +174,9 @@ TEST_CASE("an update tells why CUDA refused it, and at which kernel") {
     exec.launch(s);
     CHECK(x.fetch(s)[0] == 2);  // unchanged
     CHECK(exec.update(longer).result == ww::graph_update_result::reinstantiated);
+#if WARPWRIGHT_HOST_RUNTIME
+    CHECK(ww::testing::stats().graph_execs == 1);  // the old one is destroyed
+#endif
     exec.launch(s);
     CHECK(x.fetch(s)[0] == 4);
   }
