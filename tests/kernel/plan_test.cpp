@@ -3,6 +3,7 @@
 #include <warpwright/kernel/detail/expression/packed_vector.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 #include <warpwright/kernel/detail/plan/tensor_table.hpp>
+#include <warpwright/kernel/detail/reduce/workspace.hpp>
 
 #include <warpwright/kernel/detail/views/view_node.hpp>
 
@@ -379,4 +380,20 @@ TEST_CASE("a tensor has at most 2^40 elements") {
   std::uint64_t const most = std::uint64_t{1} << 40U;
   CHECK(refused(most) == "accepted");
   CHECK_THAT(refused(most + 1), contains("tensor 3 has 1099511627777 elements"));
+}
+
+TEST_CASE("results side by side with a workspace and each other are not in it") {
+  auto const refused = [](std::uint64_t address, std::uint64_t other) {
+    ew::detail::memory_range const results[] = {{address, 16, 4}, {other, 16, 4}};
+    return kernel_test::refusal([&] {
+      ew::detail::check_result_ranges(results, 2,
+                                      reinterpret_cast<void const*>(std::uintptr_t{4096}), 64,
+                                      warpwright::source_location::current());
+    });
+  };
+  CHECK(refused(4096 - 16, 4096 + 64) == "accepted");
+  CHECK(refused(4096 + 64, 4096 + 80) == "accepted");
+  CHECK_THAT(refused(4096 - 12, 8192), contains("result 1 goes into the workspace"));
+  CHECK_THAT(refused(8192, 4096 + 60), contains("result 2 goes into the workspace"));
+  CHECK_THAT(refused(8192, 8192 + 12), contains("result 2 goes where result 1 does"));
 }

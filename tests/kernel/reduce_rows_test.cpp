@@ -189,3 +189,16 @@ TEST_CASE("rows that do not fit are refused") {
              contains("has 64 elements"));
   s.synchronize();
 }
+
+TEST_CASE("rows are read by vectors only where every row begins at one") {
+  ew::detail::operand all[2];
+  all[0].kind = ew::detail::access_pattern::no_output;
+  all[0].aligned_bytes = 1;
+  all[1].element_bytes = 4;
+  all[1].aligned_bytes = 16;
+  all[1].address = 4096;
+  CHECK(ew::detail::partition_row(all, 2, 12, 4).all_wide);
+  CHECK(ew::detail::partition_row(all, 2, 10, 4).wide == 0);
+  all[1].address = 4100;
+  CHECK_FALSE(ew::detail::partition_row(all, 2, 12, 4).all_wide);
+}

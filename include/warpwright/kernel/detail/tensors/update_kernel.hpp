@@ -156,8 +156,7 @@ struct unscale_elements {
     using traits = element_traits<T>;
     gradient *= static_cast<V>(factor);
     // As it is stored: that may be infinite where V is not; but fp8 saturates what is infinite.
-    V const checked =
-        is_8_bit_float<T> ? gradient : static_cast<V>(traits::decode(traits::encode(gradient)));
+    V const checked = is_8_bit_float<T> ? gradient : traits::decode(traits::encode(gradient));
     if (!(checked - checked == V{0})) *found_inf = 1.0F;
   }
 };
