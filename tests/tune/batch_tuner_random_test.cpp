@@ -498,6 +498,48 @@ TEST_CASE("random tunes find what keeps a limit where the time hardly depends on
   }
 }
 
+TEST_CASE("a latency limit is used up, in little time", "[tune][batch_tuner][random]") {
+  // The rates, with these seeds, tell the last steps of the search from simpler ones: a larger size
+  // after a refusal, but only one that is worth its calls.
+#if defined(__OPTIMIZE__)
+  constexpr int count = 100;
+#else
+  constexpr int count = 5;
+#endif
+  // The throughput of the choices as a share of `best`, and the simulated seconds of a tune.
+  auto const check_kind = [](char const* name, auto const& set_up, std::size_t best, double share,
+                             double seconds_at_most) {
+    double shares = 0.0;
+    double seconds = 0.0;
+    for (int i = 1; i <= count; ++i) {
+      simulated_workload w{13U * static_cast<std::uint64_t>(i)};
+      w.time.fixed = 1e-3;
+      set_up(w);
+      auto const tuner = ww::batch_tuner{}
+                             .range(1, 4096)
+                             .objective(ww::throughput_under_latency(3e-3))
+                             .max_seconds(30.0);
+      outcome const o = tune(w, tuner, ww::no_memory_probe{});
+      REQUIRE(o.feasible);
+      auto const rate = [&](std::size_t batch) {
+        return static_cast<double>(batch) / w.time(batch);
+      };
+      shares += rate(o.result.chosen().batch) / rate(best) / count;
+      seconds += w.clock.now() / count;
+    }
+    std::printf("%-10s %.4f of the best, %.2f s\n", name, shares, seconds);
+    INFO(name);
+    CHECK(shares >= (count == 100 ? share : share - 0.05));
+    CHECK(seconds <= (count == 100 ? 1.0 : 1.5) * seconds_at_most);
+  };
+  // A call takes at most 1.1 times its time, or 1.3 times in 30 %: the largest sizes whose calls
+  // are all within the limit have 1.727 and 1.307 ms for their items.
+  check_kind(
+      "jitter", [](simulated_workload& w) { w.jitter = 0.1; }, 1727, 0.985, 8.1);
+  check_kind(
+      "two kinds", [](simulated_workload& w) { w.slow_share = 0.3; }, 1307, 0.984, 11.0);
+}
+
 TEST_CASE("random tunes under a latency limit do not take pauses of the host for slow batches",
           "[tune][batch_tuner][random]") {
   struct {
