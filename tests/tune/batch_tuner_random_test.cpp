@@ -256,6 +256,77 @@ void print(char const* what, std::uint64_t number, simulated_workload const& w,
 
 }  // namespace
 
+TEST_CASE("comparisons in turns find a small size that is within 2 % of the best",
+          "[tune][batch_tuner][random]") {
+  // The rates, with these seeds, tell the policies of the comparisons from simpler ones: how many
+  // turns, which sizes, and what is shown by them.
+#if defined(__OPTIMIZE__)
+  constexpr int count = 1000;
+#else
+  constexpr int count = 30;
+#endif
+  auto const check_kind = [](char const* name, auto const& set_up, double within,
+                             double batch_at_most) {
+    simulated_workload truth{1};
+    set_up(truth);
+    auto const rate = [&](std::size_t batch) {
+      return static_cast<double>(batch) / truth.time(batch);
+    };
+    double best = 0.0;
+    std::size_t least = 4096;
+    for (std::size_t n = 1; n <= 4096; ++n) best = rate(n) > best ? rate(n) : best;
+    for (std::size_t n = 4096; n > 0; --n) least = rate(n) >= 0.98 * best ? n : least;
+    int good = 0;
+    double batches = 0.0;
+    for (int i = 1; i <= count; ++i) {
+      simulated_workload w{7U * static_cast<std::uint64_t>(i)};
+      set_up(w);
+      outcome const o = tune(w, ww::batch_tuner{}.range(1, 4096), ww::no_memory_probe{});
+      REQUIRE(o.feasible);
+      std::size_t const chosen = o.result.chosen().batch;
+      if (rate(chosen) >= 0.98 * best) ++good;
+      batches += static_cast<double>(chosen) / static_cast<double>(least) / count;
+    }
+    std::printf("%-10s %.1f %% within 98 %%, %.3f times the smallest of those\n", name,
+                100.0 * good / count, batches);
+    INFO(name);
+    bool const all_run = count == 1000;
+    CHECK(good >= (all_run ? within : within - 0.05) * count);
+    CHECK(batches <= (all_run ? 1.0 : 1.5) * batch_at_most);
+  };
+  check_kind(
+      "jitter",
+      [](simulated_workload& w) {
+        w.time.fixed = 1e-3;
+        w.jitter = 0.02;
+      },
+      0.992, 1.06);
+  check_kind(
+      "two kinds",
+      [](simulated_workload& w) {
+        w.time.fixed = 1e-3;
+        w.slow_share = 0.3;
+      },
+      0.985, 1.10);
+  check_kind(
+      "steps",
+      [](simulated_workload& w) {
+        w.time.kind = curve_kind::steps;
+        w.time.item = 1e-5;
+        w.jitter = 0.02;
+      },
+      0.982, 1.6);
+  check_kind(
+      "peak",
+      [](simulated_workload& w) {
+        w.time.kind = curve_kind::peak;
+        w.time.fixed = 1e-3;
+        w.time.item = 1e-5;
+        w.jitter = 0.03;
+      },
+      0.99, 1.13);
+}
+
 TEST_CASE("random tunes under a latency limit keep it in an independent run of 10,000 calls",
           "[tune][batch_tuner][random]") {
   struct {
@@ -425,6 +496,48 @@ TEST_CASE("random tunes find what keeps a limit where the time hardly depends on
       CHECK(good * 100 + 300 >= 88 * count);
     }
   }
+}
+
+TEST_CASE("a latency limit is used up, in little time", "[tune][batch_tuner][random]") {
+  // The rates, with these seeds, tell the last steps of the search from simpler ones: a larger size
+  // after a refusal, but only one that is worth its calls.
+#if defined(__OPTIMIZE__)
+  constexpr int count = 100;
+#else
+  constexpr int count = 5;
+#endif
+  // The throughput of the choices as a share of `best`, and the simulated seconds of a tune.
+  auto const check_kind = [](char const* name, auto const& set_up, std::size_t best, double share,
+                             double seconds_at_most) {
+    double shares = 0.0;
+    double seconds = 0.0;
+    for (int i = 1; i <= count; ++i) {
+      simulated_workload w{13U * static_cast<std::uint64_t>(i)};
+      w.time.fixed = 1e-3;
+      set_up(w);
+      auto const tuner = ww::batch_tuner{}
+                             .range(1, 4096)
+                             .objective(ww::throughput_under_latency(3e-3))
+                             .max_seconds(30.0);
+      outcome const o = tune(w, tuner, ww::no_memory_probe{});
+      REQUIRE(o.feasible);
+      auto const rate = [&](std::size_t batch) {
+        return static_cast<double>(batch) / w.time(batch);
+      };
+      shares += rate(o.result.chosen().batch) / rate(best) / count;
+      seconds += w.clock.now() / count;
+    }
+    std::printf("%-10s %.4f of the best, %.2f s\n", name, shares, seconds);
+    INFO(name);
+    CHECK(shares >= (count == 100 ? share : share - 0.05));
+    CHECK(seconds <= (count == 100 ? 1.0 : 1.5) * seconds_at_most);
+  };
+  // A call takes at most 1.1 times its time, or 1.3 times in 30 %: the largest sizes whose calls
+  // are all within the limit have 1.727 and 1.307 ms for their items.
+  check_kind(
+      "jitter", [](simulated_workload& w) { w.jitter = 0.1; }, 1727, 0.985, 8.1);
+  check_kind(
+      "two kinds", [](simulated_workload& w) { w.slow_share = 0.3; }, 1307, 0.984, 11.0);
 }
 
 TEST_CASE("random tunes under a latency limit do not take pauses of the host for slow batches",

@@ -50,9 +50,8 @@ struct tune_row {
   double joules_per_item = 0.0;         ///< energy; 0: not measured
   bool interleaved = false;             ///< compared in turns with the best size
   /// Only where `interleaved`: half of the interval of the ratio of this throughput to that of the
-  /// fastest size in its comparison, as a fraction of the ratio; 0: it is the fastest. What slows
-  /// both down cancels. It is computed for 99 %, and holds in 95 %: the search looks at several
-  /// ratios, several times, and the fastest is the one that noise has favoured.
+  /// fastest size in its comparison, of a confidence of 95 %, as a fraction of the ratio; 0: it is
+  /// the fastest. What slows both down cancels.
   double compared_error = 0.0;
   std::size_t failures = 0;  ///< how often it failed; once is forgiven
   tune_status status = tune_status::ok;

@@ -99,7 +99,7 @@ constexpr html_term html_terms[] = {
     {"batch", "the number of items that one call of the workload processes"},
     {"items/s", "throughput of batches that run back to back"},
     {"\xC2\xB1",
-     "half of the interval of 95 % confidence of the throughput; after \"ratio\", that of 99 % of "
+     "half of the interval of 95 % confidence of the throughput; after \"ratio\", that of "
      "the ratio to the fastest size, which is narrower where both were slow at the same time"},
     {"within \xE2\x80\xA6 of the best",
      "the tolerance: the smallest size whose throughput is not lower is chosen"},

@@ -106,25 +106,17 @@ class duel {
     return true;
   }
 
-  // Of an interval of 99 %, which is looked at after every block of turns, and for every size.
-  static constexpr double width_of_99 = 1.3;
-
-  struct log_ratio {
-    double mean;
-    double half_width;  // of its interval of 99 %
-  };
-
-  // Of two rates: turn by turn, so that what both have in common cancels.
-  [[nodiscard]] WARPWRIGHT_COLD log_ratio ratio(std::size_t i, std::size_t k) const {
-    turn_ratio const r = ratio_of_turns(seconds_per_item_[k], seconds_per_item_[i], 0.0);
-    return {r.log_mean, width_of_99 * r.log_half_width};
+  // Of the rate of a size to that of another, logarithms: turn by turn, so that what both have in
+  // common cancels.
+  [[nodiscard]] WARPWRIGHT_COLD turn_ratio ratio(std::size_t i, std::size_t k) const {
+    return ratio_of_turns(seconds_per_item_[k], seconds_per_item_[i], 0.0);
   }
 
   [[nodiscard]] WARPWRIGHT_COLD std::size_t fastest() const {
     std::size_t best = 0;
     double highest = 0.0;
     for (std::size_t i = 1; i < sizes_.size(); ++i) {
-      double const over_first = ratio(i, 0).mean;
+      double const over_first = ratio(i, 0).log_mean;
       if (!(over_first > highest)) continue;
       highest = over_first;
       best = i;
@@ -138,10 +130,11 @@ class duel {
     double const much_better = 0.5 * s_.settings.tolerance;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       if (i == best) continue;
-      log_ratio const r = ratio(i, best);
-      if (r.mean + r.half_width > much_better && r.half_width > 0.5 * much_better) return true;
+      turn_ratio const r = ratio(i, best);
+      if (r.log_mean + r.log_half_width > much_better && r.log_half_width > 0.5 * much_better)
+        return true;
       bool const smaller = sizes_[i] < sizes_[best];
-      if (smaller && r.mean >= least && r.mean - r.half_width < least) return true;
+      if (smaller && r.log_mean >= least && r.log_mean - r.log_half_width < least) return true;
     }
     return false;
   }
@@ -152,12 +145,12 @@ class duel {
     tune_row const first = s_.find(sizes_[0])->row;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       tune_row& row = s_.at(sizes_[i]).row;
-      log_ratio const over_first = ratio(i, 0);
-      row.items_per_second = first.items_per_second * std::exp(over_first.mean);
+      turn_ratio const over_first = ratio(i, 0);
+      row.items_per_second = first.items_per_second * std::exp(over_first.log_mean);
       row.seconds_per_batch = static_cast<double>(row.batch) / row.items_per_second;
       // A product's errors add up as squares.
-      row.relative_error = std::hypot(first.relative_error, over_first.half_width / width_of_99);
-      row.compared_error = i == best ? 0.0 : ratio(i, best).half_width;
+      row.relative_error = std::hypot(first.relative_error, over_first.log_half_width);
+      row.compared_error = i == best ? 0.0 : ratio(i, best).log_half_width;
       row.samples = 2 * seconds_per_item_[i].size();
       row.interleaved = true;
     }
@@ -198,8 +191,8 @@ WARPWRIGHT_COLD std::size_t pick(State const& s, double slowest = HUGE_VAL) {
   return 0;
 }
 
-// The best size, and of those near it that have not been compared the smallest three, the one above
-// the best, and the largest.
+// The best size, and of those near it that have not been compared the smallest three and the
+// largest.
 template <typename State>
 WARPWRIGHT_COLD std::vector<std::size_t> finalists(State const& s) {
   constexpr std::size_t most_small = 3;

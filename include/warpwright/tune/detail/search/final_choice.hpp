@@ -270,7 +270,6 @@ class final_choice {
       std::size_t const middle = between(batch, above);
       if (middle == 0) return batch;
       if (evaluate(s_, middle)) {
-        if (!(s_.score(middle) > s_.score(batch))) return batch;
         if (run_check(middle, 0.35) == latency_verdict::shown) {
           s_.at(middle).row.latency_shown = true;
           s_.say("batch " + string_builder(middle) + " is shown to keep the limit as well: " +
