@@ -8,8 +8,8 @@
 #include <warpwright/memory/pool.hpp>
 
 #include <cstdint>
-#include <new>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
