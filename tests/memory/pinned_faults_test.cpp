@@ -215,6 +215,23 @@ TEST_CASE("pinned: a block that is freed while another thread fails to record th
   pool.deallocate(all, mib);
 }
 
+TEST_CASE("pinned: a stream is retired while another thread records the event behind its frees") {
+  ww::stream s;
+  ww::pinned_pool pool{exactly(mib)};
+  free_many(pool, s, allocate_many(pool, 10, 4 * kib), 4 * kib);
+  void* all = nullptr;
+  {
+    testing::scoped_fault_plan const plan{
+        testing::fault_plan{}.delay("cudaEventRecord", 1, std::chrono::milliseconds{60})};
+    std::thread other{[&] { all = pool.try_allocate(mib); }};
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    CHECK_NOTHROW(pool.retire(s));
+    other.join();
+  }
+  CHECK(all != nullptr);
+  pool.deallocate(all, mib);
+}
+
 TEST_CASE("pinned: a query that fails is reported where its blocks are needed") {
   ww::stream s;
   ww::pinned_pool pool{exactly(mib)};

@@ -176,6 +176,7 @@ MUTATIONS = [
     (CALLS, "  stream_ref const stream = named.here();", "  stream_ref const stream = named.stream();"),
     (CALLS, "  device_of_default const current{stream, named.device()};\n", ""),
     (CALLS, "  relaxed_captures const relaxed{heap_.driver};\n  // While", "  // While"),
+    (CALLS, "    while (!shard.streams[index].closing.empty()) wait_for_closing(lock, shard, index);\n", ""),
     # The pinned pool: misses.
     (MISSES, "  if (!may_wait) return nullptr;\n", ""),
     (MISSES, "slow_path_mutex_, may_wait}", "slow_path_mutex_, true}"),
