@@ -78,9 +78,9 @@ inline void* pointer_to(std::uint64_t address) noexcept { return reinterpret_cas
 /// while a blocking stream captures.
 inline bool is_capturing(driver_calls const& driver, stream_ref stream, source_location where) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (driver.is_capturing(stream.get(), &status) == cudaSuccess) {
-    return status != cudaStreamCaptureStatusNone;
-  }
+  cudaError_t const result = driver.is_capturing(stream.get(), &status);
+  if (result == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+  discard(result);  // the runtime's call below tells
   return is_capturing(stream, where) && stream.get() != cudaStreamLegacy;
 }
 
