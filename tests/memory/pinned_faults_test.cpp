@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/mman.h>
+
 namespace ww = warpwright;
 namespace testing = ww::testing;
 using test_support::allocate_many;
@@ -213,6 +215,23 @@ TEST_CASE("pinned: a block that is freed while another thread fails to record th
   pool.deallocate(all, mib);
 }
 
+TEST_CASE("pinned: a stream is retired while another thread records the event behind its frees") {
+  ww::stream s;
+  ww::pinned_pool pool{exactly(mib)};
+  free_many(pool, s, allocate_many(pool, 10, 4 * kib), 4 * kib);
+  void* all = nullptr;
+  {
+    testing::scoped_fault_plan const plan{
+        testing::fault_plan{}.delay("cudaEventRecord", 1, std::chrono::milliseconds{60})};
+    std::thread other{[&] { all = pool.try_allocate(mib); }};
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    CHECK_NOTHROW(pool.retire(s));
+    other.join();
+  }
+  CHECK(all != nullptr);
+  pool.deallocate(all, mib);
+}
+
 TEST_CASE("pinned: a query that fails is reported where its blocks are needed") {
   ww::stream s;
   ww::pinned_pool pool{exactly(mib)};
@@ -247,6 +266,30 @@ TEST_CASE("pinned: a stream that cannot be registered leaves the block live") {
   CHECK(pool.statistics().live_blocks == 1);
   pool.deallocate(s, p, 1000);
   CHECK_THROWS_WITH(pool.deallocate(s, p, 1000), contains("double free"));
+}
+
+TEST_CASE("pinned: pages go back to the system") {
+  testing::reset_host_runtime();
+  auto const is_mapped = [] { return msync(registered_last, 4096, MS_ASYNC) == 0; };
+  {
+    ww::pinned_pool pool{growing_by_256_kib(mib)};
+    {
+      testing::scoped_fault_plan const plan{
+          testing::fault_plan{}
+              .fail_from("cudaHostRegister", 1, cudaErrorMemoryAllocation)
+              .fail_from("cudaHostAlloc", 1, cudaErrorMemoryAllocation)};
+      CHECK(pool.try_allocate(1000) == nullptr);
+      CHECK_FALSE(is_mapped());
+    }
+    pool.deallocate(pool.allocate(1000), 1000);
+    CHECK(is_mapped());
+    CHECK(pool.trim() != 0);
+    CHECK_FALSE(is_mapped());
+    pool.deallocate(pool.allocate(1000), 1000);
+    CHECK(is_mapped());
+  }
+  CHECK_FALSE(is_mapped());
+  CHECK(testing::leak_report().empty());
 }
 
 TEST_CASE("pinned: a buffer that waits for its stream breaks no other stream's capture") {

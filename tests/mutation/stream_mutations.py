@@ -177,6 +177,7 @@ MUTATIONS = [
     (CALLS, "  stream_ref const stream = named.here();", "  stream_ref const stream = named.stream();"),
     (CALLS, "  device_of_default const current{stream, named.device()};\n", ""),
     (CALLS, "  relaxed_captures const relaxed{heap_.driver};\n  // While", "  // While"),
+    (CALLS, "    while (!shard.streams[index].closing.empty()) wait_for_closing(lock, shard, index);\n", ""),
     # The pinned pool: misses.
     (MISSES, "  if (!may_wait) return nullptr;\n", ""),
     (MISSES, "slow_path_mutex_, may_wait}", "slow_path_mutex_, true}"),
@@ -219,6 +220,9 @@ MUTATIONS = [
     (SOURCE, "  if (!no_more) check(result, api, where);\n", ""),
     (SOURCE, "  std::uintptr_t const end = (aligned + bytes + (page - 1)) & ~(page - 1);", "  std::uintptr_t const end = (aligned + bytes) & ~(page - 1);"),
     (SOURCE, "options_.numa_node_ < 0 || options_.numa_node_ >= most_nodes", "false"),
+    (MISSES, "  for (host_segment const& segment : segments_) discard(page_locked_source::release(segment));\n", ""),
+    (SOURCE, "  if (result != cudaSuccess) {\n    munmap(pages, segment.bytes);", "  if (result != cudaSuccess) {"),
+    (SOURCE, "    munmap(memory, segment.bytes);\n", ""),
     (SOURCE, "bytes > available_memory(*files_)", "bytes >= available_memory(*files_)"),
     (SOURCE, "    while (length != 0 && path[length - 1] != '/') --length;\n", "    length = 0;\n"),
     (SOURCE, "limit > used ? limit - used : 0", "limit - used"),

@@ -104,6 +104,7 @@ inline bool is_capturing(driver_calls const& driver, stream_ref stream, source_l
   cudaError_t const result = driver.is_capturing(stream.get(), &status);
   if (result == cudaSuccess) return status != cudaStreamCaptureStatusNone;
   if (tells_of_destroyed_stream(result)) check_of_stream(result, "cudaStreamIsCapturing", where);
+  discard(result);  // the runtime's call below tells
   return is_capturing(stream, where) && stream.get() != cudaStreamLegacy;
 }
 
