@@ -42,28 +42,6 @@ WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_
   return pointer;
 }
 
-WARPWRIGHT_INLINE void* pool_core::try_allocate_now(stream_ref stream, std::size_t bytes,
-                                                    source_location where) {
-  std::uint64_t rounded = 0;
-  if (bytes == 0 || !block_heap::round_up(bytes, block_heap::granule_bytes, rounded)) {
-    return nullptr;
-  }
-  allocation_request const request{bytes, rounded, default_alignment};
-  slow_path const section{*this, where, false};  // who is in it may wait for a stream
-  if (!section.entered()) return nullptr;
-  caches_.flush_all();
-  heap_guard lock{heap_.lock};
-  reclaim_graphs();
-  if (rounded > capacity_bytes_ || heap_.live_bytes() > capacity_bytes_ - rounded) return nullptr;
-  std::uint64_t const id = stream.id(where);
-  std::uint32_t const own = streams_.list_of(id, stream.get());
-  static_cast<void>(poll(lock, id, true, where));
-  std::uint32_t node = take_available(own, request);
-  if (node == none) node = take_coalesced(own, request);
-  if (node == none) node = grow(lock, own, request, extent::up_to_limit, where);
-  return node == none ? nullptr : commit(node, where);
-}
-
 /// Whether there would be room for a request without the memory of graphs.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE bool pool_core::graphs_hold(
     allocation_request const& request) const noexcept {
@@ -352,6 +330,28 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::steal(
   }
   ++heap_.counters.cross_stream_steals;
   return node;
+}
+
+WARPWRIGHT_INLINE void* pool_core::try_allocate_now(stream_ref stream, std::size_t bytes,
+                                                    source_location where) {
+  std::uint64_t rounded = 0;
+  if (bytes == 0 || !block_heap::round_up(bytes, block_heap::granule_bytes, rounded)) {
+    return nullptr;
+  }
+  allocation_request const request{bytes, rounded, default_alignment};
+  slow_path const section{*this, where, false};  // who is in it may wait for a stream
+  if (!section.entered()) return nullptr;
+  caches_.flush_all();
+  heap_guard lock{heap_.lock};
+  reclaim_graphs();
+  if (rounded > capacity_bytes_ || heap_.live_bytes() > capacity_bytes_ - rounded) return nullptr;
+  std::uint64_t const id = stream.id(where);
+  std::uint32_t const own = streams_.list_of(id, stream.get());
+  static_cast<void>(poll(lock, id, true, where));
+  std::uint32_t node = take_available(own, request);
+  if (node == none) node = take_coalesced(own, request);
+  if (node == none) node = grow(lock, own, request, extent::up_to_limit, where);
+  return node == none ? nullptr : commit(node, where);
 }
 
 }  // namespace detail
