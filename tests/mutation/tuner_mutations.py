@@ -31,11 +31,14 @@ REFINE = DETAIL + "search/refinement.hpp"
 WAVES = DETAIL + "search/wave_search.hpp"
 DUEL = DETAIL + "search/duel.hpp"
 SEARCH = DETAIL + "search/batch_search.hpp"
+RECORD = DETAIL + "store/tune_record.hpp"
+DYNAMIC = TUNE + "dynamic_batch_size.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
     "tune_batch_tuner_limits", "tune_batch_tuner", "tune_batch_tuner_random", "tune_memory_model",
-    "tune_tuning_pool", "tune_captured_workload", "tune_batch_tuner_stream",
+    "tune_tuning_pool", "tune_captured_workload", "tune_batch_tuner_stream", "tune_search_policies",
+    "tune_stored_tuner", "tune_dynamic_batch_size",
 ]  # fmt: skip
 
 # (file, text, replacement); the text occurs once in the file.
@@ -180,6 +183,20 @@ MUTATIONS = [
     (CAPTURED, "if (captured.size(where_) == 0) {", "if (false) {"),
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
     (DETAIL + "search/tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
+    # What the search finds between doubled sizes, and what it pays for it.
+    (WAVES, "wave < 8 * s.settings.multiple || end <= wave", "end <= wave"),
+    (WAVES, "    try_end(k + 1);\n", ""),
+    (WAVES, "      0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);",
+     "      s.find(low)->row.seconds_per_batch;"),
+    (WAVES, "double const allowed = noise > 0.01 ? noise : 0.01;", "double const allowed = 0.01;"),
+    (REFINE, "        end_of_step(s_, batch, best);\n", ""),
+    (REFINE, "{0.985, 0.96, 0.91}", "{0.985}"),
+    # What a stored result may hold, and a loop whose size adapts.
+    (RECORD, "point.batch <= record.points[i - 1].batch", "point.batch < record.points[i - 1].batch"),
+    (RECORD, "row.batch % s.multiple == 0 && ", ""),
+    (RECORD, "row.memory_predicted ? 0 : row.memory_bytes", "row.memory_bytes"),
+    (RECORD, "row.latency_shown = s.objective.latency_limited();", "row.latency_shown = true;"),
+    (DYNAMIC, "bool const tried = trying_ && before_ < count;", "bool const tried = trying_;"),
 ]
 
 if __name__ == "__main__":
