@@ -39,7 +39,7 @@ TEXT = DETAIL + "statistics_text.hpp"
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
     "graph_cache_policies", "graph_round_up_to", "graph_cache", "graph_cache_limits",
-    "graph_cache_faults", "graph_cache_memory", "graph_cache_threads", "graph_cache_random", "graph_capture",
+    "graph_cache_faults", "graph_compare_graphs", "graph_cache_memory", "graph_cache_threads", "graph_cache_random", "graph_capture",
 ]  # fmt: skip
 
 # (file, text, replacement); the text occurs once in the file.
@@ -89,12 +89,13 @@ MUTATIONS = [
     (STEPS, "    if (shape.evicted) ++shape.refills;\n", ""),
     (GATE, "return lost_ >= round;", "return false;"),
     # The cost gate.
-    (GATE, "    if (other * 1.03 < mine) {", "    if (other > 1.03 * mine) {"),
+    (GATE, "    if (other * hysteresis < mine) {", "    if (other > hysteresis * mine) {"),
     (GATE, "    return replay + change_rate() * change_time();", "    return replay;"),
-    (GATE, "      mode_ = graph < eager ? step_mode::graph : step_mode::eager;", "      mode_ = step_mode::graph;"),
+    (GATE, "    compare(eager, replay);\n    bool const same", "    bool const same"),
     (GATE, "    } else if (since_round_ >= period_) {", "    } else if (false) {"),
     (GATE, "    } else if (measuring_) {\n      ++to_issue_[index(mode)];\n", "    } else if (false) {\n"),
-    (GATE, "(eager - graph) * (eager - graph) > 9.0 * squared", "true"),
+    (GATE, "difference > bound || ", "true || "),
+    (GATE, " || difference + bound < (hysteresis - 1.0) * least", ""),
     (GATE, "      changed_calls_ *= 256.0 / calls_;\n      calls_ = 256.0;\n", ""),
     (WINDOW, "return sort_deviations(sorted, 0.0) ? middle(sorted) : 0.0;",
      "return sort_deviations(sorted, 0.0) ? sorted[count_ - 1] : 0.0;"),
@@ -141,6 +142,11 @@ MUTATIONS = [
     (COMPARE, "width == 8 && std::memcmp(b + at, c + at, 8) != 0 &&", "true &&"),
     (COMPARE, "    for (range const& r : own) {", "    for (range const& r : array<range>{}) {"),
     (COMPARE, "  if (a.func != b.func) ", "  if (false) "),
+    (COMPARE, "if (!same(a.blockDim, b.blockDim)) {", "if (false) {"),
+    (COMPARE, "if (a.sharedMemBytes != b.sharedMemBytes) {", "if (false) {"),
+    (COMPARE, "if (before_.edges.size() != now_.edges.size()) {", "if (false) {"),
+    (COMPARE, "return now == stack_fill_now && again == stack_fill_again;", "return now != again;"),
+    (COMPARE, "graphs[0], graphs[1], graphs[2], where_}", "graphs[0], graphs[1], nullptr, where_}"),
     (ROUND, "buckets[i] >= n && (best == nullptr", "buckets[i] > n && (best == nullptr"),
     (ROUND, "|| buckets[i] < *best)", ")"),
     # Reports.

@@ -60,11 +60,11 @@ class graph_cache_options {
   [[nodiscard]] constexpr graph_cache_options thrash_limit(unsigned rebuilds) const {
     return with(&graph_cache_options::thrash_limit_, rebuilds);
   }
-  /// @param on  whether a key runs eagerly where that is faster by 3 %, which is measured; otherwise
-  ///   it always runs from its graph. Measuring runs 6 to 30 calls of a key eagerly behind its
+  /// @param on  whether a key runs eagerly where that is measured to be faster by 3 %; otherwise it
+  ///   always runs from its graph. Measuring runs 6 to 30 calls of a key eagerly behind its
   ///   warm-ups, few where one way is clearly faster or a long step takes the same time either way,
-  ///   and as many again after 256 calls, then 512, up to 4,096. Turn it off for keys with few calls
-  ///   whose graph is known to be faster
+  ///   and as many again after 256 calls, then 512, up to 4,096. Turn it off for keys with few
+  ///   calls whose graph is known to be faster
   [[nodiscard]] constexpr graph_cache_options cost_gate(bool on) const {
     return with(&graph_cache_options::cost_gate_, on);
   }
