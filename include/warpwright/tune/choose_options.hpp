@@ -32,7 +32,9 @@ class choose_options {
   /// does
   ///   not count; default false: the calls run back to back, and find their data in the cache if
   ///   they fit. Set it where the program meets cold data: a weight that is read once a step, with
-  ///   others in between. A candidate may win on warm data and lose on cold ones
+  ///   others in between. A candidate may win on warm data and lose on cold ones.
+  ///   A measurement then takes device memory of twice the cache's size, and the host waits after
+  ///   every call. Stored choices are kept apart
   [[nodiscard]] constexpr choose_options cold(bool flush = true) const {
     choose_options copy = *this;
     copy.cold_ = flush;
