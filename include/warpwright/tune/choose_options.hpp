@@ -28,11 +28,12 @@ class choose_options {
     copy.far_slower_ = factor;
     return copy;
   }
-  /// @param flush  whether the L2 cache is emptied before each call that is timed, and its time
-  /// does
-  ///   not count; default false: the calls run back to back, and find their data in the cache if
-  ///   they fit. Set it where the program meets cold data: a weight that is read once a step, with
-  ///   others in between. A candidate may win on warm data and lose on cold ones
+  /// @param flush  whether the L2 cache is emptied before each call that is timed; the time of that
+  ///   does not count. Default false: the calls run back to back, and find their data in the cache
+  ///   if they fit. Set it where the program meets cold data: a weight that is read once a step,
+  ///   with others in between. A candidate may win on warm data and lose on cold ones. A
+  ///   measurement then takes device memory of twice the cache's size, and the host waits after
+  ///   every call. Stored choices are kept apart. On the host runtime it changes no times
   [[nodiscard]] constexpr choose_options cold(bool flush = true) const {
     choose_options copy = *this;
     copy.cold_ = flush;
