@@ -91,8 +91,15 @@ cudaError_t copy_staged_tail(runtime& rt, runtime_lock& lock, stream_state& stre
 
 enum class call_style { synchronous, asynchronous };
 
+// Mapped memory is copied only while a device that can access it is current.
+bool is_accessible_here(runtime& rt, void const* pointer) {
+  allocation const* const entry = find_allocation(rt, pointer);
+  return entry == nullptr || entry->kind != allocation::family::vmm ||
+         (entry->accessible_to >> (this_thread.device & 63) & 1) != 0;
+}
+
 cudaError_t copy(runtime& rt, copy_shape shape, null_stream default_stream, cudaStream_t handle,
-                 call_style style) {
+                 call_style style, bool between_peers = false) {
   runtime_lock lock(rt.mutex);
   auto const stream = find_stream(rt, handle, default_stream);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -101,6 +108,9 @@ cudaError_t copy(runtime& rt, copy_shape shape, null_stream default_stream, cuda
   }
   if (cudaError_t const code = forbid_implicit(rt, *stream)) return code;
   if (cudaError_t const code = check_copy(rt, shape)) return code;
+  if (!between_peers && !(is_accessible_here(rt, shape.to) && is_accessible_here(rt, shape.from))) {
+    return cudaErrorInvalidValue;
+  }
   bool const host_waits = shape.kind != cudaMemcpyDeviceToDevice;
   if (style == call_style::synchronous) {
     if (stream->capture != nullptr) {
@@ -356,7 +366,7 @@ cudaError_t peer_copy(runtime& rt, void* to, int to_device, void const* from, in
   };
   if (!exists(to_device) || !exists(from_device)) return cudaErrorInvalidDevice;
   return copy(rt, line(to, from, bytes, cudaMemcpyDeviceToDevice), null_stream::legacy, stream,
-              style);
+              style, true);
 }
 
 cudaError_t fill_1d(null_stream default_stream, void* to, int value, size_t bytes) {

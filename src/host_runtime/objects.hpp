@@ -109,6 +109,7 @@ struct allocation {
   std::uint64_t free_stream = 0;
   std::shared_ptr<sync_point> free_reached;  // of that stream
   bool accessible = true;                    // mapped memory: cuMemSetAccess was called
+  std::uint64_t accessible_to = 0;           // mapped memory: a bit for each such device
   bool graph_live = true;                    // graph memory: between its allocation and its free
   std::uint64_t id = 0;
 

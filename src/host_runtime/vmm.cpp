@@ -325,18 +325,20 @@ CUresult mem_set_access(CUdeviceptr pointer, size_t bytes, CUmemAccessDesc const
     }
     bool done = true;
     bool const whole = each_whole_mapping(pointer, bytes, [&](auto it) {
-      // All devices are the same CPU: only the owner's access matters.
+      // All devices are the same CPU: only the owner's access protects memory.
+      allocation& mapped = rt.allocations.at(it->first);
       for (std::size_t i = 0; i < count; ++i) {
-        if (list[i].location.id == rt.allocations.at(it->first).device->ordinal) {
-          it->second.access = list[i].flags;
-        }
+        if (list[i].location.id == mapped.device->ordinal) it->second.access = list[i].flags;
+        std::uint64_t const bit = std::uint64_t{1} << (list[i].location.id & 63);
+        bool const allowed = list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        mapped.accessible_to = allowed ? mapped.accessible_to | bit : mapped.accessible_to & ~bit;
       }
       CUmemAccess_flags const access = it->second.access;
       int const protection = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
                              : access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
                                                                           : PROT_NONE;
       done = protect_device_pages(it->first, it->second.bytes, protection) && done;
-      rt.allocations.at(it->first).accessible = protection != PROT_NONE;
+      mapped.accessible = protection != PROT_NONE;
     });
     if (!whole) return CUDA_ERROR_INVALID_VALUE;
     return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -211,6 +211,53 @@ TEST_CASE("physical memory is mapped, used, and mapped at another address with i
   CHECK(d.unreserve(base, 4 * step) == CUDA_SUCCESS);
 }
 
+TEST_CASE("mapped memory is copied only while a device that can access it is current") {
+  int devices = 0;
+  SUCCEEDS(cudaGetDeviceCount(&devices));
+  if (devices < 2) return;
+  SUCCEEDS(cudaSetDevice(1));
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  driver const d;
+  CUmemAllocationProp properties = on_device_0();
+  CUmemAccessDesc access = read_write();
+  properties.location.id = access.location.id = 1;
+  std::size_t step = 0;
+  REQUIRE(d.granularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+  CUdeviceptr base = 0;
+  CUmemGenericAllocationHandle memory = 0;
+  REQUIRE(d.reserve(&base, step, 0, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(d.create(&memory, step, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(d.map(base, step, 0, memory, 0) == CUDA_SUCCESS);
+  REQUIRE(d.set_access(base, step, &access, 1) == CUDA_SUCCESS);
+  {
+    stream const far;
+    void* const data = as_pointer(base);
+    std::vector<char> host(64, 1);
+    SUCCEEDS(cudaSetDevice(0));
+    RETURNS(cudaMemcpyAsync(data, host.data(), 64, cudaMemcpyHostToDevice, far),
+            cudaErrorInvalidValue);
+    RETURNS(cudaMemcpyAsync(host.data(), data, 64, cudaMemcpyDefault, far), cudaErrorInvalidValue);
+    RETURNS(cudaMemcpy2DAsync(data, 8, host.data(), 8, 8, 8, cudaMemcpyHostToDevice, far),
+            cudaErrorInvalidValue);
+    SUCCEEDS(cudaMemsetAsync(data, 2, 64, far));
+    // A refused copy leaves a capture valid.
+    SUCCEEDS(cudaStreamBeginCapture(far, cudaStreamCaptureModeThreadLocal));
+    RETURNS(cudaMemcpyAsync(data, host.data(), 64, cudaMemcpyHostToDevice, far),
+            cudaErrorInvalidValue);
+    cudaGraph_t captured = nullptr;
+    SUCCEEDS(cudaStreamEndCapture(far, &captured));
+    SUCCEEDS(cudaGraphDestroy(captured));
+    SUCCEEDS(cudaSetDevice(1));
+    SUCCEEDS(cudaMemcpyAsync(host.data(), data, 64, cudaMemcpyDeviceToHost, far));
+    SUCCEEDS(cudaStreamSynchronize(far));
+    CHECK(host[63] == 2);
+  }
+  CHECK(d.unmap(base, step) == CUDA_SUCCESS);
+  CHECK(d.release(memory) == CUDA_SUCCESS);
+  CHECK(d.unreserve(base, step) == CUDA_SUCCESS);
+  SUCCEEDS(cudaSetDevice(0));
+}
+
 TEST_CASE("parts of one reservation are mapped and unmapped while others are in use") {
   REQUIRE(cudaFree(nullptr) == cudaSuccess);
   driver const d;

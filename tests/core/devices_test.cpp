@@ -78,6 +78,7 @@ struct far_device {
 
   void set(ww::device_buffer<float>& buffer, float value) {
     std::vector<float> const host(n, value);
+    ww::scoped_device const current{id};
     ww::check(
         cudaMemcpyAsync(buffer.data(), host.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
         "cudaMemcpyAsync");
@@ -85,6 +86,7 @@ struct far_device {
   }
   std::vector<float> values(float const* from, ww::stream_ref on) const {
     std::vector<float> host(n);
+    ww::scoped_device const current{id};
     ww::check(cudaMemcpyAsync(host.data(), from, bytes, cudaMemcpyDeviceToHost, on.get()),
               "cudaMemcpyAsync");
     on.synchronize();
@@ -155,6 +157,10 @@ TEST_CASE("any device: memory", "[devices]") {
   std::vector<float> const host(n, 3.0F);
   far.x.copy_from(far.stream, host.data(), n);
   CHECK(far.holds(far.x, 3.0F));
+  far.x.set_to_zero(far.stream);
+  CHECK(far.holds(far.x, 0.0F));
+  far.y.set_element(far.stream, 0, 4.0F);
+  CHECK(far.y.element(far.stream, 0) == 4.0F);
   ww::stream const other{far.id};
   other.wait(far.stream);
   void* const block = far.pool.allocate(other, bytes);
@@ -255,6 +261,12 @@ TEST_CASE("any device: captures and graphs", "[devices]") {
   exec.upload(far.stream);
   exec.launch(far.stream);
   CHECK(far.holds(far.y, 2.0F));
+  ww::graph_exec copies{ww::capture(far.stream, [&](ww::stream_ref on) {
+    far.x.set_to_zero(on);
+    far.y.copy_from(on, far.x.data(), n);
+  })};
+  copies.launch(far.stream);
+  CHECK(far.holds(far.y, 0.0F));
 
   auto const branches = [&](ww::capture_scope& scope) {
     scope.fork(4, [&](ww::stream_ref on, unsigned i) {

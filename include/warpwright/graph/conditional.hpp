@@ -13,6 +13,7 @@
 //   });
 #pragma once
 
+#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/detail/conditional_node.hpp>
 
@@ -69,7 +70,7 @@ template <class Condition>
 bool fetch_condition(stream_ref stream, Condition const* condition, source_location where) {
   relaxed_capture_mode const allowed{where};
   Condition value{};
-  check(cudaMemcpyAsync(&value, condition, sizeof value, cudaMemcpyDeviceToHost, stream.get()),
+  check(copy_async(&value, condition, sizeof value, cudaMemcpyDeviceToHost, stream.get()),
         "cudaMemcpyAsync", where);
   check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize", where);
   return value != Condition{};

@@ -10,6 +10,7 @@
 // (fused multiply-add).
 #pragma once
 
+#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 #include <warpwright/kernel/reductions.hpp>
 
@@ -83,8 +84,8 @@ auto fetch_reduction(on_stream const& execute, void* workspace, elements const& 
                  reinterpret_cast<bits_of<typename default_result<R>::type>*>(&at<Index>(*results)),
                  r.kind, r.expression}...);
   reduced<typename default_result<R>::type...> on_host;
-  check(cudaMemcpyAsync(&on_host.all, results, sizeof(Results), cudaMemcpyDeviceToHost,
-                        execute.stream.get()),
+  check(warpwright::detail::copy_async(&on_host.all, results, sizeof(Results),
+                                       cudaMemcpyDeviceToHost, execute.stream.get()),
         "cudaMemcpyAsync", n.where);
   execute.stream.synchronize(n.where);
   if constexpr (sizeof...(R) == 1) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/free_behind.hpp>
@@ -307,7 +308,7 @@ class device_buffer {
   static void copy(void* to, void const* from, std::size_t count, stream_ref stream,
                    source_location where) {
     if (count == 0) return;
-    check(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyDefault, stream.get()),
+    check(detail::copy_async(to, from, count * sizeof(T), cudaMemcpyDefault, stream.get()),
           "cudaMemcpyAsync", where);
   }
   void check_range(char const* verb, std::size_t first, std::size_t count,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 
@@ -238,9 +239,10 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
     std::size_t const zone = options_.zone_bytes_;
     unsigned char bytes[2 * guard_options::maximum_zone_bytes];
     char const* const begin = static_cast<char const*>(block.pointer);
-    check(cudaMemcpyAsync(bytes, begin - zone, zone, cudaMemcpyDefault, stream.get()),
+    check(detail::copy_async(bytes, begin - zone, zone, cudaMemcpyDefault, stream.get()),
           "cudaMemcpyAsync", where);
-    check(cudaMemcpyAsync(bytes + zone, begin + block.bytes, zone, cudaMemcpyDefault, stream.get()),
+    check(detail::copy_async(bytes + zone, begin + block.bytes, zone, cudaMemcpyDefault,
+                             stream.get()),
           "cudaMemcpyAsync", where);
     stream.synchronize(where);
     check_zone(block, bytes, -static_cast<std::ptrdiff_t>(zone), where, report);

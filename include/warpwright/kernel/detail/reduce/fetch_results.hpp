@@ -4,6 +4,7 @@
 // Results of rows or columns, copied to the host.
 #pragma once
 
+#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 
 #include <tuple>
@@ -47,10 +48,10 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
       reductions.kind, reductions.expression}...);
   if (count != 0) {
     cudaError_t status = cudaSuccess;
-    ((status = status != cudaSuccess
-                   ? status
-                   : cudaMemcpyAsync(std::get<Index>(here).data(), there + begin[Index],
-                                     bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
+    ((status = status != cudaSuccess ? status
+                                     : warpwright::detail::copy_async(
+                                           std::get<Index>(here).data(), there + begin[Index],
+                                           bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
      ...);
     // Also after a copy that failed: those before it may still be writing.
     cudaError_t const end = cudaStreamSynchronize(stream.get());

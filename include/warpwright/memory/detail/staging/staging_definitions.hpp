@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/default_stream.hpp>
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/memory/staging.hpp>
 
 WARPWRIGHT_BEGIN
@@ -168,11 +169,15 @@ WARPWRIGHT_INLINE std::size_t staging::copy_by_cuda(transfer const& what, bool w
   cudaMemcpyKind const kind = what.to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
   bool const contiguous = is_contiguous(what);
   char const* api = contiguous ? "cudaMemcpyAsync" : "cudaMemcpy2DAsync";
-  cudaError_t result =
-      contiguous ? cudaMemcpyAsync(what.destination, what.source, bytes, kind, what.stream.get())
-                 : cudaMemcpy2DAsync(what.destination, what.destination_pitch, what.source,
-                                     what.source_pitch, what.item_bytes, what.items, kind,
-                                     what.stream.get());
+  auto const enqueue = [&](bool) {
+    if (contiguous) {
+      return cudaMemcpyAsync(what.destination, what.source, bytes, kind, what.stream.get());
+    }
+    return cudaMemcpy2DAsync(what.destination, what.destination_pitch, what.source,
+                             what.source_pitch, what.item_bytes, what.items, kind,
+                             what.stream.get());
+  };
+  cudaError_t result = detail::launch_on_any(what.stream.get(), enqueue);
   if (result == cudaSuccess && wait) {
     api = "cudaStreamSynchronize";
     result = cudaStreamSynchronize(what.stream.get());

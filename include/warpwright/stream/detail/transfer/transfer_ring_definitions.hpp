@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/default_stream.hpp>
@@ -156,10 +157,10 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::copy(transfer_slot& slot, char cons
   if (result != cudaSuccess) return result;
   bool const timed = begin_sample(slot.bytes);
   api = "cudaMemcpyAsync";
-  result = to_device_ ? cudaMemcpyAsync(slot.device, slot.host, slot.bytes, cudaMemcpyHostToDevice,
-                                        copies_.get())
-                      : cudaMemcpyAsync(slot.host, slot.device, slot.bytes, cudaMemcpyDeviceToHost,
-                                        copies_.get());
+  result =
+      to_device_
+          ? copy_async(slot.device, slot.host, slot.bytes, cudaMemcpyHostToDevice, copies_.get())
+          : copy_async(slot.host, slot.device, slot.bytes, cudaMemcpyDeviceToHost, copies_.get());
   if (result != cudaSuccess) return result;
   if (timed) {
     cudaError_t const recorded = cudaEventRecord(sample_.end, copies_.get());
