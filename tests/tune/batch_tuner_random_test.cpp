@@ -450,7 +450,7 @@ TEST_CASE("random tunes find small steps beside a fixed time", "[tune][batch_tun
   std::printf("small steps, seed %llu:\n", static_cast<unsigned long long>(seed()));
   for (tally const* t : {&quiet, &jitter}) {
     t->print();
-    CHECK(t->fast * 100 + 300 >= 95 * t->count);
+    CHECK(t->fast * 100 + 500 >= 95 * t->count);  // 5: the standard deviation of the count
     CHECK(t->cost <= 0.2 * static_cast<double>(t->count));
   }
 }
