@@ -216,8 +216,7 @@ class batch_tuner {
   /// Runs `workload` at many sizes and chooses one.
   ///
   /// @param stream  the stream on which the workload enqueues its work, not capturing; its device
-  /// is
-  ///   current while the functions run
+  ///   is current while the functions run
   /// @param workload  `void(std::size_t batch, stream_ref stream)`, or with a third argument
   ///   `resource_ref memory`, from which it allocates; runs one batch. It may allocate and throw;
   ///   it must join work on other streams to `stream`

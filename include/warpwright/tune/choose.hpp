@@ -166,8 +166,7 @@ class candidate_set {
 /// Collects implementations of one operation for choose() and chooser.
 ///
 /// @param list  of candidate(), at least one, the preferred one first: where nothing can be
-/// measured
-///   the first is chosen
+///   measured the first is chosen
 /// @return the set, whose results are not checked; see candidate_set::verify()
 template <typename... Callables>
 [[nodiscard]] candidate_set<detail::always_right, detail::reset_nothing, detail::leave_out_nothing,
@@ -265,8 +264,7 @@ template <typename Stopwatch, typename... Set>
 /// @return the choice, with figures and reasons
 /// @throws std::runtime_error if no candidate is left; its text has the reasons
 /// @throws std::invalid_argument for names that are empty or not different, options out of range,
-/// or
-///   a capturing stream
+///   or a capturing stream
 /// @throws cuda_error if timing fails, for an error of the work, or for one that a candidate, the
 ///   check or a call before has left pending (a failed launch would win); and whatever else a
 ///   candidate or the check throws

@@ -201,16 +201,14 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
 /// unless max_samples or stop_when() end the comparison first, as fewer show no difference.
 ///
 /// @param stream  the stream on which the callables enqueue their work, not capturing; its device
-/// is
-///   current while they run
+///   is current while they run
 /// @param options  how long and how precisely to compare, all callables together
 /// @param callables  each `void()`, or `void(std::size_t index)` to change inputs
 /// @return the times, their ratios, and which is the fastest
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a time that is
 ///   NaN
 /// @throws cuda_error if timing fails, for an error of the work, or for one that a callable or a
-/// call
-///   before has left pending; and whatever a callable throws
+///   call before has left pending; and whatever a callable throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
 template <typename... Callables>

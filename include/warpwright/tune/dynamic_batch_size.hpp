@@ -115,8 +115,7 @@ class dynamic_batch_size {
   /// @return the number of parts that ran
   /// @throws out_of_memory if a part of the least size does not fit; its text names that size
   /// @throws cuda_error for an error that a call before has left pending. One that `f` leaves
-  /// pending
-  ///   counts as thrown by it: a part whose launch failed did not run
+  ///   pending counts as thrown by it: a part whose launch failed did not run
   /// @throws whatever else `f` throws, at once: the items before that call's `offset` are done, and
   ///   `f` was not called for those behind its part
   /// @throws std::invalid_argument as size(), before anything runs

@@ -348,8 +348,7 @@ template <typename Callable, typename Stopwatch>
 /// @return the figures; add the peak memory with observed::memory()
 /// @throws std::invalid_argument for items that are not above 0, or a capturing stream
 /// @throws cuda_error if timing fails, for an error of the work, or for one that `callable` or a
-/// call
-///   before has left pending; and whatever `callable` throws
+///   call before has left pending; and whatever `callable` throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal. **Cost:** some 0.7 s for the
 /// throughput, and for a p99 2,000 calls or 0.5 s; at most 6 s and 10 s where the times do not

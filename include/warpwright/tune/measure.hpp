@@ -102,8 +102,8 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// @throws std::invalid_argument for options out of range, a capturing stream, or a stopwatch that
 ///   returns a negative time, NaN or infinity
 /// @throws cuda_error if timing fails, for an error of the work, or for one that `callable` or a
-/// call
-///   before has left pending (a failed launch would be measured as fast); and whatever `callable`
+///   call before has left pending (a failed launch would be measured as fast); and whatever
+///   `callable`
 ///   throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Threads:** one thread at a time per stopwatch.
