@@ -194,31 +194,6 @@ TEST_CASE("many short rows") {
   check_shape<float, float>(s, 33000, 1, 0, 0, 3);
 }
 
-TEST_CASE("a large mean takes no digits from a layer norm") {
-  ww::stream s;
-  for (std::size_t const cols : {3U, 40U, 512U, 1000U, 4096U, 5001U, 30000U, 40000U, 300000U}) {
-    CAPTURE(cols);
-    std::size_t const rows = 3;
-    auto x = random_values<float>(rows * cols, 1e4, 2, cols);
-    for (std::size_t c = 0; c < cols; ++c) x[cols + c] += 1e6F;
-    auto const exact = as_doubles(x);
-    guarded<float> const dx{x, 0}, y{x.size(), 0}, mean{rows, 0}, rstd{rows, 0};
-    auto const norm = ew::layer_norm(ew::in(dx.data(), x.size()), 1e-5);
-    ew::run_rows(s, {rows, cols}, ew::out(y.data(), x.size()) = norm,
-                 ew::out(mean.data(), rows) = norm.mean(),
-                 ew::out(rstd.data(), rows) = norm.rstd());
-    CHECK(kernel_test::wrong_elements<float>(function::layer_norm, y.fetch(s), exact, cols, 1e-5) ==
-          0);
-    for (std::size_t r = 0; r < rows; ++r) {
-      auto const e =
-          kernel_test::exactly(function::layer_norm, exact.data() + r * cols, cols, 1e-5);
-      double const unit = 0x1p-23 * (static_cast<double>(cols) / 2000 + 16);
-      CHECK(std::fabs(as_double(mean.fetch(s)[r]) - e.mean) <= 0x1p-23 * e.mean);
-      CHECK(std::fabs(as_double(rstd.fetch(s)[r]) - e.rstd) <= unit * e.rstd);
-    }
-  }
-}
-
 TEST_CASE("a layer norm of equal values is 0") {
   ww::stream s;
   for (std::size_t const cols : {5U, 768U, 1000U, 4096U, 40000U, 40001U}) {

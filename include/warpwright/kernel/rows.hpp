@@ -16,9 +16,9 @@
 // the second time from the L2 cache where it is still there.
 //
 // Numbers. A row is computed in double where its expression is double, in float otherwise. softmax
-// and log_softmax subtract the row's maximum. layer_norm computes differences from the rounded
-// mean, and corrects them and the variance by the mean of the differences: however large the mean
-// is, a row of equal values becomes 0. A row with a NaN or with +infinity, or of -infinity alone,
+// and log_softmax subtract the row's maximum. layer_norm's variance is that of the differences from
+// the mean, never a difference of sums; the mean's sum is compensated, so that a row of equal values
+// (fewer than 2^24 in float) becomes 0. A row with a NaN or with +infinity, or of -infinity alone,
 // is NaN throughout; -infinity beside other values is a probability of 0. In rms_norm an infinity
 // becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
 //
@@ -90,9 +90,9 @@ template <class A, class = detail::if_row_operand<A>>
 }
 /// (x - mean) / sqrt(variance + eps), the variance being the mean of (x - mean)^2; for the usual
 /// scale and shift: `layer_norm(x, eps) * row(gamma, cols) + row(beta, cols)`. The error is within
-/// u times |result| + d / sqrt(variance + eps), d being the mean of |x - mean| plus u times that of
-/// |x|, but 2^-126 at least (in double 2^-1022): a large mean takes no digits. That holds where
-/// squares can be added; the head of this file gives the range and the results beyond it.
+/// u times |result| + m / sqrt(variance + eps), m being the mean of |x|, but 2^-126 at least (in
+/// double 2^-1022): a large mean loses digits of x. That holds where squares can be added; the head
+/// of this file gives the range and the results beyond it.
 /// @param x    an expression of numbers
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps

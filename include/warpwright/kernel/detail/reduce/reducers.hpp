@@ -16,6 +16,7 @@
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
 #include <warpwright/kernel/detail/expression/operators.hpp>
+#include <warpwright/kernel/detail/numeric/compensated_sum.hpp>
 #include <warpwright/kernel/detail/numeric/no_contract.hpp>
 
 WARPWRIGHT_BEGIN
@@ -53,25 +54,6 @@ using default_accumulator = std::conditional_t<
     std::is_floating_point<real_of<V>>::value, real_of<V>,
     std::conditional_t<What == total::norm, double,
                        std::conditional_t<std::is_signed<V>::value, std::int64_t, std::uint64_t>>>;
-
-template <class A>
-struct compensated_sum {
-  A sum;
-  A error;
-};
-
-// D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2: the error of a sum is
-// itself a floating-point number, found by six operations.
-template <class A>
-WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
-                                                  compensated_sum<A> const& b) {
-  A const sum = no_contract::plus(a.sum, b.sum);
-  A const b_seen = no_contract::plus(sum, -a.sum);
-  A const a_seen = no_contract::plus(sum, -b_seen);
-  A const error =
-      no_contract::plus(no_contract::plus(a.sum, -a_seen), no_contract::plus(b.sum, -b_seen));
-  return {sum, no_contract::plus(no_contract::plus(a.error, b.error), error)};
-}
 
 template <total What, class Requested, bool Compensated>
 struct summing {

@@ -5,30 +5,31 @@
 // as the contract below says, and a function that makes its node in rows.hpp.
 //
 // A kernel computes a row in five steps: the centre of all values (their maximum or mean), a
-// transformed value for each, the total of the transformed values' weights, the row's statistics
-// from centre and total, and results from transformed values and statistics. The contract: a row
-// function has
+// transformed value for each, the total of the transformed values' weights, a scale from the total,
+// and results from transformed values and scale. The contract: a row function has
 //   name                     what describe() prints, followed by parameter() if there is one
 //   is_centered              whether there is a centre; 0 is passed for it otherwise
+//   partial<R>               the type of a partial centre
 //   combine_centers          a functor: combines the partial centres of two sets of values
 //   none<R>()                the partial centre of no values
+//   partial_of({x, ...})     that of some values
 //   center(partial, width)   the centre of the row, from the partial centre of all its values
 //   transform(x, center)     a value, transformed
-//   total_type<R>            of the total; add{} combines two, and value-initialized it is of none
 //   weight({y, ...})         the part of some transformed values in the total
-//   statistics(center, total, width)  those of the row
-//   result(y, statistics)    the result, from a transformed value
+//   scale(total, width)      what result() takes
+//   result(y, scale)         the result, from a transformed value
 //   has(part)                whether a row_function of it has that part beside its result
 //   statistic<part>(s)       the value of such a part that is one number a row
 //   accumulator<R>           of a streamed row, whose values are seen once before the centre is
 //                            known: accumulate({x, ...}) adds values; partial_center() and
 //                            total(center) are then those of all values added
-// center(), none() and partial_center() are needed where is_centered only. An operator== compares
-// the numbers of a row function that has any.
+// partial, center(), none(), partial_of() and partial_center() are needed where is_centered only.
+// An operator== compares the numbers of a row function that has any.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
+#include <warpwright/kernel/detail/numeric/compensated_sum.hpp>
 #include <warpwright/kernel/detail/numeric/no_contract.hpp>
 
 #include <limits>
@@ -47,22 +48,15 @@ WARPWRIGHT_HOST_DEVICE constexpr bool is_statistic(row_part part) {
   return part != row_part::result && part != row_part::input;
 }
 
-/// The sums of some values' differences from a number, and of these differences' squares.
-template <class R>
-struct deviations {
-  R sum;
-  R squares;
-};
-
 struct add {
   template <class R>
   WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const {
     return no_contract::plus(a, b);
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE deviations<R> operator()(deviations<R> const& a,
-                                                  deviations<R> const& b) const {
-    return {no_contract::plus(a.sum, b.sum), no_contract::plus(a.squares, b.squares)};
+  WARPWRIGHT_HOST_DEVICE compensated_sum<R> operator()(compensated_sum<R> const& a,
+                                                       compensated_sum<R> const& b) const {
+    return two_sum(a, b);
   }
 };
 // Ignores a NaN, which makes the total NaN.
@@ -102,10 +96,19 @@ WARPWRIGHT_HOST_DEVICE R sum_of_squares_of(c_array<R, Count> const& y) {
 /// The statistics of one row.
 template <class R>
 struct row_statistics {
-  R center;      // the maximum, or the mean but for the error of its sum
-  R correction;  // of the mean: what is missing in center
-  R total;       // of exponentials or squares
-  R scale;       // made from the total: 1 / total, log(total), or 1 / standard deviation
+  R center;  // the maximum, or the mean
+  R total;   // of exponentials or squares
+  R scale;   // made from the total: 1 / total, log(total), or 1 / standard deviation
+};
+
+/// The type of a row function's partial centre; R where there is no centre.
+template <class K, class R, bool IsCentered = K::is_centered>
+struct row_partial {
+  using type = R;
+};
+template <class K, class R>
+struct row_partial<K, R, true> {
+  using type = typename K::template partial<R>;
 };
 
 /// The number of columns, and 1 / that.
@@ -119,21 +122,32 @@ struct row_width {
     R const nearest = no_contract::times(value, inverse);
     return no_contract::fused(no_contract::fused(-nearest, cols, value), inverse, nearest);
   }
+  // An infinite sum has no error, but a NaN.
+  WARPWRIGHT_HOST_DEVICE R divide_by_cols(compensated_sum<R> const& all) const {
+    R const nearest = divide_by_cols(all.sum);
+    R const rest = no_contract::plus(no_contract::fused(-nearest, cols, all.sum), all.error);
+    R const mean = no_contract::fused(rest, inverse, nearest);
+    return mean == mean ? mean : nearest;
+  }
 };
 
 template <class R>
 inline constexpr R lowest = std::numeric_limits<R>::lowest();
 
 struct softmax_base {
-  template <class R>
-  using total_type = R;
   static constexpr bool is_centered = true;
+  template <class R>
+  using partial = R;
   using combine_centers = maximum;
   // Not -infinity, from which no value could be subtracted; where all values are -infinity the
   // total is 0, and the results are NaN as they should be.
   template <class R>
   WARPWRIGHT_HOST_DEVICE static R none() {
     return lowest<R>;
+  }
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
+    return pairwise_fold(x, maximum{});
   }
   template <class R>
   WARPWRIGHT_HOST_DEVICE R center(R partial_center, row_width<R> const&) const {
@@ -180,13 +194,12 @@ struct softmax_function : softmax_base {
     return pairwise_fold(y, add{});
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, R total,
-                                                      row_width<R> const&) const {
-    return {center, 0, total, R{1} / total};
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
+    return R{1} / total;
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
-    return no_contract::times(y, s.scale);
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::times(y, scale);
   }
 };
 
@@ -204,13 +217,12 @@ struct log_softmax_function : softmax_base {
     return pairwise_fold(w, add{});
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, R total,
-                                                      row_width<R> const&) const {
-    return {center, 0, total, log_function{}(total)};
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
+    return log_function{}(total);
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
-    return no_contract::minus(y, s.scale);
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::minus(y, scale);
   }
 };
 
@@ -228,95 +240,85 @@ struct norm_base {
   }
   friend bool operator==(norm_base const& a, norm_base const& b) { return a.eps == b.eps; }
 
-  // Not rsqrt, whose rounding differs between host and GPU.
-  WARPWRIGHT_HOST_DEVICE float scale(float squares, row_width<float> const& width) const {
-    return 1.0F / sqrt_function{}(no_contract::fused(squares, width.inverse, eps_as_float));
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
+    return sum_of_squares_of(y);
   }
-  WARPWRIGHT_HOST_DEVICE double scale(double squares, row_width<double> const& width) const {
-    return 1.0 / sqrt_function{}(no_contract::fused(squares, width.inverse, eps));
+  // Not rsqrt, whose rounding differs between host and GPU.
+  WARPWRIGHT_HOST_DEVICE float scale(float total, row_width<float> const& width) const {
+    return 1.0F / sqrt_function{}(no_contract::fused(total, width.inverse, eps_as_float));
+  }
+  WARPWRIGHT_HOST_DEVICE double scale(double total, row_width<double> const& width) const {
+    return 1.0 / sqrt_function{}(no_contract::fused(total, width.inverse, eps));
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::times(y, scale);
   }
   template <row_part Part, class R>
   WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return Part == row_part::mean ? no_contract::plus(s.center, s.correction) : s.scale;
+    return Part == row_part::mean ? s.center : s.scale;
   }
 };
 
 struct layer_norm_function : norm_base {
   static constexpr char const* name = "layer_norm";
   using norm_base::norm_base;
-  template <class R>
-  using total_type = deviations<R>;
   static constexpr bool is_centered = true;
+  // With the errors of the sums, so that equal values have their value as mean.
+  template <class R>
+  using partial = compensated_sum<R>;
   using combine_centers = add;
   template <class R>
-  WARPWRIGHT_HOST_DEVICE static R none() {
-    return 0;
+  WARPWRIGHT_HOST_DEVICE static partial<R> none() {
+    return {0, 0};
+  }
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE static partial<R> partial_of(c_array<R, Count> const& x) {
+    return {pairwise_fold(x, add{}), 0};
   }
   template <class R>
-  WARPWRIGHT_HOST_DEVICE R center(R sum, row_width<R> const& width) const {
-    return width.divide_by_cols(sum);
+  WARPWRIGHT_HOST_DEVICE R center(partial<R> const& all, row_width<R> const& width) const {
+    return width.divide_by_cols(all);
   }
   template <class R>
   WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
     return no_contract::minus(x, center);
   }
-  template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE deviations<R> weight(c_array<R, Count> const& y) const {
-    return {pairwise_fold(y, add{}), sum_of_squares_of(y)};
-  }
-  // The differences are small where the values are not, so that their mean is what the rounded sum
-  // of the values lacks.
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, deviations<R> const& total,
-                                                      row_width<R> const& width) const {
-    R const correction = width.divide_by_cols(total.sum);
-    R const difference = no_contract::fused(-correction, total.sum, total.squares);
-    R const squares = difference < 0 ? R{0} : difference;  // NaN stays
-    return {center, correction, squares, scale(squares, width)};
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
-    return no_contract::times(no_contract::minus(y, s.correction), s.scale);
-  }
   static constexpr bool has(row_part part) {
     return part == row_part::input || part == row_part::mean || part == row_part::rstd;
   }
 
-  // Mean and squared deviations of the values so far, less the first, so that a large mean takes no
-  // digits from them. Source: T. Chan, G. Golub, R. LeVeque, "Algorithms for Computing the Sample
-  // Variance", The American Statistician 37 (1983).
+  // Mean and squared deviations of the values so far. Source: T. Chan, G. Golub, R. LeVeque,
+  // "Algorithms for Computing the Sample Variance", The American Statistician 37 (1983).
   template <class R>
   struct accumulator {
     R count = 0;
-    R first = 0;
     R mean = 0;
     R squares = 0;
     template <int Count>
     WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
       constexpr R more = static_cast<R>(Count);
-      if (count == 0) first = x[0];
+      R const mean_of_x = pairwise_fold(x, add{}) / more;
       c_array<R, Count> y;
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(x[j], first);
-      R const mean_of_y = pairwise_fold(y, add{}) / more;
-      WARPWRIGHT_UNROLL
-      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(y[j], mean_of_y);
+      for (int j = 0; j < Count; ++j) y[j] = no_contract::minus(x[j], mean_of_x);
       R const all = count + more;
       R const part = more / all;
-      R const difference = no_contract::minus(mean_of_y, mean);
+      R const difference = no_contract::minus(mean_of_x, mean);
       R const moved = no_contract::times(difference, part);
       squares = no_contract::plus(no_contract::plus(squares, sum_of_squares_of(y)),
                                   no_contract::times(no_contract::times(difference, moved), count));
       mean = no_contract::plus(mean, moved);
       count = all;
     }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R partial_center() const {
-      return no_contract::times(count, no_contract::plus(first, mean));
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE partial<R> partial_center() const {
+      R const sum = no_contract::times(count, mean);
+      return {sum, no_contract::fused(count, mean, -sum)};
     }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE deviations<R> total(R center) const {
-      R const off = no_contract::plus(no_contract::minus(first, center), mean);
-      R const sum = no_contract::times(off, count);
-      return {sum, no_contract::plus(squares, no_contract::times(off, sum))};
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R center) const {
+      R const off = no_contract::minus(mean, center);
+      return no_contract::plus(squares, no_contract::times(no_contract::times(off, off), count));
     }
   };
 };
@@ -324,25 +326,10 @@ struct layer_norm_function : norm_base {
 struct rms_norm_function : norm_base {
   static constexpr char const* name = "rms_norm";
   using norm_base::norm_base;
-  template <class R>
-  using total_type = R;
   static constexpr bool is_centered = false;
   template <class R>
   WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
     return x;
-  }
-  template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
-    return sum_of_squares_of(y);
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE row_statistics<R> statistics(R center, R total,
-                                                      row_width<R> const& width) const {
-    return {center, 0, total, scale(total, width)};
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, row_statistics<R> const& s) const {
-    return no_contract::times(y, s.scale);
   }
   static constexpr bool has(row_part part) {
     return part == row_part::input || part == row_part::rstd;

@@ -24,21 +24,21 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   using kind = typename Pass::kind_type;
   auto statistics = block.template per_thread<row_statistics<real>>();
   auto value = block.template per_thread<real>();
-  auto total = block.template per_thread<typename Pass::total>();
+  auto partial = block.template per_thread<typename Pass::partial>();
   if constexpr (kind::is_centered) {
-    block.for_each_thread([&](unsigned t) { value[t] = partial_center(t); });
-    combine_groups(block, value, block.shared(), 0, thread_groups{threads},
+    block.for_each_thread([&](unsigned t) { partial[t] = partial_center(t); });
+    combine_groups(block, partial, block.shared(), 0, thread_groups{threads},
                    typename kind::combine_centers{});
   }
   block.for_each_thread([&](unsigned t) {
     real center = 0;
-    if constexpr (kind::is_centered) center = pass.center(value[t]);
+    if constexpr (kind::is_centered) center = pass.center(partial[t]);
     statistics[t].center = center;
-    total[t] = partial_total(t, center);
+    value[t] = partial_total(t, center);
   });
-  combine_groups(block, total, block.shared(), 1, thread_groups{threads}, add{});
+  combine_groups(block, value, block.shared(), 1, thread_groups{threads}, add{});
   block.for_each_thread(
-      [&](unsigned t) { statistics[t] = pass.statistics(statistics[t].center, total[t]); });
+      [&](unsigned t) { statistics[t] = pass.statistics(statistics[t].center, value[t]); });
   return statistics;
 }
 
@@ -47,7 +47,7 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
 // threads.
 template <class Pass>
 struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, Pass::min_blocks> {
-  using shared = reduction_scratch<typename Pass::total, max_row_threads>;
+  using shared = reduction_scratch<typename Pass::partial, max_row_threads>;
 
   Pass pass;
   row_partition partition;
@@ -87,7 +87,7 @@ template <class Pass>
 struct streamed_rows_kernel
     : warpwright::detail::kernel_base<Pass::streamed_threads, Pass::min_blocks> {
   using cache = typename Pass::cache;
-  using shared = reduction_scratch<typename Pass::total, Pass::streamed_threads>;
+  using shared = reduction_scratch<typename Pass::partial, Pass::streamed_threads>;
   static constexpr std::size_t host_dynamic_bytes = host_row_cache_bytes;
 
   Pass pass;

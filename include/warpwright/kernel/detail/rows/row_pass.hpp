@@ -120,7 +120,8 @@ struct row_function_fill {
       static_assert(!Transformed, "the values have been overwritten");
       return x[j];
     } else {
-      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center), statistics);
+      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center),
+                         statistics.scale);
     }
   }
 };
@@ -138,7 +139,7 @@ template <class K, class E, int First, bool KeepsInput, std::size_t... Index, cl
 struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, Output...>> {
   using kind_type = K;
   using real = row_value_t<E>;
-  using total = typename K::template total_type<real>;
+  using partial = typename row_partial<K, real>::type;
   using accumulator = typename K::template accumulator<real>;
   using offsets = operand_offsets<Output::operands...>;
   static constexpr int operands = (0 + ... + Output::operands);
@@ -214,11 +215,11 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   pack_of<std::index_sequence<Index...>, Output...> outputs;
   row_width<real> width;
 
-  WARPWRIGHT_HOST_DEVICE real center(real partial_center) const {
+  WARPWRIGHT_HOST_DEVICE real center(partial const& partial_center) const {
     return kind.center(partial_center, width);
   }
-  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, total const& all) const {
-    return kind.statistics(center, all, width);
+  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total) const {
+    return {center, total, kind.scale(total, width)};
   }
   WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s,
                                                std::uint64_t row) const {
@@ -234,21 +235,20 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
         p.t, [&](unsigned u, unsigned v) { evaluate<vector>(kept.x[u], r.of[u], p.index(v)); });
     load_edge(kept.edge, p);
   }
-  WARPWRIGHT_HOST_DEVICE real partial_center(row_registers const& kept, part const& p) const {
+  WARPWRIGHT_HOST_DEVICE partial partial_center(row_registers const& kept, part const& p) const {
     typename K::combine_centers const combine{};
-    real all = K::template none<real>();
-    p.template for_each_vector<vectors>(p.t, [&](unsigned u, unsigned) {
-      all = combine(all, pairwise_fold(kept.x[u].of, combine));
-    });
-    return p.has_edge() ? combine(all, kept.edge.of[0]) : all;
+    partial all = K::template none<real>();
+    p.template for_each_vector<vectors>(
+        p.t, [&](unsigned u, unsigned) { all = combine(all, K::partial_of(kept.x[u].of)); });
+    return p.has_edge() ? combine(all, K::partial_of(kept.edge.of)) : all;
   }
   // Transforms the values, unless the outputs need them.
-  WARPWRIGHT_HOST_DEVICE total partial_total(row_registers& kept, part const& p,
-                                             real center) const {
-    total all{};
-    p.template for_each_vector<vectors>(
-        p.t, [&](unsigned u, unsigned) { all = add{}(all, weight(kept.x[u], center)); });
-    return p.has_edge() ? add{}(all, weight(kept.edge, center)) : all;
+  WARPWRIGHT_HOST_DEVICE real partial_total(row_registers& kept, part const& p, real center) const {
+    real all = 0;
+    p.template for_each_vector<vectors>(p.t, [&](unsigned u, unsigned) {
+      all = no_contract::plus(all, weight(kept.x[u], center));
+    });
+    return p.has_edge() ? no_contract::plus(all, weight(kept.edge, center)) : all;
   }
   WARPWRIGHT_HOST_DEVICE void store_row(row_registers const& kept, row_statistics<real> const& s,
                                         part const& p) const {
@@ -376,7 +376,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     }
   }
   template <int V>
-  WARPWRIGHT_HOST_DEVICE total weight(row_values<real, V>& x, real center) const {
+  WARPWRIGHT_HOST_DEVICE real weight(row_values<real, V>& x, real center) const {
     transform(x, center);
     if constexpr (!KeepsInput) {
       return kind.weight(x.of);
