@@ -125,6 +125,25 @@ TEST_CASE("an illegal call that the body ignored is reported at the end, with a 
   CHECK(stream_is_clean(s));
 }
 
+TEST_CASE(
+    "a captured body that leaves an error pending is refused: what failed is not in the graph") {
+  ww::stream s;
+  device_array<int> x{std::vector<int>(16, 0)};
+  auto const body = [&](ww::stream_ref t) {
+    ww::for_each_index(t, 16, add_amount{x.data(), 1});
+    static_cast<void>(cudaMemsetAsync(nullptr, 0, 64, t.get()));
+  };
+  CHECK_THROWS_AS(ww::capture(s, body), ww::cuda_error);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK_FALSE(s.is_capturing());
+  // Of an error that was pending before nothing is known.
+  static_cast<void>(cudaMemsetAsync(nullptr, 0, 64, s.get()));
+  CHECK_NOTHROW(ww::capture(s, [&](ww::stream_ref t) {
+    ww::for_each_index(t, 16, add_amount{x.data(), 1});
+  }));
+  CHECK(cudaGetLastError() != cudaSuccess);
+}
+
 TEST_CASE("an illegal call that the body checks is reported with its name") {
   ww::stream s;
   std::exception_ptr const thrown = thrown_by(

@@ -63,6 +63,7 @@ class capture_scope {
     device_ = detail::device_of(stream, where).value();
     log_.start();
     counted_.begin();
+    had_error_ = cudaPeekAtLastError() != cudaSuccess;
     before_.begin(stream, device_, where);
     detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
                           "cudaStreamBeginCapture", where);
@@ -270,6 +271,7 @@ class capture_scope {
   stream_ref stream_;
   capture_mode mode_ = capture_mode::thread;
   bool active_ = false;                // capturing
+  bool had_error_ = false;             // pending before the capture: then one says nothing of it
   bool inside_ = false;                // a part of a capture that something else has begun
   int device_ = -1;                    // of the stream; -1: not known yet
   unsigned long long capture_id_ = 0;  // of the capture that the scope is inside of

@@ -88,14 +88,16 @@ void evaluate_host(A const&, B const&, C const&...) {
                 "evaluate_host(tie(out(p, n) = ..., out(q, n) = ...))");
 }
 /// An expression without an output; refused at compile time.
-template <class X, class = std::enable_if_t<detail::is_operand<X>>>
+template <class X,
+          class = std::enable_if_t<detail::is_operand<X> || detail::is_reduction_assignment<X>>>
 void run(stream_ref, X const&) {
   static_assert(warpwright::detail::always_false<X>,
                 "warpwright::ew::run: say where the values go: run(stream, out(pointer, n) = "
                 "expression); a reduction goes to reduce()");
 }
 /// As above.
-template <class X, class = std::enable_if_t<detail::is_operand<X>>>
+template <class X,
+          class = std::enable_if_t<detail::is_operand<X> || detail::is_reduction_assignment<X>>>
 void evaluate_host(X const&) {
   static_assert(
       warpwright::detail::always_false<X>,

@@ -17,10 +17,10 @@
 //
 // Numbers. A row is computed in double where its expression is double, in float otherwise. softmax
 // and log_softmax subtract the row's maximum. layer_norm's variance is that of the differences from
-// the mean, never a difference of sums; the mean's sum is compensated, so that a row of equal values
-// (fewer than 2^24 in float) becomes 0. A row with a NaN or with +infinity, or of -infinity alone,
-// is NaN throughout; -infinity beside other values is a probability of 0. In rms_norm an infinity
-// becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
+// the mean, never a difference of sums; the mean's sum is compensated, so that a row of equal
+// values (fewer than 2^24 in float) becomes 0. A row with a NaN or with +infinity, or of -infinity
+// alone, is NaN throughout; -infinity beside other values is a probability of 0. In rms_norm an
+// infinity becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
 //
 // Results are the same bits in every run. The order of additions follows from cols, from the types,
 // and from where a row lies relative to 16 bytes; the number of rows does not matter. The host
@@ -123,12 +123,12 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///
 /// Every output has rows * cols elements, except those that are assigned a mean(), rstd() or
 /// log_sum_exp(), which have one element a row; one at least of the former names the function. All
-/// outputs are of one row function, which may
-/// occur any number of times. Two calls of softmax() and its like are one function if they are of
-/// the same expression: of the same arrays, with equal numbers, and with function objects that are
-/// equal by their operator== or, if they have none, in all their bytes. A function object with
-/// padding between its members needs an operator==. Arrays may be misaligned to any element, and
-/// an output may be in place of any in(). With rows = 0 or cols = 0 nothing is written.
+/// outputs are of one row function, which may occur any number of times. Two calls of softmax() and
+/// its like are one function if they are of the same expression: of the same arrays, with equal
+/// numbers, and with function objects that are equal by their operator== or, if they have none, in
+/// all their bytes. A function object with padding between its members needs an operator==. Arrays
+/// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or
+/// cols = 0 nothing is written.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, cols up to 2^31

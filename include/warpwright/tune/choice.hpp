@@ -7,6 +7,7 @@
 #include <warpwright/tune/compare.hpp>
 #include <warpwright/tune/detail/report/figures.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -102,7 +103,7 @@ template <typename String = std::string>
       all += string_builder{"left out: "} + c.reason;
     } else if (c.median_seconds > 0.0) {
       all += detail::format_seconds(c.median_seconds);
-      if (i != made.index && c.to_chosen.high > 0.0) {
+      if (i != made.index && c.to_chosen.high > 0.0 && c.to_chosen.high < HUGE_VAL) {
         // Not with a comma in the format, which would be taken for a locale's separator.
         all += string_builder{", "} +
                detail::format_number("%.4g times as long", c.to_chosen.median) +

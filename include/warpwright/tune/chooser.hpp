@@ -72,6 +72,9 @@ class basic_chooser {
   /// else the first candidate, and the next call outside of a capture measures. The result's
   /// `source` tells.
   ///
+  /// @pre the stream's device is current, if a candidate makes CUDA calls that need that; it is
+  /// made
+  ///   current only while candidates are measured
   /// @param stream  passed to the candidate
   /// @param shape   what the speed depends on, such as {rows, cols}
   /// @param set     always the same candidates, with names that do not change; they may refer to

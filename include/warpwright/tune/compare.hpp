@@ -9,6 +9,7 @@
 //   std::puts(ww::to_text(c.ratio(1, 0)).c_str());        // "faster: 1.25x (1.24 to 1.26)"
 #pragma once
 
+#include <warpwright/core/detail/stream_argument.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/detail/measure/compare_in_turns.hpp>
 #include <warpwright/tune/measure.hpp>
@@ -56,7 +57,9 @@ struct time_ratio {
   ///   another in the next measurement, but within the interval
   [[nodiscard]] bool settled() const noexcept { return stability == sample_stability::settled; }
   /// @return faster or slower where the interval does not contain 1, however unsteady the ratio
-  ///   is: wrong in at most 5 % of comparisons of equal callables
+  ///   is. Wrong in some 5 % of comparisons of equal callables; in more where few turns are taken
+  ///   and they depend on each other, or where changes of one callable alone last nearly as long
+  ///   as the comparison (docs/tuner.md)
   [[nodiscard]] difference verdict() const noexcept {
     if (high < 1.0) return difference::faster;
     return low > 1.0 ? difference::slower : difference::none_shown;
@@ -72,9 +75,13 @@ template <typename String = std::string>
   bool const inverse = d == difference::faster;
   detail::string_builder all{to_string(d)};
   if (ratio.high < HUGE_VAL) {
-    all += detail::format_number(": %.2fx", inverse ? 1.0 / ratio.median : ratio.median) +
-           detail::format_number(" (%.2f to ", inverse ? 1.0 / ratio.high : ratio.low) +
-           detail::format_number("%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
+    // Near 1 two digits would round a difference away.
+    bool const near = ratio.median > 0.95 && ratio.median < 1.05;
+    all += detail::format_number(near ? ": %.3fx" : ": %.2fx",
+                                 inverse ? 1.0 / ratio.median : ratio.median) +
+           detail::format_number(near ? " (%.3f to " : " (%.2f to ",
+                                 inverse ? 1.0 / ratio.high : ratio.low) +
+           detail::format_number(near ? "%.3f)" : "%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
   }
   if (ratio.stability == sample_stability::too_few_samples) {
     all += ", few turns";
@@ -151,10 +158,11 @@ struct comparison {
 /// @param stopwatch  an event_stopwatch, or an object with the same call operator
 /// The other parameters, the result and exceptions are those of compare().
 template <typename Stopwatch, typename... Callables>
-comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options const& options,
-                        Callables&&... callables) {
+comparison compare_with(Stopwatch& stopwatch, detail::stream_argument on,
+                        measure_options const& options, Callables&&... callables) {
   static_assert(sizeof...(Callables) >= 2, "warpwright: compare() needs two callables or more");
-  source_location const where = source_location::current();
+  stream_ref const stream = on.stream;
+  source_location const where = on.where;
   detail::check_measure_options(options, where);
   if (stream.is_capturing(where)) {
     detail::throw_invalid_argument(
@@ -212,7 +220,8 @@ comparison compare_with(Stopwatch& stopwatch, stream_ref stream, measure_options
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal.
 template <typename... Callables>
-comparison compare(stream_ref stream, measure_options const& options, Callables&&... callables) {
+comparison compare(detail::stream_argument stream, measure_options const& options,
+                   Callables&&... callables) {
   event_stopwatch stopwatch;
   return compare_with(stopwatch, stream, options, callables...);
 }
@@ -221,7 +230,7 @@ comparison compare(stream_ref stream, measure_options const& options, Callables&
 template <typename First, typename... Others,
           typename = std::enable_if_t<
               !std::is_same_v<std::remove_cv_t<std::remove_reference_t<First>>, measure_options>>>
-comparison compare(stream_ref stream, First&& first, Others&&... others) {
+comparison compare(detail::stream_argument stream, First&& first, Others&&... others) {
   event_stopwatch stopwatch;
   return compare_with(stopwatch, stream, measure_options{}, first, others...);
 }

@@ -103,8 +103,7 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 ///   returns a negative time, NaN or infinity
 /// @throws cuda_error if timing fails, for an error of the work, or for one that `callable` or a
 ///   call before has left pending (a failed launch would be measured as fast); and whatever
-///   `callable`
-///   throws
+///   `callable` throws
 ///
 /// **Stream:** ordered on `stream`; blocks. **Threads:** one thread at a time per stopwatch.
 /// **Capture:** not legal. **Cost:** no allocation while sampling.

@@ -107,6 +107,8 @@ inline graph capture_scope::end(source_location where) {
   graph result{captured};
   active_ = status != cudaSuccess && still_capturing();  // then abandon() ends the capture
   if (status != cudaSuccess) fail_at_end(status, "cudaStreamEndCapture", where);
+  // What failed is not in the graph, whose replays would leave it out without an error.
+  if (!had_error_) detail::check_pending("the captured body", where);
   abandon();
   return result;
 }

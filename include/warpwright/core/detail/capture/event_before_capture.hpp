@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/event.hpp>
@@ -55,10 +56,21 @@ class event_before_capture {
 struct event_before_capture_list {
   spin_lock lock;
   event_before_capture* first = nullptr;
+  atomic<unsigned> pools{0};  // that may ask for an event: without any, captures record none
 };
 __attribute__((visibility("default"))) inline event_before_capture_list events_before_captures;
 
+/// A pool that may ask for events, during its lifetime.
+class asks_for_events {
+ public:
+  asks_for_events() noexcept { events_before_captures.pools.fetch_add(1, memory_order::relaxed); }
+  ~asks_for_events() { events_before_captures.pools.fetch_sub(1, memory_order::relaxed); }
+  asks_for_events(asks_for_events const&) = delete;
+  asks_for_events& operator=(asks_for_events const&) = delete;
+};
+
 inline void event_before_capture::begin(stream_ref stream, int device, source_location where) {
+  if (events_before_captures.pools.load(memory_order::relaxed) == 0) return;
   scoped_device const scope{device_id{device}, where};
   if (stream.get() == cudaStreamPerThread) id_ = stream.id(where);
   event recorded{where};

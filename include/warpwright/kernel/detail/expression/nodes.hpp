@@ -317,6 +317,12 @@ constexpr auto as_expression(X const& x) {
                   "reduce(stream, pool, n, to(p) = sum(x)), and write device_scalar(p); one of "
                   "each row by reduce_rows(), and write col(p, cols)");
     return scalar<float, true>{};
+  } else if constexpr (std::is_pointer<X>::value) {
+    static_assert(!std::is_pointer<X>::value,
+                  "warpwright::ew: a pointer is no operand: write in(pointer, n), of one element a "
+                  "column or row row(pointer, cols) or col(pointer, cols), of a single number "
+                  "device_scalar(pointer)");
+    return scalar<float, true>{};
   } else if constexpr (is_long_double<X>) {
     check_no_long_double<X>();
     return scalar<double, true>{};

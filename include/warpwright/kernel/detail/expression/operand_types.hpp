@@ -17,6 +17,9 @@ struct reduction;
 
 namespace detail {
 
+template <class T, class K, class E>
+struct reduction_assignment;
+
 template <class T, class = void>
 inline constexpr bool is_expression = false;
 template <class T>
@@ -27,13 +30,19 @@ inline constexpr bool is_reduction = false;
 template <class K, class E>
 inline constexpr bool is_reduction<reduction<K, E>> = true;
 
-// What an operator accepts: expressions, and numbers beside an expression; and reductions, so that
-// the text in as_expression() is what the compiler prints.
+template <class T>
+inline constexpr bool is_reduction_assignment = false;
+template <class T, class K, class E>
+inline constexpr bool is_reduction_assignment<reduction_assignment<T, K, E>> = true;
+
+// What an operator accepts: expressions, and numbers beside an expression; and reductions and
+// pointers, so that the texts in as_expression() are what the compiler prints.
 template <class T>
 inline constexpr bool is_operand = is_expression<T> || is_reduction<T>;
 template <class... T>
 using if_operands =
-    std::enable_if_t<(is_operand<T> || ...) && ((is_operand<T> || is_scalar<T>)&&...)>;
+    std::enable_if_t<(is_operand<T> || ...) &&
+                     ((is_operand<T> || is_scalar<T> || std::is_pointer<T>::value) && ...)>;
 
 // What `in(y, n) = x` calls.
 template <class X, class Node>

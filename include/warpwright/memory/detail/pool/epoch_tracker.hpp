@@ -177,6 +177,7 @@ class epoch_tracker {
   address_map lists_;     // stream id to list number
   array<entry> entries_;  // by list number; the first belong to the heap's special lists
   atomic<bool> keeps_lists_;
+  asks_for_events asks_;
 };
 
 }  // namespace detail

@@ -31,6 +31,7 @@ class graph_memory {
 
   /// Whether a graph has memory of the pool.
   [[nodiscard]] bool any() const noexcept { return count_ != 0; }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
   /// The graph that the stream is capturing into, entered at the capture's first call.
   /// @return none: the capture was invalidated, so its work will never run

@@ -144,6 +144,7 @@ class pool_core {
                                allocation_request const& request, std::uint64_t budget_ns,
                                extent how_far, source_location where);
   [[nodiscard]] bool may_grow(allocation_request const& request) const noexcept;
+  std::size_t count_graphs() noexcept;
   [[nodiscard]] bool graphs_hold(allocation_request const& request) const noexcept;
   std::uint32_t grow(heap_guard& lock, std::uint32_t own, allocation_request const& request,
                      extent how_far, source_location where);

@@ -29,9 +29,14 @@ WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_
                   : climb(lock, stream, id, streams_.list_of(id, stream.get()), request, where);
     return node == none ? nullptr : commit(node, where);
   };
+  std::size_t graphs = count_graphs();
   void* pointer = attempt();
-  for (int tries = 0; pointer == nullptr && tries < 64 && graphs_hold(request); ++tries) {
-    if (!graph_holder::release_some()) break;
+  for (int tries = 0; pointer == nullptr && tries < 64; ++tries) {
+    // Graphs may have been reported as destroyed when the attempt was past looking.
+    std::size_t const now = count_graphs();
+    bool const fewer = now < graphs;
+    graphs = now;
+    if (!fewer && !(graphs_hold(request) && graph_holder::release_some())) break;
     pointer = attempt();
   }
   if (pointer == nullptr && options_.exhausted_ != nullptr &&
@@ -40,6 +45,13 @@ WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_
     pointer = attempt();
   }
   return pointer;
+}
+
+/// Of those that hold memory.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t pool_core::count_graphs() noexcept {
+  heap_guard const lock{heap_.lock};
+  reclaim_graphs();
+  return graphs_.count();
 }
 
 /// Whether there would be room for a request without the memory of graphs.

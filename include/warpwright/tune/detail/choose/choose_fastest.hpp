@@ -312,9 +312,10 @@ class candidate_search {
   }
 
   // Of those than which no other is shown to be faster the one with the best median; by position in
-  // usable_. With too few turns to show anything the first.
+  // usable_. After an interruption with too few turns to show anything the first.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t winner() const {
-    if (comparison_.samples[0].size() < turn_ratio::fewest_turns) return 0;
+    std::size_t const least_turns = result_.interrupted ? turn_ratio::fewest_turns : 1;
+    if (comparison_.samples[0].size() < least_turns) return 0;
     auto const best = [&](bool beaten_too) {
       std::size_t least = none;
       for (std::size_t i = 0; i < usable_.size(); ++i) {
