@@ -130,7 +130,7 @@ TEST_CASE(
   ww::stream s;
   device_array<int> x{std::vector<int>(16, 0)};
   auto const body = [&](ww::stream_ref t) {
-    ww::for_each_index(t, 16, add_amount{x.data(), 1});
+    ww::for_each_index(t, 16, add{x.data(), 1});
     static_cast<void>(cudaMemsetAsync(nullptr, 0, 64, t.get()));
   };
   CHECK_THROWS_AS(ww::capture(s, body), ww::cuda_error);
@@ -139,7 +139,7 @@ TEST_CASE(
   // Of an error that was pending before nothing is known.
   static_cast<void>(cudaMemsetAsync(nullptr, 0, 64, s.get()));
   CHECK_NOTHROW(ww::capture(s, [&](ww::stream_ref t) {
-    ww::for_each_index(t, 16, add_amount{x.data(), 1});
+    ww::for_each_index(t, 16, add{x.data(), 1});
   }));
   CHECK(cudaGetLastError() != cudaSuccess);
 }

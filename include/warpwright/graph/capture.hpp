@@ -192,8 +192,11 @@ class capture_scope {
   // An entry of the list of capturing streams that an array may move.
   class listed_stream {
    public:
-    listed_stream(stream_ref stream, int device) : entry_{new detail::capturing_stream} {
-      entry_->begin(stream, device);
+    listed_stream(stream_ref stream, int device) : entry_{new entry} {
+      entry_->listed.begin(stream, device);
+    }
+    void begin_capture(stream_ref stream, int device, source_location where) {
+      entry_->before.begin(stream, device, where);
     }
     listed_stream(listed_stream&& other) noexcept
         : entry_{detail::exchange(other.entry_, nullptr)} {}
@@ -204,7 +207,11 @@ class capture_scope {
     ~listed_stream() { delete entry_; }
 
    private:
-    detail::capturing_stream* entry_;
+    struct entry {
+      detail::capturing_stream listed;
+      detail::event_before_capture before;
+    };
+    entry* entry_;
   };
   struct forked {
     stream_ref stream;

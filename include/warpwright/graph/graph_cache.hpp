@@ -12,6 +12,7 @@
 #pragma once
 
 #include <warpwright/core/detail/stream_argument.hpp>
+#include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/detail/cache/cache_core.hpp>
 #include <warpwright/graph/graph_cache_options.hpp>
@@ -162,13 +163,13 @@ class graph_cache {
     auto const step = [&](capture_scope& scope) { call_type::run(f, scope, key, arguments...); };
     if (!detail::may_be_capturing_anywhere()) {
       detail::cached_graph* graph = nullptr;
-      switch (core_.fast(call, stream.stream, graph)) {
+      switch (core_->fast(call, stream.stream, graph)) {
         case detail::cache_core::route::launch: {
           cudaError_t const status = cudaGraphLaunch(graph->exec.get(), stream.stream.get());
           detail::cache_core::release(*graph);
           if (status == cudaSuccess) return graph_step::replayed;
-          return core_.launch_failed(call, stream.stream, graph, graph_step::replayed, status, step,
-                                     stream.where);
+          return core_->launch_failed(call, stream.stream, graph, graph_step::replayed, status,
+                                      step, stream.where);
         }
         case detail::cache_core::route::eager:
           if constexpr (call_type::takes_stream || call_type::takes_stream_and_key) {
@@ -183,7 +184,7 @@ class graph_cache {
           break;
       }
     }
-    return core_.run(call, stream.stream, step, stream.where);
+    return core_->run(call, stream.stream, step, stream.where);
   }
 
   /// Captures and instantiates the graph of one key, and uploads it, without running the step, so
@@ -208,7 +209,7 @@ class graph_cache {
     auto const words = words_of::of(f, arguments...);
     detail::cache_call const call{key, words_of::tag(), {words.data(), decltype(words)::count}};
     auto const step = [&](capture_scope& scope) { call_type::run(f, scope, key, arguments...); };
-    return core_.prewarm(call, stream.stream, step, stream.where);
+    return core_->prewarm(call, stream.stream, step, stream.where);
   }
 
   /// As prewarm() of each key of a list, with the same arguments: for functions that take the key.
@@ -234,20 +235,20 @@ class graph_cache {
   /// destroys
   ///   all
   /// **Stream:** does not block: running graphs are destroyed later.
-  void trim(std::size_t bytes) noexcept { core_.trim(bytes); }
+  void trim(std::size_t bytes) noexcept { core_->trim(bytes); }
   /// Destroys all graphs, and forgets all keys and statistics.
   /// @pre no call on the cache is running, neither of another thread nor the one that called f
   /// **Stream:** does not block: CUDA destroys running graphs when they have completed.
-  void clear() noexcept { core_.clear(); }
+  void clear() noexcept { core_->clear(); }
 
   /// Returns what was counted and measured, for all keys and each.
   /// **Threads:** any. **Cost:** allocates; a copy of all figures.
-  [[nodiscard]] graph_cache_statistics statistics() { return core_.statistics(); }
+  [[nodiscard]] graph_cache_statistics statistics() { return core_->statistics(); }
   /// @return the options of construction
-  [[nodiscard]] graph_cache_options const& options() const noexcept { return core_.options(); }
+  [[nodiscard]] graph_cache_options const& options() const noexcept { return core_->options(); }
 
  private:
-  detail::cache_core core_;
+  detail::process_bound<detail::cache_core> core_;
 };
 
 WARPWRIGHT_END

@@ -94,7 +94,7 @@ class thrust_allocator {
 
   /// Whether memory of one can be freed through the other.
   friend bool operator==(thrust_allocator const& a, thrust_allocator const& b) noexcept {
-    return a.pool_ == b.pool_ && a.stream() == b.stream();
+    return a.pool_ == b.pool_ && a.stream_ == b.stream_;
   }
   friend bool operator!=(thrust_allocator const& a, thrust_allocator const& b) noexcept {
     return !(a == b);

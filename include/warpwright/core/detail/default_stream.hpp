@@ -4,7 +4,8 @@
 
 #include <warpwright/core/stream.hpp>
 
-#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 WARPWRIGHT_BEGIN
 
@@ -44,7 +45,7 @@ class named_stream {
   /// **Cost:** a CUDA call for a default stream.
   explicit named_stream(stream_ref stream) noexcept : stream_{stream} {
     if (!is_default_stream(stream)) return;
-    thread_ = pthread_self();
+    thread_ = this_thread();
     discard(cudaGetDevice(&device_));
   }
 
@@ -52,8 +53,7 @@ class named_stream {
   /// @return the stream for the calling thread: of another thread's default stream the legacy one,
   ///   which waits for it
   [[nodiscard]] stream_ref here() const noexcept {
-    bool const is_other =
-        stream_.get() == cudaStreamPerThread && pthread_equal(thread_, pthread_self()) == 0;
+    bool const is_other = stream_.get() == cudaStreamPerThread && thread_ != this_thread();
     return is_other ? stream_ref::legacy_default() : stream_;
   }
   /// @return of a default stream its device
@@ -61,12 +61,15 @@ class named_stream {
 
   friend bool operator==(named_stream const& a, named_stream const& b) noexcept {
     return a.stream_ == b.stream_ && a.device_ == b.device_ &&
-           (a.stream_.get() != cudaStreamPerThread || pthread_equal(a.thread_, b.thread_) != 0);
+           (a.stream_.get() != cudaStreamPerThread || a.thread_ == b.thread_);
   }
 
  private:
   stream_ref stream_ = stream_ref::legacy_default();
-  pthread_t thread_{};
+  // Not a pthread_t, which the next thread has when this one has ended.
+  static long this_thread() noexcept { return syscall(SYS_gettid); }
+
+  long thread_ = 0;
   int device_ = 0;
 };
 

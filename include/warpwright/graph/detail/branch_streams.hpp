@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/capture/event_before_capture.hpp>
 #include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 
@@ -40,6 +41,7 @@ struct branch_stream {
   stream owner;
   device_id device;
   capturing_stream listed{};
+  event_before_capture before{};  // its lessee's, while captured
   branch_stream* next = nullptr;
   bool busy = false;               // its lessee's: a branch that is not joined yet
   bool captured = false;           // its lessee's: a part of the lessee's capture
@@ -99,6 +101,7 @@ inline void return_branches(branch_stream* list) noexcept {
     list = each->next;
     each->busy = each->captured = false;
     each->listed.end();
+    each->before.end();
     unique_lock<spin_lock> const guard{branch_streams.lock};
     each->next = branch_streams.first;
     branch_streams.first = each;
@@ -118,6 +121,7 @@ inline void keep_branches(branch_stream* list, unsigned long long capture) noexc
     each->busy = false;
     each->capture = capture;
     each->listed.end();
+    each->before.end();
     unique_lock<spin_lock> const guard{branch_streams.lock};
     each->next = branch_streams.kept;
     branch_streams.kept = each;

@@ -39,10 +39,11 @@ inline device_id capture_scope::device(source_location where) {
 inline void capture_scope::fork(stream_ref other, source_location where) {
   forks_.reserve(forks_.size() + 1);
   device_id const from = device(where);
-  device_id const to = detail::is_capturing(other, where)
-                           ? detail::device_of_capturing(other, where)
-                           : detail::device_of(other, where);
+  bool const capturing = detail::is_capturing(other, where);
+  device_id const to =
+      capturing ? detail::device_of_capturing(other, where) : detail::device_of(other, where);
   listed_stream listed{other, to.value()};
+  if (in_capture() && !capturing) listed.begin_capture(other, to.value(), where);
   auto const make_marker = [where](device_id of) {
     scoped_device const scope{of, where};
     return event{where};
@@ -227,6 +228,7 @@ inline void capture_scope::fork_branch(detail::branch_stream& branch, event cons
                                        detail::fork_point const& point,
                                        source_location where) const {
   stream_ref const to = branch.owner.ref();
+  if (in_capture() && !branch.captured) branch.before.begin(to, device_, where);
   detail::check_capture(cudaStreamWaitEvent(to.get(), marker.get(), 0), "cudaStreamWaitEvent",
                         where);
   // The branch was joined before: what it captured then needs no further edge to what follows.

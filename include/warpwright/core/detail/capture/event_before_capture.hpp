@@ -70,6 +70,7 @@ class asks_for_events {
 };
 
 inline void event_before_capture::begin(stream_ref stream, int device, source_location where) {
+  end();
   if (events_before_captures.pools.load(memory_order::relaxed) == 0) return;
   scoped_device const scope{device_id{device}, where};
   if (stream.get() == cudaStreamPerThread) id_ = stream.id(where);

@@ -57,7 +57,12 @@ class cache_core {
     unique_lock<mutex> const policies{self.mutex_};
     std::size_t const before = self.lru_.size() + self.retired_.size();
     bool first = true;
-    self.evict_while([&] { return exchange(first, false) ? self.lru_.oldest() : nullptr; });
+    self.evict_while([&]() -> lru_node* {
+      if (!exchange(first, false)) return nullptr;
+      lru_node* holder = self.lru_.oldest();  // others have no memory of a pool
+      while (holder != nullptr && holder->bytes.pool == 0) holder = holder->newer;
+      return holder;
+    });
     self.retired_.clear();
     return before != self.lru_.size() + self.retired_.size();
   }
@@ -124,6 +129,7 @@ class cache_core {
   }
   /// @pre no other thread is inside a call
   void clear() noexcept {
+    unique_lock<mutex> const policies{mutex_};
     relaxed_capture_mode const relaxed;
     timer_.clear();
     for (cached_shape* const shape : table_.all()) lru_.remove(*shape);

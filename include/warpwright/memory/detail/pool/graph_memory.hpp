@@ -59,8 +59,10 @@ class graph_memory {
   /// @return whether there was one
   bool reclaim() noexcept;
   /// Waits until CUDA has reported a graph that is destroyed, or would have.
-  /// @param in_use  graphs that are known to exist
-  void await_reports(heap_guard& lock, std::size_t in_use, source_location where);
+  /// @param in_use    graphs that are known to exist
+  /// @param least_ns  how long it waits at least, as for one that still runs
+  void await_reports(heap_guard& lock, std::size_t in_use, std::uint64_t least_ns,
+                     source_location where);
 
  private:
   /// Set by CUDA when a graph and all its executables are destroyed. Shared by the pool and CUDA,

@@ -158,6 +158,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::free_behind_events(std::uin
 /// however late, that of an object released now comes last.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::await_reports(heap_guard& lock,
                                                                    std::size_t in_use,
+                                                                   std::uint64_t least_ns,
                                                                    source_location where) {
   if (count_ <= in_use) return;
   auto* const last = new graph_lifetime;
@@ -174,9 +175,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::await_reports(heap_guard& l
     }
     return false;
   };
+  std::uint64_t const least = least_ns > 200000 ? least_ns : 200000;
   std::uint64_t const begin = monotonic_nanoseconds();
   for (std::uint64_t waited = 0; !reported(); waited = monotonic_nanoseconds() - begin) {
-    if (waited > 200000 && (last->is_destroyed() || waited > 100000000)) break;
+    if (waited > least && (last->is_destroyed() || waited > 100000000)) break;
     unlocked const released{lock};
     timespec const pause{0, 10000};
     nanosleep(&pause, nullptr);

@@ -130,14 +130,18 @@ class pool_core {
   // Misses: the other steps. They return the block; none when they do not help.
   WARPWRIGHT_COLD void* allocate_slow(stream_ref stream, std::uint64_t id,
                                       allocation_request const& request, source_location where);
+  // What the last step waits for: the report that a graph is destroyed, which a driver makes within
+  // 0.1 ms; that of one that still runs, for 50 times maximum_wait_us(); all work of the device.
+  enum class last_wait { report, reports, device };
   std::uint32_t climb(heap_guard& lock, stream_ref stream, std::uint64_t id, std::uint32_t own,
-                      allocation_request const& request, source_location where);
+                      allocation_request const& request, last_wait wait, source_location where);
   std::uint32_t climb_in_capture(heap_guard& lock, stream_ref stream,
                                  allocation_request const& request, source_location where);
   std::uint32_t take_available(std::uint32_t own, allocation_request const& request);
   std::uint32_t take_coalesced(std::uint32_t own, allocation_request const& request);
   bool poll(heap_guard& lock, std::uint64_t own_id, bool record, source_location where);
-  void await_graphs(heap_guard& lock, std::uint32_t own, source_location where);
+  void await_graphs(heap_guard& lock, std::uint32_t own, std::uint64_t least_ns,
+                    source_location where);
   std::uint32_t wait_for_own_stream(heap_guard& lock, std::uint32_t own, stream_ref stream,
                                     allocation_request const& request, source_location where);
   std::uint32_t wait_patiently(heap_guard& lock, std::uint32_t own, std::uint64_t id,

@@ -19,14 +19,16 @@ WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_
                                                  allocation_request const& request,
                                                  source_location where) {
   bool const capturing = id == epoch_tracker::no_id || is_capturing(heap_.driver, stream, where);
+  last_wait wait = capturing ? last_wait::device : last_wait::report;
   auto const attempt = [&]() -> void* {
     slow_path const section{*this, where};
     caches_.flush_all();
     heap_guard lock{heap_.lock};
     reclaim_graphs();
     std::uint32_t const node =
-        capturing ? climb_in_capture(lock, stream, request, where)
-                  : climb(lock, stream, id, streams_.list_of(id, stream.get()), request, where);
+        capturing
+            ? climb_in_capture(lock, stream, request, where)
+            : climb(lock, stream, id, streams_.list_of(id, stream.get()), request, wait, where);
     return node == none ? nullptr : commit(node, where);
   };
   std::size_t graphs = count_graphs();
@@ -36,7 +38,16 @@ WARPWRIGHT_INLINE void* pool_core::allocate_slow(stream_ref stream, std::uint64_
     std::size_t const now = count_graphs();
     bool const fewer = now < graphs;
     graphs = now;
-    if (!fewer && !(graphs_hold(request) && graph_holder::release_some())) break;
+    if (!fewer) {
+      if (!graphs_hold(request)) break;
+      if (graph_holder::release_some()) {
+        wait = last_wait::device;
+      } else if (wait == last_wait::report) {
+        wait = last_wait::reports;
+      } else {
+        break;
+      }
+    }
     pointer = attempt();
   }
   if (pointer == nullptr && options_.exhausted_ != nullptr &&
@@ -66,7 +77,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool pool_core::graphs_hold(
 /// @param own  the list of the stream, or of what its capture has freed there
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
     heap_guard& lock, stream_ref stream, std::uint64_t id, std::uint32_t own,
-    allocation_request const& request, source_location where) {
+    allocation_request const& request, last_wait wait, source_location where) {
   // No step below can serve a request above the capacity, and trying would empty the pool.
   if (request.rounded_bytes > capacity_bytes_ ||
       heap_.live_bytes() > capacity_bytes_ - request.rounded_bytes) {
@@ -120,9 +131,9 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(
   if (node != none) return node;
   synchronize(lock, id, where);
   // A running graph that is destroyed holds its memory until it has completed.
-  if (capturing || graphs_.any()) {
-    streams_.await_device(lock, where);
-    await_graphs(lock, own, where);
+  if (wait == last_wait::device) streams_.await_device(lock, where);
+  if (graphs_.any()) {
+    await_graphs(lock, own, wait == last_wait::reports ? 50 * wait_ns : 0, where);
   }
   node = take_available(own, request);
   if (node == none) node = take_coalesced(own, request);
@@ -142,7 +153,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::climb_in_capture(
   }
   update_reasons();
   std::uint32_t const own = graphs_.list_of(graph, stream.get());
-  std::uint32_t const node = climb(lock, stream, epoch_tracker::no_id, own, request, where);
+  std::uint32_t const node =
+      climb(lock, stream, epoch_tracker::no_id, own, request, last_wait::device, where);
   if (node == none) return none;
   std::uint64_t const used = heap_.blocks.live_bytes() + streams_.bytes_of_graphs();
   graphs_.own(node, graph, used < capacity_bytes_ ? capacity_bytes_ - used : 0);
@@ -207,8 +219,9 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool pool_core::poll(heap_guard& lock, std
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::await_graphs(heap_guard& lock, std::uint32_t own,
+                                                               std::uint64_t least_ns,
                                                                source_location where) {
-  graphs_.await_reports(lock, streams_.of_graph(own) ? 1 : 0, where);
+  graphs_.await_reports(lock, streams_.of_graph(own) ? 1 : 0, least_ns, where);
   reclaim_graphs();
 }
 
@@ -245,7 +258,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(
     heap_guard& lock, std::uint32_t own, std::uint64_t id, allocation_request const& request,
     std::uint64_t budget_ns, extent how_far, source_location where) {
   std::uint64_t ready = ~std::uint64_t{0};
-  if (budget_ns != 0) await_graphs(lock, own, where);
+  if (budget_ns != 0) await_graphs(lock, own, 0, where);
   std::uint64_t const begin = monotonic_nanoseconds();
   for (int pauses = 16;; pauses += pauses < 512 ? pauses : 0) {
     bool const running = poll(lock, id, true, where);

@@ -124,6 +124,7 @@ class transfer_ring {
     bool pending = false;
     std::size_t bytes = 0;
   };
+  static bool is_captured(cudaEvent_t event) noexcept;
   static cudaError_t wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
   bool add(bool may_wait, source_location where);
   void free_slot(transfer_slot& slot) noexcept;

@@ -126,6 +126,14 @@ WARPWRIGHT_INLINE bool transfer_ring::is_closed(stream_ref stream) noexcept {
          (result == cudaSuccess && status != cudaStreamCaptureStatusNone);
 }
 
+/// Of an event of a capture that has ended.
+WARPWRIGHT_INLINE bool transfer_ring::is_captured(cudaEvent_t event) noexcept {
+  relaxed_capture_mode const allowed;
+  cudaError_t const result = cudaEventQuery(event);
+  discard(result);
+  return result != cudaSuccess && result != cudaErrorNotReady;
+}
+
 WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
   stream_ref stream = slot.stream;
   // The default stream of another thread: the legacy one waits for all of them.
@@ -133,9 +141,16 @@ WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
     stream = stream_ref::legacy_default();
   }
   device_of_default const current{stream, device().value()};
+  bool const again = slot.in_capture;  // for a parked slot, in any thread
   slot.in_capture = is_closed(stream);
   if (slot.in_capture) return false;
   cudaError_t const result = cudaEventRecord(slot.used, stream.get());
+  // The caller can begin the next capture in between, and the event is then a part of it.
+  if (again && result == cudaSuccess && (is_closed(stream) || is_captured(slot.used))) {
+    slot.in_capture = true;
+    slot.has_used = slot.used_last = false;
+    return false;
+  }
   slot.has_used = slot.used_last = result == cudaSuccess;
   slot.use_error = result == cudaSuccess ? result : wait_without_event(stream, result);
   return true;
