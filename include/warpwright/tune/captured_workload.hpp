@@ -109,7 +109,6 @@ class captured_workload {
     detail::check_pending("the workload of captured()", where_);
     trim();
     graph const captured = capture_body(stream, body);
-    detail::check_pending("the workload of captured(), in its capture", where_);
     if (captured.size(where_) == 0) {
       detail::throw_invalid_argument(
           "captured(): the workload has enqueued nothing on the stream, so that a graph of it "

@@ -201,8 +201,10 @@ WARPWRIGHT_INLINE void transfer_core::begin_wait(guard& lock, waiting& self,
 WARPWRIGHT_INLINE bool transfer_core::end_wait(guard& lock, waiting const& self, stream_ref stream,
                                                bool got_slot) noexcept {
   std::uint64_t const since = self.since > first_call_time_ ? self.since : first_call_time_;
+  // Waits before the first batch do not count, whoever of several callers ends one first.
+  bool const counts = got_slot && first_call_time_ != 0;
   std::uint64_t const waited =
-      got_slot ? (monotonic_nanoseconds() - since) / callers_waiting_ : std::uint64_t{0};
+      counts ? (monotonic_nanoseconds() - since) / callers_waiting_ : std::uint64_t{0};
   --callers_waiting_;
   lock.unlock();
   bool const idle = is_idle(stream);
