@@ -151,7 +151,6 @@ MUTATIONS = [
     (ROUND, "|| buckets[i] < *best)", ")"),
     # Reports.
     (TEXT, "k.calls >= 64 && k.change_rate > 0.25", "false"),
-    (TEXT, "    if (c == '\"' || c == '\\\\') {", "    if (c == '\"') {"),
     # Captures, as the cache uses them.
     (CAPTURE, "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}",
      "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream}, active_{true} {}"),

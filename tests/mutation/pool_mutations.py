@@ -77,7 +77,7 @@ MUTATIONS = [
      "heap_.blocks.at(heap_.blocks.oldest(list)).epoch > entries_[list].closed.front().epoch",
      "true"),
     (POOL + "epoch_tracker_definitions.hpp",
-     "(of_thread && (own_id == no_id || entries_[list].id != own_id))", "false"),
+     "(own_id != no_id && entries_[list].id == own_id)", "true"),
     (POOL + "epoch_tracker_definitions.hpp", "recordable ? order_cost::record_and_wait : order_cost::impossible",
      "recordable ? order_cost::record_and_wait : order_cost::none"),
     (POOL + "epoch_tracker_definitions.hpp", "return entries_[list].of_graph ? 0 : entries_[list].open_epoch;",
@@ -104,7 +104,7 @@ MUTATIONS = [
     (POOL + "graph_memory_definitions.hpp", "heap_.blocks.clear_tags(g + 1);", ""),
     (POOL + "graph_memory_definitions.hpp", "if (tag != 0) graphs_[tag - 1].kept.push_back(node);\n  deferred_.begin(node, tag != 0 ? 1 : 0, none);",
      "deferred_.begin(node, 0, none);"),
-    (POOL + "graph_memory_definitions.hpp", "discard(cudaUserObjectRelease(handle, 1));", ""),
+    (POOL + "graph_memory_definitions.hpp", "    discard(cudaUserObjectRelease(handle, 1));\n    graph_lifetime", "    graph_lifetime"),
     (POOL + "graph_memory_definitions.hpp", "graphs_[g].capture_id == info.id", "graphs_[g].capture_id != 0"),
     # Growth.
     (SOURCE + "growth_policy.hpp", "if (bytes > live_peak_) live_peak_ = bytes;", "live_peak_ = bytes;"),
@@ -157,7 +157,7 @@ MUTATIONS = [
     (POOL + "pool_misses.hpp", "newer ? blocks.newest_epoch(donor) : epoch", "epoch"),
     (POOL + "pool_misses.hpp", "streams_.wait_on(lock, own, stream, donor, epoch, where);\n      ordered = true;",
      "ordered = true;"),
-    (POOL + "pool_misses.hpp", "if (node != none) graphs_.own(node, graph);", ""),
+    (POOL + "pool_misses.hpp", "  graphs_.own(node, graph, used < capacity_bytes_ ? capacity_bytes_ - used : 0);\n", ""),
     # Captures.
     (CAPTURE, "    counted_.begin();\n", ""),
     (CAPTURE_STEPS, "  counted_.end();\n", ""),

@@ -62,7 +62,7 @@ MUTATIONS = [
            "    ring_.set_free(slot);\n    tell_one(work_);\n  }\n  tell_all(ready_);",
      "  } else {\n    ring_.set_free(slot);\n    tell_one(work_);\n    tell_all(ready_);\n  }"),
     (CORE, "    if (pthread_equal(ring_[i].returned_by, pthread_self()) == 0) return false;\n", ""),
-    (CORE, "      got_slot ? (", "      true ? ("),
+    (CORE, "counts = got_slot && first", "counts = first"),
     (CORE, "  if (idle) starved_ += self.was_idle ? waited : waited / 2;\n", ""),
     (FETCH, "  if (ended && slot.index < end_) end_ = slot.index;", "  if (ended) end_ = slot.index;"),
     (FETCH, "    if (elements > capacity_) {", "    if (elements > capacity_ + 1) {"),

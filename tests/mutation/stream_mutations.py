@@ -81,7 +81,7 @@ MUTATIONS = [
     (POOL, "  discard(cudaStreamSynchronize(branch));\n", ""),
     (POOL, "  relaxed_capture_mode const allowed;  // a", "  // a"),
     (POOL, "  if (other != nullptr) detail::discard(cudaEventDestroy(other));\n", ""),
-    (POOL, "    if (device != streams_.device()) {", "    if (false) {"),
+    (POOL, "  if (device != streams_.device()) {", "  if (false) {"),
     (POOL, "  if (priority > range.least || priority < range.greatest) {", "  if (priority > range.least) {"),
     (MISSES, "      close_all(own_id, false, where);  // what", "      // what"),
     (WORKERS, "  if (helper || stopped || job.progress == nullptr) return;", "  if (helper || job.progress == nullptr) return;"),
