@@ -7,8 +7,12 @@
 #include "support/catch.hpp"
 
 #include <warpwright/stream/collect.hpp>
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#endif
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 
@@ -169,6 +173,31 @@ TEST_CASE(
     ww::detail::discard(cudaGraphDestroy(graph));
   }
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("order: what a worker waits for behind a capture keeps out of the next capture") {
+  feeding f;
+  batches_of batches{f.pool, f.pinned, 8, indices{8}, two_slots()};
+  batch_of batch = batches.next(f.stream);
+  batch_of const other = batches.next(f.stream);
+  {
+    using ww::testing::fault_plan;
+    ww::testing::scoped_fault_plan const slow{
+        fault_plan{}.delay("cudaEventRecord", 1, std::chrono::milliseconds{50})};
+    {
+      capture_by_hand const capture{f.stream};
+      batch.reset();
+    }
+    for (int i = 0; i < 20000 && slow.hits() == 0; ++i) wait_a_little(100);
+    CHECK(slow.hits() == 1);  // of the worker, which has seen that the first capture has ended
+    capture_by_hand const capture{f.stream};
+    wait_a_little(100000);
+  }
+  batch_of const last = batches.next(f.stream);
+  CHECK(last.index() == 2);
+  f.stream.synchronize();
+}
+#endif
 
 TEST_CASE("order: a result whose stream captures at its end is an error, and never handed over") {
   feeding f;
