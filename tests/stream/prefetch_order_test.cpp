@@ -428,6 +428,29 @@ TEST_CASE("order: a batch of one thread's default stream may be given back by an
   f.pinned.deallocate(got, 4000);
 }
 
+// The C library gives a new thread the pthread_t of one that has ended.
+TEST_CASE("order: a batch of an ended thread's default stream may be given back by a new thread") {
+  feeding f;
+  auto* const got = static_cast<std::uint32_t*>(f.pinned.allocate(4000));
+  {
+    batches_of batches{f.pool, f.pinned, 1000, indices{1000}, two_slots()};
+    batch_of batch;
+    std::thread{[&] {
+      ww::stream_ref const own = ww::stream_ref::per_thread();
+      batch = batches.next(own);
+      keep_busy(own);
+      ww::check(cudaMemcpyAsync(got, batch.data(), 4000, cudaMemcpyDeviceToHost, own.get()),
+                "cudaMemcpyAsync");
+    }}.join();
+    std::thread{[&] { batch.reset(); }}.join();
+    for (std::size_t i = 1; i < 4; ++i) CHECK(batches.next(f.stream).index() == i);
+    ww::stream_ref::legacy_default().synchronize();
+    f.stream.synchronize();
+  }
+  CHECK(count_other(got, 1000, 0) == 0);
+  f.pinned.deallocate(got, 4000);
+}
+
 TEST_CASE("order: with two devices the default streams are those of the pool's device") {
   if (ww::device_count() < 2) return;
   for (ww::stream_ref const s : {ww::stream_ref::legacy_default(), ww::stream_ref::per_thread()}) {
