@@ -5,6 +5,7 @@
 // are invalid in one; captures without work.
 #include "cache_support.hpp"
 
+#include <warpwright/graph/graph_replay.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/pool.hpp>
 
@@ -73,6 +74,23 @@ TEST_CASE("graph_cache: a step without memory destroys the graphs of keys that a
   CHECK(x.fetch(s)[0] == 60);
   CHECK(cache.statistics().replays >= 40);
   CHECK(cache.statistics().evictions >= 5);
+}
+
+TEST_CASE("graph_cache: a pool without memory destroys no graphs that have none of a pool") {
+  ww::stream s;
+  ww::memory_pool pool{ww::current_device(), at_most(16 * mib)};
+  device_array<int> x{std::vector<int>(16, 0)};
+  ww::graph_replay holder{0};
+  holder.run(s, [&](ww::stream_ref t) { scratch_step{&pool}(t, x.data(), 8 * mib); });
+  ww::graph_cache cache{at_once()};
+  auto const step = [](ww::stream_ref t, int* p) { ww::for_each_index(t, 16, add_amount{p, 1}); };
+  for (int i = 0; i < 3; ++i) {
+    for (int k = 0; k < 4; ++k) cache.run(s, {k}, step, x.data());
+    CHECK(pool.try_allocate(s, 12 * mib) == nullptr);
+  }
+  CHECK(x.fetch(s)[0] == 13);
+  CHECK(cache.statistics().evictions == 0);
+  CHECK(cache.statistics().graphs == 4);
 }
 
 // Sizes that differ from step to step: the peak of live and graphs' memory bounds what is reserved.

@@ -10,6 +10,7 @@
 #include <warpwright/memory/scalar.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -53,6 +54,29 @@ TEST_CASE("a buffer of one thread's default stream may end in another thread") {
   }
   CHECK_FALSE(reused);
   CHECK(pool.statistics().live_bytes == 0);
+}
+
+// The C library gives a new thread the pthread_t of one that has ended.
+TEST_CASE("a buffer of an ended thread's default stream may end in a new thread") {
+  ww::memory_pool pool{device};
+  ww::device_buffer<unsigned char> buffer;
+  std::unique_ptr<gate> hold;
+  elsewhere([&] {
+    ww::stream_ref const own = ww::stream_ref::per_thread();
+    buffer = ww::device_buffer<unsigned char>{pool, own, mib};
+    hold = std::make_unique<gate>(own);
+  });
+  bool reused = true;
+  elsewhere([&] {
+    void const* const old = buffer.data();
+    buffer = ww::device_buffer<unsigned char>{};
+    void* const next = pool.allocate(ww::stream_ref::per_thread(), mib);
+    reused = next == old;
+    pool.deallocate(ww::stream_ref::per_thread(), next, mib);
+  });
+  CHECK_FALSE(reused);
+  hold->open();
+  ww::stream_ref::legacy_default().synchronize();  // the gate's own stream is the ended thread's
 }
 
 TEST_CASE("a scalar of one thread's default stream may end in another thread") {

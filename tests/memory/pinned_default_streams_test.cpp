@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -85,6 +86,29 @@ TEST_CASE("pinned: a buffer of one thread's default stream may end in another th
   CHECK_FALSE(is_handed_out(pool, block, mib));
   end = true;
   other.join();
+}
+
+// The C library gives a new thread the pthread_t of one that has ended.
+TEST_CASE("pinned: a buffer of an ended thread's default stream may end in a new thread") {
+  ww::pinned_pool pool{exactly(4 * mib).growth_bytes(mib)};
+  ww::pinned_buffer<char> buffer;
+  std::unique_ptr<gate> hold;
+  std::thread{[&] {
+    ww::stream_ref const own = ww::stream_ref::per_thread();
+    buffer = ww::pinned_buffer<char>{pool, own, mib};
+    hold = std::make_unique<gate>(own);
+  }}.join();
+  void const* const block = buffer.data();
+  bool reused = true;
+  std::thread{[&] {
+    buffer = {};
+    reused = is_handed_out(pool, block, mib);  // records what it may have to wait for
+    ww::stream_ref::per_thread().synchronize();
+    reused = reused || is_handed_out(pool, block, mib);
+  }}.join();
+  CHECK_FALSE(reused);
+  hold->open();
+  ww::stream_ref::legacy_default().synchronize();  // the gate's own stream is the ended thread's
 }
 
 TEST_CASE("pinned: a buffer of a default stream may end while a blocking stream captures") {

@@ -10,14 +10,17 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace ww = warpwright;
 using test_support::all_are;
 using test_support::eventually;
 using test_support::fetch;
 using test_support::fill;
+using test_support::gate;
 
 namespace {
 
@@ -290,6 +293,45 @@ TEST_CASE("branches of a capture take what they freed before it when memory is s
   step.reset();
 }
 
+TEST_CASE("branches of a capture take what they freed before it rather than new memory") {
+  ww::stream s;
+  ww::stream other;
+  bool const by_count = GENERATE(true, false);
+  bool const mapped = GENERATE(true, false);
+  CAPTURE(by_count, mapped);
+  auto const source = mapped ? ww::memory_source::automatic : ww::memory_source::cuda_malloc;
+  ww::memory_pool pool{device, ww::memory_pool_options{}.source(source).maximum_wait_us(1000000)};
+  ww::graph_replay step{1};
+  auto const make = [&](ww::stream_ref branch) {
+    ww::device_buffer<unsigned char> temporary{pool, branch, 64 * mib};
+    fill(branch, temporary.data(), 1, 64 * mib);
+    return temporary;
+  };
+  auto const body = [&](ww::capture_scope& scope) {
+    if (by_count) {
+      ww::device_buffer<unsigned char> first;  // both exist at a time
+      scope.fork(2, [&](ww::stream_ref branch, unsigned i) {
+        auto own = make(branch);
+        if (i == 0) {
+          first = std::move(own);
+        } else {
+          first = {};
+        }
+      });
+    } else {
+      scope.fork(other);
+      make(other);
+      scope.join(other);
+    }
+  };
+  step.run(s, body);
+  std::uint64_t const before = pool.statistics().reserved_bytes;
+  step.run(s, body);
+  CHECK(step.statistics().captures == 1);
+  CHECK(pool.statistics().reserved_bytes == before);
+  s.synchronize();
+}
+
 TEST_CASE("a capture of other code takes what its stream freed before it") {
   ww::stream s;
   bool const watched = GENERATE(true, false);
@@ -334,6 +376,23 @@ TEST_CASE("an allocation without room waits for the report that a graph is destr
     CHECK(p != nullptr);
     if (p != nullptr) pool.deallocate(s, p, 32 * mib);
   }
+}
+
+TEST_CASE("an allocation without room beside a live graph does not wait for other work") {
+  ww::stream s;
+  ww::stream other;
+  ww::memory_pool pool{device,
+                       ww::memory_pool_options{}.maximum_bytes(64 * mib).maximum_wait_us(1000)};
+  ww::graph_replay step{0};
+  step.run(s, [&](ww::stream_ref c) {
+    ww::device_buffer<unsigned char> const temporary{pool, c, 8 * mib};
+    fill(c, temporary.data(), 1, 8 * mib);
+  });
+  s.synchronize();
+  ww::device_buffer<unsigned char> const live{pool, s, 30 * mib};
+  gate const hold{other};  // has no memory of the pool
+  CHECK(pool.try_allocate(s, 30 * mib) == nullptr);
+  CHECK_FALSE(other.done());
 }
 
 TEST_CASE("detect_captures() detects captures that other libraries begin") {

@@ -7,8 +7,12 @@
 #include "support/catch.hpp"
 
 #include <warpwright/stream/collect.hpp>
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#endif
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 
@@ -169,6 +173,31 @@ TEST_CASE(
     ww::detail::discard(cudaGraphDestroy(graph));
   }
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("order: what a worker waits for behind a capture keeps out of the next capture") {
+  feeding f;
+  batches_of batches{f.pool, f.pinned, 8, indices{8}, two_slots()};
+  batch_of batch = batches.next(f.stream);
+  batch_of const other = batches.next(f.stream);
+  {
+    using ww::testing::fault_plan;
+    ww::testing::scoped_fault_plan const slow{
+        fault_plan{}.delay("cudaEventRecord", 1, std::chrono::milliseconds{50})};
+    {
+      capture_by_hand const capture{f.stream};
+      batch.reset();
+    }
+    for (int i = 0; i < 20000 && slow.hits() == 0; ++i) wait_a_little(100);
+    CHECK(slow.hits() == 1);  // of the worker, which has seen that the first capture has ended
+    capture_by_hand const capture{f.stream};
+    wait_a_little(100000);
+  }
+  batch_of const last = batches.next(f.stream);
+  CHECK(last.index() == 2);
+  f.stream.synchronize();
+}
+#endif
 
 TEST_CASE("order: a result whose stream captures at its end is an error, and never handed over") {
   feeding f;
@@ -393,6 +422,29 @@ TEST_CASE("order: a batch of one thread's default stream may be given back by an
     for (std::size_t i = 1; i < 4; ++i) CHECK(batches.next(f.stream).index() == i);
     end = true;
     other.join();
+    f.stream.synchronize();
+  }
+  CHECK(count_other(got, 1000, 0) == 0);
+  f.pinned.deallocate(got, 4000);
+}
+
+// The C library gives a new thread the pthread_t of one that has ended.
+TEST_CASE("order: a batch of an ended thread's default stream may be given back by a new thread") {
+  feeding f;
+  auto* const got = static_cast<std::uint32_t*>(f.pinned.allocate(4000));
+  {
+    batches_of batches{f.pool, f.pinned, 1000, indices{1000}, two_slots()};
+    batch_of batch;
+    std::thread{[&] {
+      ww::stream_ref const own = ww::stream_ref::per_thread();
+      batch = batches.next(own);
+      keep_busy(own);
+      ww::check(cudaMemcpyAsync(got, batch.data(), 4000, cudaMemcpyDeviceToHost, own.get()),
+                "cudaMemcpyAsync");
+    }}.join();
+    std::thread{[&] { batch.reset(); }}.join();
+    for (std::size_t i = 1; i < 4; ++i) CHECK(batches.next(f.stream).index() == i);
+    ww::stream_ref::legacy_default().synchronize();
     f.stream.synchronize();
   }
   CHECK(count_other(got, 1000, 0) == 0);

@@ -15,6 +15,9 @@ inline bool is_default_stream(stream_ref stream) noexcept {
   return stream.get() == cudaStreamLegacy || stream.get() == cudaStreamPerThread;
 }
 
+/// Not a pthread_t, which the next thread has when this one has ended.
+inline long thread_number() noexcept { return syscall(SYS_gettid); }
+
 /// Makes a device the current one during its lifetime, if the stream is a default stream, whose
 /// handle means that of the current device.
 class device_of_default {
@@ -45,7 +48,7 @@ class named_stream {
   /// **Cost:** a CUDA call for a default stream.
   explicit named_stream(stream_ref stream) noexcept : stream_{stream} {
     if (!is_default_stream(stream)) return;
-    thread_ = this_thread();
+    thread_ = thread_number();
     discard(cudaGetDevice(&device_));
   }
 
@@ -53,7 +56,7 @@ class named_stream {
   /// @return the stream for the calling thread: of another thread's default stream the legacy one,
   ///   which waits for it
   [[nodiscard]] stream_ref here() const noexcept {
-    bool const is_other = stream_.get() == cudaStreamPerThread && thread_ != this_thread();
+    bool const is_other = stream_.get() == cudaStreamPerThread && thread_ != thread_number();
     return is_other ? stream_ref::legacy_default() : stream_;
   }
   /// @return of a default stream its device
@@ -66,9 +69,6 @@ class named_stream {
 
  private:
   stream_ref stream_ = stream_ref::legacy_default();
-  // Not a pthread_t, which the next thread has when this one has ended.
-  static long this_thread() noexcept { return syscall(SYS_gettid); }
-
   long thread_ = 0;
   int device_ = 0;
 };

@@ -43,9 +43,9 @@ struct transfer_slot {
   bool used_last = false;        // behind the last copy
   bool in_capture = false;       // given back in a capture: no event could be recorded yet
   stream_ref stream = stream_ref::legacy_default();  // of the caller
-  pthread_t thread{};                                // which took it
-  pthread_t returned_by{};                           // the thread that gave it back
-  pthread_t worker{};                                // which fills or drains it
+  long thread = 0;          // which took it, of a per-thread default stream
+  pthread_t returned_by{};  // the thread that gave it back
+  pthread_t worker{};       // which fills or drains it
   stage now = stage::free;
   cudaError_t use_error = cudaSuccess;  // nothing could be ordered behind the caller's work
   std::uint64_t freed = 0;              // the slot that was freed first is used first

@@ -110,7 +110,7 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::acquire(transfer_slot& slot,
                                                      stream_ref stream) noexcept {
   device_of_default const current{stream, device().value()};
   slot.stream = stream;
-  slot.thread = pthread_self();
+  if (stream.get() == cudaStreamPerThread) slot.thread = thread_number();
   cudaError_t result = cudaStreamWaitEvent(stream.get(), slot.copied, 0);
   if (result == cudaSuccess && slot.used_last) {
     result = cudaStreamWaitEvent(stream.get(), slot.used, 0);
@@ -137,7 +137,7 @@ WARPWRIGHT_INLINE bool transfer_ring::is_captured(cudaEvent_t event) noexcept {
 WARPWRIGHT_INLINE bool transfer_ring::release(transfer_slot& slot) noexcept {
   stream_ref stream = slot.stream;
   // The default stream of another thread: the legacy one waits for all of them.
-  if (stream.get() == cudaStreamPerThread && pthread_equal(slot.thread, pthread_self()) == 0) {
+  if (stream.get() == cudaStreamPerThread && slot.thread != thread_number()) {
     stream = stream_ref::legacy_default();
   }
   device_of_default const current{stream, device().value()};
