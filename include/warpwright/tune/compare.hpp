@@ -76,12 +76,12 @@ template <typename String = std::string>
   detail::string_builder all{to_string(d)};
   if (ratio.high < HUGE_VAL) {
     // Near 1 two digits would round a difference away.
-    bool const near = ratio.median > 0.95 && ratio.median < 1.05;
-    all += detail::format_number(near ? ": %.3fx" : ": %.2fx",
+    bool const close = ratio.median > 0.95 && ratio.median < 1.05;
+    all += detail::format_number(close ? ": %.3fx" : ": %.2fx",
                                  inverse ? 1.0 / ratio.median : ratio.median) +
-           detail::format_number(near ? " (%.3f to " : " (%.2f to ",
+           detail::format_number(close ? " (%.3f to " : " (%.2f to ",
                                  inverse ? 1.0 / ratio.high : ratio.low) +
-           detail::format_number(near ? "%.3f)" : "%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
+           detail::format_number(close ? "%.3f)" : "%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
   }
   if (ratio.stability == sample_stability::too_few_samples) {
     all += ", few turns";

@@ -5,7 +5,6 @@
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
-#include <warpwright/core/device.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
 
