@@ -144,7 +144,7 @@ class stored_tuner {
   }
 
   template <typename Memory, typename Run>
-  tune_result find_or_tune(Run const& run, source_location where) const {
+  WARPWRIGHT_COLD_ENTRY tune_result find_or_tune(Run const& run, source_location where) const {
     detail::search_settings const s = batch_tuner::validated(tuner_.settings_, where);
     detail::check_memory_argument<Memory>(s.has_budget, where);
     std::uint64_t const begin = s.clock.now();
