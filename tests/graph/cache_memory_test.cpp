@@ -102,6 +102,7 @@ TEST_CASE("graph_cache: a pool reserves little more than its cached graphs hold"
   CAPTURE(any_size, two_streams);
   ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_wait_us(1000000)};
   device_array<int> x{std::vector<int>(16, 0)};
+  device_array<int> y{std::vector<int>(16, 0)};  // of the other stream
   ww::graph_cache cache{
       ww::graph_cache_options{}.cost_gate(false).max_entries(4).thrash_limit(1000000)};
   std::mt19937 random{1};
@@ -116,7 +117,7 @@ TEST_CASE("graph_cache: a pool reserves little more than its cached graphs hold"
     std::size_t const bytes =
         any_size ? 32000 * (1 + random() % 200 * 10) : 8 * mib * (1 + random() % 8);
     ww::stream const& at = two_streams && i % 2 != 0 ? t : s;
-    cache.run(at, ww::shape_key{bytes}, step, x.data(), bytes);
+    cache.run(at, ww::shape_key{bytes}, step, &at == &t ? y.data() : x.data(), bytes);
     if (i % 4 == 0) at.synchronize();
   }
   auto const most = static_cast<std::uint64_t>(1.15 * static_cast<double>(peak));
