@@ -14,6 +14,7 @@
 #pragma once
 
 #include <warpwright/core/detail/async_copy.hpp>
+#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/detail/conditional_node.hpp>
 
