@@ -69,10 +69,10 @@ TEST_CASE("a device that does not exist is an error that names its number") {
     CHECK_THROWS_WITH(ww::get_device_info(ww::device_id{ordinal}),
                       contains("device " + std::to_string(ordinal) + " does not exist"));
     CHECK_THROWS_AS(ww::scoped_device{ww::device_id{ordinal}}, ww::cuda_error);
-    CHECK_THROWS_WITH(ww::scoped_device{ww::device_id{ordinal}},
-                      contains("device " + std::to_string(ordinal) +
-                               " does not exist: the number of visible devices is " +
-                               std::to_string(count)));
+    CHECK_THROWS_WITH(
+        ww::scoped_device{ww::device_id{ordinal}},
+        contains("device " + std::to_string(ordinal) +
+                 " does not exist: the number of visible devices is " + std::to_string(count)));
     CHECK(cudaPeekAtLastError() == cudaSuccess);
   }
 }
