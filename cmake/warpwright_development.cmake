@@ -73,6 +73,12 @@ if(WARPWRIGHT_SANITIZE)
     INTERFACE
       "$<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function;-fno-sanitize=float-cast-overflow;-Wno-sign-conversion;-Wno-shadow;-D${macro}=1>")
 endif()
+# It links the programs of the host runtime in half the time.
+find_program(WARPWRIGHT_LLD NAMES ld.lld)
+mark_as_advanced(WARPWRIGHT_LLD)
+if(WARPWRIGHT_LLD AND WARPWRIGHT_RUNTIME STREQUAL "host")
+  target_link_options(warpwright_dev_flags INTERFACE -fuse-ld=lld)
+endif()
 # The sanitizers must see the host runtime too, and the compiled library.
 foreach(library IN ITEMS warpwright_host_runtime warpwright_compiled_cuda warpwright_compiled_host)
   if(TARGET ${library})
