@@ -5,6 +5,7 @@
 // for the buckets that requests are padded to; and how a global batch is divided in training.
 #include <warpwright/core/device.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/measure.hpp>
 #include <warpwright/memory.hpp>
 #include <warpwright/tune.hpp>
 #include <warpwright/tune/batch_plan.hpp>

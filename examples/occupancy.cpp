@@ -3,8 +3,8 @@
 //
 // How many blocks of a kernel fit on a multiprocessor, what limits them, and which change helps; no
 // GPU is needed. The figures of your kernel come from `nvcc --resource-usage`.
-#include <warpwright/tune/explain.hpp>
-#include <warpwright/tune/occupancy.hpp>
+#include <warpwright/occupancy/explain.hpp>
+#include <warpwright/occupancy/occupancy.hpp>
 
 #include <cstdio>
 

@@ -6,8 +6,8 @@
 // argument, keeps the store in that folder; otherwise in a temporary one (TMPDIR).
 #include <warpwright/core/device.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/measure/expect.hpp>
 #include <warpwright/memory.hpp>
-#include <warpwright/tune/expect.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 

@@ -10,9 +10,9 @@
 #include <benchmark/benchmark.h>
 
 #include <unistd.h>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
 #include <warpwright/tune/captured_workload.hpp>
-#include <warpwright/tune/measure.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 #include <warpwright/tune/tuning_store.hpp>

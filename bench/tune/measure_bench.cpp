@@ -5,7 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include <warpwright/core/launch.hpp>
-#include <warpwright/tune/measure.hpp>
+#include <warpwright/measure/measure.hpp>
 
 namespace ww = warpwright;
 

@@ -4,8 +4,8 @@
 // The calculator compared with the toolkit's cuda_occupancy.h and the runtime's query.
 #include <benchmark/benchmark.h>
 
-#include <warpwright/tune/explain.hpp>
-#include <warpwright/tune/kernel_occupancy.hpp>
+#include <warpwright/occupancy/explain.hpp>
+#include <warpwright/occupancy/kernel_occupancy.hpp>
 
 #include <cuda_occupancy.h>
 

@@ -10,7 +10,7 @@
 #include "serving.hpp"
 
 #include <warpwright/graph/graph_replay.hpp>
-#include <warpwright/tune/compare.hpp>
+#include <warpwright/measure/compare.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -13,7 +13,7 @@
 #include "serving.hpp"
 
 #include <warpwright/core.hpp>
-#include <warpwright/tune/measure.hpp>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 

@@ -9,7 +9,9 @@
 #include <warpwright/core.hpp>
 #include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
+#include <warpwright/measure.hpp>
 #include <warpwright/memory.hpp>
+#include <warpwright/occupancy.hpp>
 #include <warpwright/stream.hpp>
 #include <warpwright/tune.hpp>
 #include <warpwright/version.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results of a tune as text. What is a template only for the compile time is instantiated here.
-#include <warpwright/tune/detail/measure/measure_options_definitions.hpp>
+#include <warpwright/measure/detail/measure_options_definitions.hpp>
 #include <warpwright/tune/detail/memory_model_definitions.hpp>
 #include <warpwright/tune/detail/report/progress_line_definitions.hpp>
 #include <warpwright/tune/detail/report/report_definitions.hpp>

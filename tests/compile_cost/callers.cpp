@@ -4,14 +4,14 @@
 // Functions of a user that call the library, and have a loop of their own: callers.sh checks that
 // the compiler still optimises the loop. What the library calls seldom is WARPWRIGHT_COLD, and g++
 // takes each function all of whose paths call such a one for seldom, too.
+#include <warpwright/measure/choose.hpp>
+#include <warpwright/measure/compare.hpp>
+#include <warpwright/measure/measure.hpp>
+#include <warpwright/measure/sample_summary.hpp>
 #include <warpwright/memory.hpp>
-#include <warpwright/tune/choose.hpp>
-#include <warpwright/tune/compare.hpp>
 #include <warpwright/tune/latency_model.hpp>
-#include <warpwright/tune/measure.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/tune/report_html.hpp>
-#include <warpwright/tune/sample_summary.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 #include <warpwright/warpwright.hpp>

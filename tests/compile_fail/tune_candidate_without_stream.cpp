@@ -1,7 +1,7 @@
 // expect: a candidate must be callable as void(stream_ref)
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include <warpwright/tune/choose.hpp>
+#include <warpwright/measure/choose.hpp>
 
 void choose() {
 #ifdef WARPWRIGHT_COMPILE_FAIL_FIXED

@@ -1,7 +1,7 @@
 // expect: throw_unknown_compute_capability
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include <warpwright/tune/occupancy.hpp>
+#include <warpwright/occupancy/occupancy.hpp>
 
 #ifdef WARPWRIGHT_COMPILE_FAIL_FIXED
 constexpr int minor = 0;

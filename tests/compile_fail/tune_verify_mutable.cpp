@@ -1,7 +1,7 @@
 // expect: bool(stream_ref), also if const: a lambda must not be mutable
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include <warpwright/tune/choose.hpp>
+#include <warpwright/measure/choose.hpp>
 
 void choose() {
   auto const one = warpwright::candidate("one", [](warpwright::stream_ref) {});

@@ -12,11 +12,11 @@
 #include <warpwright/kernel/reduce_cols.hpp>
 #include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/kernel/rows.hpp>
+#include <warpwright/measure/compare.hpp>
+#include <warpwright/measure/expect.hpp>
 #include <warpwright/memory/resources/cuda_malloc_async.hpp>
 #include <warpwright/tune/captured_workload.hpp>
 #include <warpwright/tune/chooser.hpp>
-#include <warpwright/tune/compare.hpp>
-#include <warpwright/tune/expect.hpp>
 #include <warpwright/warpwright.hpp>
 
 #include <atomic>

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "simulated_device.hpp"
+#include "measure/simulated_device.hpp"
 #include "support/catch.hpp"
 
 namespace ww = warpwright;

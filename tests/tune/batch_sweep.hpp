@@ -5,10 +5,10 @@
 // the peak of one size.
 #pragma once
 
+#include <warpwright/measure/event_stopwatch.hpp>
+#include <warpwright/measure/sample_summary.hpp>
 #include <warpwright/memory/adaptors/statistics.hpp>
 #include <warpwright/memory/resource_ref.hpp>
-#include <warpwright/tune/event_stopwatch.hpp>
-#include <warpwright/tune/sample_summary.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 
 #include <algorithm>

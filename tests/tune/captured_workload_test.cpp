@@ -3,9 +3,9 @@
 #include <warpwright/tune/captured_workload.hpp>
 
 #include <warpwright/core/launch.hpp>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/measure.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 
 #include <new>

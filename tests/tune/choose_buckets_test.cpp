@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulated_device.hpp"
+#include "measure/simulated_device.hpp"
 #include "support/catch.hpp"
 
 namespace ww = warpwright;

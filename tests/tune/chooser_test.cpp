@@ -21,7 +21,7 @@
 #include <warpwright/testing/host_runtime.hpp>
 #endif
 
-#include "simulated_noise.hpp"
+#include "measure/simulated_noise.hpp"
 #include "store_support.hpp"
 
 namespace ww = warpwright;

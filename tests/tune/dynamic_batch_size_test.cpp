@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "simulated_device.hpp"
+#include "measure/simulated_device.hpp"
 #include "support/catch.hpp"
 
 namespace ww = warpwright;

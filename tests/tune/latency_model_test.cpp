@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "simulated_device.hpp"
+#include "measure/simulated_device.hpp"
 #include "simulated_workload.hpp"
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
-#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/detail/report/verdict.hpp>
 #include <warpwright/tune/report_html.hpp>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "simulated_device.hpp"
+#include "measure/simulated_device.hpp"
 
 namespace test_support {
 

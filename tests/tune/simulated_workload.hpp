@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "simulated_device.hpp"
-#include "simulated_noise.hpp"
+#include "measure/simulated_device.hpp"
+#include "measure/simulated_noise.hpp"
 
 namespace test_support {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "simulated_device.hpp"
+#include "measure/simulated_device.hpp"
 
 namespace test_support {
 

@@ -15,11 +15,11 @@
 #pragma once
 
 #include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/measure/event_stopwatch.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>
 #include <warpwright/tune/detail/search/tuned_workload.hpp>
-#include <warpwright/tune/event_stopwatch.hpp>
 #include <warpwright/tune/memory_probe.hpp>
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 #include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/core/shape_key.hpp>
-#include <warpwright/tune/choose.hpp>
+#include <warpwright/measure/choose.hpp>
 #include <warpwright/tune/detail/choose/choice_table.hpp>
 #include <warpwright/tune/detail/store/choice_record.hpp>
 #include <warpwright/tune/tuning_store.hpp>

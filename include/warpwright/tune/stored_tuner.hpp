@@ -10,9 +10,9 @@
 //   std::printf("batch %zu (%s)\n", best.chosen().batch, to_string(best.source));
 #pragma once
 
+#include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/device.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/detail/store/tune_record.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 

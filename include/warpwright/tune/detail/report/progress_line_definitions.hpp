@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
-#include <warpwright/tune/detail/report/figures.hpp>
 #include <warpwright/tune/progress_line.hpp>
 
 #include <cstdio>

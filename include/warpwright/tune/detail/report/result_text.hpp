@@ -7,8 +7,8 @@
 #ifndef WARPWRIGHT_RESULT_TEXT
 #define WARPWRIGHT_RESULT_TEXT
 
+#include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
-#include <warpwright/tune/detail/report/figures.hpp>
 
 #include <cmath>
 #include <cstddef>

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/measure/measure_options.hpp>
 #include <warpwright/tune/detail/owned_function.hpp>
-#include <warpwright/tune/measure_options.hpp>
 #include <warpwright/tune/tune_result.hpp>
 #include <warpwright/tune/tuning_progress.hpp>
 

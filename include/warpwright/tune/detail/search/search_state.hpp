@@ -6,8 +6,8 @@
 // never by a position in the table, which changes.
 #pragma once
 
-#include <warpwright/tune/detail/measure/robust_mean.hpp>
-#include <warpwright/tune/detail/measure/take_samples.hpp>
+#include <warpwright/measure/detail/robust_mean.hpp>
+#include <warpwright/measure/detail/take_samples.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/memory_model.hpp>

@@ -9,7 +9,7 @@
 // fixed form, so that a line which was cut off anywhere is recognised.
 #pragma once
 
-#include <warpwright/tune/detail/store/line_fields.hpp>
+#include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/tune/tuning_record.hpp>
 
 #include <cstddef>

@@ -1,0 +1,316 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loop of measure(): warm-up, calibration, sampling until a stopping rule holds. It does not
+// depend on the types of callable and stopwatch, so it is compiled once.
+#pragma once
+
+#include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/measure/measurement.hpp>
+
+#include <utility>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+// Seconds since construction, of a clock and of what a stopwatch reported: the larger of the two,
+// as a simulated stopwatch does not advance the clock.
+class measuring_time {
+ public:
+  explicit measuring_time(clock_ref clock) noexcept : clock_{clock}, start_{clock.now()} {}
+  void add(double seconds) noexcept { reported_ += seconds; }
+  [[nodiscard]] double elapsed() const noexcept {
+    double const seconds = 1e-9 * static_cast<double>(clock_.now() - start_);
+    return seconds > reported_ ? seconds : reported_;
+  }
+
+ private:
+  clock_ref clock_;
+  std::uint64_t start_;
+  double reported_ = 0.0;
+};
+
+// What a sample reports beside the seconds of its calls.
+struct sample_details {
+  double host_seconds = 0.0;   // the host's time for all calls
+  double clock_hz = 0.0;       // the GPU's clock rate; 0: not known
+  double extra_seconds = 0.0;  // what the sample took beside its calls, such as flushing caches
+};
+
+// Whether five samples become faster, or slower, from one to the next: whether at least nine of
+// their ten pairs do.
+template <typename Real>
+WARPWRIGHT_COLD bool five_trend(Real const* five) {
+  int score = 0;
+  for (int i = 0; i < 5; ++i) {
+    for (int k = i + 1; k < 5; ++k) {
+      score += static_cast<int>(five[k] > five[i]) - static_cast<int>(five[k] < five[i]);
+    }
+  }
+  return score >= 8 || score <= -8;
+}
+
+// When to analyse the samples: the fewer times, the less often a wide interval is narrow by chance.
+inline std::size_t next_analysis(std::size_t count) { return count + count * 2 / 5 + 1; }
+
+inline constexpr std::size_t max_calls_per_sample = std::size_t{1} << 20;
+
+WARPWRIGHT_COLD inline std::size_t scaled_repeats(std::size_t repeats, double factor) {
+  double const scaled = static_cast<double>(repeats) * factor;
+  if (!(scaled < static_cast<double>(max_calls_per_sample))) return max_calls_per_sample;
+  auto const next = static_cast<std::size_t>(scaled);
+  return next > repeats ? next : repeats + 1;
+}
+
+// The number of calls per sample that takes at least `sample_seconds`, but not more time than
+// `max_seconds` to find. `time_calls` runs so many calls and returns seconds.
+WARPWRIGHT_COLD inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> time_calls,
+                                                     measuring_time const& time, double one_call,
+                                                     double sample_seconds, double max_seconds) {
+  std::size_t repeats = 1;
+  double total = one_call;
+  while (total < sample_seconds && repeats < max_calls_per_sample) {
+    // 10 % more than needed, so that jitter does not cause another round; at most 16 times as many.
+    double const factor = total > 0.0 ? 1.1 * sample_seconds / total : 16.0;
+    repeats = scaled_repeats(repeats, factor < 16.0 ? factor : 16.0);
+    if (time.elapsed() >= max_seconds) break;
+    total = time_calls(repeats);
+  }
+  return repeats;
+}
+
+// Options is measure_options: a template, so that a file which only includes the header does not
+// compile it.
+template <typename Options>
+class sampler {
+ public:
+  // @param details  where time_calls leaves what it reports beside the time; null: nothing
+  sampler(function_ref<double(std::size_t)> time_calls, Options const& options,
+          sample_details const* details)
+      : time_calls_{time_calls}, options_{options}, details_{details}, time_{options.clock()} {}
+
+  WARPWRIGHT_COLD measurement run() {
+    reserve();
+    warm_up();
+    sampling_start_ = time_.elapsed();
+    if (result_.reason != stop_reason::interrupted) take_samples();
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr std::size_t window = 5;  // samples in which a warm-up looks for a trend
+
+  WARPWRIGHT_COLD void reserve() {
+    std::size_t const most = options_.max_samples();
+    result_.samples.reserve(most);
+    if (details_ != nullptr) {
+      result_.clock_hz.reserve(most);
+      host_.reserve(most);
+    }
+    used_.reserve(most);
+    analyze_.reserve(most);
+  }
+
+  bool interrupted() {
+    if (!options_.stop_when()()) return false;
+    result_.reason = stop_reason::interrupted;
+    return true;
+  }
+
+  [[nodiscard]] double warmup_seconds() const { return 0.25 * options_.max_seconds(); }
+
+  // Returns seconds; with what the calls took beside.
+  WARPWRIGHT_COLD double occupy(std::size_t repeats) {
+    double const seconds = time_calls_(repeats);
+    double const all = seconds + (details_ == nullptr ? 0.0 : details_->extra_seconds);
+    time_.add(all);
+    last_seconds_ = seconds;
+    return all;
+  }
+
+  WARPWRIGHT_COLD void warm_up() {
+    if (interrupted()) return;
+    double one_call = occupy(1);
+    for (std::size_t i = 1; i < options_.warmup_calls(); ++i) {
+      if (interrupted()) return;
+      if (time_.elapsed() >= warmup_seconds()) break;
+      one_call = occupy(1);
+    }
+    auto const occupy_calls = [this](std::size_t repeats) { return occupy(repeats); };
+    result_.calls_per_sample = calibrate_repeats(occupy_calls, time_, one_call,
+                                                 options_.sample_seconds(), warmup_seconds());
+  }
+
+  WARPWRIGHT_COLD void take_samples() {
+    bool warming_up = options_.max_samples() >= window;
+    std::size_t next = options_.min_samples();
+    while (!interrupted()) {
+      double const occupied = take_sample();
+      if (warming_up) warming_up = discard_trend(occupied);
+      std::size_t const count = result_.samples.size();
+      if (count >= 3 && time_.elapsed() >= options_.max_seconds()) {
+        result_.reason = stop_reason::out_of_time;
+        return;
+      }
+      if (count >= options_.max_samples()) {
+        result_.reason = stop_reason::out_of_samples;
+        return;
+      }
+      if (count < next || !sampled_long_enough()) continue;
+      next = next_analysis(count);
+      analyze();
+      if (precise()) return;  // finish() sets the reason
+      if (noise_has_settled()) {
+        result_.reason = stop_reason::noise_settled;
+        return;
+      }
+    }
+  }
+
+  WARPWRIGHT_COLD double take_sample() {
+    double const occupied = occupy(result_.calls_per_sample);
+    auto const calls = static_cast<double>(result_.calls_per_sample);
+    result_.samples.push_back(last_seconds_ / calls);
+    if (details_ != nullptr) {
+      host_.push_back(details_->host_seconds / calls);
+      result_.clock_hz.push_back(details_->clock_hz);
+    }
+    return occupied;
+  }
+
+  // Discards the oldest sample while the first five become faster or slower; they remain as the
+  // first samples otherwise. Returns whether the warm-up goes on.
+  WARPWRIGHT_COLD bool discard_trend(double occupied) {
+    if (time_.elapsed() >= warmup_seconds()) return false;
+    if (occupied < 0.9 * options_.sample_seconds() &&
+        result_.calls_per_sample < max_calls_per_sample) {
+      // Calls have become faster since the calibration.
+      double const factor = occupied > 0.0 ? 1.1 * options_.sample_seconds() / occupied : 16.0;
+      result_.calls_per_sample = scaled_repeats(result_.calls_per_sample, factor);
+      while (!result_.samples.empty()) discard_oldest();
+      return true;
+    }
+    if (result_.samples.size() < window) return true;
+    double const* const five = result_.samples.data();
+    double const change = std::fabs(five[window - 1] - five[0]);
+    if (!five_trend(five) || change <= 0.5 * options_.precision() * five[0]) return false;
+    discard_oldest();
+    return true;
+  }
+
+  WARPWRIGHT_COLD void discard_oldest() {
+    result_.samples.erase(result_.samples.begin());
+    if (details_ != nullptr) {
+      result_.clock_hz.erase(result_.clock_hz.begin());
+      host_.remove_front(1);
+    }
+    ++result_.warmup_samples;
+    sampling_start_ = time_.elapsed();
+  }
+
+  [[nodiscard]] bool sampled_long_enough() const {
+    return time_.elapsed() - sampling_start_ >= options_.min_seconds();
+  }
+
+  // Marks samples at below 75 % of the fastest clock rate, as nvbench does of the default rate, and
+  // leaves them out unless they are half of all samples or more.
+  WARPWRIGHT_COLD void select_samples() {
+    constexpr double throttled_below = 0.75;
+    double fastest = 0.0;
+    for (double const hz : result_.clock_hz) fastest = hz > fastest ? hz : fastest;
+    auto const throttled = [&](std::size_t i) {
+      return i < result_.clock_hz.size() && result_.clock_hz[i] > 0.0 &&
+             result_.clock_hz[i] < throttled_below * fastest;
+    };
+    result_.throttled_samples = 0;
+    for (std::size_t i = 0; i < result_.samples.size(); ++i) {
+      if (throttled(i)) ++result_.throttled_samples;
+    }
+    result_.throttled_excluded =
+        result_.throttled_samples > 0 && 2 * result_.throttled_samples < result_.samples.size();
+    used_.clear();
+    for (std::size_t i = 0; i < result_.samples.size(); ++i) {
+      if (!result_.throttled_excluded || !throttled(i)) used_.push_back(result_.samples[i]);
+    }
+  }
+
+  void analyze() {
+    select_samples();
+    median_ = analyze_(used_.begin(), used_.size(), options_.precision());
+  }
+
+  [[nodiscard]] WARPWRIGHT_COLD bool precise() const {
+    bool const believed = median_.stability == sample_stability::settled ||
+                          median_.stability == sample_stability::too_few_samples;
+    // Rounding must not make an interval of exactly the precision too wide.
+    return believed && result_.samples.size() > 1 &&
+           median_.half_width() <= options_.precision() * median_.median * (1.0 + 1e-9);
+  }
+
+  // Whether the noise was the same in the last three analyses, and the precision is out of reach.
+  WARPWRIGHT_COLD bool noise_has_settled() {
+    constexpr std::size_t looks = 3;
+    for (std::size_t i = 0; i + 1 < looks; ++i) noise_[i] = noise_[i + 1];
+    noise_[looks - 1] = median_.median > 0.0 ? median_.deviation / median_.median : 0.0;
+    if (++analyses_ < looks || median_.stability != sample_stability::settled) return false;
+    for (double const noise : noise_) {
+      if (std::fabs(noise - noise_[looks - 1]) > 0.05 * noise_[looks - 1]) return false;
+    }
+    double const allowed = options_.precision() * median_.median;
+    if (!(allowed > 0.0)) return false;  // every sample was asked for
+    auto const count = static_cast<double>(result_.samples.size());
+    double const ratio = median_.half_width() / allowed;
+    double const sampled = time_.elapsed() - sampling_start_;
+    double const left = options_.max_seconds() - time_.elapsed();
+    double affordable = sampled > 0.0 ? count * (1.0 + left / sampled) : HUGE_VAL;
+    double const most = static_cast<double>(options_.max_samples());
+    if (most < affordable) affordable = most;
+    return count * ratio * ratio > 1.5 * affordable;
+  }
+
+  WARPWRIGHT_COLD void finish() {
+    analyze();
+    bool const enough = result_.samples.size() >= options_.min_samples() && sampled_long_enough();
+    if (median_.stability == sample_stability::settled && !sampled_long_enough()) {
+      median_.stability = sample_stability::too_few_samples;
+    }
+    if (enough && result_.reason != stop_reason::interrupted && precise()) {
+      result_.reason = stop_reason::precision_reached;
+    }
+    result_.elapsed_seconds = time_.elapsed();
+    source_location const here = source_location::current();
+    result_.summary = summarize_samples(used_, here);
+    result_.summary.median_low_seconds = median_.low;
+    result_.summary.median_high_seconds = median_.high;
+    result_.stability = median_.stability;
+    result_.effective_samples = median_.effective_samples;
+    result_.host = summarize_samples(host_, here);
+  }
+
+  function_ref<double(std::size_t)> time_calls_;
+  Options options_;
+  sample_details const* details_;
+  measuring_time time_;
+  measurement result_;
+  array<double> host_;
+  array<double> used_;  // the samples that the statistics use
+  series_analyzer<double> analyze_;
+  series_median median_{};
+  double last_seconds_ = 0.0;
+  double sampling_start_ = 0.0;
+  double noise_[3] = {};
+  std::size_t analyses_ = 0;
+};
+
+template <typename Options>
+WARPWRIGHT_COLD_ENTRY measurement take_samples(function_ref<double(std::size_t)> time_calls,
+                                               Options const& options,
+                                               sample_details const* details = nullptr) {
+  return sampler<Options>{time_calls, options, details}.run();
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

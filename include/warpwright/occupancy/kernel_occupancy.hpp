@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The occupancy of a compiled kernel on a device, with its limiting resources.
+#pragma once
+
+#include <warpwright/core/device_id.hpp>
+#include <warpwright/occupancy/occupancy.hpp>
+
+WARPWRIGHT_BEGIN
+
+/// Returns the row of the table for a device.
+///
+/// @param device  any device of this machine
+/// @return a copy of the row
+/// @throws std::invalid_argument if the device's compute capability is not in the table
+/// @throws cuda_error if the query fails
+///
+/// **Threads:** safe. **Capture:** legal. **Cost:** two attribute queries.
+inline architecture architecture_of(device_id device,
+                                    source_location where = source_location::current()) {
+  int major = 0;
+  int minor = 0;
+  detail::check_with_device(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.value()), device,
+      "cudaDeviceGetAttribute", where);
+  detail::check_with_device(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.value()), device,
+      "cudaDeviceGetAttribute", where);
+  return architecture_of(major, minor, where);
+}
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+/// Reads the resources of a compiled kernel: registers, static shared memory, launch bounds and
+/// carve-out preference.
+///
+/// CUDA does not report how many barriers a kernel uses; the result has 1. For a kernel with more
+/// ("used N barriers" in the output of `ptxas -v`) use `.barriers(n)`.
+///
+/// @param kernel  the kernel's address
+/// @param block_threads  threads per block, at least 1
+/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
+/// @return the resources on the current device
+/// @throws cuda_error if `kernel` is not a kernel of the current device
+///
+/// **Threads:** safe. **Capture:** legal. **Cost:** one cudaFuncGetAttributes; the first query of a
+/// kernel may load it.
+inline kernel_resources resources_of(void const* kernel, int block_threads,
+                                     std::size_t dynamic_shared_bytes = 0,
+                                     source_location where = source_location::current()) {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", where);
+  std::size_t const dynamic_limit =
+      attributes.maxDynamicSharedSizeBytes < 0
+          ? 0
+          : static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes);
+  return kernel_resources{}
+      .threads(block_threads)
+      .registers(attributes.numRegs)
+      .shared_bytes(attributes.sharedSizeBytes + dynamic_shared_bytes)
+      .max_threads(attributes.maxThreadsPerBlock)
+      .max_shared_bytes(attributes.sharedSizeBytes + dynamic_limit)
+      .carveout_percent(attributes.preferredShmemCarveout);
+}
+
+/// Reads the resources of a kernel function; see the overload above.
+///
+/// The block size with the most warps, which does not depend on `block_threads`:
+///
+///   ww::suggest_block_size(ww::architecture_of(ww::current_device()),
+///                          ww::resources_of(kernel, 256)).threads
+template <typename... Parameters>
+kernel_resources resources_of(void (*kernel)(Parameters...), int block_threads,
+                              std::size_t dynamic_shared_bytes = 0,
+                              source_location where = source_location::current()) {
+  return resources_of(reinterpret_cast<void const*>(kernel), block_threads, dynamic_shared_bytes,
+                      where);
+}
+
+/// Calculates the occupancy of a compiled kernel on the current device.
+///
+/// The number of blocks equals cudaOccupancyMaxActiveBlocksPerMultiprocessor; the result adds the
+/// limits.
+///
+/// @param kernel  the kernel's address
+/// @param block_threads  threads per block, at least 1
+/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
+/// @return the occupancy with every limit
+/// @throws std::invalid_argument if the device is not in the table, or for less than 1 thread
+/// @throws cuda_error if `kernel` is not a kernel of the current device
+///
+/// **Threads:** safe. **Capture:** legal.
+inline occupancy_result occupancy_of(void const* kernel, int block_threads,
+                                     std::size_t dynamic_shared_bytes = 0,
+                                     source_location where = source_location::current()) {
+  architecture const device = architecture_of(current_device(where), where);
+  return occupancy(device, resources_of(kernel, block_threads, dynamic_shared_bytes, where), where);
+}
+
+/// Calculates the occupancy of a kernel function; see the overload above.
+template <typename... Parameters>
+occupancy_result occupancy_of(void (*kernel)(Parameters...), int block_threads,
+                              std::size_t dynamic_shared_bytes = 0,
+                              source_location where = source_location::current()) {
+  return occupancy_of(reinterpret_cast<void const*>(kernel), block_threads, dynamic_shared_bytes,
+                      where);
+}
+
+/// Returns how many blocks of a kernel the current device holds at once: one wave.
+///
+/// With so many blocks or fewer a launch takes the time of one block, with one more twice that; so
+/// batches that fill whole waves are the best of all that take as long:
+///
+///   tuner.wave(ww::resident_blocks(kernel, 256) * items_of_a_block)
+///
+/// @param kernel  the kernel's address
+/// @param block_threads  threads per block, at least 1
+/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
+/// @return the multiprocessors times the blocks of each; 0 if no block fits
+/// @throws std::invalid_argument if the device is not in the table, or for less than 1 thread
+/// @throws cuda_error if `kernel` is not a kernel of the current device
+///
+/// **Threads:** safe. **Capture:** legal. **Cost:** as occupancy_of().
+inline std::size_t resident_blocks(void const* kernel, int block_threads,
+                                   std::size_t dynamic_shared_bytes = 0,
+                                   source_location where = source_location::current()) {
+  int multiprocessors = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                               current_device(where).value()),
+        "cudaDeviceGetAttribute", where);
+  occupancy_result const each = occupancy_of(kernel, block_threads, dynamic_shared_bytes, where);
+  return static_cast<std::size_t>(multiprocessors) *
+         static_cast<std::size_t>(each.blocks_per_multiprocessor);
+}
+
+/// Returns how many blocks of a kernel function the current device holds at once; see the overload
+/// above.
+template <typename... Parameters>
+std::size_t resident_blocks(void (*kernel)(Parameters...), int block_threads,
+                            std::size_t dynamic_shared_bytes = 0,
+                            source_location where = source_location::current()) {
+  return resident_blocks(reinterpret_cast<void const*>(kernel), block_threads, dynamic_shared_bytes,
+                         where);
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+
+WARPWRIGHT_END
