@@ -18,9 +18,12 @@
 # over a file with an empty kernel, all with -O3: a memory pool and a buffer; a batch_tuner and its table;
 # twelve expressions, a softmax, a column reduction and a pool. The limits are what was reached, and 10 %.
 #
+# With nvcc and the project's warnings, which are errors: so this is also the test that each header compiles
+# alone. usage: measure.sh [--once], which compares again only what is over its limit, as ./run check does.
+#
 # A shared machine changes its speed from second to second: a single ratio is off by 20 % at times, both
 # ways. So a header is first compared with the last compilation of the empty file, which is repeated after
-# every eighth header. Where it is not below 0.9 of its limit, both files are compiled alternately, and the
+# every eighth header. Where it is not below 0.9 of its limit (with --once: not within it), both files are compiled alternately, and the
 # median of the ratios counts: of three rounds, or of up to eleven while it is 5 % over the limit. What is
 # over its limit is marked; what is 10 % over it is measured once more at the end, and fails if it still is.
 #
@@ -32,12 +35,15 @@ root=$(cd -- "$(dirname -- "$0")/../.." && pwd -P)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+doubt=0.9
+if [ "${1:-}" = --once ]; then doubt=1; fi
 if command -v nvcc >/dev/null 2>&1; then
   compiler=nvcc source=$work/tu.cu limit_of_one=1.79 limit_of_sum=1.98 limit_of_tuner=2.15
   limit_of_all=3.00
   limit_of_expression=0.32
   all_uses='pool pool_compiled tuner tuner_compiled mixed mixed_compiled'
-  set -- nvcc -std=c++17 -arch=sm_90
+  set -- nvcc -std=c++17 -arch=sm_90 -Xcompiler=-Wall,-Wextra,-Wconversion,-Wshadow,-Werror \
+    -Werror=all-warnings
 else
   compiler=${CXX:-g++} source=$work/tu.cpp limit_of_one=2.43 limit_of_sum=2.43 limit_of_tuner=2.70
   limit_of_all=4.00
@@ -146,7 +152,7 @@ judge() {
   shared=$((shared + 1))
   if [ $((shared % 8)) -eq 1 ]; then uses=0; else uses=1; fi
   round "$@"
-  if over 0.9; then
+  if over "$doubt"; then
     rm -f "$work/ratios" "$work/added"
     for _ in 1 2 3; do round "$@"; done
   fi

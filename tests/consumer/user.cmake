@@ -43,7 +43,7 @@ target_compile_definitions(compiled_app PRIVATE WITH_HEADER_ONLY_PART=1)
 # With nvcc the same file is a GPU program, for the user's architecture.
 include(CheckLanguage)
 check_language(CUDA)
-if(CMAKE_CUDA_COMPILER)
+if(CMAKE_CUDA_COMPILER AND NOT WARPWRIGHT_COMPILED_RUNTIMES STREQUAL "host")
   set(CMAKE_CUDA_ARCHITECTURES 90)
   enable_language(CUDA)
   configure_file("${CMAKE_CURRENT_LIST_DIR}/app.cpp" app.cu COPYONLY)

@@ -19,10 +19,11 @@ from fnmatch import fnmatch
 
 # Whose kernels are looked at: <folder>/<target>, as in the build folder; * stands for anything.
 TARGETS = (
-    "bench/kernel/*",
     "examples/*",
     "tests/kernel/*",
 )
+# Those that ./run nightly has as well.
+MORE_TARGETS = ("bench/kernel/*",)
 
 # Kernels that may have a stack, but no spills: a regular expression for the demangled name, at most how
 # many bytes, and why.
@@ -91,7 +92,7 @@ def reports_in(folder):
     for place, _, files in sorted(os.walk(folder)):
         inside = os.path.relpath(place, folder).replace(os.sep, "/")
         target = re.match(r"(.+)/CMakeFiles/([^/]+)\.dir(?:/|$)", inside)
-        patterns = [p for p in TARGETS if target and fnmatch("/".join(target.groups()), p)]
+        patterns = [p for p in TARGETS + MORE_TARGETS if target and fnmatch("/".join(target.groups()), p)]
         for file in sorted(files) if patterns else ():
             if file.endswith(".o"):
                 report = os.path.join(place, file + ".ptxas")
