@@ -36,7 +36,7 @@ enum class arch : int {
 /// The resource limits and allocation granularities of a multiprocessor.
 ///
 /// A plain value. For an architecture that is not in the table, copy the nearest row, change what
-/// differs, and pass that to `occupancy`; the library does not guess.
+/// differs, and pass that to occupancy(); the library does not guess.
 ///
 /// Sources: CUDA Programming Guide 13, section "Compute Capabilities" (limits and shared memory
 /// steps), guide 11.8 for 7.0 and 7.2, and the toolkit's cuda_occupancy.h (units, barriers).
@@ -61,6 +61,11 @@ struct architecture {
   std::size_t shared_allocation_unit_bytes = 128;      ///< granularity of a block's allocation
   int carveout_count = 0;                              ///< number of entries in carveout_kib
   std::uint16_t carveout_kib[10] = {};  ///< possible shared memory sizes, ascending, KiB
+
+  /// @return the maximum number of resident threads
+  [[nodiscard]] constexpr int max_threads_per_multiprocessor() const noexcept {
+    return max_warps_per_multiprocessor * warp_size;
+  }
 };
 
 namespace detail {
@@ -126,14 +131,8 @@ constexpr std::size_t architecture_index(int major, int minor) noexcept {
 }
 
 // Not constexpr on purpose: a call in a constant expression is an error that names this function.
-[[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_compute_capability(int major, int minor,
-                                                                          source_location where) {
-  throw_invalid_argument(
-      text{"compute capability "} + major + "." + minor +
-          " is not in the table of architectures (7.0 to 12.1): copy the nearest row with "
-          "architecture_of(), change what differs, and pass that",
-      where);
-}
+[[noreturn]] WARPWRIGHT_COLD void throw_unknown_compute_capability(int major, int minor,
+                                                                   source_location where);
 
 }  // namespace detail
 
@@ -174,8 +173,10 @@ constexpr architecture architecture_of(arch name,
 }
 
 /// The name of an architecture as nvcc writes it: "sm_90".
-inline std::string to_string(architecture const& a) {
-  return (detail::text{"sm_"} + (a.major * 10 + a.minor)).c_str();
-}
+std::string to_string(architecture const& a);
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/architecture_definitions.hpp>
+#endif

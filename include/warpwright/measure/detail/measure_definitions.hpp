@@ -1,47 +1,85 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The loop of measure(): warm-up, calibration, sampling until a stopping rule holds. It does not
-// depend on the types of callable and stopwatch, so it is compiled once.
 #pragma once
 
-#include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/measure/measurement.hpp>
+#include <warpwright/core/device_id.hpp>
+#include <warpwright/measure/detail/sample_summary_definitions.hpp>
+#include <warpwright/measure/detail/series_analysis_definitions.hpp>
+#include <warpwright/measure/measure.hpp>
 
 #include <utility>
 
 WARPWRIGHT_BEGIN
 
+WARPWRIGHT_INLINE char const* to_string(stop_reason reason) {
+  constexpr char const* names[] = {"precision reached", "noise settled", "out of samples",
+                                   "out of time", "interrupted"};
+  return detail::enum_name(names, reason);
+}
+
+WARPWRIGHT_INLINE l2_flush::l2_flush(source_location where) : where_{where} {
+  int l2_bytes = 0;
+  check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, current_device(where).value()),
+        "cudaDeviceGetAttribute", where);
+  if (l2_bytes <= 0) return;  // no cache to flush
+  bytes_ = 2 * static_cast<std::size_t>(l2_bytes);
+  check(cudaMalloc(&buffer_, bytes_), "cudaMalloc", where);
+}
+
+WARPWRIGHT_INLINE l2_flush::~l2_flush() {
+  if (buffer_ != nullptr) detail::discard(cudaFree(buffer_));
+}
+
+WARPWRIGHT_INLINE void l2_flush::operator()(stream_ref stream) {
+  if (buffer_ == nullptr) return;
+  check(cudaMemsetAsync(buffer_, 0, bytes_, stream.get()), "cudaMemsetAsync", where_);
+}
+
 namespace detail {
 
-// Seconds since construction, of a clock and of what a stopwatch reported: the larger of the two,
-// as a simulated stopwatch does not advance the clock.
-class measuring_time {
- public:
-  explicit measuring_time(clock_ref clock) noexcept : clock_{clock}, start_{clock.now()} {}
-  void add(double seconds) noexcept { reported_ += seconds; }
-  [[nodiscard]] double elapsed() const noexcept {
-    double const seconds = 1e-9 * static_cast<double>(clock_.now() - start_);
-    return seconds > reported_ ? seconds : reported_;
+WARPWRIGHT_INLINE double checked_seconds(double seconds, char const* timed, source_location where,
+                                         char const* name) {
+  check_pending(timed, where, name);
+  if (!(seconds >= 0.0 && seconds < 1e30)) {
+    throw_invalid_argument(text{"the stopwatch has returned "} + seconds +
+                               " seconds; it must return a finite time that is not negative",
+                           where);
   }
+  return seconds;
+}
 
- private:
-  clock_ref clock_;
-  std::uint64_t start_;
-  double reported_ = 0.0;
-};
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void check_measure_options(measure_options const& o,
+                                                                 source_location where) {
+  constexpr std::size_t most_samples = 100000;
+  // Comparisons that are false for a NaN.
+  bool const valid = o.sample_seconds() >= 0.0 && o.min_seconds() >= 0.0 &&
+                     o.max_seconds() >= 0.0 && o.precision() >= 0.0 && o.min_samples() >= 1 &&
+                     o.max_samples() >= o.min_samples() && o.max_samples() <= most_samples &&
+                     o.inputs() >= 1;
+  if (!valid) {
+    throw_invalid_argument(
+        text{"measure_options out of range: sample_seconds "} + o.sample_seconds() +
+            ", min_seconds " + o.min_seconds() + ", max_seconds " + o.max_seconds() +
+            ", precision " + o.precision() + " (none negative), min_samples " + o.min_samples() +
+            " (at least 1), max_samples " + o.max_samples() + " (at least min_samples, at most " +
+            most_samples + "; raise sample_seconds to measure for longer), inputs " + o.inputs() +
+            " (at least 1)",
+        where);
+  }
+}
 
-// What a sample reports beside the seconds of its calls.
-struct sample_details {
-  double host_seconds = 0.0;   // the host's time for all calls
-  double clock_hz = 0.0;       // the GPU's clock rate; 0: not known
-  double extra_seconds = 0.0;  // what the sample took beside its calls, such as flushing caches
-};
+WARPWRIGHT_INLINE void check_not_capturing(char const* what, stream_ref stream,
+                                           source_location where) {
+  if (!stream.is_capturing(where)) return;
+  throw_invalid_argument(text{what} +
+                             ": the stream is capturing, so that the work would not run; " + what +
+                             " before the capture",
+                         where);
+}
 
 // Whether five samples become faster, or slower, from one to the next: whether at least nine of
 // their ten pairs do.
-template <typename Real>
-WARPWRIGHT_COLD bool five_trend(Real const* five) {
+WARPWRIGHT_COLD inline bool five_trend(double const* five) {
   int score = 0;
   for (int i = 0; i < 5; ++i) {
     for (int k = i + 1; k < 5; ++k) {
@@ -80,13 +118,9 @@ WARPWRIGHT_COLD inline std::size_t calibrate_repeats(function_ref<double(std::si
   return repeats;
 }
 
-// Options is measure_options: a template, so that a file which only includes the header does not
-// compile it.
-template <typename Options>
 class sampler {
  public:
-  // @param details  where time_calls leaves what it reports beside the time; null: nothing
-  sampler(function_ref<double(std::size_t)> time_calls, Options const& options,
+  sampler(function_ref<double(std::size_t)> time_calls, measure_options const& options,
           sample_details const* details)
       : time_calls_{time_calls}, options_{options}, details_{details}, time_{options.clock()} {}
 
@@ -281,22 +315,22 @@ class sampler {
     }
     result_.elapsed_seconds = time_.elapsed();
     source_location const here = source_location::current();
-    result_.summary = summarize_samples(used_, here);
+    result_.summary = summarize_samples(used_.begin(), used_.size(), here);
     result_.summary.median_low_seconds = median_.low;
     result_.summary.median_high_seconds = median_.high;
     result_.stability = median_.stability;
     result_.effective_samples = median_.effective_samples;
-    result_.host = summarize_samples(host_, here);
+    result_.host = summarize_samples(host_.begin(), host_.size(), here);
   }
 
   function_ref<double(std::size_t)> time_calls_;
-  Options options_;
+  measure_options options_;
   sample_details const* details_;
   measuring_time time_;
   measurement result_;
   array<double> host_;
   array<double> used_;  // the samples that the statistics use
-  series_analyzer<double> analyze_;
+  series_analyzer analyze_;
   series_median median_{};
   double last_seconds_ = 0.0;
   double sampling_start_ = 0.0;
@@ -304,11 +338,10 @@ class sampler {
   std::size_t analyses_ = 0;
 };
 
-template <typename Options>
-WARPWRIGHT_COLD_ENTRY measurement take_samples(function_ref<double(std::size_t)> time_calls,
-                                               Options const& options,
-                                               sample_details const* details = nullptr) {
-  return sampler<Options>{time_calls, options, details}.run();
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE measurement
+take_samples(function_ref<double(std::size_t)> time_calls, measure_options const& options,
+             sample_details const* details) {
+  return sampler{time_calls, options, details}.run();
 }
 
 }  // namespace detail
