@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The resource limits of a streaming multiprocessor of each GPU architecture, as a constexpr table.
+// **Threads:** safe. **Capture:** legal; no CUDA call.
 #pragma once
 
 #include <warpwright/core/error.hpp>
@@ -141,8 +142,6 @@ constexpr std::size_t architecture_index(int major, int minor) noexcept {
 /// @param major compute capability, major
 /// @param minor compute capability, minor
 /// @return the row, of static lifetime, or null if it is not in the table
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr architecture const* find_architecture(int major, int minor) noexcept {
   std::size_t const i = detail::architecture_index(major, minor);
   return i < detail::architecture_count ? &detail::architectures[i] : nullptr;
@@ -150,13 +149,9 @@ constexpr architecture const* find_architecture(int major, int minor) noexcept {
 
 /// Returns the row of a compute capability.
 ///
-/// @param major compute capability, major
-/// @param minor compute capability, minor
 /// @return a copy of the row
 /// @throws std::invalid_argument if it is not in the table; in a constant expression this is a
 ///   compile error that names `throw_unknown_compute_capability`
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr architecture architecture_of(int major, int minor,
                                        source_location where = source_location::current()) {
   std::size_t const i = detail::architecture_index(major, minor);

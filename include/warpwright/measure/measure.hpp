@@ -17,7 +17,7 @@
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/measure/detail/measured_call.hpp>
-#include <warpwright/measure/detail/series_statistics.hpp>
+#include <warpwright/measure/detail/statistics.hpp>
 #include <warpwright/measure/sample_summary.hpp>
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 //   ww::samples_needed(0.99, 0.95);                      // 299, none of them over the limit
 #pragma once
 
-#include <warpwright/measure/detail/order_statistics.hpp>
+#include <warpwright/measure/detail/statistics.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -51,7 +51,7 @@ sample_summary summarize_samples(double const* samples, std::size_t count, sourc
 /// @return the statistics; all zero for an empty set
 /// @throws std::invalid_argument for a sample that is NaN
 ///
-/// **Threads:** safe. **Cost:** one sort.
+/// **Cost:** one sort.
 /// Source of the intervals: Conover, Practical Nonparametric Statistics, section 3.2.
 sample_summary summarize(std::vector<double> const& samples,
                          source_location where = source_location::current());
@@ -68,7 +68,7 @@ sample_summary summarize(std::vector<double> const& samples,
 /// @throws std::invalid_argument for a quantile or confidence that is not between 0 and 1, or a
 ///   sample that is NaN
 ///
-/// **Threads:** safe. **Cost:** one sort.
+/// **Cost:** one sort.
 /// Source: Conover, Practical Nonparametric Statistics, section 3.2.
 double upper_bound_of_quantile(std::vector<double> const& samples, double quantile,
                                double confidence,
@@ -80,7 +80,7 @@ double upper_bound_of_quantile(std::vector<double> const& samples, double quanti
 /// @return the bound; minus infinity if there are fewer samples than samples_needed(1 - quantile,
 ///   confidence)
 ///
-/// **Threads:** safe. **Cost:** one sort.
+/// **Cost:** one sort.
 double lower_bound_of_quantile(std::vector<double> const& samples, double quantile,
                                double confidence,
                                source_location where = source_location::current());
@@ -99,7 +99,7 @@ double lower_bound_of_quantile(std::vector<double> const& samples, double quanti
 /// @throws std::invalid_argument for a quantile or confidence that is not between 0 and 1, or for
 ///   more samples over the limit than samples
 ///
-/// **Threads:** safe. **Cost:** grows with `over`.
+/// **Cost:** grows with `over`.
 /// Source: Clopper and Pearson, Biometrika 26 (1934), the exact binomial test.
 bool quantile_is_within(std::size_t count, std::size_t over, double quantile, double confidence,
                         source_location where = source_location::current());
@@ -114,7 +114,7 @@ bool quantile_is_within(std::size_t count, std::size_t over, double quantile, do
 /// @throws std::invalid_argument for a quantile or confidence that is not between 0 and 1, or for
 ///   `over` above its limit
 ///
-/// **Threads:** safe. **Cost:** grows with `over`.
+/// **Cost:** grows with `over`.
 std::size_t samples_needed(double quantile, double confidence, std::size_t over = 0,
                            source_location where = source_location::current());
 

@@ -83,9 +83,7 @@ kernel_resources resources_of(void (*kernel)(Parameters...), int block_threads,
 /// The number of blocks equals cudaOccupancyMaxActiveBlocksPerMultiprocessor; the result adds the
 /// limits.
 ///
-/// @param kernel  the kernel's address
-/// @param block_threads  threads per block, at least 1
-/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
+/// The parameters are those of resources_of().
 /// @return the occupancy with every limit
 /// @throws std::invalid_argument if the device is not in the table, or for less than 1 thread
 /// @throws cuda_error if `kernel` is not a kernel of the current device
@@ -114,9 +112,7 @@ occupancy_result occupancy_of(void (*kernel)(Parameters...), int block_threads,
 ///
 ///   tuner.wave(ww::resident_blocks(kernel, 256) * items_of_a_block)
 ///
-/// @param kernel  the kernel's address
-/// @param block_threads  threads per block, at least 1
-/// @param dynamic_shared_bytes  dynamic shared memory per block, in bytes
+/// The parameters are those of resources_of().
 /// @return the multiprocessors times the blocks of each; 0 if no block fits
 /// @throws std::invalid_argument if the device is not in the table, or for less than 1 thread
 /// @throws cuda_error if `kernel` is not a kernel of the current device

@@ -10,7 +10,8 @@
 //
 //   std::puts(ww::explain(o).c_str());  // "sm_90: 75 % (6 blocks of 256 threads, …
 //
-// occupancy/kernel_occupancy.hpp reads the resources of a compiled kernel.
+// occupancy/kernel_occupancy.hpp reads the resources of a compiled kernel. **Threads:** all of it
+// is safe. **Capture:** legal, as nothing here makes a CUDA call.
 #pragma once
 
 #include <warpwright/core/architecture.hpp>
@@ -210,7 +211,7 @@ constexpr launch_problem find_launch_problem(architecture const& a, kernel_resou
 ///   resources (no thread, negative counts, a carve-out outside of -1 to 100); in a constant
 ///   expression these are compile errors
 ///
-/// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** some tens of nanoseconds.
+/// **Cost:** some tens of nanoseconds.
 /// Source: the toolkit's cuda_occupancy.h; the tests compare the results with it.
 constexpr occupancy_result occupancy(architecture const& a, kernel_resources const& k,
                                      source_location where = source_location::current()) {
@@ -283,8 +284,6 @@ constexpr occupancy_result occupancy(arch name, kernel_resources const& k,
 /// @param k  the kernel; its registers are ignored
 /// @param blocks  blocks per multiprocessor, at least 1
 /// @return registers per thread, a multiple of 8 (or 255); 0 if that many blocks cannot fit
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr int max_registers_per_thread(architecture const& a, kernel_resources const& k,
                                        int blocks) {
   if (blocks < 1 || k.threads() < 1 || k.threads() > a.max_threads_per_block) return 0;
@@ -308,8 +307,6 @@ constexpr int max_registers_per_thread(architecture const& a, kernel_resources c
 /// @param blocks  blocks per multiprocessor, at least 1
 /// @param bytes  receives the size, in bytes
 /// @return false if that many blocks do not fit even without shared memory
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr bool max_shared_bytes_per_block(architecture const& a, kernel_resources const& k,
                                           int blocks, std::size_t& bytes) {
   bytes = 0;
@@ -343,7 +340,7 @@ struct block_size_suggestion {
 /// @param shared_bytes_of  callable, `std::size_t(int threads)`: shared memory of a block
 /// @return the size and its occupancy
 ///
-/// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** 32 calls of occupancy().
+/// **Cost:** 32 calls of occupancy().
 template <typename SharedBytes>
 constexpr block_size_suggestion suggest_block_size(
     architecture const& a, kernel_resources const& k, SharedBytes const& shared_bytes_of,
@@ -385,8 +382,6 @@ constexpr block_size_suggestion suggest_block_size(
 ///
 /// @param o  an occupancy
 /// @return percent, 0 to 100
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr int smallest_carveout_percent(occupancy_result const& o) {
   std::size_t const needed =
       o.shared_bytes_per_block * static_cast<std::size_t>(o.blocks_per_multiprocessor);
@@ -409,8 +404,6 @@ struct occupancy_fix {
 ///
 /// @param o  an occupancy with no problem
 /// @return the change; not found if warp or block slots are limiting, or if no reduction suffices
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
   occupancy_fix fix{};
   if (o.problem != launch_problem::none || o.limited_by(resource::warps) ||
@@ -447,8 +440,6 @@ constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
 ///
 /// @param o  an occupancy
 /// @return one line without a newline, plain ASCII
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 [[nodiscard]] std::string explain(occupancy_result const& o);
 
 WARPWRIGHT_END

@@ -7,7 +7,7 @@
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
-#include <warpwright/measure/detail/order_statistics.hpp>
+#include <warpwright/measure/detail/statistics.hpp>
 #include <warpwright/measure/expect.hpp>
 
 #include <cerrno>

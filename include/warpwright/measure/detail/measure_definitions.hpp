@@ -138,9 +138,9 @@ class sampler {
 
   WARPWRIGHT_COLD void reserve() {
     std::size_t const most = options_.max_samples();
-    result_.samples.reserve(most);
+    samples_.reserve(most);
     if (details_ != nullptr) {
-      result_.clock_hz.reserve(most);
+      clock_hz_.reserve(most);
       host_.reserve(most);
     }
     used_.reserve(most);
@@ -183,7 +183,7 @@ class sampler {
     while (!interrupted()) {
       double const occupied = take_sample();
       if (warming_up) warming_up = discard_trend(occupied);
-      std::size_t const count = result_.samples.size();
+      std::size_t const count = samples_.size();
       if (count >= 3 && time_.elapsed() >= options_.max_seconds()) {
         result_.reason = stop_reason::out_of_time;
         return;
@@ -206,10 +206,10 @@ class sampler {
   WARPWRIGHT_COLD double take_sample() {
     double const occupied = occupy(result_.calls_per_sample);
     auto const calls = static_cast<double>(result_.calls_per_sample);
-    result_.samples.push_back(last_seconds_ / calls);
+    samples_.push_back(last_seconds_ / calls);
     if (details_ != nullptr) {
       host_.push_back(details_->host_seconds / calls);
-      result_.clock_hz.push_back(details_->clock_hz);
+      clock_hz_.push_back(details_->clock_hz);
     }
     return occupied;
   }
@@ -223,11 +223,11 @@ class sampler {
       // Calls have become faster since the calibration.
       double const factor = occupied > 0.0 ? 1.1 * options_.sample_seconds() / occupied : 16.0;
       result_.calls_per_sample = scaled_repeats(result_.calls_per_sample, factor);
-      while (!result_.samples.empty()) discard_oldest();
+      while (!samples_.empty()) discard_oldest();
       return true;
     }
-    if (result_.samples.size() < window) return true;
-    double const* const five = result_.samples.data();
+    if (samples_.size() < window) return true;
+    double const* const five = samples_.begin();
     double const change = std::fabs(five[window - 1] - five[0]);
     if (!five_trend(five) || change <= 0.5 * options_.precision() * five[0]) return false;
     discard_oldest();
@@ -235,9 +235,9 @@ class sampler {
   }
 
   WARPWRIGHT_COLD void discard_oldest() {
-    result_.samples.erase(result_.samples.begin());
+    samples_.remove_front(1);
     if (details_ != nullptr) {
-      result_.clock_hz.erase(result_.clock_hz.begin());
+      clock_hz_.remove_front(1);
       host_.remove_front(1);
     }
     ++result_.warmup_samples;
@@ -253,20 +253,19 @@ class sampler {
   WARPWRIGHT_COLD void select_samples() {
     constexpr double throttled_below = 0.75;
     double fastest = 0.0;
-    for (double const hz : result_.clock_hz) fastest = hz > fastest ? hz : fastest;
+    for (double const hz : clock_hz_) fastest = hz > fastest ? hz : fastest;
     auto const throttled = [&](std::size_t i) {
-      return i < result_.clock_hz.size() && result_.clock_hz[i] > 0.0 &&
-             result_.clock_hz[i] < throttled_below * fastest;
+      return i < clock_hz_.size() && clock_hz_[i] > 0.0 && clock_hz_[i] < throttled_below * fastest;
     };
     result_.throttled_samples = 0;
-    for (std::size_t i = 0; i < result_.samples.size(); ++i) {
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
       if (throttled(i)) ++result_.throttled_samples;
     }
     result_.throttled_excluded =
-        result_.throttled_samples > 0 && 2 * result_.throttled_samples < result_.samples.size();
+        result_.throttled_samples > 0 && 2 * result_.throttled_samples < samples_.size();
     used_.clear();
-    for (std::size_t i = 0; i < result_.samples.size(); ++i) {
-      if (!result_.throttled_excluded || !throttled(i)) used_.push_back(result_.samples[i]);
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      if (!result_.throttled_excluded || !throttled(i)) used_.push_back(samples_[i]);
     }
   }
 
@@ -279,7 +278,7 @@ class sampler {
     bool const believed = median_.stability == sample_stability::settled ||
                           median_.stability == sample_stability::too_few_samples;
     // Rounding must not make an interval of exactly the precision too wide.
-    return believed && result_.samples.size() > 1 &&
+    return believed && samples_.size() > 1 &&
            median_.half_width() <= options_.precision() * median_.median * (1.0 + 1e-9);
   }
 
@@ -294,7 +293,7 @@ class sampler {
     }
     double const allowed = options_.precision() * median_.median;
     if (!(allowed > 0.0)) return false;  // every sample was asked for
-    auto const count = static_cast<double>(result_.samples.size());
+    auto const count = static_cast<double>(samples_.size());
     double const ratio = median_.half_width() / allowed;
     double const sampled = time_.elapsed() - sampling_start_;
     double const left = options_.max_seconds() - time_.elapsed();
@@ -306,7 +305,7 @@ class sampler {
 
   WARPWRIGHT_COLD void finish() {
     analyze();
-    bool const enough = result_.samples.size() >= options_.min_samples() && sampled_long_enough();
+    bool const enough = samples_.size() >= options_.min_samples() && sampled_long_enough();
     if (median_.stability == sample_stability::settled && !sampled_long_enough()) {
       median_.stability = sample_stability::too_few_samples;
     }
@@ -314,6 +313,8 @@ class sampler {
       result_.reason = stop_reason::precision_reached;
     }
     result_.elapsed_seconds = time_.elapsed();
+    result_.samples.assign(samples_.begin(), samples_.end());
+    result_.clock_hz.assign(clock_hz_.begin(), clock_hz_.end());
     source_location const here = source_location::current();
     result_.summary = summarize_samples(used_.begin(), used_.size(), here);
     result_.summary.median_low_seconds = median_.low;
@@ -328,6 +329,9 @@ class sampler {
   sample_details const* details_;
   measuring_time time_;
   measurement result_;
+  // Not vectors, which a file that only includes the header would compile.
+  array<double> samples_;
+  array<double> clock_hz_;
   array<double> host_;
   array<double> used_;  // the samples that the statistics use
   series_analyzer analyze_;

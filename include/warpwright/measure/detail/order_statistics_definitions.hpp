@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/measure/detail/order_statistics.hpp>
-
-#include <cmath>
+#include <warpwright/measure/detail/statistics.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -4,8 +4,6 @@
 
 #include <warpwright/measure/sample_summary.hpp>
 
-#include <cmath>
-
 WARPWRIGHT_BEGIN
 
 namespace detail {

@@ -15,8 +15,7 @@
 #pragma once
 
 #include <warpwright/core/detail/text/enum_name.hpp>
-#include <warpwright/measure/detail/order_statistics.hpp>
-#include <warpwright/measure/detail/series_statistics.hpp>
+#include <warpwright/measure/detail/statistics.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -10,8 +10,7 @@
 // wide one.
 #pragma once
 
-#include <warpwright/measure/detail/order_statistics.hpp>
-#include <warpwright/measure/detail/series_statistics.hpp>
+#include <warpwright/measure/detail/statistics.hpp>
 
 WARPWRIGHT_BEGIN
 
