@@ -47,7 +47,7 @@ struct time_ratio {
   /// @return faster or slower where the interval does not contain 1, however unsteady the ratio
   ///   is. Wrong in some 5 % of comparisons of equal callables; in more where few turns are taken
   ///   and they depend on each other, or where changes of one callable alone last nearly as long
-  ///   as the comparison (docs/tuner.md)
+  ///   as the comparison (docs/measure.md)
   [[nodiscard]] difference verdict() const noexcept {
     if (high < 1.0) return difference::faster;
     return low > 1.0 ? difference::slower : difference::none_shown;
