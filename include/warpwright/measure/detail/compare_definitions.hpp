@@ -110,17 +110,12 @@ class turn_taker {
 
   // Returns false if interrupted.
   WARPWRIGHT_COLD bool warm_up() {
-    double const limit = 0.25 * options_.max_seconds();
     for (std::size_t c = 0; c < candidates_; ++c) {
-      if (interrupted()) return false;
-      double one_call = occupy(c, 1);
-      for (std::size_t i = 1; i < options_.warmup_calls() && time_.elapsed() < limit; ++i) {
-        if (interrupted()) return false;
-        one_call = occupy(c, 1);
-      }
       auto const occupy_calls = [&](std::size_t repeats) { return occupy(c, repeats); };
-      result_.calls_per_sample[c] =
-          calibrate_repeats(occupy_calls, time_, one_call, options_.sample_seconds(), limit);
+      result_.calls_per_sample[c] = detail::warm_up(occupy_calls, options_, time_);
+      if (result_.calls_per_sample[c] != 0) continue;
+      result_.reason = stop_reason::interrupted;
+      return false;
     }
     // A turn whose times are discarded: clocks and caches are then those of the turns to come.
     return take_turn();

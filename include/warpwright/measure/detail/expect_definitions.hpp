@@ -46,83 +46,60 @@ WARPWRIGHT_COLD inline string_builder expected_amount(expectation const& e, doub
   return trimmed(format_seconds(value, digits));
 }
 
-class finding_text {
- public:
-  explicit finding_text(finding const& f)
-      : f_{f}, e_{f.expected}, at_least_{e_.figure == expected_figure::throughput} {}
+// "22 %"
+WARPWRIGHT_COLD inline string_builder shortfall_text(double share) {
+  if (share < 0.001) return "less than 0.1 %";
+  return format_number(share < 0.0995 ? "%.2g %%" : "%.0f %%", 100.0 * share);
+}
 
-  [[nodiscard]] WARPWRIGHT_COLD string_builder text() {
-    string_builder const name = what_is_expected(e_) + ": ";
-    switch (f_.state) {
-      case finding_state::met:
-        return name + amount(f_.value) + limit();
-      case finding_state::fell_short:
-        tell_apart(f_.value);
-        return name + amount(f_.value) + limit() + " (" + shortfalls() + ")";
-      case finding_state::not_shown:
-        tell_apart(f_.low);
-        tell_apart(f_.high);
-        return name + amount(f_.value) + " (" + interval() + ")" + limit();
-      case finding_state::no_figure:
-        break;
-    }
-    return name + "nothing observed" + limit();
-  }
-
- private:
-  static constexpr int limit_digits = 6;
-  static constexpr int most_digits = 9;
-
-  [[nodiscard]] string_builder amount(double value) const {
-    return expected_amount(e_, value, digits_);
-  }
-  [[nodiscard]] string_builder amount_of_limit() const {
-    return expected_amount(e_, e_.limit, digits_ > limit_digits ? digits_ : limit_digits);
-  }
-  [[nodiscard]] string_builder limit() const {
-    return string_builder{at_least_ ? ", expected at least " : ", expected at most "} +
-           amount_of_limit();
-  }
-
+WARPWRIGHT_COLD inline string_builder finding_text(finding const& f) {
+  expectation const& e = f.expected;
+  bool const at_least = e.figure == expected_figure::throughput;
+  int digits = e.figure == expected_figure::latency ? 3 : 4;
+  auto const amount = [&](double value) { return expected_amount(e, value, digits); };
+  auto const limit = [&] { return expected_amount(e, e.limit, digits > 6 ? digits : 6); };
   // A figure that is not the limit must not look as if it were.
-  WARPWRIGHT_COLD void tell_apart(double value) {
-    bool const equal = !(value < e_.limit) && !(value > e_.limit);
-    while (!equal && digits_ < most_digits && amount(value).str() == amount_of_limit().str()) {
-      ++digits_;
+  auto const tell_apart = [&](double value) {
+    bool const equal = !(value < e.limit) && !(value > e.limit);
+    while (!equal && digits < 9 && amount(value).str() == limit().str()) ++digits;
+  };
+  bool const not_shown = f.state == finding_state::not_shown;
+  bool const fell_short = f.state == finding_state::fell_short;
+  if (not_shown) {
+    tell_apart(f.low);
+    tell_apart(f.high);
+  }
+  if (fell_short) tell_apart(f.value);
+
+  string_builder text = what_is_expected(e) + ": ";
+  text +=
+      f.state == finding_state::no_figure ? string_builder{"nothing observed"} : amount(f.value);
+  if (not_shown) {  // "(between 2.9 ms and 6 ms)"
+    char const* const why =
+        at_least ? ", and no other bound)" : ", and too few calls to tell more)";
+    bool const has_low = f.low > 0.0;
+    bool const has_high = f.high < 1e300;
+    if (has_low && has_high) {
+      text += " (between " + amount(f.low) + " and " + amount(f.high) + ")";
+    } else if (has_low) {
+      text += " (at least " + amount(f.low) + why;
+    } else {
+      text += has_high ? " (at most " + amount(f.high) + why
+                       : string_builder{" (too few calls to tell)"};
     }
   }
-
-  // "between 2.9 ms and 6 ms"
-  [[nodiscard]] WARPWRIGHT_COLD string_builder interval() const {
-    bool const has_low = f_.low > 0.0;
-    bool const has_high = f_.high < 1e300;
-    if (has_low && has_high) return "between " + amount(f_.low) + " and " + amount(f_.high);
-    char const* const why = at_least_ ? ", and no other bound" : ", and too few calls to tell more";
-    if (has_low) return "at least " + amount(f_.low) + why;
-    return has_high ? "at most " + amount(f_.high) + why : string_builder{"too few calls to tell"};
+  text += string_builder{at_least ? ", expected at least " : ", expected at most "} + limit();
+  if (fell_short) {  // "(22 % over, at least 17 %)"
+    auto const share = [&](double value) { return std::fabs(value - e.limit) / e.limit; };
+    double const bound = share(at_least ? f.high : f.low);
+    string_builder const by = shortfall_text(share(f.value));
+    string_builder const least = shortfall_text(bound);
+    text += " (" + by + (at_least ? " under" : " over");
+    text += bound < 0.001 || by.str() == least.str() ? string_builder{")"}
+                                                     : ", at least " + least + ")";
   }
-
-  // "22 % over, at least 17 %"
-  [[nodiscard]] WARPWRIGHT_COLD string_builder shortfalls() const {
-    double const bound = at_least_ ? f_.high : f_.low;
-    string_builder const by = shortfall(f_.value);
-    string_builder const least = shortfall(bound);
-    string_builder const text = by + (at_least_ ? " under" : " over");
-    bool const little = std::fabs(bound - e_.limit) < least_shown * e_.limit;
-    return little || by.str() == least.str() ? text : text + ", at least " + least;
-  }
-  [[nodiscard]] string_builder shortfall(double value) const {
-    double const share = std::fabs(value - e_.limit) / e_.limit;
-    if (share < least_shown) return "less than 0.1 %";
-    return format_number(share < 0.0995 ? "%.2g %%" : "%.0f %%", 100.0 * share);
-  }
-  static constexpr double least_shown = 0.001;
-
-  finding const& f_;
-  expectation const& e_;
-  bool at_least_;
-  int digits_ = f_.expected.figure == expected_figure::latency ? 3 : 4;
-};
+  return text;
+}
 
 }  // namespace detail
 
@@ -294,7 +271,7 @@ WARPWRIGHT_INLINE expectation_report expectations::check(std::vector<observed> c
                 : within ? finding_state::met
                          : finding_state::not_shown;
     }
-    f.text = detail::finding_text{f}.text().str();
+    f.text = detail::finding_text(f).str();
   }
   return report;
 }
@@ -344,16 +321,8 @@ namespace detail {
 
 inline constexpr char expectation_format[] = "warpwright_expected=1\t";
 
-inline char const* name_of(expected_figure figure) noexcept {
-  return figure == expected_figure::throughput ? "throughput"
-         : figure == expected_figure::latency  ? "latency"
-                                               : "memory";
-}
-inline char const* unit_of(expected_figure figure) noexcept {
-  return figure == expected_figure::throughput ? "unit=items/s"
-         : figure == expected_figure::latency  ? "unit=s"
-                                               : "unit=bytes";
-}
+inline constexpr char const* figure_names[] = {"throughput", "latency", "memory"};
+inline constexpr char const* figure_units[] = {"unit=items/s", "unit=s", "unit=bytes"};
 
 inline bool is_text(line_part part, char const* text) noexcept {
   return part.size() == std::strlen(text) && part.starts_with(text, part.size());
@@ -365,22 +334,20 @@ inline line_problem add_line(line_part line, expectations& table, source_locatio
   if (!line.starts_with(expectation_format, start)) return {"is not an expectation of format 1"};
   line_reader reader{{line.begin + start, line.end}};
   expectation e;
-  bool const good =
-      reader.take_text("name", e.name) &&
-      reader.take(
-          "figure",
-          [&e](line_part part) {
-            for (expected_figure const f :
-                 {expected_figure::throughput, expected_figure::latency, expected_figure::memory}) {
-              if (!is_text(part, name_of(f))) continue;
-              e.figure = f;
-              return true;
-            }
-            return false;
-          }) &&
-      reader.take_number("quantile", e.quantile) && reader.take_number("limit", e.limit);
+  bool const good = reader.take_text("name", e.name) &&
+                    reader.take("figure",
+                                [&e](line_part part) {
+                                  int figure = 0;
+                                  while (figure < 3 && !is_text(part, figure_names[figure]))
+                                    ++figure;
+                                  e.figure = static_cast<expected_figure>(figure);
+                                  return figure < 3;
+                                }) &&
+                    reader.take_number("quantile", e.quantile) &&
+                    reader.take_number("limit", e.limit);
   if (!good) return {"has no valid field ", reader.failed()};
-  if (!is_text(reader.rest(), unit_of(e.figure))) return {"does not end in ", unit_of(e.figure)};
+  char const* const unit = enum_name(figure_units, e.figure);
+  if (!is_text(reader.rest(), unit)) return {"does not end in ", unit};
   if (e.figure == expected_figure::throughput) {
     table = table.throughput_at_least(e.name, e.limit, where);
   } else if (e.figure == expected_figure::latency) {
@@ -436,10 +403,11 @@ WARPWRIGHT_INLINE std::string to_text(expectations const& table) {
   for (expectation const& e : table.lines()) {
     all += detail::expectation_format;
     detail::append_field(all, "name", e.name);
-    detail::append_field(all, "figure", std::string{detail::name_of(e.figure)});
+    detail::append_field(all, "figure",
+                         std::string{detail::enum_name(detail::figure_names, e.figure)});
     detail::append_field(all, "quantile", e.quantile);
     detail::append_field(all, "limit", e.limit);
-    all += detail::unit_of(e.figure);
+    all += detail::enum_name(detail::figure_units, e.figure);
     all += '\n';
   }
   return all;

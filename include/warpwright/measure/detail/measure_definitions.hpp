@@ -101,18 +101,24 @@ WARPWRIGHT_COLD inline std::size_t scaled_repeats(std::size_t repeats, double fa
   return next > repeats ? next : repeats + 1;
 }
 
-// The number of calls per sample that takes at least `sample_seconds`, but not more time than
-// `max_seconds` to find. `time_calls` runs so many calls and returns seconds.
-WARPWRIGHT_COLD inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> time_calls,
-                                                     measuring_time const& time, double one_call,
-                                                     double sample_seconds, double max_seconds) {
+// Calls for the warm-up, then the number of calls that takes at least sample_seconds, as far as a
+// quarter of max_seconds allows to find it; 0: interrupted. `time_calls` runs so many calls and
+// returns seconds.
+WARPWRIGHT_COLD inline std::size_t warm_up(function_ref<double(std::size_t)> time_calls,
+                                           measure_options const& options,
+                                           measuring_time const& time) {
+  double const limit = 0.25 * options.max_seconds();
+  double total = 0.0;
+  for (std::size_t i = 0; i == 0 || (i < options.warmup_calls() && time.elapsed() < limit); ++i) {
+    if (options.stop_when()()) return 0;
+    total = time_calls(1);
+  }
   std::size_t repeats = 1;
-  double total = one_call;
-  while (total < sample_seconds && repeats < max_calls_per_sample) {
+  while (total < options.sample_seconds() && repeats < max_calls_per_sample) {
     // 10 % more than needed, so that jitter does not cause another round; at most 16 times as many.
-    double const factor = total > 0.0 ? 1.1 * sample_seconds / total : 16.0;
+    double const factor = total > 0.0 ? 1.1 * options.sample_seconds() / total : 16.0;
     repeats = scaled_repeats(repeats, factor < 16.0 ? factor : 16.0);
-    if (time.elapsed() >= max_seconds) break;
+    if (time.elapsed() >= limit) break;
     total = time_calls(repeats);
   }
   return repeats;
@@ -126,9 +132,14 @@ class sampler {
 
   WARPWRIGHT_COLD measurement run() {
     reserve();
-    warm_up();
+    auto const occupy_calls = [this](std::size_t repeats) { return occupy(repeats); };
+    result_.calls_per_sample = warm_up(occupy_calls, options_, time_);
     sampling_start_ = time_.elapsed();
-    if (result_.reason != stop_reason::interrupted) take_samples();
+    if (result_.calls_per_sample == 0) {
+      result_.reason = stop_reason::interrupted;
+    } else {
+      take_samples();
+    }
     finish();
     return std::move(result_);
   }
@@ -162,19 +173,6 @@ class sampler {
     time_.add(all);
     last_seconds_ = seconds;
     return all;
-  }
-
-  WARPWRIGHT_COLD void warm_up() {
-    if (interrupted()) return;
-    double one_call = occupy(1);
-    for (std::size_t i = 1; i < options_.warmup_calls(); ++i) {
-      if (interrupted()) return;
-      if (time_.elapsed() >= warmup_seconds()) break;
-      one_call = occupy(1);
-    }
-    auto const occupy_calls = [this](std::size_t repeats) { return occupy(repeats); };
-    result_.calls_per_sample = calibrate_repeats(occupy_calls, time_, one_call,
-                                                 options_.sample_seconds(), warmup_seconds());
   }
 
   WARPWRIGHT_COLD void take_samples() {
