@@ -51,7 +51,7 @@ class transposer {
       ew::run(s, ew::out(out, n) =
                      ew::view(ew::array(in, {signed_rows, signed_cols}).permuted({1, 0})));
     };
-    // A block in docs/tuner.md is a copy of the lines from here on.
+    // A block in docs/measure.md is a copy of the lines from here on.
     auto const gathers = [&](ww::stream_ref s) {
       ww::for_each_index(s, n, gather{in, out, rows, cols});
     };

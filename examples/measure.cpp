@@ -4,7 +4,6 @@
 // Measures a kernel hot and cold, and compares one launch with four launches of a quarter each.
 #include <warpwright/core/launch.hpp>
 #include <warpwright/measure/compare.hpp>
-#include <warpwright/measure/l2_flush.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/memory/buffer.hpp>
 

@@ -3,7 +3,6 @@
 //
 // How many blocks of a kernel fit on a multiprocessor, what limits them, and which change helps; no
 // GPU is needed. The figures of your kernel come from `nvcc --resource-usage`.
-#include <warpwright/occupancy/explain.hpp>
 #include <warpwright/occupancy/occupancy.hpp>
 
 #include <cstdio>

@@ -37,7 +37,7 @@ struct service {
     ++batches;
   }
 
-  // Blocks in docs/tuner.md are copies of lines from here on.
+  // Blocks in docs/tuner.md and docs/measure.md are copies of lines from here on.
   ww::tune_result start(ww::tuning_store const& store) {
     std::size_t const budget = std::size_t{256} << 10;
     ww::stored_tuner const tuner{ww::batch_tuner{}

@@ -96,8 +96,8 @@ GAINS = (
     Highlight("[Views](kernels.md)", "8,192 x 8,192 bytes transposed", VIEWS, "transpose_u8/warpwright_ew/67108864",
               {"by hand, tiles": "transpose_u8/by_hand/67108864"}, drawn="views: bytes transposed"),
     Highlight("[Occupancy](occupancy.md)", "the occupancy of a kernel whose resources are known",
-              "tune_occupancy_bench", "occupancy", {"the runtime's query": "raw_runtime_query",
-                                                    "cuda_occupancy.h": "cuda_occupancy_header"}),
+              "occupancy_occupancy_bench", "occupancy", {"the runtime's query": "raw_runtime_query",
+                                                         "cuda_occupancy.h": "cuda_occupancy_header"}),
 )
 
 LIMITS = (

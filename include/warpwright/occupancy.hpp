@@ -4,7 +4,5 @@
 // Occupancy of kernels: how many blocks are resident, what limits them, and what helps.
 #pragma once
 
-#include <warpwright/occupancy/arch.hpp>
-#include <warpwright/occupancy/explain.hpp>
 #include <warpwright/occupancy/kernel_occupancy.hpp>
 #include <warpwright/occupancy/occupancy.hpp>

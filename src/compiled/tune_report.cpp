@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results of a tune as text. What is a template only for the compile time is instantiated here.
-#include <warpwright/measure/detail/measure_options_definitions.hpp>
 #include <warpwright/tune/detail/memory_model_definitions.hpp>
 #include <warpwright/tune/detail/report/progress_line_definitions.hpp>
 #include <warpwright/tune/detail/report/report_definitions.hpp>
@@ -20,6 +19,5 @@ template std::string to_svg(tune_result const&, std::string const&);
 template std::string to_html(tune_result const&, html_report_options const&);
 template std::string progress_line::text(tuning_progress const&);
 template void progress_line::operator()(tuning_progress const&);
-template void detail::check_measure_options(measure_options const&, source_location);
 
 WARPWRIGHT_END

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/launch.hpp>
-#include <warpwright/measure/expect_file.hpp>
+#include <warpwright/measure/expect.hpp>
 
 #include <unistd.h>
 

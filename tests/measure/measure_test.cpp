@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/core/launch.hpp>
-#include <warpwright/measure/l2_flush.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/measure/sm_clock.hpp>
 

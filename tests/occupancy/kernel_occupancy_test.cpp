@@ -3,7 +3,6 @@
 //
 // The occupancy of kernels: on a GPU against cudaOccupancyMaxActiveBlocksPerMultiprocessor for real
 // kernels, on the host runtime for kernels with registered attributes.
-#include <warpwright/occupancy/explain.hpp>
 #include <warpwright/occupancy/kernel_occupancy.hpp>
 
 #include <initializer_list>

@@ -3,7 +3,6 @@
 //
 // The calculator compared with the toolkit's cuda_occupancy.h over a dense sweep; and the
 // functions that the header does not have. No GPU is needed.
-#include <warpwright/occupancy/explain.hpp>
 #include <warpwright/occupancy/occupancy.hpp>
 
 #include <cuda_occupancy.h>

@@ -5,7 +5,7 @@
 // the peak of one size.
 #pragma once
 
-#include <warpwright/measure/event_stopwatch.hpp>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/measure/sample_summary.hpp>
 #include <warpwright/memory/adaptors/statistics.hpp>
 #include <warpwright/memory/resource_ref.hpp>

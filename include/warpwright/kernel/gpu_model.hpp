@@ -7,6 +7,7 @@
 //   ew::plan(a, ew::gpu_model::of(warpwright::device_id{0})).explain();
 #pragma once
 
+#include <warpwright/core/architecture.hpp>
 #include <warpwright/core/device_id.hpp>
 
 #include <cstddef>
@@ -74,11 +75,17 @@ struct gpu_model {
 /// The GPUs on which the library was measured.
 namespace gpus {
 
-/// H100 SXM5 80 GB. Multiprocessors and L2: "NVIDIA H100 Tensor Core GPU Architecture". Resident
-/// threads and blocks: CUDA C++ Programming Guide, "Compute Capabilities". Copies of 2^26 and 2^28
-/// floats, and 20 launches back to back: bench/results, 2026-11-22.
-inline constexpr gpu_model h100_sxm{"H100 SXM", 9,     0, 132, 2048, 32, std::size_t{50} << 20U,
-                                    3.0e12,     3.3e-6};
+/// H100 SXM5 80 GB. Multiprocessors and L2: "NVIDIA H100 Tensor Core GPU Architecture". Copies of
+/// 2^26 and 2^28 floats, and 20 launches back to back: bench/results, 2026-11-22.
+inline constexpr gpu_model h100_sxm{"H100 SXM",
+                                    9,
+                                    0,
+                                    132,
+                                    architecture_of(arch::sm_90).max_threads_per_multiprocessor(),
+                                    architecture_of(arch::sm_90).max_blocks_per_multiprocessor,
+                                    std::size_t{50} << 20U,
+                                    3.0e12,
+                                    3.3e-6};
 
 }  // namespace gpus
 

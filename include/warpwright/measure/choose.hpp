@@ -10,18 +10,116 @@
 //   std::puts(ww::to_text(best).c_str());
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/scoped_stream_device.hpp>
-#include <warpwright/measure/choice.hpp>
-#include <warpwright/measure/choose_options.hpp>
-#include <warpwright/measure/detail/choose_fastest.hpp>
-#include <warpwright/measure/l2_flush.hpp>
+#include <warpwright/measure/compare.hpp>
 
 #include <cstddef>
 #include <exception>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 WARPWRIGHT_BEGIN
+
+/// What became of a candidate.
+enum class candidate_state {
+  not_timed,   ///< usable as far as known; there was nothing to compare it with, or no measurement
+  compared,    ///< timed in turns with the others
+  far_slower,  ///< left out: single calls took several times as long as another candidate's
+  failed,      ///< left out: it threw an exception
+  wrong,       ///< left out: the check of its results returned false
+};
+
+/// The state in words.
+char const* to_string(candidate_state state);
+
+/// Where a choice comes from.
+enum class choice_source {
+  measured,      ///< measured by this process
+  checked,       ///< stored with another driver or runtime, and measured against the second best
+  stored,        ///< read from the tuning_store; nothing was run
+  not_measured,  ///< nothing may be measured now: a stored choice that fits less well, or the first
+};
+
+/// The source in words.
+char const* to_string(choice_source source);
+
+/// The figures of one candidate.
+struct candidate_figures {
+  std::string name;
+  candidate_state state = candidate_state::not_timed;
+  double median_seconds = 0.0;  ///< per call; far_slower: of its faster call; 0: not known
+  /// Its time / the chosen one's; low and high are 0 where it was not compared by this process.
+  time_ratio to_chosen;
+  std::string reason;  ///< why it was left out; empty: it was not
+};
+
+/// Which of several implementations to use, and why.
+struct choice {
+  std::size_t index = 0;  ///< the chosen candidate's, in the order given
+  std::string name;       ///< and its name
+  choice_source source = choice_source::not_measured;
+  bool shown_fastest = false;  ///< whether it is shown to be faster than all others that are usable
+  std::string reason;          ///< why it was chosen, in words
+  std::vector<candidate_figures> candidates;  ///< all of them, in the order given
+  std::vector<std::string> warnings;          ///< what the tuning_store could not read or write
+  bool interrupted = false;                   ///< whether a stop predicate ended the measurement
+  double elapsed_seconds = 0.0;               ///< of the measurement; 0: nothing was measured
+};
+
+/// Formats a choice as a table for a terminal: a line for each candidate, then the reason.
+/// @return text that ends in a newline
+/// **Threads:** safe.
+[[nodiscard]] std::string to_text(choice const& made);
+
+/// How choose() and chooser compare candidates: a value, each setter of which returns a changed
+/// copy.
+class choose_options {
+  template <typename T>
+  [[nodiscard]] constexpr choose_options with(T choose_options::*member, T value) const {
+    choose_options copy = *this;
+    copy.*member = value;
+    return copy;
+  }
+
+ public:
+  /// @param options  how long and how precisely to compare, all candidates of a shape together;
+  ///   the default takes 0.1 to 2 s. For long calls max_seconds is raised such that each candidate
+  ///   gets at least 6 turns, without which no difference can be shown
+  [[nodiscard]] constexpr choose_options sampling(measure_options const& options) const {
+    return with(&choose_options::sampling_, options);
+  }
+  /// @param factor  a candidate of which single calls take more than this many times as long as
+  ///   another one's, and longer than a sample, is left out before the comparison; above 1, default
+  ///   4
+  [[nodiscard]] constexpr choose_options far_slower(double factor) const {
+    return with(&choose_options::far_slower_, factor);
+  }
+  /// @param flush  whether the L2 cache is emptied before each call that is timed; the time of that
+  ///   does not count. Default false: the calls run back to back, and find their data in the cache
+  ///   if they fit. Set it where the program meets cold data: a weight that is read once a step,
+  ///   with others in between. A candidate may win on warm data and lose on cold ones. A
+  ///   measurement then takes device memory of twice the cache's size, and the host waits after
+  ///   every call. Stored choices are kept apart. On the host runtime it changes no times
+  [[nodiscard]] constexpr choose_options cold(bool flush = true) const {
+    return with(&choose_options::cold_, flush);
+  }
+
+  [[nodiscard]] constexpr measure_options const& sampling() const { return sampling_; }
+  [[nodiscard]] constexpr double far_slower() const { return far_slower_; }
+  [[nodiscard]] constexpr bool is_cold() const { return cold_; }
+
+ private:
+  // Shorter than measure() samples, as there is a choice for every shape; a difference below the
+  // precision does not matter to it.
+  measure_options sampling_ =
+      measure_options{}.sample_seconds(5e-4).min_seconds(0.1).max_seconds(2.0);
+  double far_slower_ = 4.0;
+  bool cold_ = false;
+};
 
 /// One implementation of an operation, with a name; see candidate().
 template <typename Callable>
@@ -178,6 +276,36 @@ candidates(named_candidate<Callables>... list) {
 
 namespace detail {
 
+// What a search calls; all of it outlives the search.
+struct candidate_access {
+  std::size_t count;
+  char const* const* names;
+  function_ref<void()> reset;                               // destroys an earlier result
+  function_ref<void(std::size_t)> run;                      // runs one, and waits for it
+  function_ref<bool()> is_right;                            // whether the result is right
+  function_ref<double(std::size_t, std::size_t)> time;      // seconds of so many calls of one
+  function_ref<bool(std::exception_ptr const&)> leave_out;  // the user's classifier
+};
+
+// What choose() does, whatever the types of candidates and stopwatch.
+struct candidate_search {
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  // Chooses among all candidates.
+  [[nodiscard]] choice all() const;
+  // Whether a stored choice still holds: the winner works, and is not slower than the second best.
+  // Then `stored` gets the new figures. It holds as well where the check was interrupted.
+  // @param second  may be none
+  [[nodiscard]] bool confirm(std::size_t winner, std::size_t second, choice& stored) const;
+
+  candidate_access access;
+  choose_options const& options;
+  source_location where;
+};
+
+void check_choose_arguments(char const* const* names, std::size_t count,
+                            choose_options const& options, source_location where);
+
 // Calls `use(search)` with a candidate_search over the set.
 template <typename Set, typename Stopwatch, typename Use>
 auto with_search(stream_ref stream, Set const& set, choose_options const& options,
@@ -218,7 +346,7 @@ auto with_search(stream_ref stream, Set const& set, choose_options const& option
   time_function const time_calls =
       options.is_cold() ? time_function{time_cold} : time_function{time};
   auto const leave_out = [&](std::exception_ptr const& error) { return set.leaves_out(error); };
-  candidate_search<choose_options> search{
+  candidate_search const search{
       {Set::count, names, reset, run, is_right, time_calls, leave_out}, options, where};
   return use(search);
 }
@@ -234,12 +362,7 @@ template <typename Stopwatch, typename... Set>
                                  candidate_set<Set...> const& set,
                                  choose_options const& options = {},
                                  source_location where = source_location::current()) {
-  if (stream.is_capturing(where)) {
-    detail::throw_invalid_argument(
-        "choose: the stream is capturing, so that the work would not run; choose before the "
-        "capture",
-        where);
-  }
+  detail::check_not_capturing("choose", stream, where);
   return detail::with_search(stream, set, options, stopwatch, where,
                              [](auto& search) { return search.all(); });
 }
@@ -280,3 +403,7 @@ template <typename... Set>
 }
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/measure/detail/choose_definitions.hpp>
+#endif

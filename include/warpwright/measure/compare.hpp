@@ -11,11 +11,8 @@
 
 #include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/detail/stream_argument.hpp>
-#include <warpwright/core/detail/text/string_builder.hpp>
-#include <warpwright/measure/detail/compare_in_turns.hpp>
 #include <warpwright/measure/measure.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <type_traits>
@@ -31,17 +28,7 @@ enum class difference {
 };
 
 /// The difference in words.
-inline char const* to_string(difference d) {
-  switch (d) {
-    case difference::none_shown:
-      return "no difference shown";
-    case difference::faster:
-      return "faster";
-    case difference::slower:
-      return "slower";
-  }
-  return "unknown";
-}
+char const* to_string(difference d);
 
 /// The ratio of two times that were taken in turns, with its interval of a confidence of 95 %.
 ///
@@ -60,7 +47,7 @@ struct time_ratio {
   /// @return faster or slower where the interval does not contain 1, however unsteady the ratio
   ///   is. Wrong in some 5 % of comparisons of equal callables; in more where few turns are taken
   ///   and they depend on each other, or where changes of one callable alone last nearly as long
-  ///   as the comparison (docs/tuner.md)
+  ///   as the comparison (docs/measure.md)
   [[nodiscard]] difference verdict() const noexcept {
     if (high < 1.0) return difference::faster;
     return low > 1.0 ? difference::slower : difference::none_shown;
@@ -70,32 +57,9 @@ struct time_ratio {
 /// Formats a ratio as a verdict: "faster: 2.40x (1.60 to 3.10), unsteady", where the figure is how
 /// many times as fast or as slow the first is.
 /// **Threads:** safe.
-template <typename String = std::string>
-[[nodiscard]] String to_text(time_ratio const& ratio) {
-  difference const d = ratio.verdict();
-  bool const inverse = d == difference::faster;
-  detail::string_builder all{to_string(d)};
-  if (ratio.high < HUGE_VAL) {
-    // Near 1 two digits would round a difference away.
-    bool const close = ratio.median > 0.95 && ratio.median < 1.05;
-    all += detail::format_number(close ? ": %.3fx" : ": %.2fx",
-                                 inverse ? 1.0 / ratio.median : ratio.median) +
-           detail::format_number(close ? " (%.3f to " : " (%.2f to ",
-                                 inverse ? 1.0 / ratio.high : ratio.low) +
-           detail::format_number(close ? "%.3f)" : "%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
-  }
-  if (ratio.stability == sample_stability::too_few_samples) {
-    all += ", few turns";
-  } else if (!ratio.settled()) {
-    all += ", unsteady";
-  }
-  return all.str();
-}
+[[nodiscard]] std::string to_text(time_ratio const& ratio);
 
 /// The result of compare(). Candidates are numbered from 0 in the order of the arguments.
-///
-/// Its functions are templates, so that a file which only includes the header does not compile
-/// them.
 struct comparison {
   /// No candidate.
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -115,44 +79,32 @@ struct comparison {
   /// @return time of the first / time of the second
   /// @throws std::invalid_argument for a candidate that does not exist
   /// **Cost:** a sort of the turns.
-  template <typename Ratio = time_ratio>
-  [[nodiscard]] Ratio ratio(std::size_t first, std::size_t second,
-                            source_location where = source_location::current()) const {
-    detail::check_candidates(samples.size(), first, second, where);
-    detail::turn_ratio const t = detail::ratio_of_turns(samples[first], samples[second], precision);
-    Ratio r;
-    r.median = t.median;
-    r.low = t.low;
-    r.high = t.high;
-    r.stability = long_enough ? t.stability : sample_stability::too_few_samples;
-    return r;
-  }
+  [[nodiscard]] time_ratio ratio(std::size_t first, std::size_t second,
+                                 source_location where = source_location::current()) const;
 
   /// Returns whether a candidate is faster than another.
   /// @param first   candidate, below samples.size()
   /// @param second  candidate, below samples.size()
   /// @return the verdict of their ratio: see time_ratio::verdict()
   /// @throws std::invalid_argument for a candidate that does not exist
-  template <typename Difference = difference>
-  [[nodiscard]] Difference verdict(std::size_t first, std::size_t second,
-                                   source_location where = source_location::current()) const {
-    return ratio(first, second, where).verdict();
-  }
+  [[nodiscard]] difference verdict(std::size_t first, std::size_t second,
+                                   source_location where = source_location::current()) const;
 
   /// Returns the candidate that is shown to be faster than each other one.
   /// @return its number, or `none`: no difference shown between the fastest ones
-  template <typename Index = std::size_t>
-  [[nodiscard]] Index fastest() const {
-    std::size_t best = none;
-    for (std::size_t i = 0; i < summaries.size(); ++i) {
-      if (best == none || summaries[i].median_seconds < summaries[best].median_seconds) best = i;
-    }
-    for (std::size_t i = 0; i < summaries.size(); ++i) {
-      if (i != best && verdict(best, i) != difference::faster) return none;
-    }
-    return best;
-  }
+  [[nodiscard]] std::size_t fastest() const;
 };
+
+namespace detail {
+
+// Warm-up, calibration, turns until a stopping rule holds; without summaries.
+// @param time_calls  runs so many calls of a candidate, returns seconds
+comparison compare_in_turns(std::size_t candidates,
+                            function_ref<double(std::size_t, std::size_t)> time_calls,
+                            measure_options const& options);
+void summarize_candidates(comparison& c, source_location where);
+
+}  // namespace detail
 
 /// Compares callables with another clock than CUDA events.
 ///
@@ -165,12 +117,7 @@ comparison compare_with(Stopwatch& stopwatch, detail::stream_argument on,
   stream_ref const stream = on.stream;
   source_location const where = on.where;
   detail::check_measure_options(options, where);
-  if (stream.is_capturing(where)) {
-    detail::throw_invalid_argument(
-        "compare: the stream is capturing, so that the work would not run; compare before the "
-        "capture",
-        where);
-  }
+  detail::check_not_capturing("compare", stream, where);
   detail::check_pending("a call before compare", where);
   detail::scoped_stream_device const current{stream.get()};
   std::size_t next[sizeof...(Callables)] = {};
@@ -188,17 +135,8 @@ comparison compare_with(Stopwatch& stopwatch, detail::stream_argument on,
     (try_one(callables), ...);
     return seconds;
   };
-  detail::turns t = detail::compare_in_turns(sizeof...(Callables), time_calls, options);
-  comparison c;
-  c.samples = static_cast<std::vector<std::vector<double>>&&>(t.samples);
-  c.calls_per_sample = static_cast<std::vector<std::size_t>&&>(t.calls_per_sample);
-  c.reason = t.reason;
-  c.elapsed_seconds = t.elapsed_seconds;
-  c.precision = options.precision();
-  c.long_enough = t.long_enough;
-  for (std::vector<double> const& samples : c.samples) {
-    c.summaries.push_back(summarize(samples, where));
-  }
+  comparison c = detail::compare_in_turns(sizeof...(Callables), time_calls, options);
+  detail::summarize_candidates(c, where);
   return c;
 }
 
@@ -237,3 +175,7 @@ comparison compare(detail::stream_argument stream, First&& first, Others&&... ot
 }
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/measure/detail/compare_definitions.hpp>
+#endif

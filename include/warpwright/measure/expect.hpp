@@ -10,18 +10,74 @@
 //   found.throw_if_short();
 #pragma once
 
-#include <warpwright/measure/detail/expectation_text.hpp>
-#include <warpwright/measure/expectation.hpp>
 #include <warpwright/measure/measure.hpp>
 
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
 
 WARPWRIGHT_BEGIN
+
+/// A kind of figure that can be expected.
+enum class expected_figure {
+  throughput,  ///< items per second, at least
+  latency,     ///< a quantile of the seconds of one call, at most
+  memory,      ///< peak bytes, at most
+};
+
+/// One line of a table of expectations.
+struct expectation {
+  std::string name;  ///< of what is expected to be fast
+  expected_figure figure = expected_figure::throughput;
+  double quantile = 0.0;  ///< of a latency, 0.99 for the 99th percentile; otherwise 0
+  double limit = 0.0;     ///< items per second, seconds or bytes
+};
+
+/// What the check of an expectation has shown.
+enum class finding_state {
+  met,         ///< the figure's whole interval is within the limit
+  not_shown,   ///< the interval contains the limit: neither
+  fell_short,  ///< the whole interval is beyond the limit
+  no_figure,   ///< nothing was observed, or too little for this figure
+};
+
+/// The state in words.
+char const* to_string(finding_state state);
+
+/// One expectation, and what was observed; in the unit of its limit.
+struct finding {
+  expectation expected;
+  finding_state state = finding_state::no_figure;
+  double value = 0.0;  ///< the figure that was observed
+  double low = 0.0;    ///< lower end of its interval
+  double high = 0.0;   ///< and upper end; infinity: too few samples
+  std::string text;    ///< the finding in words, one line
+};
+
+/// What expectations::check() found.
+struct expectation_report {
+  std::vector<finding> findings;  ///< one for each expectation, in the order of the table
+
+  /// @return whether nothing is shown to fall short
+  [[nodiscard]] bool ok() const noexcept { return !has(finding_state::fell_short); }
+  /// @return whether there was a figure for every expectation
+  [[nodiscard]] bool complete() const noexcept { return !has(finding_state::no_figure); }
+  /// @return a line for each finding; those that fell short are first
+  [[nodiscard]] std::string to_text() const;
+  /// Throws if anything is shown to fall short.
+  /// @throws std::runtime_error with a line for each expectation that fell short
+  void throw_if_short(source_location where = source_location::current()) const;
+
+ private:
+  [[nodiscard]] bool has(finding_state state) const noexcept {
+    for (finding const& f : findings) {
+      if (f.state == state) return true;
+    }
+    return false;
+  }
+};
 
 /// Figures of one workload for expectations::check(); each setter returns a changed copy.
 class observed {
@@ -52,51 +108,15 @@ class observed {
   /// @param m      of calls back to back, as measure() takes by default
   /// @param items  that one call processes
   /// @throws std::invalid_argument for items that are not above 0 and finite
-  template <typename Measurement = measurement>
-  [[nodiscard]] observed throughput(Measurement const& m, double items,
-                                    source_location where = source_location::current()) const {
-    if (!(items > 0.0 && items < HUGE_VAL)) {
-      detail::throw_invalid_argument(detail::text{"observed: "} + items +
-                                         " items a call; pass how many items one call processes",
-                                     where);
-    }
-    observed o = *this;
-    sample_summary const& s = m.summary;
-    o.throughput_.known = s.count > 0 && s.median_seconds > 0.0;
-    if (!o.throughput_.known) return o;
-    o.throughput_.value = items / s.median_seconds;
-    o.throughput_.low = items / s.median_high_seconds;
-    o.throughput_.high = s.median_low_seconds > 0.0 ? items / s.median_low_seconds : HUGE_VAL;
-    return o;
-  }
+  [[nodiscard]] observed throughput(measurement const& m, double items,
+                                    source_location where = source_location::current()) const;
   /// @param m  of single calls: with sample_seconds(0), as expectations::latency_options(). Means
   ///   of several calls say nothing about a quantile of single ones
   /// @throws std::invalid_argument for samples of several calls
-  template <typename Measurement = measurement>
-  [[nodiscard]] observed latency(Measurement const& m,
-                                 source_location where = source_location::current()) const {
-    if (m.calls_per_sample > 1) {
-      detail::throw_invalid_argument(
-          detail::text{"observed: the samples are means of "} + m.calls_per_sample +
-              " calls; measure single calls, with expectations::latency_options()",
-          where);
-    }
-    observed o = *this;
-    sample_summary const& s = m.summary;
-    o.median_ = bounds{s.median_seconds, s.median_low_seconds, s.median_high_seconds, s.count > 0};
-    o.p99_ = bounds{};
-    o.samples_ = m.samples;
-    o.effective_samples_ = m.effective_samples;
-    return o;
-  }
+  [[nodiscard]] observed latency(measurement const& m,
+                                 source_location where = source_location::current()) const;
   /// @param bytes  peak memory
-  template <typename Observed = observed>
-  [[nodiscard]] Observed memory(std::size_t bytes) const {
-    observed o = *this;
-    auto const value = static_cast<double>(bytes);
-    o.memory_ = bounds{value, value, value, true};
-    return o;
-  }
+  [[nodiscard]] observed memory(std::size_t bytes) const;
   /// @return the name that was given
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
 
@@ -111,29 +131,7 @@ class observed {
   };
 
   // @param alpha  the probability that the lower bound is above a quantile
-  template <typename Real>
-  [[nodiscard]] bounds figure(expectation const& e, Real alpha, source_location where) const {
-    if (e.figure == expected_figure::throughput) return throughput_;
-    if (e.figure == expected_figure::memory) return memory_;
-    if (std::fabs(e.quantile - Real{0.5}) < 1e-12) return median_;
-    if (samples_.empty()) return std::fabs(e.quantile - Real{0.99}) < 1e-12 ? p99_ : bounds{};
-    detail::array<double> const sorted = detail::sorted_copy(samples_, where);
-    std::size_t const n = sorted.size();
-    // Correlated samples stand for fewer independent ones, of which the ranks are then stretched.
-    auto effective = static_cast<std::size_t>(effective_samples_);
-    effective = effective > n ? n : effective < 1 ? 1 : effective;
-    auto const stretched = [n, effective](std::size_t rank) { return rank * n / effective; };
-    constexpr Real alpha_high = 0.05;
-    std::size_t const below = detail::binomial_tail(effective, e.quantile, alpha, effective);
-    std::size_t const above =
-        detail::binomial_tail(effective, 1.0 - e.quantile, alpha_high, effective);
-    bounds b;
-    b.known = true;
-    b.value = sorted[detail::nearest_rank(n, e.quantile)];
-    b.low = below == 0 ? 0.0 : sorted[stretched(below - 1)];
-    b.high = above == 0 ? HUGE_VAL : sorted[n - 1 - stretched(above - 1)];
-    return b;
-  }
+  [[nodiscard]] bounds figure(expectation const& e, double alpha, source_location where) const;
 
   std::string name_;
   bounds throughput_;
@@ -153,51 +151,28 @@ class expectations {
   /// @param items_per_second  at least so many, above 0
   /// @throws std::invalid_argument for a name that is empty, a limit that is not above 0 and
   ///   finite, or a line that is there already
-  template <typename String = std::string>
   [[nodiscard]] expectations throughput_at_least(
-      String name, double items_per_second,
-      source_location where = source_location::current()) const {
-    return with(expectation{std::move(name), expected_figure::throughput, 0.0, items_per_second},
-                where);
-  }
+      std::string name, double items_per_second,
+      source_location where = source_location::current()) const;
   /// @param name      of what is measured, not empty
   /// @param quantile  0.99 for the 99th percentile, 0.5 for the median
   /// @param seconds   at most so many for one call, above 0
   /// @throws std::invalid_argument as throughput_at_least(), and for a quantile that is not
   ///   between 0 and 1
-  template <typename String = std::string>
   [[nodiscard]] expectations latency_at_most(
-      String name, double quantile, double seconds,
-      source_location where = source_location::current()) const {
-    detail::check_quantile(quantile, 0.5, where);
-    return with(expectation{std::move(name), expected_figure::latency, quantile, seconds}, where);
-  }
+      std::string name, double quantile, double seconds,
+      source_location where = source_location::current()) const;
   /// @param name   of what is measured, not empty
   /// @param bytes  of peak memory at most, above 0 and below 2^53
   /// @throws std::invalid_argument as throughput_at_least(), and for bytes from 2^53 on, of which a
   ///   table's figures, numbers of type double, do not hold each
-  template <typename String = std::string>
   [[nodiscard]] expectations memory_at_most(
-      String name, std::size_t bytes, source_location where = source_location::current()) const {
-    expectation line{std::move(name), expected_figure::memory, 0.0, static_cast<double>(bytes)};
-    if (bytes >= detail::memory_limit_end) {
-      detail::throw_invalid_argument(detail::text{"expectations: a limit of "} + bytes +
-                                         " bytes for '" + line.name.c_str() +
-                                         "'; it must be below 2^53: leave the line out if there is "
-                                         "no limit",
-                                     where);
-    }
-    return with(std::move(line), where);
-  }
+      std::string name, std::size_t bytes,
+      source_location where = source_location::current()) const;
   /// @return all lines, in the order in which they were added
   [[nodiscard]] std::vector<expectation> const& lines() const noexcept { return lines_; }
   /// @return whether the table has such a line
-  [[nodiscard]] bool has(std::string const& name, expected_figure figure) const noexcept {
-    for (expectation const& e : lines_) {
-      if (e.figure == figure && e.name == name) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool has(std::string const& name, expected_figure figure) const noexcept;
 
   /// How observe() measures calls back to back, for a throughput.
   /// @return the options of measure(), with time for noise of which the changes last
@@ -207,22 +182,7 @@ class expectations {
   /// How observe() measures single calls, for the latencies of a name.
   /// @return options for at least 20 samples above the highest quantile (2,000 for a p99), or as
   ///   many as 10 s and 100,000 samples allow
-  [[nodiscard]] measure_options latency_options(std::string const& name) const {
-    double needed = 200.0;
-    for (expectation const& e : lines_) {
-      if (e.figure != expected_figure::latency || e.name != name) continue;
-      double const samples = 20.0 / (1.0 - e.quantile);
-      if (samples > needed) needed = samples;
-    }
-    constexpr std::size_t most = 100000;
-    auto const count = needed < 1e5 ? static_cast<std::size_t>(needed + 0.5) : most;
-    return measure_options{}
-        .sample_seconds(0.0)
-        .precision(0.02)
-        .min_samples(count)
-        .max_samples(most)
-        .max_seconds(10.0);
-  }
+  [[nodiscard]] measure_options latency_options(std::string const& name) const;
 
   /// Compares what was observed with the table.
   ///
@@ -239,80 +199,46 @@ class expectations {
   /// **Threads:** safe. **Cost:** a sort of the samples for each latency.
   /// Source of the intervals of quantiles: Conover, Practical Nonparametric Statistics, section
   /// 3.2.
-  template <typename List = std::initializer_list<observed>>
-  [[nodiscard]] expectation_report check(List const& all,
-                                         source_location where = source_location::current()) const {
-    check_names(all, where);
-    double const alpha = 0.01 / static_cast<double>(lines_.size() > 0 ? lines_.size() : 1);
-    expectation_report report;
-    for (expectation const& e : lines_) {
-      report.findings.emplace_back();
-      finding& f = report.findings.back();
-      f.expected = e;
-      for (observed const& o : all) {
-        if (o.name() != e.name) continue;
-        auto const figure = o.figure(e, alpha, where);
-        if (!figure.known) continue;
-        f.value = figure.value;
-        f.low = figure.low;
-        f.high = figure.high;
-        bool const at_least = e.figure == expected_figure::throughput;
-        bool const beyond = at_least ? f.high < e.limit : f.low > e.limit;
-        bool const within = at_least ? f.low >= e.limit : f.high <= e.limit;
-        f.state = beyond   ? finding_state::fell_short
-                  : within ? finding_state::met
-                           : finding_state::not_shown;
-      }
-      f.text = detail::finding_text<finding>{f}.text().str();
-    }
-    return report;
-  }
+  [[nodiscard]] expectation_report check(std::vector<observed> const& all,
+                                         source_location where = source_location::current()) const;
 
  private:
-  template <typename Line>
-  [[nodiscard]] expectations with(Line line, source_location where) const {
-    if (line.name.empty()) {
-      detail::throw_invalid_argument("expectations: a name is empty; name what is measured", where);
-    }
-    if (!(line.limit > 0.0 && line.limit < HUGE_VAL)) {
-      detail::throw_invalid_argument(detail::text{"expectations: a limit of "} + line.limit +
-                                         " for '" + line.name.c_str() +
-                                         "'; it must be above 0 and finite",
-                                     where);
-    }
-    for (expectation const& e : lines_) {
-      if (e.name != line.name || e.figure != line.figure ||
-          std::fabs(e.quantile - line.quantile) > 1e-12) {
-        continue;
-      }
-      detail::throw_invalid_argument(detail::text{"expectations: two limits for "} +
-                                         detail::what_is_expected(line).str().c_str() +
-                                         "; keep one of them",
-                                     where);
-    }
-    expectations copy = *this;
-    copy.lines_.push_back(std::move(line));
-    return copy;
-  }
+  [[nodiscard]] expectations with(expectation line, source_location where) const;
 
-  template <typename List>
-  void check_names(List const& all, source_location where) const {
-    for (observed const& o : all) {
-      bool known = false;
-      for (expectation const& e : lines_) known = known || e.name == o.name();
-      int count = 0;
-      for (observed const& other : all) count += other.name() == o.name() ? 1 : 0;
-      if (known && count == 1) continue;
-      detail::throw_invalid_argument(
-          detail::text{"expectations: '"} + o.name().c_str() +
-              (known ? "' was observed twice; pass one observation with all figures"
-                     : "' was observed, but nothing is expected of it; use the table's name"),
-          where);
-    }
-  }
+  void check_names(std::vector<observed> const& all, source_location where) const;
 
   std::vector<expectation> lines_;
 };
+
+/// Writes a table as text: a line is empty, a comment that begins with #, or an expectation, as
+///
+///   warpwright_expected=1<tab>name=decode<tab>figure=latency<tab>quantile=0.99<tab>limit=0.005
+///     <tab>unit=s
+///
+/// with all fields in this order. The unit (s, items/s or bytes) is the last one, so that a line
+/// which was cut off is recognised.
+/// @return a line for each expectation
+[[nodiscard]] std::string to_text(expectations const& table);
+
+/// Reads a table from text as to_text() writes it.
+/// @return the table
+/// @throws std::invalid_argument for a line that is not an expectation, with the line and its
+///   number: an expectation that is skipped would never fail
+[[nodiscard]] expectations expectations_from_text(
+    std::string const& text, source_location where = source_location::current());
+
+/// Writes a table to a file, which is replaced as a whole.
+/// @param path  the file's
+/// @throws std::runtime_error if it cannot be written; it is unchanged then
+void save_expectations(std::string const& path, expectations const& table,
+                       source_location where = source_location::current());
+
+/// Reads a table from a file.
+/// @param path  the file's
+/// @throws std::runtime_error    if it does not exist or cannot be read
+/// @throws std::invalid_argument as expectations_from_text()
+[[nodiscard]] expectations load_expectations(std::string const& path,
+                                             source_location where = source_location::current());
 
 /// Measures what a table expects of a workload, with another clock than CUDA events.
 /// @param stopwatch  an event_stopwatch, or an object with the same call operator
@@ -362,3 +288,7 @@ template <typename Callable>
 }
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/measure/detail/expect_definitions.hpp>
+#endif

@@ -8,11 +8,16 @@
 //                                                         .registers(40));
 //   static_assert(o.blocks_per_multiprocessor == 6 && o.limited_by(ww::resource::registers));
 //
-// occupancy/explain.hpp explains a result as text; occupancy/kernel_occupancy.hpp reads the
-// resources of a compiled kernel.
+//   std::puts(ww::explain(o).c_str());  // "sm_90: 75 % (6 blocks of 256 threads, …
+//
+// occupancy/kernel_occupancy.hpp reads the resources of a compiled kernel. **Threads:** all of it
+// is safe. **Capture:** legal, as nothing here makes a CUDA call.
 #pragma once
 
-#include <warpwright/occupancy/arch.hpp>
+#include <warpwright/core/architecture.hpp>
+
+#include <cstddef>
+#include <string>
 
 WARPWRIGHT_BEGIN
 
@@ -20,51 +25,45 @@ WARPWRIGHT_BEGIN
 ///
 /// The numbers are those that `nvcc --resource-usage` (`ptxas -v`) prints.
 class kernel_resources {
+  // Before its users: clang 14 instantiates it for a constant expression only so.
+  template <typename T>
+  [[nodiscard]] constexpr kernel_resources with(T kernel_resources::*member, T value) const {
+    kernel_resources copy = *this;
+    copy.*member = value;
+    return copy;
+  }
+
  public:
   /// @param count  threads per block, at least 1
   [[nodiscard]] constexpr kernel_resources threads(int count) const {
-    kernel_resources copy = *this;
-    copy.threads_ = count;
-    return copy;
+    return with(&kernel_resources::threads_, count);
   }
   /// @param count  32-bit registers per thread, at least 0
   [[nodiscard]] constexpr kernel_resources registers(int count) const {
-    kernel_resources copy = *this;
-    copy.registers_ = count;
-    return copy;
+    return with(&kernel_resources::registers_, count);
   }
   /// @param bytes  shared memory per block, static and dynamic together
   [[nodiscard]] constexpr kernel_resources shared_bytes(std::size_t bytes) const {
-    kernel_resources copy = *this;
-    copy.shared_bytes_ = bytes;
-    return copy;
+    return with(&kernel_resources::shared_bytes_, bytes);
   }
   /// @param count  barriers per block ("used N barriers"); default 1
   [[nodiscard]] constexpr kernel_resources barriers(int count) const {
-    kernel_resources copy = *this;
-    copy.barriers_ = count;
-    return copy;
+    return with(&kernel_resources::barriers_, count);
   }
   /// @param percent  preferred percentage of the unified L1 and shared memory used as shared
   ///   memory, 0 to 100, as cudaFuncAttributePreferredSharedMemoryCarveout; -1, the default: the
   ///   maximum
   [[nodiscard]] constexpr kernel_resources carveout_percent(int percent) const {
-    kernel_resources copy = *this;
-    copy.carveout_percent_ = percent;
-    return copy;
+    return with(&kernel_resources::carveout_percent_, percent);
   }
   /// @param count  the kernel's limit of threads per block (`__launch_bounds__`), at least 1
   [[nodiscard]] constexpr kernel_resources max_threads(int count) const {
-    kernel_resources copy = *this;
-    copy.max_threads_ = count;
-    return copy;
+    return with(&kernel_resources::max_threads_, count);
   }
   /// @param bytes  the kernel's limit of shared memory per block: 48 KiB until cudaFuncSetAttribute
   ///   raises it; default: the architecture's maximum
   [[nodiscard]] constexpr kernel_resources max_shared_bytes(std::size_t bytes) const {
-    kernel_resources copy = *this;
-    copy.max_shared_bytes_ = bytes;
-    return copy;
+    return with(&kernel_resources::max_shared_bytes_, bytes);
   }
 
   [[nodiscard]] constexpr int threads() const { return threads_; }
@@ -142,16 +141,8 @@ struct occupancy_result {
 namespace detail {
 
 // Not constexpr on purpose: a call in a constant expression is an error that names this function.
-[[noreturn]] WARPWRIGHT_COLD inline void throw_invalid_kernel_resources(kernel_resources const& k,
-                                                                        source_location where) {
-  throw_invalid_argument(text{"kernel resources out of range: threads "} + k.threads() +
-                             " (at least 1), registers " + k.registers() +
-                             " (at least 0), barriers " + k.barriers() +
-                             " (at least 0), carve-out percent " + k.carveout_percent() +
-                             " (-1 to 100), the kernel's limit of threads per block " +
-                             k.max_threads() + " (at least 1)",
-                         where);
-}
+[[noreturn]] WARPWRIGHT_COLD void throw_invalid_kernel_resources(kernel_resources const& k,
+                                                                 source_location where);
 
 constexpr int min_of(int a, int b) { return b < a ? b : a; }
 template <typename T>
@@ -220,7 +211,7 @@ constexpr launch_problem find_launch_problem(architecture const& a, kernel_resou
 ///   resources (no thread, negative counts, a carve-out outside of -1 to 100); in a constant
 ///   expression these are compile errors
 ///
-/// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** some tens of nanoseconds.
+/// **Cost:** some tens of nanoseconds.
 /// Source: the toolkit's cuda_occupancy.h; the tests compare the results with it.
 constexpr occupancy_result occupancy(architecture const& a, kernel_resources const& k,
                                      source_location where = source_location::current()) {
@@ -293,8 +284,6 @@ constexpr occupancy_result occupancy(arch name, kernel_resources const& k,
 /// @param k  the kernel; its registers are ignored
 /// @param blocks  blocks per multiprocessor, at least 1
 /// @return registers per thread, a multiple of 8 (or 255); 0 if that many blocks cannot fit
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr int max_registers_per_thread(architecture const& a, kernel_resources const& k,
                                        int blocks) {
   if (blocks < 1 || k.threads() < 1 || k.threads() > a.max_threads_per_block) return 0;
@@ -318,8 +307,6 @@ constexpr int max_registers_per_thread(architecture const& a, kernel_resources c
 /// @param blocks  blocks per multiprocessor, at least 1
 /// @param bytes  receives the size, in bytes
 /// @return false if that many blocks do not fit even without shared memory
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr bool max_shared_bytes_per_block(architecture const& a, kernel_resources const& k,
                                           int blocks, std::size_t& bytes) {
   bytes = 0;
@@ -353,7 +340,7 @@ struct block_size_suggestion {
 /// @param shared_bytes_of  callable, `std::size_t(int threads)`: shared memory of a block
 /// @return the size and its occupancy
 ///
-/// **Threads:** safe. **Capture:** legal; no CUDA call. **Cost:** 32 calls of occupancy().
+/// **Cost:** 32 calls of occupancy().
 template <typename SharedBytes>
 constexpr block_size_suggestion suggest_block_size(
     architecture const& a, kernel_resources const& k, SharedBytes const& shared_bytes_of,
@@ -395,8 +382,6 @@ constexpr block_size_suggestion suggest_block_size(
 ///
 /// @param o  an occupancy
 /// @return percent, 0 to 100
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr int smallest_carveout_percent(occupancy_result const& o) {
   std::size_t const needed =
       o.shared_bytes_per_block * static_cast<std::size_t>(o.blocks_per_multiprocessor);
@@ -419,8 +404,6 @@ struct occupancy_fix {
 ///
 /// @param o  an occupancy with no problem
 /// @return the change; not found if warp or block slots are limiting, or if no reduction suffices
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
   occupancy_fix fix{};
   if (o.problem != launch_problem::none || o.limited_by(resource::warps) ||
@@ -449,4 +432,18 @@ constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
   return fix;
 }
 
+/// Explains an occupancy in one line: its value, the limiting resources, and the smallest changes
+/// that increase it.
+///
+/// Example: "sm_90: 75 % (6 blocks of 256 threads, 48 of 64 warps), limited by registers: 40 -> 32
+/// gives 8 blocks instead of 6".
+///
+/// @param o  an occupancy
+/// @return one line without a newline, plain ASCII
+[[nodiscard]] std::string explain(occupancy_result const& o);
+
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/occupancy/detail/occupancy_definitions.hpp>
+#endif

@@ -15,7 +15,7 @@
 #pragma once
 
 #include <warpwright/core/detail/scoped_stream_device.hpp>
-#include <warpwright/measure/event_stopwatch.hpp>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What measure() and compare() pass to a stopwatch: the user's callable, which gets the index of
-// its input, and which the host's clock times.
+// its input, and which the host's clock times; and the time that a measurement takes.
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
@@ -14,6 +14,23 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+// Seconds since construction, of a clock and of what a stopwatch reported: the larger of the two,
+// as a simulated stopwatch does not advance the clock.
+class measuring_time {
+ public:
+  explicit measuring_time(clock_ref clock) noexcept : clock_{clock}, start_{clock.now()} {}
+  void add(double seconds) noexcept { reported_ += seconds; }
+  [[nodiscard]] double elapsed() const noexcept {
+    double const seconds = 1e-9 * static_cast<double>(clock_.now() - start_);
+    return seconds > reported_ ? seconds : reported_;
+  }
+
+ private:
+  clock_ref clock_;
+  std::uint64_t start_;
+  double reported_ = 0.0;
+};
 
 // Calls a callable with the index of its input, which goes from 0 to inputs - 1, and then to 0
 // again.

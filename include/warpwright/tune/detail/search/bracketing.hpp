@@ -120,7 +120,7 @@ WARPWRIGHT_COLD void check_steady(State& s) {
       s.read_memory(batch);
     });
     if (!s.is_ok(batch)) continue;
-    robust_mean<double> const again = robust_mean<double>::of(samples);
+    robust_mean const again = robust_mean::of(samples);
     double const change = again.mean / slowdown(s, batch) / seconds_before - 1.0;
     if (!s.is_ok(batch)) continue;
     double const noise = s.find(batch)->row.relative_error + again.half_width / again.mean;

@@ -5,7 +5,7 @@
 // slow phases affect all of them, until it is shown which are within the tolerance of the best.
 #pragma once
 
-#include <warpwright/measure/detail/compare_in_turns.hpp>
+#include <warpwright/measure/compare.hpp>
 #include <warpwright/tune/detail/search/refinement.hpp>
 
 WARPWRIGHT_BEGIN

@@ -71,7 +71,7 @@ WARPWRIGHT_COLD void screen_latency(State& s, std::size_t batch) {
 
 template <typename State>
 WARPWRIGHT_COLD void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
-  robust_mean<double> const m = robust_mean<double>::of(samples);
+  robust_mean const m = robust_mean::of(samples);
   double mean = 0.0;
   double squares = 0.0;
   double const n = static_cast<double>(samples.size());

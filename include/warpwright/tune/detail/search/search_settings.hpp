@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/measure/measure_options.hpp>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/detail/owned_function.hpp>
 #include <warpwright/tune/tune_result.hpp>
 #include <warpwright/tune/tuning_progress.hpp>

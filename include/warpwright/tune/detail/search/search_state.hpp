@@ -6,8 +6,7 @@
 // never by a position in the table, which changes.
 #pragma once
 
-#include <warpwright/measure/detail/robust_mean.hpp>
-#include <warpwright/measure/detail/take_samples.hpp>
+#include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/memory_model.hpp>

@@ -7,7 +7,7 @@
 //   choice=tiles  second=rows  reason=…  name.0=rows  state.0=compared  median.0=1.2e-05 …
 #pragma once
 
-#include <warpwright/measure/choice.hpp>
+#include <warpwright/measure/choose.hpp>
 #include <warpwright/tune/detail/store/store_value.hpp>
 #include <warpwright/tune/tuning_record.hpp>
 

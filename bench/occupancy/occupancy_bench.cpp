@@ -4,7 +4,6 @@
 // The calculator compared with the toolkit's cuda_occupancy.h and the runtime's query.
 #include <benchmark/benchmark.h>
 
-#include <warpwright/occupancy/explain.hpp>
 #include <warpwright/occupancy/kernel_occupancy.hpp>
 
 #include <cuda_occupancy.h>

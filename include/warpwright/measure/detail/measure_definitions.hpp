@@ -1,47 +1,85 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The loop of measure(): warm-up, calibration, sampling until a stopping rule holds. It does not
-// depend on the types of callable and stopwatch, so it is compiled once.
 #pragma once
 
-#include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/measure/measurement.hpp>
+#include <warpwright/core/device_id.hpp>
+#include <warpwright/measure/detail/sample_summary_definitions.hpp>
+#include <warpwright/measure/detail/series_analysis_definitions.hpp>
+#include <warpwright/measure/measure.hpp>
 
 #include <utility>
 
 WARPWRIGHT_BEGIN
 
+WARPWRIGHT_INLINE char const* to_string(stop_reason reason) {
+  constexpr char const* names[] = {"precision reached", "noise settled", "out of samples",
+                                   "out of time", "interrupted"};
+  return detail::enum_name(names, reason);
+}
+
+WARPWRIGHT_INLINE l2_flush::l2_flush(source_location where) : where_{where} {
+  int l2_bytes = 0;
+  check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, current_device(where).value()),
+        "cudaDeviceGetAttribute", where);
+  if (l2_bytes <= 0) return;  // no cache to flush
+  bytes_ = 2 * static_cast<std::size_t>(l2_bytes);
+  check(cudaMalloc(&buffer_, bytes_), "cudaMalloc", where);
+}
+
+WARPWRIGHT_INLINE l2_flush::~l2_flush() {
+  if (buffer_ != nullptr) detail::discard(cudaFree(buffer_));
+}
+
+WARPWRIGHT_INLINE void l2_flush::operator()(stream_ref stream) {
+  if (buffer_ == nullptr) return;
+  check(cudaMemsetAsync(buffer_, 0, bytes_, stream.get()), "cudaMemsetAsync", where_);
+}
+
 namespace detail {
 
-// Seconds since construction, of a clock and of what a stopwatch reported: the larger of the two,
-// as a simulated stopwatch does not advance the clock.
-class measuring_time {
- public:
-  explicit measuring_time(clock_ref clock) noexcept : clock_{clock}, start_{clock.now()} {}
-  void add(double seconds) noexcept { reported_ += seconds; }
-  [[nodiscard]] double elapsed() const noexcept {
-    double const seconds = 1e-9 * static_cast<double>(clock_.now() - start_);
-    return seconds > reported_ ? seconds : reported_;
+WARPWRIGHT_INLINE double checked_seconds(double seconds, char const* timed, source_location where,
+                                         char const* name) {
+  check_pending(timed, where, name);
+  if (!(seconds >= 0.0 && seconds < 1e30)) {
+    throw_invalid_argument(text{"the stopwatch has returned "} + seconds +
+                               " seconds; it must return a finite time that is not negative",
+                           where);
   }
+  return seconds;
+}
 
- private:
-  clock_ref clock_;
-  std::uint64_t start_;
-  double reported_ = 0.0;
-};
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void check_measure_options(measure_options const& o,
+                                                                 source_location where) {
+  constexpr std::size_t most_samples = 100000;
+  // Comparisons that are false for a NaN.
+  bool const valid = o.sample_seconds() >= 0.0 && o.min_seconds() >= 0.0 &&
+                     o.max_seconds() >= 0.0 && o.precision() >= 0.0 && o.min_samples() >= 1 &&
+                     o.max_samples() >= o.min_samples() && o.max_samples() <= most_samples &&
+                     o.inputs() >= 1;
+  if (!valid) {
+    throw_invalid_argument(
+        text{"measure_options out of range: sample_seconds "} + o.sample_seconds() +
+            ", min_seconds " + o.min_seconds() + ", max_seconds " + o.max_seconds() +
+            ", precision " + o.precision() + " (none negative), min_samples " + o.min_samples() +
+            " (at least 1), max_samples " + o.max_samples() + " (at least min_samples, at most " +
+            most_samples + "; raise sample_seconds to measure for longer), inputs " + o.inputs() +
+            " (at least 1)",
+        where);
+  }
+}
 
-// What a sample reports beside the seconds of its calls.
-struct sample_details {
-  double host_seconds = 0.0;   // the host's time for all calls
-  double clock_hz = 0.0;       // the GPU's clock rate; 0: not known
-  double extra_seconds = 0.0;  // what the sample took beside its calls, such as flushing caches
-};
+WARPWRIGHT_INLINE void check_not_capturing(char const* what, stream_ref stream,
+                                           source_location where) {
+  if (!stream.is_capturing(where)) return;
+  throw_invalid_argument(text{what} +
+                             ": the stream is capturing, so that the work would not run; " + what +
+                             " before the capture",
+                         where);
+}
 
 // Whether five samples become faster, or slower, from one to the next: whether at least nine of
 // their ten pairs do.
-template <typename Real>
-WARPWRIGHT_COLD bool five_trend(Real const* five) {
+WARPWRIGHT_COLD inline bool five_trend(double const* five) {
   int score = 0;
   for (int i = 0; i < 5; ++i) {
     for (int k = i + 1; k < 5; ++k) {
@@ -63,38 +101,45 @@ WARPWRIGHT_COLD inline std::size_t scaled_repeats(std::size_t repeats, double fa
   return next > repeats ? next : repeats + 1;
 }
 
-// The number of calls per sample that takes at least `sample_seconds`, but not more time than
-// `max_seconds` to find. `time_calls` runs so many calls and returns seconds.
-WARPWRIGHT_COLD inline std::size_t calibrate_repeats(function_ref<double(std::size_t)> time_calls,
-                                                     measuring_time const& time, double one_call,
-                                                     double sample_seconds, double max_seconds) {
+// Calls for the warm-up, then the number of calls that takes at least sample_seconds, as far as a
+// quarter of max_seconds allows to find it; 0: interrupted. `time_calls` runs so many calls and
+// returns seconds.
+WARPWRIGHT_COLD inline std::size_t warm_up(function_ref<double(std::size_t)> time_calls,
+                                           measure_options const& options,
+                                           measuring_time const& time) {
+  double const limit = 0.25 * options.max_seconds();
+  double total = 0.0;
+  for (std::size_t i = 0; i == 0 || (i < options.warmup_calls() && time.elapsed() < limit); ++i) {
+    if (options.stop_when()()) return 0;
+    total = time_calls(1);
+  }
   std::size_t repeats = 1;
-  double total = one_call;
-  while (total < sample_seconds && repeats < max_calls_per_sample) {
+  while (total < options.sample_seconds() && repeats < max_calls_per_sample) {
     // 10 % more than needed, so that jitter does not cause another round; at most 16 times as many.
-    double const factor = total > 0.0 ? 1.1 * sample_seconds / total : 16.0;
+    double const factor = total > 0.0 ? 1.1 * options.sample_seconds() / total : 16.0;
     repeats = scaled_repeats(repeats, factor < 16.0 ? factor : 16.0);
-    if (time.elapsed() >= max_seconds) break;
+    if (time.elapsed() >= limit) break;
     total = time_calls(repeats);
   }
   return repeats;
 }
 
-// Options is measure_options: a template, so that a file which only includes the header does not
-// compile it.
-template <typename Options>
 class sampler {
  public:
-  // @param details  where time_calls leaves what it reports beside the time; null: nothing
-  sampler(function_ref<double(std::size_t)> time_calls, Options const& options,
+  sampler(function_ref<double(std::size_t)> time_calls, measure_options const& options,
           sample_details const* details)
       : time_calls_{time_calls}, options_{options}, details_{details}, time_{options.clock()} {}
 
   WARPWRIGHT_COLD measurement run() {
     reserve();
-    warm_up();
+    auto const occupy_calls = [this](std::size_t repeats) { return occupy(repeats); };
+    result_.calls_per_sample = warm_up(occupy_calls, options_, time_);
     sampling_start_ = time_.elapsed();
-    if (result_.reason != stop_reason::interrupted) take_samples();
+    if (result_.calls_per_sample == 0) {
+      result_.reason = stop_reason::interrupted;
+    } else {
+      take_samples();
+    }
     finish();
     return std::move(result_);
   }
@@ -104,9 +149,9 @@ class sampler {
 
   WARPWRIGHT_COLD void reserve() {
     std::size_t const most = options_.max_samples();
-    result_.samples.reserve(most);
+    samples_.reserve(most);
     if (details_ != nullptr) {
-      result_.clock_hz.reserve(most);
+      clock_hz_.reserve(most);
       host_.reserve(most);
     }
     used_.reserve(most);
@@ -130,26 +175,13 @@ class sampler {
     return all;
   }
 
-  WARPWRIGHT_COLD void warm_up() {
-    if (interrupted()) return;
-    double one_call = occupy(1);
-    for (std::size_t i = 1; i < options_.warmup_calls(); ++i) {
-      if (interrupted()) return;
-      if (time_.elapsed() >= warmup_seconds()) break;
-      one_call = occupy(1);
-    }
-    auto const occupy_calls = [this](std::size_t repeats) { return occupy(repeats); };
-    result_.calls_per_sample = calibrate_repeats(occupy_calls, time_, one_call,
-                                                 options_.sample_seconds(), warmup_seconds());
-  }
-
   WARPWRIGHT_COLD void take_samples() {
     bool warming_up = options_.max_samples() >= window;
     std::size_t next = options_.min_samples();
     while (!interrupted()) {
       double const occupied = take_sample();
       if (warming_up) warming_up = discard_trend(occupied);
-      std::size_t const count = result_.samples.size();
+      std::size_t const count = samples_.size();
       if (count >= 3 && time_.elapsed() >= options_.max_seconds()) {
         result_.reason = stop_reason::out_of_time;
         return;
@@ -172,10 +204,10 @@ class sampler {
   WARPWRIGHT_COLD double take_sample() {
     double const occupied = occupy(result_.calls_per_sample);
     auto const calls = static_cast<double>(result_.calls_per_sample);
-    result_.samples.push_back(last_seconds_ / calls);
+    samples_.push_back(last_seconds_ / calls);
     if (details_ != nullptr) {
       host_.push_back(details_->host_seconds / calls);
-      result_.clock_hz.push_back(details_->clock_hz);
+      clock_hz_.push_back(details_->clock_hz);
     }
     return occupied;
   }
@@ -189,11 +221,11 @@ class sampler {
       // Calls have become faster since the calibration.
       double const factor = occupied > 0.0 ? 1.1 * options_.sample_seconds() / occupied : 16.0;
       result_.calls_per_sample = scaled_repeats(result_.calls_per_sample, factor);
-      while (!result_.samples.empty()) discard_oldest();
+      while (!samples_.empty()) discard_oldest();
       return true;
     }
-    if (result_.samples.size() < window) return true;
-    double const* const five = result_.samples.data();
+    if (samples_.size() < window) return true;
+    double const* const five = samples_.begin();
     double const change = std::fabs(five[window - 1] - five[0]);
     if (!five_trend(five) || change <= 0.5 * options_.precision() * five[0]) return false;
     discard_oldest();
@@ -201,9 +233,9 @@ class sampler {
   }
 
   WARPWRIGHT_COLD void discard_oldest() {
-    result_.samples.erase(result_.samples.begin());
+    samples_.remove_front(1);
     if (details_ != nullptr) {
-      result_.clock_hz.erase(result_.clock_hz.begin());
+      clock_hz_.remove_front(1);
       host_.remove_front(1);
     }
     ++result_.warmup_samples;
@@ -219,20 +251,19 @@ class sampler {
   WARPWRIGHT_COLD void select_samples() {
     constexpr double throttled_below = 0.75;
     double fastest = 0.0;
-    for (double const hz : result_.clock_hz) fastest = hz > fastest ? hz : fastest;
+    for (double const hz : clock_hz_) fastest = hz > fastest ? hz : fastest;
     auto const throttled = [&](std::size_t i) {
-      return i < result_.clock_hz.size() && result_.clock_hz[i] > 0.0 &&
-             result_.clock_hz[i] < throttled_below * fastest;
+      return i < clock_hz_.size() && clock_hz_[i] > 0.0 && clock_hz_[i] < throttled_below * fastest;
     };
     result_.throttled_samples = 0;
-    for (std::size_t i = 0; i < result_.samples.size(); ++i) {
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
       if (throttled(i)) ++result_.throttled_samples;
     }
     result_.throttled_excluded =
-        result_.throttled_samples > 0 && 2 * result_.throttled_samples < result_.samples.size();
+        result_.throttled_samples > 0 && 2 * result_.throttled_samples < samples_.size();
     used_.clear();
-    for (std::size_t i = 0; i < result_.samples.size(); ++i) {
-      if (!result_.throttled_excluded || !throttled(i)) used_.push_back(result_.samples[i]);
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      if (!result_.throttled_excluded || !throttled(i)) used_.push_back(samples_[i]);
     }
   }
 
@@ -245,7 +276,7 @@ class sampler {
     bool const believed = median_.stability == sample_stability::settled ||
                           median_.stability == sample_stability::too_few_samples;
     // Rounding must not make an interval of exactly the precision too wide.
-    return believed && result_.samples.size() > 1 &&
+    return believed && samples_.size() > 1 &&
            median_.half_width() <= options_.precision() * median_.median * (1.0 + 1e-9);
   }
 
@@ -260,7 +291,7 @@ class sampler {
     }
     double const allowed = options_.precision() * median_.median;
     if (!(allowed > 0.0)) return false;  // every sample was asked for
-    auto const count = static_cast<double>(result_.samples.size());
+    auto const count = static_cast<double>(samples_.size());
     double const ratio = median_.half_width() / allowed;
     double const sampled = time_.elapsed() - sampling_start_;
     double const left = options_.max_seconds() - time_.elapsed();
@@ -272,7 +303,7 @@ class sampler {
 
   WARPWRIGHT_COLD void finish() {
     analyze();
-    bool const enough = result_.samples.size() >= options_.min_samples() && sampled_long_enough();
+    bool const enough = samples_.size() >= options_.min_samples() && sampled_long_enough();
     if (median_.stability == sample_stability::settled && !sampled_long_enough()) {
       median_.stability = sample_stability::too_few_samples;
     }
@@ -280,23 +311,28 @@ class sampler {
       result_.reason = stop_reason::precision_reached;
     }
     result_.elapsed_seconds = time_.elapsed();
+    result_.samples.assign(samples_.begin(), samples_.end());
+    result_.clock_hz.assign(clock_hz_.begin(), clock_hz_.end());
     source_location const here = source_location::current();
-    result_.summary = summarize_samples(used_, here);
+    result_.summary = summarize_samples(used_.begin(), used_.size(), here);
     result_.summary.median_low_seconds = median_.low;
     result_.summary.median_high_seconds = median_.high;
     result_.stability = median_.stability;
     result_.effective_samples = median_.effective_samples;
-    result_.host = summarize_samples(host_, here);
+    result_.host = summarize_samples(host_.begin(), host_.size(), here);
   }
 
   function_ref<double(std::size_t)> time_calls_;
-  Options options_;
+  measure_options options_;
   sample_details const* details_;
   measuring_time time_;
   measurement result_;
+  // Not vectors, which a file that only includes the header would compile.
+  array<double> samples_;
+  array<double> clock_hz_;
   array<double> host_;
   array<double> used_;  // the samples that the statistics use
-  series_analyzer<double> analyze_;
+  series_analyzer analyze_;
   series_median median_{};
   double last_seconds_ = 0.0;
   double sampling_start_ = 0.0;
@@ -304,11 +340,10 @@ class sampler {
   std::size_t analyses_ = 0;
 };
 
-template <typename Options>
-WARPWRIGHT_COLD_ENTRY measurement take_samples(function_ref<double(std::size_t)> time_calls,
-                                               Options const& options,
-                                               sample_details const* details = nullptr) {
-  return sampler<Options>{time_calls, options, details}.run();
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE measurement
+take_samples(function_ref<double(std::size_t)> time_calls, measure_options const& options,
+             sample_details const* details) {
+  return sampler{time_calls, options, details}.run();
 }
 
 }  // namespace detail

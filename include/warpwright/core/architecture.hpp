@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The resource limits of a streaming multiprocessor of each GPU architecture, as a constexpr table.
+// **Threads:** safe. **Capture:** legal; no CUDA call.
 #pragma once
 
 #include <warpwright/core/error.hpp>
@@ -36,7 +37,7 @@ enum class arch : int {
 /// The resource limits and allocation granularities of a multiprocessor.
 ///
 /// A plain value. For an architecture that is not in the table, copy the nearest row, change what
-/// differs, and pass that to `occupancy`; the library does not guess.
+/// differs, and pass that to occupancy(); the library does not guess.
 ///
 /// Sources: CUDA Programming Guide 13, section "Compute Capabilities" (limits and shared memory
 /// steps), guide 11.8 for 7.0 and 7.2, and the toolkit's cuda_occupancy.h (units, barriers).
@@ -61,6 +62,11 @@ struct architecture {
   std::size_t shared_allocation_unit_bytes = 128;      ///< granularity of a block's allocation
   int carveout_count = 0;                              ///< number of entries in carveout_kib
   std::uint16_t carveout_kib[10] = {};  ///< possible shared memory sizes, ascending, KiB
+
+  /// @return the maximum number of resident threads
+  [[nodiscard]] constexpr int max_threads_per_multiprocessor() const noexcept {
+    return max_warps_per_multiprocessor * warp_size;
+  }
 };
 
 namespace detail {
@@ -126,14 +132,8 @@ constexpr std::size_t architecture_index(int major, int minor) noexcept {
 }
 
 // Not constexpr on purpose: a call in a constant expression is an error that names this function.
-[[noreturn]] WARPWRIGHT_COLD inline void throw_unknown_compute_capability(int major, int minor,
-                                                                          source_location where) {
-  throw_invalid_argument(
-      text{"compute capability "} + major + "." + minor +
-          " is not in the table of architectures (7.0 to 12.1): copy the nearest row with "
-          "architecture_of(), change what differs, and pass that",
-      where);
-}
+[[noreturn]] WARPWRIGHT_COLD void throw_unknown_compute_capability(int major, int minor,
+                                                                   source_location where);
 
 }  // namespace detail
 
@@ -142,8 +142,6 @@ constexpr std::size_t architecture_index(int major, int minor) noexcept {
 /// @param major compute capability, major
 /// @param minor compute capability, minor
 /// @return the row, of static lifetime, or null if it is not in the table
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr architecture const* find_architecture(int major, int minor) noexcept {
   std::size_t const i = detail::architecture_index(major, minor);
   return i < detail::architecture_count ? &detail::architectures[i] : nullptr;
@@ -151,13 +149,9 @@ constexpr architecture const* find_architecture(int major, int minor) noexcept {
 
 /// Returns the row of a compute capability.
 ///
-/// @param major compute capability, major
-/// @param minor compute capability, minor
 /// @return a copy of the row
 /// @throws std::invalid_argument if it is not in the table; in a constant expression this is a
 ///   compile error that names `throw_unknown_compute_capability`
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
 constexpr architecture architecture_of(int major, int minor,
                                        source_location where = source_location::current()) {
   std::size_t const i = detail::architecture_index(major, minor);
@@ -174,8 +168,10 @@ constexpr architecture architecture_of(arch name,
 }
 
 /// The name of an architecture as nvcc writes it: "sm_90".
-inline std::string to_string(architecture const& a) {
-  return (detail::text{"sm_"} + (a.major * 10 + a.minor)).c_str();
-}
+std::string to_string(architecture const& a);
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/core/detail/architecture_definitions.hpp>
+#endif

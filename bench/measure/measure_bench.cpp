@@ -104,7 +104,7 @@ void analyze(benchmark::State& state) {
     x = x * 1664525u + 1013904223u;
     values.push_back(1.0 + 1e-12 * x);
   }
-  ww::detail::series_analyzer<double> analyzer;
+  ww::detail::series_analyzer analyzer;
   analyzer.reserve(values.size());
   for (auto _ : state) {
     benchmark::DoNotOptimize(analyzer(values.data(), values.size(), 0.01).low);

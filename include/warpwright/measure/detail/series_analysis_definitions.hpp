@@ -14,56 +14,20 @@
 // which the interval covers as well.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
-#include <warpwright/measure/sample_summary.hpp>
-
-#include <cmath>
-#include <cstddef>
+#include <warpwright/core/detail/text/enum_name.hpp>
+#include <warpwright/measure/detail/statistics.hpp>
 
 WARPWRIGHT_BEGIN
 
-/// Whether the interval of a median can be believed, and if not, why.
-enum class sample_stability {
-  settled,          ///< independent samples, or correlated ones for which the interval allows
-  too_few_samples,  ///< fewer than 50, or in less time than min_seconds: phases would not be seen
-  drifting,         ///< later samples are faster or slower than earlier ones
-  correlated,       ///< phases or slow changes: the samples stand for too few independent ones
-};
-
-/// The stability in words.
-WARPWRIGHT_COLD inline char const* to_string(sample_stability stability) {
-  switch (stability) {
-    case sample_stability::settled:
-      return "settled";
-    case sample_stability::too_few_samples:
-      return "too few samples";
-    case sample_stability::drifting:
-      return "drifting";
-    case sample_stability::correlated:
-      return "correlated";
-  }
-  return "unknown";
+WARPWRIGHT_COLD WARPWRIGHT_INLINE char const* to_string(sample_stability stability) {
+  constexpr char const* names[] = {"settled", "too few samples", "drifting", "correlated"};
+  return detail::enum_name(names, stability);
 }
 
 namespace detail {
 
-struct series_median {
-  double median = 0.0;
-  double low = 0.0;
-  double high = 0.0;
-  double deviation = 0.0;          // median absolute deviation
-  double effective_samples = 0.0;  // independent samples with as much information
-  sample_stability stability = sample_stability::too_few_samples;
-
-  [[nodiscard]] double half_width() const { return 0.5 * (high - low); }
-};
-
-// Real is double: a template, so that a file which only includes the header does not compile it.
-template <typename Real>
 class series_analyzer {
  public:
-  static constexpr std::size_t fewest_samples = 50;
-
   // Then analyses of up to `count` samples do not allocate.
   WARPWRIGHT_COLD void reserve(std::size_t count) {
     order_.reserve(count);
@@ -74,7 +38,8 @@ class series_analyzer {
   }
 
   // @param precision  fraction of the median up to which changes are allowed for (widen_by_changes)
-  WARPWRIGHT_COLD series_median operator()(Real const* samples, std::size_t count, Real precision) {
+  WARPWRIGHT_COLD series_median operator()(double const* samples, std::size_t count,
+                                           double precision) {
     series_median m;
     if (count == 0) return m;
     samples_ = samples;
@@ -82,8 +47,8 @@ class series_analyzer {
     sort_samples();
     m.median = median_of_sorted(sorted_.begin(), count);
     m.effective_samples = number(count);
-    if (count < fewest_samples) {
-      rank_interval const ranks = quantile_ranks(count, Real{0.5}, Real{0.025});
+    if (count < series_median::fewest_samples) {
+      rank_interval const ranks = quantile_ranks(count, 0.5, 0.025);
       bool const bounded = ranks.low != rank_interval::none;
       m.low = sorted_[bounded ? ranks.low : 0];
       m.high = sorted_[bounded ? ranks.high : count - 1];
@@ -101,16 +66,16 @@ class series_analyzer {
   // The two-sided level of 0.5 %, not of 5 %: measure() analyses several times and stops at the
   // first narrow interval, and the numbers of effective samples are estimates. The simulations of
   // tests/tune then hold the median in 96 % or more.
-  static constexpr Real normal_quantile = 2.807;
-  static constexpr Real drift_quantile = 2.6;
+  static constexpr double normal_quantile = 2.807;
+  static constexpr double drift_quantile = 2.6;
   static constexpr std::size_t max_lag = 500;
 
   struct entry {
-    Real value;
+    double value;
     std::size_t index;
   };
 
-  static Real number(std::size_t count) { return static_cast<Real>(count); }
+  static double number(std::size_t count) { return static_cast<double>(count); }
 
   WARPWRIGHT_COLD void sort_samples() {
     order_.clear();
@@ -122,9 +87,9 @@ class series_analyzer {
     for (entry const& e : order_) sorted_.push_back(e.value);
   }
 
-  WARPWRIGHT_COLD void analyze(series_median& m, Real precision) {
+  WARPWRIGHT_COLD void analyze(series_median& m, double precision) {
     rank_samples();
-    Real const tau = autocorrelation_time();
+    double const tau = autocorrelation_time();
     m.effective_samples = number(count_) / tau;
     std::size_t const low = outer_ranks(false, tau);
     std::size_t const high = outer_ranks(true, tau);
@@ -149,70 +114,70 @@ class series_analyzer {
     for (std::size_t i = 0; i < count_;) {
       std::size_t end = i + 1;
       while (end < count_ && sorted_[end] == sorted_[i]) ++end;
-      Real const rank = Real{0.5} * (number(i + end) - number(count_));
+      double const rank = 0.5 * (number(i + end) - number(count_));
       square_sum_ += rank * rank * number(end - i);
       for (; i < end; ++i) ranks_[order_[i].index] = rank;
     }
   }
 
-  Real autocorrelation(std::size_t lag) const {
-    Real sum = 0;
+  double autocorrelation(std::size_t lag) const {
+    double sum = 0;
     for (std::size_t i = lag; i < count_; ++i) sum += ranks_[i] * ranks_[i - lag];
     return sum / square_sum_;
   }
 
   // How many consecutive samples hold as much information as one independent sample, at least 1.
   // Source: Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7 (1992), section 3.3.
-  WARPWRIGHT_COLD Real autocorrelation_time() const {
-    Real const first = autocorrelation(1);
-    Real pairs = 0;
-    Real previous = 2;
+  WARPWRIGHT_COLD double autocorrelation_time() const {
+    double const first = autocorrelation(1);
+    double pairs = 0;
+    double previous = 2;
     for (std::size_t lag = 0; lag + 1 < count_ / 2 && lag < max_lag; lag += 2) {
-      Real pair = lag == 0 ? 1 + first : autocorrelation(lag) + autocorrelation(lag + 1);
+      double pair = lag == 0 ? 1 + first : autocorrelation(lag) + autocorrelation(lag + 1);
       if (pair <= 0) break;
       if (pair > previous) pair = previous;
       pairs += pair;
       previous = pair;
     }
     // Of a first-order process with this first autocorrelation, whose bias is -(1 + 3 r) / n.
-    Real r = first + (1 + (first > 0 ? 3 * first : 0)) / number(count_);
-    if (r > Real{0.99}) r = Real{0.99};
-    Real const first_order = (1 + r) / (1 - r);
-    Real const sequence = 2 * pairs - 1;
-    Real const tau = sequence > first_order ? sequence : first_order;
+    double r = first + (1 + (first > 0 ? 3 * first : 0)) / number(count_);
+    if (r > 0.99) r = 0.99;
+    double const first_order = (1 + r) / (1 - r);
+    double const sequence = 2 * pairs - 1;
+    double const tau = sequence > first_order ? sequence : first_order;
     return tau > 1 ? tau : 1;
   }
 
   // Whether ranks are correlated with time: Spearman's coefficient, for the number of independent
   // samples that the ranks without their trend stand for. It leaves them without it.
   WARPWRIGHT_COLD bool drifts() {
-    Real const n = number(count_);
-    Real const middle = Real{0.5} * (n - 1);
-    Real products = 0;
+    double const n = number(count_);
+    double const middle = 0.5 * (n - 1);
+    double products = 0;
     for (std::size_t i = 0; i < count_; ++i) products += ranks_[i] * (number(i) - middle);
-    Real const time_squares = n * (n * n - 1) / 12;
-    Real const rho = products / std::sqrt(square_sum_ * time_squares);
-    if (std::fabs(rho) > Real{0.99}) return true;
+    double const time_squares = n * (n * n - 1) / 12;
+    double const rho = products / std::sqrt(square_sum_ * time_squares);
+    if (std::fabs(rho) > 0.99) return true;
     square_sum_ *= 1 - rho * rho;
     for (std::size_t i = 0; i < count_; ++i) {
       ranks_[i] -= products / time_squares * (number(i) - middle);
     }
-    Real const effective = n / autocorrelation_time();
-    Real const freedom = effective > 3 ? effective - 1 : 2;
+    double const effective = n / autocorrelation_time();
+    double const freedom = effective > 3 ? effective - 1 : 2;
     return std::fabs(rho) * std::sqrt(freedom / (1 - rho * rho)) > drift_quantile;
   }
 
-  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  static constexpr std::size_t none = rank_interval::none;
 
   // The number of samples outside of the lower, or upper, bound of the interval; `none` where there
   // is no bound. It tests each sample as a bound, from the extremes inwards, until one fails.
   //
   // The most extreme samples are skipped, as few samples cannot change sides often.
-  WARPWRIGHT_COLD std::size_t outer_ranks(bool upper, Real tau) {
+  WARPWRIGHT_COLD std::size_t outer_ranks(bool upper, double tau) {
     auto const sorted_index = [&](std::size_t i) { return upper ? count_ - 1 - i : i; };
     below_.clear();
     while (below_.size() < count_) below_.push_back(false);
-    Real const n = number(count_);
+    double const n = number(count_);
     std::size_t const fortieth = (count_ + 39) / 40;
     std::size_t const first = fortieth > 8 ? fortieth : 8;
     std::size_t changes = 0;
@@ -223,12 +188,12 @@ class series_analyzer {
       if (outside == first && tied) bound = first;  // the bound of the skipped samples
       if (outside >= first && !tied) {
         // If the median is beyond sorted_[i], independent samples change sides every second time.
-        Real const share = 2 * number(changes) / (n - 1);
-        Real side_tau = share < 1 ? (2 - share) / (share > Real{1e-9} ? share : Real{1e-9}) : 1;
+        double const share = 2 * number(changes) / (n - 1);
+        double side_tau =
+            share < 1 ? (2 - share) / (share > double{1e-9} ? share : double{1e-9}) : 1;
         if (side_tau < tau) side_tau = tau;
-        Real const effective = n / side_tau;
-        Real const limit =
-            Real{0.5} * effective - Real{0.5} * normal_quantile * std::sqrt(effective) - Real{0.5};
+        double const effective = n / side_tau;
+        double const limit = 0.5 * effective - 0.5 * normal_quantile * std::sqrt(effective) - 0.5;
         if (number(outside) / side_tau > limit) break;
         bound = outside;
       }
@@ -251,8 +216,8 @@ class series_analyzer {
     for (std::size_t i = 0; i + length <= count_; i += length) {
       run_.clear();
       for (std::size_t k = 0; k < length; ++k) run_.push_back(samples_[i + k]);
-      sort(run_.begin(), length, [](Real a, Real b) { return a < b; });
-      Real const median = median_of_sorted(run_.begin(), length);
+      sort(run_.begin(), length);
+      double const median = median_of_sorted(run_.begin(), length);
       if (median < m.low) m.low = median;
       if (median > m.high) m.high = median;
     }
@@ -261,11 +226,11 @@ class series_analyzer {
   // Where the medians of every five samples, so that spikes do not count, differ by no more than
   // the precision that was asked for, the median is known to that precision, whatever causes the
   // changes. Otherwise the interval covers them.
-  WARPWRIGHT_COLD void widen_by_changes(series_median& m, Real precision) {
+  WARPWRIGHT_COLD void widen_by_changes(series_median& m, double precision) {
     series_median changes;
     changes.low = changes.high = m.median;
     cover_medians(changes, 5);
-    Real const allowed = precision * std::fabs(m.median);
+    double const allowed = precision * std::fabs(m.median);
     if (changes.high - changes.low <= allowed) {
       m.low = m.median - allowed;
       m.high = m.median + allowed;
@@ -276,14 +241,14 @@ class series_analyzer {
     }
   }
 
-  Real const* samples_ = nullptr;
+  double const* samples_ = nullptr;
   std::size_t count_ = 0;
-  Real square_sum_ = 0;
+  double square_sum_ = 0;
   array<entry> order_;  // the samples in ascending order
-  array<Real> sorted_;
-  array<Real> ranks_;
+  array<double> sorted_;
+  array<double> ranks_;
   array<bool> below_;
-  array<Real> run_;
+  array<double> run_;
 };
 
 }  // namespace detail

@@ -1,61 +1,92 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The loop of compare(), which does not depend on the types of callables and stopwatch.
 #pragma once
 
-#include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/measure/detail/take_samples.hpp>
-#include <warpwright/measure/detail/turn_ratio.hpp>
-
-#include <cstddef>
-#include <vector>
+#include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/measure/compare.hpp>
+#include <warpwright/measure/detail/measure_definitions.hpp>
+#include <warpwright/measure/detail/turn_ratio_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
-namespace detail {
-
-struct turns {
-  std::vector<std::vector<double>> samples;  // seconds per call by candidate and turn
-  std::vector<std::size_t> calls_per_sample;
-  stop_reason reason = stop_reason::out_of_samples;
-  double elapsed_seconds = 0.0;
-  bool long_enough = false;
-};
-
-template <typename Size>
-WARPWRIGHT_NOINLINE void check_candidates(Size count, Size first, Size second,
-                                          source_location where) {
-  Size const larger = first > second ? first : second;
-  if (larger < count) return;
-  throw_invalid_argument(text{"comparison: candidate "} + larger + " of " + count +
-                             "; they are numbered from 0 in the order of the arguments",
-                         where);
+WARPWRIGHT_INLINE char const* to_string(difference d) {
+  constexpr char const* names[] = {"no difference shown", "faster", "slower"};
+  return detail::enum_name(names, d);
 }
 
-// Options is measure_options: a template, so that a file which only includes the header does not
-// compile it.
-template <typename Options>
+WARPWRIGHT_INLINE std::string to_text(time_ratio const& ratio) {
+  difference const d = ratio.verdict();
+  bool const inverse = d == difference::faster;
+  detail::string_builder all{to_string(d)};
+  if (ratio.high < HUGE_VAL) {
+    // Near 1 two digits would round a difference away.
+    bool const close = ratio.median > 0.95 && ratio.median < 1.05;
+    all += detail::format_number(close ? ": %.3fx" : ": %.2fx",
+                                 inverse ? 1.0 / ratio.median : ratio.median) +
+           detail::format_number(close ? " (%.3f to " : " (%.2f to ",
+                                 inverse ? 1.0 / ratio.high : ratio.low) +
+           detail::format_number(close ? "%.3f)" : "%.2f)", inverse ? 1.0 / ratio.low : ratio.high);
+  }
+  if (ratio.stability == sample_stability::too_few_samples) {
+    all += ", few turns";
+  } else if (!ratio.settled()) {
+    all += ", unsteady";
+  }
+  return all.str();
+}
+
+WARPWRIGHT_INLINE time_ratio comparison::ratio(std::size_t first, std::size_t second,
+                                               source_location where) const {
+  std::size_t const larger = first > second ? first : second;
+  if (larger >= samples.size()) {
+    detail::throw_invalid_argument(detail::text{"comparison: candidate "} + larger + " of " +
+                                       samples.size() +
+                                       "; they are numbered from 0 in the order of the arguments",
+                                   where);
+  }
+  detail::turn_ratio const t = detail::ratio_of_turns(samples[first], samples[second], precision);
+  return {t.median, t.low, t.high, long_enough ? t.stability : sample_stability::too_few_samples};
+}
+
+WARPWRIGHT_INLINE difference comparison::verdict(std::size_t first, std::size_t second,
+                                                 source_location where) const {
+  return ratio(first, second, where).verdict();
+}
+
+WARPWRIGHT_INLINE std::size_t comparison::fastest() const {
+  std::size_t best = none;
+  for (std::size_t i = 0; i < summaries.size(); ++i) {
+    if (best == none || summaries[i].median_seconds < summaries[best].median_seconds) best = i;
+  }
+  for (std::size_t i = 0; i < summaries.size(); ++i) {
+    if (i != best && verdict(best, i) != difference::faster) return none;
+  }
+  return best;
+}
+
+namespace detail {
+
 class turn_taker {
  public:
   turn_taker(std::size_t candidates, function_ref<double(std::size_t, std::size_t)> time_calls,
-             Options const& options)
+             measure_options const& options)
       : candidates_{candidates},
         time_calls_{time_calls},
         options_{options},
         time_{options.clock()} {}
 
-  WARPWRIGHT_COLD turns run() {
+  WARPWRIGHT_COLD comparison run() {
     reserve();
     bool const warm = warm_up();
     double const start = time_.elapsed();
     if (warm) take_turns(start);
     result_.elapsed_seconds = time_.elapsed();
-    return static_cast<turns&&>(result_);
+    return static_cast<comparison&&>(result_);
   }
 
  private:
   WARPWRIGHT_COLD void reserve() {
+    result_.precision = options_.precision();
     for (std::size_t i = 0; i < candidates_; ++i) {
       result_.samples.emplace_back();
       result_.samples.back().reserve(options_.max_samples());
@@ -79,17 +110,12 @@ class turn_taker {
 
   // Returns false if interrupted.
   WARPWRIGHT_COLD bool warm_up() {
-    double const limit = 0.25 * options_.max_seconds();
     for (std::size_t c = 0; c < candidates_; ++c) {
-      if (interrupted()) return false;
-      double one_call = occupy(c, 1);
-      for (std::size_t i = 1; i < options_.warmup_calls() && time_.elapsed() < limit; ++i) {
-        if (interrupted()) return false;
-        one_call = occupy(c, 1);
-      }
       auto const occupy_calls = [&](std::size_t repeats) { return occupy(c, repeats); };
-      result_.calls_per_sample[c] =
-          calibrate_repeats(occupy_calls, time_, one_call, options_.sample_seconds(), limit);
+      result_.calls_per_sample[c] = detail::warm_up(occupy_calls, options_, time_);
+      if (result_.calls_per_sample[c] != 0) continue;
+      result_.reason = stop_reason::interrupted;
+      return false;
     }
     // A turn whose times are discarded: clocks and caches are then those of the turns to come.
     return take_turn();
@@ -142,18 +168,23 @@ class turn_taker {
 
   std::size_t candidates_;
   function_ref<double(std::size_t, std::size_t)> time_calls_;
-  Options options_;
+  measure_options options_;
   measuring_time time_;
-  turns result_;
+  comparison result_;
   array<double> turn_;  // seconds per call by candidate, of the turn being taken
-  turn_ratio_analyzer<double> analyze_;
+  turn_ratio_analyzer analyze_;
 };
 
-template <typename Options>
-WARPWRIGHT_COLD_ENTRY turns
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE comparison
 compare_in_turns(std::size_t candidates, function_ref<double(std::size_t, std::size_t)> time_calls,
-                 Options const& options) {
-  return turn_taker<Options>{candidates, time_calls, options}.run();
+                 measure_options const& options) {
+  return turn_taker{candidates, time_calls, options}.run();
+}
+
+WARPWRIGHT_INLINE void summarize_candidates(comparison& c, source_location where) {
+  for (std::vector<double> const& samples : c.samples) {
+    c.summaries.push_back(summarize(samples, where));
+  }
 }
 
 }  // namespace detail

@@ -1,17 +1,24 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Explains an occupancy as text: what limits it, and the smallest change that increases it.
 #pragma once
 
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/occupancy/occupancy.hpp>
 
-#include <string>
-
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_invalid_kernel_resources(kernel_resources const& k,
+                                                                      source_location where) {
+  throw_invalid_argument(text{"kernel resources out of range: threads "} + k.threads() +
+                             " (at least 1), registers " + k.registers() +
+                             " (at least 0), barriers " + k.barriers() +
+                             " (at least 0), carve-out percent " + k.carveout_percent() +
+                             " (-1 to 100), the kernel's limit of threads per block " +
+                             k.max_threads() + " (at least 1)",
+                         where);
+}
 
 inline string_builder count_text(int count, char const* what) {
   return string_builder(count) + " " + what + (count == 1 ? "" : "s");
@@ -90,17 +97,7 @@ inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& f
 
 }  // namespace detail
 
-/// Explains an occupancy in one line: its value, the limiting resources, and the smallest changes
-/// that increase it.
-///
-/// Example: "sm_90: 75 % (6 blocks of 256 threads, 48 of 64 warps), limited by registers: 40 -> 32
-/// gives 8 blocks instead of 6".
-///
-/// @param o  an occupancy
-/// @return one line without a newline, plain ASCII
-///
-/// **Threads:** safe. **Capture:** legal; no CUDA call.
-inline std::string explain(occupancy_result const& o) {
+WARPWRIGHT_INLINE std::string explain(occupancy_result const& o) {
   detail::string_builder text = to_string(o.device) + ": ";
   if (o.problem != launch_problem::none) {
     return text + "cannot run: " + detail::launch_problem_text(o);

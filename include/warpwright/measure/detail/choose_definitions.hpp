@@ -8,39 +8,66 @@
 // A candidate that fails in any step is left out, and the step is done again without it.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/measure/choice.hpp>
-#include <warpwright/measure/choose_options.hpp>
-#include <warpwright/tune/dynamic_batch_size.hpp>
+#include <warpwright/core/detail/text/figures.hpp>
+#include <warpwright/measure/choose.hpp>
+#include <warpwright/measure/detail/compare_definitions.hpp>
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
+#include <new>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
+WARPWRIGHT_INLINE char const* to_string(candidate_state state) {
+  constexpr char const* names[] = {"not timed", "compared", "far slower", "failed", "wrong result"};
+  return detail::enum_name(names, state);
+}
+
+WARPWRIGHT_INLINE char const* to_string(choice_source source) {
+  constexpr char const* names[] = {"measured", "stored, and checked again", "stored",
+                                   "not measured"};
+  return detail::enum_name(names, source);
+}
+
+WARPWRIGHT_INLINE std::string to_text(choice const& made) {
+  using detail::string_builder;
+  std::size_t width = 0;
+  for (auto const& c : made.candidates) width = c.name.size() > width ? c.name.size() : width;
+  string_builder all;
+  for (std::size_t i = 0; i < made.candidates.size(); ++i) {
+    auto const& c = made.candidates[i];
+    all += i == made.index ? "* " : "  ";
+    all += string_builder{c.name} + string_builder{std::string(width - c.name.size() + 2, ' ')};
+    if (!c.reason.empty()) {
+      all += string_builder{"left out: "} + c.reason;
+    } else if (c.median_seconds > 0.0) {
+      all += detail::format_seconds(c.median_seconds);
+      if (i != made.index && c.to_chosen.high > 0.0 && c.to_chosen.high < HUGE_VAL) {
+        // Not with a comma in the format, which would be taken for a locale's separator.
+        all += string_builder{", "} +
+               detail::format_number("%.4g times as long", c.to_chosen.median) +
+               detail::format_number(" (%.4g to ", c.to_chosen.low) +
+               detail::format_number("%.4g)", c.to_chosen.high);
+      }
+    } else {
+      all += to_string(c.state);
+    }
+    all += '\n';
+  }
+  all += string_builder{made.name} + " (" + to_string(made.source) + "): " + made.reason + '\n';
+  for (std::string const& warning : made.warnings) {
+    all += string_builder{"warning: "} + warning + '\n';
+  }
+  return all.str();
+}
+
 namespace detail {
 
-// What a search calls; all of it outlives the search.
-struct candidate_access {
-  std::size_t count;
-  char const* const* names;
-  function_ref<void()> reset;                               // destroys an earlier result
-  function_ref<void(std::size_t)> run;                      // runs one, and waits for it
-  function_ref<bool()> is_right;                            // whether the result is right
-  function_ref<double(std::size_t, std::size_t)> time;      // seconds of so many calls of one
-  function_ref<bool(std::exception_ptr const&)> leave_out;  // the user's classifier
-};
-
-template <typename Options>
-WARPWRIGHT_NOINLINE void check_choose_arguments(char const* const* names, std::size_t count,
-                                                Options const& options, source_location where) {
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void check_choose_arguments(char const* const* names,
+                                                                  std::size_t count,
+                                                                  choose_options const& options,
+                                                                  source_location where) {
   check_measure_options(options.sampling(), where);
   if (!(options.far_slower() > 1.0)) {  // also for a NaN
     throw_invalid_argument(
@@ -64,58 +91,42 @@ WARPWRIGHT_NOINLINE void check_choose_arguments(char const* const* names, std::s
   }
 }
 
-// Errors of this kind leave no other candidate to use: the device is lost.
-WARPWRIGHT_COLD inline bool is_sticky_error(std::exception_ptr const& error) {
+// What a candidate has thrown.
+struct failure {
+  bool known = false;        // it ran out of memory or refused its arguments, which leaves it out
+  bool device_lost = false;  // a sticky error, after which no candidate can be used
+  std::string text;
+};
+
+WARPWRIGHT_COLD inline failure failure_of(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
-  } catch (cuda_error const& failed) {
-    return failed.sticky();
+  } catch (cuda_error const& e) {
+    return {e.code() == cudaErrorMemoryAllocation, e.sticky(), e.what()};
+  } catch (std::bad_alloc const& e) {
+    return {true, false, e.what()};
+  } catch (std::invalid_argument const& e) {
+    return {true, false, e.what()};
+  } catch (std::exception const& e) {
+    return {false, false, e.what()};
   } catch (...) {
-    return false;
+    return {false, false, "an exception without a text"};
   }
 }
 
-WARPWRIGHT_COLD inline bool is_invalid_argument(std::exception_ptr const& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (std::invalid_argument const&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-template <typename String = std::string>
-WARPWRIGHT_COLD String text_of(std::exception_ptr const& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (std::exception const& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception without a text";
-  }
-}
-
-// Options is choose_options: a template, also on its result, so that a file which only includes the
-// header does not compile it.
-template <typename Options, typename Choice = choice>
-class candidate_search {
+class fastest_search {
  public:
-  candidate_search(candidate_access const& access, Options const& options, source_location where)
-      : access_{access}, options_{options}, where_{where} {}
+  explicit fastest_search(candidate_search const& s)
+      : access_{s.access}, options_{s.options}, where_{s.where} {}
 
-  // Chooses among all candidates.
-  WARPWRIGHT_COLD_ENTRY Choice all() {
+  WARPWRIGHT_COLD choice all() {
     begin();
     for (std::size_t i = 0; i < access_.count; ++i) try_out(i);
     if (!search()) throw_none_usable();
     return std::move(result_);
   }
 
-  // Whether a stored choice still holds: the winner works, and is not slower than the second best.
-  // Then `stored` gets the new figures. It holds as well where the check was interrupted.
-  // @param second  may be candidate_search::none
-  WARPWRIGHT_COLD_ENTRY bool confirm(std::size_t winner, std::size_t second, Choice& stored) {
+  WARPWRIGHT_COLD bool confirm(std::size_t winner, std::size_t second, choice& stored) {
     begin();
     try_out(winner);
     if (usable_.empty()) return false;
@@ -144,16 +155,13 @@ class candidate_search {
     return true;
   }
 
-  static constexpr std::size_t none = static_cast<std::size_t>(-1);
-
  private:
+  static constexpr std::size_t none = candidate_search::none;
+
   WARPWRIGHT_COLD void begin() {
     check_pending("a call before the choice", where_);
     start_ = options_.sampling().clock().now();
-    result_ = Choice{};
-    comparison_ = comparison{};
     result_.source = choice_source::measured;
-    usable_.clear();
     for (std::size_t i = 0; i < access_.count; ++i) {
       result_.candidates.emplace_back();
       result_.candidates.back().name = access_.names[i];
@@ -180,10 +188,10 @@ class candidate_search {
       return true;
     } catch (...) {
       std::exception_ptr const error = std::current_exception();
-      bool const known =
-          default_out_of_memory{}(error) || is_invalid_argument(error) || access_.leave_out(error);
-      if (candidate == none || !known || is_sticky_error(error)) throw;
-      leave_out(candidate, candidate_state::failed, text_of(error));
+      failure const failed = failure_of(error);
+      if (candidate == none || failed.device_lost || !(failed.known || access_.leave_out(error)))
+        throw;
+      leave_out(candidate, candidate_state::failed, failed.text);
     }
     static_cast<void>(cudaGetLastError());
     return false;
@@ -273,17 +281,14 @@ class candidate_search {
         running = none;
         return seconds;
       };
-      turns t;
-      if (!survives(running, [&] { t = compare_in_turns(usable_.size(), time_calls, sampling()); }))
-        continue;
       comparison_ = comparison{};
-      comparison_.samples = std::move(t.samples);
-      comparison_.precision = options_.sampling().precision();
-      comparison_.long_enough = t.long_enough;
-      result_.interrupted = t.reason == stop_reason::interrupted;
-      for (std::vector<double> const& samples : comparison_.samples) {
-        comparison_.summaries.push_back(summarize(samples, where_));
+      if (!survives(running, [&] {
+            comparison_ = compare_in_turns(usable_.size(), time_calls, sampling());
+          })) {
+        continue;
       }
+      result_.interrupted = comparison_.reason == stop_reason::interrupted;
+      summarize_candidates(comparison_, where_);
       ratios_.clear();
       for (std::size_t i = 0; i < usable_.size(); ++i) {
         for (std::size_t k = 0; k < usable_.size(); ++k) {
@@ -378,15 +383,25 @@ class candidate_search {
   }
 
   candidate_access access_;
-  Options options_;
+  choose_options options_;
   source_location where_;
-  Choice result_;
+  choice result_;
   std::uint64_t start_ = 0;    // of the clock, nanoseconds
   array<std::size_t> usable_;  // in the order of preference
   array<double> single_;       // the faster of two single calls, by candidate
   comparison comparison_;      // by position in usable_
   array<time_ratio> ratios_;   // of each to each
 };
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE choice candidate_search::all() const {
+  return fastest_search{*this}.all();
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE bool candidate_search::confirm(std::size_t winner,
+                                                                       std::size_t second,
+                                                                       choice& stored) const {
+  return fastest_search{*this}.confirm(winner, second, stored);
+}
 
 }  // namespace detail
 
