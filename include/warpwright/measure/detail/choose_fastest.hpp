@@ -12,7 +12,7 @@
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/measure/choice.hpp>
 #include <warpwright/measure/choose_options.hpp>
-#include <warpwright/tune/dynamic_batch_size.hpp>
+#include <warpwright/tune/batch_plan.hpp>
 
 #include <cmath>
 #include <cstddef>

@@ -8,9 +8,9 @@
 
 #include <warpwright/measure/detail/robust_mean.hpp>
 #include <warpwright/measure/detail/take_samples.hpp>
+#include <warpwright/tune/detail/memory_model.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
-#include <warpwright/tune/memory_model.hpp>
 
 #include <new>
 #include <utility>
