@@ -7,9 +7,7 @@
 #include <warpwright/core/launch.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/report.hpp>
-#include <warpwright/tune/report_html.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 
 #include <cstdio>

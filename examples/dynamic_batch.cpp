@@ -7,7 +7,7 @@
 #include <warpwright/core/device.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/memory.hpp>
-#include <warpwright/tune/dynamic_batch_size.hpp>
+#include <warpwright/tune/batch_plan.hpp>
 
 #include <cstdint>
 #include <cstdio>

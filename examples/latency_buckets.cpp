@@ -9,7 +9,6 @@
 #include <warpwright/memory.hpp>
 #include <warpwright/tune.hpp>
 #include <warpwright/tune/batch_plan.hpp>
-#include <warpwright/tune/choose_buckets.hpp>
 #include <warpwright/tune/latency_model.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/captured_workload.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 #include <warpwright/tune/tuning_store.hpp>

@@ -14,7 +14,7 @@
 
 #include <warpwright/core.hpp>
 #include <warpwright/measure/measure.hpp>
-#include <warpwright/tune/progress_line.hpp>
+#include <warpwright/tune/report.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 
 #include <algorithm>

@@ -5,6 +5,4 @@
 #pragma once
 
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/report.hpp>
-#include <warpwright/tune/tune_result.hpp>

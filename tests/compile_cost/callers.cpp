@@ -11,7 +11,6 @@
 #include <warpwright/memory.hpp>
 #include <warpwright/tune/latency_model.hpp>
 #include <warpwright/tune/report.hpp>
-#include <warpwright/tune/report_html.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 #include <warpwright/warpwright.hpp>

@@ -3,9 +3,7 @@
 //
 // Calls from a plain C++ file what is in warpwright::compiled: it must link.
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/progress_line.hpp>
 #include <warpwright/tune/report.hpp>
-#include <warpwright/tune/report_html.hpp>
 
 #include <string>
 

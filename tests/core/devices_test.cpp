@@ -15,8 +15,8 @@
 #include <warpwright/measure/compare.hpp>
 #include <warpwright/measure/expect.hpp>
 #include <warpwright/memory/resources/cuda_malloc_async.hpp>
-#include <warpwright/tune/captured_workload.hpp>
 #include <warpwright/tune/chooser.hpp>
+#include <warpwright/tune/tuning_pool.hpp>
 #include <warpwright/warpwright.hpp>
 
 #include <atomic>

@@ -17,10 +17,10 @@ import pool_mutations
 TUNE = "include/warpwright/tune/"
 DETAIL = TUNE + "detail/"
 TUNER = TUNE + "batch_tuner.hpp"
-MODEL = TUNE + "memory_model.hpp"
+MODEL = DETAIL + "memory_model.hpp"
 MODEL_DEFINITIONS = "include/warpwright/tune/detail/memory_model_definitions.hpp"
 POOL = TUNE + "tuning_pool.hpp"
-CAPTURED = TUNE + "captured_workload.hpp"
+CAPTURED = POOL
 STATE = DETAIL + "search/search_state.hpp"
 FINAL = DETAIL + "search/final_choice.hpp"
 LATENCY = DETAIL + "search/latency_check.hpp"
@@ -28,11 +28,11 @@ MEMORY = DETAIL + "search/memory_growth.hpp"
 SIZE = DETAIL + "search/measure_size.hpp"
 BRACKET = DETAIL + "search/bracketing.hpp"
 REFINE = DETAIL + "search/refinement.hpp"
-WAVES = DETAIL + "search/wave_search.hpp"
+CURVE = DETAIL + "search/size_curve.hpp"
 DUEL = DETAIL + "search/duel.hpp"
 SEARCH = DETAIL + "search/batch_search.hpp"
 RECORD = DETAIL + "store/tune_record.hpp"
-DYNAMIC = TUNE + "dynamic_batch_size.hpp"
+DYNAMIC = DETAIL + "plan/batch_plan_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
@@ -70,7 +70,7 @@ MUTATIONS = [
      "hooks.guarded = true;"),
     (DETAIL + "search/tuned_memory.hpp", "if (capped_) memory.limit(budget_bytes);", ""),
     (DETAIL + "search/tuned_memory.hpp", "if (capped_) memory_.limit(limit_before_);", ""),
-    (DETAIL + "search/tuned_memory.hpp", "if (!has_budget || kind::is_peak || kind::is_exact) return;", "return;"),
+    (DETAIL + "batch_tuner_definitions.hpp", "if (!has_budget || memory.peak || memory.exact) return;", "return;"),
     # The latency limit.
     (LATENCY, "alpha * (more ? many[i] : few[i])", "alpha"),
     (LATENCY, "{0, 1, 3, 7, 15, 31, 63, 127, 255}", "{1, 2, 3, 7, 15, 31, 63, 127, 255}"),
@@ -153,8 +153,8 @@ MUTATIONS = [
     (BRACKET, "  check_steady(s);\n  std::size_t const works", "  std::size_t const works"),
     (BRACKET, " || !scan_for_any(s)) return;", " || true) return;"),
     (BRACKET, "s.candidates.front().row.status == tune_status::over_latency || ", ""),
-    (WAVES, "    find_length(s, largest);\n", ""),
-    (REFINE, "      steps_.try_ends(s_);\n", ""),
+    (CURVE, "while (k < most && rate(s, k) < rate(s, most) * (1.0 - s.settings.tolerance)) ++k;", ""),
+    (REFINE, "    steps_.find(s_);\n", ""),
     (REFINE, "const most = score * (1.0 + 0.5 * s_.settings.tolerance);", "const most = score;"),
     (REFINE, "if (potential > worthwhile && potential > most.potential)", "if (potential > most.potential)"),
     # Limits that small sizes keep, and what a disturbance has refused.
@@ -184,11 +184,11 @@ MUTATIONS = [
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
     (DETAIL + "search/tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
     # What the search finds between doubled sizes, and what it pays for it.
-    (WAVES, "wave < 8 * s.settings.multiple || end <= wave", "end <= wave"),
-    (WAVES, "    try_end(k + 1);\n", ""),
-    (WAVES, "      0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);",
+    (CURVE, "if (wave < 8 || 2 * wave >= s.settings.last)", "if (2 * wave >= s.settings.last)"),
+    (CURVE, "    try_end(k + 1);\n", ""),
+    (CURVE, "      0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);",
      "      s.find(low)->row.seconds_per_batch;"),
-    (WAVES, "double const allowed = noise > 0.01 ? noise : 0.01;", "double const allowed = 0.01;"),
+    (CURVE, "double const allowed = noise > 0.01 ? noise : 0.01;", "double const allowed = 0.01;"),
     (REFINE, "        end_of_step(s_, batch, best);\n", ""),
     (REFINE, "{0.985, 0.96, 0.91}", "{0.985}"),
     # What a stored result may hold, and a loop whose size adapts.

@@ -14,7 +14,7 @@
 #include <warpwright/kernel/reduce_rows.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/views.hpp>
-#include <warpwright/tune/report_html.hpp>
+#include <warpwright/tune/report.hpp>
 #include <warpwright/warpwright.hpp>
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/testing/fault_plan.hpp>

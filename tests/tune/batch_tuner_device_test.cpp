@@ -5,7 +5,6 @@
 // needs a quiet GPU has the tag [.timing]: it runs on a GPU, in a test of its own.
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/captured_workload.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 
 #include <algorithm>

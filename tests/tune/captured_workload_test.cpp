@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-#include <warpwright/tune/captured_workload.hpp>
+#include <warpwright/tune/tuning_pool.hpp>
 
 #include <warpwright/core/launch.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/tuning_pool.hpp>
 
 #include <new>
 #include <optional>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The choice of buckets against all possible choices.
-#include <warpwright/tune/choose_buckets.hpp>
 #include <warpwright/tune/latency_model.hpp>
 
 #include <algorithm>

@@ -3,6 +3,8 @@
 //
 // chooser: what it measures, when, and what it keeps.
 #include <warpwright/tune/chooser.hpp>
+#include <warpwright/tune/detail/choose/choice_record.hpp>
+#include <warpwright/tune/detail/store/store_line.hpp>
 
 #include <array>
 #include <atomic>
@@ -533,7 +535,7 @@ TEST_CASE("many records of random choices are read as they were written", "[tune
     made.index = number(static_cast<unsigned>(count));
     made.name = made.candidates[made.index].name;
     made.shown_fastest = number(2) == 1;
-    auto record = ww::detail::record_of<ww::tuning_record>(made);
+    auto record = ww::detail::record_of(made);
     record.key = make_key();
     ww::tuning_record read;
     std::string const line = ww::detail::encode_record(record);
@@ -589,7 +591,7 @@ TEST_CASE("many threads get the same choices, each measured once", "[tune][choos
 }
 
 TEST_CASE("a table keeps what is final, and finds every shape", "[tune][chooser]") {
-  ww::detail::choice_table<ww::choice> table;
+  ww::detail::choice_table table;
   auto const insert = [&](ww::shape_key const& shape, std::size_t index, bool final) {
     ww::choice made;
     made.index = index;

@@ -3,7 +3,7 @@
 //
 // Loops that run out of memory, against a simulated limit.
 #include <warpwright/core/stream.hpp>
-#include <warpwright/tune/dynamic_batch_size.hpp>
+#include <warpwright/tune/batch_plan.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <warpwright/tune/energy_counter.hpp>
 
 #include <warpwright/core/device.hpp>
-#include <warpwright/tune/tuning_objective.hpp>
+#include <warpwright/tune/batch_tuner.hpp>
 
 #include <string>
 
@@ -131,7 +131,6 @@ TEST_CASE("an energy counter of no device is refused", "[tune][energy_counter]")
 #else
 
 #include <warpwright/core/launch.hpp>
-#include <warpwright/tune/batch_tuner.hpp>
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/tune/detail/report/verdict.hpp>
-#include <warpwright/tune/report_html.hpp>
+#include <warpwright/tune/report.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -4,7 +4,7 @@
 // Results to report, and what a report's charts show.
 #pragma once
 
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/batch_tuner.hpp>
 
 #include <cmath>
 #include <cstddef>

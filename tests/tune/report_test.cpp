@@ -373,7 +373,7 @@ TEST_CASE("axes label round values that are far enough apart", "[tune][report]")
     double const begin = 400.0 * random.uniform();
     double const end = 400.0 * random.uniform();
     if (std::fabs(end - begin) < 2.0 * spacing) continue;
-    ww::detail::plot_axis<double> const axis{scale, low, high, begin, end};
+    ww::detail::plot_axis const axis{scale, low, high, begin, end};
     std::vector<double> const ticks = axis.ticks(spacing);
     CAPTURE(int(scale), low, high, begin, end, spacing);
     REQUIRE(!ticks.empty());
@@ -392,7 +392,7 @@ TEST_CASE("an axis labels the usual steps", "[tune][report]") {
   using ww::detail::plot_scale;
   auto const labels = [](plot_scale scale, double low, double high) {
     std::string all;
-    for (double const v : ww::detail::plot_axis<double>{scale, low, high, 200.0, 0.0}.ticks(16.0)) {
+    for (double const v : ww::detail::plot_axis{scale, low, high, 200.0, 0.0}.ticks(16.0)) {
       all += (all.empty() ? "" : " ") + ww::detail::format_number("%g", v).str();
     }
     return all;

@@ -4,6 +4,8 @@
 // What the tests of the tuning store share: folders, files, records and child processes.
 #pragma once
 
+#include <warpwright/tune/detail/store/store_file.hpp>
+#include <warpwright/tune/detail/store/store_line.hpp>
 #include <warpwright/tune/tuning_store.hpp>
 
 #include <dirent.h>

@@ -3,6 +3,7 @@
 //
 // stored_tuner: when it tunes, when it checks, when it runs nothing, and what goes wrong with its
 // store.
+#include <warpwright/tune/detail/store/tune_record.hpp>
 #include <warpwright/tune/stored_tuner.hpp>
 
 #include <fcntl.h>
@@ -540,7 +541,7 @@ TEST_CASE("a record has sizes that were measured, and memory that was", "[tune][
   }
   result.chosen_index = 0;
   ww::detail::search_settings const settings;
-  auto const record = ww::detail::record_of_tune<ww::tuning_record>(result, settings);
+  auto const record = ww::detail::record_of_tune(result, settings);
   REQUIRE(record.points.size() == 2);
   CHECK(record.points[0].memory_bytes == 1000);
   CHECK(record.points[1].batch == 4);

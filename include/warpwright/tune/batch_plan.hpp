@@ -1,19 +1,26 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A global batch as micro batch times accumulation steps times ranks, under a memory limit.
+// A global batch as micro batch times accumulation steps times ranks, under a memory limit:
 //
 //   auto const plan = ww::batch_planner{}.global_batch(4096).ranks(8).multiple_of(8)
 //                         .memory(memory, limit_bytes).plan(latency);
 //   for (std::size_t step = 0; step < plan.steps; ++step)
 //     accumulate(plan.items(rank, step), plan.weight(rank, step));
+//
+// and a batch size for loops that survives running out of memory:
+//
+//   auto batch = ww::dynamic_batch_size{512}.minimum(8).multiple_of(8);
+//   for (auto const& step : epoch)
+//     batch.run(step.items, [&](std::size_t offset, std::size_t count) { … });
 #pragma once
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/tune/memory_model.hpp>
+#include <warpwright/tune/detail/memory_model.hpp>
 
 #include <cstddef>
+#include <exception>
 #include <stdexcept>
 #include <type_traits>
 
@@ -84,127 +91,9 @@ struct batch_plan_settings {
   bool ragged = false;
 };
 
-// The micro batches from the largest down, and the plan of each. Settings is batch_plan_settings;
-// a template, so that a file which only includes the header does not compile it.
-template <typename Settings>
-class batch_plan_search {
- public:
-  batch_plan_search(Settings const& settings, source_location where) : s_{settings}, where_{where} {
-    check();
-  }
-
-  // `seconds` is the time of a micro batch, or null.
-  batch_plan run(function_ref<double(std::size_t)> const* seconds) const {
-    batch_plan best;
-    for (std::size_t micro = last_; micro >= first_ && micro > 0; micro -= s_.multiple) {
-      batch_plan const candidate = divide(micro, seconds);
-      if ((candidate.exact || s_.ragged) && better(candidate, best)) best = candidate;
-    }
-    if (best.micro_batch == 0) fail_inexact();
-    return best;
-  }
-
- private:
-  static constexpr std::size_t most_sizes = std::size_t{1} << 24;
-  static constexpr std::size_t most_items = std::size_t{1} << 40;
-
-  [[noreturn]] void fail(text const& problem) const {
-    throw_invalid_argument(text{"batch_planner: "} + problem, where_);
-  }
-
-  void check() {
-    if (s_.ranks == 0) fail("ranks(0); at least 1 is needed");
-    if (s_.multiple == 0) fail("multiple_of(0); it must be at least 1, which allows every size");
-    if (s_.minimum == 0) fail("minimum_micro_batch(0); it must be at least 1");
-    if (s_.global == 0) fail("a global batch of 0 items; set global_batch()");
-    if (s_.multiple > most_items || s_.minimum > most_items || s_.global > most_items) {
-      fail(text{"global_batch("} + s_.global + "), minimum_micro_batch(" + s_.minimum +
-           "), multiple_of(" + s_.multiple + "); each must be at most 2^40");
-    }
-    std::size_t const each = (s_.global - 1) / s_.ranks + 1;
-    first_ = round_up(s_.minimum);
-    // A ragged step may be the only one.
-    std::size_t useful = each;
-    if (s_.ragged) useful = round_up(each) > first_ ? round_up(each) : first_;
-    last_ = (s_.largest < useful ? s_.largest : useful) / s_.multiple * s_.multiple;
-    if (s_.largest < first_) {
-      fail(text{"the largest micro batch is "} + s_.largest + ", the least allowed " + first_ +
-           ": lower minimum_micro_batch() or multiple_of(), or give it more memory");
-    }
-    if ((last_ / s_.multiple) > most_sizes) {
-      fail(text{"micro batches up to "} + last_ + " in steps of " + s_.multiple + "; at most " +
-           most_sizes + " are tried: raise multiple_of() or lower largest_micro_batch()");
-    }
-  }
-
-  std::size_t round_up(std::size_t items) const {
-    return ((items - 1) / s_.multiple + 1) * s_.multiple;
-  }
-
-  batch_plan divide(std::size_t micro, function_ref<double(std::size_t)> const* seconds) const {
-    std::size_t const each = (s_.global - 1) / s_.ranks + 1;
-    batch_plan plan;
-    plan.global_batch = s_.global;
-    plan.ranks = s_.ranks;
-    plan.micro_batch = micro;
-    plan.steps = (each - 1) / micro + 1;
-    plan.exact = s_.global % s_.ranks == 0 && each % micro == 0;
-    if (seconds != nullptr && (plan.exact || s_.ragged)) {
-      std::size_t const rest = each - (plan.steps - 1) * micro;
-      plan.seconds = time(seconds, rest);
-      if (plan.steps > 1)
-        plan.seconds += static_cast<double>(plan.steps - 1) * time(seconds, micro);
-      plan.items_per_second = static_cast<double>(s_.global) / plan.seconds;
-    }
-    return plan;
-  }
-
-  double time(function_ref<double(std::size_t)> const* seconds, std::size_t items) const {
-    double const value = (*seconds)(items);
-    if (!(value > 0.0 && value < 1e30)) {
-      fail(text{"the model predicts "} + value + " seconds for " + items +
-           " items; it must be above 0 and finite");
-    }
-    return value;
-  }
-
-  // Candidates come in descending order of the micro batch: of equals the larger one stays.
-  static bool better(batch_plan const& a, batch_plan const& b) {
-    if (b.micro_batch == 0) return true;
-    constexpr double equal = 1e-9;  // of sums that are rounded differently
-    if (a.items_per_second > b.items_per_second * (1.0 + equal)) return true;
-    if (a.items_per_second < b.items_per_second * (1.0 - equal)) return false;
-    if (a.items_per_second == 0.0 && a.steps != b.steps) return a.steps < b.steps;
-    return a.exact && !b.exact;
-  }
-
-  [[noreturn]] void fail_inexact() const {
-    std::size_t below = 0;
-    std::size_t above = ~std::size_t{0};
-    // Above the items of a rank only one step remains.
-    std::size_t const one_step = last_ + s_.multiple > first_ ? last_ + s_.multiple : first_;
-    std::size_t const most = s_.largest < one_step ? s_.largest : one_step;
-    for (std::size_t micro = first_; micro <= most; micro += s_.multiple) {
-      if (micro > ~std::size_t{0} / 2 / s_.ranks) break;
-      std::size_t const unit = micro * s_.ranks;
-      std::size_t const down = s_.global / unit * unit;
-      if (down > below) below = down;
-      if (down + unit < above) above = down + unit;
-    }
-    text message = text{"warpwright: a global batch of "} + s_.global + " is not a product of " +
-                   s_.ranks + " ranks, accumulation steps and a micro batch from " + first_ +
-                   " to " + most / s_.multiple * s_.multiple + " in steps of " + s_.multiple +
-                   "; the nearest global batches that are: ";
-    if (below > 0) message += text{below} + " and ";
-    message += text{above} + "; or allow a ragged last step with allow_ragged()";
-    throw no_batch_plan{message.c_str(), below, above};
-  }
-
-  Settings s_;
-  source_location where_;
-  std::size_t first_ = 0;  // the least micro batch
-  std::size_t last_ = 0;   // the largest; below first_: none
-};
+// @param seconds  the time of a micro batch; null: the fewest steps
+batch_plan plan_batch(batch_plan_settings const& settings,
+                      function_ref<double(std::size_t)> const* seconds, source_location where);
 
 }  // namespace detail
 
@@ -256,7 +145,7 @@ class batch_planner {
   ///
   /// **Cost:** O(largest micro batch / multiple).
   [[nodiscard]] batch_plan plan(source_location where = source_location::current()) const {
-    return detail::batch_plan_search<detail::batch_plan_settings>{settings_, where}.run(nullptr);
+    return detail::plan_batch(settings_, nullptr, where);
   }
 
   /// Chooses the micro batch with the highest predicted throughput; of several the exact one, then
@@ -271,7 +160,7 @@ class batch_planner {
                                 source_location where = source_location::current()) const {
     auto const call = [&seconds](std::size_t items) { return static_cast<double>(seconds(items)); };
     detail::function_ref<double(std::size_t)> const model{call};
-    return detail::batch_plan_search<detail::batch_plan_settings>{settings_, where}.run(&model);
+    return detail::plan_batch(settings_, &model, where);
   }
 
  private:
@@ -285,4 +174,178 @@ class batch_planner {
   detail::batch_plan_settings settings_{};
 };
 
+/// Whether an exception says that memory ran out: out_of_memory and any other std::bad_alloc, and a
+/// cuda_error with cudaErrorMemoryAllocation that is not sticky.
+struct default_out_of_memory {
+  /// @param error  a caught exception, not null
+  bool operator()(std::exception_ptr const& error) const;
+};
+
+/// The number of items that a loop runs at once: halved when memory runs out, and raised again
+/// after a number of clean steps.
+///
+/// The next larger size is halfway to the smallest size that failed, or twice the size if none has.
+/// A failed try returns to the size before it, and doubles the number of clean steps before the
+/// next one; a try that lasts takes that back. So under a constant limit a loop of n steps fails
+/// O(log n) times, and where the limit rises the size follows it.
+///
+/// minimum() to grow_after() are setters, which return a changed copy; call them before the loop.
+/// **Threads:** one at a time.
+class dynamic_batch_size {
+ public:
+  /// @param largest  items, at least 1; never more than that at once, and that at first
+  explicit dynamic_batch_size(std::size_t largest) noexcept : largest_{largest}, size_{largest} {}
+
+  /// @param items  the least size, at least 1; default: one multiple
+  [[nodiscard]] dynamic_batch_size minimum(std::size_t items) const noexcept {
+    return with(&dynamic_batch_size::minimum_, items);
+  }
+  /// @param items  sizes are multiples of this, at least 1; default 1
+  [[nodiscard]] dynamic_batch_size multiple_of(std::size_t items) const noexcept {
+    return with(&dynamic_batch_size::multiple_, items);
+  }
+  /// @param items  the size to begin with; default: the largest
+  [[nodiscard]] dynamic_batch_size start_at(std::size_t items) const noexcept {
+    return with(&dynamic_batch_size::size_, items);
+  }
+  /// @param steps  clean steps at a size before a larger one is tried, at least 1; default 100
+  [[nodiscard]] dynamic_batch_size grow_after(std::size_t steps) const noexcept {
+    return with(&dynamic_batch_size::least_wait_, steps).with(&dynamic_batch_size::wait_, steps);
+  }
+
+  /// @return items to run at once now
+  /// @throws std::invalid_argument for settings out of range: no multiple between the least and the
+  ///   largest size, or a 0
+  [[nodiscard]] std::size_t size(source_location where = source_location::current()) const {
+    check_settings(where);
+    return current();
+  }
+  /// @return clean steps at a size before a larger one is tried now
+  [[nodiscard]] std::size_t steps_before_growth() const noexcept { return wait_; }
+
+  /// Tells that a step of size() items was clean.
+  void succeeded() noexcept;
+
+  /// Tells that a step of size() items ran out of memory: lowers the size.
+  /// @throws out_of_memory if the size was the least; its text names it
+  /// @throws std::invalid_argument as size()
+  void out_of_memory(source_location where = source_location::current()) {
+    check_settings(where);
+    fail(current(), nullptr, where);
+  }
+
+  /// Runs `f` over all items in parts of size(), and those of a part that ran out of memory again
+  /// in smaller parts, so that no item is left out.
+  ///
+  /// Before a part is run again, the exception is destroyed and CUDA's last error cleared.
+  ///
+  /// @pre when `f` runs out of memory it has no effect: it must not have added to a sum, and what
+  ///   it enqueued must not need memory that it has freed
+  /// @param items  how many, any number
+  /// @param f  `void(std::size_t offset, std::size_t count)`: runs items `offset` to
+  ///   `offset + count`; called in ascending order. `count` is a multiple but for the last part
+  /// @param is_out_of_memory  `bool(std::exception_ptr const&)`: which exceptions of `f` mean that
+  ///   memory ran out
+  /// @return the number of parts that ran
+  /// @throws out_of_memory if a part of the least size does not fit; its text names that size
+  /// @throws cuda_error for an error that a call before has left pending. One that `f` leaves
+  ///   pending counts as thrown by it: a part whose launch failed did not run
+  /// @throws whatever else `f` throws, at once: the items before that call's `offset` are done, and
+  ///   `f` was not called for those behind its part
+  /// @throws std::invalid_argument as size(), before anything runs
+  ///
+  /// **Stream:** none; `f` chooses its own. **Capture:** as `f`; a failed allocation ends a
+  /// capture.
+  template <typename Function, typename Classifier = default_out_of_memory>
+  std::size_t run(std::size_t items, Function&& f, Classifier&& is_out_of_memory = {},
+                  source_location where = source_location::current()) {
+    static_assert(std::is_invocable_v<Function&, std::size_t, std::size_t>,
+                  "warpwright: the function of dynamic_batch_size::run must be callable as "
+                  "void(std::size_t offset, std::size_t count)");
+    static_assert(std::is_invocable_r_v<bool, Classifier&, std::exception_ptr const&>,
+                  "warpwright: the classifier of dynamic_batch_size::run must be callable as "
+                  "bool(std::exception_ptr const&)");
+    check_settings(where);
+    detail::check_pending("a call before dynamic_batch_size::run", where);
+    std::size_t parts = 0;
+    for (std::size_t offset = 0; offset < items;) {
+      std::size_t const left = items - offset;
+      std::size_t const count = left < current() ? left : current();
+      memory_report report;
+      bool reported = false;
+      if (fits(f, offset, count, is_out_of_memory, report, reported, where)) {
+        // A shorter part at the end does not show that a whole one fits.
+        if (count == current()) succeeded();
+        offset += count;
+        ++parts;
+        continue;
+      }
+      static_cast<void>(cudaGetLastError());
+      fail(count, reported ? &report : nullptr, where);
+    }
+    return parts;
+  }
+
+ private:
+  template <typename T>
+  [[nodiscard]] dynamic_batch_size with(T dynamic_batch_size::*member, T value) const noexcept {
+    dynamic_batch_size copy = *this;
+    copy.*member = value;
+    return copy;
+  }
+
+  // Returns after the handler, so that the exception and the memory that it may hold are destroyed.
+  template <typename Function, typename Classifier>
+  static bool fits(Function& f, std::size_t offset, std::size_t count, Classifier& is_out_of_memory,
+                   memory_report& report, bool& reported, source_location where) {
+    try {
+      f(offset, count);
+      detail::check_pending("the function of dynamic_batch_size::run", where);
+      return true;
+    } catch (warpwright::out_of_memory const& error) {
+      if (!is_out_of_memory(std::current_exception())) throw;
+      report = error.report();
+      reported = true;
+    } catch (...) {
+      if (!is_out_of_memory(std::current_exception())) throw;
+    }
+    return false;
+  }
+
+  std::size_t round_down(std::size_t items) const noexcept { return items / multiple_ * multiple_; }
+  // The least size, rounded up.
+  std::size_t least() const noexcept {
+    return minimum_ <= multiple_ ? multiple_ : ((minimum_ - 1) / multiple_ + 1) * multiple_;
+  }
+  std::size_t current() const noexcept {
+    std::size_t const down = round_down(size_ < largest_ ? size_ : largest_);
+    return down > least() ? down : least();
+  }
+  std::size_t next_larger() const noexcept;
+
+  void fail(std::size_t count, memory_report const* report, source_location where);
+
+  void check_settings(source_location where) const;
+
+  [[noreturn]] void throw_too_small(std::size_t count, memory_report const* given,
+                                    source_location where) const;
+
+  static constexpr std::size_t most_wait = std::size_t{1} << 40;
+
+  std::size_t largest_;
+  std::size_t size_;
+  std::size_t minimum_ = 1;
+  std::size_t multiple_ = 1;
+  std::size_t least_wait_ = 100;
+  std::size_t wait_ = 100;  // clean steps before a larger size is tried
+  std::size_t clean_ = 0;   // clean steps since the size changed
+  std::size_t failed_ = 0;  // the smallest size known to fail; 0: none
+  std::size_t before_ = 0;  // the size to return to if a try fails
+  bool trying_ = false;     // the size is larger than one that is known to fit
+};
+
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/plan/batch_plan_definitions.hpp>
+#endif

@@ -20,7 +20,7 @@
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>
 #include <warpwright/tune/detail/search/tuned_workload.hpp>
-#include <warpwright/tune/memory_probe.hpp>
+#include <warpwright/tune/memory_model.hpp>
 
 #include <cstddef>
 #include <initializer_list>
@@ -72,7 +72,7 @@ class batch_tuner {
     return with(&detail::search_settings::multiple, items);
   }
   /// Names the items that the device works on at once: the time then grows in steps of so many
-  /// items. Otherwise the tuner looks for such steps.
+  /// items. Otherwise the tuner looks for such steps, unless multiple_of() is above 1.
   /// @param items  at most 2^40; 0: not known. Where one kernel dominates, its resident_blocks()
   ///   (kernel_occupancy.hpp) times the items of a block
   [[nodiscard]] batch_tuner wave(std::size_t items) const {
@@ -279,7 +279,8 @@ class batch_tuner {
         "argument must be one: pass a tuning_pool");
 
     detail::search_settings const settings = validated(settings_, where);
-    detail::check_memory_argument<memory_type>(settings.has_budget, where);
+    detail::check_memory_argument(detail::memory_traits::of<memory_type>(), settings.has_budget,
+                                  where);
     if (stream.is_capturing(where)) {
       detail::throw_invalid_argument(
           "batch_tuner: the stream is capturing, so the workload would not run; tune before the "
@@ -351,10 +352,9 @@ class batch_tuner {
     return copy;
   }
 
-  // validated() and finish() are templates for the same reason as batch_search.
-  template <typename Settings>
-  static Settings validated(Settings settings, source_location where);
+  static detail::search_settings validated(detail::search_settings settings, source_location where);
 
+  // A template, as all of the search: what only includes the header does not compile it.
   template <typename Hooks>
   WARPWRIGHT_COLD static tune_result finish(detail::search_settings const& settings,
                                             Hooks const& hooks, stream_ref stream);

@@ -1,17 +1,21 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of a batch as a function of its size, from a few measured sizes.
+// The time of a batch as a function of its size, from a few measured sizes; and the batch sizes or
+// sequence lengths to prepare, so that padding to the next one costs least.
 //
 //   auto const latency = ww::latency_model::of_tune(tuner.tune(stream, run_batch, memory));
 //   if (now + latency.upper(queue.size()) > deadline) …
+//   for (std::size_t const bucket : ww::choose_buckets(lengths_seen, 8, latency).buckets) …
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/error.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <initializer_list>
+#include <type_traits>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -62,11 +66,7 @@ class latency_model {
                                          source_location where = source_location::current()) {
     latency_model model;
     for (latency_point const& point : points) model.insert(point, where);
-    if (model.knots_.empty()) {
-      detail::throw_invalid_argument(
-          "latency_model: no points; at least one measured size is needed", where);
-    }
-    model.make_monotone();
+    model.finish("no points; at least one measured size is needed", where);
     return model;
   }
 
@@ -89,12 +89,7 @@ class latency_model {
                                  row.latency_samples},
                    where);
     }
-    if (model.knots_.empty()) {
-      detail::throw_invalid_argument(
-          "latency_model: no size of the tune has 10 timed calls; tune with latency_calls(20)",
-          where);
-    }
-    model.make_monotone();
+    model.finish("no size of the tune has 10 timed calls; tune with latency_calls(20)", where);
     return model;
   }
 
@@ -166,82 +161,10 @@ class latency_model {
   static constexpr std::size_t least_samples = 10;
 
   // By which factor the sampled p99's distance from the median is multiplied.
-  static double tail_factor(std::size_t samples) noexcept {
-    double const n = static_cast<double>(samples);
-    // Samples from the nearest rank on; the share of calls above it is gamma distributed.
-    double const k = n - std::ceil(0.99 * n) + 1.0;
-    double const root = 1.0 - 1.0 / (9.0 * k) + 1.645 / (3.0 * std::sqrt(k));
-    double const share = k * root * root * root / n;
-    // Of an exponential tail: ln(0.5 / share) distances lie between the median and that share.
-    return std::log(50.0) / std::log(0.5 / share);
-  }
-
-  void insert(latency_point const& p, source_location where) {
-    auto const fail = [&p, where](char const* problem) {
-      detail::throw_invalid_argument(detail::text{"latency_model: the point of "} + p.batch +
-                                         " items, median " + p.median_seconds + " s, p99 " +
-                                         p.p99_seconds + " s, " + p.samples +
-                                         " samples: " + problem,
-                                     where);
-    };
-    if (p.batch == 0) fail("the batch must be at least 1");
-    // Comparisons that are false for a NaN.
-    if (!(p.median_seconds > 0.0 && p.median_seconds < 1e30)) {
-      fail("the median must be above 0 and finite");
-    }
-    if (!(p.p99_seconds >= p.median_seconds && p.p99_seconds < 1e30)) {
-      fail("the p99 must be finite and not below the median");
-    }
-    if (p.samples > 0 && p.samples < least_samples) {
-      fail("a p99 needs at least 10 samples; pass 0 samples with an upper bound");
-    }
-    double const factor = p.samples == 0 ? 1.0 : tail_factor(p.samples);
-    double const weight = p.samples == 0 ? 1.0 : static_cast<double>(p.samples);
-    knot const added{p.batch, p.median_seconds,
-                     p.median_seconds + factor * (p.p99_seconds - p.median_seconds), 0.0, weight};
-    std::size_t const i = at_or_above(p.batch);
-    if (i < knots_.size() && knots_[i].batch == p.batch) {
-      knot& same = knots_[i];
-      same.median = (same.weight * same.median + weight * added.median) / (same.weight + weight);
-      same.weight += weight;
-      if (added.upper > same.upper) same.upper = added.upper;
-      return;
-    }
-    knots_.push_back(added);
-    for (std::size_t k = knots_.size() - 1; k > i; --k) knots_[k] = knots_[k - 1];
-    knots_[i] = added;
-  }
-
-  void make_monotone() noexcept {
-    std::size_t const n = knots_.size();
-    // Medians: the nearest rising sequence. Of each fall the average, as far back as it must go.
-    for (std::size_t i = 1; i < n; ++i) {
-      std::size_t first = i;
-      double sum = knots_[i].weight * knots_[i].median;
-      double weight = knots_[i].weight;
-      while (first > 0 && knots_[first - 1].median * weight > sum) {
-        --first;
-        sum += knots_[first].weight * knots_[first].median;
-        weight += knots_[first].weight;
-      }
-      for (std::size_t k = first; k <= i && first < i; ++k) knots_[k].median = sum / weight;
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-      if (knots_[i].upper < knots_[i].median) knots_[i].upper = knots_[i].median;
-      if (i > 0 && knots_[i].upper < knots_[i - 1].upper) knots_[i].upper = knots_[i - 1].upper;
-      if (i + 1 < n) knots_[i].slope = slope(knots_[i], knots_[i + 1]);
-    }
-    knot& end = knots_.back();
-    std::size_t const half = at_or_above(end.batch / 2);
-    std::size_t const from = half > 0 && knots_[half].batch > end.batch / 2 ? half - 1 : half;
-    end.slope =
-        from + 1 < n ? slope(knots_[from], end) : end.median / static_cast<double>(end.batch);
-    doubling_ = 2.0;
-    double const doubled = 1.0 + end.slope * static_cast<double>(end.batch) / end.median;
-    for (double const ratio : {end.median / median(end.batch / 2), doubled}) {
-      if (ratio > doubling_) doubling_ = ratio;
-    }
-  }
+  static double tail_factor(std::size_t samples) noexcept;
+  void insert(latency_point const& p, source_location where);
+  // @param missing  what to say where there are no points
+  void finish(char const* missing, source_location where);
 
   static double slope(knot const& a, knot const& b) noexcept {
     return (b.median - a.median) / static_cast<double>(b.batch - a.batch);
@@ -266,4 +189,100 @@ class latency_model {
   double doubling_ = 2.0;    // the factor of upper() above the largest size
 };
 
+/// One size of a histogram.
+struct size_weight {
+  std::size_t size = 0;  ///< items of a batch, or length of a sequence, at least 1
+  double weight = 1.0;   ///< how often it occurs, in any unit, not negative
+};
+
+/// The result of choose_buckets().
+struct bucket_choice {
+  std::vector<std::size_t> buckets;  ///< ascending; a size runs in the first that is large enough
+  double expected_cost = 0.0;        ///< mean cost of a size, in the unit of the cost function
+  double exact_cost = 0.0;           ///< the same with any number of buckets: no choice is below it
+  double padding_share = 0.0;        ///< of all items that run, the fraction that is padding
+};
+
+/// How choose_buckets() may place buckets: a value, each setter of which returns a changed copy.
+class bucket_options {
+ public:
+  /// @param items  buckets are multiples of this, at least 1; default 1. Use 8 for tensor cores
+  [[nodiscard]] constexpr bucket_options multiple_of(std::size_t items) const {
+    return with(&bucket_options::multiple_, items);
+  }
+  /// @param items  the largest bucket allowed; default: the largest size, rounded up to a multiple.
+  ///   A larger one helps only where the cost falls above that
+  [[nodiscard]] constexpr bucket_options largest_bucket(std::size_t items) const {
+    return with(&bucket_options::largest_, items);
+  }
+  [[nodiscard]] constexpr std::size_t multiple_of() const { return multiple_; }
+  [[nodiscard]] constexpr std::size_t largest_bucket() const { return largest_; }
+
+ private:
+  [[nodiscard]] constexpr bucket_options with(std::size_t bucket_options::*member,
+                                              std::size_t value) const {
+    bucket_options copy = *this;
+    copy.*member = value;
+    return copy;
+  }
+
+  std::size_t multiple_ = 1;
+  std::size_t largest_ = 0;  // 0: not set
+};
+
+/// A cost proportional to the bucket's size.
+struct linear_cost {
+  /// @param bucket  items
+  /// @return the same, as a number
+  constexpr double operator()(std::size_t bucket) const { return static_cast<double>(bucket); }
+};
+
+namespace detail {
+
+/// @param linear  whether the cost is proportional to the size
+bucket_choice choose_buckets(array<size_weight> const& histogram, std::size_t count,
+                             function_ref<double(std::size_t)> cost, bool linear,
+                             bucket_options const& options, source_location where);
+
+}  // namespace detail
+
+/// Chooses the buckets for which padding each size to the next bucket costs least.
+///
+/// It is the exact optimum for any cost, also one that falls somewhere: a size may then run in a
+/// bucket far above it that is cheaper.
+///
+/// @param histogram  any list of size_weight, in any order; sizes may repeat
+/// @param count  how many buckets there may be, at least 1; fewer are chosen where more do not help
+/// @param cost  `double(std::size_t bucket)`: the cost of one bucket, 0 to 1e100, such as a
+///   latency_model; default: proportional to its size
+/// @param options  what buckets are multiples of, and how large they may be
+/// @return the buckets and what they cost
+/// @throws std::invalid_argument for 0 buckets, an empty histogram, a size of 0 or above 2^40, a
+///   weight or cost that is negative or not finite, costs or a sum of weights above 1e100, weights
+///   that are all 0, more than 2^24 multiples to compute the cost of, or more than 2^27 sizes times
+///   buckets; and what `cost` throws
+///
+/// **Cost:** O(count n log n) for n different sizes, by divide and conquer, and one call of `cost`
+/// for each multiple from the smallest size to the largest bucket; 4 bytes a size and bucket.
+/// Source: F. F. Yao, Efficient dynamic programming using quadrangle inequalities, STOC 1980.
+template <typename Histogram = std::initializer_list<size_weight>, typename Cost = linear_cost>
+[[nodiscard]] bucket_choice choose_buckets(Histogram const& histogram, std::size_t count,
+                                           Cost const& cost = {},
+                                           bucket_options const& options = {},
+                                           source_location where = source_location::current()) {
+  static_assert(std::is_invocable_r_v<double, Cost const&, std::size_t>,
+                "warpwright: the cost of choose_buckets must be callable as "
+                "double(std::size_t bucket)");
+  detail::array<size_weight> sizes;
+  for (size_weight const& entry : histogram) sizes.push_back(entry);
+  auto const call = [&cost](std::size_t bucket) { return static_cast<double>(cost(bucket)); };
+  return detail::choose_buckets(sizes, count, call, std::is_same_v<Cost, linear_cost>, options,
+                                where);
+}
+
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/tune/detail/plan/choose_buckets_definitions.hpp>
+#include <warpwright/tune/detail/plan/latency_model_definitions.hpp>
+#endif

@@ -1,13 +1,19 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tune result as CSV, JSON or SVG text. The functions take a tune_result; they are templates, so
-// that a file which only includes the header does not compile them.
+// A tune result as CSV, JSON, SVG or an HTML page, and a line of progress on a terminal:
+//
+//   auto const best = tuner.progress(ww::progress_line{}).tune(stream, workload, memory);
+//   auto const page = ww::to_html(best, ww::html_report_options{}.title("Batch size of the
+//   decoder"));
 #pragma once
 
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/detail/report/tune_result.hpp>
+#include <warpwright/tune/detail/search/tuning_progress.hpp>
 
+#include <cstdio>
 #include <string>
+#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -20,8 +26,7 @@ WARPWRIGHT_BEGIN
 ///
 /// @param result  the result of batch_tuner::tune()
 /// @return the text; the caller writes the file
-template <typename Result = tune_result>
-std::string to_csv(Result const& result);
+std::string to_csv(tune_result const& result);
 
 /// Formats the whole result as one JSON object (RFC 8259).
 ///
@@ -32,8 +37,7 @@ std::string to_csv(Result const& result);
 ///
 /// @param result  the result of batch_tuner::tune()
 /// @return the text; the caller writes the file
-template <typename Result = tune_result>
-std::string to_json(Result const& result);
+std::string to_json(tune_result const& result);
 
 /// Draws the result as an SVG image: throughput, latency and memory, where they are known, over the
 /// batch size, with intervals, the choice, the limits and the sizes that are not usable.
@@ -43,9 +47,104 @@ std::string to_json(Result const& result);
 /// @param result  the result of batch_tuner::tune()
 /// @param title  the heading, UTF-8, not escaped: to_svg() escapes it
 /// @return the text; the caller writes the file
-template <typename Result = tune_result>
-WARPWRIGHT_COLD_ENTRY std::string to_svg(Result const& result,
-                                         std::string const& title = "Batch size");
+std::string to_svg(tune_result const& result, std::string const& title = "Batch size");
+
+/// What the heading of an HTML report says: a value, each setter of which returns a changed copy.
+///
+/// Texts are UTF-8 and not escaped: to_html() escapes them, and replaces other bytes by '?'.
+class html_report_options {
+ public:
+  /// @param text  the heading and the page's title; default "Batch size"
+  /// @return a changed copy
+  /// @throws std::invalid_argument for an empty text
+  [[nodiscard]] html_report_options title(
+      std::string text, source_location where = source_location::current()) const {
+    if (text.empty()) {
+      detail::throw_invalid_argument(
+          "html_report_options: an empty title; a page must have one: leave the call out for "
+          "\"Batch size\"",
+          where);
+    }
+    return with(&html_report_options::title_, std::move(text));
+  }
+  /// @param name  the device that was tuned on, such as device_info::name; empty: not said
+  /// @return a changed copy
+  [[nodiscard]] html_report_options device(std::string name) const {
+    return with(&html_report_options::device_, std::move(name));
+  }
+  /// @param text  when the tune ran, in any form; empty: not said. The page has no other date, so
+  ///   that equal results give equal pages
+  /// @return a changed copy
+  [[nodiscard]] html_report_options date(std::string text) const {
+    return with(&html_report_options::date_, std::move(text));
+  }
+
+  /// @return the heading
+  [[nodiscard]] std::string const& title() const noexcept { return title_; }
+  /// @return the device's name; empty: not said
+  [[nodiscard]] std::string const& device() const noexcept { return device_; }
+  /// @return when the tune ran; empty: not said
+  [[nodiscard]] std::string const& date() const noexcept { return date_; }
+
+ private:
+  [[nodiscard]] html_report_options with(std::string html_report_options::*member,
+                                         std::string value) const {
+    html_report_options copy = *this;
+    copy.*member = std::move(value);
+    return copy;
+  }
+
+  std::string title_ = "Batch size";
+  std::string device_;
+  std::string date_;
+};
+
+/// Formats the whole result as an HTML page: the choice in a sentence, where it comes from unless a
+/// whole tune found it, warnings, charts of throughput, latency and memory over the batch size with
+/// intervals and limits, how the time was spent, all sizes, and the terms.
+///
+/// The page refers to no other file and runs no script. It suits a phone and paper, and follows the
+/// reader's preference for dark pages. Charts and columns without a figure are left out.
+///
+/// @param result   the result of batch_tuner::tune(), or of a no_feasible_batch, for which the page
+///   says why nothing was chosen
+/// @param options  title, device and date
+/// @return the text, UTF-8; the caller writes the file. Equal arguments give equal texts
+///
+/// **Threads:** safe.
+std::string to_html(tune_result const& result, html_report_options const& options = {});
+
+/// Rewrites one line of a terminal at each report, and clears it at the end of the tune.
+///
+/// Copies share nothing but the file.
+/// **Threads:** one tune a file.
+class progress_line {
+ public:
+  /// @param file  a terminal, such as stderr; it outlives the tune. Null: prints nothing
+  explicit progress_line(std::FILE* file = stderr) noexcept : file_{file} {}
+  progress_line(progress_line const& other) noexcept : file_{other.file_} {}
+  progress_line& operator=(progress_line const& other) noexcept {
+    file_ = other.file_;
+    return *this;
+  }
+  ~progress_line() {
+    if (!written_) return;
+    std::fprintf(file_, "\r%*s\r", width, "");
+    std::fflush(file_);
+  }
+
+  /// The text of a report.
+  /// @return at most 100 characters of ASCII
+  [[nodiscard]] static std::string text(tuning_progress const& p);
+
+  /// Prints a report.
+  void operator()(tuning_progress const& p);
+
+ private:
+  static constexpr int width = 100;
+  std::FILE* file_;
+  bool written_ = false;
+};
 
 WARPWRIGHT_END
 

@@ -11,8 +11,27 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename Settings>
-WARPWRIGHT_NOINLINE void check_search_settings(Settings const& s, source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_memory_argument(memory_traits memory, bool has_budget,
+                                                             source_location where) {
+  if (!has_budget || memory.peak || memory.exact) return;
+  constexpr char const* remedy =
+      "pass tune() a tuning_pool from which the workload allocates (tune/tuning_pool.hpp), an "
+      "object with reset() and peak_bytes(), or a preparation, std::size_t(std::size_t batch), "
+      "that returns the exact bytes";
+  if (memory.current) {
+    throw_invalid_argument(
+        text{"batch_tuner: memory_budget() with a probe of the memory in use: what the workload "
+             "frees before it returns would not be seen, and the budget not kept; "} +
+            remedy,
+        where);
+  }
+  throw_invalid_argument(
+      text{"batch_tuner: memory_budget() needs a memory argument that tells the peak; "} + remedy,
+      where);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_search_settings(search_settings const& s,
+                                                             source_location where) {
   auto const fail = [where](text const& problem) {
     throw_invalid_argument(text{"batch_tuner: "} + problem, where);
   };
@@ -71,8 +90,8 @@ WARPWRIGHT_NOINLINE void check_search_settings(Settings const& s, source_locatio
 
 }  // namespace detail
 
-template <typename Settings>
-Settings batch_tuner::validated(Settings settings, source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE detail::search_settings batch_tuner::validated(
+    detail::search_settings settings, source_location where) {
   detail::check_search_settings(settings, where);
   // Both ends become multiples; the first size is rounded up.
   settings.last = settings.last / settings.multiple * settings.multiple;

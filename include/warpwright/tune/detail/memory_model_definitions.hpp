@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/tune/memory_model.hpp>
+#include <warpwright/tune/detail/memory_model.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -71,6 +71,25 @@ WARPWRIGHT_INLINE std::size_t memory_model::largest_within(std::size_t limit_byt
     }
   }
   return low > 0 && knows(low) ? low : 0;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::insert(memory_point const& added,
+                                                            source_location where) {
+  if (added.batch == 0) {
+    detail::throw_invalid_argument(detail::text{"memory_model: a point of 0 items and "} +
+                                       added.bytes + " bytes; the batch must be at least 1",
+                                   where);
+  }
+  point const p{static_cast<double>(added.batch), static_cast<double>(added.bytes), 0.0};
+  std::size_t i = points_.size();
+  while (i > 0 && points_[i - 1].batch > p.batch) --i;
+  if (i > 0 && points_[i - 1].batch == p.batch) {
+    if (p.bytes > points_[i - 1].bytes) points_[i - 1].bytes = p.bytes;
+    return;
+  }
+  points_.push_back(p);
+  for (std::size_t k = points_.size() - 1; k > i; --k) points_[k] = points_[k - 1];
+  points_[i] = p;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::choose_granule(std::size_t given) noexcept {

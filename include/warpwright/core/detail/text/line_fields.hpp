@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of text made of fields, name=value, separated by tabs; store_value.hpp says how values are
+// Lines of text made of fields, name=value, separated by tabs; line_values.hpp says how values are
 // written.
 #pragma once
 
-#include <warpwright/tune/detail/store/store_value.hpp>
+#include <warpwright/core/detail/text/line_values.hpp>
 
 #include <cstddef>
 #include <cstring>

@@ -9,6 +9,7 @@
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/shape_key.hpp>
+#include <warpwright/measure/choose.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename Choice>
+inline constexpr std::size_t no_candidate = static_cast<std::size_t>(-1);
+
 class choice_table {
  public:
   struct entry {
@@ -27,7 +29,7 @@ class choice_table {
     std::uint64_t hash;
     bool final;  // otherwise insert() supersedes it
     std::size_t candidates;
-    Choice value;
+    choice value;
   };
 
   choice_table() = default;
@@ -47,7 +49,7 @@ class choice_table {
   }
 
   // Keeps a choice, unless a final one is kept already. @return what is kept
-  entry const& insert(shape_key const& shape, Choice value, bool final) {
+  entry const& insert(shape_key const& shape, choice value, bool final) {
     unique_lock<mutex> const lock{mutex_};
     std::uint64_t const hash = shape.hash();
     reserve_one();

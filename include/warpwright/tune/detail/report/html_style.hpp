@@ -30,8 +30,7 @@ constexpr html_color html_colors[] = {
 };
 
 // The name of a chart's color.
-template <typename Char>
-WARPWRIGHT_COLD Char const* html_color_name(Char const* light) {
+WARPWRIGHT_COLD inline char const* html_color_name(char const* light) {
   for (html_color const& c : html_colors) {
     if (std::strcmp(c.light, light) == 0) return c.name;
   }
@@ -40,18 +39,17 @@ WARPWRIGHT_COLD Char const* html_color_name(Char const* light) {
 
 // The charts have their colors as attributes, so that they can be drawn without a style sheet; in
 // dark mode a rule for each replaces it.
-template <typename Text = string_builder>
-WARPWRIGHT_COLD Text html_style_sheet() {
-  Text light;
-  Text dark;
-  Text charts;
-  Text classes;
+WARPWRIGHT_COLD inline string_builder html_style_sheet() {
+  string_builder light;
+  string_builder dark;
+  string_builder charts;
+  string_builder classes;
   for (html_color const& c : html_colors) {
-    Text const name = c.name;
+    string_builder const name = c.name;
     light += "--" + name + ":" + c.light + ";";
     dark += "--" + name + ":" + c.dark + ";";
-    charts += Text{"svg [fill=\""} + c.light + "\"]{fill:" + c.dark + "}svg [stroke=\"" + c.light +
-              "\"]{stroke:" + c.dark + "}";
+    charts += string_builder{"svg [fill=\""} + c.light + "\"]{fill:" + c.dark + "}svg [stroke=\"" +
+              c.light + "\"]{stroke:" + c.dark + "}";
     classes += "." + name + "{color:var(--" + name + ")}";
   }
   return ":root{color-scheme:light dark;" + light +

@@ -65,9 +65,6 @@ struct plot_layout {
   bool standalone = true;  // false: within a page, which shows the names of panels and legends
 };
 
-// Point is plot_point. This is a template on the types of points and texts, so that a file which
-// only includes the header hardly compiles it.
-template <typename Point, typename Text = string_builder>
 class plot {
  public:
   plot(plot_layout const& layout, double first_x, double last_x, int panels)
@@ -77,23 +74,24 @@ class plot {
         height_{layout.top + panels * (layout.panel_height + layout.gap) - layout.gap +
                 layout.bottom} {}
 
-  void describe(Text const& title, Text const& description) {
+  void describe(string_builder const& title, string_builder const& description) {
     head_ = "<title>" + xml_text(title) + "</title>\n<desc>" + xml_text(description) + "</desc>\n";
   }
-  void heading(Text const& title, Text const& subtitle) {
+  void heading(string_builder const& title, string_builder const& subtitle) {
     text(layout_.left, 28, "start", 17, plot_style::foreground, title, true);
     text(layout_.left, 49, "start", 13, plot_style::muted, subtitle);
   }
 
   // A dashed line in all panels that follow; a label stands above the first.
-  void mark_x(double x, Text const& label) {
+  void mark_x(double x, string_builder const& label) {
     marked_ = true;
     marked_x_ = x;
     mark_label_ = label;
   }
 
-  WARPWRIGHT_COLD void begin_panel(Text const& name, plot_scale scale, Text (*label)(double),
-                                   std::initializer_list<array<Point> const*> series,
+  WARPWRIGHT_COLD void begin_panel(string_builder const& name, plot_scale scale,
+                                   string_builder (*label)(double),
+                                   std::initializer_list<array<plot_point> const*> series,
                                    double reference) {
     flush_legend();
     top_ = panel_ == 0 ? layout_.top : top_ + layout_.panel_height + layout_.gap;
@@ -119,7 +117,8 @@ class plot {
   }
 
   // Everything between two values.
-  WARPWRIGHT_COLD void band(double low, double high, char const* color, Text const& name) {
+  WARPWRIGHT_COLD void band(double low, double high, char const* color,
+                            string_builder const& name) {
     double const y = y_.at(high);
     body_ += "<rect x=\"" + number(layout_.left) + "\" y=\"" + number(y) + "\" width=\"" +
              number(layout_.right - layout_.left) + "\" height=\"" + number(y_.at(low) - y) +
@@ -128,13 +127,13 @@ class plot {
   }
 
   // A line with markers and error bars; names that are not empty appear in the legend.
-  WARPWRIGHT_COLD void line(array<Point> const& points, char const* color, Text const& name,
-                            Text const& outlined_name) {
+  WARPWRIGHT_COLD void line(array<plot_point> const& points, char const* color,
+                            string_builder const& name, string_builder const& outlined_name) {
     path(points, color, " stroke-width=\"1.8\"");
     bool any_outlined = false;
     bool any_filled = false;
     bool any_bar = false;
-    for (Point const& p : points) {
+    for (plot_point const& p : points) {
       double const x = x_.at(p.x);
       bool const chosen = marked_ && p.x == marked_x_;
       (p.filled ? any_filled : any_outlined) = true;
@@ -151,21 +150,22 @@ class plot {
   }
 
   // A dashed line without markers.
-  void curve(array<Point> const& points, char const* color, Text const& name) {
+  void curve(array<plot_point> const& points, char const* color, string_builder const& name) {
     if (points.size() < 2) return;
     path(points, color, " stroke-width=\"1.2\" stroke-dasharray=\"4 3\"");
     legend(color, plot_mark::dashes, name);
   }
 
   // Sizes of one kind, at the bottom of the panel.
-  WARPWRIGHT_COLD void marks(std::vector<double> const& xs, plot_mark mark, Text const& name) {
+  WARPWRIGHT_COLD void marks(std::vector<double> const& xs, plot_mark mark,
+                             string_builder const& name) {
     for (double const x : xs) {
       mark_element(x_.at(x), bottom() - 7, mark, plot_style::red);
     }
     if (!xs.empty()) legend(plot_style::red, mark, name);
   }
 
-  WARPWRIGHT_COLD void reference_line(double value, Text const& name) {
+  WARPWRIGHT_COLD void reference_line(double value, string_builder const& name) {
     bool const above = !reference_in_range_;
     double const y = above ? top_ : y_.at(value);
     if (!above) {
@@ -180,10 +180,10 @@ class plot {
   // Of the panel that was begun last.
   [[nodiscard]] std::vector<legend_entry> const& legends() const noexcept { return legend_; }
 
-  WARPWRIGHT_COLD Text finish(Text const& x_name) {
+  WARPWRIGHT_COLD string_builder finish(string_builder const& x_name) {
     flush_legend();
     for (double const value : x_ticks()) {
-      Text const label = format_number("%.0f", value);
+      string_builder const label = format_number("%.0f", value);
       double const most = layout_.width - half_width(label) - 1.0;
       double const x = x_.at(value);
       text(x < most ? x : most, bottom() + layout_.font + 5.5, "middle", layout_.font,
@@ -191,8 +191,8 @@ class plot {
     }
     text(0.5 * (layout_.left + layout_.right), bottom() + 2 * layout_.font + 15, "middle",
          layout_.font + 1, plot_style::muted, x_name);
-    Text const size = number(layout_.width) + " " + number(height_);
-    Text svg = "<svg ";
+    string_builder const size = number(layout_.width) + " " + number(height_);
+    string_builder svg = "<svg ";
     if (layout_.standalone) {
       svg += "xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(layout_.width) +
              "\" height=\"" + number(height_) +
@@ -204,8 +204,8 @@ class plot {
   }
 
  private:
-  static Text number(double value) { return format_number("%.6g", value); }
-  static Text coordinates(double x, double y) {
+  static string_builder number(double value) { return format_number("%.6g", value); }
+  static string_builder coordinates(double x, double y) {
     return format_number("%.1f", x) + " " + format_number("%.1f", y);
   }
 
@@ -216,19 +216,19 @@ class plot {
   }
 
   // Half of the width of a label, as wide as fonts make it.
-  double half_width(Text const& label) const {
+  double half_width(string_builder const& label) const {
     return 0.31 * layout_.font * static_cast<double>(label.size());
   }
 
   // Fits the y axis to the series, and to the reference line unless that is so far above the series
   // that they would be flat.
   WARPWRIGHT_COLD void fit_range(plot_scale scale,
-                                 std::initializer_list<array<Point> const*> series,
+                                 std::initializer_list<array<plot_point> const*> series,
                                  double reference) {
     double low = 0.0;
     double high = 0.0;
     for (auto const* points : series) {
-      for (Point const& p : *points) {
+      for (plot_point const& p : *points) {
         // A wide interval must not flatten the line, either.
         double const top = p.high < 1.5 * p.y ? p.high : 1.5 * p.y;
         if (top > high) high = top;
@@ -243,7 +243,7 @@ class plot {
       if (low == 0.0 || reference < low) low = reference;
     }
     if (high == 0.0) low = high = 1.0;
-    y_ = plot_axis<double>{scale, low, high, bottom(), top_};
+    y_ = plot_axis{scale, low, high, bottom(), top_};
   }
 
   WARPWRIGHT_COLD void label_mark(double x) {
@@ -254,22 +254,22 @@ class plot {
     text(x, top_ - 7, anchor, layout_.font, plot_style::foreground, mark_label_, true);
   }
 
-  void legend(char const* color, plot_mark mark, Text const& name) {
+  void legend(char const* color, plot_mark mark, string_builder const& name) {
     legend_.push_back(legend_entry{color, mark, name.str()});
   }
 
   // The name of the panel, and its legend in one or two lines.
   WARPWRIGHT_COLD void flush_legend() {
     double const widest = layout_.right - layout_.left;
-    std::vector<Text> lines;
+    std::vector<string_builder> lines;
     double width = 0.0;
     for (legend_entry const& e : legend_) {
-      Text const gap = "&#160;&#160;&#160;";
+      string_builder const gap = "&#160;&#160;&#160;";
       double const added = 2.0 * half_width(e.name) + 5.0 * 0.62 * layout_.font;
       bool const fits = !lines.empty() && width + added <= widest;
       if (!fits) lines.emplace_back();
       width = fits ? width + added : added;
-      lines.back() += (fits ? gap : Text{}) + "<tspan fill=\"" + e.color +
+      lines.back() += (fits ? gap : string_builder{}) + "<tspan fill=\"" + e.color +
                       "\" font-weight=\"700\">" + glyph_of(e.mark) + "</tspan>&#160;" +
                       xml_text(e.name);
     }
@@ -282,10 +282,10 @@ class plot {
     text(layout_.left, y - 2.0, "start", layout_.font + 1, plot_style::foreground, name_, true);
   }
 
-  WARPWRIGHT_COLD void path(array<Point> const& points, char const* color, char const* style) {
+  WARPWRIGHT_COLD void path(array<plot_point> const& points, char const* color, char const* style) {
     if (points.size() < 2) return;
-    Text d;
-    for (Point const& p : points) {
+    string_builder d;
+    for (plot_point const& p : points) {
       d += (d.empty() ? "M" : "L") + coordinates(x_.at(p.x), y_.at(p.y));
     }
     body_ += "<path d=\"" + d + "\" fill=\"none\" stroke=\"" + color + "\"" + style +
@@ -300,7 +300,7 @@ class plot {
   }
 
   WARPWRIGHT_COLD void mark_element(double x, double y, plot_mark mark, char const* color) {
-    Text d;
+    string_builder d;
     switch (mark) {
       case plot_mark::square:
         d = "M" + coordinates(x - 4, y - 4) + "h8v8h-8z";
@@ -324,17 +324,18 @@ class plot {
   }
 
   WARPWRIGHT_COLD void text(double x, double y, char const* anchor, double size, char const* color,
-                            Text const& content, bool bold = false, bool over_lines = false) {
-    Text style = bold ? " font-weight=\"600\"" : "";
+                            string_builder const& content, bool bold = false,
+                            bool over_lines = false) {
+    string_builder style = bold ? " font-weight=\"600\"" : "";
     if (over_lines) {
       style += " paint-order=\"stroke\" stroke-width=\"3\" stroke=\"" +
-               Text{plot_style::background} + "\"";
+               string_builder{plot_style::background} + "\"";
     }
     text_element(x, y, anchor, size, color, xml_text(content), style);
   }
 
   void text_element(double x, double y, char const* anchor, double size, char const* color,
-                    Text const& markup, Text const& style) {
+                    string_builder const& markup, string_builder const& style) {
     body_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + number(size) +
              "\" text-anchor=\"" + anchor + "\" fill=\"" + color + "\"" + style + ">" + markup +
              "</text>\n";
@@ -348,18 +349,18 @@ class plot {
 
   plot_layout layout_;
   double largest_x_;
-  plot_axis<double> x_;
-  plot_axis<double> y_;
+  plot_axis x_;
+  plot_axis y_;
   double height_;
   double top_ = 0.0;
   double marked_x_ = 0.0;
   int panel_ = 0;
   bool marked_ = false;
   bool reference_in_range_ = false;
-  Text mark_label_;
-  Text name_;
-  Text head_;
-  Text body_;
+  string_builder mark_label_;
+  string_builder name_;
+  string_builder head_;
+  string_builder body_;
   std::vector<legend_entry> legend_;
 };
 

@@ -6,7 +6,7 @@
 
 #include <warpwright/tune/detail/report/plot.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/detail/report/tune_result.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -33,8 +33,6 @@ WARPWRIGHT_COLD inline plot_mark mark_of(tune_status status) noexcept {
   return plot_mark::plus;
 }
 
-// Point is plot_point: a template for the same reason as plot.
-template <typename Point>
 class result_plot {
  public:
   WARPWRIGHT_COLD explicit result_plot(tune_result const& result) : result_{result} {
@@ -55,8 +53,8 @@ class result_plot {
   [[nodiscard]] bool has_latency() const noexcept { return !medians_.empty() || !tails_.empty(); }
   [[nodiscard]] bool has_memory() const noexcept { return !bytes_.empty(); }
 
-  [[nodiscard]] WARPWRIGHT_COLD plot<Point> begin(plot_layout const& layout, int panels) const {
-    plot<Point> p{layout, first_x_, last_x_, panels};
+  [[nodiscard]] WARPWRIGHT_COLD plot begin(plot_layout const& layout, int panels) const {
+    plot p{layout, first_x_, last_x_, panels};
     tune_row const* const chosen = chosen_row(result_);
     if (chosen != nullptr && chosen->batch > 0) {
       p.mark_x(static_cast<double>(chosen->batch),
@@ -65,7 +63,7 @@ class result_plot {
     return p;
   }
 
-  WARPWRIGHT_COLD void throughput(plot<Point>& p, char const* name) const {
+  WARPWRIGHT_COLD void throughput(plot& p, char const* name) const {
     p.begin_panel(
         name, plot_scale::linear, [](double value) { return format_tick(value, false); }, {&rates_},
         0.0);
@@ -90,7 +88,7 @@ class result_plot {
     }
   }
 
-  WARPWRIGHT_COLD void latency(plot<Point>& p, char const* name) const {
+  WARPWRIGHT_COLD void latency(plot& p, char const* name) const {
     double const limit =
         has_latency_limit(result_) ? result_.objective.latency_limit_seconds() : 0.0;
     p.begin_panel(
@@ -105,7 +103,7 @@ class result_plot {
     }
   }
 
-  WARPWRIGHT_COLD void memory(plot<Point>& p, char const* name) const {
+  WARPWRIGHT_COLD void memory(plot& p, char const* name) const {
     double const budget = static_cast<double>(result_.memory_budget_bytes);
     p.begin_panel(
         name, plot_scale::linear_bytes, [](double value) { return format_tick(value, true); },
@@ -126,10 +124,10 @@ class result_plot {
     double const rate = row.items_per_second;
     if (can_be_drawn(rate)) {
       double const half = has_interval(row) ? rate * row.relative_error : 0.0;
-      rates_.push_back(Point{x, rate, half < rate ? rate - half : 0.0, rate + half, ok});
+      rates_.push_back(plot_point{x, rate, half < rate ? rate - half : 0.0, rate + half, ok});
     }
-    auto const add_to = [x](array<Point>& points, double y, bool filled) {
-      if (can_be_drawn(y)) points.push_back(Point{x, y, y, y, filled});
+    auto const add_to = [x](array<plot_point>& points, double y, bool filled) {
+      if (can_be_drawn(y)) points.push_back(plot_point{x, y, y, y, filled});
     };
     add_to(medians_, row.latency_median_seconds, ok);
     add_to(tails_, row.latency_p99_seconds, ok);
@@ -145,7 +143,7 @@ class result_plot {
       double const bytes = result_.memory.predict(batch);
       bool const again = !model_.empty() && model_.back().x >= static_cast<double>(batch);
       if (!again && result_.memory.knows(batch) && can_be_drawn(bytes)) {
-        model_.push_back(Point{static_cast<double>(batch), bytes, bytes, bytes, true});
+        model_.push_back(plot_point{static_cast<double>(batch), bytes, bytes, bytes, true});
       }
     }
   }
@@ -153,11 +151,11 @@ class result_plot {
   tune_result const& result_;
   double first_x_ = 0.0;
   double last_x_ = 0.0;
-  array<Point> rates_;
-  array<Point> medians_;
-  array<Point> tails_;
-  array<Point> bytes_;
-  array<Point> model_;
+  array<plot_point> rates_;
+  array<plot_point> medians_;
+  array<plot_point> tails_;
+  array<plot_point> bytes_;
+  array<plot_point> model_;
   std::vector<double> unusable_[kinds];
 };
 

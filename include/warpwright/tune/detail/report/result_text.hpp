@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The figures of a result as text, and which of them are known.
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/detail/report/tune_result.hpp>
 // In header-only mode tune_result.hpp includes this file at its end, so its guard is below that.
 #ifndef WARPWRIGHT_RESULT_TEXT
 #define WARPWRIGHT_RESULT_TEXT
@@ -56,8 +56,7 @@ inline tune_row const* chosen_row(tune_result const& r) noexcept {
 
 // The usable row with the highest throughput, of those that were compared in turns if the choice
 // was, as the others' figures are less certain; null: nothing was chosen.
-template <typename Result>
-WARPWRIGHT_COLD tune_row const* fastest_row(Result const& r) {
+WARPWRIGHT_COLD inline tune_row const* fastest_row(tune_result const& r) {
   tune_row const* const choice = chosen_row(r);
   tune_row const* best = choice;
   for (tune_row const& row : r.rows) {
@@ -71,9 +70,8 @@ WARPWRIGHT_COLD tune_row const* fastest_row(Result const& r) {
 }
 
 // What is wrong with a number of sizes, in a sentence: "are over the budget"
-template <typename Text = string_builder>
-WARPWRIGHT_COLD Text status_clause(tune_status status, std::size_t count) {
-  Text const verb = count == 1 ? "is " : "are ";
+WARPWRIGHT_COLD inline string_builder status_clause(tune_status status, std::size_t count) {
+  string_builder const verb = count == 1 ? "is " : "are ";
   switch (status) {
     case tune_status::over_budget:
       return verb + "over the budget";

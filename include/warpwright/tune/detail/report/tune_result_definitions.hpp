@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/tune/detail/report/result_text.hpp>
-#include <warpwright/tune/tune_result.hpp>
+#include <warpwright/tune/detail/report/tune_result.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -44,8 +44,7 @@ WARPWRIGHT_INLINE tune_row const& tune_result::chosen() const {
   return rows[chosen_index];
 }
 
-template <typename String>
-String to_table(tune_result const& result) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_table(tune_result const& result) {
   using detail::string_builder;
   constexpr int last = detail::table_columns - 1;
   std::size_t const lines = result.rows.size() + 1;
@@ -76,8 +75,7 @@ String to_table(tune_result const& result) {
   return table;
 }
 
-template <typename Result>
-no_feasible_batch::no_feasible_batch(Result result)
+WARPWRIGHT_COLD WARPWRIGHT_INLINE no_feasible_batch::no_feasible_batch(tune_result result)
     : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
                           to_table(result))
                              .str()},

@@ -10,14 +10,10 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Templates on the types of results and texts, so that a file which only includes the header hardly
-// compiles them.
-
 // "12.35 k items/s ± 0.5 % (12.28 k to 12.41 k)"; of a size compared in turns also the ratio:
 // ", 98.9 % ± 0.2 % of the fastest, batch 128, compared in turns"
-template <typename Result, typename Row, typename Text = string_builder>
-WARPWRIGHT_COLD Text rate_verdict(Result const& r, Row const& row) {
-  Text text = format_rate(row.items_per_second) + " items/s";
+WARPWRIGHT_COLD inline string_builder rate_verdict(tune_result const& r, tune_row const& row) {
+  string_builder text = format_rate(row.items_per_second) + " items/s";
   if (has_interval(row)) {
     double const error = row.relative_error;
     double const low = error < 1.0 ? row.items_per_second * (1.0 - error) : 0.0;
@@ -29,21 +25,21 @@ WARPWRIGHT_COLD Text rate_verdict(Result const& r, Row const& row) {
   if (&best == &row) return text + ", the fastest of those compared in turns";
   text += ", " + format_number("%.3g %%", 100.0 * row.items_per_second / best.items_per_second);
   if (has_comparison(row)) text += " \xC2\xB1 " + error_text(row.compared_error);
-  return text + " of the fastest, batch " + Text(best.batch) + ", compared in turns";
+  return text + " of the fastest, batch " + string_builder(best.batch) + ", compared in turns";
 }
 
 // "p99 of the latency 7.50 ms, limit 8.00 ms: 0 of 1194 calls over it"
-template <typename Result, typename Row, typename Text = string_builder>
-WARPWRIGHT_COLD Text latency_verdict_text(Result const& r, Row const& row) {
+WARPWRIGHT_COLD inline string_builder latency_verdict_text(tune_result const& r,
+                                                           tune_row const& row) {
   bool const limited = has_latency_limit(r);
-  Text const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
+  string_builder const name = quantile_name(limited ? r.objective.latency_quantile() : 0.99);
   bool const tail = name.str() == "p99";
   bool const few = tail && row.latency_samples > 0 && row.latency_samples < 100;
-  Text text = name + " of the latency ";
+  string_builder text = name + " of the latency ";
   if (name.str() == "median") {
     text += format_seconds(row.latency_median_seconds);
   } else if (few) {
-    text = "slowest of " + Text(row.latency_samples) + " calls " +
+    text = "slowest of " + string_builder(row.latency_samples) + " calls " +
            format_seconds(row.latency_p99_seconds);
   } else if (tail) {
     text += format_seconds(row.latency_p99_seconds);
@@ -54,14 +50,14 @@ WARPWRIGHT_COLD Text latency_verdict_text(Result const& r, Row const& row) {
   text += (few ? ", limit of the p99 " : ", limit ") +
           format_seconds(r.objective.latency_limit_seconds());
   if (row.latency_samples == 0) return text;
-  return text + ": " + Text(row.latency_over) + " of " + Text(row.latency_samples) +
-         " calls over it" + (row.latency_shown ? "" : ", which does not show that it is kept");
+  return text + ": " + string_builder(row.latency_over) + " of " +
+         string_builder(row.latency_samples) + " calls over it" +
+         (row.latency_shown ? "" : ", which does not show that it is kept");
 }
 
-template <typename Result, typename Row, typename Text = string_builder>
-WARPWRIGHT_COLD Text memory_verdict(Result const& r, Row const& row) {
+WARPWRIGHT_COLD inline string_builder memory_verdict(tune_result const& r, tune_row const& row) {
   if (row.memory_bytes == 0 && r.memory_budget_bytes == 0) return "";
-  Text text = "peak memory ";
+  string_builder text = "peak memory ";
   text += row.memory_bytes == 0 ? "not known"
                                 : (row.memory_predicted ? "predicted as " : "") +
                                       format_bytes(static_cast<double>(row.memory_bytes));
@@ -70,33 +66,31 @@ WARPWRIGHT_COLD Text memory_verdict(Result const& r, Row const& row) {
 }
 
 // "Of 6 sizes, 2 are over the budget, 1 ran out of memory."
-template <typename Result, typename Text = string_builder>
-WARPWRIGHT_COLD Text failures_text(Result const& r) {
-  Text text;
+WARPWRIGHT_COLD inline string_builder failures_text(tune_result const& r) {
+  string_builder text;
   for (tune_status const status : {tune_status::over_budget, tune_status::out_of_memory,
                                    tune_status::over_latency, tune_status::failed}) {
     std::size_t count = 0;
     for (tune_row const& row : r.rows) count += row.status == status ? 1 : 0;
     if (count == 0) continue;
-    text +=
-        (text.empty() ? "Of " + Text(r.rows.size()) + (r.rows.size() == 1 ? " size, " : " sizes, ")
-                      : Text{", "}) +
-        Text(count) + " " + status_clause(status, count);
+    text += (text.empty() ? "Of " + string_builder(r.rows.size()) +
+                                (r.rows.size() == 1 ? " size, " : " sizes, ")
+                          : string_builder{", "}) +
+            string_builder(count) + " " + status_clause(status, count);
   }
   return text.empty() ? text : text + ".";
 }
 
 // The outcome in a sentence.
-template <typename Result, typename Text = string_builder>
-WARPWRIGHT_COLD Text verdict_text(Result const& r) {
+WARPWRIGHT_COLD inline string_builder verdict_text(tune_result const& r) {
   tune_row const* const row = chosen_row(r);
   if (row == nullptr) {
     return r.rows.empty() ? "No batch size was chosen: none was tried."
                           : "No batch size was chosen: none of those tried is usable.";
   }
-  Text text = "Batch size " + Text(row->batch) + " was chosen";
+  string_builder text = "Batch size " + string_builder(row->batch) + " was chosen";
   char const* separator = ": ";
-  auto const add = [&](Text const& part) {
+  auto const add = [&](string_builder const& part) {
     if (part.empty()) return;
     text += separator + part;
     separator = "; ";

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <warpwright/measure/measure.hpp>
+#include <warpwright/tune/detail/memory_model.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
-#include <warpwright/tune/memory_model.hpp>
 
 #include <new>
 #include <utility>

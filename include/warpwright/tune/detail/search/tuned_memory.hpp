@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/memory/resource_ref.hpp>
-#include <warpwright/tune/memory_probe.hpp>
+#include <warpwright/tune/detail/memory_model.hpp>
 
 #include <cstddef>
 #include <type_traits>
@@ -59,25 +59,21 @@ struct memory_kind {
       int{is_none} + int{is_peak} + int{is_current} + int{is_preparation} == 1;
 };
 
-template <typename Memory>
-WARPWRIGHT_NOINLINE void check_memory_argument(bool has_budget, source_location where) {
-  using kind = memory_kind<Memory>;
-  if (!has_budget || kind::is_peak || kind::is_exact) return;
-  constexpr char const* remedy =
-      "pass tune() a tuning_pool from which the workload allocates (tune/tuning_pool.hpp), an "
-      "object with reset() and peak_bytes(), or a preparation, std::size_t(std::size_t batch), "
-      "that returns the exact bytes";
-  if (kind::is_current) {
-    throw_invalid_argument(
-        text{"batch_tuner: memory_budget() with a probe of the memory in use: what the workload "
-             "frees before it returns would not be seen, and the budget not kept; "} +
-            remedy,
-        where);
+// What the checks of a tune ask of its memory argument.
+struct memory_traits {
+  bool peak;
+  bool current;
+  bool exact;
+  bool capped;
+  template <typename Memory>
+  static constexpr memory_traits of() noexcept {
+    using kind = memory_kind<Memory>;
+    return {kind::is_peak, kind::is_current, kind::is_exact, kind::is_capped};
   }
-  throw_invalid_argument(
-      text{"batch_tuner: memory_budget() needs a memory argument that tells the peak; "} + remedy,
-      where);
-}
+};
+
+// Throws where a budget could not be kept.
+void check_memory_argument(memory_traits memory, bool has_budget, source_location where);
 
 // Caps the memory during a tune, and gives back what is idle at its end, by an exception as well.
 template <typename Memory>

@@ -10,10 +10,10 @@
 //   stopped_after=…  max_seconds(), if that ended the search
 #pragma once
 
+#include <warpwright/core/detail/text/line_values.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
-#include <warpwright/tune/detail/store/store_value.hpp>
-#include <warpwright/tune/tuning_record.hpp>
+#include <warpwright/tune/detail/store/tuning_record.hpp>
 
 #include <cstddef>
 #include <string>
@@ -23,13 +23,9 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// Templates, so that a file which only includes the header does not compile them. Settings is
-// search_settings, validated; Record is tuning_record.
-
 // What a result depends on beside the workload and the device: settings that change which size is
 // right, not those that change how it is looked for. Equal settings give equal texts.
-template <typename Settings>
-WARPWRIGHT_COLD std::string objective_text(Settings const& s) {
+WARPWRIGHT_COLD inline std::string objective_text(search_settings const& s) {
   std::string text = to_string(s.objective.goal());
   auto const add = [&text](char const* words, double value) {
     text.append(words);
@@ -56,10 +52,10 @@ WARPWRIGHT_COLD std::string objective_text(Settings const& s) {
   return text;
 }
 
-template <typename Record, typename Settings>
-WARPWRIGHT_COLD Record record_of_tune(tune_result const& result, Settings const& s) {
+WARPWRIGHT_COLD inline tuning_record record_of_tune(tune_result const& result,
+                                                    search_settings const& s) {
   constexpr std::size_t longest_explanation = 2000;
-  Record record;
+  tuning_record record;
   tune_row const& choice = result.chosen();
   record.batch = choice.batch;
   record.items_per_second = choice.items_per_second;
@@ -97,9 +93,8 @@ WARPWRIGHT_COLD Record record_of_tune(tune_result const& result, Settings const&
 
 // Reads numbers that are separated by single spaces.
 // @return false if the field is missing, or is not a list of numbers
-template <typename Record>
-WARPWRIGHT_COLD bool read_numbers(Record const& record, char const* name,
-                                  std::vector<double>& numbers) {
+WARPWRIGHT_COLD inline bool read_numbers(tuning_record const& record, char const* name,
+                                         std::vector<double>& numbers) {
   std::string const* const text = record.field(name);
   if (text == nullptr) return false;
   char const* at = text->data();
@@ -115,8 +110,7 @@ WARPWRIGHT_COLD bool read_numbers(Record const& record, char const* name,
 }
 
 // Whether a tuner with these settings may choose a size with these figures.
-template <typename Settings>
-WARPWRIGHT_COLD bool may_choose(tune_row const& row, Settings const& s) {
+WARPWRIGHT_COLD inline bool may_choose(tune_row const& row, search_settings const& s) {
   bool const in_range = row.batch >= s.first && row.batch <= s.last &&
                         row.batch % s.multiple == 0 && s.allows(row.batch);
   bool const slow = s.objective.latency_limited() &&
@@ -127,9 +121,8 @@ WARPWRIGHT_COLD bool may_choose(tune_row const& row, Settings const& s) {
 // Reads a stored result. A line of the file may have been changed by hand: what the tuner could not
 // have chosen is not believed.
 // @return what is wrong with it; null: nothing
-template <typename Record, typename Settings>
-WARPWRIGHT_COLD char const* read_tune(Record const& record, Settings const& s,
-                                      tune_result& result) {
+WARPWRIGHT_COLD inline char const* read_tune(tuning_record const& record, search_settings const& s,
+                                             tune_result& result) {
   constexpr char const* incomplete = "its figures are not those of a tune";
   std::vector<double> rates;
   std::vector<double> calls;

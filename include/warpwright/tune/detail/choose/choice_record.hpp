@@ -7,9 +7,10 @@
 //   choice=tiles  second=rows  reason=…  name.0=rows  state.0=compared  median.0=1.2e-05 …
 #pragma once
 
+#include <warpwright/core/detail/text/line_values.hpp>
 #include <warpwright/measure/choose.hpp>
-#include <warpwright/tune/detail/store/store_value.hpp>
-#include <warpwright/tune/tuning_record.hpp>
+#include <warpwright/tune/detail/choose/choice_table.hpp>
+#include <warpwright/tune/detail/store/tuning_record.hpp>
 
 #include <cstddef>
 #include <string>
@@ -19,11 +20,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline constexpr std::size_t no_candidate = static_cast<std::size_t>(-1);
-
 // The fastest of the candidates beside the chosen one that were compared; no_candidate: none.
-template <typename Choice>
-WARPWRIGHT_COLD std::size_t second_best(Choice const& made) {
+WARPWRIGHT_COLD inline std::size_t second_best(choice const& made) {
   std::size_t second = no_candidate;
   for (std::size_t i = 0; i < made.candidates.size(); ++i) {
     auto const& c = made.candidates[i];
@@ -35,12 +33,9 @@ WARPWRIGHT_COLD std::size_t second_best(Choice const& made) {
   return second;
 }
 
-// Record is tuning_record: templates, so that a file which only includes the header does not
-// compile them.
-template <typename Record, typename Choice>
-WARPWRIGHT_COLD Record record_of(Choice const& made) {
+WARPWRIGHT_COLD inline tuning_record record_of(choice const& made) {
   constexpr std::size_t longest_reason = 200;
-  Record record;
+  tuning_record record;
   record.latency_median_seconds = made.candidates[made.index].median_seconds;
   auto const add = [&record](char const* name, std::string const& value) {
     record.fields.emplace_back();
@@ -66,8 +61,7 @@ WARPWRIGHT_COLD Record record_of(Choice const& made) {
   return record;
 }
 
-template <typename String>
-WARPWRIGHT_COLD bool read_state(String const& text, candidate_state& state) {
+WARPWRIGHT_COLD inline bool read_state(std::string const& text, candidate_state& state) {
   for (candidate_state const s :
        {candidate_state::not_timed, candidate_state::compared, candidate_state::far_slower,
         candidate_state::failed, candidate_state::wrong}) {
@@ -78,9 +72,8 @@ WARPWRIGHT_COLD bool read_state(String const& text, candidate_state& state) {
   return false;
 }
 
-template <typename Record>
-WARPWRIGHT_COLD bool read_candidate(Record const& record, std::size_t i,
-                                    candidate_figures& figures) {
+WARPWRIGHT_COLD inline bool read_candidate(tuning_record const& record, std::size_t i,
+                                           candidate_figures& figures) {
   auto const field = [&record, i](char const* name) {
     return record.field((text{name} + i).c_str());
   };
@@ -100,15 +93,14 @@ WARPWRIGHT_COLD bool read_candidate(Record const& record, std::size_t i,
 // @param second  gets the index of the second best; no_candidate: none that is still there
 // @return false if there are candidates that the record does not know, or the chosen one is not
 //   among them, or the record is not one of a choice: they must be measured then
-template <typename Record, typename Choice>
-WARPWRIGHT_COLD bool read_choice(Record const& record, char const* const* names, std::size_t count,
-                                 Choice& made, std::size_t& second) {
+WARPWRIGHT_COLD inline bool read_choice(tuning_record const& record, char const* const* names,
+                                        std::size_t count, choice& made, std::size_t& second) {
   std::string const* const chosen = record.field("choice");
   std::string const* const next = record.field("second");
   std::string const* const reason = record.field("reason");
   std::string const* const fastest = record.field("fastest");
   if (chosen == nullptr || reason == nullptr || fastest == nullptr) return false;
-  made = Choice{};
+  made = choice{};
   made.index = no_candidate;
   second = no_candidate;
   for (std::size_t i = 0; i < count; ++i) {

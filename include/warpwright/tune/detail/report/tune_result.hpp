@@ -5,8 +5,8 @@
 #pragma once
 
 #include <warpwright/core/error.hpp>
-#include <warpwright/tune/memory_model.hpp>
-#include <warpwright/tune/tuning_objective.hpp>
+#include <warpwright/tune/detail/memory_model.hpp>
+#include <warpwright/tune/detail/search/tuning_objective.hpp>
 
 #include <cstddef>
 #include <stdexcept>
@@ -108,8 +108,7 @@ struct tune_result {
 ///
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
-template <typename String = std::string>
-WARPWRIGHT_COLD_ENTRY String to_table(tune_result const& result);
+std::string to_table(tune_result const& result);
 
 /// Thrown when no batch size fits the budget and meets the latency limit; what() has the whole
 /// table.
@@ -119,8 +118,7 @@ WARPWRIGHT_COLD_ENTRY String to_table(tune_result const& result);
 class no_feasible_batch : public std::runtime_error {
  public:
   /// @param result  all rows, with no choice
-  template <typename Result = tune_result>
-  explicit no_feasible_batch(Result result);
+  explicit no_feasible_batch(tune_result result);
 
   /// The rows of all sizes; its chosen() throws.
   [[nodiscard]] tune_result const& result() const noexcept { return result_; }

@@ -1,78 +1,20 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The batch sizes or sequence lengths to prepare, so that padding to the next one costs least.
-//
-//   auto const chosen = ww::choose_buckets(lengths_seen, 8, latency);  // a latency_model
-//   for (std::size_t const bucket : chosen.buckets) capture_graph(bucket);
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/core/error.hpp>
+#include <warpwright/tune/latency_model.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <initializer_list>
 #include <limits>
-#include <vector>
 
 WARPWRIGHT_BEGIN
 
-/// One size of a histogram.
-struct size_weight {
-  std::size_t size = 0;  ///< items of a batch, or length of a sequence, at least 1
-  double weight = 1.0;   ///< how often it occurs, in any unit, not negative
-};
-
-/// The result of choose_buckets().
-struct bucket_choice {
-  std::vector<std::size_t> buckets;  ///< ascending; a size runs in the first that is large enough
-  double expected_cost = 0.0;        ///< mean cost of a size, in the unit of the cost function
-  double exact_cost = 0.0;           ///< the same with any number of buckets: no choice is below it
-  double padding_share = 0.0;        ///< of all items that run, the fraction that is padding
-};
-
-/// How choose_buckets() may place buckets: a value, each setter of which returns a changed copy.
-class bucket_options {
- public:
-  /// @param items  buckets are multiples of this, at least 1; default 1. Use 8 for tensor cores
-  [[nodiscard]] constexpr bucket_options multiple_of(std::size_t items) const {
-    bucket_options copy = *this;
-    copy.multiple_ = items;
-    return copy;
-  }
-  /// @param items  the largest bucket allowed; default: the largest size, rounded up to a multiple.
-  ///   A larger one helps only where the cost falls above that
-  [[nodiscard]] constexpr bucket_options largest_bucket(std::size_t items) const {
-    bucket_options copy = *this;
-    copy.largest_ = items;
-    return copy;
-  }
-  [[nodiscard]] constexpr std::size_t multiple_of() const { return multiple_; }
-  [[nodiscard]] constexpr std::size_t largest_bucket() const { return largest_; }
-
- private:
-  std::size_t multiple_ = 1;
-  std::size_t largest_ = 0;  // 0: not set
-};
-
-/// A cost proportional to the bucket's size.
-struct linear_cost {
-  /// @param bucket  items
-  /// @return the same, as a number
-  constexpr double operator()(std::size_t bucket) const { return static_cast<double>(bucket); }
-};
-
 namespace detail {
 
-// Options is bucket_options. This is a template, so that a file which only includes the header does
-// not compile it.
-template <typename Options>
 class bucket_search {
  public:
-  bucket_search(std::size_t count, Options const& options, source_location where)
+  bucket_search(std::size_t count, bucket_options const& options, source_location where)
       : count_{count}, options_{options}, where_{where} {
     if (count == 0) fail("0 buckets; at least 1 is needed");
     if (options.multiple_of() == 0) {
@@ -282,7 +224,7 @@ class bucket_search {
   }
 
   std::size_t count_;
-  Options options_;
+  bucket_options options_;
   source_location where_;
   array<entry> sizes_;
   array<candidate> candidates_;
@@ -291,39 +233,14 @@ class bucket_search {
   std::size_t largest_ = 0;
 };
 
-}  // namespace detail
-
-/// Chooses the buckets for which padding each size to the next bucket costs least.
-///
-/// It is the exact optimum for any cost, also one that falls somewhere: a size may then run in a
-/// bucket far above it that is cheaper.
-///
-/// @param histogram  any list of size_weight, in any order; sizes may repeat
-/// @param count  how many buckets there may be, at least 1; fewer are chosen where more do not help
-/// @param cost  `double(std::size_t bucket)`: the cost of one bucket, 0 to 1e100, such as a
-///   latency_model; default: proportional to its size
-/// @param options  what buckets are multiples of, and how large they may be
-/// @return the buckets and what they cost
-/// @throws std::invalid_argument for 0 buckets, an empty histogram, a size of 0 or above 2^40, a
-///   weight or cost that is negative or not finite, costs or a sum of weights above 1e100, weights
-///   that are all 0, more than 2^24 multiples to compute the cost of, or more than 2^27 sizes times
-///   buckets; and what `cost` throws
-///
-/// **Cost:** O(count n log n) for n different sizes, by divide and conquer, and one call of `cost`
-/// for each multiple from the smallest size to the largest bucket; 4 bytes a size and bucket.
-/// Source: F. F. Yao, Efficient dynamic programming using quadrangle inequalities, STOC 1980.
-template <typename Histogram = std::initializer_list<size_weight>, typename Cost = linear_cost>
-[[nodiscard]] bucket_choice choose_buckets(Histogram const& histogram, std::size_t count,
-                                           Cost const& cost = {},
-                                           bucket_options const& options = {},
-                                           source_location where = source_location::current()) {
-  static_assert(std::is_invocable_r_v<double, Cost const&, std::size_t>,
-                "warpwright: the cost of choose_buckets must be callable as "
-                "double(std::size_t bucket)");
-  detail::bucket_search<bucket_options> search{count, options, where};
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bucket_choice choose_buckets(
+    array<size_weight> const& histogram, std::size_t count, function_ref<double(std::size_t)> cost,
+    bool linear, bucket_options const& options, source_location where) {
+  bucket_search search{count, options, where};
   for (size_weight const& entry : histogram) search.add(entry.size, entry.weight);
-  auto const call = [&cost](std::size_t bucket) { return static_cast<double>(cost(bucket)); };
-  return search.run(call, std::is_same_v<Cost, linear_cost>);
+  return search.run(cost, linear);
 }
+
+}  // namespace detail
 
 WARPWRIGHT_END

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -43,9 +42,8 @@ struct tuning_key {
   /// **Threads:** any; the current device does not change. **Capture:** not legal during a capture
   /// of global mode by the calling thread. **Cost:** queries of the driver, under a millisecond;
   /// creates no context.
-  template <class Key = tuning_key>
-  [[nodiscard]] static Key of_device(device_id device,
-                                     source_location where = source_location::current());
+  [[nodiscard]] static tuning_key of_device(device_id device,
+                                            source_location where = source_location::current());
 };
 
 /// The figures of one batch size, from which a latency model can be built again.
@@ -76,48 +74,7 @@ struct tuning_record {
 
   /// Finds a field by its name.
   /// @return the value, valid as long as this record is unchanged; null if there is none
-  template <class Character = char>
-  [[nodiscard]] std::string const* field(Character const* name) const noexcept {
-    for (tuning_field const& f : fields) {
-      if (f.name.compare(name) == 0) return &f.value;
-    }
-    return nullptr;
-  }
+  [[nodiscard]] std::string const* field(char const* name) const noexcept;
 };
-
-namespace detail {
-
-// 13000 -> "13.0"
-inline std::string cuda_version_text(int version) {
-  return (text{version / 1000} + "." + version % 1000 / 10).c_str();
-}
-
-}  // namespace detail
-
-template <class Key>
-Key tuning_key::of_device(device_id device, source_location where) {
-  // Without the clock rates of get_device_info(), whose queries take most of a millisecond.
-  cudaDeviceProp const properties = detail::device_properties(device, where);
-  int driver = 0;
-  int runtime = 0;
-  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion", where);
-  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion", where);
-  Key key;
-  key.device = properties.name;
-  // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
-  constexpr char mark[] = " MIG ";
-  std::size_t const at = key.device.find(mark);
-  if (at != std::string::npos) {
-    key.mig_profile.assign(key.device, at + sizeof mark - 1, std::string::npos);
-    key.device.resize(at);
-  }
-  key.device_memory_bytes = properties.totalGlobalMem;
-  key.driver_version = detail::cuda_version_text(driver);
-  key.runtime_version = detail::cuda_version_text(runtime);
-  key.library_version = (detail::text{WARPWRIGHT_VERSION_MAJOR} + "." + WARPWRIGHT_VERSION_MINOR +
-                         "." + WARPWRIGHT_VERSION_PATCH)
-                            .c_str();
-  return key;
-}
 
 WARPWRIGHT_END

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values in a line of a tuning_store: texts, numbers and dates. In a text, backslash and
-// control characters are \\, \t, \n, \r or \xHH, and every other byte stands for itself. There is
-// one way to write a text or an integer, so that lines can be compared with keys as bytes.
+// The values in a line of fields (line_fields.hpp): texts, numbers and dates. In a text, backslash
+// and control characters are \\, \t, \n, \r or \xHH, and every other byte stands for itself. There
+// is one way to write a text or an integer, so that lines can be compared with keys as bytes.
 #pragma once
 
 #include <warpwright/core/detail/text/text.hpp>
