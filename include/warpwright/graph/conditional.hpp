@@ -16,7 +16,7 @@
 #include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/launch.hpp>
-#include <warpwright/graph/detail/conditional_node.hpp>
+#include <warpwright/graph/detail/capture/conditional_node.hpp>
 
 #include <type_traits>
 
