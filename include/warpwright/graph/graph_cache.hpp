@@ -12,7 +12,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
-#include <warpwright/core/detail/stream_argument.hpp>
+#include <warpwright/core/detail/device/stream_argument.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/compare_graphs.hpp>

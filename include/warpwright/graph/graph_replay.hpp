@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/stream_argument.hpp>
+#include <warpwright/core/detail/device/stream_argument.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/detail/cache/bindings.hpp>
 #include <warpwright/graph/graph_exec.hpp>

@@ -10,7 +10,7 @@
 //   std::puts(ww::to_text(best).c_str());
 #pragma once
 
-#include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/measure/choice.hpp>
 #include <warpwright/measure/choose_options.hpp>
 #include <warpwright/measure/detail/choose_fastest.hpp>

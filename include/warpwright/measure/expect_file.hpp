@@ -10,7 +10,7 @@
 // is recognised: s, items/s or bytes. Empty lines and those that begin with # are comments.
 #pragma once
 
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/measure/expect.hpp>
 

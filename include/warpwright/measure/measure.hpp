@@ -8,7 +8,7 @@
 //   ww::to_string(m.stability));
 #pragma once
 
-#include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/measure/detail/measured_call.hpp>
 #include <warpwright/measure/detail/take_samples.hpp>

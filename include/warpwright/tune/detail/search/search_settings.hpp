@@ -6,7 +6,6 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/measure/measure_options.hpp>
-#include <warpwright/tune/detail/owned_function.hpp>
 #include <warpwright/tune/tune_result.hpp>
 #include <warpwright/tune/tuning_progress.hpp>
 

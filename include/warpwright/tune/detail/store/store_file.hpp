@@ -6,7 +6,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/error.hpp>
 
