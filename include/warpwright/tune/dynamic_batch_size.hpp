@@ -8,11 +8,11 @@
 //     batch.run(step.items, [&](std::size_t offset, std::size_t count) { … });
 #pragma once
 
+#include <warpwright/core/detail/error/exception_kind.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
 #include <exception>
-#include <new>
 #include <type_traits>
 
 WARPWRIGHT_BEGIN
@@ -22,15 +22,7 @@ WARPWRIGHT_BEGIN
 struct default_out_of_memory {
   /// @param error  a caught exception, not null
   bool operator()(std::exception_ptr const& error) const {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::bad_alloc const&) {
-      return true;
-    } catch (cuda_error const& failed) {
-      return failed.code() == cudaErrorMemoryAllocation && !failed.sticky();
-    } catch (...) {
-      return false;
-    }
+    return detail::kind_of(error) == detail::exception_kind::out_of_memory;
   }
 };
 
