@@ -5,5 +5,4 @@
 #include <warpwright/core/detail/device/scoped_stream_device_definitions.hpp>
 #include <warpwright/core/detail/device/stream_definitions.hpp>
 #include <warpwright/core/detail/error/error_definitions.hpp>
-#include <warpwright/core/detail/error/exception_kind_definitions.hpp>
 #include <warpwright/core/detail/text/text_definitions.hpp>

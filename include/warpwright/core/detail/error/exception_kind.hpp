@@ -5,6 +5,8 @@
 #include <warpwright/core/error.hpp>
 
 #include <exception>
+#include <new>
+#include <stdexcept>
 
 WARPWRIGHT_BEGIN
 
@@ -20,12 +22,22 @@ enum class exception_kind {
 };
 
 /// @param error  a caught exception, not null
-exception_kind kind_of(std::exception_ptr const& error) noexcept;
+WARPWRIGHT_COLD inline exception_kind kind_of(std::exception_ptr const& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::bad_alloc const&) {
+    return exception_kind::out_of_memory;
+  } catch (cuda_error const& failed) {
+    if (failed.sticky()) return exception_kind::device_lost;
+    return failed.code() == cudaErrorMemoryAllocation ? exception_kind::out_of_memory
+                                                      : exception_kind::cuda_failure;
+  } catch (std::invalid_argument const&) {
+    return exception_kind::invalid_argument;
+  } catch (...) {
+    return exception_kind::other;
+  }
+}
 
 }  // namespace detail
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/error/exception_kind_definitions.hpp>
-#endif
