@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/core/detail/architecture_definitions.hpp>
-#include <warpwright/core/detail/device_id_definitions.hpp>
-#include <warpwright/core/detail/error_definitions.hpp>
-#include <warpwright/core/detail/event_definitions.hpp>
-#include <warpwright/core/detail/scoped_stream_device_definitions.hpp>
-#include <warpwright/core/detail/stream_definitions.hpp>
+#include <warpwright/core/detail/device/device_id_definitions.hpp>
+#include <warpwright/core/detail/device/event_definitions.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device_definitions.hpp>
+#include <warpwright/core/detail/device/stream_definitions.hpp>
+#include <warpwright/core/detail/error/error_definitions.hpp>
 #include <warpwright/core/detail/text/text_definitions.hpp>

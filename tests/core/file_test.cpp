@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// core/detail/file.hpp: buffered writes, whole files, and every operation failing in turn.
+// core/detail/system/file.hpp: buffered writes, whole files, and every operation failing in turn.
 #include "support/catch.hpp"
 
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 
 #include <dirent.h>
 #include <unistd.h>

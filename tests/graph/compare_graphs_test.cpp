@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/padding.hpp>
 #include <warpwright/graph/compare_graphs.hpp>
+#include <warpwright/graph/detail/nodes/graph_structure.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/functions.hpp>
 #include <warpwright/kernel/global_norm.hpp>

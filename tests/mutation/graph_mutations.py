@@ -17,7 +17,7 @@ import pool_mutations
 GRAPH = "include/warpwright/graph/"
 CACHE = GRAPH + "graph_cache.hpp"
 CAPTURE = GRAPH + "capture.hpp"
-CAPTURE_STEPS = GRAPH + "detail/capture_steps.hpp"
+CAPTURE_STEPS = GRAPH + "detail/capture_definitions.hpp"
 COMPARE = GRAPH + "compare_graphs.hpp"
 ROUND = GRAPH + "round_up_to.hpp"
 DETAIL = GRAPH + "detail/cache/"
@@ -25,16 +25,19 @@ BINDINGS = DETAIL + "bindings.hpp"
 GATE = DETAIL + "cost_gate.hpp"
 GUARD = DETAIL + "thrash_guard.hpp"
 LRU = DETAIL + "lru_list.hpp"
-WINDOW = DETAIL + "sample_window.hpp"
+WINDOW = DETAIL + "cost_gate.hpp"
 TIMER = DETAIL + "step_timer.hpp"
 SHAPE = DETAIL + "cached_shape.hpp"
 MEMORY = "include/warpwright/core/detail/capture/captured_memory.hpp"
 POOL = "include/warpwright/memory/detail/pool/graph_memory_definitions.hpp"
-RETIRED = DETAIL + "retired_graphs.hpp"
 CORE = DETAIL + "cache_core.hpp"
-STEPS = DETAIL + "cache_steps.hpp"
-LISTS = DETAIL + "cache_lists.hpp"
-TEXT = DETAIL + "statistics_text.hpp"
+STEPS = DETAIL + "cache_steps_definitions.hpp"
+LISTS = DETAIL + "cache_lists_definitions.hpp"
+BUILDS = DETAIL + "cache_builds_definitions.hpp"
+GATE_STEPS = DETAIL + "cost_gate_definitions.hpp"
+TIMER_STEPS = DETAIL + "step_timer_definitions.hpp"
+COMPARE_STEPS = GRAPH + "detail/compare_graphs_definitions.hpp"
+TEXT = GRAPH + "detail/graph_cache_statistics_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
@@ -61,24 +64,24 @@ MUTATIONS = [
     (MEMORY, "at->most_) at->most_ = at->live_;", "at->most_) at->most_ += more;"),
     (MEMORY, "    if (at->capture_ != capture) continue;\n", ""),
     (POOL, "    captured_memory::freed(graphs_[number].capture_id, heap_.blocks.at(node).bytes);\n", ""),
-    (STEPS, "  evict_while([&] { return lru_.excess() != &shape ? lru_.excess() : nullptr; });\n", ""),
+    (BUILDS, "  evict_while([&] { return lru_.excess() != &shape ? lru_.excess() : nullptr; });\n", ""),
     (LISTS, "    retired_.add(graph);\n", "    delete graph;\n"),
-    (RETIRED, "    return status != cudaErrorNotReady;", "    return true;"),
-    (RETIRED, "r.completed == nullptr && r.retired->stream_id == stream_id", "stream_id == 0"),
-    (RETIRED, "(known || unmarked <= most_unmarked)", "true"),
-    (RETIRED, "bytes_.fits(most_bytes)", "(bytes_.fits(most_bytes) || true)"),
-    (RETIRED, "r.completed == nullptr || is_complete(r);", "is_complete(r);"),
-    (RETIRED, "r.completed == nullptr || is_complete(r);", "r.completed == nullptr;"),
-    (RETIRED, "        bytes_ -= rows_[i].retired->bytes;\n", ""),
-    (CORE, "    retired_.trim();\n", ""),
-    (STEPS, "nullptr; });\n  poll_retired(t);\n", "nullptr; });\n"),
+    (LISTS, "  return status != cudaErrorNotReady;", "  return true;"),
+    (LISTS, "r.completed == nullptr && r.retired->stream_id == stream_id", "stream_id == 0"),
+    (LISTS, "(known || unmarked <= most_unmarked)", "true"),
+    (LISTS, "bytes_.fits(most_bytes)", "(bytes_.fits(most_bytes) || true)"),
+    (LISTS, "r.completed == nullptr || is_complete(r);", "is_complete(r);"),
+    (LISTS, "r.completed == nullptr || is_complete(r);", "r.completed == nullptr;"),
+    (LISTS, "      bytes_ -= rows_[i].retired->bytes;\n", ""),
+    (LISTS, "  retired_.trim();\n", ""),
+    (BUILDS, "nullptr; });\n  poll_retired(t);\n", "nullptr; });\n"),
     # The thrash guard.
     (GUARD, "    if (++streak_ >= limit_) pause();", "    if (++streak_ > limit_) pause();"),
     (GUARD, "    streak_ = 0;\n", ""),
     (GUARD, "    if (pause_ < longest_pause) pause_ *= 2;", ""),
     (GUARD, "    pausing_ = started_ = false;\n", ""),
     (GUARD, "    streak_ = limit_ > 0 ? limit_ - 1 : 0;", "    streak_ = 0;"),
-    (STEPS, "      shape.guard.rebuilt(replays);\n", ""),
+    (BUILDS, "      shape.guard.rebuilt(replays);\n", ""),
     (GUARD, "    if (clean >= first_pause) pause_ = first_pause;\n", ""),
     (GUARD, "paid : limit_) || pausing_) return;", "paid : limit_)) return;"),
     (GUARD, "    for_room_ = pausing_;\n", ""),
@@ -89,64 +92,64 @@ MUTATIONS = [
     (STEPS, "    if (shape.evicted) ++shape.refills;\n", ""),
     (GATE, "return lost_ >= round;", "return false;"),
     # The cost gate.
-    (GATE, "    if (other * hysteresis < mine) {", "    if (other > hysteresis * mine) {"),
+    (GATE_STEPS, "  if (other * hysteresis < mine) {", "  if (other > hysteresis * mine) {"),
     (GATE, "    return replay + change_rate() * change_time();", "    return replay;"),
-    (GATE, "    compare(eager, replay);\n    bool const same", "    bool const same"),
-    (GATE, "    } else if (since_round_ >= period_) {", "    } else if (false) {"),
-    (GATE, "    } else if (measuring_) {\n      ++to_issue_[index(mode)];\n", "    } else if (false) {\n"),
-    (GATE, "difference > bound || ", "true || "),
-    (GATE, " || difference + bound < (hysteresis - 1.0) * least", ""),
-    (GATE, "      changed_calls_ *= 256.0 / calls_;\n      calls_ = 256.0;\n", ""),
+    (GATE_STEPS, "  compare(eager, replay);\n  bool const same", "  bool const same"),
+    (GATE_STEPS, "  } else if (since_round_ >= period_) {", "  } else if (false) {"),
+    (GATE_STEPS, "  } else if (measuring_) {\n    ++to_issue_[index(mode)];\n", "  } else if (false) {\n"),
+    (GATE_STEPS, "difference > bound || ", "true || "),
+    (GATE_STEPS, " || difference + bound < (hysteresis - 1.0) * least", ""),
+    (GATE_STEPS, "    changed_calls_ *= 256.0 / calls_;\n    calls_ = 256.0;\n", ""),
     (WINDOW, "return sort_deviations(sorted, 0.0) ? middle(sorted) : 0.0;",
      "return sort_deviations(sorted, 0.0) ? sorted[count_ - 1] : 0.0;"),
-    (TIMER, "device > s->host_nanoseconds ? device : s->host_nanoseconds", "device"),
-    (TIMER, "      if (status == cudaErrorNotReady) continue;\n", ""),
+    (TIMER_STEPS, "device > s->host_nanoseconds ? device : s->host_nanoseconds", "device"),
+    (TIMER_STEPS, "    if (status == cudaErrorNotReady) continue;\n", ""),
     # What a call does.
-    (CORE, "graph.stream_id == id) return true;\n    if (options_.replicas() != 1 ||",
+    (CORE, "graph.stream_id == id) return true;\n    if (options_.replicas != 1 ||",
      "graph.stream_id == id) return true;\n    if ("),
-    (CORE, "    if (options_.replicas() != 1 || streams_.device_of(id) != graph.device) return false;",
-     "    if (options_.replicas() != 1) return false;"),
-    (CORE, "      if (g->device != t.device || !shape.binds(*g, words)) continue;",
-     "      if (!shape.binds(*g, words)) continue;"),
-    (CORE, "    return found >= options_.replicas() ? oldest : nullptr;", "    return oldest;"),
+    (CORE, "    if (options_.replicas != 1 || streams_.device_of(id) != graph.device) return false;",
+     "    if (options_.replicas != 1) return false;"),
+    (STEPS, "    if (g->device != t.device || !shape.binds(*g, words)) continue;",
+     "    if (!shape.binds(*g, words)) continue;"),
+    (STEPS, "  return found >= options_.replicas ? oldest : nullptr;", "  return oldest;"),
     (CORE, "    graph.busy.store(true, memory_order::relaxed);\n    graph.last_launch = ++launches_;",
      "    graph.busy.store(true, memory_order::relaxed);"),
     (CORE, "    lru_.touch(shape);\n", ""),
     (CORE, "        lru_.touch_listed(*shape);\n", ""),
     (STEPS, "  lru_.touch_listed(shape);\n", ""),
-    (STEPS, "    lru_.touch_listed(*d.shape);\n", ""),
+    (BUILDS, "    lru_.touch_listed(*d.shape);\n", ""),
     (CORE, "    if (!first) ++shape.changes;", ""),
     (SHAPE, "    return tag == function_tag && key == shape;", "    return key == shape;"),
     (SHAPE, "    return tag == function_tag && key == shape;", "    return tag == function_tag;"),
-    (STEPS, "  if (table_.all().size() >= options_.max_shapes()) return nullptr;\n", ""),
+    (STEPS, "  if (table_.all().size() >= options_.max_shapes) return nullptr;\n", ""),
     (STEPS, "stream.get() == cudaStreamLegacy || is_capturing(stream, where)) {\n    {",
      "stream.get() == cudaStreamLegacy) {\n    {"),
-    (STEPS, "target_graph == nullptr || g->last_launch < target_graph->last_launch", "target_graph == nullptr"),
-    (STEPS, "      if (g->device != t.device) continue;\n", ""),
-    (STEPS, "    if (captured.size(where) != 0) return captured;\n", "    return captured;\n"),
-    (STEPS, "    if (!options_.eager_fallback()) throw;\n  } catch (std::invalid_argument",
+    (BUILDS, "target_graph == nullptr || g->last_launch < target_graph->last_launch", "target_graph == nullptr"),
+    (BUILDS, "      if (g->device != t.device) continue;\n", ""),
+    (BUILDS, "    if (captured.size(where) != 0) return captured;\n", "    return captured;\n"),
+    (BUILDS, "    if (!options_.eager_fallback) throw;\n  } catch (std::invalid_argument",
      "    throw;\n  } catch (std::invalid_argument"),
-    (STEPS, "  return captured.get() != nullptr ? graph_step::eager : run_eagerly(",
+    (BUILDS, "  return captured.get() != nullptr ? graph_step::eager : run_eagerly(",
      "  return captured.get() == nullptr ? graph_step::eager : run_eagerly("),
-    (STEPS, "        unlink(*d.shape, *d.graph);\n        retired_.add(d.graph);\n", ""),
-    (STEPS, "  for (std::size_t i = 0; i < call.words.count; ++i) made.words[i] = call.words.words[i];\n", ""),
+    (BUILDS, "        unlink(*d.shape, *d.graph);\n        retired_.add(d.graph);\n", ""),
+    (BUILDS, "  for (std::size_t i = 0; i < call.words.count; ++i) made.words[i] = call.words.words[i];\n", ""),
     (STEPS, "    if (done == graph_step::replayed) --shape.replays;\n", ""),
-    (STEPS, "options_.eager_fallback() && !is_sticky(status)", "options_.eager_fallback()"),
+    (STEPS, "options_.eager_fallback && !is_sticky(status)", "options_.eager_fallback"),
     (STEPS, "    shape.guard.failed(shape.replays);\n", ""),
-    (STEPS, "    if (error.code() != cudaErrorMemoryAllocation) throw;", "    throw;"),
-    (STEPS, "      if (difference) {", "      if (difference && where.line() < 0) {"),
+    (BUILDS, "    if (error.code() != cudaErrorMemoryAllocation) throw;", "    throw;"),
+    (BUILDS, "      if (difference) {", "      if (difference && where.line() < 0) {"),
     (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  static_cast<void>(first);\n"),
     (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  if (first) sample = nullptr;\n"),
-    (STEPS, "    d.shape->warmups = 0;\n", ""),
+    (BUILDS, "    d.shape->warmups = 0;\n", ""),
     # The comparison of graphs.
-    (COMPARE, "width == 8 && std::memcmp(b + at, c + at, 8) != 0 &&", "true &&"),
-    (COMPARE, "    for (range const& r : own) {", "    for (range const& r : array<range>{}) {"),
-    (COMPARE, "  if (a.func != b.func) ", "  if (false) "),
-    (COMPARE, "if (!same(a.blockDim, b.blockDim)) {", "if (false) {"),
-    (COMPARE, "if (a.sharedMemBytes != b.sharedMemBytes) {", "if (false) {"),
-    (COMPARE, "if (before_.edges.size() != now_.edges.size()) {", "if (false) {"),
-    (COMPARE, "return now == stack_fill_now && again == stack_fill_again;", "return now != again;"),
-    (COMPARE, "graphs[0], graphs[1], graphs[2], where_}", "graphs[0], graphs[1], nullptr, where_}"),
+    (COMPARE_STEPS, "width == 8 && std::memcmp(b + at, c + at, 8) != 0 &&", "true &&"),
+    (COMPARE_STEPS, "    for (range const& r : own) {", "    for (range const& r : array<range>{}) {"),
+    (COMPARE_STEPS, "  if (a.func != b.func) ", "  if (false) "),
+    (COMPARE_STEPS, "if (!same(a.blockDim, b.blockDim)) {", "if (false) {"),
+    (COMPARE_STEPS, "if (a.sharedMemBytes != b.sharedMemBytes) {", "if (false) {"),
+    (COMPARE_STEPS, "if (before_.edges.size() != now_.edges.size()) {", "if (false) {"),
+    (COMPARE_STEPS, "return now == stack_fill_now && again == stack_fill_again;", "return now != again;"),
+    (COMPARE_STEPS, "graphs[0], graphs[1], graphs[2], where_}", "graphs[0], graphs[1], nullptr, where_}"),
     (ROUND, "buckets[i] >= n && (best == nullptr", "buckets[i] > n && (best == nullptr"),
     (ROUND, "|| buckets[i] < *best)", ")"),
     # Reports.
@@ -154,7 +157,7 @@ MUTATIONS = [
     # Captures, as the cache uses them.
     (CAPTURE, "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}",
      "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream}, active_{true} {}"),
-    (CAPTURE, "    counted_.begin();\n", ""),
+    (CAPTURE_STEPS, "  counted_.begin();\n", ""),
     (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
 ]
 

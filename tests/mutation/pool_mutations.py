@@ -24,9 +24,9 @@ CACHES = "include/warpwright/memory/detail/caches/"
 SOURCE = "include/warpwright/memory/detail/source/"
 HEAP = "include/warpwright/memory/detail/heap/"
 CAPTURE = "include/warpwright/graph/capture.hpp"
-CAPTURE_STEPS = "include/warpwright/graph/detail/capture_steps.hpp"
-CAPTURE_POSITION = "include/warpwright/graph/detail/capture_position.hpp"
-BRANCHES = "include/warpwright/graph/detail/branch_streams.hpp"
+CAPTURE_STEPS = "include/warpwright/graph/detail/capture_definitions.hpp"
+CAPTURE_POSITION = "include/warpwright/graph/detail/capture/capture_position_definitions.hpp"
+BRANCHES = "include/warpwright/graph/detail/capture/branch_streams_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
@@ -159,18 +159,18 @@ MUTATIONS = [
      "ordered = true;"),
     (POOL + "pool_misses.hpp", "  graphs_.own(node, graph, used < capacity_bytes_ ? capacity_bytes_ - used : 0);\n", ""),
     # Captures.
-    (CAPTURE, "    counted_.begin();\n", ""),
+    (CAPTURE_STEPS, "  counted_.begin();\n", ""),
     (CAPTURE_STEPS, "  counted_.end();\n", ""),
     (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
     (CAPTURE_STEPS, "  failed_call const failed = try_join_all();\n  if", "  failed_call const failed;\n  if"),
     (CAPTURE_STEPS, "if (abandoned != nullptr && !keep) detail::discard(cudaGraphDestroy(abandoned));", ""),
-    (CAPTURE, "    report.noticed_at_end = true;\n", ""),
+    (CAPTURE_STEPS, "  report.noticed_at_end = true;\n", ""),
     (CAPTURE_STEPS, "if (to != from) marker = make_marker(to);", ""),
     (CAPTURE_STEPS, "if (!(*last)->busy) return *last;", "return *last;"),
     (CAPTURE_STEPS, "  if (in_capture() && branch.captured) point.apply_to(to, where);\n", ""),
-    (CAPTURE_POSITION, "      if (has(at.tail[i])) return false;\n", ""),
-    (CAPTURE_POSITION, "      if (has(now.nodes_[i])) continue;\n", ""),
-    (CAPTURE_POSITION, "    return at.tail_size != 0;", "    return false;"),
+    (CAPTURE_POSITION, "    if (has(at.tail[i])) return false;\n", ""),
+    (CAPTURE_POSITION, "    if (has(now.nodes_[i])) continue;\n", ""),
+    (CAPTURE_POSITION, "  return at.tail_size != 0;", "    return false;"),
     (CAPTURE_STEPS, "    branch->busy = false;\n", ""),
     (CAPTURE_STEPS, "    detail::return_branches(leased);\n", ""),
     (CAPTURE_STEPS, "    detail::keep_branches(leased, capture_id_);\n", ""),

@@ -19,7 +19,7 @@ RING = TRANSFER + "transfer_ring_definitions.hpp"
 CORE = TRANSFER + "transfer_core_definitions.hpp"
 FETCH = TRANSFER + "prefetch_core_definitions.hpp"
 COLLECT = TRANSFER + "collect_core_definitions.hpp"
-DEFAULT = "include/warpwright/core/detail/default_stream.hpp"
+DEFAULT = "include/warpwright/core/detail/device/default_stream.hpp"
 OPTIONS = "include/warpwright/stream/prefetch_options.hpp"
 BATCHES = "include/warpwright/stream/run_in_batches.hpp"
 RESULTS = "include/warpwright/stream/collect.hpp"
@@ -42,7 +42,7 @@ MUTATIONS = [
     (RING, "  bool ordered = !slot.in_capture || release(slot);", "  bool ordered = true;"),
     (RING, "  return result == cudaErrorStreamCaptureImplicit ||\n         (", "  return ("),
     (RING, "    stream = stream_ref::legacy_default();\n", ""),
-    (DEFAULT, "    discard(cudaSetDevice(device));\n", ""),
+    (DEFAULT, "is_default_stream(stream) ? device : device_scope::current", "device_scope::current"),
     (RING, "result == cudaSuccess ? result : wait_without_event(stream, result);", "cudaSuccess;"),
     (RING, "    cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);", "    cudaError_t result = cudaSuccess;"),
     # What is freed and destroyed.

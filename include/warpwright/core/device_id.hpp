@@ -72,5 +72,5 @@ class scoped_device {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/device_id_definitions.hpp>
+#include <warpwright/core/detail/device/device_id_definitions.hpp>
 #endif

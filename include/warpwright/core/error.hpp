@@ -139,5 +139,5 @@ inline void check(cudaError_t status, char const* api,
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/error_definitions.hpp>
+#include <warpwright/core/detail/error/error_definitions.hpp>
 #endif

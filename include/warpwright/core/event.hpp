@@ -115,5 +115,5 @@ class timed_event : public detail::event_handle {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/event_definitions.hpp>
+#include <warpwright/core/detail/device/event_definitions.hpp>
 #endif

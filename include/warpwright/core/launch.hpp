@@ -15,9 +15,9 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/launch/block.hpp>
 #include <warpwright/core/detail/padding.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/core/stream.hpp>
 #if WARPWRIGHT_HOST_RUNTIME

@@ -173,5 +173,5 @@ inline stream_ref::stream_ref(stream const& owner) noexcept : stream_ref{owner.r
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/stream_definitions.hpp>
+#include <warpwright/core/detail/device/stream_definitions.hpp>
 #endif

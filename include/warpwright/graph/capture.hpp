@@ -4,11 +4,11 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/capture/event_before_capture.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/graph/capture_report.hpp>
-#include <warpwright/graph/detail/branch_streams.hpp>
-#include <warpwright/graph/detail/capture_position.hpp>
-#include <warpwright/graph/detail/driver_log.hpp>
+#include <warpwright/graph/detail/capture/branch_streams.hpp>
+#include <warpwright/graph/detail/capture/capture_position.hpp>
+#include <warpwright/graph/detail/capture/capture_rules.hpp>
+#include <warpwright/graph/detail/capture/driver_log.hpp>
 #include <warpwright/graph/graph.hpp>
 
 #include <type_traits>
@@ -22,22 +22,6 @@ enum class capture_mode {
   global,  ///< those of all threads of the process
   relaxed  ///< none: such a call runs immediately and is not part of the graph
 };
-
-namespace detail {
-
-inline cudaStreamCaptureMode to_cuda(capture_mode mode) noexcept {
-  switch (mode) {
-    case capture_mode::global:
-      return cudaStreamCaptureModeGlobal;
-    case capture_mode::relaxed:
-      return cudaStreamCaptureModeRelaxed;
-    case capture_mode::thread:
-      break;
-  }
-  return cudaStreamCaptureModeThreadLocal;
-}
-
-}  // namespace detail
 
 /// An active capture: it begins in the constructor and ends in end(), or in the destructor if an
 /// exception is thrown. Most code uses capture(), graph_replay or graph_cache, which pass one to
@@ -57,19 +41,7 @@ class capture_scope {
   /// @throws std::invalid_argument  for the legacy default stream or a stream that is capturing
   /// @throws cuda_error             if the call fails
   explicit capture_scope(stream_ref stream, capture_mode mode = capture_mode::thread,
-                         source_location where = source_location::current())
-      : stream_{stream}, mode_{mode} {
-    check_stream(stream, where);
-    device_ = detail::device_of(stream, where).value();
-    log_.start();
-    counted_.begin();
-    had_error_ = cudaPeekAtLastError() != cudaSuccess;
-    before_.begin(stream, device_, where);
-    detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
-                          "cudaStreamBeginCapture", where);
-    active_ = true;
-    listed_.begin(stream, device_);
-  }
+                         source_location where = source_location::current());
   /// A scope for a body whose work goes to the stream as it is: it runs at once or, if the stream
   /// is capturing, becomes a part of that capture. Call join_all() at its end.
   /// @pre the stream does not begin or end a capture during the lifetime of the scope
@@ -145,11 +117,7 @@ class capture_scope {
   /// leaves the body; if the body goes on after a failed call, it can be a later one, or the end.
   /// @param name  copied; of a longer one the first 63 characters; null: none
   /// **Cost:** no CUDA call.
-  void mark(char const* name) noexcept {
-    std::size_t i = 0;
-    for (; name != nullptr && i + 1 < sizeof mark_ && name[i] != '\0'; ++i) mark_[i] = name[i];
-    mark_[i] = '\0';
-  }
+  void mark(char const* name) noexcept;
 
   /// Returns the node that the capturing stream captured last, for graph_exec::enable().
   /// @return the node; null if this scope does not capture (a warm-up step)
@@ -179,9 +147,7 @@ class capture_scope {
   /// @param api    that call, a string literal
   /// @param where  the caller's line of that call
   /// @throws capture_error  always
-  [[noreturn]] void fail(cudaError_t code, char const* api, source_location where) {
-    throw capture_error{failure(code, api, where)};
-  }
+  [[noreturn]] void fail(cudaError_t code, char const* api, source_location where);
 
   /// Reports the state of the capture, without ending it.
   /// @return code is cudaSuccess as long as the capture is valid
@@ -228,12 +194,7 @@ class capture_scope {
   // A warm-up step has the same requirements of the stream as a capture.
   static void check_stream(stream_ref stream, source_location where);
 
-  bool still_capturing() const noexcept {
-    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-    detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
-    return state != cudaStreamCaptureStatusNone;
-  }
-
+  bool still_capturing() const noexcept;
   // Asks once whether a scope that has begun no capture is inside of one.
   device_id device(source_location where);
   // What is forked now is captured. @pre device() was called
@@ -241,26 +202,11 @@ class capture_scope {
   capture_report report_of(cudaError_t code, char const* api, source_location where) const;
   // Ends the capture. @return what to report
   capture_report failure(cudaError_t code, char const* api, source_location where);
-  [[noreturn]] void fail_at_end(cudaError_t code, char const* api, source_location where) {
-    capture_report report = failure(code, api, where);
-    report.noticed_at_end = true;
-    throw capture_error{report};
-  }
+  [[noreturn]] void fail_at_end(cudaError_t code, char const* api, source_location where);
   void abandon() noexcept;
   bool must_keep_graph() const noexcept;
 
-  failed_call try_join(cudaStream_t other, cudaEvent_t marker) const noexcept {
-    failed_call failed{cudaEventRecord(marker, other), "cudaEventRecord"};
-    if (failed.status == cudaSuccess) {
-      failed = {cudaStreamWaitEvent(stream_.get(), marker, 0), "cudaStreamWaitEvent"};
-    }
-    // Nothing else orders later work, as of what a body's exception frees, behind the other stream.
-    if (failed.status != cudaSuccess && !in_capture()) {
-      detail::relaxed_capture_mode const allowed;
-      detail::discard(cudaStreamSynchronize(other));
-    }
-    return failed;
-  }
+  failed_call try_join(cudaStream_t other, cudaEvent_t marker) const noexcept;
   // Joins as many as can be joined; returns the first failure.
   failed_call try_join_all() noexcept;
 
@@ -346,4 +292,6 @@ template <class Body>
 
 WARPWRIGHT_END
 
-#include <warpwright/graph/detail/capture_steps.hpp>
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/graph/detail/capture_definitions.hpp>
+#endif

@@ -13,10 +13,10 @@
 //   });
 #pragma once
 
-#include <warpwright/core/detail/async_copy.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/async_copy.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/launch.hpp>
-#include <warpwright/graph/detail/conditional_node.hpp>
+#include <warpwright/graph/detail/capture/conditional_node.hpp>
 
 #include <type_traits>
 
@@ -134,6 +134,38 @@ void repeat(stream_ref stream, Condition const* condition, loop_limit limit, Bod
 #endif
 }
 
+// @param otherwise  null: nothing to do for a condition that is zero
+template <class Condition, class Body, class Otherwise>
+void branch(stream_ref stream, Condition const* condition, Body& body, Otherwise* otherwise,
+            source_location where) {
+  if (condition == nullptr) {
+    throw_invalid_argument("run_if: the condition must point to device memory", where);
+  }
+  cudaGraph_t const graph = capture_position_of(stream, where).graph;
+  if (graph == nullptr) {
+    if (fetch_condition(stream, condition, where)) {
+      body(stream);
+    } else if (otherwise != nullptr) {
+      (*otherwise)(stream);
+    }
+    return;
+  }
+  require_conditional_nodes(where);
+#if WARPWRIGHT_HAS_CONDITIONAL_NODES
+  scoped_stream_device const current{stream.get()};  // of the handles and the nodes
+  evaluate_condition<Condition> test;
+  test.condition = condition;
+  test.handles = otherwise != nullptr ? 2 : 1;
+  test.if_true = make_condition(graph, where);
+  if (otherwise != nullptr) test.if_false = make_condition(graph, where);
+  evaluate(stream, test, "run_if", where);
+  capture_body(stream, test.if_true, cudaGraphCondTypeIf, body, where);
+  if (otherwise == nullptr) return;
+  // Two nodes, since one node with two bodies needs CUDA 12.8.
+  capture_body(stream, test.if_false, cudaGraphCondTypeIf, *otherwise, where);
+#endif
+}
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
 
@@ -210,31 +242,7 @@ template <class Condition, class Body, class Otherwise,
 void run_if(stream_ref stream, Condition const* condition, Body&& body, Otherwise&& otherwise,
             source_location where = source_location::current()) {
   detail::check_conditional<Condition, Body, Otherwise>();
-  if (condition == nullptr) {
-    detail::throw_invalid_argument("run_if: the condition must point to device memory", where);
-  }
-  cudaGraph_t const graph = detail::capture_position_of(stream, where).graph;
-  if (graph == nullptr) {
-    if (detail::fetch_condition(stream, condition, where)) {
-      body(stream);
-    } else {
-      otherwise(stream);
-    }
-    return;
-  }
-  detail::require_conditional_nodes(where);
-#if WARPWRIGHT_HAS_CONDITIONAL_NODES
-  detail::scoped_stream_device const current{stream.get()};  // of the handles and the nodes
-  detail::evaluate_condition<Condition> test;
-  test.condition = condition;
-  test.handles = 2;
-  test.if_true = detail::make_condition(graph, where);
-  test.if_false = detail::make_condition(graph, where);
-  detail::evaluate(stream, test, "run_if", where);
-  // Two nodes, since one node with two bodies needs CUDA 12.8.
-  detail::capture_body(stream, test.if_true, cudaGraphCondTypeIf, body, where);
-  detail::capture_body(stream, test.if_false, cudaGraphCondTypeIf, otherwise, where);
-#endif
+  detail::branch(stream, condition, body, &otherwise, where);
 }
 
 /// As above, with nothing to do for a condition that is zero.
@@ -242,24 +250,8 @@ template <class Condition, class Body>
 void run_if(stream_ref stream, Condition const* condition, Body&& body,
             source_location where = source_location::current()) {
   detail::check_conditional<Condition, Body>();
-  if (condition == nullptr) {
-    detail::throw_invalid_argument("run_if: the condition must point to device memory", where);
-  }
-  cudaGraph_t const graph = detail::capture_position_of(stream, where).graph;
-  if (graph == nullptr) {
-    if (detail::fetch_condition(stream, condition, where)) body(stream);
-    return;
-  }
-  detail::require_conditional_nodes(where);
-#if WARPWRIGHT_HAS_CONDITIONAL_NODES
-  detail::scoped_stream_device const current{stream.get()};  // of the handles and the nodes
-  detail::evaluate_condition<Condition> test;
-  test.condition = condition;
-  test.handles = 1;
-  test.if_true = detail::make_condition(graph, where);
-  detail::evaluate(stream, test, "run_if", where);
-  detail::capture_body(stream, test.if_true, cudaGraphCondTypeIf, body, where);
-#endif
+  detail::branch(stream, condition, body, static_cast<std::remove_reference_t<Body>*>(nullptr),
+                 where);
 }
 
 WARPWRIGHT_END_PER_COMPILER

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/error.hpp>
 
@@ -81,55 +80,12 @@ class graph {
 
 namespace detail {
 
-/// The handles of a graph's nodes, in CUDA's order.
-inline array<cudaGraphNode_t> nodes_of(cudaGraph_t graph, source_location where) {
-  std::size_t count = 0;
-  check(cudaGraphGetNodes(graph, nullptr, &count), "cudaGraphGetNodes", where);
-  array<cudaGraphNode_t> found(count);
-  if (count > 0) {
-    check(cudaGraphGetNodes(graph, found.begin(), &count), "cudaGraphGetNodes", where);
-  }
-  return found;
-}
-
-inline cudaGraphNodeType type_of(cudaGraphNode_t node, source_location where) {
-  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-  check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType", where);
-  return type;
-}
-
-inline std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept {
-  switch (static_cast<int>(type)) {  // a later toolkit may have more
-    case cudaGraphNodeTypeKernel:
-      return counts.kernels;
-    case cudaGraphNodeTypeMemcpy:
-      return counts.copies;
-    case cudaGraphNodeTypeMemset:
-      return counts.fills;
-    case cudaGraphNodeTypeHost:
-      return counts.host_calls;
-    case cudaGraphNodeTypeMemAlloc:
-      return counts.allocations;
-    case cudaGraphNodeTypeMemFree:
-      return counts.deallocations;
-    case cudaGraphNodeTypeWaitEvent:
-    case cudaGraphNodeTypeEventRecord:
-      return counts.events;
-    case cudaGraphNodeTypeGraph:
-      return counts.child_graphs;
-    default:
-      return counts.other;
-  }
-}
+std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept;
 
 }  // namespace detail
 
-inline graph_node_counts graph::node_counts(source_location where) const {
-  graph_node_counts counts;
-  for (cudaGraphNode_t const node : detail::nodes_of(handle_, where)) {
-    ++detail::counter(counts, detail::type_of(node, where));
-  }
-  return counts;
-}
-
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/graph/detail/graph_definitions.hpp>
+#endif

@@ -11,9 +11,11 @@
 //   }
 #pragma once
 
-#include <warpwright/core/detail/stream_argument.hpp>
+#include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/device/stream_argument.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/compare_graphs.hpp>
 #include <warpwright/graph/detail/cache/cache_core.hpp>
 #include <warpwright/graph/graph_cache_options.hpp>
 #include <warpwright/graph/graph_cache_statistics.hpp>
@@ -128,7 +130,7 @@ class graph_cache {
   /// @throws std::invalid_argument  for options that exclude each other
   explicit graph_cache(graph_cache_options const& options,
                        source_location where = source_location::current())
-      : core_{options, where} {}
+      : options_{checked(options, where)}, core_{options.values_} {}
   graph_cache(graph_cache const&) = delete;
   graph_cache& operator=(graph_cache const&) = delete;
 
@@ -165,7 +167,7 @@ class graph_cache {
       detail::cached_graph* graph = nullptr;
       switch (core_->fast(call, stream.stream, graph)) {
         case detail::cache_core::route::launch: {
-          cudaError_t const status = cudaGraphLaunch(graph->exec.get(), stream.stream.get());
+          cudaError_t const status = cudaGraphLaunch(graph->exec, stream.stream.get());
           detail::cache_core::release(*graph);
           if (status == cudaSuccess) return graph_step::replayed;
           return core_->launch_failed(call, stream.stream, graph, graph_step::replayed, status,
@@ -245,9 +247,16 @@ class graph_cache {
   /// **Threads:** any. **Cost:** allocates; a copy of all figures.
   [[nodiscard]] graph_cache_statistics statistics() { return core_->statistics(); }
   /// @return the options of construction
-  [[nodiscard]] graph_cache_options const& options() const noexcept { return core_->options(); }
+  [[nodiscard]] graph_cache_options const& options() const noexcept { return options_; }
 
  private:
+  static graph_cache_options const& checked(graph_cache_options const& options,
+                                            source_location where) {
+    options.check(where);
+    return options;
+  }
+
+  graph_cache_options options_;
   detail::process_bound<detail::cache_core> core_;
 };
 

@@ -112,4 +112,6 @@ struct graph_cache_statistics : graph_cache_counts {
 
 WARPWRIGHT_END
 
-#include <warpwright/graph/detail/cache/statistics_text.hpp>
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/graph/detail/graph_cache_statistics_definitions.hpp>
+#endif

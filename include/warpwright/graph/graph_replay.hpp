@@ -2,15 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/padding.hpp>
-#include <warpwright/core/detail/stream_argument.hpp>
+#include <warpwright/core/detail/device/stream_argument.hpp>
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/detail/cache/bindings.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -82,10 +81,12 @@ class graph_replay {
       run_eagerly(stream.stream, with_arguments, stream.where);
       return;
     }
-    constexpr std::size_t bytes = (sizeof(Argument) + ... + sizeof(Arguments));
-    if (exec_.get() == nullptr || bound_.size() != bytes || !equal(0, argument, arguments...)) {
+    detail::words_of_arguments<true, Argument, Arguments...> const words{argument, arguments...};
+    if (exec_.get() == nullptr || bound_.size() != words.count ||
+        !detail::same_words(bound_.begin(), words.data(), words.count)) {
       recapture(stream.stream, with_arguments, stream.where);
-      bind(bytes, argument, arguments...);
+      bound_.resize(words.count);
+      std::memcpy(bound_.begin(), words.data(), sizeof words);
     }
     launch(stream.stream, stream.where);
   }
@@ -153,47 +154,7 @@ class graph_replay {
     ++counts_.eager_runs;
   }
 
-  graph_update_result adopt(graph captured, source_location where) {
-    graph_update outcome;
-    if (exec_.get() == nullptr) {
-      exec_ = graph_exec{captured, flags_, where};
-      outcome.result = graph_update_result::reinstantiated;
-    } else {
-      outcome = exec_.update(captured, where);
-    }
-    ++counts_.captures;
-    ++(outcome.result == graph_update_result::updated ? counts_.updates : counts_.instantiations);
-    captured_ = std::move(captured);
-    last_update_ = std::move(outcome);
-    last_update_.node = nullptr;  // of the graph that is destroyed at the next capture
-    return last_update_.result;
-  }
-
-  // An argument's bytes, with zeros for padding where the compiler can write them.
-  template <class Argument>
-  struct bytes_of {
-    explicit bytes_of(Argument const& argument) noexcept {
-      std::memcpy(data, static_cast<void const*>(&argument), sizeof(Argument));
-      detail::clear_padding(reinterpret_cast<Argument&>(data));
-    }
-    alignas(Argument) unsigned char data[sizeof(Argument)];
-  };
-  template <class Argument, class... Arguments>
-  bool equal(std::size_t at, Argument const& argument,
-             Arguments const&... arguments) const noexcept {
-    bytes_of<Argument> const now{argument};
-    if (std::memcmp(bound_.begin() + at, now.data, sizeof(Argument)) != 0) return false;
-    if constexpr (sizeof...(Arguments) > 0) return equal(at + sizeof(Argument), arguments...);
-    return true;
-  }
-  template <class... Arguments>
-  void bind(std::size_t bytes, Arguments const&... arguments) {
-    bound_.resize(bytes);
-    std::size_t at = 0;
-    ((std::memcpy(bound_.begin() + at, bytes_of<Arguments>{arguments}.data, sizeof(Arguments)),
-      at += sizeof(Arguments)),
-     ...);
-  }
+  graph_update_result adopt(graph captured, source_location where);
 
   graph_exec exec_;
   graph captured_{nullptr};
@@ -202,7 +163,11 @@ class graph_replay {
   graph_flags flags_;
   counts counts_;
   graph_update last_update_;
-  detail::array<unsigned char> bound_;  // the bytes of the arguments of the capture
+  detail::array<std::uint64_t> bound_;  // the arguments of the capture
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/graph/detail/graph_replay_definitions.hpp>
+#endif

@@ -11,8 +11,8 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/measure/compare.hpp>
 
 #include <cstddef>

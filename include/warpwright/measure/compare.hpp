@@ -9,8 +9,8 @@
 //   std::puts(ww::to_text(c.ratio(1, 0)).c_str());        // "faster: 1.25x (1.24 to 1.26)"
 #pragma once
 
-#include <warpwright/core/detail/scoped_stream_device.hpp>
-#include <warpwright/core/detail/stream_argument.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/stream_argument.hpp>
 #include <warpwright/measure/measure.hpp>
 
 #include <cstddef>

@@ -11,9 +11,9 @@
 //   auto const cold = ww::measure_cold(stream, flush, [&] { step(stream); });
 #pragma once
 
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/measure/detail/measured_call.hpp>

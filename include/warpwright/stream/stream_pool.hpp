@@ -255,6 +255,13 @@ class stream_pool {
     return index == detail::stream_set::none ? stream_lease{} : stream_lease{streams, index};
   }
   static std::uint64_t deadline(double seconds, source_location where);
+  // Calls f(stream_set const&) for each priority.
+  template <class F>
+  void for_each_priority(F&& f) const {
+    f(first_);
+    detail::stream_set const* at = others_.load(detail::memory_order::acquire);
+    for (; at != nullptr; at = at->next) f(*at);
+  }
   detail::stream_set& streams_of(int priority, source_location where);
 
   detail::stream_set first_;

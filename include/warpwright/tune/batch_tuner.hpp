@@ -14,7 +14,7 @@
 //   run_service(best.chosen().batch);
 #pragma once
 
-#include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>

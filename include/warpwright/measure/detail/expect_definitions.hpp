@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/enum_name.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>

@@ -94,28 +94,19 @@ WARPWRIGHT_INLINE std::uint64_t stream_pool::deadline(double seconds, source_loc
 
 WARPWRIGHT_INLINE unsigned stream_pool::size() const noexcept {
   unsigned count = 0;
-  for (detail::stream_set const* each = &first_; each != nullptr;
-       each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
-    count += each->created();
-  }
+  for_each_priority([&](detail::stream_set const& each) { count += each.created(); });
   return count;
 }
 
 WARPWRIGHT_INLINE unsigned stream_pool::available() const noexcept {
   unsigned count = 0;
-  for (detail::stream_set const* each = &first_; each != nullptr;
-       each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
-    count += each->available();
-  }
+  for_each_priority([&](detail::stream_set const& each) { count += each.available(); });
   return count;
 }
 
 WARPWRIGHT_INLINE void stream_pool::synchronize(source_location where) const {
   detail::array<stream_ref> all;
-  for (detail::stream_set const* each = &first_; each != nullptr;
-       each = each == &first_ ? others_.load(detail::memory_order::acquire) : each->next) {
-    each->list(all);
-  }
+  for_each_priority([&](detail::stream_set const& each) { each.list(all); });
   // A capture of any thread forbids it otherwise.
   detail::relaxed_capture_mode const allowed{where};
   for (stream_ref const each : all) each.synchronize(where);

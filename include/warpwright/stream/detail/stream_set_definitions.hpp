@@ -25,22 +25,11 @@ inline void exchange_streams(stream& a, stream& b) noexcept {
 }
 
 WARPWRIGHT_INLINE stream_set::stream_set(device_id device, int priority, unsigned maximum)
-    : device_{device},
-      priority_{priority},
-      maximum_{maximum},
-      has_asymmetric_fence_{has_asymmetric_fence()} {
-  // Two streams a group at least, so that a thread's next work is not behind its last.
-  while ((1U << shift_) < most_groups && (4U << shift_) <= maximum) ++shift_;
-  mask_ = (1U << shift_) - 1;
-  places_ = (maximum + mask_) >> shift_;
-  groups_.resize(mask_ + 1);
-  for (group& each : groups_) {
-    for (unsigned i = 0; i < most_places; ++i) each.taken[i].store(true, memory_order::relaxed);
-  }
-  walkers_.resize(most_walkers);
-  for (unsigned i = 0; i < most_walkers; ++i) {
-    walkers_[i].at.store(i & mask_, memory_order::relaxed);
-    walkers_[i].left.store(places_, memory_order::relaxed);
+    : device_{device}, priority_{priority}, maximum_{maximum} {
+  unsigned at = 0;
+  for (position& each : positions_) {
+    each.next.store(at, memory_order::relaxed);
+    at = (at + maximum / 2 + 1) % maximum;  // apart from each other
   }
   streams_.reserve(maximum);
   parked_.reserve(maximum);
@@ -54,62 +43,7 @@ WARPWRIGHT_INLINE stream_set::~stream_set() {
 
 WARPWRIGHT_INLINE void stream_set::create(unsigned count, source_location where) {
   unique_lock<mutex> lock{mutex_};
-  for (unsigned i = 0; i < count; ++i) {
-    unsigned const index = grow(lock, where);
-    place_of(index).store(false, memory_order::release);
-  }
-}
-
-/// Takes any free stream: one of a group that no other thread is in if there is one.
-WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE unsigned stream_set::search(walker& self) noexcept {
-  unsigned const begin = self.at.load(memory_order::relaxed);
-  unsigned char const mark = mark_of(self);
-  for (unsigned of_others = 0; of_others < 2; ++of_others) {
-    for (unsigned tried = 0; tried <= mask_; ++tried) {
-      unsigned const at = (begin + tried) & mask_;
-      unsigned char const user = marks_.user[at].load(memory_order::relaxed);
-      bool const is_others = tried != 0 && user != 0 && user != mark;
-      if (is_others != (of_others != 0)) continue;
-      unsigned place = groups_[at].next.load(memory_order::relaxed);
-      for (unsigned i = 0; i < places_; ++i, place = place + 1 < places_ ? place + 1 : 0) {
-        if (!take_place(groups_[at], place)) continue;
-        if (tried != 0 && !is_others) enter(self, begin, at, true);
-        return taken_from(self, at, place);
-      }
-    }
-  }
-  return none;
-}
-
-/// To the next group that no other thread is in; else the thread stays. One that has ended, or
-/// takes no more streams, does not keep its group for ever.
-WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void stream_set::go_on_beside_others(walker& self,
-                                                                           unsigned from) noexcept {
-  constexpr unsigned leases_beside_others = 256;
-  unsigned char const mark = mark_of(self);
-  unsigned char const last = marks_.last.load(memory_order::relaxed);
-  bool const alone = last == mark || last == 0;
-  if (last != mark) marks_.last.store(mark, memory_order::relaxed);
-  unsigned at = (from + 1) & mask_;
-  for (; at != from; at = (at + 1) & mask_) {
-    unsigned char const user = marks_.user[at].load(memory_order::relaxed);
-    unsigned char const age = marks_.age[at].load(memory_order::relaxed);
-    if (user == 0 || user == mark || age == most_age) break;
-    marks_.age[at].store(static_cast<unsigned char>(age + 1), memory_order::relaxed);
-  }
-  enter(self, from, at, !alone);
-  self.left.store(alone ? places_ : leases_beside_others, memory_order::relaxed);
-}
-
-WARPWRIGHT_INLINE void stream_set::enter(walker& self, unsigned from, unsigned at,
-                                         bool marked) noexcept {
-  unsigned char const mark = mark_of(self);
-  if (at != from && marks_.user[from].load(memory_order::relaxed) == mark) {
-    marks_.user[from].store(0, memory_order::relaxed);
-  }
-  self.at.store(at, memory_order::relaxed);
-  marks_.user[at].store(marked ? mark : 0, memory_order::relaxed);
-  marks_.age[at].store(0, memory_order::relaxed);
+  for (unsigned i = 0; i < count; ++i) free(grow(lock, where));
 }
 
 WARPWRIGHT_INLINE unsigned stream_set::grow(unique_lock<mutex>& lock, source_location where) {
@@ -122,7 +56,7 @@ WARPWRIGHT_INLINE unsigned stream_set::grow(unique_lock<mutex>& lock, source_loc
     --creating_;
     auto const index = static_cast<unsigned>(streams_.size());
     streams_.emplace_back(static_cast<warpwright::stream&&>(fresh));
-    created_.store(index + 1, memory_order::relaxed);
+    created_.store(index + 1, memory_order::release);
     return index;
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
@@ -161,8 +95,7 @@ WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_
       (first_waiter_ == nullptr ? first_waiter_ : last_waiter_->next) = &self;
       last_waiter_ = &self;
       queued = true;
-      waiters_.fetch_add(1, memory_order::relaxed);  // a stream freed after this is handed over
-      fence_of_waiter();
+      waiters_.fetch_add(1, memory_order::seq_cst);  // who frees a stream after this serves it
       continue;
     }
     if (!parked_.empty() && first_waiter_ == &self) {  // the end of their captures wakes nobody
@@ -190,35 +123,20 @@ WARPWRIGHT_INLINE void stream_set::leave_queue(waiter& self) noexcept {
   waiters_.fetch_sub(1, memory_order::relaxed);
 }
 
-WARPWRIGHT_INLINE void stream_set::wake_first(unsigned index) noexcept {
-  waiter& first = *first_waiter_;
-  leave_queue(first);
-  first.index = index;
-  first.wake.notify_one();  // with the mutex held: the waiter ends when it has it
-}
-
 WARPWRIGHT_INLINE void stream_set::serve_first() noexcept {
   while (first_waiter_ != nullptr) {
     unsigned const index = take_free();
     if (index == none) return;
-    wake_first(index);
+    waiter& first = *first_waiter_;
+    leave_queue(first);
+    first.index = index;
+    first.wake.notify_one();  // with the mutex held: the waiter ends when it has it
   }
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void stream_set::serve() noexcept {
   unique_lock<mutex> const lock{mutex_};
   serve_first();
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE bool stream_set::hand_over(
-    unsigned index) noexcept {
-  unique_lock<mutex> const lock{mutex_};
-  if (first_waiter_ != nullptr) {
-    wake_first(index);
-    return true;
-  }
-  place_of(index).store(false, memory_order::release);
-  return false;
 }
 
 WARPWRIGHT_INLINE cudaEvent_t stream_set::event(unsigned index, source_location where) {
@@ -233,10 +151,8 @@ WARPWRIGHT_INLINE cudaEvent_t stream_set::event(unsigned index, source_location 
 
 WARPWRIGHT_INLINE unsigned stream_set::available() const noexcept {
   unsigned count = 0;
-  for (group const& each : groups_) {
-    for (unsigned i = 0; i < places_; ++i) {
-      if (!each.taken[i].load(memory_order::relaxed)) ++count;
-    }
+  for (unsigned i = 0; i < created(); ++i) {
+    if (!streams_[i].leased.load(memory_order::relaxed)) ++count;
   }
   return count;
 }
@@ -289,7 +205,7 @@ WARPWRIGHT_INLINE bool stream_set::free_parked() noexcept {
     if (is_part_of_capture(streams_[index].owner)) {
       parked_[kept++] = index;
     } else {
-      place_of(index).store(false, memory_order::release);
+      free(index);
     }
   }
   while (parked_.size() > kept) parked_.pop_back();

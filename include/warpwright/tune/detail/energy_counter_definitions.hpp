@@ -4,8 +4,7 @@
 
 #include <warpwright/tune/energy_counter.hpp>
 
-#include <dlfcn.h>
-
+#include <warpwright/core/detail/system/dynamic_library.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 
@@ -22,26 +21,24 @@ class nvml_device {
   nvml_device() = default;
   ~nvml_device() {
     if (initialised_) shutdown_();
-    if (library_ != nullptr) dlclose(library_);
   }
   nvml_device(nvml_device const&) = delete;
   nvml_device& operator=(nvml_device const&) = delete;
 
   /// @param uuid  since NVML and CUDA number the devices differently
   std::string open(std::string const& uuid) {
-    library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    if (library_ == nullptr) {
-      char const* const reason = dlerror();
-      return string_builder{reason == nullptr ? "libnvidia-ml.so.1 cannot be loaded" : reason} +
+    if (char const* const reason = library_.open("libnvidia-ml.so.1")) {
+      return string_builder{reason} +
              "; NVML comes with the NVIDIA driver, and into a container with "
              "NVIDIA_DRIVER_CAPABILITIES=utility";
     }
     int (*init)() = nullptr;
     int (*find)(char const*, void**) = nullptr;
-    bool const loaded = load("nvmlInit_v2", init) && load("nvmlShutdown", shutdown_) &&
-                        load("nvmlErrorString", error_string_) &&
-                        load("nvmlDeviceGetHandleByUUID", find) &&
-                        load("nvmlDeviceGetTotalEnergyConsumption", energy_);
+    bool const loaded = library_.find("nvmlInit_v2", init) &&
+                        library_.find("nvmlShutdown", shutdown_) &&
+                        library_.find("nvmlErrorString", error_string_) &&
+                        library_.find("nvmlDeviceGetHandleByUUID", find) &&
+                        library_.find("nvmlDeviceGetTotalEnergyConsumption", energy_);
     if (!loaded) {
       return "libnvidia-ml.so.1 has no counter of energy; install a driver of 2018 or newer";
     }
@@ -69,18 +66,13 @@ class nvml_device {
   }
 
  private:
-  template <typename Function>
-  bool load(char const* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-    return function != nullptr;
-  }
   string_builder failure(char const* call, int code) const {
     char const* const reason = error_string_(code);
     return string_builder{call} + ": " + (reason == nullptr ? "unknown error" : reason) + " (" +
            code + ")";
   }
 
-  void* library_ = nullptr;
+  dynamic_library library_;
   void* device_ = nullptr;
   bool initialised_ = false;
   int (*shutdown_)() = nullptr;

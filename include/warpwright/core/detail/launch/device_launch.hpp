@@ -13,9 +13,9 @@
 
 #include <cuda_runtime.h>
 
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/launch/block.hpp>
 #include <warpwright/core/detail/launch/driver_function.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/stream.hpp>
 

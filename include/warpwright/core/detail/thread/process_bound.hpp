@@ -2,11 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/thread/owning_process.hpp>
+#include <warpwright/core/detail/config.hpp>
+
+#include <unistd.h>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+/// The process that made an object. The child of a fork() has the object without its threads, and
+/// without CUDA.
+class owning_process {
+ public:
+  /// Remembers the calling process.
+  owning_process() noexcept : id_{getpid()} {}
+  /// @return false in a child of fork()
+  [[nodiscard]] bool is_current() const noexcept { return getpid() == id_; }
+
+ private:
+  pid_t id_;
+};
 
 /// An object that only the process that made it destroys. In the child of a fork() its destructor
 /// would wait for threads that are not there, and for locks that they held.

@@ -5,6 +5,7 @@
 // call compares them with few instructions.
 #pragma once
 
+#include <warpwright/core/detail/padding.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstddef>
@@ -64,7 +65,9 @@ template <class T>
 constexpr std::size_t words_of_bytes = (sizeof(T) + 7) / 8;
 
 // How an argument is written as words; T has neither a reference nor const.
-template <class T>
+// AnyBytes: graph_replay's, which takes every trivially copyable T, with its padding as zeros where
+// the compiler can write them.
+template <class T, bool AnyBytes>
 struct binding {
   static constexpr bool by_address =
       std::is_pointer_v<T> || std::is_null_pointer_v<T> || is_device_slot<T>::value;
@@ -74,8 +77,8 @@ struct binding {
   static constexpr bool by_number =
       std::is_arithmetic_v<T> && !std::is_same_v<T, long double> && sizeof(T) <= 8;
   static constexpr bool by_bytes =
-      std::is_trivially_copyable_v<T> &&
-      (is_graph_binding_by_bytes<T> || std::is_enum_v<T> || is_array_of_numbers<T>::value);
+      std::is_trivially_copyable_v<T> && (AnyBytes || is_graph_binding_by_bytes<T> ||
+                                          std::is_enum_v<T> || is_array_of_numbers<T>::value);
   static_assert(
       by_address || by_range || by_number || by_bytes || std::is_same_v<T, stream_ref>,
       "warpwright: graph_cache::run compares its arguments on each call, and cannot compare one of "
@@ -83,7 +86,7 @@ struct binding {
       "trivially copyable struct with floating-point members and no padding, specialise "
       "warpwright::is_graph_binding_by_bytes");
 
-  static_assert(!is_reference<T>::value,
+  static_assert(AnyBytes || !is_reference<T>::value,
                 "warpwright: graph_cache::run would compare a std::ref by its address, and miss a "
                 "change of the value: pass the value itself, or a graph_param");
 
@@ -105,7 +108,14 @@ struct binding {
       to[1] = static_cast<std::uint64_t>(value.size());
     } else {
       to[words - 1] = 0;  // the last word may have fewer bytes than eight
-      copy(to, value);
+      if constexpr (AnyBytes && !std::has_unique_object_representations_v<T>) {
+        alignas(T) unsigned char bytes[sizeof(T)];
+        std::memcpy(bytes, static_cast<void const*>(&value), sizeof(T));
+        clear_padding(reinterpret_cast<T&>(bytes));
+        copy(to, bytes);
+      } else {
+        copy(to, value);
+      }
     }
   }
 
@@ -118,18 +128,17 @@ struct binding {
 
 template <class T>
 using binding_value = std::remove_cv_t<std::remove_reference_t<T>>;
-template <class T>
-using binding_of = binding<T>;
-
 // The words of all arguments of a call; on the stack.
-template <class... Arguments>
-class binding_words {
+template <bool AnyBytes, class... Arguments>
+class words_of_arguments {
  public:
-  static constexpr std::size_t count = (std::size_t{0} + ... + binding_of<Arguments>::words);
+  static constexpr std::size_t count = (std::size_t{0} + ... + binding<Arguments, AnyBytes>::words);
 
-  explicit binding_words(Arguments const&... arguments) noexcept {
+  explicit words_of_arguments(Arguments const&... arguments) noexcept {
     std::uint64_t* to = words_;
-    ((binding_of<Arguments>::write(to, arguments), to += binding_of<Arguments>::words), ...);
+    ((binding<Arguments, AnyBytes>::write(to, arguments),
+      to += binding<Arguments, AnyBytes>::words),
+     ...);
     static_cast<void>(to);
   }
   [[nodiscard]] std::uint64_t const* data() const noexcept { return words_; }
@@ -137,6 +146,8 @@ class binding_words {
  private:
   std::uint64_t words_[count == 0 ? 1 : count];
 };
+template <class... Arguments>
+using binding_words = words_of_arguments<false, Arguments...>;
 
 /// A non-owning view of the words of a call.
 struct binding_view {

@@ -1,19 +1,17 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a graph_cache keeps of a key.
+// What a graph_cache keeps of its keys, and of the streams that it was called with.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/shape_key.hpp>
 #include <warpwright/graph/detail/cache/bindings.hpp>
+#include <warpwright/graph/detail/cache/cache_settings.hpp>
 #include <warpwright/graph/detail/cache/cost_gate.hpp>
 #include <warpwright/graph/detail/cache/lru_list.hpp>
 #include <warpwright/graph/detail/cache/thrash_guard.hpp>
-#include <warpwright/graph/graph_cache_options.hpp>
-#include <warpwright/graph/graph_cache_statistics.hpp>
-#include <warpwright/graph/graph_exec.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,9 +24,11 @@ namespace detail {
 /// An executable graph, and the bindings that are in it. It is in its key's list, or retired.
 struct cached_graph {
   explicit cached_graph(std::size_t count) : words(count) {}
+  cached_graph(cached_graph const&) = delete;
+  cached_graph& operator=(cached_graph const&) = delete;
+  virtual ~cached_graph() = default;  // of a built_graph, which owns the handle
 
-  graph_exec exec;
-  graph source{nullptr};  // kept only if replays are verified
+  cudaGraphExec_t exec = nullptr;
   array<std::uint64_t> words;
   int device = 0;
   cudaStream_t stream = nullptr;  // of the last launch
@@ -41,19 +41,29 @@ struct cached_graph {
   cached_graph* next = nullptr;
 };
 
+/// What a key counts, of graph_cache_counts.
+struct shape_counts {
+  std::uint64_t captures = 0;
+  std::uint64_t builds = 0;
+  std::uint64_t updates = 0;
+  std::uint64_t rebuilds = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t failures = 0;
+};
+
 /// How the calls of a key run without a look at the policies.
 enum class fast_mode : unsigned char { none, eager, graph };
 
 struct cached_shape : lru_node {
   cached_shape(shape_key const& shape, void const* function_tag, std::uint64_t hash_value,
-               std::size_t words, graph_cache_options const& options)
+               std::size_t words, cache_settings const& options)
       : key{shape},
         tag{function_tag},
         hash{hash_value},
         last_words(words),
-        warmups{options.warmups()},
-        gate{options.cost_gate()},
-        guard{options.thrash_limit()} {}
+        warmups{options.warmups},
+        gate{options.cost_gate},
+        guard{options.thrash_limit} {}
   cached_shape(cached_shape const&) = delete;
   cached_shape& operator=(cached_shape const&) = delete;
   ~cached_shape() {
@@ -102,7 +112,7 @@ struct cached_shape : lru_node {
   std::size_t nodes = 0;
   cost_gate gate;
   thrash_guard guard;
-  graph_cache_counts counts;       // all that the fields above do not count
+  shape_counts counts;
   double spent_nanoseconds = 0.0;  // on captures and instantiations
   std::string last_rebuild;
   std::string last_kernel;
@@ -167,6 +177,37 @@ class shape_table {
 
   array<cached_shape*> slots_;
   array<cached_shape*> all_;  // in the order of their first calls
+};
+
+/// The devices of the streams that a cache was called with lately, by the streams' ids, which CUDA
+/// does not use again.
+class stream_table {
+ public:
+  static constexpr std::size_t capacity = 32;
+  static constexpr int unknown = -1;
+
+  [[nodiscard]] int device_of(std::uint64_t id) const noexcept {
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (rows_[i].id == id) return rows_[i].device;
+    }
+    return unknown;
+  }
+  /// Adds a stream, in place of the one that was added first if the table is full.
+  void add(std::uint64_t id, int device) noexcept {
+    if (device_of(id) != unknown) return;
+    rows_[next_] = {id, device};
+    next_ = (next_ + 1) % capacity;
+    if (size_ < capacity) ++size_;
+  }
+
+ private:
+  struct row {
+    std::uint64_t id;
+    int device;
+  };
+  row rows_[capacity] = {};
+  std::size_t size_ = 0;
+  std::size_t next_ = 0;
 };
 
 }  // namespace detail

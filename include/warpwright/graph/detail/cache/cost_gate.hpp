@@ -2,14 +2,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/graph/detail/cache/sample_window.hpp>
+#include <warpwright/core/detail/config.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+/// The last few times of a step, and their median: single slow calls do not move it.
+class sample_window {
+ public:
+  static constexpr unsigned capacity = 31;
+
+  void add(double nanoseconds) noexcept {
+    values_[next_] = nanoseconds;
+    next_ = (next_ + 1) % capacity;
+    if (count_ < capacity) ++count_;
+  }
+  void clear() noexcept { count_ = next_ = 0; }
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
+
+  /// @return 0 if there is no sample
+  [[nodiscard]] double median() const noexcept {
+    double sorted[capacity];
+    return sort_deviations(sorted, 0.0) ? middle(sorted) : 0.0;
+  }
+  /// The standard error of median(), of samples with normal noise: 1.2533 sigma / sqrt(n), where
+  /// sigma is 1.4826 times the median deviation.
+  [[nodiscard]] double squared_error() const noexcept;
+
+ private:
+  // Insertion sort: there are few values, and <algorithm> is slow to compile.
+  bool sort_deviations(double* sorted, double from) const noexcept;
+  [[nodiscard]] double middle(double const* sorted) const noexcept {
+    return count_ % 2 != 0 ? sorted[count_ / 2]
+                           : 0.5 * (sorted[count_ / 2 - 1] + sorted[count_ / 2]);
+  }
+
+  double values_[capacity] = {};
+  unsigned count_ = 0;
+  unsigned next_ = 0;
+};
 
 /// How a step runs.
 enum class step_mode : unsigned char { eager, graph };
@@ -39,41 +75,10 @@ class cost_gate {
   }
 
   /// The plan of one call.
-  plan next() noexcept {
-    if (!enabled_) return {step_mode::graph, false, longest_period};
-    if (to_issue_[0] + to_issue_[1] > 0) return issue();
-    if (pending_ > 0) {
-      wait_ = wait_ < 64 ? 2 * wait_ : 64;
-      return {mode_, false, wait_};
-    }
-    if (measuring_) {
-      conclude();
-      if (measuring_) return issue();
-    } else if (since_round_ >= period_) {
-      eager_.clear();
-      graph_.clear();
-      lost_ = 0;
-      begin_round();
-      return issue();
-    } else if (decided_) {
-      compare(eager_time_, replay_time_);
-    }
-    std::uint64_t const left = period_ - since_round_;
-    std::uint64_t const calls = left < first_period ? left : first_period;
-    since_round_ += calls;
-    return {mode_, false, calls};
-  }
+  plan next() noexcept;
 
   /// The time of a sample has arrived. @param nanoseconds  negative: it was lost
-  void sampled(step_mode mode, double nanoseconds) noexcept {
-    if (pending_ > 0) --pending_;
-    if (nanoseconds >= 0.0) {
-      (mode == step_mode::eager ? eager_ : graph_).add(nanoseconds);
-    } else if (measuring_) {
-      ++to_issue_[index(mode)];
-      if (mode == step_mode::graph && lost_ < round) ++lost_;
-    }
-  }
+  void sampled(step_mode mode, double nanoseconds) noexcept;
   /// Ends the measurements: there is no memory for eager calls beside the graph.
   void stay_with_graph() noexcept {
     enabled_ = measuring_ = false;
@@ -84,14 +89,7 @@ class cost_gate {
   /// An executable was updated or instantiated again, as its bindings had changed.
   void changed(double nanoseconds) noexcept { changes_.add(nanoseconds); }
   /// Calls since the last observation, and how many of them a graph could not have replayed.
-  void observe(std::uint64_t calls, std::uint64_t changes) noexcept {
-    calls_ += static_cast<double>(calls);
-    changed_calls_ += static_cast<double>(changes);
-    if (calls_ > 512.0) {
-      changed_calls_ *= 256.0 / calls_;
-      calls_ = 256.0;
-    }
-  }
+  void observe(std::uint64_t calls, std::uint64_t changes) noexcept;
   /// After a change: whether the graph still wins, now that changes are more frequent.
   void reconsider() noexcept {
     if (enabled_ && decided_ && calls_ >= 16.0) compare(eager_time_, replay_time_);
@@ -120,23 +118,10 @@ class cost_gate {
   }
   /// After how many calls the graph has saved the time of its instantiation; `never` if it is not
   /// faster, 0 if that is not known.
-  [[nodiscard]] double break_even() const noexcept {
-    double const eager = eager_time();
-    double const replay = replay_time();
-    if (eager <= 0.0 || replay <= 0.0 || builds_.count() == 0) return 0.0;
-    double const gain = eager - graph_cost(replay);
-    return gain > 0.0 ? build_time() / gain : never;
-  }
+  [[nodiscard]] double break_even() const noexcept;
   /// After how many replays an executable has saved the time of its instantiation, as far as times
   /// are known: no more than that. 0 if none is.
-  [[nodiscard]] std::uint64_t paid_after() const noexcept {
-    double const eager = eager_time();
-    if (eager <= 0.0) return 0;
-    double const gain = eager - replay_time();
-    constexpr double most = 1e9;
-    double const replays = gain > 0.0 ? build_time() / gain : most;
-    return static_cast<std::uint64_t>(replays < most ? replays : most);
-  }
+  [[nodiscard]] std::uint64_t paid_after() const noexcept;
 
  private:
   static constexpr unsigned index(step_mode mode) noexcept {
@@ -152,53 +137,10 @@ class cost_gate {
     wait_ = 1;
   }
   // Eager, graph, graph, eager, …; but before the first build all eager ones.
-  plan issue() noexcept {
-    bool graph = turn_ % 4 == 1 || turn_ % 4 == 2;
-    ++turn_;
-    if (builds_.count() == 0) graph = false;
-    if (to_issue_[graph ? 1 : 0] == 0) graph = !graph;
-    --to_issue_[graph ? 1 : 0];
-    ++pending_;
-    return {graph ? step_mode::graph : step_mode::eager, true, 1};
-  }
-  void conclude() noexcept {
-    double const eager = eager_.median();
-    double const replay = graph_.median();
-    double const graph = graph_cost(replay);
-    double const least = eager < graph ? eager : graph;
-    // Events have steps of half a microsecond, so equal samples are not exact.
-    double const of_short = 0.02 * least;
-    double const of_long = 500.0 + 0.004 * least;
-    double const inexact = of_short < of_long ? of_short : of_long;
-    double const squared = eager_.squared_error() + graph_.squared_error() + inexact * inexact;
-    double const difference = eager < graph ? graph - eager : eager - graph;
-    double const bound = 3.0 * std::sqrt(squared);
-    // Clear: which one is faster, or that the difference is none that changes the mode.
-    bool const clear = difference > bound || difference + bound < (hysteresis - 1.0) * least;
-    if (!clear && eager_.count() + round <= sample_window::capacity) {
-      begin_round();
-      return;
-    }
-    measuring_ = false;
-    eager_time_ = eager;
-    replay_time_ = replay;
-    step_mode const before = mode_;
-    compare(eager, replay);
-    bool const same = decided_ && mode_ == before;
-    decided_ = true;
-    period_ = same ? (period_ < longest_period ? 2 * period_ : period_) : first_period;
-    since_round_ = 0;
-  }
+  plan issue() noexcept;
+  void conclude() noexcept;
   // Changes the mode if the other one is clearly faster.
-  void compare(double eager, double replay) noexcept {
-    double const graph = graph_cost(replay);
-    double const mine = mode_ == step_mode::graph ? graph : eager;
-    double const other = mode_ == step_mode::graph ? eager : graph;
-    if (other * hysteresis < mine) {
-      mode_ = mode_ == step_mode::graph ? step_mode::eager : step_mode::graph;
-      period_ = first_period;
-    }
-  }
+  void compare(double eager, double replay) noexcept;
 
   bool enabled_;
   bool decided_ = false;
@@ -224,3 +166,7 @@ class cost_gate {
 }  // namespace detail
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/graph/detail/cache/cost_gate_definitions.hpp>
+#endif

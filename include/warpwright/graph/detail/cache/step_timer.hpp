@@ -39,14 +39,7 @@ class step_timer {
   }
 
   /// Reserves a sample for a call. @return null if it cannot be timed
-  sample* reserve(int device, void* owner, step_mode mode) noexcept {
-    sample* const s = take(device);
-    if (s == nullptr) return nullptr;
-    s->owner = owner;
-    s->mode = mode;
-    s->recorded = false;
-    return s;
-  }
+  sample* reserve(int device, void* owner, step_mode mode) noexcept;
   /// Records one of the events of a reserved sample; without the lock of the other functions.
   static bool record(timed_event& of_sample, cudaStream_t stream) noexcept {
     cudaError_t const status = cudaEventRecord(of_sample.get(), stream);
@@ -65,26 +58,7 @@ class step_timer {
   [[nodiscard]] bool pending() const noexcept { return pending_ != 0; }
   /// Reports the times that have arrived, as arrived(owner, mode, nanoseconds); negative: lost. A
   /// call takes as long as the longer of its work on the device and its time on the host.
-  template <class Arrived>
-  void poll(Arrived&& arrived) noexcept {
-    for (sample* const s : samples_) {
-      if (s->owner == nullptr || !s->recorded) continue;
-      cudaError_t status = cudaEventQuery(s->stop.get());
-      discard(status);
-      if (status == cudaErrorNotReady) continue;
-      float milliseconds = 0.0F;
-      if (status == cudaSuccess) {
-        status = cudaEventElapsedTime(&milliseconds, s->start.get(), s->stop.get());
-        discard(status);
-      }
-      double const device = 1e6 * static_cast<double>(milliseconds);
-      double const longer = device > s->host_nanoseconds ? device : s->host_nanoseconds;
-      void* const owner = s->owner;
-      s->owner = nullptr;
-      --pending_;
-      arrived(owner, s->mode, status == cudaSuccess ? longer : -1.0);
-    }
-  }
+  void poll(void (*arrived)(void* owner, step_mode mode, double nanoseconds)) noexcept;
   /// Forgets all samples. @pre no call is being timed
   void clear() noexcept {
     for (sample* const s : samples_) s->owner = nullptr;
@@ -92,23 +66,7 @@ class step_timer {
   }
 
  private:
-  sample* take(int device) noexcept {
-    std::size_t of_device = 0;
-    for (sample* const s : samples_) {
-      if (s->device != device) continue;
-      if (s->owner == nullptr) return s;
-      ++of_device;
-    }
-    if (of_device >= most) return nullptr;
-    try {
-      scoped_device const scope{device_id{device}};
-      samples_.reserve(samples_.size() + 1);
-      samples_.push_back(new sample{timed_event{}, timed_event{}, device});
-      return samples_.back();
-    } catch (...) {
-      return nullptr;  // a time less
-    }
-  }
+  sample* take(int device) noexcept;
 
   array<sample*> samples_;
   std::size_t pending_ = 0;
@@ -117,3 +75,7 @@ class step_timer {
 }  // namespace detail
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/graph/detail/cache/step_timer_definitions.hpp>
+#endif

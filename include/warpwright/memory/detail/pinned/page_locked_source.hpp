@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/memory/pinned_options.hpp>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
-#include <warpwright/core/detail/default_stream.hpp>
+#include <warpwright/core/detail/device/default_stream.hpp>
 #include <warpwright/core/detail/thread/thread_slot.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/default_stream.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/memory/staging.hpp>
 
 WARPWRIGHT_BEGIN

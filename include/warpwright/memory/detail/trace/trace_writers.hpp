@@ -4,7 +4,7 @@
 // Writers of recorded calls: CSV and pickle.
 #pragma once
 
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/utf8.hpp>
 #include <warpwright/memory/detail/address_map.hpp>
 #include <warpwright/memory/detail/trace/trace_ring.hpp>

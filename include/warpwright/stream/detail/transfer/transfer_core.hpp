@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
@@ -51,7 +52,9 @@ class transfer_core {
   ~transfer_core() = default;
 
   /// For a thread of the core: CUDA calls that a capture of another thread would forbid.
-  void set_up_thread() const noexcept;
+  void set_up_thread() const noexcept {
+    static_cast<void>(detail::set_up_thread(ring_.device().value()));
+  }
   [[noreturn]] void throw_no_thread(int error, std::size_t started) const;
   /// @throws std::invalid_argument  for a capturing stream
   void check_stream(stream_ref stream, source_location where) const;

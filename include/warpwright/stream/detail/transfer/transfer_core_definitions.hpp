@@ -41,12 +41,6 @@ WARPWRIGHT_INLINE void transfer_core::stop() noexcept {
   tell_all(ready_);
 }
 
-WARPWRIGHT_INLINE void transfer_core::set_up_thread() const noexcept {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  discard(cudaThreadExchangeStreamCaptureMode(&mode));
-  discard(cudaSetDevice(ring_.device().value()));
-}
-
 WARPWRIGHT_INLINE void transfer_core::throw_no_thread(int error, std::size_t started) const {
   text const message = text{where_.file(), where_.line()} + ": " + name_ +
                        ": pthread_create: " + std::strerror(error) + " after " + started +

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/async_copy.hpp>
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/default_stream.hpp>
+#include <warpwright/core/detail/device/async_copy.hpp>
+#include <warpwright/core/detail/device/default_stream.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 
 WARPWRIGHT_BEGIN

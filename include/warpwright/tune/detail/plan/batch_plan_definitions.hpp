@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/error/exception_kind.hpp>
 #include <warpwright/tune/batch_plan.hpp>
 
 #include <new>
@@ -141,15 +142,7 @@ plan_batch(batch_plan_settings const& settings, function_ref<double(std::size_t)
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE bool default_out_of_memory::operator()(
     std::exception_ptr const& error) const {
-  try {
-    std::rethrow_exception(error);
-  } catch (std::bad_alloc const&) {
-    return true;
-  } catch (cuda_error const& failed) {
-    return failed.code() == cudaErrorMemoryAllocation && !failed.sticky();
-  } catch (...) {
-    return false;
-  }
+  return detail::kind_of(error) == detail::exception_kind::out_of_memory;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::succeeded() noexcept {

@@ -6,7 +6,6 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/measure/measure.hpp>
-#include <warpwright/tune/detail/owned_function.hpp>
 #include <warpwright/tune/detail/report/tune_result.hpp>
 #include <warpwright/tune/detail/search/tuning_progress.hpp>
 

@@ -9,7 +9,7 @@
 //   ww::throughput_per_joule(ww::energy_counter{device}).within_latency(20e-3)
 #pragma once
 
-#include <warpwright/tune/detail/owned_function.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
 
 WARPWRIGHT_BEGIN
 

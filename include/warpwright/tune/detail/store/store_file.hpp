@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/detail/file.hpp>
+#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>

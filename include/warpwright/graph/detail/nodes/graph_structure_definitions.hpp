@@ -2,34 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
-#include <warpwright/core/error.hpp>
+#include <warpwright/graph/detail/nodes/graph_structure.hpp>
 
 #include <cstdlib>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
-
-/// The nodes of a graph, in CUDA's order, and the dependencies between them.
-struct graph_structure {
-  struct node {
-    cudaGraphNode_t handle = nullptr;
-    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-    std::size_t level = 0;  // the most nodes that run before it, one after another
-    std::size_t dependencies = 0;
-    std::size_t dependents = 0;
-    std::size_t first_edge = 0;  // its dependents' edges
-  };
-  struct edge {
-    std::size_t from = 0;  // indices of nodes
-    std::size_t to = 0;
-  };
-  array<node> nodes;
-  array<edge> edges;         // in the order of `from`
-  array<std::size_t> order;  // indices of nodes, each behind those that it depends on
-  std::size_t levels = 0;
-};
 
 struct node_index {
   cudaGraphNode_t handle = nullptr;
@@ -42,7 +21,7 @@ struct node_index {
   }
 };
 
-inline int compare_edges(void const* a, void const* b) noexcept {
+WARPWRIGHT_INLINE int compare_edges(void const* a, void const* b) noexcept {
   auto const& x = *static_cast<graph_structure::edge const*>(a);
   auto const& y = *static_cast<graph_structure::edge const*>(b);
   if (x.from != y.from) return x.from < y.from ? -1 : 1;
@@ -88,22 +67,31 @@ inline void set_order(graph_structure& structure) {
   }
 }
 
-/// Reads a graph. Its child graphs and conditional nodes' bodies are not read.
-/// @throws cuda_error  when a query fails
-inline graph_structure structure_of(cudaGraph_t graph, source_location where) {
-  graph_structure structure;
+WARPWRIGHT_INLINE array<cudaGraphNode_t> nodes_of(cudaGraph_t graph, source_location where) {
   std::size_t count = 0;
   check(cudaGraphGetNodes(graph, nullptr, &count), "cudaGraphGetNodes", where);
-  array<cudaGraphNode_t> handles(count);
+  array<cudaGraphNode_t> found(count);
   if (count > 0) {
-    check(cudaGraphGetNodes(graph, handles.begin(), &count), "cudaGraphGetNodes", where);
+    check(cudaGraphGetNodes(graph, found.begin(), &count), "cudaGraphGetNodes", where);
   }
+  return found;
+}
+
+WARPWRIGHT_INLINE cudaGraphNodeType type_of(cudaGraphNode_t node, source_location where) {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType", where);
+  return type;
+}
+
+WARPWRIGHT_INLINE graph_structure structure_of(cudaGraph_t graph, source_location where) {
+  graph_structure structure;
+  array<cudaGraphNode_t> const handles = nodes_of(graph, where);
+  std::size_t const count = handles.size();
   structure.nodes.resize(count);
   array<node_index> index(count);
   for (std::size_t i = 0; i < count; ++i) {
     structure.nodes[i].handle = handles[i];
-    check(cudaGraphNodeGetType(handles[i], &structure.nodes[i].type), "cudaGraphNodeGetType",
-          where);
+    structure.nodes[i].type = type_of(handles[i], where);
     index[i] = node_index{handles[i], i};
   }
   if (count > 0) std::qsort(index.begin(), count, sizeof(node_index), &node_index::compare);

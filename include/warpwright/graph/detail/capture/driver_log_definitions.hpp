@@ -2,72 +2,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/error.hpp>
-
-#include <pthread.h>
+#include <warpwright/graph/detail/capture/driver_log.hpp>
 
 #include <cstdlib>
-#include <string>
+
+#include <pthread.h>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What CUDA has logged since a point in time: a line a failed call, with the thread that made it
-/// (CUDA runtime API, "Error Log Management Functions", CUDA 13). Empty with older toolkits.
-class driver_log {
- public:
-  /// Remembers the end of the log.
-  void start() noexcept {
+WARPWRIGHT_INLINE void driver_log::start() noexcept {
 #if CUDART_VERSION >= 13000
-    cudaError_t const status = cudaLogsCurrent(&begin_, 0);
-    discard(status);
-    started_ = status == cudaSuccess;
+  cudaError_t const status = cudaLogsCurrent(&begin_, 0);
+  discard(status);
+  started_ = status == cudaSuccess;
 #endif
-  }
-  /// @return the lines since start()
-  [[nodiscard]] std::string lines() const {
-    std::string text;
+}
+
+WARPWRIGHT_INLINE std::string driver_log::lines() const {
+  std::string text;
 #if CUDART_VERSION >= 13000
-    if (!started_) return text;
-    std::size_t size = 25600;  // CUDA keeps no more
-    text.resize(size + 1);
-    cudaLogIterator from = begin_;
-    cudaError_t const status = cudaLogsDumpToMemory(&from, &text[0], &size, 0);
-    discard(status);
-    text.resize(status == cudaSuccess && size < text.size() ? size : 0);
+  if (!started_) return text;
+  std::size_t size = 25600;  // CUDA keeps no more
+  text.resize(size + 1);
+  cudaLogIterator from = begin_;
+  cudaError_t const status = cudaLogsDumpToMemory(&from, &text[0], &size, 0);
+  discard(status);
+  text.resize(status == cudaSuccess && size < text.size() ? size : 0);
 #endif
-    return text;
-  }
+  return text;
+}
 
- private:
-#if CUDART_VERSION >= 13000
-  cudaLogIterator begin_ = 0;
-  bool started_ = false;
-#endif
-};
-
-/// A line of the log that says which call returned an error:
-/// "[12:46:23.854][137216133754880][CUDA][E] Returning 900 (CUDA_ERROR_…) from cuMemAlloc_v2".
-struct logged_call {
-  int code = 0;  // 0: none
-  std::string api;
-  std::string thread;
-};
-
-/// Whether a call breaks other threads' captures in every mode: it waits for the whole device, or
-/// uses the legacy default stream.
-inline bool breaks_any_capture(int code, std::string const& api) {
+WARPWRIGHT_INLINE bool breaks_any_capture(int code, std::string const& api) {
   return code == cudaErrorStreamCaptureImplicit ||
          api.find("CtxSynchronize") != std::string::npos ||
          api.find("DeviceSynchronize") != std::string::npos;
 }
 
-/// Finds the call that broke a capture: the first one to return a capture error other than
-/// "invalidated", which is what later calls return.
-/// @param any_thread  whether any call of other threads may have broken it (a global capture)
-/// @param other       set to whether the call was made by another thread
-inline logged_call find_breaking_call(std::string const& log, bool any_thread, bool& other) {
+WARPWRIGHT_INLINE logged_call find_breaking_call(std::string const& log, bool any_thread,
+                                                 bool& other) {
   logged_call mine;
   logged_call of_others;
   std::string this_thread = std::to_string(pthread_self());

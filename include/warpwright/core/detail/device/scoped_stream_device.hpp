@@ -47,5 +47,5 @@ cudaError_t launch_on_any(cudaStream_t stream, Launch const& launch) {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/scoped_stream_device_definitions.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device_definitions.hpp>
 #endif

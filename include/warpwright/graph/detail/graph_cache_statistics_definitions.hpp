@@ -13,11 +13,11 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline string_builder json_number(double value) {
+WARPWRIGHT_INLINE string_builder json_number(double value) {
   return std::isfinite(value) ? format_number("%.6g", value) : string_builder{"null"};
 }
 
-inline string_builder json_counts(graph_cache_counts const& c) {
+WARPWRIGHT_INLINE string_builder json_counts(graph_cache_counts const& c) {
   string_builder out;
   auto const member = [&out](char const* name, std::uint64_t value) {
     out += string_builder{out.empty() ? "\"" : ", \""} + name + "\": " + std::size_t{value};
@@ -35,17 +35,18 @@ inline string_builder json_counts(graph_cache_counts const& c) {
   return out;
 }
 
-inline string_builder padded(string_builder const& value, std::size_t width, bool left = false) {
+WARPWRIGHT_INLINE string_builder padded(string_builder const& value, std::size_t width,
+                                        bool left = false) {
   std::string spaces(value.size() < width ? width - value.size() : 0, ' ');
   return left ? value + spaces : string_builder{spaces} + value;
 }
 
-inline string_builder microseconds_text(double value) {
+WARPWRIGHT_INLINE string_builder microseconds_text(double value) {
   return value > 0.0 ? format_number("%.1f", value) : string_builder{"-"};
 }
 
 // The name of a cudaGraphExecUpdateResult in graph_update's words.
-inline char const* update_reason(std::size_t result) {
+WARPWRIGHT_INLINE char const* update_reason(std::size_t result) {
   graph_update update;
   update.reason = static_cast<cudaGraphExecUpdateResult>(result);
   return update.reason_text();
@@ -53,7 +54,7 @@ inline char const* update_reason(std::size_t result) {
 
 }  // namespace detail
 
-inline std::vector<std::string> graph_cache_statistics::warnings() const {
+WARPWRIGHT_INLINE std::vector<std::string> graph_cache_statistics::warnings() const {
   using detail::string_builder;
   std::vector<std::string> all;
   for (graph_key_statistics const& k : keys) {
@@ -99,7 +100,7 @@ inline std::vector<std::string> graph_cache_statistics::warnings() const {
   return all;
 }
 
-inline std::string graph_cache_statistics::to_table() const {
+WARPWRIGHT_INLINE std::string graph_cache_statistics::to_table() const {
   using detail::microseconds_text;
   using detail::padded;
   using detail::string_builder;
@@ -137,7 +138,7 @@ inline std::string graph_cache_statistics::to_table() const {
   return out;
 }
 
-inline std::string graph_cache_statistics::to_json() const {
+WARPWRIGHT_INLINE std::string graph_cache_statistics::to_json() const {
   using detail::json_number;
   using detail::json_text;
   using detail::string_builder;

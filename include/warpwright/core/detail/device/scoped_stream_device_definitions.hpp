@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/launch/driver_function.hpp>
-#include <warpwright/core/detail/scoped_stream_device.hpp>
 
 WARPWRIGHT_BEGIN
 

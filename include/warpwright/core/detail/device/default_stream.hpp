@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <sys/syscall.h>
@@ -22,22 +23,11 @@ inline long thread_number() noexcept { return syscall(SYS_gettid); }
 /// handle means that of the current device.
 class device_of_default {
  public:
-  device_of_default(stream_ref stream, int device) noexcept {
-    if (!is_default_stream(stream)) return;
-    int current = device;
-    discard(cudaGetDevice(&current));
-    if (current == device) return;
-    before_ = current;
-    discard(cudaSetDevice(device));
-  }
-  ~device_of_default() {
-    if (before_ >= 0) discard(cudaSetDevice(before_));
-  }
-  device_of_default(device_of_default const&) = delete;
-  device_of_default& operator=(device_of_default const&) = delete;
+  device_of_default(stream_ref stream, int device) noexcept
+      : scope_{is_default_stream(stream) ? device : device_scope::current} {}
 
  private:
-  int before_ = -1;
+  device_scope scope_;
 };
 
 /// A stream with what its handle meant where it was named: a default stream is that of a device,

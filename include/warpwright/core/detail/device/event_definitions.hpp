@@ -4,7 +4,7 @@
 
 #include <warpwright/core/event.hpp>
 
-#include <warpwright/core/detail/scoped_stream_device.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 
 WARPWRIGHT_BEGIN
 

@@ -1,11 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// What each capture error means, and what to do about it (CUDA Programming Guide, "Prohibited and
-// Unhandled Operations"; CUDA runtime API, cudaError_t 900 to 908).
 #pragma once
 
-#include <warpwright/core/error.hpp>
+#include <warpwright/graph/detail/capture/capture_rules.hpp>
 
 #include <cstring>
 
@@ -13,14 +10,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-struct capture_rule {
-  int code;
-  char const* cause;
-  char const* remedy;
-};
-
-/// @return the rule of a code from 900 to 908; null for other codes
-inline capture_rule const* find_capture_rule(cudaError_t code) noexcept {
+WARPWRIGHT_INLINE capture_rule const* find_capture_rule(cudaError_t code) noexcept {
   static constexpr capture_rule rules[] = {
       {cudaErrorStreamCaptureUnsupported, "the call cannot be captured",
        "make it before the capture, or capture a stream other than the legacy default stream"},
@@ -52,13 +42,7 @@ inline capture_rule const* find_capture_rule(cudaError_t code) noexcept {
   return nullptr;
 }
 
-inline bool is_capture_error(cudaError_t code) noexcept {
-  return find_capture_rule(code) != nullptr;
-}
-
-/// What to do about a call that a capture does not allow, by a part of its name, which the runtime
-/// and the driver spell alike; null for a call that needs no advice of its own.
-inline char const* remedy_of_call(char const* api) noexcept {
+WARPWRIGHT_INLINE char const* remedy_of_call(char const* api) noexcept {
   struct entry {
     char const* part;
     char const* remedy;
@@ -92,8 +76,7 @@ inline char const* remedy_of_call(char const* api) noexcept {
   return nullptr;
 }
 
-/// As check(), with the cause and the remedy of a capture error.
-inline void check_capture(cudaError_t status, char const* api, source_location where) {
+WARPWRIGHT_INLINE void check_capture(cudaError_t status, char const* api, source_location where) {
   if (status == cudaSuccess) return;
   capture_rule const* const rule = find_capture_rule(status);
   if (rule == nullptr) throw_cuda_error(status, api, where);

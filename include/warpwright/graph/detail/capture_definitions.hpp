@@ -4,12 +4,84 @@
 // The steps of capture_scope.
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/detail/launch/set_condition.hpp>
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/detail/nodes/graph_structure.hpp>
 
 WARPWRIGHT_BEGIN
 
-inline void capture_scope::check_stream(stream_ref stream, source_location where) {
+namespace detail {
+
+WARPWRIGHT_INLINE cudaStreamCaptureMode to_cuda(capture_mode mode) noexcept {
+  switch (mode) {
+    case capture_mode::global:
+      return cudaStreamCaptureModeGlobal;
+    case capture_mode::relaxed:
+      return cudaStreamCaptureModeRelaxed;
+    case capture_mode::thread:
+      break;
+  }
+  return cudaStreamCaptureModeThreadLocal;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_INLINE capture_scope::capture_scope(stream_ref stream, capture_mode mode,
+                                               source_location where)
+    : stream_{stream}, mode_{mode} {
+  check_stream(stream, where);
+  device_ = detail::device_of(stream, where).value();
+  log_.start();
+  counted_.begin();
+  had_error_ = cudaPeekAtLastError() != cudaSuccess;
+  before_.begin(stream, device_, where);
+  detail::check_capture(cudaStreamBeginCapture(stream.get(), detail::to_cuda(mode)),
+                        "cudaStreamBeginCapture", where);
+  active_ = true;
+  listed_.begin(stream, device_);
+}
+
+WARPWRIGHT_INLINE void capture_scope::mark(char const* name) noexcept {
+  std::size_t i = 0;
+  for (; name != nullptr && i + 1 < sizeof mark_ && name[i] != '\0'; ++i) mark_[i] = name[i];
+  mark_[i] = '\0';
+}
+
+WARPWRIGHT_INLINE void capture_scope::fail(cudaError_t code, char const* api,
+                                           source_location where) {
+  throw capture_error{failure(code, api, where)};
+}
+
+WARPWRIGHT_INLINE void capture_scope::fail_at_end(cudaError_t code, char const* api,
+                                                  source_location where) {
+  capture_report report = failure(code, api, where);
+  report.noticed_at_end = true;
+  throw capture_error{report};
+}
+
+WARPWRIGHT_INLINE bool capture_scope::still_capturing() const noexcept {
+  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
+  return state != cudaStreamCaptureStatusNone;
+}
+
+WARPWRIGHT_INLINE capture_scope::failed_call capture_scope::try_join(
+    cudaStream_t other, cudaEvent_t marker) const noexcept {
+  failed_call failed{cudaEventRecord(marker, other), "cudaEventRecord"};
+  if (failed.status == cudaSuccess) {
+    failed = {cudaStreamWaitEvent(stream_.get(), marker, 0), "cudaStreamWaitEvent"};
+  }
+  // Nothing else orders later work, as of what a body's exception frees, behind the other stream.
+  if (failed.status != cudaSuccess && !in_capture()) {
+    detail::relaxed_capture_mode const allowed;
+    detail::discard(cudaStreamSynchronize(other));
+  }
+  return failed;
+}
+
+WARPWRIGHT_INLINE void capture_scope::check_stream(stream_ref stream, source_location where) {
   if (stream.get() == cudaStreamLegacy) {
     detail::throw_invalid_argument(to_text(capture_obstacle::legacy_stream), where);
   }
@@ -24,7 +96,7 @@ inline void capture_scope::check_stream(stream_ref stream, source_location where
   }
 }
 
-inline device_id capture_scope::device(source_location where) {
+WARPWRIGHT_INLINE device_id capture_scope::device(source_location where) {
   if (device_ < 0) {
     detail::capture_position const at = detail::capture_position_of(stream_, where);
     inside_ = at.graph != nullptr;
@@ -36,7 +108,7 @@ inline device_id capture_scope::device(source_location where) {
   return device_id{device_};
 }
 
-inline void capture_scope::fork(stream_ref other, source_location where) {
+WARPWRIGHT_INLINE void capture_scope::fork(stream_ref other, source_location where) {
   forks_.reserve(forks_.size() + 1);
   device_id const from = device(where);
   bool const capturing = detail::is_capturing(other, where);
@@ -58,7 +130,7 @@ inline void capture_scope::fork(stream_ref other, source_location where) {
   forks_.emplace_back(other, std::move(marker), std::move(point), std::move(listed));
 }
 
-inline void capture_scope::join(stream_ref other, source_location where) {
+WARPWRIGHT_INLINE void capture_scope::join(stream_ref other, source_location where) {
   for (std::size_t i = 0; i < forks_.size(); ++i) {
     if (forks_[i].stream != other) continue;
     failed_call const failed = try_join(other.get(), forks_[i].marker.get());
@@ -75,7 +147,7 @@ inline void capture_scope::join(stream_ref other, source_location where) {
       where);
 }
 
-inline capture_scope::failed_call capture_scope::try_join_all() noexcept {
+WARPWRIGHT_INLINE capture_scope::failed_call capture_scope::try_join_all() noexcept {
   failed_call first;
   for (forked const& fork : forks_) {
     failed_call const failed = try_join(fork.stream.get(), fork.marker.get());
@@ -85,7 +157,7 @@ inline capture_scope::failed_call capture_scope::try_join_all() noexcept {
   return first;
 }
 
-inline void capture_scope::join_all(source_location where) {
+WARPWRIGHT_INLINE void capture_scope::join_all(source_location where) {
   if (!active_) {
     failed_call const failed = try_join_all();
     detail::check_capture(failed.status, failed.api, where);
@@ -93,7 +165,7 @@ inline void capture_scope::join_all(source_location where) {
   while (!forks_.empty()) join(forks_.front().stream, where);
 }
 
-inline graph capture_scope::end(source_location where) {
+WARPWRIGHT_INLINE graph capture_scope::end(source_location where) {
   if (!active_) {
     detail::throw_invalid_argument(
         "capture_scope::end: no capture is active: it has ended already, or this is a warm-up "
@@ -117,7 +189,7 @@ inline graph capture_scope::end(source_location where) {
 // A failed capture of a conditional node's body destroys the body (driver 580.159.04), and so does,
 // with a crash, whatever destroys the graph of the node: cudaGraphDestroy, or an end that fails as
 // a fork is not joined.
-inline bool capture_scope::must_keep_graph() const noexcept {
+WARPWRIGHT_INLINE bool capture_scope::must_keep_graph() const noexcept {
 #if WARPWRIGHT_HAS_CONDITIONAL_NODES && !WARPWRIGHT_HOST_RUNTIME
   try {
     auto const where = source_location::current();
@@ -132,7 +204,7 @@ inline bool capture_scope::must_keep_graph() const noexcept {
   return false;
 }
 
-inline void capture_scope::abandon() noexcept {
+WARPWRIGHT_INLINE void capture_scope::abandon() noexcept {
   before_.end();
   if (active_) {
     bool const keep = must_keep_graph();
@@ -156,30 +228,19 @@ inline void capture_scope::abandon() noexcept {
   counted_.end();
 }
 
-inline cudaGraphNode_t capture_scope::last_node(stream_ref branch, source_location where) const {
+WARPWRIGHT_INLINE cudaGraphNode_t capture_scope::last_node(stream_ref branch,
+                                                           source_location where) const {
   if (!active_) return nullptr;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaGraphNode_t const* nodes = nullptr;
-  std::size_t count = 0;
-#if CUDART_VERSION >= 13000
-  cudaGraphEdgeData const* edges = nullptr;
-  detail::check_capture(
-      cudaStreamGetCaptureInfo(branch.get(), &status, nullptr, nullptr, &nodes, &edges, &count),
-      "cudaStreamGetCaptureInfo", where);
-#else
-  detail::check_capture(
-      cudaStreamGetCaptureInfo_v2(branch.get(), &status, nullptr, nullptr, &nodes, &count),
-      "cudaStreamGetCaptureInfo", where);
-#endif
-  if (status == cudaStreamCaptureStatusActive && count == 1) return nodes[0];
+  detail::capture_position const at = detail::capture_position_of(branch, where);
+  if (at.tail_size == 1) return at.tail[0];
   detail::throw_invalid_argument(
-      detail::text{"capture_scope::last_node: later work of the stream depends on "} + count +
-          " nodes of the capture: call it just after the work whose node it returns",
+      detail::text{"capture_scope::last_node: later work of the stream depends on "} +
+          at.tail_size + " nodes of the capture: call it just after the work whose node it returns",
       where);
 }
 
-inline capture_report capture_scope::report_of(cudaError_t code, char const* api,
-                                               source_location where) const {
+WARPWRIGHT_INLINE capture_report capture_scope::report_of(cudaError_t code, char const* api,
+                                                          source_location where) const {
   capture_report report;
   report.code = code;
   report.api = api;
@@ -197,14 +258,14 @@ inline capture_report capture_scope::report_of(cudaError_t code, char const* api
   return report;
 }
 
-inline capture_report capture_scope::failure(cudaError_t code, char const* api,
-                                             source_location where) {
+WARPWRIGHT_INLINE capture_report capture_scope::failure(cudaError_t code, char const* api,
+                                                        source_location where) {
   abandon();
   static_cast<void>(cudaGetLastError());
   return report_of(code, api, where);
 }
 
-inline capture_report capture_scope::report(source_location where) const {
+WARPWRIGHT_INLINE capture_report capture_scope::report(source_location where) const {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
   cudaError_t status = cudaStreamIsCapturing(stream_.get(), &state);
   detail::discard(status);
@@ -214,7 +275,7 @@ inline capture_report capture_scope::report(source_location where) const {
 
 // ---- branches
 
-inline detail::branch_stream* capture_scope::take_branch(source_location where) {
+WARPWRIGHT_INLINE detail::branch_stream* capture_scope::take_branch(source_location where) {
   detail::branch_stream** last = &leased_;
   for (; *last != nullptr; last = &(*last)->next) {
     if (!(*last)->busy) return *last;
@@ -224,9 +285,10 @@ inline detail::branch_stream* capture_scope::take_branch(source_location where) 
   return *last;
 }
 
-inline void capture_scope::fork_branch(detail::branch_stream& branch, event const& marker,
-                                       detail::fork_point const& point,
-                                       source_location where) const {
+WARPWRIGHT_INLINE void capture_scope::fork_branch(detail::branch_stream& branch,
+                                                  event const& marker,
+                                                  detail::fork_point const& point,
+                                                  source_location where) const {
   stream_ref const to = branch.owner.ref();
   if (in_capture() && !branch.captured) branch.before.begin(to, device_, where);
   detail::check_capture(cudaStreamWaitEvent(to.get(), marker.get(), 0), "cudaStreamWaitEvent",
@@ -236,9 +298,9 @@ inline void capture_scope::fork_branch(detail::branch_stream& branch, event cons
   branch.captured = in_capture();
 }
 
-inline event capture_scope::begin_branches(unsigned n,
-                                           detail::array<detail::branch_stream*>& branches,
-                                           detail::fork_point& point, source_location where) {
+WARPWRIGHT_INLINE event
+capture_scope::begin_branches(unsigned n, detail::array<detail::branch_stream*>& branches,
+                              detail::fork_point& point, source_location where) {
   branches.reserve(n);
   scoped_device const scope{device(where), where};
   event marker{where};
@@ -258,7 +320,7 @@ inline event capture_scope::begin_branches(unsigned n,
   return marker;
 }
 
-inline capture_scope::failed_call capture_scope::join_branches(
+WARPWRIGHT_INLINE capture_scope::failed_call capture_scope::join_branches(
     detail::array<detail::branch_stream*> const& branches,
     detail::event_handle const& marker) const noexcept {
   failed_call first;
@@ -270,10 +332,9 @@ inline capture_scope::failed_call capture_scope::join_branches(
   return first;
 }
 
-inline void capture_scope::end_branches(detail::array<detail::branch_stream*> const& branches,
-                                        detail::event_handle const& marker,
-                                        detail::fork_point const& point,
-                                        source_location where) const {
+WARPWRIGHT_INLINE void capture_scope::end_branches(
+    detail::array<detail::branch_stream*> const& branches, detail::event_handle const& marker,
+    detail::fork_point const& point, source_location where) const {
   failed_call const failed = join_branches(branches, marker);
   detail::check_capture(failed.status, failed.api, where);
   for (detail::branch_stream* const branch : branches) {

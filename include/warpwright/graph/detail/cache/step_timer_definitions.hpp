@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/graph/detail/cache/step_timer.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE step_timer::sample* step_timer::reserve(int device, void* owner,
+                                                          step_mode mode) noexcept {
+  sample* const s = take(device);
+  if (s == nullptr) return nullptr;
+  s->owner = owner;
+  s->mode = mode;
+  s->recorded = false;
+  return s;
+}
+
+WARPWRIGHT_INLINE void step_timer::poll(void (*arrived)(void* owner, step_mode mode,
+                                                        double nanoseconds)) noexcept {
+  for (sample* const s : samples_) {
+    if (s->owner == nullptr || !s->recorded) continue;
+    cudaError_t status = cudaEventQuery(s->stop.get());
+    discard(status);
+    if (status == cudaErrorNotReady) continue;
+    float milliseconds = 0.0F;
+    if (status == cudaSuccess) {
+      status = cudaEventElapsedTime(&milliseconds, s->start.get(), s->stop.get());
+      discard(status);
+    }
+    double const device = 1e6 * static_cast<double>(milliseconds);
+    double const longer = device > s->host_nanoseconds ? device : s->host_nanoseconds;
+    void* const owner = s->owner;
+    s->owner = nullptr;
+    --pending_;
+    arrived(owner, s->mode, status == cudaSuccess ? longer : -1.0);
+  }
+}
+
+WARPWRIGHT_INLINE step_timer::sample* step_timer::take(int device) noexcept {
+  std::size_t of_device = 0;
+  for (sample* const s : samples_) {
+    if (s->device != device) continue;
+    if (s->owner == nullptr) return s;
+    ++of_device;
+  }
+  if (of_device >= most) return nullptr;
+  try {
+    scoped_device const scope{device_id{device}};
+    samples_.reserve(samples_.size() + 1);
+    samples_.push_back(new sample{timed_event{}, timed_event{}, device});
+    return samples_.back();
+  } catch (...) {
+    return nullptr;  // a time less
+  }
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
