@@ -23,7 +23,6 @@
 #include <warpwright/memory/adaptors/aligned.hpp>
 #include <warpwright/memory/adaptors/event_log.hpp>
 #include <warpwright/memory/adaptors/fallback.hpp>
-#include <warpwright/memory/adaptors/fault.hpp>
 #include <warpwright/memory/adaptors/guard.hpp>
 #include <warpwright/memory/adaptors/limit.hpp>
 #include <warpwright/memory/adaptors/rmm_log.hpp>

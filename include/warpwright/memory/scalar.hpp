@@ -80,8 +80,7 @@ class device_scalar {
   /// Sets the value, without waiting.
   /// @param stream  ordered behind the value's last use
   /// @param value   alive and unchanged until the stream has completed the copy; in a capture,
-  /// until
-  ///   the graph is destroyed. A temporary does not compile
+  ///   until the graph is destroyed. A temporary does not compile
   /// @throws cuda_error  when the copy fails
   /// **Stream:** ordered on `stream`. **Capture:** legal, with the address of `value`.
   void set_value_async(stream_ref stream, T const& value,

@@ -16,15 +16,16 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// The report of a resource without free memory of its own.
-inline memory_report resource_report(std::size_t bytes, std::size_t live, int device) noexcept {
-  memory_report report;
-  report.requested_bytes = bytes;
-  report.live_bytes = live;
-  report.reserved_bytes = live;
-  report.limit_bytes = ~std::size_t{0};
-  report.device = device;
-  return report;
+/// What a resource without free memory of its own does for want of more: throws out_of_memory, or
+/// returns null.
+template <bool Throws>
+void* fail_request(memory_request const& request, std::size_t live_bytes, device_id device) {
+  if constexpr (Throws) {
+    throw out_of_memory{
+        memory_report{request.bytes, live_bytes, live_bytes, 0, ~std::size_t{0}, device.value()},
+        request.where};
+  }
+  return nullptr;
 }
 
 inline void require_alignment(char const* who, memory_request const& request, std::size_t maximum) {

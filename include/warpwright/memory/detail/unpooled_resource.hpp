@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/aligned_blocks.hpp>
 
 #include <cstddef>
@@ -14,11 +15,8 @@ namespace detail {
 /// @tparam Self  has the class's name as `name`, that of its CUDA call as `call_name`, and the call
 ///   as call(void** pointer, std::size_t bytes)
 template <class Self>
-class unpooled_resource : public memory_interface<Self> {
+class unpooled_resource : public memory_interface<Self>, private noncopyable {
  public:
-  unpooled_resource(unpooled_resource const&) = delete;
-  unpooled_resource& operator=(unpooled_resource const&) = delete;
-
   /// @return the device
   [[nodiscard]] device_id device() const noexcept { return device_; }
   /// @return the live bytes, as requested
@@ -45,11 +43,7 @@ class unpooled_resource : public memory_interface<Self> {
       cudaError_t const result = Self::call(&pointer, whole_bytes);
       if (result == cudaErrorMemoryAllocation) {
         discard(result);
-        if constexpr (Throws) {
-          throw out_of_memory{resource_report(request.bytes, live_bytes(), device_.value()),
-                              request.where};
-        }
-        return nullptr;
+        return fail_request<Throws>(request, live_bytes(), device_);
       }
       check(result, Self::call_name, request.where);
       live_bytes_.fetch_add(request.bytes, memory_order::relaxed);

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
-#include <warpwright/memory/pinned.hpp>
+#include <warpwright/memory/detail/pinned/pinned_core.hpp>
 
 #include <cstddef>
 
@@ -22,17 +23,15 @@ struct staging_slot {
 
 /// The slots of a staging object, which its copies share. Nobody waits for a slot: a copy behind a
 /// stream that does not go on may hold any number of them.
-class staging_slots {
+class staging_slots : noncopyable {
  public:
   staging_slots() noexcept = default;
-  staging_slots(staging_slots const&) = delete;
-  staging_slots& operator=(staging_slots const&) = delete;
 
   /// @throws out_of_memory, cuda_error  destroy() then frees what was created
-  void create(pinned_pool& pool, std::size_t count, std::size_t bytes, source_location where);
+  void create(pinned_core& pool, std::size_t count, std::size_t bytes, source_location where);
   /// Waits for the copies, and frees the slots; one whose copy cannot be waited for stays live in
   /// the pool. @pre nobody has a slot
-  void destroy(pinned_pool& pool) noexcept;
+  void destroy(pinned_core& pool) noexcept;
 
   /// Takes a slot that no copy uses: if it can, one that was used not long ago, whose memory the
   /// processor's cache has.

@@ -8,20 +8,21 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-WARPWRIGHT_INLINE void staging_slots::create(pinned_pool& pool, std::size_t count,
+WARPWRIGHT_INLINE void staging_slots::create(pinned_core& pool, std::size_t count,
                                              std::size_t bytes, source_location where) {
   bytes_ = bytes;
   all_.resize(count);
   for (staging_slot& slot : all_) {
     check(cudaEventCreateWithFlags(&slot.event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
           where);
-    slot.memory =
-        static_cast<char*>(pool.allocate(bytes, pinned_pool::block_alignment_bytes, where));
+    void* const memory = pool.try_allocate(bytes, pinned_core::default_alignment, where);
+    if (memory == nullptr) pool.throw_out_of_memory(bytes, where);
+    slot.memory = static_cast<char*>(memory);
     free_.push_back(slot);
   }
 }
 
-WARPWRIGHT_INLINE void staging_slots::destroy(pinned_pool& pool) noexcept {
+WARPWRIGHT_INLINE void staging_slots::destroy(pinned_core& pool) noexcept {
   for (staging_slot& slot : all_) {
     bool done = !slot.in_flight && slot.memory != nullptr;
     for (int attempt = 0; attempt < 2 && !done && slot.memory != nullptr; ++attempt) {
@@ -32,7 +33,7 @@ WARPWRIGHT_INLINE void staging_slots::destroy(pinned_pool& pool) noexcept {
     if (slot.event != nullptr) discard(cudaEventDestroy(slot.event));
     if (!done) continue;  // a copy may still use it: leak it rather than reuse it too early
     try {
-      pool.deallocate(slot.memory, bytes_);
+      pool.deallocate(slot.memory, bytes_, source_location::current());
     } catch (...) {  // a destructor cannot throw; the pool counts the block as live
     }
   }

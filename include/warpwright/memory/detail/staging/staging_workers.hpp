@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/error.hpp>
@@ -64,14 +65,12 @@ struct staging_job {
 /// Runs any number of jobs at once. Each is copied by its caller, and by threads that have no other
 /// job. These wait for a stream only for a short time: the caller alone waits for as long as it
 /// takes, so that no job waits for another one's stream.
-class staging_workers {
+class staging_workers : noncopyable {
  public:
   /// Slots in flight of one thread.
   static constexpr unsigned most_depth = 64;
 
   staging_workers() noexcept = default;
-  staging_workers(staging_workers const&) = delete;
-  staging_workers& operator=(staging_workers const&) = delete;
 
   /// The number of processors that this thread may run on, at most 8.
   static unsigned default_threads() noexcept;

@@ -273,7 +273,7 @@ WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
   char const* from = nullptr;
   std::size_t from_pitch = job.source_pitch;
   std::size_t const bytes = part.count * job.item_bytes;
-  constexpr std::align_val_t alignment{pinned_pool::block_alignment_bytes};
+  constexpr std::align_val_t alignment{pinned_core::default_alignment};
   void* packed = nullptr;
   bool wait = !job.to_device || job.reads_late;
   if (job.pack != nullptr) {
