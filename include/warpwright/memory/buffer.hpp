@@ -182,16 +182,13 @@ class device_buffer {
     check_range("copy to", first, count, where);
     copy(held_.data + first, source, count, stream, where);
   }
-  /// Copies elements out of the buffer.
+  /// Copies elements out of the buffer. Throws, and is ordered, as copy_from().
   /// @param stream       the stream of the copy
   /// @param destination  room for `count` elements in host or device memory, which have their
   ///   values when the stream has completed the copy
   /// @param count        number of elements
   /// @param first        index of the first element to copy
-  /// @throws std::invalid_argument  for elements beyond size()
-  /// @throws cuda_error             when the copy fails
-  /// **Stream:** ordered on `stream`; may block the host for pageable memory. **Capture:** legal,
-  /// with the addresses of the call.
+  /// **Capture:** legal, with the addresses of the call.
   void copy_to(stream_ref stream, T* destination, std::size_t count, std::size_t first = 0,
                source_location where = source_location::current()) const {
     check_range("copy", first, count, where);
@@ -213,13 +210,11 @@ class device_buffer {
     stream.synchronize(where);
     return *std::launder(reinterpret_cast<T*>(bytes));
   }
-  /// Changes one element. The value may be a temporary.
+  /// Changes one element; the value may be a temporary. Throws, and waits, as element().
   /// @param stream  the stream of the copy
   /// @param index   below size()
   /// @param value   the new value
-  /// @throws std::invalid_argument  for an index of size() or above, and for a capturing stream
-  /// @throws cuda_error             when the copy fails, and for an error of earlier work
-  /// **Stream:** waits on the host for `stream`. **Capture:** not legal.
+  /// **Capture:** not legal.
   void set_element(stream_ref stream, std::size_t index, T const& value,
                    source_location where = source_location::current()) {
     check_range("write", index, 1, where);

@@ -17,21 +17,15 @@ class [[nodiscard]] pinned_pool_options
   static constexpr int any_numa_node = values::any_numa_node;
 
   /// The maximum of page-locked memory.
-  /// @param bytes  default: unlimited
-  constexpr self maximum_bytes(std::size_t bytes) const {
-    return with(&values::maximum_bytes, bytes);
-  }
+  /// @param n  default: unlimited
+  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
   /// Memory to page-lock at construction.
-  /// @param bytes  default: 0
-  constexpr self initial_bytes(std::size_t bytes) const {
-    return with(&values::initial_bytes, bytes);
-  }
+  /// @param n  default: 0
+  constexpr self initial_bytes(std::size_t n) const { return with(&values::initial_bytes, n); }
   /// The minimum to page-lock at a time. A large pool grows by an eighth of its size, at most 1
   /// GiB, so that it has few segments.
-  /// @param bytes  default: 32 MiB
-  constexpr self growth_bytes(std::size_t bytes) const {
-    return with(&values::growth_bytes, bytes);
-  }
+  /// @param n  default: 32 MiB
+  constexpr self growth_bytes(std::size_t n) const { return with(&values::growth_bytes, n); }
   /// Takes the memory from one NUMA node: that of the GPU, for copies at the full speed of its
   /// link. Refused in a container without the right to call mbind.
   /// @param node  as in /sys/devices/system/node; default: any_numa_node, as the system decides

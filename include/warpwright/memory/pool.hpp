@@ -66,7 +66,7 @@ struct pool_access;
 /// checks. A capture takes what its stream has freed before it once the work submitted before it
 /// has completed, and may wait for that on the host. Captures on other streams are neither
 /// disturbed nor a restriction: growing is legal, and a capturing donor stream is not touched.
-class memory_pool : detail::noncopyable {
+class memory_pool {
  public:
   /// Creates a pool on a device.
   /// @param device   the device of the memory

@@ -27,30 +27,22 @@ class [[nodiscard]] memory_pool_options
 
   /// The maximum of reserved memory. Virtual memory is mapped in granules of about 2 MiB; with a
   /// limit below one granule, memory_source::automatic uses cudaMalloc.
-  /// @param bytes  default: unlimited
-  constexpr self maximum_bytes(std::size_t bytes) const {
-    return with(&values::maximum_bytes, bytes);
-  }
+  /// @param n  default: unlimited
+  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
   /// The maximum of reserved memory as a fraction of the device's total memory. Holds in addition
   /// to maximum_bytes().
-  /// @param fraction  in (0, 1]
-  constexpr self maximum_fraction(double fraction) const {
-    return with(&values::maximum_fraction, fraction);
-  }
+  /// @param n  in (0, 1]
+  constexpr self maximum_fraction(double n) const { return with(&values::maximum_fraction, n); }
   /// Memory to reserve at construction.
-  /// @param bytes  default: 0
-  constexpr self initial_bytes(std::size_t bytes) const {
-    return with(&values::initial_bytes, bytes);
-  }
+  /// @param n  default: 0
+  constexpr self initial_bytes(std::size_t n) const { return with(&values::initial_bytes, n); }
   /// Where the pool's memory comes from.
   /// @param source  default: automatic
   constexpr self source(memory_source source) const { return with(&values::source, source); }
   /// The minimum to request from CUDA at a time.
-  /// @param bytes  default: by_source: 64 MiB from cudaMalloc and cudaMallocAsync; of virtual
+  /// @param n  default: by_source: 64 MiB from cudaMalloc and cudaMallocAsync; of virtual
   ///   memory a quarter of the slack(). 0: only what the request needs
-  constexpr self growth_bytes(std::size_t bytes) const {
-    return with(&values::growth_bytes, bytes);
-  }
+  constexpr self growth_bytes(std::size_t n) const { return with(&values::growth_bytes, n); }
   /// Grows by at least this fraction of the memory reserved already, so that a large pool consists
   /// of few segments.
   /// @param factor  0 to 16; default: 0; 1 doubles the pool each time
@@ -84,10 +76,8 @@ class [[nodiscard]] memory_pool_options
   /// The maximum time that a request waits on the host for streams to complete their frees before
   /// more than the live peak and the slack() is reserved: the wait happens once, but the pool stays
   /// larger. Within the slack no request waits.
-  /// @param microseconds  default: 2000; 0: the pool grows at once, beyond its slack
-  constexpr self maximum_wait_us(unsigned microseconds) const {
-    return with(&values::maximum_wait_us, microseconds);
-  }
+  /// @param n  default: 2000; 0: the pool grows at once, beyond its slack
+  constexpr self maximum_wait_us(unsigned n) const { return with(&values::maximum_wait_us, n); }
   /// Checks every call for misuse and records the source location of every allocation for error
   /// messages.
   /// **Cost:** two or three CUDA calls a call; no caches.

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/detail/staging/staging_core.hpp>
 #include <warpwright/memory/pinned.hpp>
@@ -24,16 +23,12 @@ class [[nodiscard]] staging_options
   /// @param bytes  at least 4096; default: 4 MiB
   constexpr self slot_bytes(std::size_t bytes) const { return with(&values::slot_bytes, bytes); }
   /// The number of slots of each thread, which all copies share.
-  /// @param count  1 to 64; default: 2, one is filled while the other is in flight
-  constexpr self slots_per_thread(unsigned count) const {
-    return with(&values::slots_per_thread, count);
-  }
+  /// @param n  1 to 64; default: 2, one is filled while the other is in flight
+  constexpr self slots_per_thread(unsigned n) const { return with(&values::slots_per_thread, n); }
   /// The maximum size of copies that run on the calling thread alone, to the device as CUDA copies
   /// pageable memory: to wake another one would take longer.
-  /// @param bytes  default: 1 MiB
-  constexpr self direct_bytes(std::size_t bytes) const {
-    return with(&values::direct_bytes, bytes);
-  }
+  /// @param n  default: 1 MiB
+  constexpr self direct_bytes(std::size_t n) const { return with(&values::direct_bytes, n); }
   /// How much larger a copy must be for one more thread to help: a copy of `size` bytes has at most
   /// 1 + size / bytes helpers.
   /// @param bytes  at least 4096; default: 512 KiB
@@ -63,7 +58,7 @@ class [[nodiscard]] staging_options
 /// object, block all signals, and end with it.
 /// **Capture:** copying on a capturing stream throws std::invalid_argument, because chunks are
 /// copied immediately and cannot be replayed. Captures on other streams are not disturbed.
-class staging : detail::noncopyable {
+class staging {
  public:
   /// Allocates the slots and starts the threads.
   /// @param pool     provides the slots: threads * slots * slot_bytes

@@ -2,14 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/file.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
-#include <warpwright/memory/detail/trace/trace_writers.hpp>
+#include <warpwright/memory/detail/trace/trace_ring.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 
 WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Writes recorded calls as a CSV, which warpwright_replay reads.
+/// @throws std::runtime_error  when the file cannot be written
+WARPWRIGHT_COLD void write_trace_csv(std::FILE* file, array<trace_event> const& events,
+                                     std::uint64_t lost, source_location where,
+                                     file_operations const& operations = stdio_operations);
+/// Writes recorded calls as a pickle of the dictionary of torch.cuda.memory._snapshot().
+/// @throws std::runtime_error  when the file cannot be written
+WARPWRIGHT_COLD void write_trace_snapshot(std::FILE* file, array<trace_event> const& events,
+                                          int device, source_location where,
+                                          file_operations const& operations = stdio_operations);
+
+}  // namespace detail
 
 /// A memory resource that forwards every call to another one and records it.
 ///
@@ -111,3 +127,7 @@ class trace_recorder : public detail::memory_adaptor<trace_recorder<Upstream>, U
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/memory/detail/trace/trace_writers_definitions.hpp>
+#endif

@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
-
-#include <time.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -70,10 +69,8 @@ class [[nodiscard]] memory_faults
     return with(&values::probability, probability).with(&values::seed, seed);
   }
   /// Fails each request of this size or larger.
-  /// @param bytes  default: no request
-  constexpr self fail_from_bytes(std::size_t bytes) const {
-    return with(&values::from_bytes, bytes);
-  }
+  /// @param n  default: no request
+  constexpr self fail_from_bytes(std::size_t n) const { return with(&values::from_bytes, n); }
   /// Makes a failed request throw cuda_error, also from try_allocate(), instead of being out of
   /// memory.
   /// @param code  not cudaSuccess
@@ -86,10 +83,8 @@ class [[nodiscard]] memory_faults
     return with(&values::code, code);
   }
   /// Makes every request sleep on the host first.
-  /// @param microseconds  default: 0
-  constexpr self delay_microseconds(std::uint64_t microseconds) const {
-    return with(&values::delay_us, microseconds);
-  }
+  /// @param n  default: 0
+  constexpr self delay_microseconds(std::uint64_t n) const { return with(&values::delay_us, n); }
 };
 
 /// Fails allocations by rules, to test how a program handles it. Deallocations never fail.
@@ -124,7 +119,7 @@ class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Ups
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
     std::uint64_t const number = requests_.fetch_add(1, detail::memory_order::relaxed) + 1;
-    if (faults_.delay_us != 0) sleep();
+    if (faults_.delay_us != 0) detail::sleep_nanoseconds(faults_.delay_us * 1000);
     if (faults_.matches(number, request.bytes)) {
       injected_.fetch_add(1, detail::memory_order::relaxed);
       if (Throws || faults_.code != cudaSuccess) fail(number, request);
@@ -134,11 +129,6 @@ class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Ups
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     this->upstream().deallocate(stream, pointer, bytes, where);
-  }
-  void sleep() const noexcept {
-    timespec const pause{static_cast<time_t>(faults_.delay_us / 1000000U),
-                         static_cast<long>(faults_.delay_us % 1000000U) * 1000};
-    static_cast<void>(nanosleep(&pause, nullptr));
   }
   [[noreturn]] WARPWRIGHT_COLD void fail(std::uint64_t number,
                                          detail::memory_request const& request) const {

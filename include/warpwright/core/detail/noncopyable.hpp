@@ -8,7 +8,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// The base of a class that others refer to: it is neither copied nor moved.
+/// The base of a class that others refer to: it is neither copied nor moved. Not of a class whose
+/// first member has this base too: the two may not share an address, and the class would grow.
 class noncopyable {
  public:
   noncopyable(noncopyable const&) = delete;

@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
-#include <warpwright/memory/detail/allocation_sites.hpp>
+#include <warpwright/memory/detail/live_block_map.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -10,8 +10,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 WARPWRIGHT_BEGIN
+
+/// The outstanding blocks that one source location has allocated.
+struct allocation_site {
+  source_location where;    ///< the source location
+  std::uint64_t bytes;      ///< of all blocks, as requested
+  std::uint64_t blocks;     ///< the number of blocks
+  std::uint64_t oldest_ns;  ///< the age of the oldest block
+};
 
 namespace detail {
 
@@ -116,6 +125,13 @@ class live_block_map::removal : noncopyable {
   bool found_ = false;
   bool committed_ = false;
 };
+
+/// Merges the entries of each call site; then most bytes first.
+void group_by_site(array<allocation_site>& sites) noexcept;
+/// The live blocks grouped by call site, most bytes first.
+array<allocation_site> sites_of(live_block_map const& live);
+/// The same as a table.
+std::string report_of(live_block_map const& live);
 
 }  // namespace detail
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/memory/detail/aligned_blocks.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
-#include <warpwright/memory/detail/aligned_blocks.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,16 +38,12 @@ class [[nodiscard]] cuda_malloc_async_options
     return with(&values::release_threshold_bytes, bytes);
   }
   /// Memory to reserve at construction, by an allocation that is freed at once.
-  /// @param bytes  default: 0; at most release_threshold_bytes()
-  constexpr self initial_bytes(std::size_t bytes) const {
-    return with(&values::initial_bytes, bytes);
-  }
+  /// @param n  default: 0; at most release_threshold_bytes()
+  constexpr self initial_bytes(std::size_t n) const { return with(&values::initial_bytes, n); }
   /// The maximum of reserved memory, which CUDA may round up.
-  /// @param bytes  default: unlimited; needs CUDA 12.2 or newer, which refuses a size that no
+  /// @param n  default: unlimited; needs CUDA 12.2 or newer, which refuses a size that no
   ///   device has
-  constexpr self maximum_bytes(std::size_t bytes) const {
-    return with(&values::maximum_bytes, bytes);
-  }
+  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
   /// The kind of handle by which other processes can use the memory; cuda_malloc_async_resource
   /// says how.
   /// @param type  default: cudaMemHandleTypeNone; on Linux cudaMemHandleTypePosixFileDescriptor

@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
-#include <warpwright/memory/detail/aligned_blocks.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 #include <cstdlib>

@@ -10,8 +10,6 @@
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pinned/pinned_calls_definitions.hpp>
 
-#include <time.h>
-
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
@@ -214,7 +212,6 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_waiting(pinned
                                                                           request const& wanted,
                                                                           std::uint64_t most_ns,
                                                                           source_location where) {
-  constexpr std::uint64_t pause_ns = 50000;
   std::uint64_t const own_id = own_default_stream_id();
   batch_numbers const all = numbers();
   std::uint64_t const start = most_ns == for_ever ? 0 : monotonic_nanoseconds();
@@ -225,8 +222,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_waiting(pinned
     if (void* const pointer = allocate_from_heap(shard, wanted, true, false)) return pointer;
     if (!pending) return nullptr;
     if (most_ns == for_ever) {
-      timespec const moment{0, pause_ns};
-      nanosleep(&moment, nullptr);
+      sleep_nanoseconds(50000);
       close_all(own_id, false, where);  // what other threads have freed meanwhile may suffice
     } else if (monotonic_nanoseconds() - start >= most_ns) {
       return nullptr;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/stream_device.hpp>
-#include <warpwright/memory/detail/allocation_sites.hpp>
+#include <warpwright/memory/detail/live_block_map.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
 

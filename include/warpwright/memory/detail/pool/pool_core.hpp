@@ -158,10 +158,8 @@ class pool_core : noncopyable {
   void await_graphs(miss const& m, std::uint64_t least_ns);
   std::uint32_t wait_for_own_stream(miss const& m);
   std::uint32_t wait_patiently(miss const& m, unsigned divisor, extent how_far);
-  std::uint32_t merge_streams(miss const& m);
   std::uint32_t wait_for_all(miss const& m);
   std::uint32_t compact_and_grow(miss const& m);
-  static void sleep_unlocked(heap_guard& lock) noexcept;
   [[nodiscard]] std::uint64_t maximum_wait_ns() const noexcept {
     return std::uint64_t{options_.maximum_wait_us} * 1000;
   }

@@ -8,8 +8,6 @@
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/pool/pool_calls_definitions.hpp>
 
-#include <time.h>
-
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
@@ -106,7 +104,11 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::climb(miss const&
       {always, [](auto& p, auto& m) { return p.grow(m, extent::up_to_limit); }},
       // Nothing more can be reserved: all streams' blocks, behind all streams or after they are
       // done.
-      {may_wait, [](auto& p, auto& m) { return p.merge_streams(m); }},
+      {may_wait,
+       [](auto& p, auto& m) {
+         p.streams_.merge_into(m.lock, m.own, m.stream, m.where);
+         return p.take_available(m);
+       }},
       {always, [](auto& p, auto& m) { return p.wait_for_all(m); }},
       {always, [](auto& p, auto& m) { return p.compact_and_grow(m); }},
   };
@@ -229,15 +231,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_for_own_stream(m
           blocks.bytes_in(list) + blocks.bytes_in(block_heap::ready) >= m.request.rounded_bytes;
       std::uint64_t const begin = streams_.recorded_before_capture(list);
       if (!result.pending || !suffices || monotonic_nanoseconds() - begin >= budget_ns) break;
-      sleep_unlocked(m.lock);
+      unlocked const released{m.lock};
+      sleep_nanoseconds(20000);
     }
   }
   return take(m);
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::merge_streams(miss const& m) {
-  streams_.merge_into(m.lock, m.own, m.stream, m.where);
-  return take_available(m);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_for_all(miss const& m) {
@@ -284,19 +282,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(miss c
       if (node != none) return node;
     }
     if (!running || monotonic_nanoseconds() - begin >= budget_ns) return none;
-    if (pauses < 512) {
-      unlocked const released{m.lock};
-      for (int i = 0; i < pauses; ++i) pause_processor();
-    } else {
-      sleep_unlocked(m.lock);
-    }
+    unlocked const released{m.lock};
+    if (pauses >= 512) sleep_nanoseconds(20000);
+    for (int i = 0; pauses < 512 && i < pauses; ++i) pause_processor();
   }
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::sleep_unlocked(heap_guard& lock) noexcept {
-  unlocked const released{lock};
-  timespec const pause{0, 20000};
-  nanosleep(&pause, nullptr);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t pool_core::grow(

@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/memory/detail/trace/pickle_writer.hpp>
-#include <warpwright/memory/detail/trace/trace_writers.hpp>
+#include <warpwright/memory/detail/trace/trace_ring.hpp>
 
 #include <cstdlib>
 #include <stdexcept>
