@@ -7,6 +7,7 @@
 
 #include <warpwright/memory/adaptors.hpp>
 #include <warpwright/memory/pool.hpp>
+#include <warpwright/testing/fault_adaptor.hpp>
 
 #include <cstdint>
 #include <cstdio>

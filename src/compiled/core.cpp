@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/core/detail/address_map_definitions.hpp>
 #include <warpwright/core/detail/architecture_definitions.hpp>
 #include <warpwright/core/detail/device/device_id_definitions.hpp>
 #include <warpwright/core/detail/device/event_definitions.hpp>

@@ -10,6 +10,7 @@
 #include <warpwright/memory/adaptors.hpp>
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/pool.hpp>
+#include <warpwright/testing/fault_adaptor.hpp>
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 

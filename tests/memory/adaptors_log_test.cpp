@@ -7,9 +7,9 @@
 
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/adaptors/event_log.hpp>
-#include <warpwright/memory/adaptors/fault.hpp>
 #include <warpwright/memory/adaptors/rmm_log.hpp>
 #include <warpwright/memory/adaptors/tracking.hpp>
+#include <warpwright/testing/fault_adaptor.hpp>
 
 #include "tools/warpwright_replay/trace_file.hpp"
 

@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 
 #include <warpwright/memory/adaptors.hpp>
+#include <warpwright/testing/fault_adaptor.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/measure_staging/measure_staging.hpp"
 #include "memory/staging_support.hpp"
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
-
-#include <warpwright/memory/measure_staging.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +21,8 @@
 
 namespace ww = warpwright;
 using namespace test_support;
-using times_type = ww::detail::staging_times;
-using settings_type = ww::detail::staging_settings;
+using times_type = measure_staging::staging_times;
+using settings_type = measure_staging::staging_settings;
 
 namespace {
 
@@ -117,7 +116,7 @@ TEST_CASE("the settings are those with the least time, of equal ones those with 
   for (int i = 0; i < 4000; ++i) {
     CAPTURE(i);
     times_type const times = made_up(random);
-    settings_type const chosen = ww::detail::choose_staging(times);
+    settings_type const chosen = measure_staging::choose_staging(times);
     std::vector<settings_type> const all = all_settings(times);
     double least = cost_of(times, all.front());
     for (settings_type const& each : all) least = std::min(least, cost_of(times, each));
@@ -148,19 +147,19 @@ TEST_CASE("plain cases: helpers that help from a size on, or never") {
     row.by_cuda = 1.2 * one;
     for (unsigned c = 0; c < 3; ++c) row.helped[c] = one / times.threads[c] + 1500.0;
   }
-  settings_type const helped = ww::detail::choose_staging(times);
+  settings_type const helped = measure_staging::choose_staging(times);
   CHECK(helped.threads == 8);
   CHECK(helped.direct_bytes == mib);
   CHECK(helped.bytes_per_helper == 512 * kib);  // 8 threads at 4 MiB, with the largest step
   for (unsigned r = 0; r < times.rows; ++r) {
     for (double& time : times.row_of[r].helped) time = 2 * times.row_of[r].alone;
   }
-  settings_type const alone = ww::detail::choose_staging(times);
+  settings_type const alone = measure_staging::choose_staging(times);
   CHECK(alone.threads == 1);
   CHECK(alone.direct_bytes == 16 * mib);
   times.columns = 0;
   for (unsigned r = 0; r < times.rows; ++r) times.row_of[r].by_cuda = 0.5 * times.row_of[r].alone;
-  settings_type const by_cuda = ww::detail::choose_staging(times);
+  settings_type const by_cuda = measure_staging::choose_staging(times);
   CHECK(by_cuda.threads == 1);
   CHECK(by_cuda.direct_bytes == 128 * kib);
 }
@@ -169,7 +168,7 @@ TEST_CASE("what is measured are options that a staging object takes") {
   ww::pinned_pool pinned;
   for (unsigned const threads : {1U, 3U}) {
     ww::staging_options const base = few_bytes().threads(threads);
-    ww::staging_options const measured = ww::measure_staging(pinned, base);
+    ww::staging_options const measured = measure_staging::measure(pinned, base);
     CHECK(measured.threads() >= 1);
     CHECK(measured.threads() <= threads);
     CHECK(measured.direct_bytes() >= 128 * kib);
@@ -191,12 +190,14 @@ TEST_CASE("what is measured are options that a staging object takes") {
 TEST_CASE("options out of range, and memory that does not suffice, throw") {
   ww::pinned_pool pinned;
   using options = ww::staging_options;
-  CHECK_THROWS_WITH(ww::measure_staging(pinned, options{}.threads(257)), contains("257 threads"));
-  CHECK_THROWS_WITH(ww::measure_staging(pinned, options{}.slot_bytes(100)), contains("100 bytes"));
-  CHECK_THROWS_WITH(ww::measure_staging(pinned, options{}.bytes_per_helper(4095)),
+  CHECK_THROWS_WITH(measure_staging::measure(pinned, options{}.threads(257)),
+                    contains("257 threads"));
+  CHECK_THROWS_WITH(measure_staging::measure(pinned, options{}.slot_bytes(100)),
+                    contains("100 bytes"));
+  CHECK_THROWS_WITH(measure_staging::measure(pinned, options{}.bytes_per_helper(4095)),
                     contains("one more for each 4095 bytes"));
   ww::pinned_pool tiny{ww::pinned_pool_options{}.maximum_bytes(mib)};
-  CHECK_THROWS_AS(ww::measure_staging(tiny, options{}.threads(2)), ww::out_of_memory);
+  CHECK_THROWS_AS(measure_staging::measure(tiny, options{}.threads(2)), ww::out_of_memory);
   CHECK(tiny.statistics().live_bytes == 0);
 }
 
@@ -204,7 +205,7 @@ TEST_CASE("a capture of the thread stays valid") {
   ww::pinned_pool pinned;
   ww::stream s;
   ww::check(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  CHECK_NOTHROW(ww::measure_staging(pinned, few_bytes().threads(1)));
+  CHECK_NOTHROW(measure_staging::measure(pinned, few_bytes().threads(1)));
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
   ww::detail::discard(cudaGraphDestroy(graph));
@@ -218,7 +219,7 @@ TEST_CASE("each failing call reaches the caller, and nothing leaks") {
   {
     ww::pinned_pool pinned;
     wt::reset_call_counts();
-    static_cast<void>(ww::measure_staging(pinned, few_bytes().threads(2)));
+    static_cast<void>(measure_staging::measure(pinned, few_bytes().threads(2)));
   }
   std::vector<wt::call_record> const calls = wt::calls();
   std::set<std::string> failed;
@@ -231,7 +232,7 @@ TEST_CASE("each failing call reaches the caller, and nothing leaks") {
         wt::scoped_fault_plan const plan{
             wt::fault_plan{}.fail(call.name, nth, cudaErrorMemoryAllocation)};
         try {
-          static_cast<void>(ww::measure_staging(pinned, few_bytes().threads(2)));
+          static_cast<void>(measure_staging::measure(pinned, few_bytes().threads(2)));
         } catch (ww::cuda_error const& error) {
           failed.insert(call.name);
           CHECK(error.code() == cudaErrorMemoryAllocation);

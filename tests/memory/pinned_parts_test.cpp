@@ -291,7 +291,7 @@ TEST_CASE("page_locked_source: memory that a control group does not leave is not
   given_files files;
   files.texts["/proc/self/cgroup"] = "0::/\n";
   files.texts["/sys/fs/cgroup/memory.max"] = "1048576\n";
-  detail::page_locked_source const source{ww::pinned_pool_options{}, files.operations};
+  detail::page_locked_source const source{detail::pinned_settings{}, files.operations};
   for (bool const fits : {true, false}) {
     detail::host_segment const segment =
         source.acquire(fits ? 1048576 : 1048576 + 256, ww::source_location::current());

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/memory/detail/trace/pickle_writer.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/memory/trace.hpp>
 

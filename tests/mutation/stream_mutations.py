@@ -19,11 +19,11 @@ SET_STEPS = "include/warpwright/stream/detail/stream_set_definitions.hpp"
 POOL = "include/warpwright/stream/detail/stream_pool_definitions.hpp"
 PINNED = "include/warpwright/memory/detail/pinned/"
 STAGING = "include/warpwright/memory/detail/staging/"
-SLOTS = STAGING + "staging_slots_definitions.hpp"
+SLOTS = STAGING + "staging_workers_definitions.hpp"
 WORKERS = STAGING + "staging_workers_definitions.hpp"
-COPIES = STAGING + "staging_definitions.hpp"
-STAGING_HEADER = "include/warpwright/memory/staging.hpp"
-MEASURE = STAGING + "measure_staging_definitions.hpp"
+COPIES = STAGING + "staging_core_definitions.hpp"
+STAGING_HEADER = STAGING + "staging_core.hpp"
+MEASURE = "tools/measure_staging/measure_staging.hpp"
 CALLS = PINNED + "pinned_calls_definitions.hpp"
 MISSES = PINNED + "pinned_misses_definitions.hpp"
 SHARD = PINNED + "pinned_shard.hpp"
@@ -32,7 +32,7 @@ TABLE = PINNED + "block_table.hpp"
 TABLE_STEPS = PINNED + "block_table_definitions.hpp"
 SOURCE = PINNED + "page_locked_source_definitions.hpp"
 BOUND = "include/warpwright/core/detail/thread/process_bound.hpp"
-EVENTS = "include/warpwright/memory/detail/pool/event_store.hpp"
+EVENTS = "include/warpwright/memory/detail/pool/event_store_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [
@@ -78,7 +78,7 @@ MUTATIONS = [
     (POOL, "  if (priority > range.least || priority < range.greatest) {", "  if (priority > range.least) {"),
     (MISSES, "      close_all(own_id, false, where);  // what", "      // what"),
     (WORKERS, "  if (helper || stopped || job.progress == nullptr) return;", "  if (helper || job.progress == nullptr) return;"),
-    (COPIES, "  detail::device_of_default const current{what.stream, device_.value()};\n", ""),
+    (COPIES, "  device_of_default const current{what.stream, device_.value()};\n", ""),
     # Slots.
     (SLOTS, "  if (result == cudaSuccess) {\n    slot->in_flight = false;",
      "  if (true) {\n    slot->in_flight = false;"),
@@ -103,16 +103,16 @@ MUTATIONS = [
     (WORKERS, "  if (job.failure.code == cudaSuccess) job.failure = staging_failure{code, api};", ""),
     (COPIES, "return copy_by_cuda(what, true, where);", "return copy_by_cuda(what, !what.to_device, where);"),
     (COPIES, "  bool const wait = !what.to_device || reads_late_ || first != last;", "  bool const wait = false;"),
-    (COPIES, "on_one_page(host, end) ? first : detail::is_unregistered(end)", "first"),
+    (COPIES, "on_one_page(host, end) ? first : is_unregistered(end)", "first"),
     (STAGING_HEADER, "           4096;", "           65536;"),
-    (COPIES, "bytes <= options_.direct_bytes_ && first && last &&", "bytes <= options_.direct_bytes_ &&"),
-    (COPIES, "stream.id() == known_stream_.load(detail::memory_order::relaxed)",
-     "known_stream_.load(detail::memory_order::relaxed) != ~std::uint64_t{0}"),
-    (COPIES, "bytes > options_.direct_bytes_ && first && last;", "bytes > options_.direct_bytes_;"),
+    (COPIES, "bytes <= options_.direct_bytes && first && last &&", "bytes <= options_.direct_bytes &&"),
+    (COPIES, "stream.id() == known_stream_.load(memory_order::relaxed)",
+     "known_stream_.load(memory_order::relaxed) != ~std::uint64_t{0}"),
+    (COPIES, "bytes > options_.direct_bytes && first && last;", "bytes > options_.direct_bytes;"),
     (COPIES, "chunk = bytes <= whole_bytes ? bytes : piece_bytes;", "chunk = bytes;"),
     (COPIES, "chunk = bytes <= whole_bytes ? bytes : piece_bytes;", "chunk = piece_bytes;"),
     (COPIES, "    if (job.depth < pieces_in_flight) job.depth = pieces_in_flight;\n", ""),
-    (COPIES, "      options_.bytes_per_helper_ < 4096) {", "      false) {"),
+    (COPIES, "      options_.bytes_per_helper < 4096) {", "      false) {"),
     (COPIES, "    own.used->wait(what.stream, where);\n", ""),
     (COPIES, "      what.stream.wait(own.used->ref(), where);\n", ""),
     (COPIES, "  if (what.items > ~std::size_t{0} / pitch) {", "  if (false) {"),
@@ -135,7 +135,7 @@ MUTATIONS = [
     (MEASURE, "below > time ? below : time", "time"),
     (MEASURE, "  if (settings.threads == 1) return row.by_cuda;\n", "  if (settings.threads == 1) return row.alone;\n"),
     (MEASURE, "      free();\n      throw;", "      throw;"),
-    (MEASURE, "    discard(cudaFree(device_));\n", ""),
+    (MEASURE, "    ww::detail::discard(cudaFree(device_));\n", ""),
     # The pinned pool: frees and batches.
     (CALLS, "may_be_capturing_anywhere() && is_capturing(heap_.driver, stream, where)", "false"),
     (CALLS, "block == nullptr || !block->take_from_caller(bytes)", "block == nullptr"),
@@ -177,7 +177,7 @@ MUTATIONS = [
     (MISSES, "    if (in_table) blocks_.remove(segment.address);", "    static_cast<void>(in_table);"),
     (MISSES, "    poll_all(where);\n", ""),
     (MISSES, "    flush_shards();\n    if (void*", "    if (void*"),
-    (MISSES, "    if (locks.live_bytes() > options_.maximum_bytes_ - wanted.rounded_bytes) return nullptr;\n", ""),
+    (MISSES, "    if (locks.live_bytes() > options_.maximum_bytes - wanted.rounded_bytes) return nullptr;\n", ""),
     (MISSES, "s.closed.front().number < all.below[i]", "true"),
     (MISSES, "    if (!pending) return nullptr;\n", "    return nullptr;\n"),
     (MISSES, "  close_all(own_id, true, where);\n  if (void*", "  if (void*"),
@@ -207,12 +207,12 @@ MUTATIONS = [
     (TABLE, "state.load(memory_order::relaxed) >> 1U", "state.load(memory_order::relaxed) / 4"),
     (TABLE_STEPS, "      madvise(r.blocks, r.capacity * sizeof(pinned_block), MADV_DONTNEED);", "     "),
     (TABLE_STEPS, "r.capacity < granules) continue;", "false) continue;"),
-    (SOURCE, "options_.write_combined_) flags |= cudaHostAllocWriteCombined;", "false) flags = 0;"),
-    (SOURCE, "result != cudaSuccess && options_.numa_node_ == pinned_pool_options::any_numa_node", "result != cudaSuccess"),
-    (SOURCE, "options_.pageable_fallback_ && bytes", "bytes"),
+    (SOURCE, "options_.write_combined) flags |= cudaHostAllocWriteCombined;", "false) flags = 0;"),
+    (SOURCE, "result != cudaSuccess && options_.numa_node == pinned_settings::any_numa_node", "result != cudaSuccess"),
+    (SOURCE, "options_.pageable_fallback && bytes", "bytes"),
     (SOURCE, "  if (!no_more) check(result, api, where);\n", ""),
     (SOURCE, "  std::uintptr_t const end = (aligned + bytes + (page - 1)) & ~(page - 1);", "  std::uintptr_t const end = (aligned + bytes) & ~(page - 1);"),
-    (SOURCE, "options_.numa_node_ < 0 || options_.numa_node_ >= most_nodes", "false"),
+    (SOURCE, "options_.numa_node < 0 || options_.numa_node >= most_nodes", "false"),
     (MISSES, "  for (host_segment const& segment : segments_) discard(page_locked_source::release(segment));\n", ""),
     (SOURCE, "  if (result != cudaSuccess) {\n    munmap(pages, segment.bytes);", "  if (result != cudaSuccess) {"),
     (SOURCE, "    munmap(memory, segment.bytes);\n", ""),

@@ -2,28 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Adaptors: classes with memory_pool's interface (allocate, try_allocate, deallocate, device) over
-// an upstream that has it: a pool, a resource or another adaptor. A program that uses no adaptor
-// pays nothing; the pool is independent of them.
+// an upstream that has it: a pool, a resource or another adaptor, which they do not own.
 //
-//   ww::memory_pool pool{device};
 //   ww::limit_adaptor part{pool, 64 << 20};   // this part of the program gets 64 MiB
-//   ww::statistics_adaptor counted{part};     // live, peak and counts, per tag
-//   ww::tracking_adaptor tracked{counted};    // file and line of blocks that are not freed
-//   std::puts(tracked.report().c_str());
+//   ww::tracking_adaptor tracked{part};       // file and line of blocks that are not freed
 //
-// An adaptor refers to its upstream and does not own it; it passes on the caller's source_location.
 // No exception loses memory: a failed allocation has allocated nothing, and a block whose free
-// failed is still live in every layer.
-//
-// Template arguments are deduced from the constructor's, with one exception: for an adaptor over
-// another of its own kind without further arguments write them out, otherwise C++ takes it for a
-// copy.
+// failed is still live in every layer. An adaptor over another of its own kind, without further
+// arguments, needs its template arguments written out, otherwise C++ takes it for a copy.
 #pragma once
 
 #include <warpwright/memory/adaptors/aligned.hpp>
 #include <warpwright/memory/adaptors/event_log.hpp>
 #include <warpwright/memory/adaptors/fallback.hpp>
-#include <warpwright/memory/adaptors/fault.hpp>
 #include <warpwright/memory/adaptors/guard.hpp>
 #include <warpwright/memory/adaptors/limit.hpp>
 #include <warpwright/memory/adaptors/rmm_log.hpp>

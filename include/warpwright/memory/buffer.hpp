@@ -92,22 +92,14 @@ class device_buffer {
 
   /// The other buffer is left empty, with its pool and stream.
   device_buffer(device_buffer&& other) noexcept
-      : pool_{other.pool_},
-        stream_{other.stream_},
-        data_{detail::exchange(other.data_, nullptr)},
-        size_{detail::exchange(other.size_, 0)},
-        capacity_{detail::exchange(other.capacity_, 0)},
-        reserved_{detail::exchange(other.reserved_, 0)} {}
+      : pool_{other.pool_}, stream_{other.stream_}, held_{detail::exchange(other.held_, {})} {}
   /// Frees this buffer's elements first; the other buffer is left empty.
   device_buffer& operator=(device_buffer&& other) noexcept {
     if (this == &other) return *this;
     free();
     pool_ = other.pool_;
     stream_ = other.stream_;
-    data_ = detail::exchange(other.data_, nullptr);
-    size_ = detail::exchange(other.size_, 0);
-    capacity_ = detail::exchange(other.capacity_, 0);
-    reserved_ = detail::exchange(other.reserved_, 0);
+    held_ = detail::exchange(other.held_, {});
     return *this;
   }
   /// Frees the elements on stream(). Never throws: what the pool refuses is tried once more, and
@@ -115,18 +107,18 @@ class device_buffer {
   ~device_buffer() { free(); }
 
   /// @return the first element, in device memory; nullptr when nothing is allocated
-  [[nodiscard]] T* data() const noexcept { return data_; }
+  [[nodiscard]] T* data() const noexcept { return held_.data; }
   /// @return the number of elements
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t size() const noexcept { return held_.size; }
   /// @return the size of all elements in bytes
-  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return held_.size * sizeof(T); }
   /// @return the number of elements that the allocated memory has room for; size() unless reserve()
   ///   was called
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return held_.capacity; }
   /// @return the size of the allocated memory in bytes
-  [[nodiscard]] std::size_t capacity_bytes() const noexcept { return capacity_ * sizeof(T); }
+  [[nodiscard]] std::size_t capacity_bytes() const noexcept { return held_.capacity * sizeof(T); }
   /// @return whether there are no elements
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] bool empty() const noexcept { return held_.size == 0; }
   /// @return the stream on which the elements are freed
   [[nodiscard]] stream_ref stream() const noexcept { return stream_.stream(); }
   /// @return the pool; for a resource_ref the buffer's copy, valid until the buffer is moved or
@@ -139,8 +131,8 @@ class device_buffer {
   /// **Stream:** ordered on stream(). **Capture:** as the pool.
   void reallocate(std::size_t size, source_location where = source_location::current()) {
     free();
-    data_ = allocate(size, where);
-    size_ = capacity_ = size;
+    held_.data = allocate(size, where);
+    held_.size = held_.capacity = size;
   }
 
   /// Changes the number of elements and keeps the values of the remaining ones; new elements are
@@ -150,9 +142,9 @@ class device_buffer {
   /// **Cost:** nothing up to the number that was reserved, and when the size stays; otherwise new
   /// memory of the new size, and both arrays are live during the call.
   void resize(std::size_t size, source_location where = source_location::current()) {
-    if (size == size_) return;
-    if (reserved_ == 0 || size > reserved_) return move_elements(size, size, where);
-    size_ = size;
+    if (size == held_.size) return;
+    if (held_.reserved == 0 || size > held_.reserved) return move_elements(size, size, where);
+    held_.size = size;
   }
 
   /// Makes room for a number of elements: resize() up to it keeps the elements where they are, and
@@ -162,16 +154,16 @@ class device_buffer {
   /// @throws as the constructor; the buffer is unchanged then
   /// **Stream:** as resize(). **Capture:** as the pool.
   void reserve(std::size_t capacity, source_location where = source_location::current()) {
-    if (capacity > capacity_) move_elements(capacity, size_, where);
-    if (capacity > reserved_) reserved_ = capacity;
+    if (capacity > held_.capacity) move_elements(capacity, held_.size, where);
+    if (capacity > held_.reserved) held_.reserved = capacity;
   }
 
   /// Frees the memory that reserve() has added, by moving the elements into memory of their size.
   /// @throws as the constructor; the buffer is unchanged then
   /// **Stream:** as resize(). **Capture:** as the pool.
   void shrink_to_fit(source_location where = source_location::current()) {
-    if (capacity_ != size_) move_elements(size_, size_, where);
-    reserved_ = 0;
+    if (held_.capacity != held_.size) move_elements(held_.size, held_.size, where);
+    held_.reserved = 0;
   }
 
   /// Copies elements into the buffer.
@@ -188,23 +180,19 @@ class device_buffer {
   void copy_from(stream_ref stream, T const* source, std::size_t count, std::size_t first = 0,
                  source_location where = source_location::current()) {
     check_range("copy to", first, count, where);
-    copy(data_ + first, source, count, stream, where);
+    copy(held_.data + first, source, count, stream, where);
   }
-  /// Copies elements out of the buffer.
+  /// Copies elements out of the buffer. Throws, and is ordered, as copy_from().
   /// @param stream       the stream of the copy
   /// @param destination  room for `count` elements in host or device memory, which have their
-  /// values
-  ///   when the stream has completed the copy
+  ///   values when the stream has completed the copy
   /// @param count        number of elements
   /// @param first        index of the first element to copy
-  /// @throws std::invalid_argument  for elements beyond size()
-  /// @throws cuda_error             when the copy fails
-  /// **Stream:** ordered on `stream`; may block the host for pageable memory. **Capture:** legal,
-  /// with the addresses of the call.
+  /// **Capture:** legal, with the addresses of the call.
   void copy_to(stream_ref stream, T* destination, std::size_t count, std::size_t first = 0,
                source_location where = source_location::current()) const {
     check_range("copy", first, count, where);
-    copy(destination, data_ + first, count, stream, where);
+    copy(destination, held_.data + first, count, stream, where);
   }
 
   /// Returns the value of one element.
@@ -218,37 +206,34 @@ class device_buffer {
     check_range("read", index, 1, where);
     detail::check_not_capturing("device_buffer", "read an element", stream, where);
     alignas(T) unsigned char bytes[sizeof(T)];
-    copy(bytes, data_ + index, 1, stream, where);
+    copy(bytes, held_.data + index, 1, stream, where);
     stream.synchronize(where);
     return *std::launder(reinterpret_cast<T*>(bytes));
   }
-  /// Changes one element. The value may be a temporary.
+  /// Changes one element; the value may be a temporary. Throws, and waits, as element().
   /// @param stream  the stream of the copy
   /// @param index   below size()
   /// @param value   the new value
-  /// @throws std::invalid_argument  for an index of size() or above, and for a capturing stream
-  /// @throws cuda_error             when the copy fails, and for an error of earlier work
-  /// **Stream:** waits on the host for `stream`. **Capture:** not legal.
+  /// **Capture:** not legal.
   void set_element(stream_ref stream, std::size_t index, T const& value,
                    source_location where = source_location::current()) {
     check_range("write", index, 1, where);
     detail::check_not_capturing("device_buffer", "write an element and wait", stream, where);
-    copy(data_ + index, &value, 1, stream, where);
+    copy(held_.data + index, &value, 1, stream, where);
     stream.synchronize(where);
   }
   /// Changes one element, without waiting.
   /// @param stream  the stream of the copy
   /// @param index   below size()
   /// @param value   alive and unchanged until the stream has completed the copy; in a capture,
-  /// until
-  ///   the graph is destroyed. A temporary does not compile
+  ///   until the graph is destroyed. A temporary does not compile
   /// @throws std::invalid_argument  for an index of size() or above
   /// @throws cuda_error             when the copy fails
   /// **Stream:** ordered on `stream`. **Capture:** legal, with the address of `value`.
   void set_element_async(stream_ref stream, std::size_t index, T const& value,
                          source_location where = source_location::current()) {
     check_range("write", index, 1, where);
-    copy(data_ + index, &value, 1, stream, where);
+    copy(held_.data + index, &value, 1, stream, where);
   }
   void set_element_async(stream_ref stream, std::size_t index, T const&& value,
                          source_location where = source_location::current()) =
@@ -259,8 +244,8 @@ class device_buffer {
   /// @throws cuda_error  when the call fails
   /// **Stream:** ordered on `stream`; does not block. **Capture:** legal.
   void set_to_zero(stream_ref stream, source_location where = source_location::current()) {
-    if (size_ == 0) return;
-    check(cudaMemsetAsync(data_, 0, size_bytes(), stream.get()), "cudaMemsetAsync", where);
+    if (held_.size == 0) return;
+    check(cudaMemsetAsync(held_.data, 0, size_bytes(), stream.get()), "cudaMemsetAsync", where);
   }
 
   /// Changes the stream on which the elements are freed.
@@ -270,12 +255,16 @@ class device_buffer {
   /// Releases ownership of the elements.
   /// @return data(); free it with pool()->deallocate(stream, pointer, capacity_bytes() before the
   ///   call), which is size_bytes() unless reserve() was called
-  [[nodiscard]] T* release() noexcept {
-    size_ = capacity_ = reserved_ = 0;
-    return detail::exchange(data_, nullptr);
-  }
+  [[nodiscard]] T* release() noexcept { return detail::exchange(held_, {}).data; }
 
  private:
+  struct memory {
+    T* data = nullptr;
+    std::size_t size = 0;
+    std::size_t capacity = 0;  // of the allocated memory
+    std::size_t reserved = 0;  // what reserve() has promised; at most capacity
+  };
+
   T* allocate(std::size_t size, source_location where) {
     if (size == 0) return nullptr;
     if (pool_.get() == nullptr) {
@@ -300,9 +289,10 @@ class device_buffer {
     moved.reallocate(capacity, where);
     stream_ref const stream = stream_.here();
     detail::device_of_default const current{stream, stream_.device()};
-    copy(moved.data_, data_, size_ < capacity ? size_ : capacity, stream, where);
-    moved.size_ = size;
-    moved.reserved_ = reserved_;
+    copy(moved.held_.data, held_.data, held_.size < capacity ? held_.size : capacity, stream,
+         where);
+    moved.held_.size = size;
+    moved.held_.reserved = held_.reserved;
     *this = std::move(moved);
   }
   static void copy(void* to, void const* from, std::size_t count, stream_ref stream,
@@ -313,24 +303,21 @@ class device_buffer {
   }
   void check_range(char const* verb, std::size_t first, std::size_t count,
                    source_location where) const {
-    if (first <= size_ && count <= size_ - first) return;
+    if (first <= held_.size && count <= held_.size - first) return;
     detail::throw_invalid_argument(detail::text{"device_buffer: cannot "} + verb + " " + count +
                                        " elements from index " + first + " on: the buffer has " +
-                                       size_ + "; resize it, or use an index below that",
+                                       held_.size + "; resize it, or use an index below that",
                                    where);
   }
   void free() noexcept {
-    if (data_ != nullptr) detail::free_behind(*pool_.get(), stream_, data_, capacity_bytes());
-    data_ = nullptr;
-    size_ = capacity_ = reserved_ = 0;
+    if (held_.data != nullptr)
+      detail::free_behind(*pool_.get(), stream_, held_.data, capacity_bytes());
+    held_ = {};
   }
 
   detail::pool_pointer<Pool> pool_;
   detail::named_stream stream_;
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t capacity_ = 0;  // of the allocated memory
-  std::size_t reserved_ = 0;  // what reserve() has promised; at most capacity_
+  memory held_;
 };
 
 WARPWRIGHT_END

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/memory/pool.hpp>
 
 WARPWRIGHT_BEGIN
@@ -25,16 +26,15 @@ class memory_cache {
   /// @pre no buffer, adaptor or resource_ref refers to the cache that is moved from
   /// A cache that was moved from may only be assigned to or destroyed.
   memory_cache(memory_cache&& other) noexcept
-      : pool_{other.pool_}, stream_{other.stream_}, cache_{other.cache_} {
-    other.cache_ = nullptr;
-  }
+      : pool_{other.pool_},
+        stream_{other.stream_},
+        cache_{detail::exchange(other.cache_, nullptr)} {}
   memory_cache& operator=(memory_cache&& other) noexcept {
     if (this == &other) return *this;
     end();
     pool_ = other.pool_;
     stream_ = other.stream_;
-    cache_ = other.cache_;
-    other.cache_ = nullptr;
+    cache_ = detail::exchange(other.cache_, nullptr);
     return *this;
   }
 
@@ -77,7 +77,7 @@ class memory_cache {
   }
 
   /// Returns all cached blocks to the pool.
-  void clear() noexcept;
+  void clear() noexcept { pool_->core_.caches().flush(cache_->blocks); }
 
   /// @return the cache's stream, with its id
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
@@ -100,7 +100,11 @@ class memory_cache {
       throw;
     }
   }
-  void end() noexcept;
+  void end() noexcept {
+    if (cache_ == nullptr) return;
+    pool_->core_.caches().remove(*cache_);
+    delete detail::exchange(cache_, nullptr);
+  }
 
   // Compares ids, because CUDA reuses the handle of a destroyed stream. While the fast path is
   // disabled the stream may be capturing, and querying its id would invalidate the capture: the
@@ -137,8 +141,9 @@ class memory_cache {
   detail::thread_cache* cache_;
 };
 
-WARPWRIGHT_END
+inline memory_cache memory_pool::make_cache(stream_ref stream, std::size_t budget_bytes,
+                                            source_location where) {
+  return memory_cache{*this, stream, budget_bytes, where};
+}
 
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/caches/memory_cache_definitions.hpp>
-#endif
+WARPWRIGHT_END

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 
@@ -23,11 +24,9 @@ WARPWRIGHT_BEGIN
 /// **Threads:** any number may call any member at once. **Capture:** legal.
 /// **Cost:** a spin lock and a search of a short list; current() one CUDA call in addition. Look a
 /// resource up once, not at every allocation.
-class device_resources {
+class device_resources : detail::noncopyable {
  public:
   device_resources() noexcept = default;
-  device_resources(device_resources const&) = delete;  // others refer to it
-  device_resources& operator=(device_resources const&) = delete;
 
   /// Installs a resource for its device; replaces the one that is installed.
   /// @param resource  its device() is a device of CUDA's

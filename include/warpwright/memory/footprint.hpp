@@ -15,11 +15,11 @@
 //              Multi-Head Checkpoints", EMNLP 2023, arXiv:2305.13245
 #pragma once
 
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 
 WARPWRIGHT_BEGIN
 
@@ -62,23 +62,8 @@ enum class recomputation {
 
 /// @return the size of one element in bits
 [[nodiscard]] constexpr std::uint64_t bits_of(precision p) noexcept {
-  switch (p) {
-    case precision::fp64:
-      return 64;
-    case precision::fp32:
-    case precision::tf32:
-      return 32;
-    case precision::fp16:
-    case precision::bf16:
-      return 16;
-    case precision::int4:
-      return 4;
-    case precision::fp8_e4m3:
-    case precision::fp8_e5m2:
-    case precision::int8:
-      break;
-  }
-  return 8;
+  constexpr std::uint64_t bits[] = {64, 32, 32, 16, 16, 8, 8, 8, 4};
+  return bits[static_cast<int>(p)];
 }
 
 /// @return the name, as "bf16"
@@ -111,38 +96,32 @@ constexpr precision optimizer_precision(optimizer_kind kind, precision p) noexce
 
 namespace detail {
 
-// Arithmetic that saturates at the largest number instead of wrapping.
 constexpr std::uint64_t too_many_bytes = ~std::uint64_t{0};
 
-constexpr std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept {
-  return a > too_many_bytes - b ? too_many_bytes : a + b;
-}
-constexpr std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) noexcept {
-  return b != 0 && a > too_many_bytes / b ? too_many_bytes : a * b;
-}
-// The product of all factors; 0 times a saturated factor is 0.
-constexpr std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) noexcept {
-  std::uint64_t product = 1;
-  for (std::uint64_t factor : factors) {
-    product = factor == 0 ? 0 : saturating_multiply(product, factor);
+/// A number that stays at its maximum instead of wrapping; 0 times that is 0.
+struct saturated {
+  std::uint64_t value;
+  constexpr saturated(std::uint64_t number) noexcept : value{number} {}
+  friend constexpr saturated operator+(saturated a, saturated b) noexcept {
+    return a.value > too_many_bytes - b.value ? too_many_bytes : a.value + b.value;
   }
-  return product;
-}
+  friend constexpr saturated operator*(saturated a, saturated b) noexcept {
+    return b.value != 0 && a.value > too_many_bytes / b.value ? too_many_bytes : a.value * b.value;
+  }
+};
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {
   return a / b + (a % b != 0 ? 1U : 0U);
 }
 
-constexpr std::uint64_t saturating_storage(std::uint64_t elements, precision p) noexcept {
-  if (elements == too_many_bytes) return too_many_bytes;
-  if (p == precision::int4) return divide_up(elements, 2);
-  return saturating_multiply(elements, bits_of(p) / 8);
+constexpr saturated storage_of(saturated elements, precision p) noexcept {
+  if (elements.value == too_many_bytes) return too_many_bytes;
+  if (p == precision::int4) return divide_up(elements.value, 2);
+  return elements * (bits_of(p) / 8);
 }
-
 // Each value of the state is an array of its own.
-constexpr std::uint64_t saturating_optimizer_state(std::uint64_t parameters, optimizer_kind kind,
-                                                   precision p) noexcept {
-  return saturating_product(
-      {optimizer_values(kind), saturating_storage(parameters, optimizer_precision(kind, p))});
+constexpr saturated optimizer_state_of(std::uint64_t parameters, optimizer_kind kind,
+                                       precision p) noexcept {
+  return optimizer_values(kind) * storage_of(parameters, optimizer_precision(kind, p));
 }
 
 // Not constexpr, so that in a constant expression the compiler's error names the function.
@@ -165,102 +144,86 @@ constexpr std::uint64_t saturating_optimizer_state(std::uint64_t parameters, opt
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 [[nodiscard]] constexpr std::uint64_t storage_bytes(
     std::uint64_t elements, precision p, source_location where = source_location::current()) {
-  std::uint64_t const bytes = detail::saturating_storage(elements, p);
+  std::uint64_t const bytes = detail::storage_of(elements, p).value;
   if (bytes == detail::too_many_bytes) {
     detail::throw_plan_too_large(detail::text{elements} + " elements of " + to_string(p), where);
   }
   return bytes;
 }
 
+namespace detail {
+
+/// The values of transformer_shape, which documents them.
+struct transformer_values {
+  std::uint64_t layers = 0;
+  std::uint64_t hidden = 0;
+  std::uint64_t heads = 0;
+  std::uint64_t kv_heads = 0;
+  std::uint64_t head_size = 0;
+  std::uint64_t vocabulary = 0;
+};
+
+}  // namespace detail
+
 /// The shape of a transformer. Every setter returns a changed copy.
-class transformer_shape {
+class [[nodiscard]] transformer_shape
+    : public detail::options_base<transformer_shape, detail::transformer_values> {
  public:
   /// @param count  layers (blocks of attention and MLP), at least 1
-  [[nodiscard]] constexpr transformer_shape layers(std::uint64_t count) const {
-    transformer_shape copy = *this;
-    copy.layers_ = count;
-    return copy;
-  }
+  constexpr self layers(std::uint64_t count) const { return with(&values::layers, count); }
   /// @param size  width of the residual stream in elements, at least 1
-  [[nodiscard]] constexpr transformer_shape hidden(std::uint64_t size) const {
-    transformer_shape copy = *this;
-    copy.hidden_ = size;
-    return copy;
-  }
+  constexpr self hidden(std::uint64_t size) const { return with(&values::hidden, size); }
   /// @param count  query heads, at least 1
-  [[nodiscard]] constexpr transformer_shape heads(std::uint64_t count) const {
-    transformer_shape copy = *this;
-    copy.heads_ = count;
-    return copy;
-  }
+  constexpr self heads(std::uint64_t count) const { return with(&values::heads, count); }
   /// @param count  heads of keys and values, a divisor of heads(): fewer are grouped-query
   ///   attention, 1 is multi-query attention (GQA); 0, the default: as many as heads()
-  [[nodiscard]] constexpr transformer_shape kv_heads(std::uint64_t count) const {
-    transformer_shape copy = *this;
-    copy.kv_heads_ = count;
-    return copy;
-  }
+  constexpr self kv_heads(std::uint64_t count) const { return with(&values::kv_heads, count); }
   /// @param size  elements of one head; 0, the default: hidden() / heads()
-  [[nodiscard]] constexpr transformer_shape head_size(std::uint64_t size) const {
-    transformer_shape copy = *this;
-    copy.head_size_ = size;
-    return copy;
-  }
+  constexpr self head_size(std::uint64_t size) const { return with(&values::head_size, size); }
   /// @param size  tokens of the vocabulary; 0, the default, omits the activations of the input and
   ///   output layers
-  [[nodiscard]] constexpr transformer_shape vocabulary(std::uint64_t size) const {
-    transformer_shape copy = *this;
-    copy.vocabulary_ = size;
-    return copy;
-  }
+  constexpr self vocabulary(std::uint64_t size) const { return with(&values::vocabulary, size); }
 
-  [[nodiscard]] constexpr std::uint64_t layers() const { return layers_; }
-  [[nodiscard]] constexpr std::uint64_t hidden() const { return hidden_; }
-  [[nodiscard]] constexpr std::uint64_t heads() const { return heads_; }
+  [[nodiscard]] constexpr std::uint64_t layers() const { return values_.layers; }
+  [[nodiscard]] constexpr std::uint64_t hidden() const { return values_.hidden; }
+  [[nodiscard]] constexpr std::uint64_t heads() const { return values_.heads; }
   [[nodiscard]] constexpr std::uint64_t kv_heads() const {
-    return kv_heads_ == 0 ? heads_ : kv_heads_;
+    return values_.kv_heads == 0 ? values_.heads : values_.kv_heads;
   }
   [[nodiscard]] constexpr std::uint64_t head_size() const {
-    return head_size_ != 0 || heads_ == 0 ? head_size_ : hidden_ / heads_;
+    return values_.head_size != 0 || values_.heads == 0 ? values_.head_size
+                                                        : values_.hidden / values_.heads;
   }
-  [[nodiscard]] constexpr std::uint64_t vocabulary() const { return vocabulary_; }
+  [[nodiscard]] constexpr std::uint64_t vocabulary() const { return values_.vocabulary; }
 
   /// @throws std::invalid_argument  for an inconsistent shape
   constexpr void require_valid(source_location where = source_location::current()) const {
-    if (layers_ == 0 || hidden_ == 0 || heads_ == 0) {
-      detail::throw_invalid_plan(detail::text{"a transformer of "} + layers_ + " layers, hidden " +
-                                     hidden_ + " and " + heads_ + " heads; each must be at least 1",
+    if (values_.layers == 0 || values_.hidden == 0 || values_.heads == 0) {
+      detail::throw_invalid_plan(detail::text{"a transformer of "} + values_.layers +
+                                     " layers, hidden " + values_.hidden + " and " + values_.heads +
+                                     " heads; each must be at least 1",
                                  where);
     }
-    if (head_size_ == 0 && hidden_ % heads_ != 0) {
-      detail::throw_invalid_plan(detail::text{"hidden "} + hidden_ + " is no multiple of " +
-                                     heads_ + " heads; give the head_size",
+    if (values_.head_size == 0 && values_.hidden % values_.heads != 0) {
+      detail::throw_invalid_plan(detail::text{"hidden "} + values_.hidden + " is no multiple of " +
+                                     values_.heads + " heads; give the head_size",
                                  where);
     }
-    if (heads_ % kv_heads() != 0) {
-      detail::throw_invalid_plan(detail::text{""} + kv_heads_ +
+    if (values_.heads % kv_heads() != 0) {
+      detail::throw_invalid_plan(detail::text{""} + values_.kv_heads +
                                      " heads of keys and values do not "
                                      "divide " +
-                                     heads_ + " query heads",
+                                     values_.heads + " query heads",
                                  where);
     }
   }
-
- private:
-  std::uint64_t layers_ = 0;
-  std::uint64_t hidden_ = 0;
-  std::uint64_t heads_ = 0;
-  std::uint64_t kv_heads_ = 0;
-  std::uint64_t head_size_ = 0;
-  std::uint64_t vocabulary_ = 0;
 };
 
 namespace detail {
 
-constexpr std::uint64_t saturating_kv_cache(transformer_shape const& t, std::uint64_t tokens,
-                                            std::uint64_t batch, precision p) noexcept {
-  return saturating_storage(
-      saturating_product({2, t.layers(), t.kv_heads(), t.head_size(), tokens, batch}), p);
+constexpr saturated kv_cache_of(transformer_shape const& t, saturated tokens, saturated batch,
+                                precision p) noexcept {
+  return storage_of(tokens * batch * t.layers() * t.kv_heads() * t.head_size() * 2, p);
 }
 
 // One layer stores, for each of the s b h elements: 16 elements (inputs of the two norms, of query,
@@ -268,35 +231,24 @@ constexpr std::uint64_t saturating_kv_cache(transformer_shape const& t, std::uin
 // activation function (4); queries, keys, values) and 2 bytes of dropout masks; for each of the a
 // s^2 b scores 2 elements (softmax, its dropout) and 1 byte of mask. In 16 bits that is s b h (34 +
 // 5 a s / h) bytes: Recompute, equation (1).
-constexpr std::uint64_t saturating_layer_activations(transformer_shape const& t,
-                                                     std::uint64_t sequence, std::uint64_t batch,
-                                                     precision p, recomputation r) noexcept {
-  std::uint64_t const sbh = saturating_product({sequence, batch, t.hidden()});
-  if (r == recomputation::full) return saturating_storage(sbh, p);
-  std::uint64_t bytes = saturating_add(saturating_storage(saturating_product({sbh, 16}), p),
-                                       saturating_product({sbh, 2}));
-  if (r == recomputation::none) {
-    std::uint64_t const scores = saturating_product({t.heads(), sequence, sequence, batch});
-    bytes = saturating_add(bytes, saturating_storage(saturating_product({scores, 2}), p));
-    bytes = saturating_add(bytes, scores);
-  }
-  return bytes;
+constexpr saturated layer_activations_of(transformer_shape const& t, saturated sequence,
+                                         saturated batch, precision p, recomputation r) noexcept {
+  saturated const sbh = sequence * batch * t.hidden();
+  if (r == recomputation::full) return storage_of(sbh, p);
+  saturated const bytes = storage_of(sbh * 16, p) + sbh * 2;
+  if (r != recomputation::none) return bytes;
+  saturated const scores = sequence * sequence * batch * t.heads();
+  return bytes + storage_of(scores * 2, p) + scores;
 }
 
 // All layers and, with a vocabulary: the mask of the embedding's dropout, the inputs of the last
 // norm and of the output layer, and the logits in fp32 (Recompute, section 4.3).
-constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::uint64_t sequence,
-                                               std::uint64_t batch, precision p,
-                                               recomputation r) noexcept {
-  std::uint64_t bytes =
-      saturating_product({t.layers(), saturating_layer_activations(t, sequence, batch, p, r)});
-  if (t.vocabulary() != 0) {
-    std::uint64_t const sbh = saturating_product({sequence, batch, t.hidden()});
-    bytes = saturating_add(bytes, sbh);
-    bytes = saturating_add(bytes, saturating_storage(saturating_product({sbh, 2}), p));
-    bytes = saturating_add(bytes, saturating_product({4, sequence, batch, t.vocabulary()}));
-  }
-  return bytes;
+constexpr saturated activations_of(transformer_shape const& t, saturated sequence, saturated batch,
+                                   precision p, recomputation r) noexcept {
+  saturated const bytes = layer_activations_of(t, sequence, batch, p, r) * t.layers();
+  if (t.vocabulary() == 0) return bytes;
+  saturated const sbh = sequence * batch * t.hidden();
+  return bytes + sbh + storage_of(sbh * 2, p) + sequence * batch * t.vocabulary() * 4;
 }
 
 [[noreturn]] WARPWRIGHT_COLD inline void throw_transformer_too_large(
@@ -323,7 +275,7 @@ constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::
     transformer_shape const& shape, std::uint64_t tokens, std::uint64_t batch = 1,
     precision p = precision::fp16, source_location where = source_location::current()) {
   shape.require_valid(where);
-  std::uint64_t const bytes = detail::saturating_kv_cache(shape, tokens, batch, p);
+  std::uint64_t const bytes = detail::kv_cache_of(shape, tokens, batch, p).value;
   if (bytes == detail::too_many_bytes) {
     detail::throw_transformer_too_large("keys and values", shape, tokens, batch, p, where);
   }
@@ -350,7 +302,7 @@ constexpr std::uint64_t saturating_activations(transformer_shape const& t, std::
     precision p = precision::fp16, recomputation r = recomputation::none,
     source_location where = source_location::current()) {
   shape.require_valid(where);
-  std::uint64_t const bytes = detail::saturating_activations(shape, sequence_length, batch, p, r);
+  std::uint64_t const bytes = detail::activations_of(shape, sequence_length, batch, p, r).value;
   if (bytes == detail::too_many_bytes) {
     detail::throw_transformer_too_large("activations", shape, sequence_length, batch, p, where);
   }

@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/device/default_stream.hpp>
 #include <warpwright/core/detail/exchange.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/detail/pinned/pinned_core.hpp>
@@ -44,7 +45,7 @@ struct pinned_access;
 /// lock, never held across a CUDA call. Misses of the heap are serialised, including their wait.
 /// **Capture:** memory that a graph uses must be kept as long as the graph's executable. Captures,
 /// of any thread, are neither disturbed nor a restriction.
-class pinned_pool {
+class pinned_pool : detail::noncopyable {
  public:
   /// Creates a pool.
   /// @param options  limits and policies
@@ -53,7 +54,7 @@ class pinned_pool {
   /// @throws out_of_memory, cuda_error  when initial_bytes cannot be page-locked
   explicit pinned_pool(pinned_pool_options const& options,
                        source_location where = source_location::current())
-      : core_{options, where} {}
+      : core_{values_of(options), where} {}
   /// As above, with the default options.
   pinned_pool() : pinned_pool{pinned_pool_options{}} {}
 
@@ -61,8 +62,6 @@ class pinned_pool {
   /// CUDA runtime that is shutting down. Does nothing in a child of fork().
   /// @pre the streams are alive, or retired
   ~pinned_pool() = default;
-  pinned_pool(pinned_pool const&) = delete;
-  pinned_pool& operator=(pinned_pool const&) = delete;
 
   /// Allocates page-locked memory, usable on the host at once and by copies on every device.
   /// @param bytes      0 returns nullptr and is not counted

@@ -14,7 +14,6 @@
 
 #include <warpwright/memory/footprint.hpp>
 
-#include <initializer_list>
 #include <string>
 
 WARPWRIGHT_BEGIN
@@ -31,272 +30,227 @@ struct memory_breakdown {
 
   /// @return the sum; 2^64 - 1 when it is beyond 64 bits
   [[nodiscard]] constexpr std::uint64_t total_bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (std::uint64_t part :
-         {weights_bytes, master_weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes,
-          kv_cache_bytes, workspace_bytes}) {
-      sum = detail::saturating_add(sum, part);
-    }
-    return sum;
+    detail::saturated const state =
+        detail::saturated{weights_bytes} + master_weights_bytes + gradients_bytes + optimizer_bytes;
+    return (state + activations_bytes + kv_cache_bytes + workspace_bytes).value;
   }
 };
+
+namespace detail {
+
+/// What the plans have in common.
+template <class Self, class Values>
+class plan_base : public options_base<Self, Values> {
+ public:
+  /// @param items  of one step on this device; default: 1
+  constexpr Self batch(std::uint64_t items) const { return this->with(&Values::batch, items); }
+  /// @param bytes  workspaces, communication buffers, the context; default: 0
+  constexpr Self workspace_bytes(std::uint64_t bytes) const {
+    return this->with(&Values::workspace_bytes, bytes);
+  }
+
+  [[nodiscard]] constexpr std::uint64_t batch() const noexcept { return this->values_.batch; }
+  [[nodiscard]] constexpr char const* name() const noexcept { return Values::name; }
+
+  /// @return the sum of the breakdown
+  /// @throws std::invalid_argument  as breakdown(), and when the sum is beyond 64 bits
+  [[nodiscard]] constexpr std::uint64_t total_bytes(
+      source_location where = source_location::current()) const {
+    std::uint64_t const total = static_cast<Self const&>(*this).breakdown(where).total_bytes();
+    if (total == too_many_bytes) {
+      Values const& v = this->values_;
+      throw_plan_too_large(text{v.name} + " with " + v.parameters + " parameters, batch " +
+                               v.batch + ", " + v.elements_per_item + " activations an item, " +
+                               v.tokens + " tokens and a workspace of " + v.workspace_bytes +
+                               " bytes",
+                           where);
+    }
+    return total;
+  }
+};
+
+/// The values of training_plan, which documents them.
+struct training_values {
+  static constexpr char const* name = "training";
+
+  std::uint64_t parameters = 0;
+  precision weights = precision::fp32;
+  precision gradients = precision::fp32;
+  precision activations = precision::fp32;
+  bool master_weights = false;
+  optimizer_kind optimizer = optimizer_kind::adam;
+  precision optimizer_precision = precision::fp32;
+  zero_stage stage = zero_stage::none;
+  std::uint64_t devices = 1;
+  std::uint64_t elements_per_item = 0;
+  bool is_transformer = false;
+  transformer_shape shape{};
+  std::uint64_t tokens = 0;
+  recomputation recomputed = recomputation::none;
+  std::uint64_t batch = 1;
+  std::uint64_t workspace_bytes = 0;
+};
+
+}  // namespace detail
 
 /// The memory that training needs on one device. Every setter returns a changed copy.
 ///
 /// Defaults: fp32 throughout, Adam, one device, batch 1, no activations.
-class training_plan {
+class [[nodiscard]] training_plan
+    : public detail::plan_base<training_plan, detail::training_values> {
  public:
   /// @param count  parameters of the whole network
-  [[nodiscard]] constexpr training_plan parameters(std::uint64_t count) const {
-    training_plan copy = *this;
-    copy.parameters_ = count;
-    return copy;
-  }
+  constexpr self parameters(std::uint64_t count) const { return with(&values::parameters, count); }
   /// Stores weights, gradients and activations in one precision, without master weights.
-  [[nodiscard]] constexpr training_plan uniform_precision(precision p) const {
-    training_plan copy = *this;
-    copy.weights_ = copy.gradients_ = copy.activations_ = p;
-    copy.master_weights_ = false;
-    return copy;
+  constexpr self uniform_precision(precision p) const {
+    return with(&values::weights, p)
+        .with(&values::gradients, p)
+        .with(&values::activations, p)
+        .with(&values::master_weights, false);
   }
   /// Stores weights, gradients and activations in a short precision, and master weights in fp32:
   /// with Adam 2 + 2 + 12 bytes a parameter (ZeRO, section 3.1).
-  [[nodiscard]] constexpr training_plan mixed_precision(precision p = precision::bf16) const {
-    training_plan copy = uniform_precision(p);
-    copy.master_weights_ = true;
-    return copy;
+  constexpr self mixed_precision(precision p = precision::bf16) const {
+    return uniform_precision(p).with(&values::master_weights, true);
   }
   /// Stores gradients in another precision, for example to accumulate them in fp32. Call it after
   /// the setters above.
-  [[nodiscard]] constexpr training_plan gradient_precision(precision p) const {
-    training_plan copy = *this;
-    copy.gradients_ = p;
-    return copy;
-  }
+  constexpr self gradient_precision(precision p) const { return with(&values::gradients, p); }
   /// Stores activations in another precision. Call it after the precision setters above.
-  [[nodiscard]] constexpr training_plan activation_precision(precision p) const {
-    training_plan copy = *this;
-    copy.activations_ = p;
-    return copy;
-  }
+  constexpr self activation_precision(precision p) const { return with(&values::activations, p); }
   /// @param kind  default: adam
-  [[nodiscard]] constexpr training_plan optimizer(optimizer_kind kind) const {
-    training_plan copy = *this;
-    copy.optimizer_ = kind;
-    return copy;
-  }
+  constexpr self optimizer(optimizer_kind kind) const { return with(&values::optimizer, kind); }
   /// Stores the optimizer's state in another precision than fp32: PyTorch's optimizers store it in
   /// the parameters' precision.
-  [[nodiscard]] constexpr training_plan optimizer_precision(precision p) const {
-    training_plan copy = *this;
-    copy.optimizer_precision_ = p;
-    return copy;
+  constexpr self optimizer_precision(precision p) const {
+    return with(&values::optimizer_precision, p);
   }
   /// Shards the model's state over data-parallel devices; each device's part is rounded up.
   /// @param stage    what is sharded
   /// @param devices  at least 1
-  [[nodiscard]] constexpr training_plan sharded(zero_stage stage, std::uint64_t devices) const {
-    training_plan copy = *this;
-    copy.devices_ = devices;
-    copy.stage_ = stage;
-    return copy;
+  constexpr self sharded(zero_stage stage, std::uint64_t devices) const {
+    return with(&values::devices, devices).with(&values::stage, stage);
   }
   /// Adds the activations of any network that are stored for the backward pass.
   /// @param elements  for one item of the batch
-  [[nodiscard]] constexpr training_plan activations_per_item(std::uint64_t elements) const {
-    training_plan copy = *this;
-    copy.elements_per_item_ = elements;
-    return copy;
+  constexpr self activations_per_item(std::uint64_t elements) const {
+    return with(&values::elements_per_item, elements);
   }
   /// Adds a transformer's activations, as transformer_activation_bytes().
   /// @param shape            layers, hidden and heads must be given
   /// @param sequence_length  tokens of one item
   /// @param r                what is recomputed in the backward pass
-  [[nodiscard]] constexpr training_plan transformer(transformer_shape const& shape,
-                                                    std::uint64_t sequence_length,
-                                                    recomputation r = recomputation::none) const {
-    training_plan copy = *this;
-    copy.sequence_length_ = sequence_length;
-    copy.shape_ = shape;
-    copy.is_transformer_ = true;
-    copy.recomputation_ = r;
-    return copy;
+  constexpr self transformer(transformer_shape const& shape, std::uint64_t sequence_length,
+                             recomputation r = recomputation::none) const {
+    return with(&values::tokens, sequence_length)
+        .with(&values::shape, shape)
+        .with(&values::is_transformer, true)
+        .with(&values::recomputed, r);
   }
-  /// @param items  items of one step on this device; default: 1
-  [[nodiscard]] constexpr training_plan batch(std::uint64_t items) const {
-    training_plan copy = *this;
-    copy.batch_ = items;
-    return copy;
-  }
-  /// @param bytes  workspaces, communication buffers, the context; default: 0
-  [[nodiscard]] constexpr training_plan workspace_bytes(std::uint64_t bytes) const {
-    training_plan copy = *this;
-    copy.workspace_bytes_ = bytes;
-    return copy;
-  }
-
-  [[nodiscard]] constexpr std::uint64_t batch() const noexcept { return batch_; }
-  [[nodiscard]] constexpr char const* name() const noexcept { return "training"; }
 
   /// @return the memory by use; a part beyond 64 bits is 2^64 - 1
   /// @throws std::invalid_argument  for 0 devices, or an inconsistent shape
   [[nodiscard]] constexpr memory_breakdown breakdown(
       source_location where = source_location::current()) const {
-    if (devices_ == 0) {
+    if (values_.devices == 0) {
       detail::throw_invalid_plan("training sharded among 0 devices; at least 1", where);
     }
-    if (is_transformer_) shape_.require_valid(where);
+    if (values_.is_transformer) values_.shape.require_valid(where);
     memory_breakdown b;
-    b.weights_bytes = detail::saturating_storage(share(stage_ == zero_stage::parameters), weights_);
-    b.gradients_bytes = detail::saturating_storage(
-        share(stage_ == zero_stage::parameters || stage_ == zero_stage::gradients), gradients_);
-    std::uint64_t const updated = share(stage_ != zero_stage::none);
-    if (master_weights_) b.master_weights_bytes = detail::saturating_product({4, updated});
+    values const& v = values_;
+    b.weights_bytes = detail::storage_of(share(v.stage == zero_stage::parameters), v.weights).value;
+    b.gradients_bytes = detail::storage_of(share(v.stage == zero_stage::parameters ||
+                                                 v.stage == zero_stage::gradients),
+                                           v.gradients)
+                            .value;
+    std::uint64_t const updated = share(v.stage != zero_stage::none);
+    if (v.master_weights) b.master_weights_bytes = (detail::saturated{updated} * 4).value;
     b.optimizer_bytes =
-        detail::saturating_optimizer_state(updated, optimizer_, optimizer_precision_);
-    b.activations_bytes = detail::saturating_storage(
-        detail::saturating_product({elements_per_item_, batch_}), activations_);
-    if (is_transformer_) {
-      b.activations_bytes = detail::saturating_add(
-          b.activations_bytes, detail::saturating_activations(shape_, sequence_length_, batch_,
-                                                              activations_, recomputation_));
+        detail::optimizer_state_of(updated, v.optimizer, v.optimizer_precision).value;
+    detail::saturated activations =
+        detail::storage_of(detail::saturated{v.elements_per_item} * v.batch, v.activations);
+    if (v.is_transformer) {
+      activations = activations +
+                    detail::activations_of(v.shape, v.tokens, v.batch, v.activations, v.recomputed);
     }
-    b.workspace_bytes = workspace_bytes_;
+    b.activations_bytes = activations.value;
+    b.workspace_bytes = v.workspace_bytes;
     return b;
-  }
-  /// @return the sum of the breakdown
-  /// @throws std::invalid_argument  as breakdown(), and when the sum is beyond 64 bits
-  [[nodiscard]] constexpr std::uint64_t total_bytes(
-      source_location where = source_location::current()) const {
-    std::uint64_t const total = breakdown(where).total_bytes();
-    if (total == detail::too_many_bytes) {
-      detail::throw_plan_too_large(detail::text{"training with "} + parameters_ +
-                                       " parameters, batch " + batch_ + ", " + elements_per_item_ +
-                                       " activations an item, " + sequence_length_ +
-                                       " tokens and a workspace of " + workspace_bytes_ + " bytes",
-                                   where);
-    }
-    return total;
   }
 
  private:
   [[nodiscard]] constexpr std::uint64_t share(bool divided) const noexcept {
-    return divided ? detail::divide_up(parameters_, devices_) : parameters_;
+    return divided ? detail::divide_up(values_.parameters, values_.devices) : values_.parameters;
   }
-
-  std::uint64_t parameters_ = 0;
-  precision weights_ = precision::fp32;
-  precision gradients_ = precision::fp32;
-  precision activations_ = precision::fp32;
-  bool master_weights_ = false;
-  optimizer_kind optimizer_ = optimizer_kind::adam;
-  precision optimizer_precision_ = precision::fp32;
-  zero_stage stage_ = zero_stage::none;
-  std::uint64_t devices_ = 1;
-  std::uint64_t elements_per_item_ = 0;
-  bool is_transformer_ = false;
-  transformer_shape shape_{};
-  std::uint64_t sequence_length_ = 0;
-  recomputation recomputation_ = recomputation::none;
-  std::uint64_t batch_ = 1;
-  std::uint64_t workspace_bytes_ = 0;
 };
+
+namespace detail {
+
+/// The values of inference_plan, which documents them.
+struct inference_values {
+  static constexpr char const* name = "inference";
+
+  std::uint64_t parameters = 0;
+  precision weights = precision::fp16;
+  precision activations = precision::fp16;
+  precision kv_cache = precision::fp16;
+  std::uint64_t elements_per_item = 0;
+  bool is_transformer = false;
+  transformer_shape shape{};
+  std::uint64_t tokens = 0;
+  std::uint64_t batch = 1;
+  std::uint64_t workspace_bytes = 0;
+};
+
+}  // namespace detail
 
 /// The memory that serving a network needs on one device. Every setter returns a changed copy.
 ///
 /// Defaults: weights, activations and KV cache in fp16, batch 1, no KV cache.
-class inference_plan {
+class [[nodiscard]] inference_plan
+    : public detail::plan_base<inference_plan, detail::inference_values> {
  public:
   /// @param count  parameters stored on this device
   /// @param p      how they are stored
-  [[nodiscard]] constexpr inference_plan parameters(std::uint64_t count,
-                                                    precision p = precision::fp16) const {
-    inference_plan copy = *this;
-    copy.parameters_ = count;
-    copy.weights_ = p;
-    return copy;
+  constexpr self parameters(std::uint64_t count, precision p = precision::fp16) const {
+    return with(&values::parameters, count).with(&values::weights, p);
   }
   /// Adds a transformer's KV cache, as kv_cache_bytes().
   /// @param shape   layers, hidden and heads must be given
   /// @param tokens  context of one item, prompt and answer together
   /// @param p       how keys and values are stored
-  [[nodiscard]] constexpr inference_plan kv_cache(transformer_shape const& shape,
-                                                  std::uint64_t tokens,
-                                                  precision p = precision::fp16) const {
-    inference_plan copy = *this;
-    copy.tokens_ = tokens;
-    copy.shape_ = shape;
-    copy.is_transformer_ = true;
-    copy.kv_cache_ = p;
-    return copy;
+  constexpr self kv_cache(transformer_shape const& shape, std::uint64_t tokens,
+                          precision p = precision::fp16) const {
+    return with(&values::tokens, tokens)
+        .with(&values::shape, shape)
+        .with(&values::is_transformer, true)
+        .with(&values::kv_cache, p);
   }
   /// Adds the activations that are live at the same time during the forward pass of one item.
   /// @param elements  for one item of the batch
   /// @param p         how they are stored
-  [[nodiscard]] constexpr inference_plan activations_per_item(std::uint64_t elements,
-                                                              precision p = precision::fp16) const {
-    inference_plan copy = *this;
-    copy.elements_per_item_ = elements;
-    copy.activations_ = p;
-    return copy;
+  constexpr self activations_per_item(std::uint64_t elements, precision p = precision::fp16) const {
+    return with(&values::elements_per_item, elements).with(&values::activations, p);
   }
-  /// @param items  items at once on this device; default: 1
-  [[nodiscard]] constexpr inference_plan batch(std::uint64_t items) const {
-    inference_plan copy = *this;
-    copy.batch_ = items;
-    return copy;
-  }
-  /// @param bytes  workspaces, communication buffers, the context; default: 0
-  [[nodiscard]] constexpr inference_plan workspace_bytes(std::uint64_t bytes) const {
-    inference_plan copy = *this;
-    copy.workspace_bytes_ = bytes;
-    return copy;
-  }
-
-  [[nodiscard]] constexpr std::uint64_t batch() const noexcept { return batch_; }
-  [[nodiscard]] constexpr char const* name() const noexcept { return "inference"; }
 
   /// @return the memory by use; a part beyond 64 bits is 2^64 - 1
   /// @throws std::invalid_argument  for an inconsistent shape
   [[nodiscard]] constexpr memory_breakdown breakdown(
       source_location where = source_location::current()) const {
     memory_breakdown b;
-    b.weights_bytes = detail::saturating_storage(parameters_, weights_);
-    b.activations_bytes = detail::saturating_storage(
-        detail::saturating_product({elements_per_item_, batch_}), activations_);
-    if (is_transformer_) {
-      shape_.require_valid(where);
-      b.kv_cache_bytes = detail::saturating_kv_cache(shape_, tokens_, batch_, kv_cache_);
+    b.weights_bytes = detail::storage_of(values_.parameters, values_.weights).value;
+    b.activations_bytes =
+        detail::storage_of(detail::saturated{values_.elements_per_item} * values_.batch,
+                           values_.activations)
+            .value;
+    if (values_.is_transformer) {
+      values_.shape.require_valid(where);
+      b.kv_cache_bytes =
+          detail::kv_cache_of(values_.shape, values_.tokens, values_.batch, values_.kv_cache).value;
     }
-    b.workspace_bytes = workspace_bytes_;
+    b.workspace_bytes = values_.workspace_bytes;
     return b;
   }
-  /// @return the sum of the breakdown
-  /// @throws std::invalid_argument  as breakdown(), and when the sum is beyond 64 bits
-  [[nodiscard]] constexpr std::uint64_t total_bytes(
-      source_location where = source_location::current()) const {
-    std::uint64_t const total = breakdown(where).total_bytes();
-    if (total == detail::too_many_bytes) {
-      detail::throw_plan_too_large(detail::text{"inference with "} + parameters_ +
-                                       " parameters, batch " + batch_ + ", " + elements_per_item_ +
-                                       " activations an item, " + tokens_ +
-                                       " tokens and a workspace of " + workspace_bytes_ + " bytes",
-                                   where);
-    }
-    return total;
-  }
-
- private:
-  std::uint64_t parameters_ = 0;
-  precision weights_ = precision::fp16;
-  precision activations_ = precision::fp16;
-  precision kv_cache_ = precision::fp16;
-  std::uint64_t elements_per_item_ = 0;
-  bool is_transformer_ = false;
-  transformer_shape shape_{};
-  std::uint64_t tokens_ = 0;
-  std::uint64_t batch_ = 1;
-  std::uint64_t workspace_bytes_ = 0;
 };
 
 /// The device memory that a plan may use when a fraction of it stays free.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pool/pool_core.hpp>
 #include <warpwright/memory/pool_options.hpp>
 
@@ -58,14 +59,13 @@ struct pool_access;
 /// only misses notice a capture: a hit would allocate memory that the pool reuses while the graph
 /// still uses it, and a call with a stream_ref that does not carry its id would invalidate the
 /// capture, because it queries the id. (The host runtime throws std::invalid_argument for both.)
-/// Memory allocated in a capture belongs to the graph until the graph and
-/// all executables made from it are destroyed; a block freed in the capture is reused only by the
-/// same stream of the same capture; a block allocated before the capture and freed in it is
-/// retained as long as the graph. During that time, and while a graph has memory of the pool, every
-/// call takes the slow path's checks. A capture takes what its stream has freed before it once the
-/// work submitted before it has completed, and may wait for that on the host. Captures on other
-/// streams are neither disturbed nor a restriction: growing is legal, and a capturing donor stream
-/// is not touched.
+/// Memory allocated in a capture belongs to the graph until the graph and all executables made from
+/// it are destroyed; a block freed in the capture is reused only by the same stream of the same
+/// capture; a block allocated before the capture and freed in it is retained as long as the graph.
+/// During that time, and while a graph has memory of the pool, every call takes the slow path's
+/// checks. A capture takes what its stream has freed before it once the work submitted before it
+/// has completed, and may wait for that on the host. Captures on other streams are neither
+/// disturbed nor a restriction: growing is legal, and a capturing donor stream is not touched.
 class memory_pool {
  public:
   /// Creates a pool on a device.
@@ -80,7 +80,7 @@ class memory_pool {
   /// is none.
   explicit memory_pool(device_id device, memory_pool_options const& options = {},
                        source_location where = source_location::current())
-      : core_{device, options, where} {}
+      : core_{device, values_of(options), where} {}
 
   /// Returns the memory to CUDA. Blocks still live are reported to the destruction_callback and
   /// become invalid.
@@ -89,8 +89,6 @@ class memory_pool {
   ///   memory are not launched again.
   /// Never throws, and tolerates a CUDA runtime that is shutting down.
   ~memory_pool() = default;
-  memory_pool(memory_pool const&) = delete;
-  memory_pool& operator=(memory_pool const&) = delete;
 
   /// Allocates memory for work on a stream.
   /// @param stream     work submitted to this stream from now on may use the memory
@@ -267,7 +265,7 @@ struct pool_access {
 /// it records an event on each stream with free blocks, so that the capture can take them.
 /// **Threads:** any. **Cost:** until its destruction every call of the pool, from any thread, makes
 /// one more CUDA call: destroy it right after the capture.
-class capture_watch {
+class capture_watch : detail::noncopyable {
  public:
   /// Starts watching a pool.
   /// @param pool  outlives the watch
@@ -275,8 +273,6 @@ class capture_watch {
     pool_.core_.watch_captures(1);
   }
   ~capture_watch() { pool_.core_.watch_captures(-1); }
-  capture_watch(capture_watch const&) = delete;
-  capture_watch& operator=(capture_watch const&) = delete;
 
  private:
   memory_pool& pool_;
@@ -286,7 +282,7 @@ WARPWRIGHT_END
 
 #include <warpwright/memory/cache.hpp>
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pool/pool_calls.hpp>
-#include <warpwright/memory/detail/pool/pool_lifetime.hpp>
-#include <warpwright/memory/detail/pool/pool_misses.hpp>
+#include <warpwright/memory/detail/pool/pool_calls_definitions.hpp>
+#include <warpwright/memory/detail/pool/pool_lifetime_definitions.hpp>
+#include <warpwright/memory/detail/pool/pool_misses_definitions.hpp>
 #endif

@@ -34,12 +34,7 @@ class device_scalar {
                 source_location where = source_location::current())
       : element_{pool, stream, 1, where} {}
 
-  /// Allocates a value and sets it. The value may be a temporary.
-  /// @param pool    outlives the scalar
-  /// @param stream  as above
-  /// @param value   the value
-  /// @throws as above and as set_value()
-  /// **Stream:** waits on the host for `stream`; set_to_zero() and set_value_async() do not.
+  /// Allocates a value, as above, and sets it, as set_value(), which waits on the host.
   /// **Capture:** not legal.
   device_scalar(pool_argument pool, stream_ref stream, T const& value,
                 source_location where = source_location::current())
@@ -47,42 +42,27 @@ class device_scalar {
     set_value(stream, value, where);
   }
 
-  /// Allocates a copy of another scalar.
-  /// @param pool    outlives the scalar; it may be another one than that of `other`
+  /// Allocates a copy of another scalar, of any pool, as device_buffer's constructor does.
   /// @param stream  as above; it is ordered behind the last write to `other`
-  /// @param other   its value is copied
-  /// @throws as device_buffer's constructor, and cuda_error when the copy fails
-  /// **Stream:** ordered on `stream`; does not block. **Capture:** as the pool.
   template <class OtherPool>
   device_scalar(pool_argument pool, stream_ref stream, device_scalar<T, OtherPool> const& other,
                 source_location where = source_location::current())
       : element_{pool, stream, other.data(), 1, where} {}
 
-  /// Returns the value.
-  /// @param stream  ordered behind the last write to the value
-  /// @throws std::invalid_argument  for a capturing stream
-  /// @throws cuda_error             when the copy fails, and for an error of earlier work
+  /// Returns the value, as device_buffer::element().
   /// **Stream:** waits on the host for `stream`. **Capture:** not legal.
   [[nodiscard]] T value(stream_ref stream,
                         source_location where = source_location::current()) const {
     return element_.element(stream, 0, where);
   }
-  /// Sets the value, which may be a temporary.
-  /// @param stream  ordered behind the value's last use
-  /// @param value   the new value
-  /// @throws std::invalid_argument  for a capturing stream
-  /// @throws cuda_error             when the copy fails, and for an error of earlier work
+  /// Sets the value, which may be a temporary, as device_buffer::set_element().
   /// **Stream:** waits on the host for `stream`. **Capture:** not legal.
   void set_value(stream_ref stream, T const& value,
                  source_location where = source_location::current()) {
     element_.set_element(stream, 0, value, where);
   }
-  /// Sets the value, without waiting.
-  /// @param stream  ordered behind the value's last use
-  /// @param value   alive and unchanged until the stream has completed the copy; in a capture,
-  /// until
-  ///   the graph is destroyed. A temporary does not compile
-  /// @throws cuda_error  when the copy fails
+  /// Sets the value, without waiting, as device_buffer::set_element_async(): `value` is alive and
+  /// unchanged until the stream has completed the copy; in a capture, until the graph is destroyed.
   /// **Stream:** ordered on `stream`. **Capture:** legal, with the address of `value`.
   void set_value_async(stream_ref stream, T const& value,
                        source_location where = source_location::current()) {
@@ -91,9 +71,7 @@ class device_scalar {
   void set_value_async(stream_ref stream, T const&& value,
                        source_location where = source_location::current()) =
       delete;  // the copy may read the value after the temporary's end: use set_value()
-  /// Sets all bytes of the value to zero, without waiting.
-  /// @param stream  ordered behind the value's last use
-  /// @throws cuda_error  when the call fails
+  /// Sets all bytes of the value to zero, as device_buffer::set_to_zero().
   /// **Stream:** ordered on `stream`; does not block. **Capture:** legal.
   void set_to_zero(stream_ref stream, source_location where = source_location::current()) {
     element_.set_to_zero(stream, where);

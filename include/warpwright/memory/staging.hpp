@@ -2,85 +2,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/thread/process_bound.hpp>
-#include <warpwright/memory/detail/staging/staging_workers.hpp>
+#include <warpwright/core/detail/options.hpp>
+#include <warpwright/memory/detail/staging/staging_core.hpp>
 #include <warpwright/memory/pinned.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 WARPWRIGHT_BEGIN
 
 /// Options of a staging object. Every setter returns a changed copy.
-class staging_options {
+class [[nodiscard]] staging_options
+    : public detail::options_base<staging_options, detail::staging_settings> {
  public:
   /// The number of threads that copy, the caller's included.
   /// @param count  1 to 256; 0, the default: one for each processor that this thread may run on, at
   ///   most 8
-  [[nodiscard]] constexpr staging_options threads(unsigned count) const noexcept {
-    staging_options copy = *this;
-    copy.threads_ = count;
-    return copy;
-  }
+  constexpr self threads(unsigned count) const { return with(&values::threads, count); }
   /// The size of a page-locked slot, which is also the maximum size of a chunk.
   /// @param bytes  at least 4096; default: 4 MiB
-  [[nodiscard]] constexpr staging_options slot_bytes(std::size_t bytes) const noexcept {
-    staging_options copy = *this;
-    copy.slot_bytes_ = bytes;
-    return copy;
-  }
+  constexpr self slot_bytes(std::size_t bytes) const { return with(&values::slot_bytes, bytes); }
   /// The number of slots of each thread, which all copies share.
-  /// @param count  1 to 64; default: 2, one is filled while the other is in flight
-  [[nodiscard]] constexpr staging_options slots_per_thread(unsigned count) const noexcept {
-    staging_options copy = *this;
-    copy.slots_ = count;
-    return copy;
-  }
+  /// @param n  1 to 64; default: 2, one is filled while the other is in flight
+  constexpr self slots_per_thread(unsigned n) const { return with(&values::slots_per_thread, n); }
   /// The maximum size of copies that run on the calling thread alone, to the device as CUDA copies
   /// pageable memory: to wake another one would take longer.
-  /// @param bytes  default: 1 MiB
-  [[nodiscard]] constexpr staging_options direct_bytes(std::size_t bytes) const noexcept {
-    staging_options copy = *this;
-    copy.direct_bytes_ = bytes;
-    return copy;
-  }
+  /// @param n  default: 1 MiB
+  constexpr self direct_bytes(std::size_t n) const { return with(&values::direct_bytes, n); }
   /// How much larger a copy must be for one more thread to help: a copy of `size` bytes has at most
   /// 1 + size / bytes helpers.
   /// @param bytes  at least 4096; default: 512 KiB
-  [[nodiscard]] constexpr staging_options bytes_per_helper(std::size_t bytes) const noexcept {
-    staging_options copy = *this;
-    copy.bytes_per_helper_ = bytes;
-    return copy;
+  constexpr self bytes_per_helper(std::size_t bytes) const {
+    return with(&values::bytes_per_helper, bytes);
   }
 
-  /// @return the settings that measure_staging() (memory/measure_staging.hpp) chooses
-  [[nodiscard]] constexpr unsigned threads() const noexcept { return threads_; }
-  [[nodiscard]] constexpr std::size_t direct_bytes() const noexcept { return direct_bytes_; }
+  /// @return the settings, which `tools/measure_staging` finds for a machine
+  [[nodiscard]] constexpr unsigned threads() const noexcept { return values_.threads; }
+  [[nodiscard]] constexpr std::size_t direct_bytes() const noexcept { return values_.direct_bytes; }
   [[nodiscard]] constexpr std::size_t bytes_per_helper() const noexcept {
-    return bytes_per_helper_;
+    return values_.bytes_per_helper;
   }
-
- private:
-  friend class staging;
-  unsigned threads_ = 0;
-  std::size_t slot_bytes_ = std::size_t{4} << 20U;
-  unsigned slots_ = 2;
-  std::size_t direct_bytes_ = std::size_t{1} << 20U;
-  std::size_t bytes_per_helper_ = std::size_t{512} << 10U;
-};
-
-/// A copy that failed after a part of it.
-class staging_error : public cuda_error {
- public:
-  staging_error(cudaError_t code, char const* api, source_location where, std::size_t done_bytes,
-                std::size_t all_bytes);
-  /// @return the length of the part at the begin that was copied; to the device, that was enqueued.
-  ///   Later parts of the destination are undefined
-  [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
-
- private:
-  std::size_t copied_bytes_;
 };
 
 /// Copies large arrays of pageable host memory to and from a device near the link's bandwidth:
@@ -109,18 +70,15 @@ class staging {
   /// **Cost:** page-locks the slots (64 MiB with 8 threads) unless the pool has free memory, and
   /// starts the threads: construct it at start-up.
   explicit staging(pinned_pool& pool, staging_options const& options = {},
-                   source_location where = source_location::current());
+                   source_location where = source_location::current())
+      : core_{detail::pinned_access::core(pool), values_of(options), where} {}
 
   /// Waits for the slots' copies and ends the threads. A slot whose copy cannot be waited for stays
   /// live in the pinned_pool. Never throws. Does nothing in a child of fork(), which has neither
   /// the threads nor CUDA.
   /// @pre no call to this object is in progress
   /// **Capture:** legal; captures on other streams are not disturbed.
-  ~staging() {
-    if (workers_.is_current()) stop();
-  }
-  staging(staging const&) = delete;
-  staging& operator=(staging const&) = delete;
+  ~staging() = default;
 
   /// Copies host memory to the device; returns when the source has been read completely, so that it
   /// may be changed or freed.
@@ -137,7 +95,7 @@ class staging {
   /// cudaMemcpyAsync for those that stay unchanged.
   void copy_to_device(stream_ref stream, void* destination, void const* source, std::size_t bytes,
                       source_location where = source_location::current()) {
-    copy(bytes_to_device(stream, destination, source, bytes), "copy_to_device", where);
+    core_.copy(bytes_to_device(stream, destination, source, bytes), "copy_to_device", where);
   }
   /// Copies device memory to the host; returns when the destination is complete.
   /// @param stream       a stream of the staging object's device
@@ -149,7 +107,7 @@ class staging {
   /// complete.
   void copy_to_host(stream_ref stream, void* destination, void const* source, std::size_t bytes,
                     source_location where = source_location::current()) {
-    copy(bytes_to_host(stream, destination, source, bytes), "copy_to_host", where);
+    core_.copy(bytes_to_host(stream, destination, source, bytes), "copy_to_host", where);
   }
 
   /// As above, and tells of the progress.
@@ -164,8 +122,8 @@ class staging {
                              std::size_t bytes, Progress&& progress,
                              source_location where = source_location::current()) {
     detail::staging_job::progress_function const reported{progress};
-    return copy(bytes_to_device(stream, destination, source, bytes).with(reported),
-                "copy_to_device", where);
+    return core_.copy(bytes_to_device(stream, destination, source, bytes).with(reported),
+                      "copy_to_device", where);
   }
   template <class Progress, class = std::enable_if_t<std::is_invocable_r<
                                 bool, Progress&, std::size_t, std::size_t>::value>>
@@ -173,8 +131,8 @@ class staging {
                            std::size_t bytes, Progress&& progress,
                            source_location where = source_location::current()) {
     detail::staging_job::progress_function const reported{progress};
-    return copy(bytes_to_host(stream, destination, source, bytes).with(reported), "copy_to_host",
-                where);
+    return core_.copy(bytes_to_host(stream, destination, source, bytes).with(reported),
+                      "copy_to_host", where);
   }
 
   /// Copies rows of host memory to the device, as copy_to_device().
@@ -184,15 +142,17 @@ class staging {
   void copy_rows_to_device(stream_ref stream, void* destination, std::size_t destination_pitch,
                            void const* source, std::size_t source_pitch, std::size_t row_bytes,
                            std::size_t rows, source_location where = source_location::current()) {
-    copy({true, stream, destination, destination_pitch, source, source_pitch, row_bytes, rows},
-         "copy_rows_to_device", where);
+    core_.copy(
+        {true, stream, destination, destination_pitch, source, source_pitch, row_bytes, rows},
+        "copy_rows_to_device", where);
   }
   /// Copies rows of device memory to the host, as copy_to_host().
   void copy_rows_to_host(stream_ref stream, void* destination, std::size_t destination_pitch,
                          void const* source, std::size_t source_pitch, std::size_t row_bytes,
                          std::size_t rows, source_location where = source_location::current()) {
-    copy({false, stream, destination, destination_pitch, source, source_pitch, row_bytes, rows},
-         "copy_rows_to_host", where);
+    core_.copy(
+        {false, stream, destination, destination_pitch, source, source_pitch, row_bytes, rows},
+        "copy_rows_to_host", where);
   }
 
   /// Copies what a function writes, without an array of it in host memory: rows gathered from a
@@ -222,46 +182,17 @@ class staging {
     detail::staging_job::pack_function const packed{write};
     transfer what{true, stream, destination, sizeof(T), nullptr, sizeof(T), sizeof(T), count};
     what.pack = &packed;
-    copy(what, "pack_to_device", where);
+    core_.copy(what, "pack_to_device", where);
   }
 
   /// @return the number of threads that copy, the caller's included
-  [[nodiscard]] unsigned threads() const noexcept { return workers_->threads() + 1; }
+  [[nodiscard]] unsigned threads() const noexcept { return core_.threads(); }
   /// @return the device of the streams that may be used
-  [[nodiscard]] device_id device() const noexcept { return device_; }
+  [[nodiscard]] device_id device() const noexcept { return core_.device(); }
 
  private:
-  struct transfer {
-    bool to_device;
-    stream_ref stream;
-    void* destination;
-    std::size_t destination_pitch;
-    void const* source;
-    std::size_t source_pitch;
-    std::size_t item_bytes;
-    std::size_t items;
-    detail::staging_job::pack_function const* pack = nullptr;
-    detail::staging_job::progress_function const* progress = nullptr;
+  using transfer = detail::staging_transfer;
 
-    transfer with(detail::staging_job::progress_function const& reported) const noexcept {
-      transfer copy = *this;
-      copy.progress = &reported;
-      return copy;
-    }
-  };
-  // By the caller alone: one chunk up to this size, and pieces above.
-  static constexpr std::size_t whole_bytes = std::size_t{256} << 10U;
-  static constexpr std::size_t piece_bytes = std::size_t{128} << 10U;
-  static constexpr unsigned pieces_in_flight = 4;
-
-  static bool is_contiguous(transfer const& what) noexcept {
-    return what.destination_pitch == what.item_bytes && what.source_pitch == what.item_bytes;
-  }
-  // Memory is registered by pages.
-  static bool on_one_page(char const* begin, char const* last) noexcept {
-    return (reinterpret_cast<std::uintptr_t>(begin) ^ reinterpret_cast<std::uintptr_t>(last)) <
-           4096;
-  }
   static transfer bytes_to_device(stream_ref stream, void* destination, void const* source,
                                   std::size_t bytes) noexcept {
     return {true, stream, destination, 1, source, 1, 1, bytes};
@@ -271,26 +202,7 @@ class staging {
     return {false, stream, destination, 1, source, 1, 1, bytes};
   }
 
-  void start(source_location where);
-  void stop() noexcept;
-  void check_call(transfer const& what, char const* name, source_location where) const;
-  void check_device(stream_ref stream, char const* name, source_location where) const;
-  std::size_t copy(transfer const& what, char const* name, source_location where);
-  std::size_t copy_by_cuda(transfer const& what, bool wait, source_location where);
-  std::size_t copy_in_chunks(transfer const& what, std::size_t bytes, source_location where);
-
-  pinned_pool* pool_;
-  staging_options options_;
-  device_id device_;
-  bool reads_late_ = false;  // CUDA may read pageable memory after a copy from it has returned
-  // The id of a stream that was of the device; ids are not reused.
-  mutable detail::atomic<std::uint64_t> known_stream_{~std::uint64_t{0}};
-  detail::process_bound<detail::staging_slots> slots_;
-  detail::process_bound<detail::staging_workers> workers_;
+  detail::staging_core core_;
 };
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/staging/staging_definitions.hpp>
-#endif

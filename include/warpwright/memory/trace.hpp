@@ -2,14 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/stream.hpp>
-#include <warpwright/memory/detail/trace/trace_writers.hpp>
+#include <warpwright/core/detail/system/file.hpp>
+#include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/detail/trace/trace_ring.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 
 WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Writes recorded calls as a CSV, which warpwright_replay reads.
+/// @throws std::runtime_error  when the file cannot be written
+WARPWRIGHT_COLD void write_trace_csv(std::FILE* file, array<trace_event> const& events,
+                                     std::uint64_t lost, source_location where,
+                                     file_operations const& operations = stdio_operations);
+/// Writes recorded calls as a pickle of the dictionary of torch.cuda.memory._snapshot().
+/// @throws std::runtime_error  when the file cannot be written
+WARPWRIGHT_COLD void write_trace_snapshot(std::FILE* file, array<trace_event> const& events,
+                                          int device, source_location where,
+                                          file_operations const& operations = stdio_operations);
+
+}  // namespace detail
 
 /// A memory resource that forwards every call to another one and records it.
 ///
@@ -29,9 +45,8 @@ WARPWRIGHT_BEGIN
 /// the capture. **Cost:** no CUDA call and no memory allocation a call with such a stream_ref: one
 /// clock reading, two atomic operations and one cache line.
 template <class Upstream>
-class trace_recorder {
+class trace_recorder : public detail::memory_adaptor<trace_recorder<Upstream>, Upstream> {
  public:
-  static constexpr std::size_t block_alignment_bytes = Upstream::block_alignment_bytes;
   static constexpr std::size_t maximum_alignment_bytes = Upstream::maximum_alignment_bytes;
 
   /// Creates a recorder.
@@ -39,51 +54,8 @@ class trace_recorder {
   /// @param capacity  calls to keep, rounded up to a power of two of at least 16; 64 bytes each
   /// @throws std::bad_alloc  when the host has no memory for the ring
   explicit trace_recorder(Upstream& upstream, std::size_t capacity = std::size_t{1} << 18U)
-      : upstream_{upstream}, ring_{capacity} {}
-  trace_recorder(trace_recorder const&) = delete;
-  trace_recorder& operator=(trace_recorder const&) = delete;
+      : base{upstream}, ring_{capacity} {}
 
-  /// As the upstream's allocate(), recorded.
-  /// @throws what the upstream throws; nothing is recorded then
-  [[nodiscard]] void* allocate(stream_ref stream, std::size_t bytes,
-                               std::size_t alignment = block_alignment_bytes,
-                               source_location where = source_location::current()) {
-    if (bytes == 0) return upstream_.allocate(stream, bytes, alignment, where);
-    stream_ref const resolved = stream.resolved(where);
-    std::uint64_t const id = resolved.id(where);  // before the allocation, which a failure of this
-                                                  // query would leak
-    return record_allocation(upstream_.allocate(resolved, bytes, alignment, where), bytes, id,
-                             where);
-  }
-
-  /// As the upstream's try_allocate(), recorded when it succeeds.
-  /// @throws what the upstream throws; nothing is recorded then
-  [[nodiscard]] void* try_allocate(stream_ref stream, std::size_t bytes,
-                                   std::size_t alignment = block_alignment_bytes,
-                                   source_location where = source_location::current()) {
-    if (bytes == 0) return upstream_.try_allocate(stream, bytes, alignment, where);
-    stream_ref const resolved = stream.resolved(where);
-    std::uint64_t const id = resolved.id(where);
-    return record_allocation(upstream_.try_allocate(resolved, bytes, alignment, where), bytes, id,
-                             where);
-  }
-
-  /// As the upstream's deallocate(), recorded.
-  /// @throws what the upstream throws; nothing is recorded then
-  void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
-                  source_location where = source_location::current()) {
-    if (pointer == nullptr) return;
-    stream_ref const resolved = stream.resolved(where);
-    record_guard guard{ring_, ring_.record(detail::trace_kind::deallocation, pointer, bytes,
-                                           resolved.id(where), where)};
-    upstream_.deallocate(resolved, pointer, bytes, where);
-    guard.dismiss();
-  }
-
-  /// @return the upstream's device
-  [[nodiscard]] device_id device() const noexcept { return upstream_.device(); }
-  /// @return the upstream
-  [[nodiscard]] Upstream& upstream() const noexcept { return upstream_; }
   /// @return the number of calls that the ring can hold
   [[nodiscard]] std::size_t capacity() const noexcept { return ring_.capacity(); }
   /// @return the number of calls recorded since construction or clear(), overwritten ones included
@@ -120,38 +92,42 @@ class trace_recorder {
   void write_snapshot(std::FILE* file, source_location where = source_location::current()) const {
     detail::array<detail::trace_event> events;
     ring_.copy(events);
-    detail::write_trace_snapshot(file, events, device().value(), where);
+    detail::write_trace_snapshot(file, events, this->device().value(), where);
   }
 
  private:
-  // Removes a record whose call throws.
-  class record_guard {
-   public:
-    record_guard(detail::trace_ring& ring, std::uint64_t ticket) noexcept
-        : ring_{ring}, ticket_{ticket} {}
-    record_guard(record_guard const&) = delete;
-    record_guard& operator=(record_guard const&) = delete;
-    ~record_guard() {
-      if (armed_) ring_.cancel(ticket_);
-    }
-    void dismiss() noexcept { armed_ = false; }
+  using base = detail::memory_adaptor<trace_recorder, Upstream>;
+  friend class detail::memory_interface<trace_recorder>;
 
-   private:
-    detail::trace_ring& ring_;
-    std::uint64_t ticket_;
-    bool armed_ = true;
-  };
-
-  void* record_allocation(void* pointer, std::size_t bytes, std::uint64_t id,
-                          source_location where) {
+  template <bool Throws>
+  void* do_allocate(detail::memory_request const& original) {
+    detail::memory_request request = original;
+    request.stream = original.stream.resolved(original.where);
+    // Before the allocation, which a failure of this query would leak.
+    std::uint64_t const id = request.stream.id(request.where);
+    void* const pointer = detail::allocate_from<Throws>(this->upstream(), request);
     if (pointer != nullptr) {
-      ring_.record(detail::trace_kind::allocation, pointer, bytes, id, where);
+      ring_.record(detail::trace_kind::allocation, pointer, request.bytes, id, request.where);
     }
     return pointer;
   }
+  void do_deallocate(stream_ref original, void* pointer, std::size_t bytes, source_location where) {
+    stream_ref const stream = original.resolved(where);
+    std::uint64_t const ticket =
+        ring_.record(detail::trace_kind::deallocation, pointer, bytes, stream.id(where), where);
+    try {
+      this->upstream().deallocate(stream, pointer, bytes, where);
+    } catch (...) {
+      ring_.cancel(ticket);
+      throw;
+    }
+  }
 
-  Upstream& upstream_;
   detail::trace_ring ring_;
 };
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/memory/detail/trace/trace_writers_definitions.hpp>
+#endif

@@ -20,6 +20,13 @@ inline std::uint64_t monotonic_nanoseconds() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+/// Sleeps for at least this time, unless a signal arrives.
+inline void sleep_nanoseconds(std::uint64_t nanoseconds) noexcept {
+  timespec const pause{static_cast<time_t>(nanoseconds / 1000000000U),
+                       static_cast<long>(nanoseconds % 1000000000U)};
+  static_cast<void>(nanosleep(&pause, nullptr));
+}
+
 /// A non-owning reference to a steady clock: CLOCK_MONOTONIC, or a test's clock that advances under
 /// the test's control.
 ///

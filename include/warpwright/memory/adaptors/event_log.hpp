@@ -23,17 +23,9 @@ enum class memory_log_operation {
 
 /// @return "allocate", "allocate_failed", "deallocate" or "deallocate_failed"
 constexpr char const* to_string(memory_log_operation operation) noexcept {
-  switch (operation) {
-    case memory_log_operation::allocate:
-      return "allocate";
-    case memory_log_operation::allocate_failed:
-      return "allocate_failed";
-    case memory_log_operation::deallocate:
-      return "deallocate";
-    case memory_log_operation::deallocate_failed:
-      return "deallocate_failed";
-  }
-  return "unknown";
+  constexpr char const* names[] = {"allocate", "allocate_failed", "deallocate",
+                                   "deallocate_failed"};
+  return names[static_cast<int>(operation)];
 }
 
 /// One call of an event_log_adaptor.

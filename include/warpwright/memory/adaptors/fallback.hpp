@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 
@@ -36,7 +37,8 @@ struct fallback_statistics {
 /// mutex and one look-up by address. A fallback first costs all that the first upstream tries: a
 /// memory_pool waits for its streams on the host before it fails.
 template <class First, class Second>
-class fallback_adaptor : public detail::memory_interface<fallback_adaptor<First, Second>> {
+class fallback_adaptor : public detail::memory_interface<fallback_adaptor<First, Second>>,
+                         private detail::noncopyable {
  public:
   /// Called for each fallback, after the second upstream has returned. Called without a lock, from
   /// any thread. Must not throw, since the block would be lost.
@@ -59,8 +61,6 @@ class fallback_adaptor : public detail::memory_interface<fallback_adaptor<First,
   }
   fallback_adaptor(First&, Second&, std::nullptr_t,
                    void* = nullptr) = delete;  // the callback is required
-  fallback_adaptor(fallback_adaptor const&) = delete;
-  fallback_adaptor& operator=(fallback_adaptor const&) = delete;
 
   /// @return the first upstream
   [[nodiscard]] First& first() const noexcept { return first_; }

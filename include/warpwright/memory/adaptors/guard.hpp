@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/device/async_copy.hpp>
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 
@@ -66,47 +67,42 @@ class guard_damage {
   detail::text text_;
 };
 
+namespace detail {
+
+/// The values of guard_options, which documents them.
+struct guard_settings {
+  std::size_t zone_bytes = 256;
+  bool poison_new = true;
+  bool poison_freed = true;
+};
+
+}  // namespace detail
+
 /// Options of a guard_adaptor. Every setter returns a changed copy.
-class guard_options {
+class [[nodiscard]] guard_options
+    : public detail::options_base<guard_options, detail::guard_settings> {
  public:
   /// The size of the red zone on each side of a block.
   /// @param bytes  a multiple of 256 up to 4096; default: 256
   /// @throws std::invalid_argument  for other sizes
-  [[nodiscard]] constexpr guard_options zone_bytes(
-      std::size_t bytes, source_location where = source_location::current()) const {
+  constexpr self zone_bytes(std::size_t bytes,
+                            source_location where = source_location::current()) const {
     if (bytes == 0 || bytes % 256 != 0 || bytes > maximum_zone_bytes) {
       detail::throw_invalid_argument(detail::text{"guard_options: a zone of "} + bytes +
                                          " bytes is not a multiple of 256 from 256 to " +
                                          maximum_zone_bytes,
                                      where);
     }
-    guard_options copy = *this;
-    copy.zone_bytes_ = bytes;
-    return copy;
+    return with(&values::zone_bytes, bytes);
   }
   /// Whether new blocks are filled with 0xFF: NaN in every floating-point type, -1 in integers.
   /// @param on  default: true
-  [[nodiscard]] constexpr guard_options poison_new(bool on) const noexcept {
-    guard_options copy = *this;
-    copy.poison_new_ = on;
-    return copy;
-  }
+  constexpr self poison_new(bool on) const { return with(&values::poison_new, on); }
   /// Whether freed blocks are filled with 0xFE: NaN as fp16, about -1.7e38 as fp32 and bf16.
   /// @param on  default: true
-  [[nodiscard]] constexpr guard_options poison_freed(bool on) const noexcept {
-    guard_options copy = *this;
-    copy.poison_freed_ = on;
-    return copy;
-  }
+  constexpr self poison_freed(bool on) const { return with(&values::poison_freed, on); }
 
   static constexpr std::size_t maximum_zone_bytes = 4096;
-
- private:
-  template <class Upstream>
-  friend class guard_adaptor;
-  std::size_t zone_bytes_ = 256;
-  bool poison_new_ = true;
-  bool poison_freed_ = true;
 };
 
 /// Puts a red zone before and behind each block and reports writes into it. Fills new and freed
@@ -139,7 +135,7 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
   guard_adaptor(Upstream& upstream, callback on_damage, void* user = nullptr,
                 guard_options const& options = {},
                 source_location where = source_location::current())
-      : base{upstream}, on_damage_{on_damage}, user_{user}, options_{options} {
+      : base{upstream}, on_damage_{on_damage}, user_{user}, options_{values_of(options)} {
     if (on_damage == nullptr) {
       detail::throw_invalid_argument(
           "guard_adaptor: the callback is null; pass a function that reports the damage", where);
@@ -183,21 +179,21 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
     detail::check_not_capturing("guard_adaptor", "allocate", request.stream, request.where);
     // The front zone keeps the alignment; the upstream rejects an invalid alignment.
     std::size_t const front =
-        request.alignment > options_.zone_bytes_ ? request.alignment : front_of(request.alignment);
+        request.alignment > options_.zone_bytes ? request.alignment : front_of(request.alignment);
     detail::memory_request whole = request;
     std::size_t const most = ~std::size_t{0};
-    std::size_t const zones = front + options_.zone_bytes_;
+    std::size_t const zones = front + options_.zone_bytes;
     whole.bytes = zones < front || request.bytes > most - zones ? most : request.bytes + zones;
 
     detail::live_block_map::reservation entry{blocks_};
     void* const begin = detail::allocate_from<Throws>(this->upstream(), whole);
     if (begin == nullptr) return nullptr;
     char* const pointer = static_cast<char*>(begin) + front;
-    std::size_t const zone = options_.zone_bytes_;
+    std::size_t const zone = options_.zone_bytes;
     try {
       fill(request.stream, pointer - zone, zone_byte, zone, request.where);
       fill(request.stream, pointer + request.bytes, zone_byte, zone, request.where);
-      if (options_.poison_new_) {
+      if (options_.poison_new) {
         fill(request.stream, pointer, new_byte, request.bytes, request.where);
       }
     } catch (...) {
@@ -214,15 +210,15 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
     removed.check("guard_adaptor", bytes, where);
     detail::live_block const& block = removed.block();
     check_zones(block, stream, where, [this](guard_damage const& damage) { report(damage); });
-    if (options_.poison_freed_) fill(stream, pointer, freed_byte, bytes, where);
+    if (options_.poison_freed) fill(stream, pointer, freed_byte, bytes, where);
     this->upstream().deallocate(stream, static_cast<char*>(pointer) - block.front_bytes,
-                                block.front_bytes + bytes + options_.zone_bytes_, where);
+                                block.front_bytes + bytes + options_.zone_bytes, where);
     removed.commit();
   }
 
   [[nodiscard]] std::size_t front_of(std::size_t alignment) const noexcept {
-    if (!detail::is_power_of_two(alignment)) return options_.zone_bytes_;
-    return (options_.zone_bytes_ + alignment - 1) & ~(alignment - 1);
+    if (!detail::is_power_of_two(alignment)) return options_.zone_bytes;
+    return (options_.zone_bytes + alignment - 1) & ~(alignment - 1);
   }
   static void fill(stream_ref stream, void* pointer, unsigned char value, std::size_t bytes,
                    source_location where) {
@@ -236,7 +232,7 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
   template <class Report>
   void check_zones(detail::live_block const& block, stream_ref stream, source_location where,
                    Report const& report) const {
-    std::size_t const zone = options_.zone_bytes_;
+    std::size_t const zone = options_.zone_bytes;
     unsigned char bytes[2 * guard_options::maximum_zone_bytes];
     char const* const begin = static_cast<char const*>(block.pointer);
     check(detail::copy_async(bytes, begin - zone, zone, cudaMemcpyDefault, stream.get()),
@@ -253,7 +249,7 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
                   source_location where, Report const& report) const {
     std::size_t first = 0;
     std::size_t damaged = 0;
-    for (std::size_t i = 0; i < options_.zone_bytes_; ++i) {
+    for (std::size_t i = 0; i < options_.zone_bytes; ++i) {
       if (zone[i] == zone_byte) continue;
       if (damaged++ == 0) first = i;
     }
@@ -264,7 +260,7 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
 
   callback on_damage_;
   void* user_;
-  guard_options options_;
+  detail::guard_settings options_;
   detail::live_block_map blocks_;
   detail::atomic<std::uint64_t> damages_;
 };

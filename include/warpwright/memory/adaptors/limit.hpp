@@ -64,14 +64,10 @@ class limit_adaptor : public detail::memory_adaptor<limit_adaptor<Upstream>, Ups
   }
   [[noreturn]] WARPWRIGHT_COLD void throw_over_limit(detail::memory_request const& request,
                                                      std::size_t live) const {
-    memory_report report;
-    report.requested_bytes = request.bytes;
-    report.live_bytes = live;
-    report.reserved_bytes = live;
-    report.largest_hole_bytes = live < limit_bytes_ ? limit_bytes_ - live : 0;
-    report.limit_bytes = limit_bytes_;
-    report.device = this->device().value();
-    throw out_of_memory{report, request.where};
+    std::size_t const left = live < limit_bytes_ ? limit_bytes_ - live : 0;
+    throw out_of_memory{
+        memory_report{request.bytes, live, live, left, limit_bytes_, this->device().value()},
+        request.where};
   }
 
   std::size_t limit_bytes_;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstddef>
@@ -113,11 +114,8 @@ class memory_interface {
 
 /// A class with the pool's interface over an upstream that it does not own.
 template <class Self, class Upstream>
-class memory_adaptor : public memory_interface<Self> {
+class memory_adaptor : public memory_interface<Self>, private noncopyable {
  public:
-  memory_adaptor(memory_adaptor const&) = delete;  // buffers and other adaptors refer to it
-  memory_adaptor& operator=(memory_adaptor const&) = delete;
-
   /// @return where the memory comes from
   [[nodiscard]] Upstream& upstream() const noexcept { return upstream_; }
   /// @return the upstream's device

@@ -2,15 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/memory/detail/address_map.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 WARPWRIGHT_BEGIN
+
+/// The outstanding blocks that one source location has allocated.
+struct allocation_site {
+  source_location where;    ///< the source location
+  std::uint64_t bytes;      ///< of all blocks, as requested
+  std::uint64_t blocks;     ///< the number of blocks
+  std::uint64_t oldest_ns;  ///< the age of the oldest block
+};
 
 namespace detail {
 
@@ -54,43 +64,11 @@ class live_block_map {
   static std::uint64_t key(void const* pointer) noexcept {
     return reinterpret_cast<std::uintptr_t>(pointer);
   }
-  void reserve_entry() {
-    std::size_t const count = blocks_.size() + reservations_ + 1;
-    blocks_.reserve(count);
-    numbers_.reserve(count);
-    ++reservations_;
-  }
+  void reserve_entry();
   // @pre an entry is reserved
-  void insert(live_block const& block) noexcept {
-    --reservations_;
-    bytes_ += block.bytes;
-    std::uint32_t const number = numbers_.find(key(block.pointer));
-    if (number != address_map::none) {
-      // The old block was freed without the adaptor, since its address could not be allocated again
-      // otherwise.
-      bytes_ -= blocks_[number].bytes;
-      blocks_[number] = block;
-      return;
-    }
-    numbers_.insert(key(block.pointer), static_cast<std::uint32_t>(blocks_.size()));
-    blocks_.push_back(block);
-  }
+  void insert(live_block const& block) noexcept;
   // The entry stays reserved.
-  bool remove(void const* pointer, live_block& block) noexcept {
-    std::uint32_t const number = numbers_.erase(key(pointer));
-    if (number == address_map::none) return false;
-    block = blocks_[number];
-    bytes_ -= block.bytes;
-    ++reservations_;
-    live_block const last = blocks_.back();
-    blocks_.pop_back();
-    if (last.pointer != pointer) {  // the last entry moves into the gap
-      numbers_.erase(key(last.pointer));
-      numbers_.insert(key(last.pointer), number);
-      blocks_[number] = last;
-    }
-    return true;
-  }
+  bool remove(void const* pointer, live_block& block) noexcept;
 
   mutable mutex mutex_;
   // Guarded by mutex_:
@@ -101,7 +79,7 @@ class live_block_map {
 };
 
 /// Capacity for one entry; released by the destructor unless insert() was called.
-class live_block_map::reservation {
+class live_block_map::reservation : noncopyable {
  public:
   explicit reservation(live_block_map& map) : map_{map} {
     unique_lock<mutex> const lock{map_.mutex_};
@@ -112,8 +90,6 @@ class live_block_map::reservation {
     unique_lock<mutex> const lock{map_.mutex_};
     --map_.reservations_;
   }
-  reservation(reservation const&) = delete;
-  reservation& operator=(reservation const&) = delete;
 
   void insert(live_block const& block) noexcept {
     unique_lock<mutex> const lock{map_.mutex_};
@@ -127,46 +103,21 @@ class live_block_map::reservation {
 };
 
 /// A removed entry; the destructor inserts it again unless commit() was called.
-class live_block_map::removal {
+class live_block_map::removal : noncopyable {
  public:
   removal(live_block_map& map, void* pointer, source_location where) noexcept
       : map_{map}, block_{pointer, 0, 0, 0, where} {
     unique_lock<mutex> const lock{map_.mutex_};
     found_ = map_.remove(pointer, block_);
   }
-  ~removal() {
-    if (!found_) return;
-    unique_lock<mutex> const lock{map_.mutex_};
-    if (committed_) {
-      --map_.reservations_;
-    } else {
-      map_.insert(block_);
-    }
-  }
-  removal(removal const&) = delete;
-  removal& operator=(removal const&) = delete;
+  ~removal();
 
   [[nodiscard]] bool found() const noexcept { return found_; }
   [[nodiscard]] live_block const& block() const noexcept { return block_; }
   void commit() noexcept { committed_ = true; }
 
   /// Throws for a pointer that is not in the map, and for another size than the one allocated.
-  void check(char const* who, std::size_t bytes, source_location where) const {
-    if (!found_) {
-      throw_invalid_argument(
-          text{who} + ": cannot free " + block_.pointer + " (" + bytes +
-              " bytes): it is not a live block of this adaptor: freed already, or "
-              "not allocated here; free it once, where it was allocated",
-          where);
-    }
-    if (block_.bytes != bytes) {
-      throw_invalid_argument(
-          text{who} + ": wrong size: " + block_.pointer + " is freed with " + bytes +
-              " bytes, but " + block_.bytes + " bytes were allocated at " +
-              text{block_.where.file(), block_.where.line()} + "; pass the same size",
-          where);
-    }
-  }
+  void check(char const* who, std::size_t bytes, source_location where) const;
 
  private:
   live_block_map& map_;
@@ -175,6 +126,17 @@ class live_block_map::removal {
   bool committed_ = false;
 };
 
+/// Merges the entries of each call site; then most bytes first.
+void group_by_site(array<allocation_site>& sites) noexcept;
+/// The live blocks grouped by call site, most bytes first.
+array<allocation_site> sites_of(live_block_map const& live);
+/// The same as a table.
+std::string report_of(live_block_map const& live);
+
 }  // namespace detail
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/memory/detail/live_block_map_definitions.hpp>
+#endif

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/aligned_blocks.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +62,8 @@ constexpr bool is_null_function(Function const& function) noexcept {
 /// **Cost:** two atomic additions for an allocation and its deallocation, and the functions. An
 /// alignment above 256 bytes costs as many bytes more.
 template <class Allocate, class Deallocate>
-class callback_resource : public detail::memory_interface<callback_resource<Allocate, Deallocate>> {
+class callback_resource : public detail::memory_interface<callback_resource<Allocate, Deallocate>>,
+                          private detail::noncopyable {
   static_assert(std::is_invocable_r<void*, Allocate&, stream_ref, std::size_t>::value,
                 "warpwright::callback_resource: the first function must be callable as "
                 "void* allocate(stream_ref stream, std::size_t bytes)");
@@ -96,8 +98,6 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
       : device_{device}, allocate_{on_allocate, user}, deallocate_{on_deallocate, user} {
     check_functions(on_allocate == nullptr, on_deallocate == nullptr, where);
   }
-  callback_resource(callback_resource const&) = delete;
-  callback_resource& operator=(callback_resource const&) = delete;
 
   /// @return the device
   [[nodiscard]] device_id device() const noexcept { return device_; }
@@ -126,11 +126,7 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
     return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
       void* const pointer = allocate_(request.stream, whole_bytes);
       if (pointer == nullptr) {
-        if constexpr (Throws) {
-          throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device_.value()),
-                              request.where};
-        }
-        return nullptr;
+        return detail::fail_request<Throws>(request, live_bytes(), device_);
       }
       if (reinterpret_cast<std::uintptr_t>(pointer) %
               detail::aligned_blocks::cuda_alignment_bytes !=

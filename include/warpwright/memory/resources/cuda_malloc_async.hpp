@@ -2,61 +2,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/aligned_blocks.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/options.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
 WARPWRIGHT_BEGIN
 
-/// Options of a cuda_malloc_async_resource: a value, each setter of which returns a changed copy.
-class cuda_malloc_async_options {
- public:
+namespace detail {
+
+/// The values of cuda_malloc_async_options, which documents them.
+struct malloc_async_settings {
   static constexpr std::size_t unlimited = ~std::size_t{0};
+
+  std::size_t release_threshold_bytes = unlimited;
+  std::size_t initial_bytes = 0;
+  std::size_t maximum_bytes = unlimited;
+  cudaMemAllocationHandleType export_handle_type = cudaMemHandleTypeNone;
+};
+
+}  // namespace detail
+
+/// Options of a cuda_malloc_async_resource: a value, each setter of which returns a changed copy.
+class [[nodiscard]] cuda_malloc_async_options
+    : public detail::options_base<cuda_malloc_async_options, detail::malloc_async_settings> {
+ public:
+  static constexpr std::size_t unlimited = values::unlimited;
 
   /// How much idle memory the pool keeps when a stream, an event or the device is synchronised.
   /// @param bytes  default: unlimited; CUDA's own default of 0 returns all idle memory each time,
   ///   and requests it again afterwards
-  [[nodiscard]] constexpr cuda_malloc_async_options release_threshold_bytes(
-      std::size_t bytes) const noexcept {
-    cuda_malloc_async_options copy = *this;
-    copy.release_threshold_bytes_ = bytes;
-    return copy;
+  constexpr self release_threshold_bytes(std::size_t bytes) const {
+    return with(&values::release_threshold_bytes, bytes);
   }
   /// Memory to reserve at construction, by an allocation that is freed at once.
-  /// @param bytes  default: 0; at most release_threshold_bytes()
-  [[nodiscard]] constexpr cuda_malloc_async_options initial_bytes(
-      std::size_t bytes) const noexcept {
-    cuda_malloc_async_options copy = *this;
-    copy.initial_bytes_ = bytes;
-    return copy;
-  }
+  /// @param n  default: 0; at most release_threshold_bytes()
+  constexpr self initial_bytes(std::size_t n) const { return with(&values::initial_bytes, n); }
   /// The maximum of reserved memory, which CUDA may round up.
-  /// @param bytes  default: unlimited; needs CUDA 12.2 or newer, which refuses a size that no
-  /// device
-  ///   has
-  [[nodiscard]] constexpr cuda_malloc_async_options maximum_bytes(
-      std::size_t bytes) const noexcept {
-    cuda_malloc_async_options copy = *this;
-    copy.maximum_bytes_ = bytes;
-    return copy;
-  }
+  /// @param n  default: unlimited; needs CUDA 12.2 or newer, which refuses a size that no
+  ///   device has
+  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
   /// The kind of handle by which other processes can use the memory; cuda_malloc_async_resource
   /// says how.
   /// @param type  default: cudaMemHandleTypeNone; on Linux cudaMemHandleTypePosixFileDescriptor
-  [[nodiscard]] constexpr cuda_malloc_async_options export_handle_type(
-      cudaMemAllocationHandleType type) const noexcept {
-    cuda_malloc_async_options copy = *this;
-    copy.export_handle_type_ = type;
-    return copy;
+  constexpr self export_handle_type(cudaMemAllocationHandleType type) const {
+    return with(&values::export_handle_type, type);
   }
-
- private:
-  friend class cuda_malloc_async_resource;
-  std::size_t release_threshold_bytes_ = unlimited;
-  std::size_t initial_bytes_ = 0;
-  std::size_t maximum_bytes_ = unlimited;
-  cudaMemAllocationHandleType export_handle_type_ = cudaMemHandleTypeNone;
 };
 
 /// CUDA's own stream-ordered pool (cudaMallocFromPoolAsync, cudaFreeAsync) with the pool's
@@ -82,7 +75,8 @@ class cuda_malloc_async_options {
 /// it must outlive the launch, free it after each one with cudaFreeAsync itself. A block that was
 /// allocated before the capture cannot be freed in it.
 /// **Cost:** one CUDA call a call. An alignment above 256 bytes costs as many bytes more.
-class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_async_resource> {
+class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_async_resource>,
+                                   private detail::noncopyable {
  public:
   /// Creates a pool.
   /// @param device   the device of the memory
@@ -98,12 +92,12 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
                                       cuda_malloc_async_options const& options = {},
                                       source_location where = source_location::current())
       : device_{device}, owns_{true} {
-    check_options(options, where);
+    check_options(values_of(options), where);
     scoped_device const scope{device, where};
     detail::relaxed_capture_mode const relaxed{where};
-    create(options, where);
+    create(values_of(options), where);
     try {
-      prepare(options, where);
+      prepare(values_of(options), where);
     } catch (...) {
       destroy();
       throw;
@@ -143,8 +137,6 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
   ~cuda_malloc_async_resource() {
     if (owns_) destroy();
   }
-  cuda_malloc_async_resource(cuda_malloc_async_resource const&) = delete;
-  cuda_malloc_async_resource& operator=(cuda_malloc_async_resource const&) = delete;
 
   /// @return the CUDA handle
   [[nodiscard]] cudaMemPool_t get() const noexcept { return pool_; }
@@ -184,34 +176,34 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
   cuda_malloc_async_resource(device_id device, cudaMemPool_t pool) noexcept
       : device_{device}, pool_{pool}, owns_{false} {}
 
-  static void check_options(cuda_malloc_async_options const& options, source_location where) {
-    if (options.maximum_bytes_ == 0) {
+  static void check_options(detail::malloc_async_settings const& options, source_location where) {
+    if (options.maximum_bytes == 0) {
       detail::throw_invalid_argument(
           "cuda_malloc_async_resource: maximum_bytes is 0; pass the largest number of bytes that "
           "the pool may reserve",
           where);
     }
-    if (options.initial_bytes_ > options.release_threshold_bytes_) {
+    if (options.initial_bytes > options.release_threshold_bytes) {
       detail::throw_invalid_argument(
-          detail::text{"cuda_malloc_async_resource: initial_bytes of "} + options.initial_bytes_ +
-              " are above release_threshold_bytes of " + options.release_threshold_bytes_ +
+          detail::text{"cuda_malloc_async_resource: initial_bytes of "} + options.initial_bytes +
+              " are above release_threshold_bytes of " + options.release_threshold_bytes +
               ": CUDA would return them at the first synchronisation; raise the threshold",
           where);
     }
-    if (options.initial_bytes_ > options.maximum_bytes_) {
+    if (options.initial_bytes > options.maximum_bytes) {
       detail::throw_invalid_argument(detail::text{"cuda_malloc_async_resource: initial_bytes of "} +
-                                         options.initial_bytes_ + " are above maximum_bytes of " +
-                                         options.maximum_bytes_ + "; raise the maximum",
+                                         options.initial_bytes + " are above maximum_bytes of " +
+                                         options.maximum_bytes + "; raise the maximum",
                                      where);
     }
   }
-  void create(cuda_malloc_async_options const& options, source_location where) {
-    if (options.export_handle_type_ != cudaMemHandleTypeNone) {
+  void create(detail::malloc_async_settings const& options, source_location where) {
+    if (options.export_handle_type != cudaMemHandleTypeNone) {
       int supported = 0;
       check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolSupportedHandleTypes,
                                    device_.value()),
             "cudaDeviceGetAttribute", where);
-      int const wanted = static_cast<int>(options.export_handle_type_);
+      int const wanted = static_cast<int>(options.export_handle_type);
       if ((supported & wanted) != wanted) {
         detail::throw_invalid_argument(
             detail::text{"cuda_malloc_async_resource: device "} + device_.value() +
@@ -222,12 +214,12 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     }
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
-    properties.handleTypes = options.export_handle_type_;
+    properties.handleTypes = options.export_handle_type;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device_.value();
-    if (options.maximum_bytes_ != cuda_malloc_async_options::unlimited) {
+    if (options.maximum_bytes != options.unlimited) {
 #if CUDART_VERSION >= 12020
-      properties.maxSize = options.maximum_bytes_;
+      properties.maxSize = options.maximum_bytes;
 #else
       detail::throw_invalid_argument(
           "cuda_malloc_async_resource: maximum_bytes needs CUDA 12.2 or newer; use a limit_adaptor",
@@ -236,15 +228,15 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     }
     check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate", where);
   }
-  void prepare(cuda_malloc_async_options const& options, source_location where) {
-    std::uint64_t threshold = options.release_threshold_bytes_;
+  void prepare(detail::malloc_async_settings const& options, source_location where) {
+    std::uint64_t threshold = options.release_threshold_bytes;
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold),
           "cudaMemPoolSetAttribute", where);
-    if (options.initial_bytes_ == 0) return;
+    if (options.initial_bytes == 0) return;
     stream const own{device_, 0, where};
-    void* const block = this->allocate(own, options.initial_bytes_, block_alignment_bytes, where);
+    void* const block = this->allocate(own, options.initial_bytes, block_alignment_bytes, where);
     try {
-      this->deallocate(own, block, options.initial_bytes_, where);
+      this->deallocate(own, block, options.initial_bytes, where);
     } catch (...) {
       detail::discard(cudaFree(block));
       throw;
@@ -265,11 +257,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
           cudaMallocFromPoolAsync(&pointer, whole_bytes, pool_, request.stream.get());
       if (result == cudaErrorMemoryAllocation) {
         detail::discard(result);
-        if constexpr (Throws) {
-          throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device_.value()),
-                              request.where};
-        }
-        return nullptr;
+        return detail::fail_request<Throws>(request, live_bytes(), device_);
       }
       check(result, "cudaMallocFromPoolAsync", request.where);
       live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);

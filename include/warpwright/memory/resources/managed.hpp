@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/memory/detail/unpooled_resource.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 

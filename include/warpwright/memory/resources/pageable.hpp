@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
-#include <warpwright/memory/detail/aligned_blocks.hpp>
+#include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
 #include <cstdlib>
@@ -16,11 +17,10 @@ WARPWRIGHT_BEGIN
 /// **Threads:** any number may call any member at once.
 /// **Capture:** deallocating on a capturing stream is not legal.
 /// **Cost:** a deallocation waits for the stream.
-class pageable_memory_resource : public detail::memory_interface<pageable_memory_resource> {
+class pageable_memory_resource : public detail::memory_interface<pageable_memory_resource>,
+                                 private detail::noncopyable {
  public:
   pageable_memory_resource() noexcept = default;
-  pageable_memory_resource(pageable_memory_resource const&) = delete;
-  pageable_memory_resource& operator=(pageable_memory_resource const&) = delete;
 
   /// @return -2, which is not a device: memory_report::device of pageable host memory
   [[nodiscard]] device_id device() const noexcept { return device_id{-2}; }
@@ -42,11 +42,7 @@ class pageable_memory_resource : public detail::memory_interface<pageable_memory
                                       : request.alignment;
     void* pointer = nullptr;
     if (posix_memalign(&pointer, alignment, request.bytes) != 0) {
-      if constexpr (Throws) {
-        throw out_of_memory{detail::resource_report(request.bytes, live_bytes(), device().value()),
-                            request.where};
-      }
-      return nullptr;
+      return detail::fail_request<Throws>(request, live_bytes(), device());
     }
     live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
     return pointer;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 WARPWRIGHT_BEGIN
@@ -13,13 +14,12 @@ WARPWRIGHT_BEGIN
 /// **Threads:** as the pool. **Capture:** deallocating on a capturing stream is not legal.
 /// **Cost:** the pool's.
 template <class Pool>
-class pinned_memory_resource : public detail::memory_interface<pinned_memory_resource<Pool>> {
+class pinned_memory_resource : public detail::memory_interface<pinned_memory_resource<Pool>>,
+                               private detail::noncopyable {
  public:
   /// Creates a resource.
   /// @param pool  where the memory comes from
   explicit pinned_memory_resource(Pool& pool) noexcept : pool_{pool} {}
-  pinned_memory_resource(pinned_memory_resource const&) = delete;
-  pinned_memory_resource& operator=(pinned_memory_resource const&) = delete;
 
   /// @return -1, which is not a device: memory_report::device of page-locked host memory
   [[nodiscard]] device_id device() const noexcept { return device_id{-1}; }

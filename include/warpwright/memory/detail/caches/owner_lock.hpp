@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/asymmetric_fence.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 
@@ -15,11 +16,9 @@ namespace detail {
 /// flag and then runs a fence on every thread of the process. After the fence either the owner has
 /// seen the request, or the owner's entry is visible here. Where the kernel has no such fence, the
 /// request flag is always set, and the owner enters through the other threads' spin lock.
-class owner_lock {
+class owner_lock : noncopyable {
  public:
   owner_lock() noexcept = default;
-  owner_lock(owner_lock const&) = delete;
-  owner_lock& operator=(owner_lock const&) = delete;
 
   /// By the owner only.
   void lock_by_owner() noexcept {
@@ -57,12 +56,10 @@ class owner_lock {
 };
 
 /// Holds an owner_lock for its owner until the end of the scope.
-class owner_guard {
+class owner_guard : noncopyable {
  public:
   explicit owner_guard(owner_lock& lock) noexcept : lock_{lock} { lock_.lock_by_owner(); }
   ~owner_guard() { lock_.unlock_by_owner(); }
-  owner_guard(owner_guard const&) = delete;
-  owner_guard& operator=(owner_guard const&) = delete;
 
  private:
   owner_lock& lock_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/caches/front_cache.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
 
@@ -22,7 +23,7 @@ struct thread_cache {
 ///
 /// A shard belongs to one of its streams at a time. Lock order: shards, registry, thread_cache
 /// objects, heap.
-class stream_caches {
+class stream_caches : noncopyable {
  public:
   using shard = locked_cache<spin_lock>;
   using shard_guard = unique_lock<spin_lock>;
@@ -31,8 +32,6 @@ class stream_caches {
   stream_caches(pool_heap& heap, epoch_tracker& streams) noexcept
       : heap_{heap}, streams_{streams} {}
   ~stream_caches();
-  stream_caches(stream_caches const&) = delete;
-  stream_caches& operator=(stream_caches const&) = delete;
 
   /// The shard of a stream; null before the first free of one of its streams.
   [[nodiscard]] shard* find(std::uint64_t id) const noexcept {
@@ -131,7 +130,7 @@ void stream_caches::flush(Cache& cache) noexcept {
   }
 }
 
-class stream_caches::all_locks {
+class stream_caches::all_locks : noncopyable {
  public:
   explicit all_locks(stream_caches const& caches) noexcept : caches_{caches} {
     for (unsigned i = 0; i < shard_count; ++i) {
@@ -150,8 +149,6 @@ class stream_caches::all_locks {
       if (cache != nullptr) cache->lock.unlock();
     }
   }
-  all_locks(all_locks const&) = delete;
-  all_locks& operator=(all_locks const&) = delete;
 
   template <class Use>
   void for_each_cache(Use&& use) const {

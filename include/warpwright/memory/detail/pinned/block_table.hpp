@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/memory/detail/heap/block_heap.hpp>
 
@@ -44,12 +45,10 @@ struct pinned_block {
 /// So the free lists need no memory of their own, and never fail. The entries of a removed segment
 /// stay mapped, empty, for a later one: a reader may still be there.
 /// **Threads:** find() and contains() at any time; the others one at a time.
-class block_table {
+class block_table : noncopyable {
  public:
   block_table() noexcept = default;
   ~block_table();
-  block_table(block_table const&) = delete;
-  block_table& operator=(block_table const&) = delete;
 
   /// A segment, and the entries of its granules.
   struct region {

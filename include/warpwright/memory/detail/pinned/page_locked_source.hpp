@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/memory/pinned_options.hpp>
+#include <warpwright/memory/detail/pinned/pinned_settings.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ class page_locked_source {
   static constexpr std::uint64_t bytes_per_thread = std::uint64_t{4} << 20U;
 
   /// @param files  must outlive the source
-  explicit page_locked_source(pinned_pool_options const& options,
+  explicit page_locked_source(pinned_settings const& options,
                               file_operations const& files = stdio_operations) noexcept
       : options_{options}, files_{&files} {}
 
@@ -63,7 +63,7 @@ class page_locked_source {
   [[nodiscard]] bool fault_in(void* pages, std::uint64_t bytes) const noexcept;
   [[nodiscard]] cudaError_t acquire_registered(host_segment& segment) const noexcept;
 
-  pinned_pool_options options_;
+  pinned_settings options_;
   file_operations const* files_;
 };
 

@@ -41,20 +41,20 @@ struct fault_in_part {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void page_locked_source::check_options(
     source_location where) const {
-  if (options_.mapped_ && options_.pageable_fallback_) {
+  if (options_.mapped && options_.pageable_fallback) {
     throw_invalid_argument(
         "pinned_pool: mapped() with pageable_fallback(): kernels cannot use memory that is not "
         "page-locked; leave one of them out",
         where);
   }
-  if (options_.write_combined_ && options_.numa_node_ != pinned_pool_options::any_numa_node) {
+  if (options_.write_combined && options_.numa_node != pinned_settings::any_numa_node) {
     throw_invalid_argument(
-        text{"pinned_pool: write_combined() with numa_node("} + options_.numa_node_ +
+        text{"pinned_pool: write_combined() with numa_node("} + options_.numa_node +
             "): cudaHostAlloc, from which write-combined memory comes, takes no node; leave one "
             "of them out",
         where);
   }
-  if (options_.numa_node_ != pinned_pool_options::any_numa_node) {
+  if (options_.numa_node != pinned_settings::any_numa_node) {
     constexpr std::uint64_t probe_bytes = 4096;
     void* const probe = map_pages(probe_bytes);
     int error = ENOMEM;
@@ -62,14 +62,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void page_locked_source::check_options(
     if (probe != nullptr) munmap(probe, probe_bytes);
     if (!bound) {
       throw_invalid_argument(
-          text{"pinned_pool: numa_node("} + options_.numa_node_ +
+          text{"pinned_pool: numa_node("} + options_.numa_node +
               ") is refused by mbind: " + std::strerror(error) +
               "; give a node of /sys/devices/system/node/has_memory, or, if this process may not "
               "choose one (in a container: the capability SYS_NICE), leave numa_node() out",
           where);
     }
   }
-  if (options_.mapped_) {
+  if (options_.mapped) {
     int count = 0;
     check(cudaGetDeviceCount(&count), "cudaGetDeviceCount", where);
     for (int device = 0; device < count; ++device) {
@@ -113,8 +113,8 @@ WARPWRIGHT_INLINE bool page_locked_source::bind_to_node(void* pages, std::uint64
   constexpr int bits = 8 * sizeof(unsigned long);
   unsigned long nodes[most_nodes / bits] = {};
   error = EINVAL;
-  if (options_.numa_node_ < 0 || options_.numa_node_ >= most_nodes) return false;
-  nodes[options_.numa_node_ / bits] = 1UL << (static_cast<unsigned>(options_.numa_node_) % bits);
+  if (options_.numa_node < 0 || options_.numa_node >= most_nodes) return false;
+  nodes[options_.numa_node / bits] = 1UL << (static_cast<unsigned>(options_.numa_node) % bits);
   constexpr int bind = 2;  // MPOL_BIND
   // The kernel reads one bit less than it is told.
   bool const done = syscall(SYS_mbind, pages, bytes, bind, nodes, most_nodes + 1, 0) == 0;
@@ -264,12 +264,12 @@ page_locked_source::acquire_registered(host_segment& segment) const noexcept {
   void* const pages = map_pages(segment.bytes);
   if (pages == nullptr) return cudaErrorMemoryAllocation;
   int error = 0;
-  bool const bound = options_.numa_node_ == pinned_pool_options::any_numa_node ||
+  bool const bound = options_.numa_node == pinned_settings::any_numa_node ||
                      bind_to_node(pages, segment.bytes, error);
   cudaError_t result = cudaErrorMemoryAllocation;
   if (bound && fault_in(pages, segment.bytes)) {
     unsigned flags = cudaHostRegisterPortable;
-    if (options_.mapped_) flags |= cudaHostRegisterMapped;
+    if (options_.mapped) flags |= cudaHostRegisterMapped;
     result = cudaHostRegister(pages, segment.bytes, flags);
     discard(result);
   }
@@ -290,12 +290,12 @@ page_locked_source::acquire(std::uint64_t bytes, source_location where) const {
   segment.bytes = bytes;
   char const* api = "cudaHostRegister";
   cudaError_t result = cudaErrorMemoryAllocation;
-  if (!options_.write_combined_) result = acquire_registered(segment);
+  if (!options_.write_combined) result = acquire_registered(segment);
   // cudaHostAlloc would take pages of any node.
-  if (result != cudaSuccess && options_.numa_node_ == pinned_pool_options::any_numa_node) {
+  if (result != cudaSuccess && options_.numa_node == pinned_settings::any_numa_node) {
     unsigned flags = cudaHostAllocPortable;
-    if (options_.mapped_) flags |= cudaHostAllocMapped;
-    if (options_.write_combined_) flags |= cudaHostAllocWriteCombined;
+    if (options_.mapped) flags |= cudaHostAllocMapped;
+    if (options_.write_combined) flags |= cudaHostAllocWriteCombined;
     void* memory = nullptr;
     api = "cudaHostAlloc";
     result = cudaHostAlloc(&memory, bytes, flags);
@@ -309,7 +309,7 @@ page_locked_source::acquire(std::uint64_t bytes, source_location where) const {
   bool const no_more = result == cudaErrorMemoryAllocation;
   bool const refused = no_more || result == cudaErrorNotSupported ||
                        result == cudaErrorNotPermitted || result == cudaErrorOperatingSystem;
-  if (refused && options_.pageable_fallback_ && bytes <= available_memory(*files_)) {
+  if (refused && options_.pageable_fallback && bytes <= available_memory(*files_)) {
     if (void* const pages = map_pages(bytes)) {
       segment.address = reinterpret_cast<std::uintptr_t>(pages);
       segment.from = host_segment::kind::pageable;

@@ -157,8 +157,8 @@ WARPWRIGHT_INLINE void pinned_core::deallocate(stream_ref stream, void* pointer,
   if (may_be_capturing_anywhere() && is_capturing(heap_.driver, stream, where)) {
     throw_capturing(where);
   }
-  free_on(stream, stream.has_id() ? stream.id(where) : query_id(stream, where), pointer, bytes,
-          where);
+  free_on(stream, stream.has_id() ? stream.id(where) : id_of(heap_.driver, stream, where), pointer,
+          bytes, where);
 }
 
 WARPWRIGHT_INLINE void pinned_core::free_behind(named_stream const& named, void* pointer,
@@ -190,16 +190,6 @@ WARPWRIGHT_INLINE void pinned_core::free_behind(named_stream const& named, void*
     deallocate(pointer, bytes, where);
   } catch (...) {  // the pool counts the block as live
   }
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t pinned_core::query_id(stream_ref stream,
-                                                                      source_location where) const {
-  unsigned long long id = 0;
-  cudaError_t const result = heap_.driver.id(stream.get(), &id);
-  if (result == cudaSuccess) return id;
-  discard(result);
-  // The driver fails on a thread without a context; the runtime creates one.
-  return stream.id(where);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::register_stream(pinned_shard& shard,
@@ -426,7 +416,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::retire(stream_ref stream,
         "frees; end the capture first",
         where);
   }
-  std::uint64_t const id = stream.has_id() ? stream.id(where) : query_id(stream, where);
+  std::uint64_t const id = id_of(heap_.driver, stream, where);
   relaxed_captures const relaxed{heap_.driver};
   relaxed.check_mode(where);
   for (pinned_shard& shard : shards_) {

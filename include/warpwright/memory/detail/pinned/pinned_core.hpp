@@ -4,13 +4,14 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/thread_slot.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
+#include <warpwright/memory/detail/pinned/pinned_settings.hpp>
 #include <warpwright/memory/detail/pinned/pinned_shard.hpp>
 #include <warpwright/memory/detail/pool/event_store.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>
-#include <warpwright/memory/pinned_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -32,15 +33,13 @@ namespace detail {
 /// Locks, in the order in which they are taken: slow_path_mutex_, which serialises misses of the
 /// heap and is held across CUDA calls; the shards', of which only all_locks holds several; the
 /// heap's.
-class pinned_core {
+class pinned_core : noncopyable {
  public:
   static constexpr std::size_t default_alignment = block_heap::granule_bytes;
   static constexpr std::size_t maximum_alignment = 4096;
 
-  pinned_core(pinned_pool_options const& options, source_location where);
+  pinned_core(pinned_settings const& options, source_location where);
   ~pinned_core();
-  pinned_core(pinned_core const&) = delete;
-  pinned_core& operator=(pinned_core const&) = delete;
 
   void* try_allocate(std::size_t bytes, std::size_t alignment, source_location where);
   /// For memory that the library can do without, as for growth: page-locks some if it must, but
@@ -57,7 +56,7 @@ class pinned_core {
 
   [[nodiscard]] pinned_statistics statistics() const noexcept;
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, source_location where) const;
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.maximum_bytes_; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.maximum_bytes; }
 
  private:
   using shard_guard = unique_lock<spin_lock>;
@@ -96,7 +95,6 @@ class pinned_core {
                                  source_location where) const;
   [[noreturn]] static void throw_bad_alignment(std::size_t alignment, source_location where);
   [[noreturn]] static void throw_capturing(source_location where);
-  std::uint64_t query_id(stream_ref stream, source_location where) const;
   void register_stream(pinned_shard& shard, stream_ref stream, std::uint64_t id,
                        source_location where);
   void free_on(stream_ref stream, std::uint64_t id, void* pointer, std::size_t bytes,
@@ -154,7 +152,7 @@ class pinned_core {
     return reserved_bytes_.load(memory_order::relaxed);
   }
 
-  pinned_pool_options options_;
+  pinned_settings options_;
   page_locked_source source_;
   pool_heap heap_;
   event_store events_{heap_};
@@ -175,7 +173,7 @@ class pinned_core {
 /// Allows the calling thread calls that a capture of any thread would forbid. Safe, as no capturing
 /// stream is touched. Gives a thread that has none a context, without which the driver's calls
 /// fail.
-class pinned_core::relaxed_captures {
+class pinned_core::relaxed_captures : noncopyable {
  public:
   explicit relaxed_captures(driver_calls const& driver) noexcept : driver_{driver} {
     int device = 0;
@@ -188,8 +186,6 @@ class pinned_core::relaxed_captures {
   ~relaxed_captures() {
     if (status_ == cudaSuccess) discard(driver_.exchange(&mode_));
   }
-  relaxed_captures(relaxed_captures const&) = delete;
-  relaxed_captures& operator=(relaxed_captures const&) = delete;
   [[nodiscard]] bool allowed() const noexcept { return status_ == cudaSuccess; }
   void check_mode(source_location where) const {
     check(status_, "cudaThreadExchangeStreamCaptureMode", where);

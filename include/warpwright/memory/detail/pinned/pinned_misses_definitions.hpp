@@ -7,16 +7,15 @@
 
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pinned/pinned_calls_definitions.hpp>
-
-#include <time.h>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
 /// Holds every lock that a consistent snapshot of the counters needs.
-class pinned_core::all_locks {
+class pinned_core::all_locks : noncopyable {
  public:
   explicit all_locks(pinned_core const& pool) noexcept : pool_{const_cast<pinned_core&>(pool)} {
     for (pinned_shard& shard : pool_.shards_) shard.lock.lock();
@@ -26,8 +25,6 @@ class pinned_core::all_locks {
     pool_.heap_.lock.unlock();
     for (pinned_shard& shard : pool_.shards_) shard.lock.unlock();
   }
-  all_locks(all_locks const&) = delete;
-  all_locks& operator=(all_locks const&) = delete;
 
   [[nodiscard]] std::uint64_t live_bytes() const noexcept {
     std::uint64_t live = 0;
@@ -41,20 +38,20 @@ class pinned_core::all_locks {
   pinned_core& pool_;
 };
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::pinned_core(pinned_pool_options const& options,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::pinned_core(pinned_settings const& options,
                                                            source_location where)
     : options_{options}, source_{options}, shards_(shard_count) {
   heap_.driver.find();
   source_.check_options(where);
   std::uint64_t initial = 0;
-  if (!block_heap::round_up(options.initial_bytes_, block_heap::granule_bytes, initial) ||
-      initial > options.maximum_bytes_) {
-    throw_out_of_memory(options.initial_bytes_, where);
+  if (!block_heap::round_up(options.initial_bytes, block_heap::granule_bytes, initial) ||
+      initial > options.maximum_bytes) {
+    throw_out_of_memory(options.initial_bytes, where);
   }
   if (initial == 0) return;
   relaxed_captures const relaxed{heap_.driver};
   relaxed.check_mode(where);
-  if (!add_segment(initial, where)) throw_out_of_memory(options.initial_bytes_, where);
+  if (!add_segment(initial, where)) throw_out_of_memory(options.initial_bytes, where);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::~pinned_core() {
@@ -87,16 +84,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::~pinned_core() {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_out_of_memory(
     std::size_t bytes, source_location where) const {
-  memory_report r;
-  {
-    all_locks const locks{*this};
-    r.requested_bytes = bytes;
-    r.live_bytes = locks.live_bytes();
-    r.reserved_bytes = reserved_bytes();
-    r.largest_hole_bytes = heap_.blocks.largest_hole_bytes();
-    r.limit_bytes = options_.maximum_bytes_;
-  }
-  throw out_of_memory{r, where};
+  pinned_statistics const s = statistics();
+  throw out_of_memory{memory_report{bytes, s.live_bytes, s.reserved_bytes, s.largest_hole_bytes,
+                                    options_.maximum_bytes, -1},
+                      where};
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_statistics pinned_core::statistics() const noexcept {
@@ -172,7 +163,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
                                                                        request const& wanted,
                                                                        bool may_wait,
                                                                        source_location where) {
-  if (wanted.rounded_bytes > options_.maximum_bytes_) return nullptr;
+  if (wanted.rounded_bytes > options_.maximum_bytes) return nullptr;
   unique_lock<mutex> const slow{slow_path_mutex_, may_wait};  // a holder may wait for a stream
   if (!slow.owns_lock()) return nullptr;
   relaxed_captures const relaxed{heap_.driver};
@@ -189,7 +180,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
   if (!may_wait) return nullptr;
   {
     all_locks const locks{*this};
-    if (locks.live_bytes() > options_.maximum_bytes_ - wanted.rounded_bytes) return nullptr;
+    if (locks.live_bytes() > options_.maximum_bytes - wanted.rounded_bytes) return nullptr;
   }
   close_all(own_id, true, where);
   if (void* const pointer = allocate_waiting(shard, wanted, for_ever, where)) return pointer;
@@ -201,11 +192,11 @@ WARPWRIGHT_INLINE void* pinned_core::allocate_growing(pinned_shard& shard, reque
   constexpr std::uint64_t granule = block_heap::granule_bytes;
   constexpr std::uint64_t most_growth = std::uint64_t{1} << 30U;
   std::uint64_t const needed = wanted.rounded_bytes;  // segments start at a page, as aligned as any
-  std::uint64_t const allowed = (options_.maximum_bytes_ - reserved_bytes()) & ~(granule - 1);
+  std::uint64_t const allowed = (options_.maximum_bytes - reserved_bytes()) & ~(granule - 1);
   if (needed > allowed) return nullptr;
   std::uint64_t preferred = reserved_bytes() / 8;
   if (preferred > most_growth) preferred = most_growth;
-  if (preferred < options_.growth_bytes_) preferred = options_.growth_bytes_;
+  if (preferred < options_.growth_bytes) preferred = options_.growth_bytes;
   if (!block_heap::round_up(preferred, granule, preferred) || preferred > allowed) {
     preferred = allowed;
   }
@@ -221,7 +212,6 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_waiting(pinned
                                                                           request const& wanted,
                                                                           std::uint64_t most_ns,
                                                                           source_location where) {
-  constexpr std::uint64_t pause_ns = 50000;
   std::uint64_t const own_id = own_default_stream_id();
   batch_numbers const all = numbers();
   std::uint64_t const start = most_ns == for_ever ? 0 : monotonic_nanoseconds();
@@ -232,8 +222,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_waiting(pinned
     if (void* const pointer = allocate_from_heap(shard, wanted, true, false)) return pointer;
     if (!pending) return nullptr;
     if (most_ns == for_ever) {
-      timespec const moment{0, pause_ns};
-      nanosleep(&moment, nullptr);
+      sleep_nanoseconds(50000);
       close_all(own_id, false, where);  // what other threads have freed meanwhile may suffice
     } else if (monotonic_nanoseconds() - start >= most_ns) {
       return nullptr;
@@ -274,7 +263,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool pinned_core::many_bytes_of_other_threads(
       if (s.handle == cudaStreamPerThread && s.id != own_id) bytes += s.open.bytes;
     }
   }
-  return bytes >= options_.growth_bytes_;
+  return bytes >= options_.growth_bytes;
 }
 
 WARPWRIGHT_INLINE void pinned_core::close_all(std::uint64_t own_id, bool last_resort,

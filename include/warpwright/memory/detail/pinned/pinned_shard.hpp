@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
-#include <warpwright/memory/detail/address_map.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 
 #include <cuda_runtime_api.h>

@@ -49,5 +49,5 @@ class call_sites {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pool/misuse.hpp>
+#include <warpwright/memory/detail/pool/misuse_definitions.hpp>
 #endif

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
 
 #include <cstdint>
@@ -14,15 +15,13 @@ namespace detail {
 /// heap they stay live, with a tag, until nothing holds them any more.
 ///
 /// All members require the heap's lock.
-class deferred_frees {
+class deferred_frees : noncopyable {
  public:
   static constexpr std::uint32_t none = block_heap::none;
 
   deferred_frees(pool_heap& heap, event_store& events, epoch_tracker& streams) noexcept
       : heap_{heap}, events_{events}, streams_{streams} {}
   ~deferred_frees() { close(); }
-  deferred_frees(deferred_frees const&) = delete;
-  deferred_frees& operator=(deferred_frees const&) = delete;
 
   /// Destroys the events.
   void close() noexcept;

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/event_before_capture.hpp>
-#include <warpwright/memory/detail/address_map.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pool/event_store.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>
 
@@ -20,7 +21,7 @@ namespace detail {
 /// epoch. Recording an event closes the epoch: the number is incremented first, so that later frees
 /// are not covered, then the event is recorded. When it has completed, the blocks up to that epoch
 /// are ready for every stream.
-class epoch_tracker {
+class epoch_tracker : noncopyable {
  public:
   static constexpr std::uint64_t no_id = ~std::uint64_t{0};  // of a stream whose id is not known
   static constexpr std::uint32_t none = block_heap::none;
@@ -28,8 +29,6 @@ class epoch_tracker {
   epoch_tracker(pool_heap& heap, event_store& events)
       : heap_{heap}, events_{events}, entries_(block_heap::first_stream_list) {}
   ~epoch_tracker() { close(); }
-  epoch_tracker(epoch_tracker const&) = delete;
-  epoch_tracker& operator=(epoch_tracker const&) = delete;
 
   /// Destroys the events.
   void close() noexcept;
@@ -102,8 +101,7 @@ class epoch_tracker {
   /// As poll() of one list, without recording.
   void poll_list(heap_guard& lock, std::uint32_t list, poll_result& result, source_location where);
   /// @return when the list's newest event was recorded, in monotonic_nanoseconds(), if it was
-  /// before a
-  ///   capture that the stream is a part of; 0: it was not
+  ///   before a capture that the stream is a part of; 0: it was not
   [[nodiscard]] std::uint64_t recorded_before_capture(std::uint32_t list) const noexcept;
   /// Waits on the host until every free block that can become ready is ready.
   void synchronize(heap_guard& lock, std::uint64_t own_id, source_location where);

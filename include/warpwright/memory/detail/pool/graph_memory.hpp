@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pool/deferred_frees.hpp>
 
 #include <cstdint>
@@ -19,15 +20,13 @@ namespace detail {
 /// capture returns its memory in the same way.
 ///
 /// A block's tag is its graph's number plus one. All members require the heap's lock.
-class graph_memory {
+class graph_memory : noncopyable {
  public:
   static constexpr std::uint32_t none = block_heap::none;
 
   graph_memory(pool_heap& heap, epoch_tracker& streams, deferred_frees& deferred) noexcept
       : heap_{heap}, streams_{streams}, deferred_{deferred} {}
   ~graph_memory();
-  graph_memory(graph_memory const&) = delete;
-  graph_memory& operator=(graph_memory const&) = delete;
 
   /// Whether a graph has memory of the pool.
   [[nodiscard]] bool any() const noexcept { return count_ != 0; }

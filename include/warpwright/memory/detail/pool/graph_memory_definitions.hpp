@@ -6,8 +6,6 @@
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
 
-#include <time.h>
-
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
@@ -180,8 +178,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void graph_memory::await_reports(heap_guard& l
   for (std::uint64_t waited = 0; !reported(); waited = monotonic_nanoseconds() - begin) {
     if (waited > least && (last->is_destroyed() || waited > 100000000)) break;
     unlocked const released{lock};
-    timespec const pause{0, 10000};
-    nanosleep(&pause, nullptr);
+    sleep_nanoseconds(10000);
   }
   graph_lifetime::release(last);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/caches/stream_caches.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
@@ -14,17 +15,15 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// What a memory_pool does, in the order of docs/memory.md, "What an allocation does". The parts
-/// own their state; memory_pool documents the calls. Defined in pool_calls.hpp (hits and frees),
-/// pool_misses.hpp and pool_lifetime.hpp.
-class pool_core {
+/// own their state; memory_pool documents the calls. Defined in pool_calls_definitions (hits and
+/// frees), pool_misses_definitions and pool_lifetime_definitions.
+class pool_core : noncopyable {
  public:
   static constexpr std::size_t default_alignment = block_heap::granule_bytes;
   static constexpr std::size_t maximum_alignment = std::size_t{1} << 30U;
 
-  pool_core(device_id device, memory_pool_options const& options, source_location where);
+  pool_core(device_id device, pool_settings const& options, source_location where);
   ~pool_core();
-  pool_core(pool_core const&) = delete;
-  pool_core& operator=(pool_core const&) = delete;
 
   // Step 1: the stream's cache. A stream_ref that carries its id never means the per-thread default
   // stream.
@@ -100,7 +99,7 @@ class pool_core {
   /// device and mode.
   class slow_path;
 
-  static void check_options(memory_pool_options const& options, source_location where);
+  static void check_options(pool_settings const& options, source_location where);
   [[nodiscard]] bool checked() const noexcept { return sites_.enabled(); }
   [[nodiscard]] bool watches_captures() const noexcept;
   /// On the host runtime: throws for a capture that a pool on a GPU would not notice.
@@ -127,35 +126,48 @@ class pool_core {
   void close_thread_epoch(std::uint64_t id) noexcept;
   void free_in_graph(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
 
-  // Misses: the other steps. They return the block; none when they do not help.
+  // Misses: the other steps.
   WARPWRIGHT_COLD void* allocate_slow(stream_ref stream, std::uint64_t id,
                                       allocation_request const& request, source_location where);
   // What the last step waits for: the report that a graph is destroyed, which a driver makes within
   // 0.1 ms; that of one that still runs, for 50 times maximum_wait_us(); all work of the device.
   enum class last_wait { report, reports, device };
-  std::uint32_t climb(heap_guard& lock, stream_ref stream, std::uint64_t id, std::uint32_t own,
-                      allocation_request const& request, last_wait wait, source_location where);
+  struct miss {
+    heap_guard& lock;
+    stream_ref stream;
+    std::uint64_t id;   // no_id: the stream is capturing
+    std::uint32_t own;  // the list of the stream, or of what its capture has freed there
+    allocation_request const& request;
+    last_wait wait;
+    source_location where;
+  };
+  std::uint32_t climb(miss const& wanted);
   std::uint32_t climb_in_capture(heap_guard& lock, stream_ref stream,
                                  allocation_request const& request, source_location where);
-  std::uint32_t take_available(std::uint32_t own, allocation_request const& request);
-  std::uint32_t take_coalesced(std::uint32_t own, allocation_request const& request);
-  bool poll(heap_guard& lock, std::uint64_t own_id, bool record, source_location where);
-  void await_graphs(heap_guard& lock, std::uint32_t own, std::uint64_t least_ns,
-                    source_location where);
-  std::uint32_t wait_for_own_stream(heap_guard& lock, std::uint32_t own, stream_ref stream,
-                                    allocation_request const& request, source_location where);
-  std::uint32_t wait_patiently(heap_guard& lock, std::uint32_t own, std::uint64_t id,
-                               allocation_request const& request, std::uint64_t budget_ns,
-                               extent how_far, source_location where);
+  std::uint32_t take_available(miss const& m);
+  std::uint32_t take_coalesced(miss const& m);
+  std::uint32_t take(miss const& m) {
+    std::uint32_t const node = take_available(m);
+    return node != none ? node : take_coalesced(m);
+  }
+  bool poll(miss const& m, bool record);
+  std::uint32_t grow(miss const& m, extent how_far);
+  std::uint32_t take_or_grow(miss const& m, extent how_far);
+  std::uint32_t grow_within_slack(miss const& m);
+  std::uint32_t steal(miss const& m);
+  void await_graphs(miss const& m, std::uint64_t least_ns);
+  std::uint32_t wait_for_own_stream(miss const& m);
+  std::uint32_t wait_patiently(miss const& m, unsigned divisor, extent how_far);
+  std::uint32_t wait_for_all(miss const& m);
+  std::uint32_t compact_and_grow(miss const& m);
+  [[nodiscard]] std::uint64_t maximum_wait_ns() const noexcept {
+    return std::uint64_t{options_.maximum_wait_us} * 1000;
+  }
+  [[nodiscard]] bool has_room(allocation_request const& request) const noexcept;
   [[nodiscard]] bool may_grow(allocation_request const& request) const noexcept;
   std::size_t count_graphs() noexcept;
   [[nodiscard]] bool graphs_hold(allocation_request const& request) const noexcept;
-  std::uint32_t grow(heap_guard& lock, std::uint32_t own, allocation_request const& request,
-                     extent how_far, source_location where);
-  std::uint32_t steal(heap_guard& lock, std::uint32_t own, stream_ref stream,
-                      allocation_request const& request, source_location where);
   void synchronize(heap_guard& lock, std::uint64_t own_id, source_location where);
-  void compact(heap_guard& lock, source_location where);
 
   // Read by every call, rarely written.
   atomic<unsigned> reasons_;
@@ -167,9 +179,9 @@ class pool_core {
   stream_caches caches_{heap_, streams_};
 
   device_id device_;
-  memory_pool_options options_;
+  pool_settings options_;
   memory_source source_ = memory_source::cuda_malloc;
-  std::size_t limit_bytes_ = memory_pool_options::unlimited;
+  std::size_t limit_bytes_ = pool_settings::unlimited;
   std::size_t capacity_bytes_ = 0;     // the limit, or the device's memory if that is smaller
   driver::context context_ = nullptr;  // the device's primary context
   mutex slow_path_mutex_;              // serialises misses; locked before all other locks

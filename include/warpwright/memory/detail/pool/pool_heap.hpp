@@ -3,10 +3,11 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/memory/detail/driver.hpp>
 #include <warpwright/memory/detail/heap/block_heap.hpp>
-#include <warpwright/memory/pool_options.hpp>
+#include <warpwright/memory/detail/pool/pool_settings.hpp>
 
 #include <cstdint>
 
@@ -51,12 +52,10 @@ using heap_guard = unique_lock<spin_lock>;
 
 /// Releases the heap's lock for the scope of a CUDA call, so that hits of other threads proceed.
 /// What was read from the heap before may have changed after.
-class unlocked {
+class unlocked : noncopyable {
  public:
   explicit unlocked(heap_guard& lock) noexcept : lock_{lock} { lock_.unlock(); }
   ~unlocked() { lock_.lock(); }
-  unlocked(unlocked const&) = delete;
-  unlocked& operator=(unlocked const&) = delete;
 
  private:
   heap_guard& lock_;
@@ -95,6 +94,18 @@ inline void check_of_stream(cudaError_t result, char const* api, source_location
                        ? "the stream was probably destroyed: declare streams above the pool, or "
                          "call its retire(stream) before a stream's end"
                        : nullptr);
+}
+
+/// A stream's id. @pre it is not capturing: the query would invalidate the capture
+inline std::uint64_t id_of(driver_calls const& driver, stream_ref stream, source_location where) {
+  if (stream.has_id()) return stream.id(where);
+  unsigned long long id = 0;
+  // The driver fails on a thread without a context; the runtime creates one.
+  cudaError_t const result = driver.id(stream.get(), &id);
+  if (result == cudaSuccess) return id;
+  discard(result);
+  check_of_stream(cudaStreamGetId(stream.get(), &id), "cudaStreamGetId", where);
+  return id;
 }
 
 /// Whether the caller's stream is capturing. A legacy default stream never is, but must not be used

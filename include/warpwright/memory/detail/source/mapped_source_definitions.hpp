@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/source/mapped_source.hpp>
 
 WARPWRIGHT_BEGIN
@@ -95,7 +96,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE mapped_source::mapping_plan mapped_source::fin
   return best;
 }
 
-class mapped_source::reserved_neighbours {
+class mapped_source::reserved_neighbours : noncopyable {
  public:
   WARPWRIGHT_COLD reserved_neighbours(mapped_source& source, mapping_plan const& plan,
                                       std::uint32_t own)
@@ -108,8 +109,6 @@ class mapped_source::reserved_neighbours {
     }
   }
   ~reserved_neighbours() { give_back(); }
-  reserved_neighbours(reserved_neighbours const&) = delete;
-  reserved_neighbours& operator=(reserved_neighbours const&) = delete;
 
  private:
   WARPWRIGHT_COLD void reserve(mapping_plan const& plan) {

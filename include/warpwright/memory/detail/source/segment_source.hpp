@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>
 
 #include <cstdint>
@@ -12,12 +13,10 @@ namespace detail {
 
 /// A pool's memory in segments, one cudaMalloc or cudaMallocAsync each. A segment can be returned,
 /// or replaced by a larger one, only when it is completely free.
-class segment_source {
+class segment_source : noncopyable {
  public:
   explicit segment_source(pool_heap& heap) noexcept : heap_{heap} {}
   ~segment_source();
-  segment_source(segment_source const&) = delete;
-  segment_source& operator=(segment_source const&) = delete;
 
   /// Requests segments by cudaMallocAsync from now on.
   void use_malloc_async(source_location where);

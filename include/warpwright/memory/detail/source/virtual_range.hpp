@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/device_id.hpp>
 #include <warpwright/memory/detail/driver.hpp>
 
@@ -36,12 +37,10 @@ struct virtual_memory_functions {
 /// unmapped and moved as a whole: CUDA maps no part of one.
 ///
 /// Functions return the driver's result code, which has the runtime's number. Not thread-safe.
-class virtual_range {
+class virtual_range : noncopyable {
  public:
   virtual_range() noexcept = default;
   ~virtual_range() { reset(); }
-  virtual_range(virtual_range const&) = delete;
-  virtual_range& operator=(virtual_range const&) = delete;
 
   /// Releases all memory and addresses. @pre no work uses the memory any more
   void reset() noexcept;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/error.hpp>
 
@@ -35,7 +36,7 @@ struct trace_event {
 /// A writer draws a ticket and locks only the ticket's slot. Writers therefore collide only when
 /// the ring has wrapped around while one of them was descheduled, and wait for a reader no longer
 /// than it takes to copy one slot.
-class trace_ring {
+class trace_ring : noncopyable {
  public:
   /// Creates an empty ring.
   /// @param capacity  calls to keep, rounded up to a power of two @throws std::bad_alloc
@@ -53,8 +54,6 @@ class trace_ring {
     slots_ = reinterpret_cast<slot*>((address + sizeof(slot) - 1) / sizeof(slot) * sizeof(slot));
     mask_ = count - 1;
   }
-  trace_ring(trace_ring const&) = delete;
-  trace_ring& operator=(trace_ring const&) = delete;
   ~trace_ring() { std::free(memory_); }
 
   [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }

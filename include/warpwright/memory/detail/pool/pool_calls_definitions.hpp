@@ -4,14 +4,15 @@
 // The calls of pool_core that caches do not serve, misses apart.
 #pragma once
 
-#include <warpwright/memory/detail/pool/misuse.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/memory/detail/pool/misuse_definitions.hpp>
 #include <warpwright/memory/detail/pool/pool_core.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-class pool_core::slow_path {
+class pool_core::slow_path : noncopyable {
  public:
   /// @param may_wait  if not, has no effect where another thread is in it: see entered()
   slow_path(pool_core& pool, source_location where, bool may_wait = true)
@@ -36,8 +37,6 @@ class pool_core::slow_path {
     discard(pool_.heap_.driver.exchange(&mode_));
     restore_device();
   }
-  slow_path(slow_path const&) = delete;
-  slow_path& operator=(slow_path const&) = delete;
   [[nodiscard]] bool entered() const noexcept { return lock_.owns_lock(); }
 
  private:
@@ -90,7 +89,7 @@ WARPWRIGHT_INLINE void pool_core::check_unwatched_capture(stream_ref stream, cha
 
 WARPWRIGHT_INLINE void pool_core::update_reasons() noexcept {
   unsigned reasons = 0;
-  if (watches_ != 0 || checked() || options_.detect_captures_) reasons |= check_captures;
+  if (watches_ != 0 || checked() || options_.detect_captures) reasons |= check_captures;
   if (deferred_.any_shared()) reasons |= shared_blocks;
   if (graphs_.any()) reasons |= graph_blocks;
   reasons_.store(reasons, memory_order::relaxed);
@@ -110,14 +109,7 @@ WARPWRIGHT_INLINE void pool_core::check_alive(char const* call, source_location 
 
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint64_t pool_core::id_of(stream_ref stream,
                                                                      source_location where) const {
-  if (stream.has_id()) return stream.id(where);
-  unsigned long long id = 0;
-  // The driver fails on a thread without a context; the runtime creates one.
-  cudaError_t const result = heap_.driver.id(stream.get(), &id);
-  if (result == cudaSuccess) return id;
-  discard(result);
-  check_of_stream(cudaStreamGetId(stream.get(), &id), "cudaStreamGetId", where);
-  return id;
+  return detail::id_of(heap_.driver, stream, where);
 }
 
 WARPWRIGHT_INLINE void* pool_core::commit(std::uint32_t node, source_location where) {
@@ -136,11 +128,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::synchronize(heap_guard& lock,
                                                               source_location where) {
   streams_.synchronize(lock, own_id, where);
   static_cast<void>(deferred_.poll(lock, true, where));
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::compact(heap_guard& lock, source_location where) {
-  if (mapped_.is_open()) return mapped_.unmap_all_idle(lock, where);
-  segments_.release(lock, 0, where);
 }
 
 WARPWRIGHT_INLINE void* pool_core::allocate_from_heap(stream_ref stream, std::uint64_t id,
@@ -217,10 +204,10 @@ WARPWRIGHT_INLINE void pool_core::deallocate_to_heap(stream_ref stream, std::uin
                                                      void* pointer, std::size_t bytes,
                                                      source_location where) {
   std::uint64_t const rounded = rounded_up(bytes);
-  if (!checked() && rounded != 0 && options_.cache_bytes_ != 0) {
+  if (!checked() && rounded != 0 && options_.cache_bytes != 0) {
     using put_result = stream_caches::put_result;
     put_result const result =
-        caches_.put_making_room(stream, id, pointer, rounded, options_.cache_bytes_);
+        caches_.put_making_room(stream, id, pointer, rounded, options_.cache_bytes);
     if (result == put_result::double_free) throw_unknown(pointer, bytes, where);
     if (result == put_result::stored_and_event_due) {
       caches_.flush_shard(id);
@@ -486,14 +473,8 @@ WARPWRIGHT_INLINE pool_statistics pool_core::statistics() const noexcept {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_report
 pool_core::report(std::size_t requested_bytes) const noexcept {
   pool_statistics const s = statistics();
-  memory_report r;
-  r.requested_bytes = requested_bytes;
-  r.live_bytes = s.live_bytes;
-  r.reserved_bytes = s.reserved_bytes;
-  r.largest_hole_bytes = s.largest_hole_bytes;
-  r.limit_bytes = limit_bytes_;
-  r.device = device_.value();
-  return r;
+  return {requested_bytes,      s.live_bytes, s.reserved_bytes,
+          s.largest_hole_bytes, limit_bytes_, device_.value()};
 }
 
 }  // namespace detail

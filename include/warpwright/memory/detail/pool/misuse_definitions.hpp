@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/memory/detail/live_block_map.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
 
@@ -54,46 +55,22 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE call_sites::freed_block const* call_sites::las
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE text call_sites::largest(pool_heap const& heap,
                                                            unsigned shown) const noexcept {
-  struct site {
-    call_site at;
-    std::uint64_t bytes = 0;
-  };
-  array<site> sites;
-  address_map numbers;
   text list = "";
+  array<allocation_site> sites;
   try {
     heap.blocks.for_each([&](std::uint32_t node, block_heap::block const& b) {
       if (b.list != block_heap::none || b.tag == pool_heap::deferred_free) return;
       call_site const from = of(node);
-      // Locations with the same key, which are next to impossible, get the following keys.
-      std::uint64_t key =
-          address_of(from.file) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(from.line);
-      std::uint32_t number = numbers.find(key);
-      while (number != address_map::none &&
-             (sites[number].at.file != from.file || sites[number].at.line != from.line)) {
-        number = numbers.find(++key);
-      }
-      if (number == address_map::none) {
-        number = static_cast<std::uint32_t>(sites.size());
-        sites.push_back(site{from, 0});
-        numbers.reserve(sites.size());
-        numbers.insert(key, number);
-      }
-      sites[number].bytes += b.bytes;
+      sites.push_back({source_location::current(from.file, from.line), b.bytes, 1, 0});
     });
   } catch (std::bad_alloc const&) {
     return list;
   }
+  group_by_site(sites);
   for (unsigned i = 0; i < shown && i < sites.size(); ++i) {
-    std::size_t most = i;
-    for (std::size_t k = i; k < sites.size(); ++k) {
-      if (sites[k].bytes > sites[most].bytes) most = k;
-    }
-    site const found = sites[most];
-    sites[most] = sites[i];
-    sites[i] = found;
-    list +=
-        text{i == 0 ? ". Live, allocated at: " : ", "} + found.at + " " + found.bytes + " bytes";
+    source_location const at = sites[i].where;
+    list += text{i == 0 ? ". Live, allocated at: " : ", "} + text{at.file(), at.line()} + " " +
+            sites[i].bytes + " bytes";
   }
   return list;
 }

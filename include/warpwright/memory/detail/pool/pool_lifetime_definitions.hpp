@@ -4,35 +4,31 @@
 // Construction and destruction of pool_core, and of the watches of its captures.
 #pragma once
 
-#include <warpwright/memory/detail/pool/pool_calls.hpp>
+#include <warpwright/memory/detail/pool/pool_calls_definitions.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::check_options(memory_pool_options const& options,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::check_options(pool_settings const& options,
                                                                 source_location where) {
-  if (!(options.maximum_fraction_ > 0.0 && options.maximum_fraction_ <= 1.0)) {
-    throw_invalid_argument(text{"memory_pool: maximum_fraction is "} + options.maximum_fraction_ +
-                               "; give a part of the device's memory in (0, 1]",
-                           where);
-  }
-  if (!(options.growth_factor_ >= 0.0 && options.growth_factor_ <= 16.0)) {
-    throw_invalid_argument(text{"memory_pool: growth_factor is "} + options.growth_factor_ +
-                               "; give a number from 0 to 16",
-                           where);
-  }
-  if (!(options.slack_ >= 0.0 && options.slack_ <= 16.0)) {
-    throw_invalid_argument(text{"memory_pool: slack is "} + options.slack_ +
-                               "; give a fraction of the live peak from 0 to 16",
-                           where);
-  }
+  auto const require = [where](bool valid, char const* name, double value, char const* remedy) {
+    if (!valid)
+      throw_invalid_argument(text{"memory_pool: "} + name + " is " + value + remedy, where);
+  };
+  double const fraction = options.maximum_fraction;
+  require(fraction > 0.0 && fraction <= 1.0, "maximum_fraction", fraction,
+          "; give a part of the device's memory in (0, 1]");
+  require(options.growth_factor >= 0.0 && options.growth_factor <= 16.0, "growth_factor",
+          options.growth_factor, "; give a number from 0 to 16");
+  require(options.slack >= 0.0 && options.slack <= 16.0, "slack", options.slack,
+          "; give a fraction of the live peak from 0 to 16");
 }
 
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
-                                                           memory_pool_options const& options,
+                                                           pool_settings const& options,
                                                            source_location where)
-    : device_{device}, options_{options}, sites_{options.checked_} {
+    : device_{device}, options_{options}, sites_{options.checked} {
   check_options(options, where);
   slow_path const section{*this, where};
   std::size_t free_bytes = 0;
@@ -40,31 +36,31 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo", where);
   heap_.driver.find();
   context_ = heap_.driver.current_context();
-  limit_bytes_ = options.maximum_bytes_;
-  if (options.maximum_fraction_ < 1.0) {
+  limit_bytes_ = options.maximum_bytes;
+  if (options.maximum_fraction < 1.0) {
     auto const part =
-        static_cast<std::size_t>(static_cast<double>(total_bytes) * options.maximum_fraction_);
+        static_cast<std::size_t>(static_cast<double>(total_bytes) * options.maximum_fraction);
     if (part < limit_bytes_) limit_bytes_ = part;
   }
   capacity_bytes_ = limit_bytes_ < total_bytes ? limit_bytes_ : total_bytes;
   std::uint64_t initial = 0;
-  if (!block_heap::round_up(options.initial_bytes_, block_heap::granule_bytes, initial) ||
+  if (!block_heap::round_up(options.initial_bytes, block_heap::granule_bytes, initial) ||
       initial > limit_bytes_) {
-    throw_out_of_memory(options.initial_bytes_, where);
+    throw_out_of_memory(options.initial_bytes, where);
   }
-  bool const may_map = options.source_ == memory_source::automatic ||
-                       options.source_ == memory_source::virtual_memory;
-  slack_options const slack{options.slack_, options.slack_floor_bytes_};
+  bool const may_map =
+      options.source == memory_source::automatic || options.source == memory_source::virtual_memory;
+  slack_options const slack{options.slack, options.slack_floor_bytes};
   if (may_map && mapped_.open(device, slack, limit_bytes_, capacity_bytes_, maximum_alignment)) {
     source_ = memory_source::virtual_memory;
     first_address_ = mapped_.address();
     address_span_ = mapped_.bytes();
-  } else if (options.source_ == memory_source::virtual_memory) {
+  } else if (options.source == memory_source::virtual_memory) {
     throw_invalid_argument(
         "memory_pool: memory_source::virtual_memory is not supported by this device or driver; use "
         "memory_source::automatic or cuda_malloc",
         where);
-  } else if (options.source_ == memory_source::cuda_malloc_async) {
+  } else if (options.source == memory_source::cuda_malloc_async) {
     source_ = memory_source::cuda_malloc_async;
     segments_.use_malloc_async(where);
   }
@@ -80,7 +76,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
   }
   if (heap_.blocks.empty(block_heap::ready)) {
     lock.unlock();
-    throw_out_of_memory(options.initial_bytes_, where);
+    throw_out_of_memory(options.initial_bytes, where);
   }
 }
 
@@ -106,8 +102,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::watch_captures(int change) noe
 }
 
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::~pool_core() {
-  if (options_.destruction_ != nullptr) {
-    options_.destruction_(options_.destruction_user_, statistics());
+  if (options_.destruction != nullptr) {
+    options_.destruction(options_.destruction_user, statistics());
   }
   relaxed_capture_mode const relaxed;
   int before = -1;

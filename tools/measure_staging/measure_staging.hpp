@@ -1,17 +1,46 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// The staging_options with which copies are fastest on a machine.
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/memory/measure_staging.hpp>
+#include <warpwright/memory/staging.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <new>
 
-WARPWRIGHT_BEGIN
+namespace measure_staging {
 
-namespace detail {
+namespace ww = warpwright;
+
+/// Times of copies of a few sizes, with one thread and with several.
+struct staging_times {
+  static constexpr unsigned most_rows = 8;
+  static constexpr unsigned most_columns = 8;
+  struct row {
+    std::size_t bytes = 0;
+    // Any unit, the same in a row:
+    double alone = 0;                  // by the caller, in pieces
+    double by_cuda = 0;                // as an object with one thread copies above direct_bytes
+    double helped[most_columns] = {};  // with threads[i] threads
+  };
+
+  unsigned rows = 0;
+  unsigned columns = 0;
+  row row_of[most_rows];
+  unsigned threads[most_columns] = {};  // from 2 on, ascending
+};
+
+/// The settings of a staging object that measure() chooses.
+struct staging_settings {
+  unsigned threads = 1;
+  std::size_t direct_bytes = 0;
+  std::size_t bytes_per_helper = 0;
+};
 
 /// What a copy would take with the settings.
 inline double staging_time(staging_times const& times, staging_times::row const& row,
@@ -63,7 +92,10 @@ void for_each_staging_settings(staging_times const& times, Visit const& visit) n
   }
 }
 
-WARPWRIGHT_INLINE staging_settings choose_staging(staging_times const& times) noexcept {
+/// Chooses the settings with which the measured copies take the least time, each in relation to its
+/// fastest one. Of those within 2 % of that: the fewest threads, then the largest direct_bytes,
+/// then the largest bytes_per_helper. @pre there is a row, and no time is 0
+inline staging_settings choose_staging(staging_times const& times) noexcept {
   double least = -1;
   for_each_staging_settings(times, [&](staging_settings const& each) {
     double const cost = staging_cost(times, each);
@@ -83,13 +115,13 @@ class staging_measurement {
  public:
   static constexpr std::size_t most_bytes = std::size_t{16} << 20U;
 
-  explicit staging_measurement(source_location where)
-      : where_{where}, stream_{current_device(where), 0, where} {
-    check(cudaMalloc(&device_, most_bytes), "cudaMalloc", where);
+  explicit staging_measurement(ww::source_location where)
+      : where_{where}, stream_{ww::current_device(where), 0, where} {
+    ww::check(cudaMalloc(&device_, most_bytes), "cudaMalloc", where);
     try {
       host_ = ::operator new(most_bytes);
       std::memset(host_, 1, most_bytes);
-      check(cudaMemsetAsync(device_, 1, most_bytes, stream_.get()), "cudaMemsetAsync", where);
+      ww::check(cudaMemsetAsync(device_, 1, most_bytes, stream_.get()), "cudaMemsetAsync", where);
       stream_.synchronize(where);
     } catch (...) {
       free();
@@ -101,18 +133,18 @@ class staging_measurement {
   staging_measurement& operator=(staging_measurement const&) = delete;
 
   /// The median time of some copies, in nanoseconds.
-  double time(staging& object, bool to_device, std::size_t bytes) {
+  double time(ww::staging& object, bool to_device, std::size_t bytes) {
     constexpr unsigned count = 5;
     std::uint64_t sorted[count] = {};
     for (unsigned i = 0; i <= count; ++i) {
-      std::uint64_t const begin = monotonic_nanoseconds();
+      std::uint64_t const begin = ww::detail::monotonic_nanoseconds();
       if (to_device) {
         object.copy_to_device(stream_, device_, host_, bytes, where_);
         stream_.synchronize(where_);
       } else {
         object.copy_to_host(stream_, host_, device_, bytes, where_);
       }
-      std::uint64_t const time = monotonic_nanoseconds() - begin;
+      std::uint64_t const time = ww::detail::monotonic_nanoseconds() - begin;
       if (i == 0) continue;  // it brings the memory to the caches
       unsigned at = i - 1;
       for (; at > 0 && sorted[at - 1] > time; --at) sorted[at] = sorted[at - 1];
@@ -124,46 +156,61 @@ class staging_measurement {
  private:
   // The staging objects have synchronised, or a copy of theirs has failed.
   void free() noexcept {
-    discard(cudaStreamSynchronize(stream_.get()));
-    discard(cudaFree(device_));
+    ww::detail::discard(cudaStreamSynchronize(stream_.get()));
+    ww::detail::discard(cudaFree(device_));
     ::operator delete(host_);
   }
 
-  source_location where_;
-  stream stream_;
+  ww::source_location where_;
+  ww::stream stream_;
   void* device_ = nullptr;
   void* host_ = nullptr;
 };
 
-}  // namespace detail
-
-WARPWRIGHT_INLINE staging_options measure_staging(pinned_pool& pool, staging_options const& base,
-                                                  source_location where) {
-  using times_type = detail::staging_times;
+/// Measures how copies of 256 KiB to 16 MiB are fastest on this machine: with how many threads, and
+/// from which size on.
+///
+/// Call it once at start-up, while the machine does nothing else, and give the result to the
+/// staging objects of the current device; or print it, and set it.
+/// @param pool  provides the slots meanwhile: those of a staging object with `base`
+/// @param base  threads() is the maximum; slot_bytes() and slots_per_thread() stay as they are
+/// @return `base` with the fastest threads(), direct_bytes() and bytes_per_helper()
+/// @throws std::invalid_argument      for options out of range
+/// @throws out_of_memory, cuda_error  when slots, events, a stream or 16 MiB of device memory
+/// cannot
+///   be created, or a copy fails
+/// @throws std::runtime_error         when the system cannot start the threads
+/// @throws std::bad_alloc             without 16 MiB of host memory
+/// **Stream:** uses one of its own. **Threads:** any number may call at once, which measures
+/// nothing of use. **Capture:** captures on other streams are not disturbed.
+/// **Cost:** some tenths of a second, and the page-locking of the slots.
+inline ww::staging_options measure(ww::pinned_pool& pool, ww::staging_options const& base = {},
+                                   ww::source_location where = ww::source_location::current()) {
+  using times_type = staging_times;
   unsigned const most =
-      base.threads() != 0 ? base.threads() : detail::staging_workers::default_threads();
+      base.threads() != 0 ? base.threads() : ww::detail::staging_workers::default_threads();
   constexpr std::size_t all = ~std::size_t{0};
   // This one checks the options, and has the pool allocate the memory of all.
-  detail::relaxed_capture_mode const relaxed{where};
-  alignas(staging) unsigned char memory[sizeof(staging)];
+  ww::detail::relaxed_capture_mode const relaxed{where};
+  alignas(ww::staging) unsigned char memory[sizeof(ww::staging)];
   struct owner {
-    staging* object = nullptr;
+    ww::staging* object = nullptr;
     ~owner() { reset(); }
     void reset() noexcept {
       if (object != nullptr) object->~staging();
       object = nullptr;
     }
   } now;
-  auto const make = [&](staging_options const& options) -> staging& {
+  auto const make = [&](ww::staging_options const& options) -> ww::staging& {
     now.reset();
-    now.object = ::new (static_cast<void*>(memory)) staging{pool, options, where};
+    now.object = ::new (static_cast<void*>(memory)) ww::staging{pool, options, where};
     return *now.object;
   };
   make(base.threads(most).direct_bytes(all));
-  detail::staging_measurement arrays{where};
+  staging_measurement arrays{where};
   times_type times;
   for (std::size_t const bytes : {std::size_t{256} << 10U, std::size_t{1} << 20U,
-                                  std::size_t{4} << 20U, detail::staging_measurement::most_bytes}) {
+                                  std::size_t{4} << 20U, staging_measurement::most_bytes}) {
     times.row_of[times.rows++].bytes = bytes;
     times.row_of[times.rows++].bytes = bytes;
   }
@@ -184,10 +231,10 @@ WARPWRIGHT_INLINE staging_options measure_staging(pinned_pool& pool, staging_opt
   }
   make(base.threads(1).direct_bytes(1));
   measure([](times_type::row& row) -> double& { return row.by_cuda; });
-  detail::staging_settings const chosen = detail::choose_staging(times);
+  staging_settings const chosen = choose_staging(times);
   return base.threads(chosen.threads)
       .direct_bytes(chosen.direct_bytes)
       .bytes_per_helper(chosen.bytes_per_helper);
 }
 
-WARPWRIGHT_END
+}  // namespace measure_staging

@@ -64,5 +64,5 @@ class address_map {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/address_map_definitions.hpp>
+#include <warpwright/core/detail/address_map_definitions.hpp>
 #endif
