@@ -7,4 +7,5 @@
 #include <warpwright/core/detail/device/scoped_stream_device_definitions.hpp>
 #include <warpwright/core/detail/device/stream_definitions.hpp>
 #include <warpwright/core/detail/error/error_definitions.hpp>
+#include <warpwright/core/detail/launch/kernel_launch_definitions.hpp>
 #include <warpwright/core/detail/text/text_definitions.hpp>

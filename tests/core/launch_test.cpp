@@ -268,7 +268,7 @@ TEST_CASE("a kernel is launched by its handle, or by its address where the macro
   ww::stream s;
   device_array<std::uint64_t> x{std::vector<std::uint64_t>(100, 0)};
   ww::for_each_index(s, x.size(), only_here<5>{x.data()});
-  bool const by_address = ww::detail::launchable<kernel, ww::detail::this_build>() ==
+  bool const by_address = ww::detail::launchable(ww::detail::kernel_of<kernel>()) ==
                           ww::detail::kernel_address<kernel>();
   CHECK(by_address == (WARPWRIGHT_NO_DRIVER_LAUNCH != 0));
   CHECK(x.fetch(s)[99] == 99);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/kernel/detail/expression/packed_vector.hpp>
+#include <warpwright/kernel/detail/plan/elementwise_plan.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 #include <warpwright/kernel/detail/plan/tensor_table.hpp>
 #include <warpwright/kernel/detail/reduce/workspace.hpp>
@@ -197,12 +198,11 @@ TEST_CASE("operands on the fast path are planned as any are, and only if they ar
     if (random.below(8) == 0) all[1].kind = access_pattern::row, all[1].count = 1 + random.below(n);
     if (random.below(8) == 0) all[1].kind = access_pattern::single, all[1].count = 1;
     if (random.below(64) == 0) all[1].address = 0;
-    std::uint64_t const end = all[0].address + all[0].count * 4;
-    bool fits = all[0].count == n;
-    for (operand const& o : all) {
-      fits = fits && ew::detail::operand_fits_fast_path(o, all[0], end, vector);
-    }
-    if (!fits) continue;
+    ew::detail::array_operand const arrays[] = {all[0], all[1], all[2]};
+    int const counts[] = {3};
+    ew::detail::elementwise_types const types{counts,  1,       3,     1,    vector,
+                                              vectors, vectors, false, false};
+    if (all[0].count != n || !ew::detail::on_fast_path(types, arrays)) continue;
     ++on_fast_path;
     REQUIRE_NOTHROW(ew::detail::check_operands(all, 3, warpwright::source_location::current()));
     launch_plan const one = ew::detail::make_fast_path_plan(n, vector, vectors);

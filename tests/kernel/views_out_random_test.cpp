@@ -66,7 +66,8 @@ void run_checked(warpwright::stream_ref stream, ew::strided_assignment<T, Rank, 
       return;
     }
   }
-  ew::detail::vector_partition const partition = fused::make_partition(all, a.size).partition;
+  ew::detail::vector_partition const partition =
+      ew::detail::plan_operands(fused::types, all).partition;
   ++(partition.scalar_only ? counts.scalar_only : counts.by_vectors);
   if (partition.scalar_only) {
     REQUIRE((partition.vectors == a.size && partition.head == 0 && partition.edge == 0));

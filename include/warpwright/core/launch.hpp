@@ -17,14 +17,10 @@
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/launch/block.hpp>
-#include <warpwright/core/detail/padding.hpp>
-#include <warpwright/core/detail/text/text.hpp>
-#include <warpwright/core/stream.hpp>
-#if WARPWRIGHT_HOST_RUNTIME
-#include <warpwright/core/detail/launch/host_launch.hpp>
-#elif defined(__CUDACC__)
 #include <warpwright/core/detail/launch/device_launch.hpp>
-#endif
+#include <warpwright/core/detail/launch/kernel_launch.hpp>
+#include <warpwright/core/detail/padding.hpp>
+#include <warpwright/core/stream.hpp>
 
 #include <cstdint>
 #include <type_traits>
@@ -37,13 +33,11 @@ namespace detail {
 template <class...>
 inline constexpr bool always_false = false;
 
-inline constexpr std::uint64_t max_grid_blocks = 0x7fffffff;
-
 /// The most dynamic shared memory that launch_blocks() can give a block of `Kernel`.
 template <class Kernel>
 std::size_t dynamic_shared_limit() {
 #if !WARPWRIGHT_HOST_RUNTIME && defined(__CUDACC__)
-  return max_dynamic_shared_bytes<Kernel>();
+  return max_dynamic_shared_bytes(kernel_of<Kernel>());
 #else
   return Kernel::host_dynamic_bytes;
 #endif
@@ -69,17 +63,6 @@ struct host_kernel {
 };
 #endif
 
-/// @throws std::invalid_argument  for more blocks than a grid holds
-inline unsigned grid_blocks(std::uint64_t blocks, char const* name, source_location where) {
-  if (blocks > max_grid_blocks) {
-    throw_invalid_argument(text{name} + ": there are " + blocks +
-                               " blocks of work, and a grid has at most 2^31 - 1; evaluate it in "
-                               "parts",
-                           where);
-  }
-  return static_cast<unsigned>(blocks);
-}
-
 /// Launches a kernel, as block.hpp describes it, on `blocks` blocks.
 /// @param blocks  at least one
 /// @param dynamic_bytes  of shared memory, at most dynamic_shared_limit()
@@ -92,35 +75,29 @@ void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Ke
   static_assert(sizeof(Kernel) <= Kernel::max_bytes,
                 "warpwright: the expressions' numbers and functions take more than a kernel's "
                 "arguments can hold; pass them by pointer or split the expressions");
-  unsigned const grid = grid_blocks(blocks, name, where);
+  [[maybe_unused]] launch_request const request{stream,        blocks, threads,
+                                                dynamic_bytes, name,   where};
 #if WARPWRIGHT_HOST_RUNTIME
-  host_kernel<Kernel> all{kernel, grid, threads};
+  host_kernel<Kernel> all{kernel, static_cast<unsigned>(blocks), threads};
   if (may_be_capturing_anywhere()) clear_padding(all);
   warpwright_host_kernel launch{};
-  launch.name = name;
   launch.function = &host_kernel<Kernel>::identity;
   launch.run = &host_kernel<Kernel>::run;
   launch.arguments = &all;
   launch.arguments_bytes = sizeof all;
   launch.arguments_alignment = alignof(host_kernel<Kernel>);
-  launch.size = blocks;
-  launch.threads = threads;
-  launch.shared_bytes = dynamic_bytes;
-  auto const run = [&](bool) { return warpwrightHostLaunchKernel(&launch, stream.get()); };
-  check(launch_on_any(stream.get(), run), "kernel launch", where);
+  launch_on_host(request, launch);
 #elif defined(__CUDACC__)
   // compare_graphs() compares the arguments of captured kernels byte by byte.
   if (WARPWRIGHT_CLEARS_PADDING && may_be_capturing_anywhere()) {
     Kernel cleared(kernel);
     clear_padding(cleared);
-    launch_on_device(stream, grid, threads, dynamic_bytes, cleared, where);
+    launch_on_device(request, kernel_of<Kernel>(), &cleared);
     return;
   }
-  launch_on_device(stream, grid, threads, dynamic_bytes, kernel, where);
+  launch_on_device(request, kernel_of<Kernel>(), &kernel);
 #else
-  static_cast<void>(stream), static_cast<void>(grid), static_cast<void>(threads);
   static_cast<void>(kernel);
-  static_cast<void>(dynamic_bytes);
   static_assert(always_false<Kernel>,
                 "warpwright: this call needs a kernel: compile this file with nvcc (name it .cu), "
                 "or link warpwright::host_runtime to run without a GPU");

@@ -56,7 +56,7 @@ void evaluate_host(assignments<A...> const& all,
 template <class T, class E>
 void run(stream_ref stream, assignment<T, E> const& a,
          source_location where = source_location::current()) {
-  detail::run_on_stream({stream, where}, a.size, a);
+  detail::run_on_stream({stream, where}, a);
 }
 
 /// Evaluates several assignments as one kernel: `tie(out(p, n) = x + y, out(q, n) = x - y)`.
@@ -68,8 +68,8 @@ void run(stream_ref stream, assignment<T, E> const& a,
 template <class... A>
 void run(stream_ref stream, assignments<A...> const& all,
          source_location where = source_location::current()) {
-  detail::apply(all.each, [&](auto const& first, auto const&... rest) {
-    detail::run_on_stream({stream, where}, first.size, first, rest...);
+  detail::apply(all.each, [&](auto const&... each) {
+    detail::run_on_stream({stream, where}, each...);
   });
 }
 

@@ -403,17 +403,16 @@ kernel_plan plan_assignments(source_location where, A const&... a) {
   using parts = fused<A...>;
   operand all[parts::operands];
   parts::describe(all, where, a...);
-  int const counts[] = {part_t<A>::operands...};
   launch_plan launch;
   tile_summary tiles;
   if (all[0].count != 0) {
-    launch = parts::make_partition(all, all[0].count);
+    launch = plan_operands(parts::types, all);
     if constexpr (parts::views) {
       tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
     }
   }
   plan_builder builder;
-  builder.fill(all, counts, static_cast<int>(sizeof...(A)), parts::vector,
+  builder.fill(all, parts::counts, parts::types.assignments, parts::vector,
                launch.partition.scalar_only ? parts::scalars_per_thread : parts::vectors, launch,
                tiles);
   return builder.plan;

@@ -29,17 +29,24 @@ class scoped_stream_device {
   bool changed_ = false;
 };
 
+/// The second attempt of launch_on_any(), below.
+/// @param status  of the first
+template <class Launch>
+WARPWRIGHT_COLD cudaError_t launch_again(cudaStream_t stream, cudaError_t status,
+                                         Launch const& launch) {
+  scoped_stream_device const scope{stream};
+  if (!scope.changed()) return status;
+  static_cast<void>(cudaGetLastError());
+  return launch(true);
+}
+
 /// Launches on a stream of any device. CUDA documents that a launch fails if the stream's device is
 /// not current, so it is done again with that device: the first attempt costs no further call.
 /// @param launch  `cudaError_t(bool again)`
 template <class Launch>
 cudaError_t launch_on_any(cudaStream_t stream, Launch const& launch) {
   cudaError_t const status = launch(false);
-  if (status == cudaSuccess) return status;
-  scoped_stream_device const scope{stream};
-  if (!scope.changed()) return status;
-  static_cast<void>(cudaGetLastError());
-  return launch(true);
+  return status == cudaSuccess ? status : launch_again(stream, status, launch);
 }
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include <warpwright/kernel/detail/expression/assignment.hpp>
 #include <warpwright/kernel/detail/expression/traversal.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
+#include <warpwright/kernel/detail/plan/elementwise_plan.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -45,7 +46,7 @@ struct fused_part {
   E expression;
 
   template <int V>
-  static operand describe_output(Destination const& destination, std::uint64_t size) {
+  static auto describe_output(Destination const& destination, std::uint64_t size) {
     if constexpr (strided) {
       return destination.template describe<T, V>();
     } else {
@@ -133,54 +134,31 @@ struct fused {
 
   explicit fused(A const&... a) : parts{{{a.data, a.expression}}...} {}
 
-  // Lists the operands, each output before its arrays, and refuses what does not fit together.
-  static void describe(c_array<operand, operands>& all, source_location where, A const&... a) {
-    list(all, a...);
-    int const counts[] = {part_t<A>::operands...};
-    check_assignments(all, counts, static_cast<int>(sizeof...(A)), where);
-  }
-
-  // Whether all operands are valid and vectorized from the first element on. The operands stay in
-  // registers here: a third of the instructions of describe() and make_partition().
-  static bool on_fast_path(A const&... a) {
-    if constexpr (strided || views) {
-      return false;
-    } else {
-      c_array<operand, operands> all;
-      list(all, a...);
-      return on_fast_path(all, std::make_index_sequence<static_cast<std::size_t>(operands)>{},
-                          indices{});
-    }
-  }
-
-  // The partition of n elements. Where a strided output does not suit vectors it is of single
-  // elements, so that the stores of a warp fall into as few sectors as possible.
-  static launch_plan make_partition(c_array<operand, operands> const& all, std::uint64_t n) {
-    if constexpr (!(strided && vector > 1)) {
-      launch_plan plan = make_plan(all, operands, n, vector, vectors);
-      if constexpr (may_use_single_vectors) use_single_vectors(plan, vectors);
-      return plan;
-    } else {
-      std::uint64_t const gapped = outputs_with_gaps(all);
-      launch_plan plan = make_plan(all, operands, n, vector, vectors, gapped);
-      if ((plan.partition.wide & gapped) != gapped) {
-        plan = make_plan(all, operands, n, 1, scalars_per_thread);
-        plan.partition.scalar_only = true;
-        plan.partition.fast_path = false;
-        plan.partition.wide = 0;
-      }
-      return plan;
-    }
-  }
-
-  // The outputs that narrow vectors cannot store, a bit each.
-  static std::uint64_t outputs_with_gaps(operand const* all) {
+  static constexpr std::uint64_t output_bits() {
     std::uint64_t bits = 0;
-    for (std::size_t k = 0; k < sizeof...(A); ++k) {
-      int const output = offsets::of(k);
-      if (all[output].kind == access_pattern::view) bits |= std::uint64_t{1} << output;
-    }
+    for (std::size_t k = 0; k < sizeof...(A); ++k) bits |= std::uint64_t{1} << offsets::of(k);
     return bits;
+  }
+  static constexpr int counts[] = {part_t<A>::operands...};
+  static constexpr elementwise_types types{counts,
+                                           static_cast<int>(sizeof...(A)),
+                                           operands,
+                                           output_bits(),
+                                           static_cast<unsigned>(vector),
+                                           static_cast<unsigned>(vectors),
+                                           static_cast<unsigned>(scalars_per_thread),
+                                           may_use_single_vectors,
+                                           strided};
+
+  template <class Operand>
+  static void list(Operand* next, A const&... a) {
+    (list_one(next, a), ...);
+  }
+
+  // Lists the operands, and refuses what does not fit together.
+  static void describe(c_array<operand, operands>& all, source_location where, A const&... a) {
+    list(static_cast<operand*>(all), a...);
+    check_assignments(all, counts, types.assignments, where);
   }
 
   // Evaluates the V elements from i on; fill(parts, registers) adds what is not loaded.
@@ -264,35 +242,10 @@ struct fused {
     }
   }
 
-  static void list(operand* next, A const&... a) { (list_one(next, a), ...); }
-  template <class Assignment>
-  static void list_one(operand*& next, Assignment const& a) {
+  template <class Operand, class Assignment>
+  static void list_one(Operand*& next, Assignment const& a) {
     *next++ = part_t<Assignment>::template describe_output<vector>(a.data, a.size);
     a.expression.template describe<vector>(next);
-  }
-
-  template <std::size_t... Operand, std::size_t... Output>
-  static bool on_fast_path(c_array<operand, operands> const& all, std::index_sequence<Operand...>,
-                           std::index_sequence<Output...>) {
-    int const fits = (fits_fast_path<Output, Operand...>(all, all[offsets::of(Output)]) & ...);
-    return fits != 0 && all[0].count - 1 < max_elements;
-  }
-  // The operands beside one output, the other outputs among them: 1 or 0, without branches.
-  template <std::size_t Output, std::size_t... Operand>
-  static int fits_fast_path(c_array<operand, operands> const& all, operand const& out) {
-    std::uint64_t const end = out.address + out.count * out.element_bytes;
-    return (static_cast<int>(is_other_output<Output>(Operand)
-                                 ? all[Operand].count == out.count &&
-                                       is_disjoint(all[Operand], out, end)
-                                 : operand_fits_fast_path(all[Operand], out, end, vector)) &
-            ...);
-  }
-  template <std::size_t Output>
-  static constexpr bool is_other_output(std::size_t k) {
-    for (std::size_t j = 0; j < sizeof...(A); ++j) {
-      if (offsets::of(j) == static_cast<int>(k)) return j != Output;
-    }
-    return false;
   }
 
   template <int V, class Index, std::size_t... Part>
@@ -334,23 +287,25 @@ void evaluate_on_host(source_location where, std::uint64_t n, A const&... a) {
 }
 
 template <class... A>
-void run_on_stream(warpwright::detail::on_stream const& execute, std::uint64_t n, A const&... a) {
+void run_on_stream(warpwright::detail::on_stream const& execute, A const&... a) {
   using all = fused<A...>;
-  all const f{a...};
   launch_plan plan;
-  if (all::on_fast_path(a...)) {
-    plan = make_fast_path_plan(n, all::vector, all::vectors);
-    if constexpr (all::may_use_single_vectors) use_single_vectors(plan, all::vectors);
-  } else {
+  if constexpr (all::strided || all::views) {
     operand operands[all::operands];
     all::describe(operands, execute.where, a...);
-    if (n == 0) return;
+    if (operands[0].count == 0) return;
     if constexpr (all::views) {
-      if (tile_evaluation<all>::run(execute, f, operands)) return;
+      if (tile_evaluation<all>::run(execute, all{a...}, operands)) return;
     }
-    plan = all::make_partition(operands, n);
+    plan = plan_operands(all::types, operands);
+  } else {
+    array_operand operands[all::operands];
+    all::list(operands, a...);
+    plan = plan_arrays(all::types, operands, execute.where);
+    if (plan.blocks == 0) return;
   }
-  execute(plan.blocks, plan.threads, fused_kernel<A...>{f, plan.partition}, "warpwright::ew::run");
+  execute(plan.blocks, plan.threads, fused_kernel<A...>{all{a...}, plan.partition},
+          "warpwright::ew::run");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -18,7 +18,8 @@
 //                                plan/axes.hpp; bit First of `wide` says that the node's first
 //                                array is moved by vectors
 //   value<C, V>(r, j, i)         the value of element i, the j-th of r
-//   describe<V>(next)            writes an operand for each array, from left to right
+//   describe<V>(next)            writes an operand for each array, from left to right; or an
+//                                array_operand, where no view is below
 //
 // A new leaf also needs an overload of description::add in describe.hpp (else it prints
 // "expression"); is_order_free (views/view_node.hpp) if its value does not depend on the index; and
@@ -57,8 +58,8 @@ WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value decoded(
 }
 
 template <class T, int V>
-operand describe_array(access_pattern kind, bits_of<T> const* data, std::uint64_t count) {
-  operand o;
+array_operand describe_array(access_pattern kind, bits_of<T> const* data, std::uint64_t count) {
+  array_operand o;
   o.kind = kind;
   o.element_bytes = static_cast<unsigned>(sizeof(bits_of<T>));
   o.aligned_bytes = static_cast<unsigned>(packed_vector<bits_of<T>, V>::aligned_bytes);
@@ -123,8 +124,8 @@ struct input {
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
     return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, V>(detail::access_pattern::elements, data, size);
   }
 };
@@ -169,8 +170,8 @@ struct row_input {
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
     return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, V>(detail::access_pattern::row, data, cols.divisor());
   }
 };
@@ -220,8 +221,8 @@ struct column_input {
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
     return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, V>(detail::access_pattern::column, data, cols.divisor());
   }
 };
@@ -253,8 +254,8 @@ struct single_input {
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int, std::uint64_t) const {
     return detail::convert<value_type<C>>(detail::element_traits<T>::decode(r.only));
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, 1>(detail::access_pattern::single, data, 1);
   }
 };
@@ -271,8 +272,8 @@ struct no_memory {
   using registers = no_registers;
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(no_registers&, std::uint64_t, std::uint64_t) const {}
-  template <int V>
-  void describe(operand*&) const {}
+  template <int V, class Operand>
+  void describe(Operand*&) const {}
 };
 
 }  // namespace detail
@@ -364,8 +365,8 @@ struct call {
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
     return call_with<C, V>(r, j, i, indices{});
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     describe_each<V>(next, indices{});
   }
 
@@ -387,8 +388,8 @@ struct call {
     return function(detail::convert<typename Types::template argument<Index, C, A...>>(
         detail::at<Index>(arguments).template value<C, V>(detail::at<Index>(r), j, i))...);
   }
-  template <int V, std::size_t... Index>
-  void describe_each(detail::operand*& next, std::index_sequence<Index...>) const {
+  template <int V, class Operand, std::size_t... Index>
+  void describe_each(Operand*& next, std::index_sequence<Index...>) const {
     (detail::at<Index>(arguments).template describe<V>(next), ...);
   }
 };
@@ -416,8 +417,8 @@ struct computed_as {
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
     return expression.template value<T, V>(r, j, i);
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     expression.template describe<V>(next);
   }
 };

@@ -55,8 +55,8 @@ struct draw {
   WARPWRIGHT_HOST_DEVICE drawn value(registers<V> const& r, int j, std::uint64_t) const {
     return r.of[j];
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     if (state.in_memory == nullptr) {
       (next++)->kind = detail::access_pattern::absent;
     } else {

@@ -28,15 +28,22 @@ enum class access_pattern : unsigned char {
   no_output  // none: stands for the output of a reduction
 };
 
-/// One array. In a list of operands each output comes first, and its arrays follow in the order in
-/// which the expression names them.
-struct operand {
+/// One array, as the types of an expression and its pointers tell.
+struct array_operand {
   access_pattern kind = access_pattern::elements;
   unsigned element_bytes = 0;
   unsigned aligned_bytes = 0;  ///< alignment that a vector access needs; see packed_vector
   unsigned natural_bytes = 0;  ///< alignment of one element
   std::uint64_t address = 0;
   std::uint64_t count = 0;  ///< elements; for row and column the length of a row
+};
+
+/// One array, or a view. In a list of operands each output comes first, and its arrays follow in
+/// the order in which the expression names them.
+struct operand : array_operand {
+  constexpr operand() = default;
+  constexpr operand(array_operand const& array) : array_operand(array) {}
+
   // Of a view, whose address is the lowest of its elements'. One that is contiguous after merging
   // its axes is of the kind `elements`.
   bool shaped = false;        ///< an operand written as a view
@@ -200,11 +207,6 @@ constexpr byte_range bytes_of(operand const& o, std::uint64_t n) {
 }
 constexpr bool overlap(operand const& a, operand const& b, std::uint64_t n) {
   return overlap(bytes_of(a, n), bytes_of(b, n)) && !side_by_side(a, b, n);
-}
-
-constexpr bool is_disjoint(operand const& o, operand const& out, std::uint64_t out_end) {
-  return !overlap(byte_range{o.address, o.address + o.count * o.element_bytes},
-                  byte_range{out.address, out_end});
 }
 
 }  // namespace detail

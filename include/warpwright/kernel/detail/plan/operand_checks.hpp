@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Refuses operands that do not fit together; the error reports operand, reason and remedy.
-//
-// Validity is decided here alone. Most launches need only operand_fits_fast_path(), which accepts
-// common valid operands in a third of the instructions.
 #pragma once
 
 #include <warpwright/core/error.hpp>
@@ -17,76 +14,22 @@ namespace detail {
 
 using warpwright::detail::text;
 
-/// Whether operand `o` is valid beside an output, and moved by vectors from element 0 on; false
-/// where it takes check_operands() and make_plan() to tell.
-constexpr bool operand_fits_fast_path(operand const& o, operand const& out, std::uint64_t out_end,
-                                      unsigned vector) {
-  if (o.kind == access_pattern::absent) return true;
-  std::uint64_t const n = out.count;
-  bool const aligned = o.address != 0 && rest_of(o.address, o.aligned_bytes) == 0;
-  if (o.kind == access_pattern::elements) {
-    bool const in_place = o.address == out.address && o.element_bytes == out.element_bytes;
-    return !o.shaped && o.count == n && aligned && (in_place || is_disjoint(o, out, out_end));
-  }
-  if (o.kind == access_pattern::single) return aligned && is_disjoint(o, out, out_end);
-  return o.kind == access_pattern::row && o.count != 0 && n % o.count == 0 &&
-         rest_of(o.count, vector) == 0 && aligned && is_disjoint(o, out, out_end);
-}
+[[noreturn]] WARPWRIGHT_COLD void refuse(text const& name, text const& problem,
+                                         source_location where);
 
-/// The operands of a kernel, which need not follow each other in memory.
-struct operand_list {
-  operand const* each[64];  ///< set as far as there are operands
-  constexpr operand const& operator[](int k) const { return *each[k]; }
-};
+[[noreturn]] WARPWRIGHT_COLD void refuse_address(std::uint64_t address, unsigned alignment,
+                                                 std::uint64_t elements, text const& name,
+                                                 source_location where);
 
-constexpr void list_operands(operand_list& list, operand const* operands, int count) {
-  for (int k = 0; k < count; ++k) list.each[k] = operands + k;
-}
+/// A number of elements; one from 2^63 on may have been negative before it was converted.
+WARPWRIGHT_COLD text count_as_given(std::uint64_t count);
 
+/// How far from an output's start an operand starts, in words.
+WARPWRIGHT_COLD text start_relative_to(operand const& o, operand const& out);
+
+/// What an error calls operand `k`.
 /// @param number  of the output, counted from 1; 0 where there is but one
-WARPWRIGHT_COLD inline text operand_name(operand_list const& operands, int k, int number) {
-  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
-  if (k == 0 && number != 0) return text{"output "} + number;
-  if (k == 0) return operands[0].kind == access_pattern::no_output ? "the reduction" : "the output";
-  int position = 0;
-  for (int before = 1; before <= k; ++before)
-    position += operands[before].kind != access_pattern::absent;
-  char const* const name =
-      operands[k].shaped ? "view" : names[static_cast<unsigned char>(operands[k].kind)];
-  return text{"operand "} + position + " (" + name + ")";
-}
-
-WARPWRIGHT_COLD inline text operand_name(operand const* operands, int k, int number = 0) {
-  operand_list list;
-  list_operands(list, operands, k + 1);
-  return operand_name(list, k, number);
-}
-
-[[noreturn]] WARPWRIGHT_COLD inline void refuse(text const& name, text const& problem,
-                                                source_location where) {
-  warpwright::detail::throw_invalid_argument(text{"ew: "} + name + " " + problem, where);
-}
-
-WARPWRIGHT_COLD inline text start_relative_to(operand const& o, operand const& out) {
-  return o.address < out.address ? text{out.address - o.address} + " bytes before it"
-                                 : text{o.address - out.address} + " bytes into it";
-}
-
-// How an operand may be the output, as a remedy.
-inline char const* in_place_remedy(operand const& o, operand const& out) {
-  if (out.kind == access_pattern::view && (o.shaped || o.kind == access_pattern::elements)) {
-    return ", or exactly in place: view() and out() of the same strided array";
-  }
-  if (o.kind != access_pattern::elements) return "";
-  return o.shaped ? ", or exactly in place: in() with the output's own pointer"
-                  : ", or exactly in place: in() and out() with the same pointer and element size";
-}
-
-// A number of elements; one from 2^63 on may have been negative before it was converted.
-inline text count_as_given(std::uint64_t count) {
-  if (count >> 63U == 0) return count;
-  return text{count} + " (" + static_cast<long long>(count) + " if signed)";
-}
+WARPWRIGHT_COLD text operand_name(operand const* operands, int k, int number = 0);
 
 /// Refuses a null pointer, and one that is no multiple of an element's alignment.
 /// @param elements  that it must point to; 0: one, or the text needs no number
@@ -94,122 +37,28 @@ inline text count_as_given(std::uint64_t count) {
 template <class Name>
 void check_address(std::uint64_t address, unsigned alignment, std::uint64_t elements,
                    Name const& name, source_location where) {
-  if (address == 0) {
-    refuse(name(),
-           elements == 0
-               ? text{"is a null pointer; pass device memory"}
-               : text{"is a null pointer for "} + elements + " elements; pass device memory",
-           where);
-  }
-  if (address % alignment != 0) {
-    refuse(name(),
-           text{"is at address "} + address + ", not a multiple of its element's " + alignment +
-               " bytes; pass a pointer to whole elements of this type",
-           where);
+  if (address == 0 || address % alignment != 0) {
+    refuse_address(address, alignment, elements, name(), where);
   }
 }
 
 /// Refuses operands that do not fit together.
 /// @param operands  the output first, then the arrays of the expression from left to right
-/// @param number    of the output, counted from 1; 0 where there is but one
 /// @throws std::invalid_argument  naming the operand, its shape and the remedy
-inline void check_operands(operand_list const& operands, int count, source_location where,
-                           int number) {
-  operand const& out = operands[0];
-  std::uint64_t const n = out.count;
-  for (int k = 0; k < count; ++k) {
-    operand const& o = operands[k];
-    if (o.kind == access_pattern::absent) continue;
-    auto const name = [&] { return operand_name(operands, k, number); };
-    bool const repeats = o.kind == access_pattern::row || o.kind == access_pattern::column;
-    if (o.shaped && o.count != n) {
-      refuse(name(),
-             text{"has a shape of "} + o.count + " elements, but " +
-                 operand_name(operands, 0, number) + " has " + n +
-                 "; give every view() the shape of " + operand_name(operands, 0, number) +
-                 ", with a stride of 0 along what repeats",
-             where);
-    }
-    if (o.kind == access_pattern::elements && o.count != n) {
-      refuse(name(),
-             text{"has "} + count_as_given(o.count) + " elements, but " +
-                 operand_name(operands, 0, number) + " has " + count_as_given(n) +
-                 "; give every in() as many as " + operand_name(operands, 0, number) +
-                 ", or repeat a shorter array with row() or col()",
-             where);
-    }
-    if (n == 0) continue;
-    if (n > max_elements) {
-      refuse(operand_name(operands, 0, number),
-             text{"has "} + count_as_given(n) +
-                 " elements; an array has 0 to 2^59, counted in elements",
-             where);
-    }
-    if (repeats && (o.count == 0 || n % o.count != 0)) {
-      refuse(name(),
-             text{"has cols = "} + count_as_given(o.count) + ", which does not divide " +
-                 operand_name(operands, 0, number) + "'s " + n +
-                 " elements into whole rows; pass the length of one row",
-             where);
-    }
-    if (o.kind == access_pattern::no_output) continue;
-    bool const one = o.kind == access_pattern::single || o.kind == access_pattern::offset;
-    check_address(o.address, o.natural_bytes, one ? 0 : n, name, where);
-    if (k == 0 || in_place(o, out)) continue;
-    if (overlap(o, out, n)) {
-      refuse(name(),
-             text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
-                 operand_name(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
-                 start_relative_to(o, out) + "; write to another array" + in_place_remedy(o, out),
-             where);
-    }
-  }
-}
-
-WARPWRIGHT_NOINLINE inline void check_operands(operand const* operands, int count,
-                                               source_location where) {
-  operand_list list;
-  list_operands(list, operands, count);
-  check_operands(list, count, where, 0);
-}
+void check_operands(operand const* operands, int count, source_location where);
 
 /// Refuses assignments that cannot be one kernel.
 /// @param operands  of each assignment the output, then its arrays
 /// @param counts    the length of each assignment's part, `assignments` of them, 64 in all
 /// @throws std::invalid_argument  as check_operands(); arrays are counted through all assignments
-WARPWRIGHT_NOINLINE inline void check_assignments(operand const* operands, int const* counts,
-                                                  int assignments, source_location where) {
-  if (assignments == 1) return check_operands(operands, counts[0], where);
-  operand_list all;  // one output at a time, then the arrays of every assignment
-  int count = 1;
-  operand const* part = operands;
-  for (int k = 0; k < assignments; part += counts[k], ++k) {
-    for (int i = 1; i < counts[k]; ++i) all.each[count++] = part + i;
-    operand const* other = operands;
-    for (int j = 0; j < k; other += counts[j], ++j) {
-      auto const name = [k] { return text{"output "} + (k + 1); };
-      if (part->count != other->count) {
-        refuse(name(),
-               text{"has "} + count_as_given(part->count) + " elements, but output " + (j + 1) +
-                   " has " + count_as_given(other->count) + "; tie() takes outputs of one size",
-               where);
-      }
-      if (part->count != 0 && part->address != 0 && overlap(*part, *other, part->count)) {
-        refuse(name(),
-               text{"overlaps output "} + (j + 1) + ", starting " +
-                   start_relative_to(*part, *other) + "; give each its own array",
-               where);
-      }
-    }
-  }
-  part = operands;
-  for (int k = 0; k < assignments; part += counts[k], ++k) {
-    all.each[0] = part;
-    check_operands(all, count, where, k + 1);
-  }
-}
+void check_assignments(operand const* operands, int const* counts, int assignments,
+                       source_location where);
 
 }  // namespace detail
 }  // namespace ew
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/kernel/detail/plan/operand_checks_definitions.hpp>
+#endif

@@ -84,7 +84,7 @@ constexpr launch_plan make_fast_path_plan(std::uint64_t n, unsigned vector, unsi
   plan.partition.wide = ~std::uint64_t{0};
   plan.partition.all_wide = true;
   plan.partition.edge = static_cast<unsigned>(rest_of(n, vector));
-  plan.partition.vectors = (n - plan.partition.edge) / vector;
+  plan.partition.vectors = quotient_up(n - plan.partition.edge, vector);
   plan.partition.fast_path = plan.partition.edge == 0 && plan.partition.vectors >> 31U == 0;
   choose_grid(plan, per_thread);
   return plan;
@@ -97,7 +97,7 @@ inline constexpr std::uint64_t many_vectors = std::uint64_t{1} << 22U;
 /// many: then nearly all traffic is stores, and those of a block must lie close together (i8 to f32
 /// at 2^28 on an H100: 1.5 % faster; at 2^22, back to back, 11 % slower).
 /// @param many  the least number of vectors
-constexpr void use_single_vectors(launch_plan& plan, int per_thread,
+constexpr void use_single_vectors(launch_plan& plan, unsigned per_thread,
                                   std::uint64_t many = many_vectors) {
   if (per_thread <= 2 || !plan.partition.fast_path || plan.partition.vectors < many) return;
   plan.partition.single_vectors = true;

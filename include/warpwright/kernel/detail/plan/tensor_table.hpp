@@ -145,34 +145,8 @@ constexpr bool is_written(std::uint32_t written, int array) {
 /// @param written  bit k: array k is written
 /// @param tensor   its number in the list, counted from 1
 /// @throws std::invalid_argument  naming the tensor, the array, the value and the remedy
-inline void check_tensor(operand const* arrays, int count, std::uint32_t written,
-                         std::size_t tensor, source_location where) {
-  std::uint64_t const size = arrays[0].count;
-  if (size == 0) return;
-  if (size > max_tensor_elements) {
-    refuse(text{"tensor "} + tensor,
-           text{"has "} + count_as_given(size) +
-               " elements; a tensor has 0 to 2^40, counted in elements",
-           where);
-  }
-  for (int k = 0; k < count; ++k) {
-    operand const& a = arrays[k];
-    auto const name = [=] { return text{"tensor "} + tensor + ", array " + (k + 1); };
-    check_address(a.address, a.natural_bytes, size, name, where);
-    for (int j = 0; j < k; ++j) {
-      operand const& b = arrays[j];
-      bool const one_writes = is_written(written, k) != is_written(written, j);
-      if (!one_writes && !is_written(written, k)) continue;
-      if ((one_writes && in_place(a, b)) || !overlap(a, b, size)) continue;
-      refuse(name(),
-             text{"spans "} + span_bytes(a, size) + " bytes that overlap array " + (j + 1) + "'s " +
-                 span_bytes(b, size) + ", starting " + start_relative_to(a, b) +
-                 "; give what is written memory of its own, or list it once, as an array that is "
-                 "read and written",
-             where);
-    }
-  }
-}
+void check_tensor(operand const* arrays, int count, std::uint32_t written, std::size_t tensor,
+                  source_location where);
 
 /// The memory that the tensors of a list write, so that no element is written twice in one pass.
 class written_ranges {
@@ -224,3 +198,7 @@ class written_ranges {
 }  // namespace ew
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/kernel/detail/plan/tensor_table_definitions.hpp>
+#endif

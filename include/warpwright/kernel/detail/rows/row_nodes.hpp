@@ -65,8 +65,8 @@ struct row_function {
                                              std::uint64_t) const {
     return {};  // never evaluated: load() does not compile
   }
-  template <int V>
-  void describe(detail::operand*& next) const {
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
     expression.template describe<V>(next);
   }
 

@@ -125,8 +125,7 @@ struct tile_evaluation<fused<A...>> {
     view_candidate views[fused<A...>::operands];
     list_views list{operands, views};
     list_all(f.parts, list);
-    std::uint64_t gapped = 0;
-    if constexpr (fused<A...>::strided) gapped = fused<A...>::outputs_with_gaps(operands);
+    std::uint64_t const gapped = outputs_with_gaps(fused<A...>::types, operands);
     return select_view(views, list.count, operands, fused<A...>::operands, fused<A...>::vector,
                        gapped, pixel_kernel<A...>::may_warp_stride);
   }

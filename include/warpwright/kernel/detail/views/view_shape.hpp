@@ -31,24 +31,8 @@ using warpwright::detail::text;
 }
 
 // Refuses shapes that no array can have. check_operands() checks pointers and sizes.
-inline void check_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
-                        source_location where, char const* function = "ew::array: ") {
-  for (int k = 0; k < rank; ++k) {
-    if (shape[k] >= 0) continue;
-    refuse_view(text{"dimension "} + k + " has " + shape[k] +
-                    " elements; an extent is 0 or more, and below 2^63",
-                where, function);
-  }
-  view_bounds const r = measure_view(shape, strides, rank);
-  if (r.too_large) {
-    text const dimension = text{"dimension "} + r.at_dimension + ", of " + shape[r.at_dimension];
-    text const problem = r.too_many ? dimension + ", makes more than 2^59 elements of the array"
-                                    : dimension + " at a stride of " + strides[r.at_dimension] +
-                                          ", makes the array span more than 2^59 elements";
-    refuse_view(text{problem} + "; pass shape and strides in elements, not in bytes", where,
-                function);
-  }
-}
+void check_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
+                 source_location where, char const* function = "ew::array: ");
 
 // A checked shape of `rank` dimensions, padded to max_dimensions.
 struct padded_shape {
@@ -106,25 +90,14 @@ constexpr overlapping_dimension find_overlapping_dimension(std::int64_t const* s
 }
 
 // Refuses outputs of which two indices may lead to one element.
-inline void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
-                               source_location where) {
-  overlapping_dimension const found = find_overlapping_dimension(shape, strides, rank);
-  int const k = found.dimension;
-  if (k < 0) return;
-  text const name = text{"ew::out: dimension "} + k + " has " + shape[k] +
-                    " elements at a stride of " + strides[k];
-  warpwright::detail::throw_invalid_argument(
-      strides[k] == 0
-          ? name + ": all of them are the same element; an output's elements must be distinct"
-          : name + ", no more than the " + found.span +
-                " elements that the dimensions of shorter strides span; each stride of an output "
-                "must be "
-                "longer than that, even where all elements are distinct: write such an array in "
-                "parts",
-      where);
-}
+void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
+                        source_location where);
 
 }  // namespace detail
 }  // namespace ew
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/kernel/detail/views/view_shape_definitions.hpp>
+#endif

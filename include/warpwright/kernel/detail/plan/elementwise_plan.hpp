@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan of a kernel of run(), from what its types decide and a list of its operands.
+#pragma once
+
+#include <warpwright/kernel/detail/plan/operand_checks.hpp>
+#include <warpwright/kernel/detail/plan/partition.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+/// What the types of one or several assignments decide. Their operands are listed together, each
+/// output before its arrays.
+struct elementwise_types {
+  int const* counts;  ///< of operands, of each assignment
+  int assignments;
+  int operands;
+  std::uint64_t outputs;        ///< among the operands, a bit each
+  unsigned vector;              ///< elements
+  unsigned vectors;             ///< of a thread
+  unsigned scalars_per_thread;  ///< where a vector is one element
+  bool may_use_single_vectors;
+  bool strided;  ///< some output may have gaps
+};
+
+/// Whether all operands are valid, and moved by vectors from the first element on; false where it
+/// takes check_assignments() and make_plan() to tell, in three times the instructions.
+bool on_fast_path(elementwise_types const& types, array_operand const* operands);
+
+/// Checks and plans assignments of arrays alone, without views and strided outputs.
+/// @return of no elements, no blocks
+/// @throws std::invalid_argument  as check_assignments()
+launch_plan plan_arrays(elementwise_types const& types, array_operand const* operands,
+                        source_location where);
+
+/// Plans assignments of at least one element that are checked already. Where a strided output does
+/// not suit vectors the plan is of single elements, so that the stores of a warp fall into as few
+/// sectors as possible.
+launch_plan plan_operands(elementwise_types const& types, operand const* operands);
+
+/// The outputs that narrow vectors cannot store, a bit each.
+std::uint64_t outputs_with_gaps(elementwise_types const& types, operand const* operands);
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/kernel/detail/plan/elementwise_plan_definitions.hpp>
+#endif

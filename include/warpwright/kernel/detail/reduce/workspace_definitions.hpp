@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/kernel/detail/reduce/workspace.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+WARPWRIGHT_INLINE reduction_workspace prepare_workspace(stream_ref stream, void* data,
+                                                        std::size_t bytes, source_location where) {
+  auto const name = [] { return detail::text{"the workspace"}; };
+  detail::check_address(reinterpret_cast<std::uintptr_t>(data), 16, 0, name, where);
+  detail::check_workspace(bytes, detail::workspace_head_bytes, where,
+                          "reduction_workspace_bytes() or its like");
+  check(cudaMemsetAsync(data, 0, detail::workspace_head_bytes, stream.get()), "cudaMemsetAsync",
+        where);
+  return {data, bytes};
+}
+
+namespace detail {
+
+WARPWRIGHT_INLINE void check_workspace(std::size_t bytes, std::size_t needed, source_location where,
+                                       char const* size_function) {
+  if (bytes >= needed) return;
+  refuse("the workspace",
+         text{"has "} + bytes + " bytes, but this call needs " + needed + "; " + size_function +
+             " says how many",
+         where);
+}
+
+WARPWRIGHT_INLINE void check_result_ranges(memory_range const* results, int count,
+                                           void const* workspace, std::uint64_t workspace_bytes,
+                                           source_location where) {
+  auto const start = reinterpret_cast<std::uintptr_t>(workspace);
+  for (int k = 0; k < count; ++k) {
+    memory_range const& r = results[k];
+    auto const name = [k] { return text{"result "} + (k + 1); };
+    check_address(r.address, r.alignment, 0, name, where);
+    bool const behind = r.address >= start && r.address - start >= workspace_bytes;
+    if (workspace != nullptr && !behind && start < r.address + r.bytes) {
+      refuse(name(), "goes into the workspace; pass other memory", where);
+    }
+    for (int other = 0; other < k; ++other) {
+      if (!overlap(r.range(), results[other].range())) continue;
+      refuse(name(), text{"goes where result "} + (other + 1) + " does; give each its own memory",
+             where);
+    }
+  }
+}
+
+WARPWRIGHT_INLINE void check_results_disjoint(memory_range const* results, int count,
+                                              operand const* operands, int operand_count,
+                                              std::uint64_t n, source_location where) {
+  for (int r = 0; r < count; ++r) {
+    for (int k = 1; k < operand_count && n != 0; ++k) {
+      if (!overlap(results[r].range(), bytes_of(operands[k], n))) continue;
+      refuse(text{"result "} + (r + 1),
+             text{"overlaps "} + operand_name(operands, k) +
+                 ", which other blocks may still read; pass other memory",
+             where);
+    }
+  }
+}
+
+}  // namespace detail
+}  // namespace ew
+
+WARPWRIGHT_END
