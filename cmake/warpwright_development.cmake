@@ -13,6 +13,7 @@ endif()
 set(WARPWRIGHT_SANITIZE
     ""
     CACHE STRING "Sanitizers for the host runtime's builds: 'address,undefined' or 'thread'")
+option(WARPWRIGHT_NIGHTLY "Build the tests of every type with every function as well" OFF)
 
 if(WARPWRIGHT_RUNTIME STREQUAL "cuda")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})

@@ -12,6 +12,7 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -133,21 +134,25 @@ WARPWRIGHT_TEST_ROW(where,      ew::where(x > 1, x, 1), x > 1 ? x : 1,       0, 
 #undef WARPWRIGHT_TEST_ROW
 constexpr int row_count = __COUNTER__ - first_row - 1;
 
-// Distance in units in the last place of T; 0 for two NaNs, and for a subnormal number that is off
-// by at most the smallest normal one.
-template <class T>
-double ulps(T got, exact reference) {
+// Distance in units in the last place of double, or of float; 0 for two NaNs, and for a subnormal
+// number that is off by at most the smallest normal one.
+inline double ulps(exact got, exact reference, bool wide) {
   if (std::isnan(reference)) return std::isnan(got) ? 0 : HUGE_VAL;
-  auto const rounded = static_cast<T>(reference);
+  exact const rounded =
+      wide ? exact{static_cast<double>(reference)} : exact{static_cast<float>(reference)};
   if (got == rounded) return 0;
-  exact const difference = std::fabs(static_cast<exact>(got) - reference);
+  exact const difference = std::fabs(got - reference);
   if (!std::isfinite(got) || !std::isfinite(rounded)) return HUGE_VAL;
-  auto const normal = static_cast<exact>(std::numeric_limits<T>::min());
+  exact const normal = wide ? exact{DBL_MIN} : exact{FLT_MIN};
   if (std::fabs(reference) < normal && difference <= normal) return 0;
   int exponent = 0;
   std::frexp(reference, &exponent);
-  exact const unit = std::ldexp(exact{1}, exponent - std::numeric_limits<T>::digits);
+  exact const unit = std::ldexp(exact{1}, exponent - (wide ? DBL_MANT_DIG : FLT_MANT_DIG));
   return static_cast<double>(difference / unit);
+}
+template <class T>
+double ulps(T got, exact reference) {
+  return ulps(static_cast<exact>(got), reference, sizeof(T) == 8);
 }
 
 // The argument of the exact function: an integer is converted to the function's type.
@@ -164,48 +169,51 @@ exact exactly(In value) {
   }
 }
 
-template <class Row, class Out, class In>
-void check_row(std::vector<In> const& x, Out const* got) {
+// No template: one function checks the rows of all types.
+// @param wide  whether `got` are doubles, not floats
+inline void check_row(char const* name, exact (*reference_at)(exact), exact (*bound)(exact, bool),
+                      std::vector<exact> const& x, exact const* got, bool wide) {
   double worst = 0;
   exact at = 0;
   int wrong = 0;
+  // gelu returns a difference: a negative result too small for the type may become +0.
+  bool const keeps_zeros = name != std::string{gelu_row::text};
   for (std::size_t k = 0; k < x.size(); ++k) {
-    exact const v = exactly<Out>(x[k]);
-    exact const reference = Row::at(v);
-    double error = ulps(got[k], reference);
-    // gelu returns a difference: a negative result too small for the type may become +0.
-    bool const zeros = reference == 0 && got[k] == 0 && !std::is_same<Row, gelu_row>::value;
+    exact const v = x[k];
+    exact const reference = reference_at(v);
+    double error = ulps(got[k], reference, wide);
+    bool const zeros = reference == 0 && got[k] == 0 && keeps_zeros;
     if (zeros && std::signbit(reference) != std::signbit(got[k])) error = HUGE_VAL;
     if (error > worst) worst = error, at = v;
-    if (error > static_cast<double>(Row::bound(v, sizeof(Out) == 8))) {
+    if (error > static_cast<double>(bound(v, wide))) {
       if (++wrong <= 3) {
-        UNSCOPED_INFO("at " << v << ": " << got[k] << " for " << static_cast<Out>(reference)
-                            << ", off by " << error);
+        UNSCOPED_INFO("at " << v << ": " << got[k] << " for " << reference << ", off by " << error);
       }
     }
   }
-  INFO(Row::text << " of " << sizeof(In) << "-byte elements in " << sizeof(Out) << " bytes: worst "
-                 << worst << " ULP at " << at);
+  INFO(name << " in " << (wide ? "double" : "float") << ": worst " << worst << " ULP at " << at);
   CHECK(wrong == 0);
 }
 
 // Several rows in one kernel, which compiles faster than many; other tests check tie().
 template <class Out, class... Row, class In, std::size_t... Index>
-void check_rows(std::vector<In> const& x, In const* device, std::index_sequence<Index...>) {
+void check_rows(std::vector<exact> const& x, In const* device, std::index_sequence<Index...>) {
   std::size_t const n = x.size();
   std::size_t const stride = (n + 63) / 64 * 64;
   test_support::device_array<Out> out{stride * sizeof...(Row)};
   ww::stream s;
   ew::run(s, ew::tie((ew::out(out.data() + Index * stride, n) = Row::of(ew::in(device, n)))...));
-  std::vector<Out> const got = out.fetch(s);
-  (check_row<Row>(x, got.data() + Index * stride), ...);
+  std::vector<Out> const results = out.fetch(s);
+  std::vector<exact> const got(results.begin(), results.end());
+  (check_row(Row::text, Row::at, Row::bound, x, got.data() + Index * stride, sizeof(Out) == 8),
+   ...);
 }
 // The rows of one kernel.
 template <class... Row>
 struct rows {
   static constexpr int count = static_cast<int>(sizeof...(Row));
   template <class Out, class In>
-  static void check(std::vector<In> const& x, In const* device) {
+  static void check(std::vector<exact> const& x, In const* device) {
     check_rows<Out, Row...>(x, device, std::index_sequence_for<Row...>{});
   }
 };
@@ -214,7 +222,9 @@ struct groups {
   static constexpr int count = (0 + ... + Rows::count);
   template <class Out, class In>
   static void check(std::vector<In> const& x, In const* device) {
-    (Rows::template check<Out>(x, device), ...);
+    std::vector<exact> values;
+    for (In const& v : x) values.push_back(exactly<Out>(v));
+    (Rows::template check<Out>(values, device), ...);
   }
 };
 using real_functions =

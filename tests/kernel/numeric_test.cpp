@@ -304,13 +304,15 @@ void check_integers() {
 template <class To>
 void check_integers_to() {
   check_integers<To, signed char>();
+  check_integers<To, int>();
+  check_integers<To, unsigned long long>();
+#if WARPWRIGHT_TEST_EVERY_TYPE
   check_integers<To, unsigned char>();
   check_integers<To, short>();
   check_integers<To, unsigned short>();
-  check_integers<To, int>();
   check_integers<To, unsigned>();
   check_integers<To, long long>();
-  check_integers<To, unsigned long long>();
+#endif
 }
 
 template <class T>
@@ -340,11 +342,13 @@ TEST_CASE("floats round to fp8 as CUDA's own conversion does") {
 
 TEST_CASE("fp8 mixes with other types at every alignment") {
   check_types<e4m3, e4m3, e4m3>();
-  check_types<e5m2, e4m3, float>();
   check_types<float, e5m2, e4m3>();
-  check_types<e4m3, __half, e5m2>();
   check_types<e4m3, double, unsigned char>();
+#if WARPWRIGHT_TEST_EVERY_TYPE
+  check_types<e5m2, e4m3, float>();
+  check_types<e4m3, __half, e5m2>();
   check_types<double, e4m3, __nv_bfloat16>();
+#endif
 }
 
 TEST_CASE("fp8 as rows, columns and device scalars") {
@@ -382,13 +386,15 @@ TEST_CASE("cast to fp8 rounds within an expression") {
 
 TEST_CASE("saturate_cast keeps integers in range") {
   check_integers_to<signed char>();
+  check_integers_to<unsigned>();
+  check_integers_to<long long>();
+#if WARPWRIGHT_TEST_EVERY_TYPE
   check_integers_to<unsigned char>();
   check_integers_to<short>();
   check_integers_to<unsigned short>();
   check_integers_to<int>();
-  check_integers_to<unsigned>();
-  check_integers_to<long long>();
   check_integers_to<unsigned long long>();
+#endif
 }
 
 TEST_CASE("saturate_cast of floating point truncates to integers, NaN to 0") {

@@ -186,8 +186,10 @@ int check_random(std::uint64_t seed, int rounds) {
 
 TEST_CASE("views of random shapes beside each other") {
   CHECK(check_random<float, float>(101, 120) > 30);
+  CHECK(check_random<unsigned char, double>(105, 120) > 30);
+#if WARPWRIGHT_TEST_EVERY_TYPE
   CHECK(check_random<__half, __half>(102, 120) > 30);
   CHECK(check_random<unsigned char, unsigned char>(103, 120) > 30);
   CHECK(check_random<__half, unsigned char>(104, 120) > 30);
-  CHECK(check_random<unsigned char, double>(105, 120) > 30);
+#endif
 }

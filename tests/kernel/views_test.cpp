@@ -135,27 +135,35 @@ struct sum_of_three {
 TEST_CASE("random views of one kind") {
   check_random<float, float>(41, 120);
   check_random<__half, __half>(42, 120);
+  check_random<unsigned char, unsigned char>(45, 120);
+#if WARPWRIGHT_TEST_EVERY_TYPE
   check_random<__nv_bfloat16, __nv_bfloat16>(43, 120);
   check_random<double, double>(44, 120);
-  check_random<unsigned char, unsigned char>(45, 120);
+#endif
 }
 
 TEST_CASE("random views of mixed types") {
+  check_random<double, short>(48, 120);
+#if WARPWRIGHT_TEST_EVERY_TYPE
   check_random<__half, unsigned char>(46, 120);
   check_random<float, signed char>(47, 120);
-  check_random<double, short>(48, 120);
   check_random<short, std::int64_t>(49, 120);
   check_random<unsigned char, float>(50, 120);
+#endif
 }
 
 TEST_CASE("transposes of all sizes around a tile") {
   check_transposes<float>();
+#if WARPWRIGHT_TEST_EVERY_TYPE
   check_transposes<__half>();
+#endif
 }
 TEST_CASE("transposes of bytes, doubles and bfloat16") {
   check_transposes<unsigned char>();
+#if WARPWRIGHT_TEST_EVERY_TYPE
   check_transposes<double>();
   check_transposes<__nv_bfloat16>();
+#endif
 }
 
 TEST_CASE("every pair of six dimensions swapped") {
@@ -168,8 +176,10 @@ TEST_CASE("every pair of six dimensions swapped") {
       REQUIRE(wrong_after_swap<float>(s, odd, a, b) == 0);
       REQUIRE(wrong_after_swap<float>(s, even, a, b) == 0);
       REQUIRE(wrong_after_swap<unsigned char>(s, even, a, b) == 0);
+#if WARPWRIGHT_TEST_EVERY_TYPE
       REQUIRE(wrong_after_swap<__half>(s, odd, a, b) == 0);
       REQUIRE(wrong_after_swap<double>(s, even, a, b) == 0);
+#endif
     }
   }
 }
