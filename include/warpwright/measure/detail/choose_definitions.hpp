@@ -12,6 +12,7 @@
 #include <warpwright/measure/choose.hpp>
 #include <warpwright/measure/detail/compare_definitions.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <new>

@@ -7,6 +7,8 @@
 #include <warpwright/measure/detail/measure_definitions.hpp>
 #include <warpwright/measure/detail/turn_ratio_definitions.hpp>
 
+#include <cmath>
+
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE char const* to_string(difference d) {

@@ -11,6 +11,7 @@
 #include <warpwright/measure/expect.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>

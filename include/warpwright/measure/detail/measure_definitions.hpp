@@ -7,6 +7,7 @@
 #include <warpwright/measure/detail/series_analysis_definitions.hpp>
 #include <warpwright/measure/measure.hpp>
 
+#include <cmath>
 #include <utility>
 
 WARPWRIGHT_BEGIN

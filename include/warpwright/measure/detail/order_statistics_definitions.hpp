@@ -4,6 +4,8 @@
 
 #include <warpwright/measure/detail/statistics.hpp>
 
+#include <cmath>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {

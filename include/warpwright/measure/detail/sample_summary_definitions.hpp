@@ -4,6 +4,8 @@
 
 #include <warpwright/measure/sample_summary.hpp>
 
+#include <cmath>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {

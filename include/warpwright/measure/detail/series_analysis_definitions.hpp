@@ -17,6 +17,8 @@
 #include <warpwright/core/detail/text/enum_name.hpp>
 #include <warpwright/measure/detail/statistics.hpp>
 
+#include <cmath>
+
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE char const* to_string(sample_stability stability) {
@@ -65,7 +67,7 @@ class series_analyzer {
  private:
   // The two-sided level of 0.5 %, not of 5 %: measure() analyses several times and stops at the
   // first narrow interval, and the numbers of effective samples are estimates. The simulations of
-  // tests/tune then hold the median in 96 % or more.
+  // tests/measure then hold the median in 96 % or more.
   static constexpr double normal_quantile = 2.807;
   static constexpr double drift_quantile = 2.6;
   static constexpr std::size_t max_lag = 500;

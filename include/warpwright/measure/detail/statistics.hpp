@@ -8,8 +8,8 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/error.hpp>
 
-#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -113,12 +113,13 @@ struct robust_mean {
 
 // The ratio of two times that were taken in turns.
 struct turn_ratio {
-  double log_mean = 0.0;         // of the logarithms of the ratios, without the extremes
-  double log_half_width = 0.0;   // of its interval
-  double median = 0.0;           // of the ratios
-  double low = 0.0;              // the interval, which contains the median as well
-  double high = HUGE_VAL;        // of fewer than fewest_turns there is none
-  double effective_turns = 0.0;  // independent turns with as much information
+  double log_mean = 0.0;        // of the logarithms of the ratios, without the extremes
+  double log_half_width = 0.0;  // of its interval
+  double median = 0.0;          // of the ratios
+  double low = 0.0;             // the interval, which contains the median as well
+  double high =
+      std::numeric_limits<double>::infinity();  // of fewer than fewest_turns there is none
+  double effective_turns = 0.0;                 // independent turns with as much information
   sample_stability stability = sample_stability::too_few_samples;
 
   // Of fewer turns all may be on one side by chance, in more than 5 %.

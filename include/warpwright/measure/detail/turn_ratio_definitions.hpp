@@ -12,6 +12,8 @@
 
 #include <warpwright/measure/detail/statistics.hpp>
 
+#include <cmath>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
