@@ -8,30 +8,6 @@
 
 WARPWRIGHT_BEGIN
 
-WARPWRIGHT_INLINE char const* to_text(capture_obstacle obstacle) noexcept {
-  switch (obstacle) {
-    case capture_obstacle::legacy_stream:
-      return "the legacy default stream cannot be captured: create a warpwright::stream, or "
-             "compile "
-             "with per-thread default streams";
-    case capture_obstacle::already_capturing:
-      return "the stream is capturing already: end that capture before beginning another on the "
-             "same stream";
-    case capture_obstacle::invalidated_capture:
-      return "the stream has a capture that an illegal call invalidated: end it with "
-             "cudaStreamEndCapture first";
-    case capture_obstacle::unknown_stream:
-      return "the stream does not exist: it was destroyed, or its device was reset";
-    case capture_obstacle::blocking_stream:
-      return "the stream is a blocking one: work on the legacy default stream, of any thread, "
-             "breaks "
-             "the capture; create it with cudaStreamNonBlocking, or use a warpwright::stream";
-    case capture_obstacle::none:
-      break;
-  }
-  return "";
-}
-
 WARPWRIGHT_INLINE capture_obstacle preflight(stream_ref stream) noexcept {
   if (stream.get() == cudaStreamLegacy) return capture_obstacle::legacy_stream;
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
