@@ -19,7 +19,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-POOL = "include/warpwright/memory/detail/pool/"
+DETAIL = "include/warpwright/memory/detail/"
+POOL = DETAIL + "pool/"
 CACHES = "include/warpwright/memory/detail/caches/"
 SOURCE = "include/warpwright/memory/detail/source/"
 HEAP = "include/warpwright/memory/detail/heap/"
@@ -84,10 +85,10 @@ MUTATIONS = [
      "return entries_[list].open_epoch;"),
     (POOL + "epoch_tracker_definitions.hpp", "  entries_[list].handle = nullptr;\n  return true;",
      "  return true;"),
-    (POOL + "event_store_definitions.hpp", "    give_back(event, device);\n", ""),
-    (POOL + "event_store_definitions.hpp", "if (result == cudaErrorNotReady) return false;", ""),
-    (POOL + "event_store_definitions.hpp", "captured = may_be_capturing(heap_.driver, handle);", ""),
-    (POOL + "event_store_definitions.hpp", "        device = unusable;\n", ""),
+    (DETAIL + "event_store_definitions.hpp", "    give_back(event, device);\n", ""),
+    (DETAIL + "event_store_definitions.hpp", "if (result == cudaErrorNotReady) return false;", ""),
+    (DETAIL + "event_store_definitions.hpp", "captured = may_be_capturing(heap_.driver, handle);", ""),
+    (DETAIL + "event_store_definitions.hpp", "        device = unusable;\n", ""),
     # Deferred frees and graphs.
     (POOL + "deferred_frees_definitions.hpp", "if (--blocks_[i].holds != 0) return;", "--blocks_[i].holds;"),
     (POOL + "deferred_frees_definitions.hpp", "if (list != none) streams_.pin(list);", ""),

@@ -32,7 +32,7 @@ TABLE = PINNED + "block_table.hpp"
 TABLE_STEPS = PINNED + "block_table_definitions.hpp"
 SOURCE = PINNED + "page_locked_source_definitions.hpp"
 BOUND = "include/warpwright/core/detail/thread/process_bound.hpp"
-EVENTS = "include/warpwright/memory/detail/pool/event_store_definitions.hpp"
+EVENTS = "include/warpwright/memory/detail/event_store_definitions.hpp"
 
 # In this order: the first that fails ends a mutation's run.
 TESTS = [

@@ -6,11 +6,11 @@
 #include <warpwright/core/detail/device/default_stream.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/thread_slot.hpp>
+#include <warpwright/memory/detail/event_store.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
 #include <warpwright/memory/detail/pinned/pinned_settings.hpp>
 #include <warpwright/memory/detail/pinned/pinned_shard.hpp>
-#include <warpwright/memory/detail/pool/event_store.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>
 
 #include <cstddef>

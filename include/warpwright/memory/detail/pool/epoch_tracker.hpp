@@ -6,7 +6,7 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/event_before_capture.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/memory/detail/pool/event_store.hpp>
+#include <warpwright/memory/detail/event_store.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>
 
 #include <cstdint>

@@ -60,5 +60,5 @@ class event_store : noncopyable {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/memory/detail/pool/event_store_definitions.hpp>
+#include <warpwright/memory/detail/event_store_definitions.hpp>
 #endif

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/memory/detail/pool/event_store.hpp>
+#include <warpwright/memory/detail/event_store.hpp>
 
 WARPWRIGHT_BEGIN
 
