@@ -305,11 +305,13 @@ template <class To, class... From>
 void check_integers_to() {
   (check_integers<To, From>(), ...);
 }
+#if WARPWRIGHT_TEST_EVERY_TYPE
 template <class To>
 void check_every_integer_to() {
   check_integers_to<To, signed char, unsigned char, short, unsigned short, int, unsigned, long long,
                     unsigned long long>();
 }
+#endif
 
 template <class T>
 T half_from_bits(unsigned bits) {
