@@ -133,30 +133,20 @@ TEST_CASE("sizes around the tile of a large grid") {
   }
 }
 
-TEST_CASE("types of one kind") {
+TEST_CASE("types of one kind and mixed") {
   check_types<float, float, float>();
   check_types<__half, __half, __half>();
   check_types<double, double, double>();
-#if WARPWRIGHT_TEST_EVERY_TYPE
-  check_types<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16>();
-#endif
-}
-
-TEST_CASE("integers") {
   check_types<unsigned char, unsigned char, unsigned char>();
-#if WARPWRIGHT_TEST_EVERY_TYPE
-  check_types<signed char, signed char, signed char>();
-  check_types<short, short, unsigned short>();
-  check_types<int, int, int>();
-  check_types<std::uint64_t, std::uint64_t, std::uint64_t>();
-#endif
-}
-
-TEST_CASE("mixed types") {
   check_types<float, __half, __nv_bfloat16>();
   check_types<unsigned char, float, double>();
   check_types<long long, short, int>();
 #if WARPWRIGHT_TEST_EVERY_TYPE
+  check_types<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16>();
+  check_types<signed char, signed char, signed char>();
+  check_types<short, short, unsigned short>();
+  check_types<int, int, int>();
+  check_types<std::uint64_t, std::uint64_t, std::uint64_t>();
   check_types<__half, float, __half>();
   check_types<__nv_bfloat16, unsigned char, float>();
   check_types<float, unsigned char, signed char>();

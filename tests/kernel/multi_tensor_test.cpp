@@ -204,22 +204,17 @@ void set_numbers(ww::stream& s, device_array<device_numbers> const& to, device_n
 
 }  // namespace
 
-TEST_CASE("types of one kind") {
+TEST_CASE("types of one kind and mixed") {
   check_types<float, float, float, float>();
   check_types<__half, __half, __half, __half>();
+  check_types<float, __half, double, __nv_fp8_e5m2>();
+  check_types<unsigned char, signed char, short, unsigned short>();
+  check_types<std::int64_t, __nv_fp8_e4m3, std::uint64_t, unsigned>();
 #if WARPWRIGHT_TEST_EVERY_TYPE
   check_types<double, double, double, double>();
   check_types<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16>();
   check_types<__nv_fp8_e4m3, __nv_fp8_e4m3, __nv_fp8_e4m3, __nv_fp8_e4m3>();
   check_types<int, int, int, int>();
-#endif
-}
-
-TEST_CASE("mixed types") {
-  check_types<float, __half, double, __nv_fp8_e5m2>();
-  check_types<unsigned char, signed char, short, unsigned short>();
-  check_types<std::int64_t, __nv_fp8_e4m3, std::uint64_t, unsigned>();
-#if WARPWRIGHT_TEST_EVERY_TYPE
   check_types<float, __nv_bfloat16, float, __nv_bfloat16>();
   check_types<__half, float, unsigned char, double>();
 #endif

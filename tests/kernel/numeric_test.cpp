@@ -301,19 +301,17 @@ void check_integers() {
     CHECK(got[i] == static_cast<To>(v));
   }
 }
-template <class To>
+template <class To, class... From>
 void check_integers_to() {
-  check_integers<To, signed char>();
-  check_integers<To, int>();
-  check_integers<To, unsigned long long>();
-#if WARPWRIGHT_TEST_EVERY_TYPE
-  check_integers<To, unsigned char>();
-  check_integers<To, short>();
-  check_integers<To, unsigned short>();
-  check_integers<To, unsigned>();
-  check_integers<To, long long>();
-#endif
+  (check_integers<To, From>(), ...);
 }
+#if WARPWRIGHT_TEST_EVERY_TYPE
+template <class To>
+void check_every_integer_to() {
+  check_integers_to<To, signed char, unsigned char, short, unsigned short, int, unsigned, long long,
+                    unsigned long long>();
+}
+#endif
 
 template <class T>
 T half_from_bits(unsigned bits) {
@@ -385,15 +383,18 @@ TEST_CASE("cast to fp8 rounds within an expression") {
 }
 
 TEST_CASE("saturate_cast keeps integers in range") {
-  check_integers_to<signed char>();
-  check_integers_to<unsigned>();
-  check_integers_to<long long>();
+  check_integers_to<signed char, signed char, int, unsigned long long>();
+  check_integers_to<unsigned, signed char, int, unsigned long long>();
+  check_integers_to<long long, signed char, int, unsigned long long>();
 #if WARPWRIGHT_TEST_EVERY_TYPE
-  check_integers_to<unsigned char>();
-  check_integers_to<short>();
-  check_integers_to<unsigned short>();
-  check_integers_to<int>();
-  check_integers_to<unsigned long long>();
+  check_every_integer_to<signed char>();
+  check_every_integer_to<unsigned char>();
+  check_every_integer_to<short>();
+  check_every_integer_to<unsigned short>();
+  check_every_integer_to<int>();
+  check_every_integer_to<unsigned>();
+  check_every_integer_to<long long>();
+  check_every_integer_to<unsigned long long>();
 #endif
 }
 

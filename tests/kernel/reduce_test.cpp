@@ -175,19 +175,14 @@ TEST_CASE("sizes around a block's iteration and around the whole grid's") {
   }
 }
 
-TEST_CASE("floating-point types") {
+TEST_CASE("types") {
   check_type<float>();
-  check_type<__half>();
   check_type<double>();
-#if WARPWRIGHT_TEST_EVERY_TYPE
-  check_type<__nv_bfloat16>();
-#endif
-}
-
-TEST_CASE("integer types") {
   check_type<unsigned char>();
   check_type<std::int64_t>();
 #if WARPWRIGHT_TEST_EVERY_TYPE
+  check_type<__half>();
+  check_type<__nv_bfloat16>();
   check_type<signed char>();
   check_type<short>();
   check_type<int>();

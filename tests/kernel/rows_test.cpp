@@ -170,10 +170,12 @@ void check_type(std::size_t warp_limit, std::size_t block_limit, std::size_t hos
 
 TEST_CASE("functions of rows: float") { check_type<float>(512, 8192, 16384, 57344); }
 TEST_CASE("functions of rows: __half") { check_type<__half>(512, 8192, 32768, 114688); }
+TEST_CASE("functions of rows: double") { check_type<double>(256, 4096, 8192, 28672); }
+#if WARPWRIGHT_TEST_EVERY_TYPE
 TEST_CASE("functions of rows: __nv_bfloat16") {
   check_type<__nv_bfloat16>(512, 8192, 32768, 114688);
 }
-TEST_CASE("functions of rows: double") { check_type<double>(256, 4096, 8192, 28672); }
+#endif
 
 TEST_CASE("functions of rows from one type to another") {
   ww::stream s;
