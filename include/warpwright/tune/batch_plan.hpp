@@ -101,18 +101,18 @@ batch_plan plan_batch(batch_plan_settings const& settings,
 ///
 /// **Threads:** any number may call const members at once.
 class batch_planner {
+  using s = detail::batch_plan_settings;
+
  public:
   /// @param items  of one optimizer step over all ranks, 1 to 2^40; must be set
   [[nodiscard]] batch_planner global_batch(std::size_t items) const {
-    return with(&detail::batch_plan_settings::global, items);
+    return with(&s::global, items);
   }
   /// @param count  processes or devices that share the batch, at least 1; default 1
-  [[nodiscard]] batch_planner ranks(std::size_t count) const {
-    return with(&detail::batch_plan_settings::ranks, count);
-  }
+  [[nodiscard]] batch_planner ranks(std::size_t count) const { return with(&s::ranks, count); }
   /// @param items  the largest micro batch that fits into a rank's memory; default: any
   [[nodiscard]] batch_planner largest_micro_batch(std::size_t items) const {
-    return with(&detail::batch_plan_settings::largest, items);
+    return with(&s::largest, items);
   }
   /// Sets the largest micro batch to the largest one that a model knows to fit.
   /// @param model  the memory of a rank over its micro batch
@@ -122,18 +122,16 @@ class batch_planner {
   }
   /// @param items  the least micro batch worth running, 1 to 2^40; default: one multiple
   [[nodiscard]] batch_planner minimum_micro_batch(std::size_t items) const {
-    return with(&detail::batch_plan_settings::minimum, items);
+    return with(&s::minimum, items);
   }
   /// @param items  micro batches are multiples of this, 1 to 2^40; default 1. A ragged last step
   ///   is not
   [[nodiscard]] batch_planner multiple_of(std::size_t items) const {
-    return with(&detail::batch_plan_settings::multiple, items);
+    return with(&s::multiple, items);
   }
   /// Allows a last step of fewer items, and ranks that differ by one, where that is faster or no
   /// exact product exists. Weigh losses by batch_plan::weight() then.
-  [[nodiscard]] batch_planner allow_ragged() const {
-    return with(&detail::batch_plan_settings::ragged, true);
-  }
+  [[nodiscard]] batch_planner allow_ragged() const { return with(&s::ragged, true); }
 
   /// Chooses the micro batch with the fewest steps; of several the exact one, then the largest.
   ///
@@ -192,25 +190,27 @@ struct default_out_of_memory {
 /// minimum() to grow_after() are setters, which return a changed copy; call them before the loop.
 /// **Threads:** one at a time.
 class dynamic_batch_size {
+  using self = dynamic_batch_size;
+
  public:
   /// @param largest  items, at least 1; never more than that at once, and that at first
   explicit dynamic_batch_size(std::size_t largest) noexcept : largest_{largest}, size_{largest} {}
 
   /// @param items  the least size, at least 1; default: one multiple
   [[nodiscard]] dynamic_batch_size minimum(std::size_t items) const noexcept {
-    return with(&dynamic_batch_size::minimum_, items);
+    return with(&self::minimum_, items);
   }
   /// @param items  sizes are multiples of this, at least 1; default 1
   [[nodiscard]] dynamic_batch_size multiple_of(std::size_t items) const noexcept {
-    return with(&dynamic_batch_size::multiple_, items);
+    return with(&self::multiple_, items);
   }
   /// @param items  the size to begin with; default: the largest
   [[nodiscard]] dynamic_batch_size start_at(std::size_t items) const noexcept {
-    return with(&dynamic_batch_size::size_, items);
+    return with(&self::size_, items);
   }
   /// @param steps  clean steps at a size before a larger one is tried, at least 1; default 100
   [[nodiscard]] dynamic_batch_size grow_after(std::size_t steps) const noexcept {
-    return with(&dynamic_batch_size::least_wait_, steps).with(&dynamic_batch_size::wait_, steps);
+    return with(&self::least_wait_, steps).with(&self::wait_, steps);
   }
 
   /// @return items to run at once now

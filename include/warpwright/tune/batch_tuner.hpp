@@ -61,23 +61,23 @@ WARPWRIGHT_BEGIN
 /// **Threads:** any number of tunes of one object at once, if its callbacks allow that; each needs
 /// its own stream, workload and memory.
 class batch_tuner {
+  using s = detail::search_settings;
+
  public:
   /// @param first  smallest size, items, at least 1
   /// @param last  largest size, items, at most 2^40
   [[nodiscard]] batch_tuner range(std::size_t first, std::size_t last) const {
-    return with(&detail::search_settings::first, first).with(&detail::search_settings::last, last);
+    return with(&s::first, first).with(&s::last, last);
   }
   /// @param items  only multiples of this are tried; use 8 for tensor cores
   [[nodiscard]] batch_tuner multiple_of(std::size_t items) const {
-    return with(&detail::search_settings::multiple, items);
+    return with(&s::multiple, items);
   }
   /// Names the items that the device works on at once: the time then grows in steps of so many
   /// items. Otherwise the tuner looks for such steps, unless multiple_of() is above 1.
   /// @param items  at most 2^40; 0: not known. Where one kernel dominates, its resident_blocks()
   ///   (kernel_occupancy.hpp) times the items of a block
-  [[nodiscard]] batch_tuner wave(std::size_t items) const {
-    return with(&detail::search_settings::wave, items);
-  }
+  [[nodiscard]] batch_tuner wave(std::size_t items) const { return with(&s::wave, items); }
   /// Adds a size that is tried in any case.
   /// @param batch  a multiple in the range
   /// @throws std::invalid_argument for the 17th one
@@ -98,7 +98,7 @@ class batch_tuner {
   template <typename List = std::initializer_list<std::size_t>>
   [[nodiscard]] batch_tuner only(List const& batches,
                                  source_location where = source_location::current()) const {
-    batch_tuner copy = with(&detail::search_settings::only_preferred, true);
+    batch_tuner copy = with(&s::only_preferred, true);
     copy.settings_.preferred_count = 0;
     for (std::size_t const batch : batches) copy = copy.prefer(batch, where);
     if (copy.settings_.preferred_count == 0) {
@@ -108,48 +108,42 @@ class batch_tuner {
   }
   /// @param bytes  the limit of the workload's memory, as reported by the memory argument of tune()
   [[nodiscard]] batch_tuner memory_budget(std::size_t bytes) const {
-    return with(&detail::search_settings::budget_bytes, bytes)
-        .with(&detail::search_settings::has_budget, true);
+    return with(&s::budget_bytes, bytes).with(&s::has_budget, true);
   }
   /// @param what  max_throughput(), the default, or another function of tuning_objective.hpp
   [[nodiscard]] batch_tuner objective(tuning_objective what) const {
-    batch_tuner copy = *this;
-    copy.settings_.objective = static_cast<tuning_objective&&>(what);
-    return copy;
+    return with(&s::objective, std::move(what));
   }
   /// @param fraction  fraction of the best throughput given up for a smaller size; default 0.02
   [[nodiscard]] batch_tuner tolerance(double fraction) const {
-    return with(&detail::search_settings::tolerance, fraction);
+    return with(&s::tolerance, fraction);
   }
   /// Sets how closely the search looks between the doubled sizes.
   /// @param fraction  a gap that could gain less of the throughput is not searched; default 0.005
   [[nodiscard]] batch_tuner resolution(double fraction) const {
-    return with(&detail::search_settings::resolution, fraction);
+    return with(&s::resolution, fraction);
   }
   /// @param count  number of doublings without gain after which larger sizes are not tried; default
   ///   3; 0: doubles up to the end of the range
   [[nodiscard]] batch_tuner stop_after_flat(std::size_t count) const {
-    return with(&detail::search_settings::flat_doublings, count);
+    return with(&s::flat_doublings, count);
   }
   /// @param seconds  the time of the whole tune, preparation, host and waiting included;
   /// default 30.
   ///   Nothing is begun that is expected to take longer, except for the first size
   [[nodiscard]] batch_tuner max_seconds(double seconds) const {
-    return with(&detail::search_settings::max_seconds, seconds);
+    return with(&s::max_seconds, seconds);
   }
   /// @param predicate  asked between calls; true: the tune ends with the best size so far. Under a
   ///   latency limit, one that has not been confirmed is not returned. It outlives the tune
   [[nodiscard]] batch_tuner stop_when(stop_predicate predicate) const {
-    return with(&detail::search_settings::stop, predicate);
+    return with(&s::stop, predicate);
   }
   /// @param callback  `void(tuning_progress const&)`, copyable, called before each size runs, by
   ///   the thread that tunes; such as a progress_line
   template <typename Callback>
   [[nodiscard]] batch_tuner progress(Callback&& callback) const {
-    batch_tuner copy = *this;
-    copy.settings_.progress =
-        detail::owned_function<void(tuning_progress const&)>(std::forward<Callback>(callback));
-    return copy;
+    return with(&s::progress, decltype(s::progress)(std::forward<Callback>(callback)));
   }
   /// Names further exceptions that mean that memory ran out. These do in any case: std::bad_alloc
   /// with this library's out_of_memory, cudaErrorMemoryAllocation, and whatever is thrown after a
@@ -158,15 +152,13 @@ class batch_tuner {
   /// @param classifier  `bool(std::exception_ptr const&)`, copyable; must not keep the exception
   template <typename Classifier>
   [[nodiscard]] batch_tuner out_of_memory_if(Classifier&& classifier) const {
-    batch_tuner copy = *this;
-    copy.settings_.is_out_of_memory = detail::owned_function<bool(std::exception_ptr const&)>(
-        std::forward<Classifier>(classifier));
-    return copy;
+    return with(&s::is_out_of_memory,
+                decltype(s::is_out_of_memory)(std::forward<Classifier>(classifier)));
   }
   /// Makes any exception reject the size, as out of memory does, except for sticky CUDA errors: for
   /// libraries that accept some sizes only. Otherwise it ends the tune.
   [[nodiscard]] batch_tuner reject_exceptions(bool on = true) const {
-    return with(&detail::search_settings::reject_exceptions, on);
+    return with(&s::reject_exceptions, on);
   }
   /// Agrees with other devices or ranks on one size.
   /// @param minimum  `std::size_t(std::size_t)`, copyable: the minimum of what all pass, such as an
@@ -175,36 +167,30 @@ class batch_tuner {
   ///   result above what was passed ends the tune with std::invalid_argument
   template <typename Minimum>
   [[nodiscard]] batch_tuner agree(Minimum&& minimum) const {
-    batch_tuner copy = *this;
-    copy.settings_.agree =
-        detail::owned_function<std::size_t(std::size_t)>(std::forward<Minimum>(minimum));
-    return copy;
+    return with(&s::agree, decltype(s::agree)(std::forward<Minimum>(minimum)));
   }
   /// @param options  how the throughput of each size is sampled, before the comparison
   [[nodiscard]] batch_tuner sampling(measure_options const& options) const {
-    return with(&detail::search_settings::sampling, options);
+    return with(&s::sampling, options);
   }
   /// @param count  single calls measured for each size; default 20. A size of which most are
   ///   over the latency limit is rejected; whether one keeps it takes more, for the choice alone
   [[nodiscard]] batch_tuner latency_calls(std::size_t count) const {
-    return with(&detail::search_settings::latency_calls, count);
+    return with(&s::latency_calls, count);
   }
   /// @param confidence  of each of the two runs that show the latency limit to be kept, 0.5 to
   ///   0.999999; default 0.995. A wrong choice needs two errors. At 0.95 and the 99th percentile a
   ///   run has at least 368 calls, at 0.995 597, at 0.999 757
   [[nodiscard]] batch_tuner latency_confidence(double confidence) const {
-    return with(&detail::search_settings::latency_confidence, confidence);
+    return with(&s::latency_confidence, confidence);
   }
   /// @param calls    the fewest calls of the choice at the end; default 50
   /// @param seconds  the least time for them; default 0
   [[nodiscard]] batch_tuner soak(std::size_t calls, double seconds = 0.0) const {
-    return with(&detail::search_settings::soak_calls, calls)
-        .with(&detail::search_settings::soak_seconds, seconds);
+    return with(&s::soak_calls, calls).with(&s::soak_seconds, seconds);
   }
   /// @param time  counts max_seconds; for tests
-  [[nodiscard]] batch_tuner clock(detail::clock_ref time) const {
-    return with(&detail::search_settings::clock, time);
-  }
+  [[nodiscard]] batch_tuner clock(detail::clock_ref time) const { return with(&s::clock, time); }
 
   /// Tunes without measuring memory; see the overload below.
   template <typename Workload>
@@ -348,7 +334,7 @@ class batch_tuner {
   template <typename T>
   [[nodiscard]] batch_tuner with(T detail::search_settings::*member, T value) const {
     batch_tuner copy = *this;
-    copy.settings_.*member = value;
+    copy.settings_.*member = std::move(value);
     return copy;
   }
 

@@ -89,8 +89,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_match chooser::read(shape_key const& sh
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::put(shape_key const& shape, choice& made) const {
   tuning_record record = detail::record_of(made);
   record.key = key_of(shape);
-  tuning_put_result const result = stores_.front().try_put(record);
-  if (!result.stored) made.warnings.push_back(result.problem);
+  tuning_put_result result = stores_.front().try_put(record);
+  if (!result.stored) made.warnings.push_back(std::move(result.problem));
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE choice chooser::guess(shape_key const& shape,

@@ -20,7 +20,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 // JSON has no infinity.
-inline string_builder json_number(double value) {
+inline string_builder json_figure(double value) {
   return std::isfinite(value) ? format_number("%.9g", value) : "null";
 }
 
@@ -75,8 +75,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_csv(tune_result const& result) 
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result) {
+  using detail::json_figure;
   using detail::json_flag;
-  using detail::json_number;
   using detail::string_builder;
   bool const has_choice = result.chosen_index < result.rows.size();
   string_builder json = "{\"chosen_batch\":";
@@ -87,19 +87,19 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result)
   json += string_builder(",\"goal\":\"") + to_string(result.objective.goal()) + '"';
   json +=
       ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
-                                           ? json_number(result.objective.latency_limit_seconds())
+                                           ? json_figure(result.objective.latency_limit_seconds())
                                            : "null");
-  json += ",\"latency_quantile\":" + json_number(result.objective.latency_quantile());
+  json += ",\"latency_quantile\":" + json_figure(result.objective.latency_quantile());
   json += ",\"memory_budget_bytes\":" +
           (result.memory_budget_bytes > 0 ? string_builder(result.memory_budget_bytes) : "null");
-  json += ",\"tolerance\":" + json_number(result.tolerance);
+  json += ",\"tolerance\":" + json_figure(result.tolerance);
   json += ",\"wave_items\":" + string_builder(result.wave_items);
-  json += ",\"elapsed_seconds\":" + json_number(result.elapsed_seconds);
-  json += ",\"bracketing_seconds\":" + json_number(result.times.bracketing);
-  json += ",\"refinement_seconds\":" + json_number(result.times.refinement);
-  json += ",\"comparison_seconds\":" + json_number(result.times.comparison);
-  json += ",\"latency_seconds\":" + json_number(result.times.latency);
-  json += ",\"soak_seconds\":" + json_number(result.times.soak);
+  json += ",\"elapsed_seconds\":" + json_figure(result.elapsed_seconds);
+  json += ",\"bracketing_seconds\":" + json_figure(result.times.bracketing);
+  json += ",\"refinement_seconds\":" + json_figure(result.times.refinement);
+  json += ",\"comparison_seconds\":" + json_figure(result.times.comparison);
+  json += ",\"latency_seconds\":" + json_figure(result.times.latency);
+  json += ",\"soak_seconds\":" + json_figure(result.times.soak);
   json += ",\"stopped_early\":" + json_flag(result.stopped_early);
   json += ",\"steps\":" + detail::json_list(result.steps);
   json += ",\"memory_model\":";
@@ -109,9 +109,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result)
     memory_model const& memory = result.memory;
     std::size_t const largest = memory.largest_measured();
     json += "{\"points\":" + string_builder(memory.points()) + ",\"shape\":\"" +
-            to_string(memory.shape()) + "\",\"base_bytes\":" + json_number(memory.base_bytes()) +
-            ",\"bytes_per_item\":" + json_number(memory.bytes_per_item()) +
-            ",\"margin_bytes\":" + json_number(memory.predict(largest) - memory.estimate(largest)) +
+            to_string(memory.shape()) + "\",\"base_bytes\":" + json_figure(memory.base_bytes()) +
+            ",\"bytes_per_item\":" + json_figure(memory.bytes_per_item()) +
+            ",\"margin_bytes\":" + json_figure(memory.predict(largest) - memory.estimate(largest)) +
             "}";
   }
   json += ",\"rows\":[";
@@ -120,13 +120,13 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result)
     json += first ? "\n" : ",\n";
     first = false;
     json += "{\"batch\":" + string_builder(row.batch) + ",\"status\":\"" + to_string(row.status) +
-            "\",\"items_per_second\":" + json_number(row.items_per_second) +
-            ",\"seconds_per_batch\":" + json_number(row.seconds_per_batch) +
-            ",\"slowdown\":" + json_number(row.slowdown) +
-            ",\"relative_error\":" + json_number(row.relative_error) +
-            ",\"latency_median_seconds\":" + json_number(row.latency_median_seconds) +
-            ",\"latency_p99_seconds\":" + json_number(row.latency_p99_seconds) +
-            ",\"joules_per_item\":" + json_number(row.joules_per_item) +
+            "\",\"items_per_second\":" + json_figure(row.items_per_second) +
+            ",\"seconds_per_batch\":" + json_figure(row.seconds_per_batch) +
+            ",\"slowdown\":" + json_figure(row.slowdown) +
+            ",\"relative_error\":" + json_figure(row.relative_error) +
+            ",\"latency_median_seconds\":" + json_figure(row.latency_median_seconds) +
+            ",\"latency_p99_seconds\":" + json_figure(row.latency_p99_seconds) +
+            ",\"joules_per_item\":" + json_figure(row.joules_per_item) +
             ",\"samples\":" + string_builder(row.samples) +
             ",\"latency_samples\":" + string_builder(row.latency_samples) +
             ",\"latency_over\":" + string_builder(row.latency_over) +
@@ -134,7 +134,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result)
             ",\"memory_bytes\":" + string_builder(row.memory_bytes) +
             ",\"memory_predicted\":" + json_flag(row.memory_predicted) +
             ",\"interleaved\":" + json_flag(row.interleaved) +
-            ",\"compared_error\":" + json_number(detail::reported_compared_error(row)) +
+            ",\"compared_error\":" + json_figure(detail::reported_compared_error(row)) +
             ",\"failures\":" + string_builder(row.failures) +
             ",\"note\":" + detail::json_text(row.note) + "}";
   }

@@ -12,31 +12,16 @@
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE char const* to_string(tune_status status) {
-  switch (status) {
-    case tune_status::ok:
-      return "ok";
-    case tune_status::over_budget:
-      return "over budget";
-    case tune_status::out_of_memory:
-      return "out of memory";
-    case tune_status::over_latency:
-      return "over latency limit";
-    case tune_status::failed:
-      return "failed";
-  }
-  return "unknown";
+  constexpr char const* names[] = {"ok", "over budget", "out of memory", "over latency limit",
+                                   "failed"};
+  auto const i = static_cast<std::size_t>(status);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
 
 WARPWRIGHT_INLINE char const* to_string(tune_source source) noexcept {
-  switch (source) {
-    case tune_source::tuned:
-      return "tuned";
-    case tune_source::stored:
-      return "stored";
-    case tune_source::checked_again:
-      return "checked again";
-  }
-  return "unknown";
+  constexpr char const* names[] = {"tuned", "stored", "checked again"};
+  auto const i = static_cast<std::size_t>(source);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
 
 WARPWRIGHT_INLINE tune_row const& tune_result::chosen() const {

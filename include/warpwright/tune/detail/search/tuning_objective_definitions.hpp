@@ -4,20 +4,14 @@
 
 #include <warpwright/tune/detail/search/tuning_objective.hpp>
 
+#include <cstddef>
+
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE char const* to_string(tuning_goal goal) noexcept {
-  switch (goal) {
-    case tuning_goal::throughput:
-      return "throughput";
-    case tuning_goal::latency:
-      return "latency";
-    case tuning_goal::energy:
-      return "throughput per joule";
-    case tuning_goal::score:
-      return "score";
-  }
-  return "unknown";
+  constexpr char const* names[] = {"throughput", "latency", "throughput per joule", "score"};
+  auto const i = static_cast<std::size_t>(goal);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
 
 WARPWRIGHT_INLINE tuning_objective tuning_objective::within_latency(double seconds,

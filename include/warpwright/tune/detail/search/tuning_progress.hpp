@@ -21,19 +21,9 @@ enum class tuning_phase {
 
 /// The phase's name.
 inline char const* to_string(tuning_phase phase) noexcept {
-  switch (phase) {
-    case tuning_phase::bracketing:
-      return "bracketing";
-    case tuning_phase::refinement:
-      return "refinement";
-    case tuning_phase::comparison:
-      return "comparison";
-    case tuning_phase::latency:
-      return "latency";
-    case tuning_phase::soak:
-      return "soak";
-  }
-  return "unknown";
+  constexpr char const* names[] = {"bracketing", "refinement", "comparison", "latency", "soak"};
+  auto const i = static_cast<std::size_t>(phase);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
 
 /// Passed to the callback of batch_tuner::progress().

@@ -109,13 +109,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool read_points(line_part part,
   points.clear();
   if (part.size() == 0) return true;
   line_reader reader{part};
-  line_part point{};
-  while (reader.take_until(',', point)) {
-    points.emplace_back();
-    if (!read_point(point, points.back())) return false;
+  line_part text{};
+  for (bool more = true; more;) {
+    more = reader.take_until(',', text);
+    tuning_point point;
+    if (!read_point(more ? text : reader.rest(), point)) return false;
+    points.push_back(static_cast<tuning_point&&>(point));
   }
-  points.emplace_back();
-  return read_point(reader.rest(), points.back());
+  return true;
 }
 
 /// field.name=value

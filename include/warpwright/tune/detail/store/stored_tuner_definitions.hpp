@@ -121,8 +121,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tune_result stored_tuner::find_or_tune(
   if (s.stop()) return result;
   tuning_record record = detail::record_of_tune(result, s);
   record.key = key;
-  tuning_put_result const done = store_.try_put(record);
-  if (!done.stored) result.warnings.push_back(done.problem);
+  tuning_put_result done = store_.try_put(record);
+  if (!done.stored) result.warnings.push_back(std::move(done.problem));
   return result;
 }
 

@@ -246,7 +246,7 @@ tuning_store::try_find(tuning_key const& key, source_location where) const {
     return find(key, where);
   } catch (std::runtime_error const& error) {
     tuning_lookup none;
-    none.warnings.emplace_back(error.what());
+    none.warnings.push_back(std::string{error.what()});
     return none;
   }
 }
