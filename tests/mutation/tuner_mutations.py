@@ -28,7 +28,7 @@ MEMORY = DETAIL + "search/memory_growth.hpp"
 SIZE = DETAIL + "search/measure_size.hpp"
 BRACKET = DETAIL + "search/bracketing.hpp"
 REFINE = DETAIL + "search/refinement.hpp"
-CURVE = DETAIL + "search/size_curve.hpp"
+WAVES = DETAIL + "search/wave_search.hpp"
 DUEL = DETAIL + "search/duel.hpp"
 SEARCH = DETAIL + "search/batch_search.hpp"
 RECORD = DETAIL + "store/tune_record.hpp"
@@ -153,8 +153,8 @@ MUTATIONS = [
     (BRACKET, "  check_steady(s);\n  std::size_t const works", "  std::size_t const works"),
     (BRACKET, " || !scan_for_any(s)) return;", " || true) return;"),
     (BRACKET, "s.candidates.front().row.status == tune_status::over_latency || ", ""),
-    (CURVE, "while (k < most && rate(s, k) < rate(s, most) * (1.0 - s.settings.tolerance)) ++k;", ""),
-    (REFINE, "    steps_.find(s_);\n", ""),
+    (WAVES, "    find_length(s, largest);\n", ""),
+    (REFINE, "      steps_.try_ends(s_);\n", ""),
     (REFINE, "const most = score * (1.0 + 0.5 * s_.settings.tolerance);", "const most = score;"),
     (REFINE, "if (potential > worthwhile && potential > most.potential)", "if (potential > most.potential)"),
     # Limits that small sizes keep, and what a disturbance has refused.
@@ -184,11 +184,11 @@ MUTATIONS = [
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
     (DETAIL + "search/tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
     # What the search finds between doubled sizes, and what it pays for it.
-    (CURVE, "if (wave < 8 || 2 * wave >= s.settings.last)", "if (2 * wave >= s.settings.last)"),
-    (CURVE, "    try_end(k + 1);\n", ""),
-    (CURVE, "      0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);",
+    (WAVES, "wave < 8 * s.settings.multiple || end <= wave", "end <= wave"),
+    (WAVES, "    try_end(k + 1);\n", ""),
+    (WAVES, "      0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);",
      "      s.find(low)->row.seconds_per_batch;"),
-    (CURVE, "double const allowed = noise > 0.01 ? noise : 0.01;", "double const allowed = 0.01;"),
+    (WAVES, "double const allowed = noise > 0.01 ? noise : 0.01;", "double const allowed = 0.01;"),
     (REFINE, "        end_of_step(s_, batch, best);\n", ""),
     (REFINE, "{0.985, 0.96, 0.91}", "{0.985}"),
     # What a stored result may hold, and a loop whose size adapts.

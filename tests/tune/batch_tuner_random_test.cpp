@@ -315,7 +315,7 @@ TEST_CASE("comparisons in turns find a small size that is within 2 % of the best
         w.time.item = 1e-5;
         w.jitter = 0.02;
       },
-      0.982, 1.7);
+      0.982, 1.6);
   check_kind(
       "peak",
       [](simulated_workload& w) {

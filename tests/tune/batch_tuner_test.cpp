@@ -128,10 +128,11 @@ TEST_CASE("steps of the time are found, and the end of one is chosen", "[tune][b
       INFO(ww::to_table(r));
       CAPTURE(multiple, fixed);
       CHECK(rate(r.chosen().batch) >= 0.98 * best);
-      // Steps of less than 10 % do not matter, and those among multiples are the user's to name.
-      if (fixed > 5e-3 || multiple > 1) continue;
-      CHECK(r.wave_items == 132);
-      CHECK(r.chosen().batch % 132 == 0);
+      // Steps of less than 10 % do not matter.
+      if (fixed > 5e-3) continue;
+      CHECK(r.wave_items >= 128);
+      CHECK(r.wave_items <= 132);
+      if (multiple == 1) CHECK(r.chosen().batch % 132 == 0);
     }
   }
 }

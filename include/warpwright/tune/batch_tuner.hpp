@@ -74,7 +74,7 @@ class batch_tuner {
     return with(&s::multiple, items);
   }
   /// Names the items that the device works on at once: the time then grows in steps of so many
-  /// items. Otherwise the tuner looks for such steps, unless multiple_of() is above 1.
+  /// items. Otherwise the tuner looks for such steps.
   /// @param items  at most 2^40; 0: not known. Where one kernel dominates, its resident_blocks()
   ///   (kernel_occupancy.hpp) times the items of a block
   [[nodiscard]] batch_tuner wave(std::size_t items) const { return with(&s::wave, items); }

@@ -7,7 +7,7 @@
 //   memory_growth     which sizes may run under the memory budget
 //   measure_size      runs one size
 //   bracketing        doubles the size
-//   size_curve        the measured times, and steps of equal length in them
+//   wave_search       finds steps of the time
 //   refinement        sizes between the doubled ones
 //   duel              compares the best ones in turns
 //   latency_check     shows that a size keeps the limit of the latency

@@ -9,7 +9,7 @@
 // are halved, the most promising first.
 #pragma once
 
-#include <warpwright/tune/detail/search/size_curve.hpp>
+#include <warpwright/tune/detail/search/wave_search.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -21,6 +21,7 @@ struct size_gap {
   double potential = 0.0;  // the most items per second in it
 };
 
+// Settings is search_settings.
 template <typename State>
 class refiner {
  public:
@@ -33,8 +34,11 @@ class refiner {
       return;
     }
     steps_.find(s_);
-    s_.wave = steps_.items();
-    if (steps_) s_.say("the time grows in steps of " + string_builder(s_.wave) + " items");
+    if (steps_) {
+      s_.say("the time grows in steps of " + format_number("%.6g", steps_.items()) + " items");
+      steps_.try_ends(s_);
+    }
+    s_.wave = static_cast<std::size_t>(steps_.items());
     search_gaps();
     if (retry_refused()) search_gaps();
     if (!steps_) look_below_best();

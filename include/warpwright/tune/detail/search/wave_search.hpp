@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measured times over the batch size, and the steps in them.
+// Finds the steps of a time that grows by waves: of the sizes of one step the largest is the best.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
@@ -90,43 +90,65 @@ WARPWRIGHT_COLD std::size_t find_wave(State& s) {
     if (points[i + 1].seconds < (1.1 + noise) * points[i].seconds) continue;
     if (i < 2) return 0;
     std::size_t const wave = end_of_step(s, points[i].batch, points[i + 1].batch);
+    std::size_t const second = wave + s.settings.multiple;
+    std::size_t const end = s.round(2 * wave);
     // Few sizes on a step show none.
-    if (wave < 8 || 2 * wave >= s.settings.last) return 0;
-    for (std::size_t const batch : {wave + 1, 2 * wave, 2 * wave + 1}) {
+    if (wave < 8 * s.settings.multiple || end <= wave ||
+        end + s.settings.multiple > s.settings.last)
+      return 0;
+    for (std::size_t const batch : {second, end, end + s.settings.multiple}) {
       if (!has_time_for(s, batch) || !evaluate(s, batch)) return 0;
     }
-    auto const seconds = [&s](std::size_t batch) { return s.find(batch)->row.seconds_per_batch; };
-    double const level = seconds(wave + 1);
-    bool const even = std::fabs(seconds(2 * wave) / level - 1.0) <= 0.03 + noise;
-    bool const steps = seconds(2 * wave + 1) > 1.03 * level;
-    bool const up = level > 1.08 * seconds(wave);
+    double const level = s.find(second)->row.seconds_per_batch;
+    bool const even = std::fabs(s.find(end)->row.seconds_per_batch / level - 1.0) <= 0.03 + noise;
+    // With multiples, the end of the second step is known to one multiple.
+    bool const steps = s.settings.multiple > 1 ||
+                       s.find(end + s.settings.multiple)->row.seconds_per_batch > 1.03 * level;
+    bool const up = level > 1.08 * s.find(wave)->row.seconds_per_batch;
     return up && even && steps ? wave : 0;
   }
   return 0;
 }
 
-// The ends of the steps of a time that grows by waves of so many items: of the sizes of one step
-// the largest is the best. The length is the user's; where every size may run, it is looked for
-// where the times are not on lines.
+// The steps of the time: their length in items, which need not be a multiple, and their ends.
 template <typename State>
 class time_steps {
  public:
   // Whether there are steps.
-  explicit operator bool() const noexcept { return wave_ > 0; }
+  explicit operator bool() const noexcept { return low_ > 0.0; }
+  // Their length; from below, if only multiples run.
+  [[nodiscard]] double items() const noexcept { return low_; }
 
-  // Their length in items.
-  [[nodiscard]] std::size_t items() const noexcept { return wave_; }
+  // The length is the user's, or is looked for where the times are not on lines.
+  WARPWRIGHT_COLD void find(State& s) {
+    std::size_t wave = s.settings.wave;
+    bool const given = wave != 0;
+    if (!given && has_steps(s)) wave = find_wave(s);
+    if (wave == 0) return;
+    low_ = static_cast<double>(wave);
+    high_ = low_ + (given ? 0.0 : static_cast<double>(s.settings.multiple));
+    first_ = given ? 0.0 : s.find(wave)->row.seconds_per_batch;
+    step_ = given ? 0.0 : s.find(wave + s.settings.multiple)->row.seconds_per_batch - first_;
+    narrow(s);
+  }
+
   // The largest size of step k, which counts from 1.
-  [[nodiscard]] std::size_t end(State const& s, std::size_t k) const { return s.round(k * wave_); }
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t end(State const& s, std::size_t k) const {
+    return s.round(static_cast<double>(k) * low_ + 1e-6);
+  }
   // The first step whose end is above a size, and the last one whose end is below another.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t first_after(State const& s, std::size_t batch) const {
-    std::size_t k = batch < wave_ ? 1 : batch / wave_;
+    auto k = static_cast<std::size_t>(static_cast<double>(batch) / low_);
+    if (k < 1) k = 1;
     while (end(s, k) <= batch && end(s, k) < s.settings.last) ++k;
     return k;
   }
   [[nodiscard]] WARPWRIGHT_COLD std::size_t last_before(State const& s, std::size_t batch) const {
-    std::size_t k = batch / wave_ + 1;
-    while (k > 0 && (end(s, k) >= batch || k * wave_ > s.settings.last)) --k;
+    auto k = static_cast<std::size_t>(static_cast<double>(batch) / low_) + 1;
+    while (k > 0 && (end(s, k) >= batch ||
+                     static_cast<double>(k) * low_ > static_cast<double>(s.settings.last))) {
+      --k;
+    }
     return k;
   }
   // The throughput that the end of a step is expected to have; 0: not known.
@@ -136,20 +158,21 @@ class time_steps {
   }
 
   // Runs the ends of those steps that may be the best or the smallest near it.
-  WARPWRIGHT_COLD void find(State& s) {
-    wave_ = s.settings.wave;
-    if (wave_ == 0 && s.settings.multiple == 1 && has_steps(s)) wave_ = find_wave(s);
+  WARPWRIGHT_COLD void try_ends(State& s) {
     array<curve_point> const points = curve(s);
-    if (wave_ == 0 || points.empty()) return;
+    if (points.empty()) return;
     std::size_t const largest = points.back().batch;
     auto const try_end = [&](std::size_t k) {
+      if (!*this || k < 1) return false;
       std::size_t const batch = end(s, k);
       return batch <= largest && has_time_for(s, batch) && evaluate(s, batch);
     };
+    find_length(s, largest);
+    if (!*this) return;
     std::size_t const most = last_before(s, largest + 1);
     if (most == 0 || !try_end(most) || most < 2 || !try_end(1)) return;
     candidate const* const last = s.find(end(s, most));
-    if (last == nullptr) return;
+    if (!*this || last == nullptr) return;
     first_ = s.find(end(s, 1))->row.seconds_per_batch;
     step_ = (last->row.seconds_per_batch - first_) / static_cast<double>(most - 1);
     std::size_t k = 1;
@@ -160,9 +183,47 @@ class time_steps {
   }
 
  private:
-  std::size_t wave_ = 0;
+  // If only multiples run, the end of the first step does not tell the length well enough for the
+  // ends of later ones: sizes near the ends of the second, fourth and eighth step do.
+  WARPWRIGHT_COLD void find_length(State& s, std::size_t largest) {
+    double const multiple = static_cast<double>(s.settings.multiple);
+    for (double k = 2.0; *this && k * high_ < static_cast<double>(largest); k *= 2.0) {
+      for (int i = 0; i < 3 && *this && k * (high_ - low_) > multiple; ++i) {
+        std::size_t const batch = s.round(0.5 * k * (low_ + high_));
+        if (s.find(batch) != nullptr || !has_time_for(s, batch) || !evaluate(s, batch)) break;
+        narrow(s);
+      }
+    }
+  }
+
+  // A time tells on which step a size is, and so how long steps can be.
+  WARPWRIGHT_COLD void narrow(State const& s) {
+    if (!(high_ > low_) || !(step_ > 0.0)) return;
+    double low = low_;
+    double high = high_;
+    double step = step_;
+    for (curve_point const& p : curve(s)) {
+      double const steps = (p.seconds - first_) / step;
+      double const whole = std::floor(steps + 0.5);
+      bool const sure = std::fabs(steps - whole) < 0.25 && p.error * p.seconds < 0.2 * step;
+      if (!sure || whole < 0.0) continue;
+      if (whole >= 1.0) step = (p.seconds - first_) / whole;  // the later the step, the better
+      double const batch = static_cast<double>(p.batch);
+      if (batch / (whole + 1.0) > low) low = batch / (whole + 1.0);
+      if (whole >= 1.0 && batch / whole < high) high = batch / whole;
+    }
+    if (low < high) {
+      low_ = low;
+      high_ = high;
+    } else {
+      low_ = high_ = 0.0;  // these are no steps of one length
+    }
+  }
+
+  double low_ = 0.0;
+  double high_ = 0.0;
   double first_ = 0.0;  // the time of the first step
-  double step_ = 0.0;   // and of each further one
+  double step_ = 0.0;
 };
 
 }  // namespace detail
