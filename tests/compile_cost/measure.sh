@@ -131,8 +131,8 @@ limit_for() {
     use_pool_compiled) limit=1.97 ;;
     use_tuner) limit=7.50 ;;
     use_tuner_compiled) limit=2.10 ;;
-    use_mixed) limit=11.15 ;;
-    use_mixed_compiled) limit=8.45 ;;
+    use_mixed) limit=10.45 ;;
+    use_mixed_compiled) limit=7.00 ;;
     warpwright/tune.hpp | warpwright/tune/batch_tuner.hpp | warpwright/tune/chooser.hpp | \
       warpwright/tune/stored_tuner.hpp | warpwright/graph/graph_cache.hpp | \
       warpwright/stream/prefetch.hpp | warpwright/stream/collect.hpp | \

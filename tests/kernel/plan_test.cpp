@@ -107,31 +107,6 @@ TEST_CASE("aligned arrays go in vectors, the rest in one block of its own") {
   CHECK(tiny.blocks == 1);
 }
 
-TEST_CASE("a thread takes one vector of narrow loads where there are very many") {
-  std::uint64_t const many = ew::detail::many_vectors;
-  auto const with_single_vectors = [](launch_plan plan, int vectors) {
-    ew::detail::use_single_vectors(plan, vectors);
-    return plan;
-  };
-  launch_plan const whole = ew::detail::make_fast_path_plan(many * 4, 4, 4);
-  CHECK(whole.partition.fast_path_vectors() == many);
-  CHECK(whole.blocks == many / 1024);
-  launch_plan const alone = with_single_vectors(whole, 4);
-  CHECK(alone.partition.fast_path_vectors() == (many | std::uint64_t{1} << 31U));
-  CHECK(alone.blocks == many / 256);
-  CHECK(alone.threads == 256);
-  CHECK(with_single_vectors(whole, 2).blocks == whole.blocks);  // loads of 16 bytes
-  launch_plan const fewer = ew::detail::make_fast_path_plan(many * 4 - 4, 4, 4);
-  CHECK(with_single_vectors(fewer, 4).blocks == fewer.blocks);
-  launch_plan const odd = ew::detail::make_fast_path_plan(many * 4 + 1, 4, 4);
-  CHECK(with_single_vectors(odd, 4).blocks == odd.blocks);
-  CHECK(with_single_vectors(odd, 4).partition.fast_path_vectors() == 0);
-  launch_plan const most =
-      with_single_vectors(ew::detail::make_fast_path_plan((std::uint64_t{1} << 33U) - 4, 4, 4), 4);
-  CHECK(most.partition.fast_path_vectors() == ~0U);
-  CHECK(most.blocks == std::uint64_t{1} << 23U);
-}
-
 TEST_CASE("arrays misaligned equally are peeled, a single misaligned one is narrowed") {
   launch_plan const same = plan_two(0x1004, 0x2004, 1024);
   CHECK(same.partition.all_wide);
@@ -200,8 +175,7 @@ TEST_CASE("operands on the fast path are planned as any are, and only if they ar
     if (random.below(64) == 0) all[1].address = 0;
     ew::detail::array_operand const arrays[] = {all[0], all[1], all[2]};
     int const counts[] = {3};
-    ew::detail::elementwise_types const types{counts,  1,       3,     1,    vector,
-                                              vectors, vectors, false, false};
+    ew::detail::elementwise_types const types{counts, 1, 3, 1, vector, vectors, vectors};
     if (all[0].count != n || !ew::detail::on_fast_path(types, arrays)) continue;
     ++on_fast_path;
     REQUIRE_NOTHROW(ew::detail::check_operands(all, 3, warpwright::source_location::current()));

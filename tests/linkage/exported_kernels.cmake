@@ -8,7 +8,7 @@
 # whose kernel is not registered in the other library (cudaErrorInvalidDeviceFunction).
 cmake_minimum_required(VERSION 3.21)
 
-set(kernel_symbols "_kernel<|_kernel\\(|launch_blocks|launch_on_device|launchable|kernel_address|launch_kernel|waits_by_itself|max_dynamic_shared_bytes|for_each_index|ew::[a-z:]*run<|resources_of|occupancy_of")
+set(kernel_symbols "_kernel<|_kernel\\(|launch_blocks|launch_on_device|launchable|kernel_address|kernel_of|launch_kernel|waits_by_itself|max_dynamic_shared_bytes|for_each_index|ew::[a-z:]*run<|resources_of|occupancy_of")
 foreach(what IN ITEMS defined exported)
   set(options --demangle --defined-only)
   if(what STREQUAL "exported")

@@ -12,7 +12,6 @@
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/gpu_model.hpp>
 
-#include <cstring>
 #include <string>
 
 WARPWRIGHT_BEGIN
@@ -21,7 +20,8 @@ namespace ew {
 
 namespace detail {
 struct plan_builder;
-}
+class plan_text;
+}  // namespace detail
 
 /// How run() moves one array; see kernel_plan.
 struct array_plan {
@@ -129,159 +129,11 @@ class kernel_plan {
   /// @return lines separated by newlines, none behind the last
   /// @throws std::bad_alloc  when host memory runs out
   /// **Threads:** safe. **Capture:** legal; no CUDA call.
-  [[nodiscard]] std::string explain(double bytes_per_second = 0) const {
-    if (elements_ == 0) return "no elements: nothing is launched";
-    std::string words;
-    add_launch(words);
-    if (fit_.waves != 0) add_occupancy(words);
-    if (!(bytes_per_second > 0) && gpu_.is_measured())
-      bytes_per_second = gpu_.copy_bytes_per_second;
-    if (bytes_per_second > 0) add_time(words, bytes_per_second);
-    if (launch_.partition.vectors == 0) return words;
-    if (unsigned const edge = launch_.partition.edge) {
-      add(words, text{"\n"} + plural(edge, "element") + " in no vector, " + launch_.partition.head +
-                     " before the first: one per thread, in a separate block");
-    }
-    for (int k = 0; k < count_; ++k) {
-      array_plan const& a = arrays_[k];
-      if (a.wide && !a.tiled && !a.by_pixels) continue;
-      add(words, text{"\n"} + name(a) + " is accessed " + access_of(a));
-    }
-    return words;
-  }
+  [[nodiscard]] std::string explain(double bytes_per_second = 0) const;
 
  private:
   friend struct detail::plan_builder;
-  using text = detail::text;
-
-  static void add(std::string& words, text const& more) { words += more.c_str(); }
-
-  void add_launch(std::string& words) const {
-    add(words, plural(elements_, "element") + " in one kernel: " + plural(launch_.blocks, "block") +
-                   " of " + launch_.threads + " threads, ");
-    if (tiles_.columns != 0) {
-      add(words,
-          text{"a tile of "} + tiles_.rows + " by " + tiles_.columns + " elements per block");
-    } else if (tiles_.pixels != 0) {
-      add(words,
-          plural(tiles_.pixels, "pixel") + " of " + tiles_.channels + " channels per thread");
-    } else if (launch_.partition.vectors == 0) {
-      add(words, text{"1 element per thread, as no whole vector of "} + vector_elements_ + " fits");
-    } else {
-      add(words, plural(static_cast<unsigned>(vectors_per_thread_), "vector") + " of " +
-                     plural(static_cast<unsigned>(vector_elements_), "element") + " per thread");
-    }
-    if (tiles_.blocks == 0) add(words, text{", "} + index_bits() + "-bit indices");
-    add(words, text{"; reads "} + read_ + " bytes, writes " + written_ + " bytes");
-    bool reads = false;
-    bool updates = false;
-    for (int k = 0; k < count_; ++k) {
-      reads = reads || !is_output(arrays_[k]);
-      if (arrays_[k].in_place_of == 0) continue;
-      updates = true;
-      add(words, text{"; "} + name(arrays_[k]) + " is output " + arrays_[k].in_place_of +
-                     ", updated in place");
-    }
-    if (reads && !updates) words += "; no array is both read and written";
-  }
-  void add_occupancy(std::string& words) const {
-    double const percent = fit_.last_wave_filled * 100;
-    add(words, text{"\non "} + gpu_.name + ", " + gpu_.multiprocessors + " multiprocessors with " +
-                   plural(static_cast<unsigned>(fit_.resident_blocks), "resident block") +
-                   " each: " + plural(fit_.waves, "wave") + (fit_.waves == 1 ? "," : ", the last"));
-    add(words, percent < 1 ? text{" less than 1"} : text{" "} + static_cast<int>(percent));
-    words += " % full";
-    if (std::uint64_t const bytes = bytes_in_flight()) {
-      double const kib = static_cast<double>(bytes) / gpu_.multiprocessors / 1024;
-      add(words, text{"; "} + rounded(kib) + " KiB of loads in flight on each");
-    }
-  }
-  void add_time(std::string& words, double bytes_per_second) const {
-    std::uint64_t const bytes = read_ + written_;
-    double const launch = gpu_.launch_seconds;
-    double const memory = seconds(bytes_per_second);
-    if (memory <= launch) {
-      return add(words, text{"\nabout "} + time(launch) + ": the launch, which takes longer than " +
-                            bytes + " bytes");
-    }
-    add(words, text{"\nabout "} + time(memory) + ": memory, " + bytes + " bytes at " +
-                   bytes_per_second * 1e-9 + " GB/s");
-    if (launch == 0) words += ", without the launch";
-    std::uint64_t const l2_mib = gpu_.l2_bytes >> 20U;
-    if (bytes <= gpu_.l2_bytes) {
-      add(words, text{"; less if they are in the L2 cache of "} + l2_mib + " MiB");
-    }
-  }
-
-  // How an array is accessed that does not simply go by vectors, and why.
-  [[nodiscard]] text access_of(array_plan const& a) const {
-    if (a.tiled) {
-      return text{"by tiles through shared memory: its neighbours are "} + a.step +
-             " elements apart, and its contiguous dimension is another one";
-    }
-    if (a.by_pixels) return "by whole pixels, whose channels are contiguous";
-    return text{"element by element: "} + obstacle(a);
-  }
-  // What keeps an array from being moved by vectors.
-  [[nodiscard]] text obstacle(array_plan const& a) const {
-    unsigned const head = launch_.partition.head;
-    bool const scalar_tiles = tiles_.blocks != 0 && vector_elements_ == 1;
-    if (!is_output(a) || a.run == 0) {
-      if (launch_.partition.scalar_only) return "as a strided output";
-      if (scalar_tiles && tiles_.pixels == 0) {
-        return "the output's rows do not all start and end at a vector boundary";
-      }
-      if (scalar_tiles && tiles_.pitch == tiles_.channels) {
-        return "the pixels of an image are not a whole number of vectors, or are misaligned";
-      }
-      if (scalar_tiles) {
-        return text{"the view has "} + tiles_.channels + " of the " + tiles_.pitch +
-               " channels of a pixel, and vectors would also read the others";
-      }
-    }
-    bool const rows = std::strcmp(a.kind, "row") == 0 || std::strcmp(a.kind, "col") == 0;
-    bool const repeats = a.run != 0 ? a.step == 0 : rows;
-    if (repeats && head != 0) {
-      return "the first vector starts inside a row of it, because the other arrays are misaligned";
-    }
-    if (a.run != 0 && a.step == 0) {
-      return text{"each element is used for "} + a.run +
-             " neighbours, not a whole number of vectors of " + vector_elements_;
-    }
-    if (a.run != 0 && a.step != 1) return text{"its neighbours are "} + a.step + " elements apart";
-    if (a.run != 0) {
-      return text{"its runs of "} + a.run +
-             " elements do not all start and end at a vector boundary, a multiple of " +
-             a.aligned_bytes + " bytes";
-    }
-    std::uint64_t const offset =
-        (a.address + std::uint64_t{head} * a.element_bytes) % a.aligned_bytes;
-    if (std::strcmp(a.kind, "col") != 0 && offset != 0) {
-      return text{"its first vector is "} + offset + " bytes past a multiple of " +
-             a.aligned_bytes + (repeats ? "" : "; give all arrays the same alignment");
-    }
-    return text{"its rows are not a whole number of vectors of "} + vector_elements_ + " elements";
-  }
-
-  static text plural(std::uint64_t count, char const* noun) {
-    return text{count} + " " + noun + (count == 1 ? "" : "s");
-  }
-  static bool is_output(array_plan const& a) { return std::strcmp(a.kind, "output") == 0; }
-  static text name(array_plan const& a) {
-    if (is_output(a)) return text{"output "} + a.number;
-    return text{"operand "} + a.number + " (" + a.kind + ")";
-  }
-  // Two digits, or all before the point: an estimate has no more.
-  static double rounded(double value) {
-    double step = 1;
-    while (step > 1e-9 && value < 10 * step) step /= 10;
-    return static_cast<double>(static_cast<std::uint64_t>(value / step + 0.5)) * step;
-  }
-  static text time(double seconds) {
-    if (seconds >= 1) return text{rounded(seconds)} + " s";
-    if (seconds >= 1e-3) return text{rounded(seconds * 1e3)} + " ms";
-    return text{rounded(seconds * 1e6)} + " us";
-  }
+  friend class detail::plan_text;
 
   std::uint64_t elements_ = 0;
   int vector_elements_ = 0;
@@ -299,102 +151,12 @@ class kernel_plan {
 
 namespace detail {
 
-struct plan_builder {
-  kernel_plan plan;
+/// @param operands  of the assignments, as elementwise_types counts them
+kernel_plan make_kernel_plan(elementwise_types const& types, operand const* operands,
+                             launch_plan const& launch, tile_summary const& tiles);
 
-  // @param all          the operands of each assignment, its output first
-  // @param counts       the number of operands of each assignment
-  // @param vector       elements of a vector
-  // @param vectors      vectors per thread
-  void fill(operand const* all, int const* counts, int assignments, int vector, int vectors,
-            launch_plan const& launch, tile_summary const& tiles) {
-    plan.elements_ = all[0].count;
-    plan.vector_elements_ = vector;
-    plan.vectors_per_thread_ = vectors;
-    if (plan.elements_ == 0) return;
-    plan.launch_ = launch;
-    plan.tiles_ = tiles;
-    if (launch.partition.scalar_only) plan.vector_elements_ = 1;
-    if (launch.partition.single_vectors) plan.vectors_per_thread_ = 1;
-    if (tiles.blocks != 0) {
-      plan.launch_ = {};
-      plan.launch_.threads = tiles.threads;
-      plan.launch_.blocks = tiles.blocks;
-      plan.launch_.partition.vectors = plan.elements_ / static_cast<unsigned>(vector);
-      plan.launch_.partition.wide = tiles.vectors || vector == 1 ? tiles.wide : 0;
-      plan.vectors_per_thread_ = 1;
-      if (!tiles.vectors) plan.vector_elements_ = 1;
-    }
-    int operands = 0;
-    for (int o = 0, k = 0; o < assignments; ++o) {
-      for (int const output = k; k < output + counts[o]; ++k) {
-        if (all[k].kind == access_pattern::absent) continue;
-        array_plan a = array(all[k], k, k == output);
-        a.number = k == output ? o + 1 : ++operands;
-        for (int p = 0, other = 0; p < assignments && k != output; other += counts[p++]) {
-          if (in_place(all[k], all[other])) a.in_place_of = p + 1;
-        }
-        for (int j = 0; j < plan.count_ && k != output; ++j) {
-          array_plan const& b = plan.arrays_[j];
-          bool const contains = b.address == a.address && b.bytes >= a.bytes;
-          a.again = a.again || (contains && !kernel_plan::is_output(b));
-        }
-        if (!a.again) (k == output ? plan.written_ : plan.read_) += a.bytes;
-        if (!a.again && k != output) add_loads(all[k]);
-        plan.arrays_[plan.count_++] = a;
-      }
-    }
-  }
-
-  void place_on(gpu_model const& gpu, source_location where) {
-    auto const refuse = [&](text const& problem) {
-      warpwright::detail::throw_invalid_argument(
-          text{"ew::plan: the GPU model "} + gpu.name + " " + problem, where);
-    };
-    if (gpu.multiprocessors < 1 || gpu.threads_per_multiprocessor < 1 ||
-        gpu.blocks_per_multiprocessor < 1) {
-      refuse(text{"has "} + gpu.multiprocessors + " multiprocessors of " +
-             gpu.threads_per_multiprocessor + " threads and " + gpu.blocks_per_multiprocessor +
-             " blocks; set all three to at least 1, or start from gpu_model::of() or ew::gpus");
-    }
-    if (!(gpu.copy_bytes_per_second >= 0) || !(gpu.launch_seconds >= 0)) {
-      refuse(text{"has a bandwidth of "} + gpu.copy_bytes_per_second +
-             " bytes per second and a launch time of " + gpu.launch_seconds +
-             " seconds; set measured figures above 0, or 0 for unknown");
-    }
-    plan.gpu_ = gpu;
-    plan.fit_ = fit_grid(plan.blocks(), plan.threads(), gpu);
-  }
-
- private:
-  [[nodiscard]] array_plan array(operand const& o, int k, bool is_output) const {
-    char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
-    bool const view = o.kind == access_pattern::view;
-    bool const tiled = plan.tiles_.blocks != 0 && k == plan.tiles_.view;
-    array_plan a;
-    a.kind = o.shaped ? "view" : is_output ? "output" : names[static_cast<unsigned char>(o.kind)];
-    a.wide = (plan.launch_.partition.wide >> static_cast<unsigned>(k) & 1U) != 0;
-    a.tiled = tiled && plan.tiles_.pixels == 0;
-    a.by_pixels = tiled && plan.tiles_.pixels != 0;
-    a.element_bytes = o.element_bytes;
-    a.aligned_bytes = o.aligned_bytes;
-    a.address = o.address;
-    a.bytes = view ? o.touched : span_bytes(o, plan.elements_);
-    if (view) {
-      a.step = o.step;
-      a.run = o.run;
-    }
-    return a;
-  }
-  void add_loads(operand const& o) {
-    bool const repeats =
-        o.kind == access_pattern::view ? o.step == 0 : o.kind != access_pattern::elements;
-    if (repeats || plan.tiles_.blocks != 0) return;
-    bool const vectors = plan.launch_.partition.vectors != 0;
-    int const elements = vectors ? plan.vector_elements_ * plan.vectors_per_thread_ : 1;
-    plan.bytes_in_flight_ += o.element_bytes * static_cast<unsigned>(elements);
-  }
-};
+/// @throws std::invalid_argument  for a GPU that cannot be
+kernel_plan on_gpu(kernel_plan plan, gpu_model const& gpu, source_location where);
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
@@ -411,11 +173,7 @@ kernel_plan plan_assignments(source_location where, A const&... a) {
       tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
     }
   }
-  plan_builder builder;
-  builder.fill(all, parts::counts, parts::types.assignments, parts::vector,
-               launch.partition.scalar_only ? parts::scalars_per_thread : parts::vectors, launch,
-               tiles);
-  return builder.plan;
+  return make_kernel_plan(parts::types, all, launch, tiles);
 }
 
 template <class T, class E>
@@ -462,12 +220,14 @@ template <class A, class = std::enable_if_t<detail::is_planned<A>>>
 template <class A, class = std::enable_if_t<detail::is_planned<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, gpu_model const& gpu,
                                source_location where = source_location::current()) {
-  detail::plan_builder builder{detail::plan_any(where, a)};
-  builder.place_on(gpu, where);
-  return builder.plan;
+  return detail::on_gpu(detail::plan_any(where, a), gpu, where);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace ew
 
 WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/kernel/detail/elementwise/explain_definitions.hpp>
+#endif

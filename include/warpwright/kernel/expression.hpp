@@ -32,7 +32,7 @@ template <class T>
   static_assert(detail::is_element<T>(),
                 "warpwright::ew::in: the element must be trivially copyable and default "
                 "constructible, as a kernel moves it");
-  return {reinterpret_cast<detail::bits_of<T> const*>(data), size};
+  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}, size};
 }
 
 /// An array that repeats for every row: element i of the output uses `data[i % cols]`, for example
@@ -43,7 +43,7 @@ template <class T>
 [[nodiscard]] row_input<T> row(T const* data, std::size_t cols) {
   static_assert(detail::is_element<T>(),
                 "warpwright::ew::row: the element must be trivially copyable");
-  return {reinterpret_cast<detail::bits_of<T> const*>(data), detail::fast_divisor{cols}};
+  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}, detail::fast_divisor{cols}};
 }
 
 /// An array with one element for each row: element i of the output uses `data[i / cols]`.
@@ -53,7 +53,7 @@ template <class T>
 [[nodiscard]] column_input<T> col(T const* data, std::size_t cols) {
   static_assert(detail::is_element<T>(),
                 "warpwright::ew::col: the element must be trivially copyable");
-  return {reinterpret_cast<detail::bits_of<T> const*>(data), detail::fast_divisor{cols}};
+  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}, detail::fast_divisor{cols}};
 }
 
 /// One number in device memory, read when the kernel runs: a graph replay reads its current value.
@@ -62,7 +62,7 @@ template <class T>
 [[nodiscard]] single_input<T> device_scalar(T const* data) {
   static_assert(detail::is_element<T>(),
                 "warpwright::ew::device_scalar: the element must be trivially copyable");
-  return {reinterpret_cast<detail::bits_of<T> const*>(data)};
+  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}};
 }
 
 /// A number that keeps its type: `x * constant(0.5)` is double for float x, `x * 0.5` is float.

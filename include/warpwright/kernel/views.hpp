@@ -386,7 +386,7 @@ void evaluate_host(strided_assignment<T, Rank, E> const& a,
 template <class T, int Rank, class E>
 void run(stream_ref stream, strided_assignment<T, Rank, E> const& a,
          source_location where = source_location::current()) {
-  detail::run_on_stream({stream, where}, a.size, a.in_memory_order());
+  detail::run_on_stream({stream, where}, a.in_memory_order());
 }
 
 /// Functions of rows do not write strided arrays; refused at compile time.

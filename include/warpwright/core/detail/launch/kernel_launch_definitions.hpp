@@ -8,7 +8,7 @@
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 
-WARPWRIGHT_BEGIN
+WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 inline namespace per_library WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -198,4 +198,4 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void launch_on_device(launch_request const
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail
 
-WARPWRIGHT_END
+WARPWRIGHT_END_DEFINITIONS

@@ -122,7 +122,6 @@ struct fused {
   static constexpr int scalars_per_thread = vectors_per_thread(loaded_bytes);
   static constexpr bool strided = (part_t<A>::strided || ...);
   static constexpr bool views = (part_t<A>::views || ...);
-  static constexpr bool may_use_single_vectors = vectors > 2 && !strided && !views;
   static_assert(operands <= 64,
                 "warpwright::ew: more than 64 arrays in one kernel; split the expression");
   template <int V>
@@ -146,9 +145,7 @@ struct fused {
                                            output_bits(),
                                            static_cast<unsigned>(vector),
                                            static_cast<unsigned>(vectors),
-                                           static_cast<unsigned>(scalars_per_thread),
-                                           may_use_single_vectors,
-                                           strided};
+                                           static_cast<unsigned>(scalars_per_thread)};
 
   template <class Operand>
   static void list(Operand* next, A const&... a) {
@@ -185,12 +182,6 @@ struct fused {
     // A branch of its own: half as many instructions before the first load. One number decides it,
     // the kernel's first argument, in the line of constants that every kernel fetches.
     if (fast_path_vectors != 0) {
-      if constexpr (may_use_single_vectors) {
-        if (fast_path_vectors >= vector_partition::single_vector_bit) {
-          fast_partition const single{fast_path_vectors - vector_partition::single_vector_bit};
-          return work_by<vector, 1>(block, single, t);
-        }
-      }
       return work_by<vector, vectors>(block, fast_partition{fast_path_vectors}, t);
     }
     if (partition.edge != 0 && block.index() == block.count() - 1) {

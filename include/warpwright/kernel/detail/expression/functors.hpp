@@ -19,47 +19,23 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-struct exp_function {
-  static constexpr char const* name = "exp";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::expf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::exp(x); }
-};
-
-struct exp2_function {
-  static constexpr char const* name = "exp2";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::exp2f(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::exp2(x); }
-};
-
-struct expm1_function {
-  static constexpr char const* name = "expm1";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::expm1f(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::expm1(x); }
-};
-
-struct log_function {
-  static constexpr char const* name = "log";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::logf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::log(x); }
-};
-
-struct log2_function {
-  static constexpr char const* name = "log2";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::log2f(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::log2(x); }
-};
-
-struct log1p_function {
-  static constexpr char const* name = "log1p";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::log1pf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::log1p(x); }
-};
-
-struct sqrt_function {
-  static constexpr char const* name = "sqrt";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::sqrtf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::sqrt(x); }
-};
+// Those of <cmath>.
+#define WARPWRIGHT_FUNCTION(of)                                                   \
+  struct of##_function {                                                          \
+    static constexpr char const* name = #of;                                      \
+    WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::of##f(x); } \
+    WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); }  \
+  };
+WARPWRIGHT_FUNCTION(exp)
+WARPWRIGHT_FUNCTION(exp2)
+WARPWRIGHT_FUNCTION(expm1)
+WARPWRIGHT_FUNCTION(log)
+WARPWRIGHT_FUNCTION(log2)
+WARPWRIGHT_FUNCTION(log1p)
+WARPWRIGHT_FUNCTION(sqrt)
+WARPWRIGHT_FUNCTION(tanh)
+WARPWRIGHT_FUNCTION(erf)
+#undef WARPWRIGHT_FUNCTION
 
 struct rsqrt_function {
   static constexpr char const* name = "rsqrt";
@@ -82,18 +58,6 @@ struct cos_function {
   static constexpr char const* name = "cos";
   WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 1); }
   WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::cos(x); }
-};
-
-struct tanh_function {
-  static constexpr char const* name = "tanh";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::tanhf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::tanh(x); }
-};
-
-struct erf_function {
-  static constexpr char const* name = "erf";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::erff(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::erf(x); }
 };
 
 struct pow_function {
@@ -279,33 +243,18 @@ struct integer_rounding {
     return x;
   }
 };
-struct floor_function : integer_rounding {
-  static constexpr char const* name = "floor";
-  using integer_rounding::operator();
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::floorf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::floor(x); }
-};
-
-struct ceil_function : integer_rounding {
-  static constexpr char const* name = "ceil";
-  using integer_rounding::operator();
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::ceilf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::ceil(x); }
-};
-
-struct round_function : integer_rounding {
-  static constexpr char const* name = "round";
-  using integer_rounding::operator();
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::roundf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::round(x); }
-};
-
-struct rint_function : integer_rounding {
-  static constexpr char const* name = "rint";
-  using integer_rounding::operator();
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::rintf(x); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::rint(x); }
-};
+#define WARPWRIGHT_FUNCTION(of)                                                   \
+  struct of##_function : integer_rounding {                                       \
+    static constexpr char const* name = #of;                                      \
+    using integer_rounding::operator();                                           \
+    WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::of##f(x); } \
+    WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); }  \
+  };
+WARPWRIGHT_FUNCTION(floor)
+WARPWRIGHT_FUNCTION(ceil)
+WARPWRIGHT_FUNCTION(round)
+WARPWRIGHT_FUNCTION(rint)
+#undef WARPWRIGHT_FUNCTION
 
 struct fma_function {
   static constexpr char const* name = "fma";

@@ -87,30 +87,45 @@ constexpr int largest(Int... values) {
   return result;
 }
 
+// What the operands of one array have in common.
+template <class T>
+struct array_leaf {
+  using expression_tag = void;
+  static constexpr int operands = 1;
+  static constexpr int loaded_bytes = 0;  // of what repeats
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = computed_t<C, T>;
+  template <int V>
+  using registers = packed_vector<bits_of<T>, V>;
+
+  bits_of<T> const* data;
+
+  template <class X>
+  constexpr auto operator=(X const&) const {
+    return refuse_write<X>(*this);
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return convert<value_type<C>>(decoded<T, V>(r, j));
+  }
+};
+
 }  // namespace detail
 
 /// What in() returns: one array, element by element.
 template <class T>
-struct input {
-  using expression_tag = void;
-  static constexpr int operands = 1;
+struct input : detail::array_leaf<T> {
   static constexpr int widest_bytes = detail::vector_element_bytes<T>;
   static constexpr int loaded_bytes = static_cast<int>(sizeof(detail::bits_of<T>));
-  static constexpr bool weak = false;
-  template <class C>
-  using value_type = detail::computed_t<C, T>;
-  template <int V>
-  using registers = detail::packed_vector<detail::bits_of<T>, V>;
+  using detail::array_leaf<T>::data;
+  using detail::array_leaf<T>::operator=;
 
-  detail::bits_of<T> const* data;
   std::uint64_t size;
 
-  template <class X>
-  constexpr auto operator=(X const&) const {
-    return detail::refuse_write<X>(*this);
-  }
   template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t i, std::uint64_t wide) const {
+  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r, std::uint64_t i,
+                                   std::uint64_t wide) const {
     if constexpr (V == 1) {
       r.load_one(data + i);
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
@@ -120,10 +135,6 @@ struct input {
       for (int j = 0; j < V; ++j) r.set(j, data[i + static_cast<unsigned>(j)]);
     }
   }
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
-  }
   template <int V, class Operand>
   void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, V>(detail::access_pattern::elements, data, size);
@@ -132,27 +143,17 @@ struct input {
 
 /// What row() returns: element i is data[i % cols].
 template <class T>
-struct row_input {
-  using expression_tag = void;
-  static constexpr int operands = 1;
+struct row_input : detail::array_leaf<T> {
   static constexpr int widest_bytes =
       detail::vector_element_bytes<T> <= 8 ? 1 : detail::vector_element_bytes<T>;
-  static constexpr int loaded_bytes = 0;
-  static constexpr bool weak = false;
-  template <class C>
-  using value_type = detail::computed_t<C, T>;
-  template <int V>
-  using registers = detail::packed_vector<detail::bits_of<T>, V>;
+  using detail::array_leaf<T>::data;
+  using detail::array_leaf<T>::operator=;
 
-  detail::bits_of<T> const* data;
   detail::fast_divisor cols;
 
-  template <class X>
-  constexpr auto operator=(X const&) const {
-    return detail::refuse_write<X>(*this);
-  }
   template <int V, int First, class Element>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r,
+                                   Element const& i, std::uint64_t wide) const {
     std::uint64_t column = detail::column_of(i, cols);
     if constexpr (V == 1) {
       r.load_one(data + column);
@@ -166,10 +167,6 @@ struct row_input {
       }
     }
   }
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
-  }
   template <int V, class Operand>
   void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, V>(detail::access_pattern::row, data, cols.divisor());
@@ -178,26 +175,16 @@ struct row_input {
 
 /// What col() returns: element i is data[i / cols].
 template <class T>
-struct column_input {
-  using expression_tag = void;
-  static constexpr int operands = 1;
+struct column_input : detail::array_leaf<T> {
   static constexpr int widest_bytes = row_input<T>::widest_bytes;
-  static constexpr int loaded_bytes = 0;
-  static constexpr bool weak = false;
-  template <class C>
-  using value_type = detail::computed_t<C, T>;
-  template <int V>
-  using registers = detail::packed_vector<detail::bits_of<T>, V>;
+  using detail::array_leaf<T>::data;
+  using detail::array_leaf<T>::operator=;
 
-  detail::bits_of<T> const* data;
   detail::fast_divisor cols;
 
-  template <class X>
-  constexpr auto operator=(X const&) const {
-    return detail::refuse_write<X>(*this);
-  }
   template <int V, int First, class Element>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r,
+                                   Element const& i, std::uint64_t wide) const {
     std::uint64_t line = detail::row_of(i, cols);
     if constexpr (V == 1) {
       r.load_one(data + line);
@@ -217,10 +204,6 @@ struct column_input {
       }
     }
   }
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return detail::convert<value_type<C>>(detail::decoded<T, V>(r, j));
-  }
   template <int V, class Operand>
   void describe(Operand*& next) const {
     *next++ = detail::describe_array<T, V>(detail::access_pattern::column, data, cols.divisor());
@@ -229,23 +212,15 @@ struct column_input {
 
 /// What device_scalar() returns: every element is *data, read when the kernel runs.
 template <class T>
-struct single_input {
-  using expression_tag = void;
-  static constexpr int operands = 1;
+struct single_input : detail::array_leaf<T> {
   static constexpr int widest_bytes = 1;
-  static constexpr int loaded_bytes = 0;
-  static constexpr bool weak = false;
+  using detail::array_leaf<T>::data;
+  using detail::array_leaf<T>::operator=;
   template <class C>
   using value_type = detail::computed_t<C, T>;
   template <int V>
   using registers = detail::packed_vector<detail::bits_of<T>, 1>;
 
-  detail::bits_of<T> const* data;
-
-  template <class X>
-  constexpr auto operator=(X const&) const {
-    return detail::refuse_write<X>(*this);
-  }
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, std::uint64_t, std::uint64_t) const {
     r.load_one(data);

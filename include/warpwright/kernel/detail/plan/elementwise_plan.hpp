@@ -22,8 +22,6 @@ struct elementwise_types {
   unsigned vector;              ///< elements
   unsigned vectors;             ///< of a thread
   unsigned scalars_per_thread;  ///< where a vector is one element
-  bool may_use_single_vectors;
-  bool strided;  ///< some output may have gaps
 };
 
 /// Whether all operands are valid, and moved by vectors from the first element on; false where it

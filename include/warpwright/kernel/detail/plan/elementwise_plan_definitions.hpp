@@ -6,7 +6,7 @@
 
 #include <new>
 
-WARPWRIGHT_BEGIN
+WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace ew {
 namespace detail {
@@ -68,7 +68,6 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE launch_plan plan_arrays(elementwise_types 
   launch_plan plan;
   if (on_fast_path(types, operands)) {
     plan = make_fast_path_plan(operands[0].count, types.vector, types.vectors);
-    if (types.may_use_single_vectors) use_single_vectors(plan, types.vectors);
   } else {
     plan = plan_any_arrays(types, operands, where);
   }
@@ -78,15 +77,13 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE launch_plan plan_arrays(elementwise_types 
 WARPWRIGHT_INLINE launch_plan plan_operands(elementwise_types const& types,
                                             operand const* operands) {
   std::uint64_t const n = operands[0].count;
-  std::uint64_t const gapped = types.vector > 1 ? outputs_with_gaps(types, operands) : 0;
+  std::uint64_t const gapped = outputs_with_gaps(types, operands);
   launch_plan plan = make_plan(operands, types.operands, n, types.vector, types.vectors, gapped);
   if ((plan.partition.wide & gapped) != gapped) {
     plan = make_plan(operands, types.operands, n, 1, types.scalars_per_thread);
     plan.partition.scalar_only = true;
     plan.partition.fast_path = false;
     plan.partition.wide = 0;
-  } else if (types.may_use_single_vectors) {
-    use_single_vectors(plan, types.vectors);
   }
   return plan;
 }
@@ -94,10 +91,8 @@ WARPWRIGHT_INLINE launch_plan plan_operands(elementwise_types const& types,
 WARPWRIGHT_INLINE std::uint64_t outputs_with_gaps(elementwise_types const& types,
                                                   operand const* operands) {
   std::uint64_t bits = 0;
-  if (!types.strided) return bits;
-  int output = 0;
-  for (int k = 0; k < types.assignments; output += types.counts[k++]) {
-    if (operands[output].kind == access_pattern::view) bits |= std::uint64_t{1} << output;
+  for (std::uint64_t rest = types.outputs; rest != 0; rest &= rest - 1) {
+    if (operands[__builtin_ctzll(rest)].kind == access_pattern::view) bits |= rest & -rest;
   }
   return bits;
 }
@@ -105,4 +100,4 @@ WARPWRIGHT_INLINE std::uint64_t outputs_with_gaps(elementwise_types const& types
 }  // namespace detail
 }  // namespace ew
 
-WARPWRIGHT_END
+WARPWRIGHT_END_DEFINITIONS

@@ -19,18 +19,14 @@ struct vector_partition {
   std::uint64_t vectors = 0;
   std::uint64_t wide = 0;  ///< bit k: operand k is moved by vectors; bit 0 is the output
   unsigned head = 0;
-  unsigned edge = 0;            ///< elements in no vector, head and tail together
-  bool all_wide = false;        ///< every operand is moved by vectors
-  bool scalar_only = false;     ///< a vector is one element, as a strided output needs it
-  bool fast_path = false;       ///< a fast_partition suffices
-  bool single_vectors = false;  ///< a thread takes one vector, though its registers hold more
-  /// The vectors of the fast_partition, with single_vectors in the highest bit; 0: not on the fast
-  /// path.
+  unsigned edge = 0;         ///< elements in no vector, head and tail together
+  bool all_wide = false;     ///< every operand is moved by vectors
+  bool scalar_only = false;  ///< a vector is one element, as a strided output needs it
+  bool fast_path = false;    ///< a fast_partition suffices
+  /// The vectors of the fast_partition; 0: not on the fast path.
   [[nodiscard]] constexpr unsigned fast_path_vectors() const {
-    if (!fast_path) return 0;
-    return static_cast<unsigned>(vectors) | (single_vectors ? single_vector_bit : 0U);
+    return fast_path ? static_cast<unsigned>(vectors) : 0;
   }
-  static constexpr unsigned single_vector_bit = 1U << 31U;
 };
 
 /// The partition of most launches: all operands are moved by vectors, all views are narrow, no
@@ -88,20 +84,6 @@ constexpr launch_plan make_fast_path_plan(std::uint64_t n, unsigned vector, unsi
   plan.partition.fast_path = plan.partition.edge == 0 && plan.partition.vectors >> 31U == 0;
   choose_grid(plan, per_thread);
   return plan;
-}
-
-// Of 16 bytes each: more than the L2 cache holds.
-inline constexpr std::uint64_t many_vectors = std::uint64_t{1} << 22U;
-
-/// Gives each thread one vector where it would have several of narrow loads and there are very
-/// many: then nearly all traffic is stores, and those of a block must lie close together (i8 to f32
-/// at 2^28 on an H100: 1.5 % faster; at 2^22, back to back, 11 % slower).
-/// @param many  the least number of vectors
-constexpr void use_single_vectors(launch_plan& plan, unsigned per_thread,
-                                  std::uint64_t many = many_vectors) {
-  if (per_thread <= 2 || !plan.partition.fast_path || plan.partition.vectors < many) return;
-  plan.partition.single_vectors = true;
-  choose_grid(plan, 1);
 }
 
 /// Partitions `n` elements, at least one.

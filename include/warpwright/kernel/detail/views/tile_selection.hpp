@@ -90,5 +90,5 @@ tile_selection select_view(view_candidate* views, int count, operand const* all,
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/kernel/detail/views/tile_selection_definitions.hpp>
+#include <warpwright/kernel/detail/views/view_definitions.hpp>
 #endif

@@ -258,5 +258,5 @@ struct tile_traits<leaf_list<Leaf...>> {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/kernel/detail/views/view_node_definitions.hpp>
+#include <warpwright/kernel/detail/views/view_definitions.hpp>
 #endif

@@ -99,5 +99,5 @@ void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, 
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/kernel/detail/views/view_shape_definitions.hpp>
+#include <warpwright/kernel/detail/views/view_definitions.hpp>
 #endif
