@@ -5,11 +5,11 @@
 #include <warpwright/memory/pool.hpp>
 
 #include <warpwright/memory/detail/caches/stream_caches_definitions.hpp>
+#include <warpwright/memory/detail/event_store_definitions.hpp>
 #include <warpwright/memory/detail/heap/block_heap_definitions.hpp>
 #include <warpwright/memory/detail/heap/free_lists_definitions.hpp>
 #include <warpwright/memory/detail/pool/deferred_frees_definitions.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker_definitions.hpp>
-#include <warpwright/memory/detail/event_store_definitions.hpp>
 #include <warpwright/memory/detail/pool/graph_memory_definitions.hpp>
 #include <warpwright/memory/detail/pool/pool_calls_definitions.hpp>
 #include <warpwright/memory/detail/pool/pool_lifetime_definitions.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runtime calls of the digits program fail, one in each run: the program must end with a clear error or with
-// the complete result, and without leaks.
+// Runtime calls of the digits program fail, one in each run: the program must end with a clear
+// error or with the complete result, and without leaks.
 #include "digits/result_line.hpp"
 #include "digits/support_process.hpp"
 #include "support/catch.hpp"
@@ -56,8 +56,8 @@ std::vector<called> parse_calls(std::string const& text) {
   return calls;
 }
 
-// The calls of one function to fail: the first, second, fourth, eighth, ... and the last; every one in the
-// nightly build; with a sanitizer, where a run takes seconds, the first and the last.
+// The calls of one function to fail: the first, second, fourth, eighth, ... and the last; every one
+// in the nightly build; with a sanitizer, where a run takes seconds, the first and the last.
 std::set<std::uint64_t> which_calls(std::uint64_t count) {
   std::set<std::uint64_t> which{1, count};
   if (sanitized) return which;

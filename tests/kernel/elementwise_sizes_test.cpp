@@ -151,25 +151,3 @@ TEST_CASE("every offset of every operand: mixed types") {
   check_offsets<double, float, __half, signed char>();
   check_offsets<unsigned char, double, short, __nv_bfloat16>();
 }
-
-// As many that a thread takes one vector, and where that begins.
-TEST_CASE("narrow loads of very many elements") {
-  constexpr std::size_t many = ew::detail::many_vectors * 4;
-  std::size_t const most = many + 5000;
-  std::vector<signed char> x(most);
-  for (std::size_t i = 0; i < most; ++i) x[i] = static_cast<signed char>(i * 37 % 251);
-  ww::stream s;
-  test_support::device_array<signed char> const dx{x};
-  test_support::device_array<float> const out{most + 1};
-  for (std::size_t const n : {many - 4, many, many + 1, many + 4096}) {
-    CAPTURE(n);
-    ew::run(s, ew::out(out.data(), most + 1) = -1.0F);
-    ew::run(s, ew::out(out.data(), n) = ew::in(dx.data(), n) + 0.5F);
-    std::vector<float> const got = out.fetch(s);
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i <= most; ++i) {
-      wrong += got[i] != (i < n ? static_cast<float>(x[i]) + 0.5F : -1.0F) ? 1 : 0;
-    }
-    CHECK(wrong == 0);
-  }
-}

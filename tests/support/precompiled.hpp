@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The precompiled header of the tests: Catch2, CUDA's runtime and the usual of the standard library.
+// The precompiled header of the tests: Catch2, CUDA's runtime and the usual of the standard
+// library.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -4,8 +4,8 @@
 
 #include <warpwright/core/detail/launch/kernel_launch.hpp>
 
-#include <warpwright/core/detail/launch/driver_function.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
+#include <warpwright/core/detail/launch/driver_function.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
