@@ -37,6 +37,9 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
+template <class T>
+struct input;
+
 namespace detail {
 
 template <class T>
@@ -103,7 +106,7 @@ struct array_leaf {
 
   template <class X>
   constexpr auto operator=(X const&) const {
-    return refuse_write<X>(*this);
+    return refuse_write<X>(input<T>{{data}, 0});  // of a whole node, or there were more errors
   }
   template <class C, int V>
   WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
