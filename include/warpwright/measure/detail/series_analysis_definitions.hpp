@@ -21,7 +21,7 @@
 
 WARPWRIGHT_BEGIN
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE char const* to_string(sample_stability stability) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE char const* to_string(sample_stability stability) {
   constexpr char const* names[] = {"settled", "too few samples", "drifting", "correlated"};
   return detail::enum_name(names, stability);
 }

@@ -87,43 +87,44 @@ struct energy_counter::session {
   detail::atomic<int> owners{1};
 };
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE energy_counter::energy_counter(source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE energy_counter::energy_counter(source_location where)
     : where_{where}, session_{new session} {}
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE energy_counter::energy_counter(device_id device,
-                                                                 source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE energy_counter::energy_counter(device_id device,
+                                                                       source_location where)
     : energy_counter{where} {
   fail_if(open(device));
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE energy_counter energy_counter::try_open(device_id device,
-                                                                          source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE energy_counter
+energy_counter::try_open(device_id device, source_location where) {
   energy_counter counter{where};
   return counter.open(device).empty() ? counter : energy_counter{};
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE
 energy_counter::energy_counter(energy_counter const& other) noexcept
     : where_{other.where_}, session_{other.session_} {
   if (session_ != nullptr) session_->owners.fetch_add(1, detail::memory_order::relaxed);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE energy_counter::~energy_counter() {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE energy_counter::~energy_counter() {
   if (session_ != nullptr && session_->owners.fetch_sub(1, detail::memory_order::acq_rel) == 1)
     delete session_;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double energy_counter::operator()() const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double energy_counter::operator()() const {
   double joules = 0.0;
   fail_if(session_->nvml.read(joules));
   return joules;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string energy_counter::open(device_id device) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string energy_counter::open(device_id device) {
   return session_->nvml.open(detail::uuid_text(detail::device_properties(device, where_)));
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void energy_counter::fail_if(std::string const& problem) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void energy_counter::fail_if(
+    std::string const& problem) const {
   if (problem.empty()) return;
   throw std::runtime_error{
       (detail::string_builder{detail::text{where_.file(), where_.line()}.c_str()} +

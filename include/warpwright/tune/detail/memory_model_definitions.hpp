@@ -73,8 +73,8 @@ WARPWRIGHT_INLINE std::size_t memory_model::largest_within(std::size_t limit_byt
   return low > 0 && knows(low) ? low : 0;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::insert(memory_point const& added,
-                                                            source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void memory_model::insert(memory_point const& added,
+                                                                  source_location where) {
   if (added.batch == 0) {
     detail::throw_invalid_argument(detail::text{"memory_model: a point of 0 items and "} +
                                        added.bytes + " bytes; the batch must be at least 1",
@@ -92,7 +92,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::insert(memory_point const& 
   points_[i] = p;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::choose_granule(std::size_t given) noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void memory_model::choose_granule(
+    std::size_t given) noexcept {
   // Of differences: a part that is not rounded may be in all readings.
   std::size_t bits = 0;
   for (point const& p : points_) {
@@ -107,12 +108,12 @@ WARPWRIGHT_INLINE double memory_model::tolerance(double bytes) const noexcept {
   return scale_ * (granules * granule_ + relative_ * bytes);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::set_tolerances(double scale) noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void memory_model::set_tolerances(double scale) noexcept {
   scale_ = scale;
   for (point& p : points_) p.tolerance = tolerance(p.bytes);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_model::misfit memory_model::line_misfit(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE memory_model::misfit memory_model::line_misfit(
     std::size_t first) const noexcept {
   misfit worst;
   std::size_t const n = points_.size();
@@ -130,7 +131,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_model::misfit memory_model::line_misfit
   return worst;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_model::misfit memory_model::parabola_misfit(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE memory_model::misfit memory_model::parabola_misfit(
     std::size_t first) const noexcept {
   misfit worst;
   std::size_t const n = points_.size();
@@ -152,7 +153,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_model::misfit memory_model::parabola_mi
   return worst;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::choose_shape() noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void memory_model::choose_shape() noexcept {
   std::size_t const n = points_.size();
   if (n < 3) relative_ += untested_tolerance;
   set_tolerances(1.0);
@@ -174,7 +175,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::choose_shape() noexcept {
   shape_ = memory_shape::irregular;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE bool memory_model::shape_from(std::size_t first) noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE bool memory_model::shape_from(std::size_t first) noexcept {
   misfit const line = line_misfit(first);
   if (line.largest() <= 1.0) {
     shape_ = memory_shape::linear;
@@ -194,7 +195,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool memory_model::shape_from(std::size_t firs
   return true;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void memory_model::fit_line() noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void memory_model::fit_line() noexcept {
   double weights = 0.0;
   double mean_x = 0.0;
   double mean_y = 0.0;
@@ -238,25 +239,25 @@ WARPWRIGHT_INLINE std::size_t memory_model::at_or_above(double b) const noexcept
   return i;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::chord_tolerance(std::size_t i, std::size_t k,
-                                                                       double b) const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double memory_model::chord_tolerance(
+    std::size_t i, std::size_t k, double b) const noexcept {
   point const& p = points_[i];
   point const& q = points_[k];
   double const w = (b - p.batch) / (q.batch - p.batch);
   return magnitude(1.0 - w) * p.tolerance + magnitude(w) * q.tolerance;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::chord(std::size_t i, std::size_t k, double b,
-                                                             double margin) const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double memory_model::chord(std::size_t i, std::size_t k,
+                                                                   double b,
+                                                                   double margin) const noexcept {
   point const& p = points_[i];
   point const& q = points_[k];
   double const w = (b - p.batch) / (q.batch - p.batch);
   return p.bytes + w * (q.bytes - p.bytes) + margin * chord_tolerance(i, k, b);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::interpolate(std::size_t i, std::size_t j,
-                                                                   std::size_t k, double b,
-                                                                   double margin) const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double memory_model::interpolate(
+    std::size_t i, std::size_t j, std::size_t k, double b, double margin) const noexcept {
   std::size_t const nodes[3] = {i, j, k};
   double bytes = 0.0;
   for (std::size_t const m : nodes) {
@@ -270,9 +271,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::interpolate(std::size_t i
   return bytes;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::quadratic_growth(std::size_t i,
-                                                                        std::size_t k,
-                                                                        double b) const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double memory_model::quadratic_growth(
+    std::size_t i, std::size_t k, double b) const noexcept {
   point const& p = points_[i];
   point const& q = points_[k];
   double const rise = q.bytes - p.bytes + p.tolerance + q.tolerance;
@@ -280,7 +280,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::quadratic_growth(std::siz
   return q.bytes + q.tolerance + (rise > 0.0 ? rise * share : 0.0);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::bound_within(double b) const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double memory_model::bound_within(double b) const noexcept {
   std::size_t const right = at_or_above(b);
   // Memory does not shrink: a larger size's reading holds for the smaller one.
   double bound = points_[right].bytes + points_[right].tolerance;
@@ -299,7 +299,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::bound_within(double b) co
   return bound > measured ? bound : measured;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double memory_model::bound_above(double b) const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double memory_model::bound_above(double b) const noexcept {
   std::size_t const n = points_.size();
   double const last = points_[n - 1].bytes + points_[n - 1].tolerance;
   if (n == 1) return last * b * b / (points_[0].batch * points_[0].batch);

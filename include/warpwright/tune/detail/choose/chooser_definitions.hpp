@@ -13,16 +13,17 @@
 
 WARPWRIGHT_BEGIN
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE chooser::chooser(std::string tag, choose_options const& options,
-                                                   device_id device, source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE chooser::chooser(std::string tag,
+                                                         choose_options const& options,
+                                                         device_id device, source_location where)
     : options_{options}, device_{device} {
   key_.tag = std::move(tag);
   check_tag(where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE chooser::chooser(std::string tag, tuning_store store,
-                                                   choose_options const& options, device_id device,
-                                                   source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE chooser::chooser(std::string tag, tuning_store store,
+                                                         choose_options const& options,
+                                                         device_id device, source_location where)
     : options_{options}, device_{device}, key_{tuning_key::of_device(device, where)} {
   key_.kind = "choice";
   key_.tag = std::move(tag);
@@ -30,14 +31,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE chooser::chooser(std::string tag, tuning_store
   stores_.push_back(std::move(store));
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_tag(source_location where) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void chooser::check_tag(source_location where) const {
   if (!key_.tag.empty()) return;
   detail::throw_invalid_argument(
       "chooser: the tag is empty; name the operation, as another one's choice would be found",
       where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_recursion(source_location where) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void chooser::check_recursion(source_location where) const {
   if (measuring_.load(detail::memory_order::relaxed) != pthread_self()) return;
   detail::throw_invalid_argument(
       detail::text{"chooser '"} + key_.tag.c_str() +
@@ -46,8 +47,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_recursion(source_location 
       where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_device(stream_ref stream,
-                                                             source_location where) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void chooser::check_device(stream_ref stream,
+                                                                   source_location where) const {
   device_id const device = detail::device_of_any(stream, where);
   if (device == device_) return;
   detail::throw_invalid_argument(detail::text{"chooser '"} + key_.tag.c_str() +
@@ -57,8 +58,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_device(stream_ref stream,
                                  where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_count(entry const* e, std::size_t count,
-                                                            source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void chooser::check_count(entry const* e, std::size_t count,
+                                                                  source_location where) {
   if (e == nullptr || e->candidates == count) return;
   detail::throw_invalid_argument(
       detail::text{"chooser: "} + count + " candidates for a shape that had " + e->candidates +
@@ -66,10 +67,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::check_count(entry const* e, std:
       where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_match chooser::read(shape_key const& shape,
-                                                             char const* const* names,
-                                                             std::size_t count, choice& made,
-                                                             std::size_t& second) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_match chooser::read(shape_key const& shape,
+                                                                   char const* const* names,
+                                                                   std::size_t count, choice& made,
+                                                                   std::size_t& second) const {
   tuning_match match = tuning_match::none;
   std::vector<std::string> warnings;
   if (!stores_.empty()) {
@@ -86,17 +87,18 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_match chooser::read(shape_key const& sh
   return match;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void chooser::put(shape_key const& shape, choice& made) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void chooser::put(shape_key const& shape,
+                                                          choice& made) const {
   tuning_record record = detail::record_of(made);
   record.key = key_of(shape);
   tuning_put_result result = stores_.front().try_put(record);
   if (!result.stored) made.warnings.push_back(std::move(result.problem));
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE choice chooser::guess(shape_key const& shape,
-                                                        char const* const* names, std::size_t count,
-                                                        bool forbidden,
-                                                        source_location where) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE choice chooser::guess(shape_key const& shape,
+                                                              char const* const* names,
+                                                              std::size_t count, bool forbidden,
+                                                              source_location where) const {
   detail::check_choose_arguments(names, count, options_, where);
   choice made;
   std::size_t second = detail::no_candidate;
@@ -116,7 +118,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE choice chooser::guess(shape_key const& shape,
   return made;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_key chooser::key_of(shape_key const& shape) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key chooser::key_of(shape_key const& shape) const {
   tuning_key key = key_;
   key.objective = options_.is_cold() ? "fastest cold for shape " : "fastest for shape ";
   key.objective += shape.text();

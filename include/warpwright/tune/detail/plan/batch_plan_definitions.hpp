@@ -140,12 +140,12 @@ plan_batch(batch_plan_settings const& settings, function_ref<double(std::size_t)
 
 }  // namespace detail
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE bool default_out_of_memory::operator()(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE bool default_out_of_memory::operator()(
     std::exception_ptr const& error) const {
   return detail::kind_of(error) == detail::exception_kind::out_of_memory;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::succeeded() noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::succeeded() noexcept {
   bool const at_top = current() == round_down(largest_);
   if ((at_top && !trying_) || ++clean_ < wait_) return;
   clean_ = 0;
@@ -160,7 +160,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::succeeded() noexcept 
   trying_ = true;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t dynamic_batch_size::next_larger() const noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::size_t dynamic_batch_size::next_larger()
+    const noexcept {
   std::size_t const now = current();
   std::size_t const top = round_down(largest_);
   if (failed_ == 0) return now < top / 2 ? 2 * now : top;
@@ -168,9 +169,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t dynamic_batch_size::next_larger() 
   return round_down(now + (failed_ - now) / 2);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::fail(std::size_t count,
-                                                                memory_report const* report,
-                                                                source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::fail(std::size_t count,
+                                                                      memory_report const* report,
+                                                                      source_location where) {
   clean_ = 0;
   failed_ = ((count - 1) / multiple_ + 1) * multiple_;
   if (wait_ < most_wait) wait_ *= 2;
@@ -181,7 +182,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::fail(std::size_t coun
   size_ = tried ? before_ : half > least() ? half : least();
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::check_settings(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::check_settings(
     source_location where) const {
   if (multiple_ >= 1 && minimum_ >= 1 && least_wait_ >= 1 && size_ >= 1 && minimum_ <= largest_ &&
       least() <= largest_) {
@@ -194,7 +195,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::check_settings(
       where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void dynamic_batch_size::throw_too_small(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::throw_too_small(
     std::size_t count, memory_report const* given, source_location where) const {
   memory_report report;
   if (given != nullptr) {

@@ -8,7 +8,8 @@
 
 WARPWRIGHT_BEGIN
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE double latency_model::tail_factor(std::size_t samples) noexcept {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE double latency_model::tail_factor(
+    std::size_t samples) noexcept {
   double const n = static_cast<double>(samples);
   // Samples from the nearest rank on; the share of calls above it is gamma distributed.
   double const k = n - std::ceil(0.99 * n) + 1.0;
@@ -18,8 +19,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double latency_model::tail_factor(std::size_t 
   return std::log(50.0) / std::log(0.5 / share);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void latency_model::insert(latency_point const& p,
-                                                             source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void latency_model::insert(latency_point const& p,
+                                                                   source_location where) {
   auto const fail = [&p, where](char const* problem) {
     detail::throw_invalid_argument(detail::text{"latency_model: the point of "} + p.batch +
                                        " items, median " + p.median_seconds + " s, p99 " +
@@ -54,8 +55,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void latency_model::insert(latency_point const
   knots_[i] = added;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void latency_model::finish(char const* missing,
-                                                             source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void latency_model::finish(char const* missing,
+                                                                   source_location where) {
   if (knots_.empty()) {
     detail::throw_invalid_argument(detail::text{"latency_model: "} + missing, where);
   }

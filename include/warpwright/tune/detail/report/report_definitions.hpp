@@ -47,7 +47,7 @@ inline double reported_compared_error(tune_row const& row) {
 
 }  // namespace detail
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_csv(tune_result const& result) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_csv(tune_result const& result) {
   detail::string_builder csv =
       "batch,items_per_second,seconds_per_batch,slowdown,relative_error,latency_median_seconds,"
       "latency_p99_seconds,joules_per_item,samples,latency_samples,latency_over,latency_shown,"
@@ -74,7 +74,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_csv(tune_result const& result) 
   return csv;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_json(tune_result const& result) {
   using detail::json_figure;
   using detail::json_flag;
   using detail::string_builder;
@@ -141,8 +141,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(tune_result const& result)
   return json + "\n]}\n";
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_svg(tune_result const& result,
-                                                     std::string const& title) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_svg(tune_result const& result,
+                                                           std::string const& title) {
   using detail::string_builder;
   detail::result_plot const charts{result};
   int const panels = 1 + (charts.has_latency() ? 1 : 0) + (charts.has_memory() ? 1 : 0);
@@ -363,12 +363,12 @@ class html_report {
 
 }  // namespace detail
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_html(tune_result const& result,
-                                                      html_report_options const& options) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_html(tune_result const& result,
+                                                            html_report_options const& options) {
   return detail::html_report{result, options}.page();
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string progress_line::text(tuning_progress const& p) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string progress_line::text(tuning_progress const& p) {
   detail::string_builder line = "tuning: ";
   line += to_string(p.phase);
   line += " " + detail::string_builder(p.batch);
@@ -382,7 +382,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string progress_line::text(tuning_progres
   return line;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void progress_line::operator()(tuning_progress const& p) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void progress_line::operator()(tuning_progress const& p) {
   if (file_ == nullptr) return;
   std::fprintf(file_, "\r%-*.*s", width, width, text(p).c_str());
   std::fflush(file_);

@@ -29,7 +29,7 @@ WARPWRIGHT_INLINE tune_row const& tune_result::chosen() const {
   return rows[chosen_index];
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_table(tune_result const& result) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_table(tune_result const& result) {
   using detail::string_builder;
   constexpr int last = detail::table_columns - 1;
   std::size_t const lines = result.rows.size() + 1;
@@ -60,7 +60,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_table(tune_result const& result
   return table;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE no_feasible_batch::no_feasible_batch(tune_result result)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE no_feasible_batch::no_feasible_batch(tune_result result)
     : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
                           to_table(result))
                              .str()},

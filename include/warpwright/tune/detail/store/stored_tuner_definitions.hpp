@@ -47,14 +47,15 @@ WARPWRIGHT_INLINE tuning_key key_of(std::string tag, tuning_key key) {
 
 }  // namespace detail
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE stored_tuner::stored_tuner(batch_tuner tuner, tuning_store store,
-                                                             std::string tag, device_id device,
-                                                             source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE stored_tuner::stored_tuner(
+    batch_tuner tuner, tuning_store store, std::string tag, device_id device, source_location where)
     : stored_tuner{std::move(tuner), std::move(store),
                    detail::key_of(std::move(tag), tuning_key::of_device(device, where)), where} {}
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE stored_tuner::stored_tuner(batch_tuner tuner, tuning_store store,
-                                                             tuning_key key, source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE stored_tuner::stored_tuner(batch_tuner tuner,
+                                                                   tuning_store store,
+                                                                   tuning_key key,
+                                                                   source_location where)
     : tuner_{std::move(tuner)}, store_{std::move(store)}, key_{std::move(key)} {
   if (key_.tag.empty()) {
     detail::throw_invalid_argument(
@@ -64,11 +65,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE stored_tuner::stored_tuner(batch_tuner tuner, 
   }
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_key stored_tuner::key(source_location where) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key stored_tuner::key(source_location where) const {
   return key_for(batch_tuner::validated(tuner_.settings_, where));
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_key
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key
 stored_tuner::key_for(detail::search_settings const& s) const {
   tuning_key key = key_;
   key.kind = "batch";
@@ -77,7 +78,7 @@ stored_tuner::key_for(detail::search_settings const& s) const {
   return key;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tune_result stored_tuner::find_or_tune(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tune_result stored_tuner::find_or_tune(
     run_function run, detail::memory_traits memory, source_location where) const {
   detail::search_settings const s = batch_tuner::validated(tuner_.settings_, where);
   detail::check_memory_argument(memory, s.has_budget, where);
@@ -126,7 +127,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tune_result stored_tuner::find_or_tune(
   return result;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string stored_tuner::check_again(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string stored_tuner::check_again(
     run_function run, detail::search_settings const& s, tune_result const& stored,
     tune_result& result) const {
   tune_row const& before = stored.chosen();
@@ -156,7 +157,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string stored_tuner::check_again(
   return {};
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE batch_tuner
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE batch_tuner
 stored_tuner::tuner_of_check(detail::search_settings const& s, tune_result const& stored) const {
   batch_tuner check = tuner_;
   detail::search_settings& c = check.settings_;

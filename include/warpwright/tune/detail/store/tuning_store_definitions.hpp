@@ -167,8 +167,8 @@ WARPWRIGHT_INLINE std::string cuda_version_text(int version) {
 
 }  // namespace detail
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_key tuning_key::of_device(device_id device,
-                                                                   source_location where) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key tuning_key::of_device(device_id device,
+                                                                         source_location where) {
   // Without the clock rates of get_device_info(), whose queries take most of a millisecond.
   cudaDeviceProp const properties = detail::device_properties(device, where);
   int driver = 0;
@@ -193,7 +193,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_key tuning_key::of_device(device_id dev
   return key;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string const* tuning_record::field(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string const* tuning_record::field(
     char const* name) const noexcept {
   for (tuning_field const& f : fields) {
     if (f.name.compare(name) == 0) return &f.value;
@@ -201,8 +201,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string const* tuning_record::field(
   return nullptr;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_store::tuning_store(std::string path,
-                                                             source_location where)
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_store::tuning_store(std::string path,
+                                                                   source_location where)
     : path_{std::move(path)} {
   if (path_.empty() || path_.back() == '/' || path_.find('\0') != std::string::npos) {
     detail::throw_invalid_argument(detail::text{"tuning_store: '"} + path_.c_str() +
@@ -212,8 +212,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_store::tuning_store(std::string path,
   }
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_lookup tuning_store::find(tuning_key const& key,
-                                                                   source_location where) const {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_lookup
+tuning_store::find(tuning_key const& key, source_location where) const {
   detail::check_tuning_key(key, where);
   detail::store_content content;
   detail::read_store(path_, content, where);
@@ -240,7 +240,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_lookup tuning_store::find(tuning_key co
   return found;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_lookup
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_lookup
 tuning_store::try_find(tuning_key const& key, source_location where) const {
   try {
     return find(key, where);
@@ -251,7 +251,7 @@ tuning_store::try_find(tuning_key const& key, source_location where) const {
   }
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_records
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_records
 tuning_store::records(source_location where) const {
   detail::store_content content;
   detail::read_store(path_, content, where);
@@ -270,12 +270,12 @@ tuning_store::records(source_location where) const {
   return all;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::vector<std::string> tuning_store::put(
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::vector<std::string> tuning_store::put(
     tuning_record const& record, source_location where) const {
   return detail::put_record(path_, timeout_seconds_, record, detail::stdio_operations, where);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE tuning_put_result
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_put_result
 tuning_store::try_put(tuning_record const& record, source_location where) const {
   tuning_put_result result;
   try {
