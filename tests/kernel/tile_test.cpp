@@ -294,7 +294,7 @@ TEST_CASE("run() reads random views as a loop does") {
   tiled += check_random<double, signed char>(77);
 #endif
   INFO(tiled << " by tiles or pixels");
-  CHECK(tiled > kernel_test::rounds(50));
+  CHECK(tiled > kernel_test::rounds(20));
 }
 
 TEST_CASE("runs that suit go by vectors") {
