@@ -363,7 +363,8 @@ TEST_CASE("a capture of other code takes what its stream freed before it") {
 
 TEST_CASE("an allocation without room waits for the report that a graph is destroyed") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(48 * mib)};
+  ww::memory_pool pool{device,
+                       ww::memory_pool_options{}.maximum_bytes(48 * mib).maximum_wait_us(1000000)};
   for (int i = 0; i < 20; ++i) {
     {
       ww::graph_replay step{0};
