@@ -16,6 +16,7 @@
 #pragma once
 
 #include <warpwright/core/detail/options.hpp>
+#include <warpwright/core/detail/text/enum_name.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
@@ -63,14 +64,15 @@ enum class recomputation {
 /// @return the size of one element in bits
 [[nodiscard]] constexpr std::uint64_t bits_of(precision p) noexcept {
   constexpr std::uint64_t bits[] = {64, 32, 32, 16, 16, 8, 8, 8, 4};
-  return bits[static_cast<int>(p)];
+  auto const index = static_cast<std::size_t>(p);
+  return index < sizeof(bits) / sizeof(bits[0]) ? bits[index] : 8;
 }
 
 /// @return the name, as "bf16"
 [[nodiscard]] constexpr char const* to_string(precision p) noexcept {
   constexpr char const* names[] = {"fp64",     "fp32",     "tf32", "fp16", "bf16",
                                    "fp8 e4m3", "fp8 e5m2", "int8", "int4"};
-  return names[static_cast<int>(p)];
+  return detail::enum_name(names, p);
 }
 
 namespace detail {

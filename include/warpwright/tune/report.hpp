@@ -8,8 +8,8 @@
 //   decoder"));
 #pragma once
 
+#include <warpwright/tune/detail/objective/tuning_progress.hpp>
 #include <warpwright/tune/detail/report/tune_result.hpp>
-#include <warpwright/tune/detail/search/tuning_progress.hpp>
 
 #include <cstdio>
 #include <string>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/text/enum_name.hpp>
 #include <warpwright/core/detail/text/utf8.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
@@ -25,7 +26,7 @@ enum class memory_log_operation {
 constexpr char const* to_string(memory_log_operation operation) noexcept {
   constexpr char const* names[] = {"allocate", "allocate_failed", "deallocate",
                                    "deallocate_failed"};
-  return names[static_cast<int>(operation)];
+  return detail::enum_name(names, operation);
 }
 
 /// One call of an event_log_adaptor.

@@ -6,7 +6,7 @@
 
 #include <warpwright/core/error.hpp>
 #include <warpwright/tune/detail/memory_model.hpp>
-#include <warpwright/tune/detail/search/tuning_objective.hpp>
+#include <warpwright/tune/detail/objective/tuning_objective.hpp>
 
 #include <cstddef>
 #include <stdexcept>

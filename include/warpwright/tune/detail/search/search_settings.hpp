@@ -6,8 +6,8 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/measure/measure.hpp>
+#include <warpwright/tune/detail/objective/tuning_progress.hpp>
 #include <warpwright/tune/detail/report/tune_result.hpp>
-#include <warpwright/tune/detail/search/tuning_progress.hpp>
 
 #include <exception>
 #include <vector>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/tune/detail/search/tuning_objective.hpp>
+#include <warpwright/tune/detail/objective/tuning_objective.hpp>
 
 #include <cstddef>
 

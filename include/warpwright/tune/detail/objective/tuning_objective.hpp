@@ -110,5 +110,5 @@ tuning_objective throughput_per_joule(Reader&& joules) {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/tune/detail/search/tuning_objective_definitions.hpp>
+#include <warpwright/tune/detail/objective/tuning_objective_definitions.hpp>
 #endif
