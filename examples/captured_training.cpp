@@ -146,7 +146,7 @@ class training {
     return weights;
   }
 
-  std::string table() { return cache_.statistics().to_table(); }
+  std::string table() { return cache_.statistics().to_text(); }
 
  private:
   template <class Body>

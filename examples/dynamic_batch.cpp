@@ -27,7 +27,7 @@ constexpr std::size_t mebibyte = 1 << 20;
 int main() try {
   std::printf("on %s\n", ww::get_device_info(ww::current_device()).name.c_str());
   ww::stream const stream;
-  ww::memory_pool gpu{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(12 * mebibyte)};
+  ww::memory_pool gpu{ww::current_device(), ww::memory_pool_options{}.max_bytes(12 * mebibyte)};
   ww::device_buffer<float> gradients{gpu, stream, items};
   ww::device_buffer<std::int32_t> trained{gpu, stream, items};  // how often, for each item
   ew::run(stream, ew::out(trained.data(), items) = 0);

@@ -108,7 +108,7 @@ bool diagnose(ww::stream_ref stream, rod const& of) {
       ww::check(cudaMalloc(&scratch, 1024), "cudaMalloc");
     }));
   } catch (ww::capture_error const& error) {
-    std::printf("\n%s", error.report().text().c_str());
+    std::printf("\n%s", error.report().to_text().c_str());
     return error.report().mark == "allocation";
   }
   return false;

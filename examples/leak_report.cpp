@@ -33,8 +33,8 @@ int main() {
       tracked.deallocate(stream, scratch, 100000);
     }
 
-    std::string const report = tracked.report();
-    std::printf("%s\n%s", report.c_str(), counted.report().c_str());
+    std::string const report = tracked.to_text();
+    std::printf("%s\n%s", report.c_str(), counted.to_text().c_str());
 
     bool const right =
         report.find("4096 bytes are outstanding (blocks: 1, call sites: 1)") != report.npos &&

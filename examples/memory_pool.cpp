@@ -25,7 +25,7 @@ void thousand_steps(ww::memory_pool& pool, ww::stream const& stream) {
 int main() {
   try {
     ww::stream stream;  // declared before the pool, which it must outlive
-    ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_fraction(0.9)};
+    ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.max_fraction(0.9)};
     thousand_steps(pool, stream);
     stream.synchronize();
 

@@ -145,7 +145,7 @@ int run() {
     right = right && after.error < 1e-2 && (coarser == 0.0 || std::abs(ratio - 4.0) < 0.1);
     coarser = after.error;
   }
-  std::printf("\n%s", cache.statistics().to_table().c_str());
+  std::printf("\n%s", cache.statistics().to_text().c_str());
   return right ? 0 : 1;
 }
 

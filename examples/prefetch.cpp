@@ -82,9 +82,9 @@ int run() {
   };
 
   ww::graph_cache graphs{ww::graph_cache_options{}.warmups(1).cost_gate(false)};
-  // maximum_bytes(0): the rings stay at four slots, whose addresses go together, so that a key of
+  // max_bytes(0): the rings stay at four slots, whose addresses go together, so that a key of
   // the batch's slot has one pair of addresses.
-  auto const ring = ww::prefetch_options{}.workers(2).depth(4).maximum_bytes(0);
+  auto const ring = ww::prefetch_options{}.workers(2).depth(4).max_bytes(0);
   ww::result_collector<float> results{pool, pinned, 2 * batch_records, keep, ring};
   ww::prefetcher<std::int16_t> input{pool, pinned, batch_records * samples, fill, ring};
   auto const step = [](ww::stream_ref s, std::int16_t const* from, float* to, std::size_t count) {
@@ -105,7 +105,7 @@ int run() {
   results.finish();  // throws what went wrong with a result
 
   std::printf("%d of %zu batches by a graph\n%s%s", replays, (records - 1) / batch_records + 1,
-              input.statistics().text().c_str(), results.statistics().text().c_str());
+              input.statistics().to_text().c_str(), results.statistics().to_text().c_str());
   std::size_t const wrong = count_wrong(energy, peak);
   if (wrong != 0) std::fprintf(stderr, "%zu of %zu records are wrong\n", wrong, records);
   return wrong == 0 && replays > 0 ? 0 : 1;

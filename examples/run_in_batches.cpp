@@ -51,7 +51,7 @@ int run() {
         ww::for_each_index(s, count, measure_distance{centre, in, out});
       },
       ww::batch_output<float>{distances.data()});
-  std::printf("%.3g points a second\n%s", done.items_per_second(), done.text().c_str());
+  std::printf("%.3g points a second\n%s", done.items_per_second(), done.to_text().c_str());
 
   std::vector<float> expected(items);
   measure_distance const on_host{centre, points.data(), expected.data()};

@@ -213,7 +213,7 @@ void tracking_report(benchmark::State& state) {
   ww::memory_pool pool{device};
   ww::tracking_adaptor tracked{pool};
   for (std::int64_t i = 0; i < state.range(0); ++i) static_cast<void>(tracked.allocate(s, 256));
-  for (auto _ : state) benchmark::DoNotOptimize(tracked.report());
+  for (auto _ : state) benchmark::DoNotOptimize(tracked.to_text());
 }
 BENCHMARK(tracking_report)->Arg(100)->Arg(10000)->Unit(benchmark::kMicrosecond);
 

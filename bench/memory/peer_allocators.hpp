@@ -49,8 +49,8 @@ class held_allocator final : public any_allocator {
 class rmm_allocator final : public any_allocator {
  public:
   rmm_allocator(replay::stream_set& streams, rmm_peers::kind which, std::size_t initial_bytes,
-                std::size_t maximum_bytes)
-      : of_{rmm_peers::make(which, initial_bytes, maximum_bytes)} {
+                std::size_t max_bytes)
+      : of_{rmm_peers::make(which, initial_bytes, max_bytes)} {
     for (std::uint32_t i = 0; i < streams.size(); ++i) streams_.push_back(streams[i].get());
   }
   void* allocate(std::uint32_t stream, std::size_t bytes) override {
@@ -75,12 +75,11 @@ class rmm_allocator final : public any_allocator {
 /// An allocator with its options.
 struct allocator_kind {
   std::string name;  ///< in a benchmark's name
-  /// @param maximum_bytes  the limit of reserved memory, or unlimited
-  std::function<std::unique_ptr<any_allocator>(replay::stream_set&, std::size_t maximum_bytes)>
-      make;
-  bool takes_limit = true;   ///< whether maximum_bytes has an effect
+  /// @param max_bytes  the limit of reserved memory, or unlimited
+  std::function<std::unique_ptr<any_allocator>(replay::stream_set&, std::size_t max_bytes)> make;
+  bool takes_limit = true;   ///< whether max_bytes has an effect
   bool slack_only = false;   ///< the pool with other slack, which a limit overrides
-  bool needs_limit = false;  ///< whether it reserves all of maximum_bytes at once
+  bool needs_limit = false;  ///< whether it reserves all of max_bytes at once
   /// The least limit that leaves memory beyond what it preallocates.
   std::size_t least_limit_bytes = 0;
 };
@@ -91,11 +90,10 @@ inline std::vector<allocator_kind> const& allocator_kinds() {
     std::vector<allocator_kind> all;
     auto const add_pool = [&](std::string const& name,
                               warpwright::memory_pool_options const& options) {
-      all.push_back({name, [options](replay::stream_set& streams, std::size_t maximum_bytes) {
+      all.push_back({name, [options](replay::stream_set& streams, std::size_t max_bytes) {
                        return std::make_unique<held_allocator<replay::pool_allocator>>(
-                           streams, maximum_bytes == unlimited
-                                        ? options
-                                        : options.maximum_bytes(maximum_bytes));
+                           streams,
+                           max_bytes == unlimited ? options : options.max_bytes(max_bytes));
                      }});
     };
     constexpr std::size_t floor_bytes = std::size_t{16} << 20U;
@@ -108,9 +106,9 @@ inline std::vector<allocator_kind> const& allocator_kinds() {
     all.back().slack_only = true;
     add_pool("warpwright_slack_30", own.slack(0.30, floor_bytes));
     all.back().slack_only = true;
-    all.push_back({"cuda_malloc_async", [](replay::stream_set& streams, std::size_t maximum_bytes) {
+    all.push_back({"cuda_malloc_async", [](replay::stream_set& streams, std::size_t max_bytes) {
                      replay::async_allocator::options options;
-                     if (maximum_bytes != unlimited) options.maximum_bytes = maximum_bytes;
+                     if (max_bytes != unlimited) options.max_bytes = max_bytes;
                      return std::make_unique<held_allocator<replay::async_allocator>>(streams,
                                                                                       options);
                    }});
@@ -118,11 +116,11 @@ inline std::vector<allocator_kind> const& allocator_kinds() {
     // Without a limit a pool begins with 1 MiB; under a limit it has all of it from the start, in
     // one piece, which is the most that it can do with it.
     auto const add_rmm = [&](std::string const& name, rmm_peers::kind which) {
-      all.push_back({name, [which](replay::stream_set& streams, std::size_t maximum_bytes) {
+      all.push_back({name, [which](replay::stream_set& streams, std::size_t max_bytes) {
                        std::size_t const initial_bytes =
-                           maximum_bytes == unlimited ? std::size_t{1} << 20U : maximum_bytes;
+                           max_bytes == unlimited ? std::size_t{1} << 20U : max_bytes;
                        return std::make_unique<rmm_allocator>(streams, which, initial_bytes,
-                                                              maximum_bytes);
+                                                              max_bytes);
                      }});
     };
     add_rmm("rmm_pool", rmm_peers::kind::pool);

@@ -319,7 +319,7 @@ void memory_pool_adopt(benchmark::State& state) {
   ww::stream_ref const streams[2] = {first, second};
   auto const count = static_cast<std::size_t>(state.range(0));
   auto const bytes = static_cast<std::size_t>(2 * mib);
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(count * bytes)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(count * bytes)};
   std::vector<void*> blocks(count);
   unsigned turn = 0;
   for (auto _ : state) {

@@ -118,17 +118,17 @@ std::size_t rounded_down(std::size_t bytes) { return bytes / alignment * alignme
 
 }  // namespace
 
-std::unique_ptr<resource> make(kind which, std::size_t initial_bytes, std::size_t maximum_bytes) {
+std::unique_ptr<resource> make(kind which, std::size_t initial_bytes, std::size_t max_bytes) {
   rmm::default_logger().set_level(rapids_logger::level_enum::off);  // it reports each failure
   if (which == kind::cuda_async) return std::make_unique<cuda_async>();
   auto const counted = std::make_shared<reserved_memory>();
   counted_cuda_memory const upstream{counted};
   if (which == kind::arena) {
     return std::make_unique<held<rmm::mr::arena_memory_resource>>(
-        rmm::mr::arena_memory_resource{upstream, rounded_down(maximum_bytes)}, counted);
+        rmm::mr::arena_memory_resource{upstream, rounded_down(max_bytes)}, counted);
   }
   std::optional<std::size_t> maximum;
-  if (maximum_bytes != unlimited) maximum = rounded_down(maximum_bytes);
+  if (max_bytes != unlimited) maximum = rounded_down(max_bytes);
   rmm::mr::pool_memory_resource const pool{upstream, rounded_down(initial_bytes), maximum};
   if (which == kind::pool) {
     return std::make_unique<held<rmm::mr::pool_memory_resource>>(pool, counted);

@@ -43,11 +43,11 @@ class resource {
 };
 
 /// @param initial_bytes  of pool and binning: the pool's size at the start
-/// @param maximum_bytes  the limit of reserved memory; of an arena its size, which must be given; a
+/// @param max_bytes  the limit of reserved memory; of an arena its size, which must be given; a
 ///   cuda_async has none
 /// @throws std::bad_alloc  where the limit is too small for what the resource preallocates
 [[nodiscard]] std::unique_ptr<resource> make(kind which, std::size_t initial_bytes,
-                                             std::size_t maximum_bytes = unlimited);
+                                             std::size_t max_bytes = unlimited);
 
 /// RMM's version: "26.10.0".
 [[nodiscard]] std::string version();

@@ -160,7 +160,7 @@ class loop {
 
  private:
   [[nodiscard]] ww::prefetch_options options() const {
-    ww::prefetch_options const made = ww::prefetch_options{}.workers(workers_).maximum_bytes(0);
+    ww::prefetch_options const made = ww::prefetch_options{}.workers(workers_).max_bytes(0);
     return depth_ == 0 ? made : made.depth(depth_);
   }
   void fill_all() {

@@ -88,7 +88,7 @@ class part_comparison {
     names.gain = ratio.median * ours_per_plain;
     names.low = ratio.low * ours_per_plain;
     names.high = ratio.high * ours_per_plain;
-    names.settled = ratio.settled();
+    names.converged = ratio.converged();
     return names;
   }
 

@@ -337,7 +337,7 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
     std::printf("streaming %s images through batches of %zu: %s images/s, %.1f MB/s up\n%s",
                 digits::text::grouped(static_cast<double>(images)).c_str(), batch,
                 digits::text::grouped(run.streamed_images_per_s).c_str(),
-                run.uploaded_bytes_per_s / 1e6, served.run.text().c_str());
+                run.uploaded_bytes_per_s / 1e6, served.run.to_text().c_str());
     ww::pool_statistics const pool = shared.memory.statistics();
     run.pool_hit_rate = pool.hit_rate();
     run.pool_requests = pool.allocations;

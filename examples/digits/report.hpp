@@ -65,7 +65,7 @@ struct part_gain {
   double gain = 0.0;  ///< plain / ours, the median of all turns
   double low = 0.0;   ///< of the gain's interval
   double high = 0.0;
-  bool settled = false;  ///< whether the gain was steady
+  bool converged = false;  ///< whether the gain was steady
 
   /// @return the gain with its interval, and whether it is one
   [[nodiscard]] std::string verdict() const {
@@ -78,7 +78,7 @@ struct part_gain {
                              : high < 1.0 ? ": slower"
                                           : "";
     return text::format("%.2f x (%.2f to %.2f)%s%s", gain, low, high, what,
-                        settled ? "" : ", unsteady");
+                        converged ? "" : ", unsteady");
   }
 };
 

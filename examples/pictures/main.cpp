@@ -99,7 +99,7 @@ void summarise(std::vector<row>& rows, pictures::options const& options) {
     statistics.run(stream, batch.data(), result.data(), count);
   }
   results.finish();
-  std::printf("%s%s", input.statistics().text().c_str(), results.statistics().text().c_str());
+  std::printf("%s%s", input.statistics().to_text().c_str(), results.statistics().to_text().c_str());
 }
 
 // @return whether the device has the sum of each picture, and the statistics of every fourth

@@ -100,7 +100,7 @@ TEST_CASE("out_of_memory is a bad_alloc whose text has every figure") {
   report.requested_bytes = 1001;
   report.live_bytes = 2002;
   report.reserved_bytes = 3003;
-  report.largest_hole_bytes = 404;
+  report.largest_free_block_bytes = 404;
   report.limit_bytes = 5005;
   report.device = 6;
   try {
@@ -109,7 +109,7 @@ TEST_CASE("out_of_memory is a bad_alloc whose text has every figure") {
     std::string const text = error.what();
     CAPTURE(text);
     for (char const* part :
-         {"requested 1001 bytes", "live 2002", "reserved 3003", "largest hole 404",
+         {"requested 1001 bytes", "live 2002", "reserved 3003", "largest free block 404",
           "limit 5005 bytes", "device 6", "error_test.cpp"}) {
       CAPTURE(part);
       CHECK(text.find(part) != std::string::npos);
@@ -127,7 +127,7 @@ TEST_CASE("a long path does not displace the figures of out_of_memory") {
   std::string const path = std::string(2000, 'x') + "/end.cpp";
   ww::memory_report report;
   for (std::size_t* figure : {&report.requested_bytes, &report.live_bytes, &report.reserved_bytes,
-                              &report.largest_hole_bytes}) {
+                              &report.largest_free_block_bytes}) {
     *figure = static_cast<std::size_t>(-2);
   }
   report.limit_bytes = static_cast<std::size_t>(-3);

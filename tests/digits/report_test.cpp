@@ -129,7 +129,7 @@ TEST_CASE("a gain is not claimed where none is shown") {
   gain.gain = 1.02;
   gain.low = 0.98;
   gain.high = 1.05;
-  gain.settled = true;
+  gain.converged = true;
   CHECK(gain.verdict() == "1.02 x (0.98 to 1.05): no gain");
   gain.low = 1.01;
   CHECK(gain.verdict() == "1.02 x (1.01 to 1.05)");

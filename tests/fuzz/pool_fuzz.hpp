@@ -208,7 +208,7 @@ class session {
     // Few streams and sizes make blocks move between streams often.
     streams_in_use_ = 2 + in_.below(stream_count - 1);
     sizes_ = in_.below(4);
-    options = options.maximum_bytes(limits[in_.below(5)]);
+    options = options.max_bytes(limits[in_.below(5)]);
     if (unsigned const which = in_.below(4); which != 0)
       options = options.growth_bytes(growths[which - 1]);
     unsigned const source = in_.byte();
@@ -443,7 +443,7 @@ class session {
       case 1:
         return expect_invalid_argument("a huge alignment", [&] {
           return pool_->allocate(streams_[on].ref(), 1,
-                                 2 * std::size_t{ww::memory_pool::maximum_alignment_bytes});
+                                 2 * std::size_t{ww::memory_pool::max_alignment_bytes});
         });
       case 2: {
         void* p = nullptr;
@@ -591,7 +591,8 @@ class session {
     at_most("live_bytes", s.live_bytes, s.reserved_bytes);
     at_most("reserved_bytes", s.reserved_bytes, s.reserved_peak_bytes);
     at_most("reserved_peak_bytes", s.reserved_peak_bytes, pool_->limit_bytes());
-    at_most("largest_hole_bytes", s.largest_hole_bytes, s.reserved_bytes - s.live_bytes);
+    at_most("largest_free_block_bytes", s.largest_free_block_bytes,
+            s.reserved_bytes - s.live_bytes);
     at_most("hits", s.hits, s.allocations);
     at_most("cross_stream_steals", s.cross_stream_steals, s.allocations);
     at_most("reserved_bytes", s.reserved_bytes, testing::stats().device_memory_bytes);

@@ -53,9 +53,10 @@ TEST_CASE("a chain of kernels is a straight line without findings") {
   CHECK(a.straight_line);
   CHECK(!a.empty());
   CHECK(a.clean());
-  CHECK_THAT(a.text(), contains("graph of 21 nodes: 20 kernels, 1 fills; 20 dependencies, longest "
-                                "path 21, a straight line\n"));
-  CHECK(a.text().find("- ") == std::string::npos);
+  CHECK_THAT(a.to_text(),
+             contains("graph of 21 nodes: 20 kernels, 1 fills; 20 dependencies, longest "
+                      "path 21, a straight line\n"));
+  CHECK(a.to_text().find("- ") == std::string::npos);
 }
 
 TEST_CASE("branches are seen, and the longest of them") {
@@ -73,7 +74,7 @@ TEST_CASE("branches are seen, and the longest of them") {
   CHECK(!a.straight_line);
   CHECK(a.longest_path == 5);
   CHECK(a.clean());
-  CHECK_THAT(a.text(), contains("branches that can run concurrently"));
+  CHECK_THAT(a.to_text(), contains("branches that can run concurrently"));
 }
 
 TEST_CASE("an empty graph") {
@@ -82,7 +83,7 @@ TEST_CASE("an empty graph") {
   CHECK(a.empty());
   CHECK(!a.clean());
   CHECK(a.longest_path == 0);
-  CHECK_THAT(a.text(), contains("nothing was captured: the work went to another stream"));
+  CHECK_THAT(a.to_text(), contains("nothing was captured: the work went to another stream"));
 }
 
 TEST_CASE("copies of pageable memory are found, others are not") {
@@ -103,7 +104,7 @@ TEST_CASE("copies of pageable memory are found, others are not") {
   CHECK(a.counts.copies == 4);
   CHECK(a.pageable_copies == 1);
   CHECK(!a.clean());
-  CHECK_THAT(a.text(), contains("- 1 copies from or to pageable memory"));
+  CHECK_THAT(a.to_text(), contains("- 1 copies from or to pageable memory"));
 }
 
 TEST_CASE("memory nodes and host functions are findings") {
@@ -122,9 +123,9 @@ TEST_CASE("memory nodes and host functions are findings") {
   CHECK(a.unfreed_allocations == 1);
   CHECK(a.counts.host_calls == 1);
   CHECK(!a.clean());
-  CHECK_THAT(a.text(), contains("- 2 memory allocation nodes"));
-  CHECK_THAT(a.text(), contains("- 1 of them are not freed in the graph"));
-  CHECK_THAT(a.text(), contains("- 1 host functions"));
+  CHECK_THAT(a.to_text(), contains("- 2 memory allocation nodes"));
+  CHECK_THAT(a.to_text(), contains("- 1 of them are not freed in the graph"));
+  CHECK_THAT(a.to_text(), contains("- 1 host functions"));
 }
 
 TEST_CASE("the nodes of child graphs count, and their length") {
@@ -161,7 +162,7 @@ TEST_CASE("conditional nodes are counted") {
   ww::graph_audit const a = ww::audit(g);
   CHECK(a.conditionals == 1);
   CHECK(a.counts.total() == 2);
-  CHECK_THAT(a.text(), contains("1 conditional nodes"));
+  CHECK_THAT(a.to_text(), contains("1 conditional nodes"));
 }
 
 TEST_CASE("a large graph of many branches") {

@@ -32,7 +32,7 @@ struct scratch_step {
 };
 
 ww::memory_pool_options at_most(std::size_t bytes) {
-  return ww::memory_pool_options{}.maximum_bytes(bytes);
+  return ww::memory_pool_options{}.max_bytes(bytes);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ TEST_CASE("graph_cache: a pool reserves little more than its cached graphs hold"
   bool const any_size = GENERATE(false, true);
   bool const two_streams = GENERATE(false, true);
   CAPTURE(any_size, two_streams);
-  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_wait_us(1000000)};
+  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.max_wait_seconds(1.0)};
   device_array<int> x{std::vector<int>(16, 0)};
   device_array<int> y{std::vector<int>(16, 0)};  // of the other stream
   ww::graph_cache cache{
@@ -191,7 +191,7 @@ TEST_CASE("graph_cache: the pool's memory of graphs is counted, once where a cap
   CHECK(of_key(cache).pool_bytes == 2 * mib);
   cache.run(s, {1}, scratch_step{&pool}, x.data(), 8 * mib);
   CHECK(cache.statistics().pool_bytes == 10 * mib);
-  CHECK_THAT(cache.statistics().to_table(), contains("of pools 10.0 MiB"));
+  CHECK_THAT(cache.statistics().to_text(), contains("of pools 10.0 MiB"));
   CHECK_THAT(cache.statistics().to_json(), contains("\"pool_bytes\": 10485760"));
   s.synchronize();
 }

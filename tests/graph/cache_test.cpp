@@ -459,7 +459,7 @@ TEST_CASE("graph_cache: the table and the JSON have the figures") {
   ww::graph_cache cache{at_once()};
   for (int i = 0; i < 3; ++i) cache.run(s, {8, 2}, add_step{}, x.data(), 1);
   ww::graph_cache_statistics all = cache.statistics();
-  std::string const table = all.to_table();
+  std::string const table = all.to_text();
   CHECK_THAT(table, contains("graph_cache: 3 calls, 2 replayed, 0 eager; 1 built"));
   CHECK_THAT(table, contains("8x2"));
   CHECK_THAT(table, contains("replaying"));
@@ -476,7 +476,7 @@ TEST_CASE("graph_cache: the table and the JSON have the figures") {
   // So are bytes that are not UTF-8, which a file's name may hold.
   all.keys[0].last_failure = "caf\xE9 \xC3\xA9";
   CHECK_THAT(all.to_json(), contains("\"last_failure\": \"caf? \xC3\xA9\""));
-  CHECK_THAT(all.to_table(), contains("never"));
+  CHECK_THAT(all.to_text(), contains("never"));
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

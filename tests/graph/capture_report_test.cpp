@@ -20,7 +20,7 @@ TEST_CASE("each code from 900 to 908 has a cause and a remedy") {
     report.api = "cudaStreamEndCapture";
     CHECK(report.cause().size() > 20);
     CHECK(report.remedy().size() > 20);
-    CHECK(contains_text(report.text(), std::to_string(code).c_str()));
+    CHECK(contains_text(report.to_text(), std::to_string(code).c_str()));
     ww::capture_error const error{report};
     CHECK(error.code() == report.code);
     CHECK(contains_text(error.what(), report.remedy().c_str()));
@@ -103,7 +103,7 @@ TEST_CASE("the last mark is reported, and cut off at 63 characters") {
 TEST_CASE("the report of a valid capture says that it is valid") {
   ww::stream s;
   ww::graph const captured = ww::capture(s, [&](ww::capture_scope& scope) {
-    CHECK(scope.report().text() == "the capture is valid so far\n");
+    CHECK(scope.report().to_text() == "the capture is valid so far\n");
     scope.mark("layer 1");
     CHECK(scope.report().summary() == "the capture is valid so far, last mark \"layer 1\"");
     scope.mark(nullptr);
@@ -131,7 +131,7 @@ TEST_CASE("a break that the body ignores is reported at the end, with the body's
   CHECK(contains_text(report.summary(),
                       ", noticed at the end of the body, whose last mark is \"second\""));
   CHECK_FALSE(contains_text(report.summary(), "after mark"));
-  CHECK(contains_text(report.text(),
+  CHECK(contains_text(report.to_text(),
                       "\n  noticed      at the end of the body: the call that broke "
                       "the capture can stand anywhere in the body"));
   b.check_usable();
@@ -150,7 +150,7 @@ TEST_CASE("a break that a later call tells of can stand before an earlier mark")
   CHECK(report.mark == "second");
   CHECK(report.code == cudaErrorStreamCaptureInvalidated);
   CHECK(contains_text(report.summary(), ", noticed after mark \"second\""));
-  CHECK(contains_text(report.text(), "\n  noticed      by a later call"));
+  CHECK(contains_text(report.to_text(), "\n  noticed      by a later call"));
   b.check_usable();
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a break whose exception leaves the body is reported with its line and
   CHECK(report.mark == "first");
   CHECK(static_cast<unsigned>(report.where.line()) == line);
   CHECK(contains_text(report.summary(), ", after mark \"first\""));
-  CHECK_FALSE(contains_text(report.text(), "\n  noticed "));
+  CHECK_FALSE(contains_text(report.to_text(), "\n  noticed "));
 }
 
 TEST_CASE("the state of a capture can be reported without ending it") {
@@ -190,13 +190,13 @@ TEST_CASE("the state of a capture can be reported without ending it") {
 TEST_CASE("preflight names the obstacle, and none for a plain stream") {
   ww::stream s;
   CHECK(ww::preflight(s) == ww::capture_obstacle::none);
-  CHECK(std::string{ww::to_text(ww::capture_obstacle::none)}.empty());
+  CHECK(std::string{ww::to_string(ww::capture_obstacle::none)}.empty());
   CHECK(ww::preflight(ww::stream_ref::per_thread()) == ww::capture_obstacle::blocking_stream);
   for (ww::capture_obstacle const each :
        {ww::capture_obstacle::legacy_stream, ww::capture_obstacle::already_capturing,
         ww::capture_obstacle::invalidated_capture, ww::capture_obstacle::unknown_stream,
         ww::capture_obstacle::blocking_stream}) {
-    CHECK(std::string{ww::to_text(each)}.size() > 20);
+    CHECK(std::string{ww::to_string(each)}.size() > 20);
   }
 }
 

@@ -37,7 +37,7 @@ struct bench_of_mistakes {
     } catch (ww::capture_error const& error) {
       CHECK(error.code() == error.report().code);
       CHECK(std::string{error.what()}.find(error.report().remedy()) != std::string::npos);
-      CHECK(error.report().text().find(error.report().cause()) != std::string::npos);
+      CHECK(error.report().to_text().find(error.report().cause()) != std::string::npos);
       return error.report();
     }
     return {};

@@ -36,7 +36,7 @@ TEST_CASE("a synchronisation in the body is named") {
     CHECK(std::string{report.api} == "cudaStreamSynchronize");
     CHECK(report.where.line() == line);
     CHECK(contains_text(report.where.file(), "mistakes_test"));
-    CHECK(contains_text(report.text(), ("mistakes_test.cpp:" + std::to_string(line)).c_str()));
+    CHECK(contains_text(report.to_text(), ("mistakes_test.cpp:" + std::to_string(line)).c_str()));
   }
   SECTION("of the whole device") {
     auto const report =
@@ -97,7 +97,7 @@ TEST_CASE("the legacy default stream cannot be captured, and the preflight says 
   ww::stream_ref const legacy = ww::stream_ref::legacy_default();
   CHECK(ww::preflight(legacy) == ww::capture_obstacle::legacy_stream);
   CHECK_THROWS_WITH(ww::capture(legacy, [](ww::stream_ref) {}),
-                    contains(ww::to_text(ww::capture_obstacle::legacy_stream)));
+                    contains(ww::to_string(ww::capture_obstacle::legacy_stream)));
   b.check_usable();
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a captured copy of pageable memory is found by the audit") {
               "cudaMemcpyAsync");
   });
   CHECK(ww::audit(captured).pageable_copies == 1);
-  CHECK(contains_text(ww::audit(captured).text(), "pageable"));
+  CHECK(contains_text(ww::audit(captured).to_text(), "pageable"));
   b.check_usable();
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("a library that allocates is named, whatever it makes of the error") {
   });
   CHECK(names(report, "lloc"));
   CHECK(report.mark == "multiply");
-  CHECK(contains_text(report.text(), "multiply"));
+  CHECK(contains_text(report.to_text(), "multiply"));
 #if WARPWRIGHT_HOST_RUNTIME
   CHECK(contains_text(report.remedy(), "if a library allocates, run it once before the capture"));
 #endif

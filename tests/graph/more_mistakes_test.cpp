@@ -51,7 +51,8 @@ TEST_CASE("another thread's cudaMalloc breaks a global capture, and is named wit
   CHECK(report.by_other_thread);
   CHECK_FALSE(report.thread.empty());
   CHECK(contains_text(report.cause(), "in another thread"));
-  CHECK_FALSE(contains_text(report.text(), "stand anywhere in the body"));  // it is not in the body
+  CHECK_FALSE(
+      contains_text(report.to_text(), "stand anywhere in the body"));  // it is not in the body
   CHECK(contains_text(report.remedy(), "capture_mode::thread"));
   CHECK(contains_text(report.log, "initiated from another thread"));
 #endif

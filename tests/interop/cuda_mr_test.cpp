@@ -160,7 +160,7 @@ TEST_CASE("memory without a stream is usable at once") {
 
 TEST_CASE("a resource that is full throws, and deallocating never does") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib)};
   ww::pool_resource<> resource{pool, s};
   CHECK_THROWS_AS(allocate(resource, s.get(), 8 * mib), ww::out_of_memory);
   CHECK_THROWS_AS(allocate_now(resource, 8 * mib), std::bad_alloc);

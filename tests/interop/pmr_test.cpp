@@ -25,7 +25,7 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
 ww::pinned_pool_options small(std::size_t maximum) {
-  return ww::pinned_pool_options{}.maximum_bytes(maximum).growth_bytes(256 * kib);
+  return ww::pinned_pool_options{}.max_bytes(maximum).growth_bytes(256 * kib);
 }
 
 }  // namespace

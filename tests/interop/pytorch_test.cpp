@@ -37,7 +37,7 @@ TEST_CASE("torch: memory of a device, whose pool is created at the first use") {
 }
 
 TEST_CASE("torch: wrong devices, too much memory") {
-  ww::torch_allocator torch{ww::memory_pool_options{}.maximum_bytes(8 * mib)};
+  ww::torch_allocator torch{ww::memory_pool_options{}.max_bytes(8 * mib)};
   int const beyond = ww::device_count();
   for (int bad : {-1, beyond}) {
     CHECK_THROWS_WITH(torch.allocate(100, bad, nullptr), contains("does not exist"));

@@ -94,8 +94,7 @@ TEST_CASE("errors of either phase are thrown, and the storage is freed") {
 
 TEST_CASE("temporary storage that cannot be allocated") {
   ww::stream s;
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.maximum_bytes(4 << 20).growth_bytes(2 << 20)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 << 20).growth_bytes(2 << 20)};
   two_phases call{s, std::size_t{1} << 30U};
   CHECK_THROWS_AS(ww::with_temporary_storage(pool, s, call), ww::out_of_memory);
   CHECK(call.calls == 1);

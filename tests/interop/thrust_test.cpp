@@ -74,8 +74,7 @@ TEST_CASE("a Thrust vector waits for its stream before other streams use its mem
 
 TEST_CASE("a Thrust vector that cannot be allocated throws") {
   ww::stream s;
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.maximum_bytes(4 * mib).growth_bytes(2 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib).growth_bytes(2 * mib)};
   ww::thrust_allocator<int> const alloc{pool, s};
   CHECK_THROWS_AS(pool_vector<int>(8 * mib, alloc), std::bad_alloc);
   pool_vector<int> const v(1000, 1, alloc);

@@ -80,7 +80,7 @@ TEST_CASE("no rows, no columns") {
 
 TEST_CASE("what does not fit is refused, and a full pool says so") {
   ww::stream s;
-  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(4U << 20U)};
+  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.max_bytes(4U << 20U)};
   device_array<float> const x{64};
   auto const e = ew::in(x.data(), 64);
   CHECK_THAT(refusal([&] {

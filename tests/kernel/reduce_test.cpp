@@ -444,7 +444,7 @@ TEST_CASE("a pool gives the workspace and gets it back") {
              contains("null pointer"));
   CHECK(pool.statistics().live_bytes == 0);
   pool.retire(s);
-  ww::memory_pool small{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(1024)};
+  ww::memory_pool small{ww::current_device(), ww::memory_pool_options{}.max_bytes(1024)};
   CHECK_THROWS_WITH(ew::reduce(s, small, 5000, ew::to(r.data()) = ew::sum(e)),
                     contains("reduce_test.cpp") && contains("out of memory"));
   // A pool without a source_location parameter is accepted, too.

@@ -503,7 +503,7 @@ TEST_CASE("a pool without room for the workspace of each tensor's norm says so")
   device_array<float> r{std::vector<float>(1, -1.0F)};
   ew::tensor_list<float> list;
   list.add(x.data(), 16);
-  ww::memory_pool small{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(1024)};
+  ww::memory_pool small{ww::current_device(), ww::memory_pool_options{}.max_bytes(1024)};
   CHECK_THROWS_AS(ew::norm_each(s, small, list, r.data()), ww::out_of_memory);
   CHECK_THROWS_AS(ew::max_norm_each(s, small, list, r.data()), ww::out_of_memory);
   CHECK(small.statistics().live_bytes == 0);

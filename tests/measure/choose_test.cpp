@@ -93,7 +93,7 @@ TEST_CASE("the fastest of three is chosen, with figures and a reason", "[tune][c
   CHECK(std::fabs(best.candidates[2].median_seconds / 2.4e-3 - 1.0) < 0.01);
   CHECK(std::fabs(best.candidates[2].to_chosen.median / (2.4 / 1.8) - 1.0) < 0.01);
   CHECK(best.candidates[2].to_chosen.low > 1.2);
-  CHECK(best.candidates[2].to_chosen.settled());
+  CHECK(best.candidates[2].to_chosen.converged());
 
   std::string const text = ww::to_text(best);
   CHECK(has(text, "* tiles    1.8"));
@@ -535,8 +535,8 @@ TEST_CASE("shape keys are equal if their extents are, and have a text", "[tune][
   enum class kind : unsigned char { half = 3 };
   constexpr ww::shape_key shape{1024, std::size_t{768}, kind::half, true};
   static_assert(shape.size() == 4 && shape[1] == 768);
-  CHECK(shape.text() == "1024x768x3x1");
-  CHECK(ww::shape_key{}.text().empty());
+  CHECK(shape.to_text() == "1024x768x3x1");
+  CHECK(ww::shape_key{}.to_text().empty());
   CHECK(ww::shape_key{} == ww::shape_key{});
   CHECK(ww::shape_key{} != ww::shape_key{0});
   CHECK(ww::shape_key{1, 0} != ww::shape_key{1});

@@ -81,7 +81,7 @@ rates rates_of(Noise const& noise, noise_of whose, double deviation, double seco
       for (Noise& each : pair.noise) each.begin(random);
     };
     begin();
-    r.different += shown(pair) != ww::difference::none_shown ? 1 : 0;
+    r.different += shown(pair) != ww::difference::inconclusive ? 1 : 0;
     begin();
     pair.seconds[1] = 1.2 * seconds;
     r.apart += shown(pair) == ww::difference::faster ? 1 : 0;
@@ -111,7 +111,7 @@ struct chosen {
     };
     ww::choice const made = ww::choose_with(
         pair, stream, ww::candidates(candidate("first", 0), candidate("second", 1)));
-    if (!made.shown_fastest) return ww::difference::none_shown;
+    if (!made.shown_fastest) return ww::difference::inconclusive;
     return made.index == 0 ? ww::difference::faster : ww::difference::slower;
   }
 };

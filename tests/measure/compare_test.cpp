@@ -45,7 +45,7 @@ struct pair_of_calls {
 
 struct outcomes {
   int holds = 0;
-  int settled = 0;
+  int converged = 0;
   int faster = 0;  // the second
   int slower = 0;
   int none = 0;
@@ -62,12 +62,12 @@ outcomes compare_often(Noise const& disturbance, double own_deviation, double ra
         {}, simulated_stopwatch{calls.clock}, random, disturbance, own_deviation, ratio};
     auto const c = calls.compare(stream);
     auto const r = c.ratio(1, 0);
-    if (r.settled()) ++o.settled;
-    if (r.settled() && r.low <= ratio && ratio <= r.high) ++o.holds;
+    if (r.converged()) ++o.converged;
+    if (r.converged() && r.low <= ratio && ratio <= r.high) ++o.holds;
     auto const verdict = c.verdict(1, 0);
     if (verdict == ww::difference::faster) ++o.faster;
     if (verdict == ww::difference::slower) ++o.slower;
-    if (verdict == ww::difference::none_shown) ++o.none;
+    if (verdict == ww::difference::inconclusive) ++o.none;
   }
   return o;
 }
@@ -117,9 +117,9 @@ TEST_CASE("of three callables the fastest is found, with the ratios", "[tune][co
   CHECK(r.verdict(1, 0) == ww::difference::faster);
   CHECK(r.verdict(0, 1) == ww::difference::slower);
   CHECK(r.verdict(0, 2) == ww::difference::faster);
-  CHECK(r.verdict(2, 2) == ww::difference::none_shown);
+  CHECK(r.verdict(2, 2) == ww::difference::inconclusive);
   auto const ratio = r.ratio(1, 0);
-  CHECK(ratio.settled());
+  CHECK(ratio.converged());
   CHECK(ratio.low <= 0.95);
   CHECK(ratio.high >= 0.95);
   CHECK(ratio.high - ratio.low <= 0.02);
@@ -152,11 +152,11 @@ TEST_CASE("short calls are repeated, each as often as it needs", "[tune][compare
 TEST_CASE("equal callables show no difference, whatever disturbs both", "[tune][compare]") {
   auto const check_equal = [](auto const& disturbance, double deviation, char const* name) {
     auto const o = compare_often(disturbance, deviation, 1.0, 500, 61);
-    INFO(name << ", seed 61: settled " << o.settled << ", holds " << o.holds << ", none "
+    INFO(name << ", seed 61: converged " << o.converged << ", holds " << o.holds << ", none "
               << o.none);
     CHECK(o.none >= 475);
-    CHECK(o.holds * 100 >= 93 * o.settled);
-    CHECK(o.settled >= 400);
+    CHECK(o.holds * 100 >= 93 * o.converged);
+    CHECK(o.converged >= 400);
   };
   check_equal(normal_noise{0.0}, 0.002, "clean");
   check_equal(normal_noise{0.0}, 0.05, "noisy");
@@ -168,11 +168,11 @@ TEST_CASE("equal callables show no difference, whatever disturbs both", "[tune][
 TEST_CASE("a difference of 3 % is shown, and its interval holds it", "[tune][compare]") {
   auto const check_faster = [](auto const& disturbance, double deviation, char const* name) {
     auto const o = compare_often(disturbance, deviation, 0.97, 500, 62);
-    INFO(name << ", seed 62: settled " << o.settled << ", holds " << o.holds << ", faster "
+    INFO(name << ", seed 62: converged " << o.converged << ", holds " << o.holds << ", faster "
               << o.faster);
     CHECK(o.faster >= 450);
     CHECK(o.slower == 0);
-    CHECK(o.holds * 100 >= 93 * o.settled);
+    CHECK(o.holds * 100 >= 93 * o.converged);
   };
   check_faster(normal_noise{0.0}, 0.002, "clean");
   check_faster(normal_noise{0.0}, 0.05, "noisy");
@@ -195,11 +195,11 @@ TEST_CASE("a ratio that drifts is unsteady, and a difference that exceeds the dr
   };
   auto const none = drifts_from(1.0);
   CHECK(none.ratio(0, 1).stability == ww::sample_stability::drifting);
-  CHECK(none.verdict(0, 1) == ww::difference::none_shown);
+  CHECK(none.verdict(0, 1) == ww::difference::inconclusive);
   CHECK(none.reason == ww::stop_reason::out_of_time);
 
   auto const slower = drifts_from(1.5);
-  CHECK_FALSE(slower.ratio(0, 1).settled());
+  CHECK_FALSE(slower.ratio(0, 1).converged());
   CHECK(slower.verdict(0, 1) == ww::difference::slower);
   CHECK(slower.verdict(1, 0) == ww::difference::faster);
 }
@@ -217,7 +217,7 @@ TEST_CASE("an unsteady ratio that every turn shows is a difference, with a wide 
   auto const ours = [&] { clock.advance(2e-3 * (1.0 + 0.005 * normal(random))); };
   auto const c = ww::compare_with(stopwatch, s, on(clock), ours, plain);
   auto const r = c.ratio(0, 1);
-  CHECK_FALSE(r.settled());
+  CHECK_FALSE(r.converged());
   CHECK(r.verdict() == ww::difference::faster);
   CHECK(r.high - r.low > 0.1);
   CHECK(c.fastest() == 0);
@@ -235,7 +235,7 @@ TEST_CASE("six turns on one side show a difference, five do not", "[tune][compar
   auto const b = [&] { clock.advance(2.0 + 0.02 * normal(random)); };
   auto const five = ww::compare_with(stopwatch, s, on(clock).max_samples(5).min_samples(5), a, b);
   CHECK(five.samples[0].size() == 5);
-  CHECK(five.verdict(0, 1) == ww::difference::none_shown);
+  CHECK(five.verdict(0, 1) == ww::difference::inconclusive);
   CHECK(five.ratio(0, 1).low == 0.0);
   CHECK(std::isinf(five.ratio(0, 1).high));
   CHECK(std::fabs(five.ratio(0, 1).median / 0.5 - 1.0) < 0.05);
@@ -254,7 +254,7 @@ TEST_CASE("ratios have texts", "[tune][compare]") {
   r.median = 0.5;
   r.low = 0.4;
   r.high = 0.625;
-  r.stability = ww::sample_stability::settled;
+  r.stability = ww::sample_stability::converged;
   CHECK(ww::to_text(r) == "faster: 2.00x (1.60 to 2.50)");
   r.stability = ww::sample_stability::drifting;
   CHECK(ww::to_text(r) == "faster: 2.00x (1.60 to 2.50), unsteady");
@@ -276,8 +276,8 @@ TEST_CASE("a comparison ends by time, or by a predicate", "[tune][compare]") {
   auto const timed = ww::compare_with(stopwatch, s, on(clock).max_seconds(0.5), a, a);
   CHECK(timed.reason == ww::stop_reason::out_of_time);
   CHECK(timed.elapsed_seconds <= 0.55);
-  CHECK_FALSE(timed.ratio(0, 1).settled());
-  CHECK(timed.verdict(0, 1) == ww::difference::none_shown);
+  CHECK_FALSE(timed.ratio(0, 1).converged());
+  CHECK(timed.verdict(0, 1) == ww::difference::inconclusive);
 
   for (int const last : {0, 1, 5, 8, 40}) {
     calls = 0;
@@ -287,12 +287,12 @@ TEST_CASE("a comparison ends by time, or by a predicate", "[tune][compare]") {
     CHECK(calls == last);
     CHECK(r.reason == ww::stop_reason::interrupted);
     CHECK(r.samples[0].size() == r.samples[1].size());
-    CHECK(r.verdict(0, 1) == ww::difference::none_shown);
+    CHECK(r.verdict(0, 1) == ww::difference::inconclusive);
     CHECK(r.fastest() == ww::comparison::none);
   }
 }
 
-TEST_CASE("turns of less than min_seconds are not settled, and show a difference all the same",
+TEST_CASE("turns of less than min_seconds are not converged, and show a difference all the same",
           "[tune][compare]") {
   simulated_clock clock;
   simulated_stopwatch stopwatch{clock};
@@ -305,7 +305,7 @@ TEST_CASE("turns of less than min_seconds are not settled, and show a difference
   CHECK(early.ratio(0, 1).stability == ww::sample_stability::too_few_samples);
   CHECK(early.verdict(0, 1) == ww::difference::faster);
   auto const enough = ww::compare_with(stopwatch, s, options.min_seconds(0.0), a, b);
-  CHECK(enough.ratio(0, 1).settled());
+  CHECK(enough.ratio(0, 1).converged());
   CHECK(enough.verdict(0, 1) == ww::difference::faster);
 }
 
@@ -316,7 +316,7 @@ TEST_CASE("calls that take no time are equal", "[tune][compare]") {
   auto const nothing = [] {};
   auto const r = ww::compare_with(stopwatch, s, on(clock).min_seconds(0.0), nothing, nothing);
   CHECK(r.ratio(0, 1).median == 1.0);
-  CHECK(r.verdict(0, 1) == ww::difference::none_shown);
+  CHECK(r.verdict(0, 1) == ww::difference::inconclusive);
 }
 
 TEST_CASE("wrong arguments of comparisons throw", "[tune][compare]") {
@@ -370,7 +370,7 @@ TEST_CASE("work on a stream is compared with events", "[tune][compare]") {
 }
 
 TEST_CASE("differences have names", "[tune][compare]") {
-  CHECK(std::string{ww::to_string(ww::difference::none_shown)} == "no difference shown");
+  CHECK(std::string{ww::to_string(ww::difference::inconclusive)} == "no difference shown");
   CHECK(std::string{ww::to_string(ww::difference::faster)} == "faster");
   CHECK(std::string{ww::to_string(ww::difference::slower)} == "slower");
   CHECK(std::string{ww::to_string(static_cast<ww::difference>(9))} == "unknown");

@@ -7,7 +7,7 @@
 namespace ww = warpwright;
 using namespace test_support;
 
-TEST_CASE("with slow phases the interval holds the median, or the measurement has not settled",
+TEST_CASE("with slow phases the interval holds the median, or the measurement has not converged",
           "[tune][measure]") {
   for (double const slow_samples : {2.0, 5.0, 10.0, 20.0}) {
     for (double const slow_share : {0.1, 0.25, 0.75}) {
@@ -31,16 +31,16 @@ TEST_CASE("a drift beyond the precision does not settle", "[tune][measure]") {
     for (double const deviation : {0.0, 0.002, 0.01}) {
       ww::stream const stream;
       noise_source random{51};
-      int settled = 0;
+      int converged = 0;
       int drifting = 0;
       for (int trial = 0; trial < trials / 5; ++trial) {
         auto const m = measure_once(stream, drift_noise{per_sample, deviation}, random);
-        if (m.settled()) ++settled;
+        if (m.converged()) ++converged;
         if (m.stability == ww::sample_stability::drifting) ++drifting;
       }
-      CAPTURE(per_sample, deviation, settled, drifting);
+      CAPTURE(per_sample, deviation, converged, drifting);
       CHECK(drifting * 1000 >= 190 * trials);
-      CHECK(settled * 1000 <= 10 * trials);
+      CHECK(converged * 1000 <= 10 * trials);
     }
   }
 }
@@ -49,17 +49,17 @@ TEST_CASE("a drift within the precision settles with an interval that contains i
           "[tune][measure]") {
   ww::stream const stream;
   noise_source random{52};
-  int settled = 0;
+  int converged = 0;
   int wrong = 0;
   for (int trial = 0; trial < trials; ++trial) {
     auto const m = measure_once(stream, drift_noise{1e-5, 0.0005}, random);
-    if (!m.settled()) continue;
-    ++settled;
+    if (!m.converged()) continue;
+    ++converged;
     double const count = static_cast<double>(m.samples.size() + m.warmup_samples);
     double const last = sample_seconds * (1.0 + 1e-5 * count);
     if (last < m.summary.median_low_seconds || last > m.summary.median_high_seconds) ++wrong;
   }
-  CAPTURE(settled, wrong);
-  CHECK(settled * 1000 >= 950 * trials);
-  CHECK(wrong * 100 <= 7 * settled);
+  CAPTURE(converged, wrong);
+  CHECK(converged * 1000 >= 950 * trials);
+  CHECK(wrong * 100 <= 7 * converged);
 }

@@ -33,8 +33,8 @@ struct noisy_stopwatch {
 };
 
 struct rates {
-  int settled = 0;
-  int wrong = 0;  // settled, and the interval does not hold the median
+  int converged = 0;
+  int wrong = 0;  // converged, and the interval does not hold the median
   int precise = 0;
   int noise_settled = 0;
   int drifting = 0;
@@ -60,8 +60,8 @@ rates measure_often(Noise const& noise, std::uint64_t seed) {
     auto const m = measure_once(stream, noise, random);
     bool const holds = noise.truth().within(m.summary.median_low_seconds / sample_seconds,
                                             m.summary.median_high_seconds / sample_seconds);
-    if (m.settled()) ++r.settled;
-    if (m.settled() && !holds) ++r.wrong;
+    if (m.converged()) ++r.converged;
+    if (m.converged() && !holds) ++r.wrong;
     if (m.reason == warpwright::stop_reason::precision_reached) ++r.precise;
     if (m.reason == warpwright::stop_reason::noise_settled) ++r.noise_settled;
     if (m.stability == warpwright::sample_stability::drifting) ++r.drifting;
@@ -75,10 +75,10 @@ rates measure_often(Noise const& noise, std::uint64_t seed) {
 template <typename Noise>
 rates check_honest(Noise const& noise, std::uint64_t seed, char const* name, int wrong_percent) {
   rates const r = measure_often(noise, seed);
-  INFO(name << ", seed " << seed << ": settled " << r.settled << ", wrong " << r.wrong
+  INFO(name << ", seed " << seed << ": converged " << r.converged << ", wrong " << r.wrong
             << ", precise " << r.precise << ", drifting " << r.drifting << ", correlated "
             << r.correlated << ", samples " << r.samples);
-  CHECK(r.wrong * 100 <= wrong_percent * r.settled);
+  CHECK(r.wrong * 100 <= wrong_percent * r.converged);
   return r;
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("samples are summarised by order statistics", "[tune][sample_summary]"
 
   auto const one = ww::summarize({3.0});
   CHECK(one.count == 1);
-  CHECK(one.minimum_seconds == 3.0);
+  CHECK(one.min_seconds == 3.0);
   CHECK(one.median_seconds == 3.0);
   CHECK(one.median_low_seconds == 3.0);
   CHECK(one.median_high_seconds == 3.0);
@@ -59,8 +59,8 @@ TEST_CASE("samples are summarised by order statistics", "[tune][sample_summary]"
   CHECK(one.p99_high_seconds == infinity);
 
   auto const few = ww::summarize({5.0, 1.0, 2.0, 100.0});
-  CHECK(few.minimum_seconds == 1.0);
-  CHECK(few.maximum_seconds == 100.0);
+  CHECK(few.min_seconds == 1.0);
+  CHECK(few.max_seconds == 100.0);
   CHECK(few.median_seconds == 3.5);
   CHECK(few.deviation_seconds == 2.0);   // of 1.5 1.5 2.5 96.5
   CHECK(few.median_low_seconds == 1.0);  // too few for a narrower interval

@@ -33,7 +33,7 @@ void collect(void* user, ww::fallback_event const& event) noexcept {
 void ignore(void*, ww::fallback_event const&) noexcept {}
 
 ww::memory_pool_options small() {
-  return ww::memory_pool_options{}.maximum_bytes(2 * mib).growth_bytes(2 * mib);
+  return ww::memory_pool_options{}.max_bytes(2 * mib).growth_bytes(2 * mib);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ TEST_CASE("device memory falls back to managed memory and reports it each time")
 
 TEST_CASE("page-locked memory falls back to pageable memory") {
   ww::stream const s;
-  ww::pinned_pool pool{ww::pinned_pool_options{}.maximum_bytes(mib).growth_bytes(mib)};
+  ww::pinned_pool pool{ww::pinned_pool_options{}.max_bytes(mib).growth_bytes(mib)};
   ww::pinned_memory_resource pinned{pool};
   ww::pageable_memory_resource pageable;
   std::vector<ww::fallback_event> events;
@@ -180,7 +180,7 @@ TEST_CASE("several threads fall back, and every block is freed in its own upstre
 
 TEST_CASE("a fallback to managed memory keeps the requested alignment") {
   ww::stream const s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(2 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(2 * mib)};
   ww::managed_memory_resource managed{device};
   ww::fallback_adaptor memory{pool, managed, &ignore};
   for (std::size_t const alignment : {std::size_t{512}, std::size_t{4096}, mib}) {
@@ -269,7 +269,7 @@ TEST_CASE("pageable memory has the pool's interface") {
 
 TEST_CASE("a pinned pool as a resource reports that page-locked memory is exhausted") {
   ww::stream const s;
-  ww::pinned_pool pool{ww::pinned_pool_options{}.maximum_bytes(mib).growth_bytes(mib)};
+  ww::pinned_pool pool{ww::pinned_pool_options{}.max_bytes(mib).growth_bytes(mib)};
   ww::pinned_memory_resource pinned{pool};
   CHECK_THROWS_WITH(pinned.allocate(s, 2 * mib), contains("out of memory on page-locked memory"));
   CHECK(pinned.try_allocate(s, 2 * mib) == nullptr);

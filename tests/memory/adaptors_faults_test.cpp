@@ -72,8 +72,7 @@ int scenario(Memory& memory, ww::stream const& s) {
 }
 
 struct everything {
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.maximum_bytes(2 * mib).growth_bytes(2 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(2 * mib).growth_bytes(2 * mib)};
   ww::managed_memory_resource managed{device};
   ww::fallback_adaptor<ww::memory_pool, ww::managed_memory_resource> either{pool, managed,
                                                                             &ignore_fallback};
@@ -175,7 +174,7 @@ TEST_CASE("without host memory tracking still reports leaks, and a new tag throw
     ww::tracking_adaptor tracked{pool, tell, &told};
     static_cast<void>(tracked.allocate(s, 77));
     reallocations_left = 0;
-    CHECK_THROWS_AS(tracked.report(), std::bad_alloc);
+    CHECK_THROWS_AS(tracked.to_text(), std::bad_alloc);
   }
   reallocations_left = -1;
   CHECK_THAT(told, contains("the host has no memory for a report"));

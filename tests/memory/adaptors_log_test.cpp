@@ -337,7 +337,7 @@ TEST_CASE("an injected fault is out of memory, or the requested error") {
 TEST_CASE("a delay slows every request") {
   ww::stream const s;
   ww::memory_pool pool{device};
-  ww::fault_adaptor slow{pool, ww::memory_faults{}.delay_microseconds(2000)};
+  ww::fault_adaptor slow{pool, ww::memory_faults{}.delay_seconds(2e-3)};
   auto const start = std::chrono::steady_clock::now();
   for (int i = 0; i < 3; ++i) slow.deallocate(s, slow.allocate(s, 10), 10);
   CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds{6});

@@ -54,7 +54,7 @@ TEST_CASE("all adaptors over each other have the same counters") {
   std::uint64_t const seed = device_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
 
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib).growth_bytes(mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib).growth_bytes(mib)};
   ww::managed_memory_resource managed{device};
   std::atomic<std::uint64_t> fallbacks{0};
   ww::fallback_adaptor plenty{pool, managed, &count_fallback, &fallbacks};

@@ -215,7 +215,7 @@ TEST_CASE("a limit is exact, is reported, and does not count freed bytes") {
   } catch (ww::out_of_memory const& e) {
     CHECK(e.report().requested_bytes == 401);
     CHECK(e.report().live_bytes == 600);
-    CHECK(e.report().largest_hole_bytes == 400);
+    CHECK(e.report().largest_free_block_bytes == 400);
     CHECK(e.report().limit_bytes == 1000);
     CHECK(e.report().device == 0);
     CHECK_THAT(std::string{e.what()}, contains("adaptors_test.cpp"));
@@ -310,7 +310,7 @@ TEST_CASE("statistics count live, peak and calls, in total and per tag") {
   CHECK(counted.statistics("untagged").live_bytes == 50);
   CHECK(counted.statistics("never heard of").allocations == 0);
 
-  std::string const report = counted.report();
+  std::string const report = counted.to_text();
   CHECK_THAT(report, contains("        1074          1350             3             3"));
   CHECK_THAT(report, contains("  weights\n"));
   CHECK_THAT(report, contains("  cache\n"));
@@ -339,7 +339,7 @@ TEST_CASE("tracking reports the lines with live memory, most bytes first") {
   ww::stream const s;
   ww::memory_pool pool{device};
   ww::tracking_adaptor tracked{pool};
-  CHECK_THAT(tracked.report(), contains("0 bytes are outstanding (blocks: 0, call sites: 0)"));
+  CHECK_THAT(tracked.to_text(), contains("0 bytes are outstanding (blocks: 0, call sites: 0)"));
   void* blocks[3] = {};
   for (void*& block : blocks) block = tracked.allocate(s, 100);
   int const small_line = __LINE__ - 1;
@@ -362,7 +362,7 @@ TEST_CASE("tracking reports the lines with live memory, most bytes first") {
   CHECK(sites[1].oldest_ns >= sites[0].oldest_ns);
   CHECK_THAT(std::string{sites[1].where.file()}, contains("adaptors_test.cpp"));
 
-  std::string const report = tracked.report();
+  std::string const report = tracked.to_text();
   CHECK_THAT(report, contains("5300 bytes are outstanding (blocks: 4, call sites: 2)"));
   std::string const at_large = "adaptors_test.cpp:" + std::to_string(large_line) + "\n";
   std::string const at_small = "adaptors_test.cpp:" + std::to_string(small_line) + "\n";

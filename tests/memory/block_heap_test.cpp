@@ -119,9 +119,9 @@ TEST_CASE("a heap allocates the lowest part of a free block and coalesces neighb
   CHECK(h.at(b).address == mib + 4 * kib);
   CHECK(h.live_bytes() == 8 * kib);
   h.deallocate(a, heap::ready, 0);
-  CHECK(h.largest_hole_bytes() == 56 * kib);
+  CHECK(h.largest_free_block_bytes() == 56 * kib);
   h.deallocate(b, heap::ready, 0);
-  CHECK(h.largest_hole_bytes() == 64 * kib);
+  CHECK(h.largest_free_block_bytes() == 64 * kib);
   CHECK(h.live_blocks() == 0);
   CHECK(walk(h).consistent);
   heap::segment const gone = h.remove_empty_segment(64 * kib);
@@ -291,7 +291,7 @@ TEST_CASE("random use of a heap neither loses nor duplicates a byte") {
     if (step % 16 != 0) continue;
     totals const t = walk(h);
     if (!t.consistent || t.live != live_bytes || t.live + t.free != reserved ||
-        t.segments != reserved || t.largest_free != h.largest_hole_bytes()) {
+        t.segments != reserved || t.largest_free != h.largest_free_block_bytes()) {
       FAIL("the heap is inconsistent after step " << step);
     }
   }

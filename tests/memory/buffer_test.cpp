@@ -141,7 +141,7 @@ TEST_CASE("elements have the alignment of their type") {
 TEST_CASE("a buffer is freed on the stream that was set last") {
   ww::stream first;
   ww::stream second;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(std::size_t{2} << 20U)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(std::size_t{2} << 20U)};
   void* p = nullptr;
   {
     ww::device_buffer<char> x{pool, first, std::size_t{2} << 20U};

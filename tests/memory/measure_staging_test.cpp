@@ -196,7 +196,7 @@ TEST_CASE("options out of range, and memory that does not suffice, throw") {
                     contains("100 bytes"));
   CHECK_THROWS_WITH(measure_staging::measure(pinned, options{}.bytes_per_helper(4095)),
                     contains("one more for each 4095 bytes"));
-  ww::pinned_pool tiny{ww::pinned_pool_options{}.maximum_bytes(mib)};
+  ww::pinned_pool tiny{ww::pinned_pool_options{}.max_bytes(mib)};
   CHECK_THROWS_AS(measure_staging::measure(tiny, options{}.threads(2)), ww::out_of_memory);
   CHECK(tiny.statistics().live_bytes == 0);
 }

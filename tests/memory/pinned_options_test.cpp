@@ -229,7 +229,7 @@ TEST_CASE("pinned: memory that is not page-locked, where the system locks no mor
       CHECK_THROWS_WITH(without.try_allocate(kib), contains("cudaHostAlloc"));
     }
     CHECK(without.statistics().reserved_bytes == 0);
-    ww::pinned_pool pool{options{}.growth_bytes(mib).maximum_bytes(2 * mib).pageable_fallback()};
+    ww::pinned_pool pool{options{}.growth_bytes(mib).max_bytes(2 * mib).pageable_fallback()};
     check_usable(pool);
     void* const p = pool.allocate(kib);
     CHECK(type_of(p) == cudaMemoryTypeUnregistered);

@@ -18,12 +18,12 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
 inline ww::pinned_pool_options growing_by_256_kib(std::size_t maximum) {
-  return ww::pinned_pool_options{}.maximum_bytes(maximum).growth_bytes(256 * kib);
+  return ww::pinned_pool_options{}.max_bytes(maximum).growth_bytes(256 * kib);
 }
 
 /// Options of a pool that has so much memory from the start, and never more.
 inline ww::pinned_pool_options exactly(std::size_t bytes) {
-  return ww::pinned_pool_options{}.initial_bytes(bytes).maximum_bytes(bytes);
+  return ww::pinned_pool_options{}.initial_bytes(bytes).max_bytes(bytes);
 }
 
 inline std::vector<void*> allocate_many(ww::pinned_pool& pool, std::size_t count,

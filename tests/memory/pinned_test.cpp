@@ -31,7 +31,7 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
 ww::pinned_pool_options small(std::size_t maximum) {
-  return ww::pinned_pool_options{}.maximum_bytes(maximum).growth_bytes(256 * kib);
+  return ww::pinned_pool_options{}.max_bytes(maximum).growth_bytes(256 * kib);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ TEST_CASE("a pinned pool allocates page-locked memory without rounding up to pow
   ww::pinned_statistics const live = pool.statistics();
   CHECK(live.live_bytes == 1024);
   CHECK(live.reserved_bytes == 32 * mib);
-  CHECK(live.largest_hole_bytes == 32 * mib - 1024);
+  CHECK(live.largest_free_block_bytes == 32 * mib - 1024);
   pool.deallocate(p, 1000);
   CHECK(pool.allocate(1000) == p);
   pool.deallocate(p, 1000);
@@ -155,7 +155,7 @@ TEST_CASE("pinned: at the limit it waits for the block in flight") {
 TEST_CASE("pinned: at the limit it waits for the stream that suffices, not for a slower one") {
   ww::stream slow;
   ww::stream fast;
-  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).max_bytes(8 * mib)};
   void* const a = pool.allocate(4 * mib);
   void* const b = pool.allocate(4 * mib);
   test_support::gate held{slow};
@@ -172,7 +172,7 @@ TEST_CASE("pinned: at the limit it waits for the stream that suffices, not for a
 
 TEST_CASE("pinned: at the limit a block that is freed without a stream is noticed") {
   ww::stream slow;
-  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).max_bytes(8 * mib)};
   void* const a = pool.allocate(4 * mib);
   void* const b = pool.allocate(4 * mib);
   test_support::gate held{slow};
@@ -188,7 +188,7 @@ TEST_CASE("pinned: at the limit a block that is freed without a stream is notice
 }
 
 TEST_CASE("pinned: at the limit it does not wait for blocks that are freed later") {
-  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).max_bytes(8 * mib)};
   void* const first = pool.allocate(3 * mib);
   void* const middle = pool.allocate(mib);
   void* const last = pool.allocate(3 * mib);
@@ -221,7 +221,7 @@ TEST_CASE("pinned: at the limit it does not wait for blocks that are freed later
 
 TEST_CASE("pinned: memory that the library can do without is not waited for") {
   ww::stream s;
-  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).maximum_bytes(8 * mib)};
+  ww::pinned_pool pool{ww::pinned_pool_options{}.initial_bytes(8 * mib).max_bytes(8 * mib)};
   auto const try_allocate_now = [&](std::size_t bytes) {
     return ww::detail::pinned_access::core(pool).try_allocate_now(bytes,
                                                                   ww::source_location::current());

@@ -65,7 +65,7 @@ TEST_CASE("another size is not served from the cache's block") {
 TEST_CASE("another stream does not get a cached block before its donor has completed the free") {
   ww::stream donor;
   ww::stream taker;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(2 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(2 * mib)};
   void* const p = pool.allocate(donor, 2 * mib);
   gate hold{donor};
   fill(donor, p, 1, 2 * mib);
@@ -100,8 +100,7 @@ TEST_CASE("a cache stays within its budget, and the rest goes to the heap") {
 
 TEST_CASE("one block larger than the budget is cached in addition") {
   ww::stream s;
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.cache_bytes(8 * kib).maximum_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.cache_bytes(8 * kib).max_bytes(4 * mib)};
   bool const by_hand = GENERATE(false, true);
   std::size_t const bytes = by_hand ? 2 * mib : mib;
   {
@@ -138,8 +137,7 @@ TEST_CASE("one block larger than the budget is cached in addition") {
 TEST_CASE("a batch is served wherever single calls would be") {
   ww::stream s;
   std::size_t const sizes[] = {3 * mib, mib};
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.maximum_bytes(4 * mib).initial_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib).initial_bytes(4 * mib)};
   void* const x = pool.allocate(s, mib - 256);
   void* const b = pool.allocate(s, mib);
   void* const z = pool.allocate(s, 2 * mib + 256);
@@ -251,7 +249,7 @@ TEST_CASE("a memory_cache") {
 TEST_CASE("a memory_cache's blocks return to the pool when memory is short") {
   ww::stream s;
   ww::stream other;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib)};
   ww::memory_cache cache = pool.make_cache(s);
   cache.deallocate(cache.allocate(4 * mib), 4 * mib);
   CHECK(pool.statistics().cached_bytes == 4 * mib);
@@ -262,7 +260,7 @@ TEST_CASE("a memory_cache's blocks return to the pool when memory is short") {
 
 TEST_CASE("the pool takes blocks from caches in use") {
   std::vector<ww::stream> const streams(4);
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib).maximum_wait_us(0)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(8 * mib).max_wait_seconds(0.0)};
   std::vector<std::string> errors(streams.size());
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < errors.size(); ++t) {
@@ -296,7 +294,7 @@ TEST_CASE("the pool takes blocks from caches in use") {
 
 TEST_CASE("several blocks at once: all or none") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(8 * mib)};
   std::size_t const sizes[] = {100, 0, 2 * mib, 3 * mib};
   void* blocks[4] = {};
   pool.allocate_batch(s, sizes, blocks, 4);
@@ -314,7 +312,7 @@ TEST_CASE("several blocks at once: all or none") {
 
 TEST_CASE("a batch is served by the cache as far as possible, and freed into it") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib)};
   std::size_t const sizes[] = {1000, 5000, 1000, mib};
   void* first[4] = {};
   pool.allocate_batch(s, sizes, first, 4);
@@ -355,7 +353,7 @@ TEST_CASE("a block with record_use() is reused only after both streams have comp
   ww::stream second;
   bool const checked = GENERATE(false, true);
   ww::memory_pool pool{
-      device, ww::memory_pool_options{}.maximum_bytes(2 * mib).maximum_wait_us(0).checked(checked)};
+      device, ww::memory_pool_options{}.max_bytes(2 * mib).max_wait_seconds(0.0).checked(checked)};
   void* const p = pool.allocate(first, 2 * mib);
   {
     gate hold{second};
@@ -383,7 +381,7 @@ TEST_CASE("a block with record_use() is reused only after both streams have comp
 
 TEST_CASE("out_of_memory names what occupies the memory") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib).checked()};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib).checked()};
   void* const p = pool.allocate(s, 3 * mib);
   CHECK_THROWS_WITH(pool.allocate(s, 2 * mib), contains("Live, allocated at: ") &&
                                                    contains("pool_cache_test.cpp") &&

@@ -201,8 +201,8 @@ TEST_CASE("a capture takes what its stream freed before it, once that has comple
   bool const limited = GENERATE(true, false);
   CAPTURE(limited);
   auto const options = ww::memory_pool_options{}.slack(0, 0);
-  ww::memory_pool pool{
-      device, limited ? options.maximum_bytes(48 * mib) : options.maximum_wait_us(1000000)};
+  ww::memory_pool pool{device,
+                       limited ? options.max_bytes(48 * mib) : options.max_wait_seconds(1.0)};
   void* const before = pool.allocate(s, 32 * mib);
   test_support::gate hold{s};
   pool.deallocate(s, before, 32 * mib);
@@ -221,7 +221,7 @@ TEST_CASE("a capture gets no memory that earlier work of its stream still uses")
   // The graph may be launched on another stream, which does not wait for that work.
   ww::stream s;
   ww::stream other;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_wait_us(0)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_wait_seconds(0.0)};
   void* const before = pool.allocate(s, 32 * mib);
   test_support::gate hold{s};
   fill(s, before, 3, 32 * mib);
@@ -243,7 +243,7 @@ TEST_CASE("a capture gets no memory that earlier work of its stream still uses")
 TEST_CASE("a capture takes what other streams have freed and completed") {
   ww::stream a;
   ww::stream b;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_wait_us(1000000)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_wait_seconds(1.0)};
   void* const before = pool.allocate(a, 64 * mib);
   pool.deallocate(a, before, 64 * mib);
   a.synchronize();
@@ -257,7 +257,7 @@ TEST_CASE("a capture takes what other streams have freed and completed") {
 
 TEST_CASE("captures take the memory of graphs that are gone, and what was kept of it") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_wait_us(1000000)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_wait_seconds(1.0)};
   for (int i = 0; i < 50; ++i) {
     ww::device_buffer<unsigned char> kept;
     {
@@ -278,7 +278,7 @@ TEST_CASE("captures take the memory of graphs that are gone, and what was kept o
 
 TEST_CASE("branches of a capture take what they freed before it when memory is short") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(160 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(160 * mib)};
   ww::graph_replay step{1};
   auto const body = [&](ww::capture_scope& scope) {
     scope.fork(2, [&](ww::stream_ref branch, unsigned) {
@@ -300,7 +300,7 @@ TEST_CASE("branches of a capture take what they freed before it rather than new 
   bool const mapped = GENERATE(true, false);
   CAPTURE(by_count, mapped);
   auto const source = mapped ? ww::memory_source::automatic : ww::memory_source::cuda_malloc;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.source(source).maximum_wait_us(1000000)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.source(source).max_wait_seconds(1.0)};
   ww::graph_replay step{1};
   auto const make = [&](ww::stream_ref branch) {
     ww::device_buffer<unsigned char> temporary{pool, branch, 64 * mib};
@@ -338,7 +338,7 @@ TEST_CASE("a capture of other code takes what its stream freed before it") {
   bool const mapped = GENERATE(true, false);
   CAPTURE(watched, mapped);
   auto const source = mapped ? ww::memory_source::automatic : ww::memory_source::cuda_malloc;
-  auto const options = ww::memory_pool_options{}.maximum_bytes(48 * mib).source(source);
+  auto const options = ww::memory_pool_options{}.max_bytes(48 * mib).source(source);
   ww::memory_pool pool{device, watched ? options : options.detect_captures()};
   void* const before = pool.allocate(s, 32 * mib);
   fill(s, before, 3, 32 * mib);
@@ -363,8 +363,7 @@ TEST_CASE("a capture of other code takes what its stream freed before it") {
 
 TEST_CASE("an allocation without room waits for the report that a graph is destroyed") {
   ww::stream s;
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.maximum_bytes(48 * mib).maximum_wait_us(1000000)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(48 * mib).max_wait_seconds(1.0)};
   for (int i = 0; i < 20; ++i) {
     {
       ww::graph_replay step{0};
@@ -383,7 +382,7 @@ TEST_CASE("an allocation without room beside a live graph does not wait for othe
   ww::stream s;
   ww::stream other;
   ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.maximum_bytes(64 * mib).maximum_wait_us(1000)};
+                       ww::memory_pool_options{}.max_bytes(64 * mib).max_wait_seconds(1e-3)};
   ww::graph_replay step{0};
   step.run(s, [&](ww::stream_ref c) {
     ww::device_buffer<unsigned char> const temporary{pool, c, 8 * mib};
@@ -465,7 +464,7 @@ TEST_CASE("buffers work in a captured body, at every replay") {
 
 TEST_CASE("an allocation in a capture fails when memory is short") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(4 * mib)};
   {
     ww::capture_watch const watch{pool};
     ww::graph const g = ww::capture(s, [&](ww::stream_ref c) {

@@ -48,7 +48,7 @@ void look(ww::memory_pool& pool, ww::stream const& s) {
 }
 
 ww::memory_pool_options small() {
-  return ww::memory_pool_options{}.maximum_bytes(4 * mib).maximum_wait_us(0);
+  return ww::memory_pool_options{}.max_bytes(4 * mib).max_wait_seconds(0.0);
 }
 
 }  // namespace
@@ -360,8 +360,8 @@ TEST_CASE("trim with blocks of another thread's default stream invalidates no ca
 TEST_CASE("large alignments in a pool with a low limit") {
   testing::reset_host_runtime();
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib)};
-  for (std::size_t a = 256; a <= ww::memory_pool::maximum_alignment_bytes; a *= 2) {
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(8 * mib)};
+  for (std::size_t a = 256; a <= ww::memory_pool::max_alignment_bytes; a *= 2) {
     void* const p = pool.try_allocate(s, 256, a);
     CHECK(p != nullptr);
     pool.deallocate(s, p, 256);
@@ -371,7 +371,7 @@ TEST_CASE("large alignments in a pool with a low limit") {
 TEST_CASE("initial memory up to a limit that is not a multiple of a granule") {
   testing::reset_host_runtime();
   CHECK_NOTHROW(ww::memory_pool(
-      device, ww::memory_pool_options{}.maximum_bytes(5 * mib + 256).initial_bytes(5 * mib + 256)));
+      device, ww::memory_pool_options{}.max_bytes(5 * mib + 256).initial_bytes(5 * mib + 256)));
 }
 
 TEST_CASE("a miss on the legacy default stream while a blocking stream captures") {

@@ -48,7 +48,7 @@ void scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream const& b) {
 }
 
 ww::memory_pool_options options(bool checked) {
-  return ww::memory_pool_options{}.maximum_bytes(8 * mib).growth_bytes(mib).checked(checked);
+  return ww::memory_pool_options{}.max_bytes(8 * mib).growth_bytes(mib).checked(checked);
 }
 
 }  // namespace
@@ -180,8 +180,7 @@ void moving_scenario(ww::memory_pool& pool, ww::stream const& a, ww::stream cons
 }  // namespace
 
 TEST_CASE("every call of a pool that moves memory, and of its graphs, failing in turn") {
-  ww::memory_pool_options const compact =
-      ww::memory_pool_options{}.maximum_bytes(12 * mib).compact();
+  ww::memory_pool_options const compact = ww::memory_pool_options{}.max_bytes(12 * mib).compact();
   for (cudaError_t const code : {cudaErrorUnknown, cudaErrorMemoryAllocation}) {
     testing::reset_host_runtime();
     {

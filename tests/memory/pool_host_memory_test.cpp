@@ -110,7 +110,7 @@ TEST_CASE("host memory that runs out at each of the pool's allocations in turn")
     int failed = 0;
     {
       ww::stream const on[streams];
-      ww::memory_pool pool{ww::device_id{0}, ww::memory_pool_options{}.maximum_bytes(256 * mib)};
+      ww::memory_pool pool{ww::device_id{0}, ww::memory_pool_options{}.max_bytes(256 * mib)};
       {
         workload w{pool, on};
         reallocations_left = n;

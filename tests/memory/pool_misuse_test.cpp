@@ -134,7 +134,7 @@ TEST_CASE("a call after the pool's destruction throws, checked or not") {
 TEST_CASE(
     "out_of_memory names the streams and source locations with the most memory, of any number") {
   ww::stream s;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.checked().maximum_bytes(64 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.checked().max_bytes(64 * mib)};
   std::vector<std::string> files;
   for (int k = 0; k < 200; ++k) files.push_back("file_" + std::to_string(k) + ".cpp");
   std::vector<void*> small;
@@ -148,7 +148,7 @@ TEST_CASE(
   for (void* p : small) pool.deallocate(s, p, 300);
 
   // Three of four streams with equal amounts.
-  ww::memory_pool another{device, ww::memory_pool_options{}.maximum_bytes(64 * mib).cache_bytes(0)};
+  ww::memory_pool another{device, ww::memory_pool_options{}.max_bytes(64 * mib).cache_bytes(0)};
   std::vector<ww::stream> streams(4);
   std::vector<void*> blocks;
   for (ww::stream& each : streams) blocks.push_back(another.allocate(each, 4 * mib));
@@ -171,7 +171,7 @@ TEST_CASE(
 #if WARPWRIGHT_HOST_RUNTIME
 // A GPU's runtime may not survive such a handle.
 TEST_CASE("errors name a stream that was destroyed without retire()") {
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(48 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(48 * mib)};
   ww::stream t;
   auto s = std::make_unique<ww::stream>();
   cudaStream_t const raw = s->get();
@@ -216,8 +216,7 @@ TEST_CASE("unchecked and without caches: every pointer that is not the start of 
 TEST_CASE("a pool grows while another stream captures, and does not touch that stream") {
   ww::stream capturing;
   ww::stream s;
-  ww::memory_pool pool{device,
-                       ww::memory_pool_options{}.growth_bytes(2 * mib).maximum_bytes(4 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.growth_bytes(2 * mib).max_bytes(4 * mib)};
   void* const p = pool.allocate(capturing, 2 * mib);
   pool.deallocate(capturing, p, 2 * mib);
   capture c{capturing};

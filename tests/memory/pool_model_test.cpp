@@ -184,10 +184,9 @@ TEST_CASE("one thread, several streams, any sequence") {
     std::vector<ww::stream> streams(4);
     flags wrong{streams.size()};
     model all;
-    ww::memory_pool pool{device, ww::memory_pool_options{}
-                                     .maximum_bytes(how.maximum)
-                                     .growth_bytes(how.growth)
-                                     .order(how.order)};
+    ww::memory_pool pool{
+        device,
+        ww::memory_pool_options{}.max_bytes(how.maximum).growth_bytes(how.growth).order(how.order)};
     counts const done = use_pool(pool, all, streams, wrong.data(), seed, 6000);
     CHECK_FALSE(all.overlap());
     CHECK(wrong.sum() == 0);
@@ -214,10 +213,9 @@ TEST_CASE("eight threads with eight streams each") {
     std::vector<std::vector<ww::stream>> streams(thread_count);
     for (auto& own : streams) own = std::vector<ww::stream>(8);
     model all;
-    ww::memory_pool pool{device, ww::memory_pool_options{}
-                                     .maximum_bytes(how.maximum)
-                                     .growth_bytes(how.growth)
-                                     .order(how.order)};
+    ww::memory_pool pool{
+        device,
+        ww::memory_pool_options{}.max_bytes(how.maximum).growth_bytes(how.growth).order(how.order)};
     flags wrong{thread_count * 8};
     std::atomic<std::uint64_t> allocations{0};
     std::vector<std::string> errors(thread_count);
@@ -252,7 +250,7 @@ TEST_CASE("threads may share streams") {
   std::vector<ww::stream> streams(3);
   model all;
   flags wrong{streams.size()};
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(mib).growth_bytes(64 * kib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(mib).growth_bytes(64 * kib)};
   std::vector<std::string> errors(4);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < errors.size(); ++t) {

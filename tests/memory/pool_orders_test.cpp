@@ -19,7 +19,7 @@ constexpr std::size_t mib = std::size_t{1} << 20U;
 ww::device_id const device{0};
 
 ww::memory_pool_options four_mib() {
-  return ww::memory_pool_options{}.maximum_bytes(4 * mib).cache_bytes(0);
+  return ww::memory_pool_options{}.max_bytes(4 * mib).cache_bytes(0);
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ TEST_CASE("of other streams' blocks the one that needs no further wait is taken"
 TEST_CASE("memory that the library can do without is not waited for, by the host or the stream") {
   ww::stream s;
   ww::stream other;
-  ww::memory_pool pool{device, ww::memory_pool_options{}.maximum_bytes(8 * mib)};
+  ww::memory_pool pool{device, ww::memory_pool_options{}.max_bytes(8 * mib)};
   auto const try_allocate_now = [&](std::size_t bytes) {
     return ww::detail::pool_access::core(pool).try_allocate_now(other, bytes,
                                                                 ww::source_location::current());

@@ -119,7 +119,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   static constexpr std::size_t limits[] = {2 * mib, 16 * mib, 256 * mib};
   static constexpr std::size_t growths[] = {ww::memory_pool_options::by_source, 256 * kib, 2 * mib};
   static constexpr std::size_t caches[] = {0, 64 * kib, 16 * mib, 16 * mib};
-  static constexpr unsigned maximum_waits_us[] = {0, 100, 2000};
+  static constexpr unsigned waits_us[] = {0, 100, 2000};
   static constexpr unsigned slacks[] = {0, 0, 8, 50};
   ww::memory_source const sources[] = {
       has_virtual_memory() ? ww::memory_source::virtual_memory : ww::memory_source::automatic,
@@ -135,7 +135,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   s.limit = moves ? 64 * mib : limits[random() % 3];
   std::size_t const growth = growths[random() % 3];
   std::size_t const cache = caches[random() % 4];
-  unsigned const microseconds = maximum_waits_us[random() % 3];
+  unsigned const microseconds = waits_us[random() % 3];
   bool const checked = random() % 8 == 0;
   // The default's floor is above the limits: with it nothing is moved but at the limit.
   unsigned const slack_percent = moves ? 0 : slacks[random() % 4];
@@ -151,7 +151,7 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
     s.limit = 256 * mib;
     s.large_bytes = mib;
     s.live_blocks = 64;
-    s.pool = s.pool.source(ww::memory_source::cuda_malloc).maximum_bytes(s.limit);
+    s.pool = s.pool.source(ww::memory_source::cuda_malloc).max_bytes(s.limit);
     s.text = "misuse";
     return s;
   }
@@ -171,10 +171,10 @@ inline setting make_setting(std::uint64_t round, std::mt19937_64& random, option
   s.pool =
       s.pool.source(sources[source])
           .order(wait_first ? ww::reuse_order::wait_before_grow : ww::reuse_order::grow_before_wait)
-          .maximum_bytes(s.limit)
+          .max_bytes(s.limit)
           .growth_bytes(growth)
           .cache_bytes(cache)
-          .maximum_wait_us(microseconds)
+          .max_wait_seconds(1e-6 * microseconds)
           .slack(0.01 * slack_percent, slack_percent == 8 ? 16 * mib : 0)
           .checked(checked)
           .detect_captures(s.captures && !s.watches);
@@ -842,8 +842,8 @@ inline void run_round(options const& how, std::uint64_t round, totals& all, fail
     ww::pool_statistics const left = pool->statistics();
     std::string const text = "trim() leaves " + std::to_string(left.reserved_bytes) + " bytes, " +
                              std::to_string(left.cached_bytes) + " cached, " +
-                             std::to_string(left.graph_bytes) + " for graphs, largest hole " +
-                             std::to_string(left.largest_hole_bytes);
+                             std::to_string(left.graph_bytes) + " for graphs, largest free block " +
+                             std::to_string(left.largest_free_block_bytes);
     require(all_came_back, text.c_str());
     require(pool->statistics().reserved_bytes == 0, "reserved_bytes is not 0");
     require(pool->statistics().cached_bytes == 0, "cached_bytes is not 0");

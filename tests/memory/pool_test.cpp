@@ -6,6 +6,7 @@
 #include <warpwright/core/device.hpp>
 #include <warpwright/memory/pool.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -33,7 +34,7 @@ constexpr std::size_t mib = 1024 * kib;
 ww::device_id const device{0};
 
 ww::memory_pool_options small(std::size_t maximum) {
-  return ww::memory_pool_options{}.maximum_bytes(maximum).growth_bytes(2 * mib);
+  return ww::memory_pool_options{}.max_bytes(maximum).growth_bytes(2 * mib);
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ TEST_CASE("a pool allocates memory that the device can write") {
   CHECK(live.live_blocks == 1);
   CHECK(live.reserved_bytes == 64 * mib);
   CHECK(live.upstream_allocations == 1);
-  CHECK(live.largest_hole_bytes == 64 * mib - 1024);
+  CHECK(live.largest_free_block_bytes == 64 * mib - 1024);
   pool.deallocate(s, p, 1000);
   ww::pool_statistics const after = pool.statistics();
   CHECK(after.live_bytes == 0);
@@ -159,9 +160,9 @@ TEST_CASE("a limit holds, is reported, and the pool remains usable") {
 TEST_CASE("a limit may be a fraction of the device, and may be less than a page") {
   ww::stream s;
   ww::device_info const info = ww::get_device_info(device);
-  ww::memory_pool half{device, ww::memory_pool_options{}.maximum_fraction(0.5)};
+  ww::memory_pool half{device, ww::memory_pool_options{}.max_fraction(0.5)};
   CHECK(half.limit_bytes() == info.memory_total_bytes / 2);
-  ww::memory_pool tiny{device, ww::memory_pool_options{}.maximum_bytes(1000)};
+  ww::memory_pool tiny{device, ww::memory_pool_options{}.max_bytes(1000)};
   void* const p = tiny.allocate(s, 700);  // 768 bytes: the three granules that fit
   CHECK(tiny.try_allocate(s, 1) == nullptr);
   tiny.deallocate(s, p, 700);
@@ -171,12 +172,16 @@ TEST_CASE("a limit may be a fraction of the device, and may be less than a page"
 TEST_CASE("options out of range throw") {
   using options = ww::memory_pool_options;
   for (double bad : {0.0, -1.0, 1.5}) {
-    CHECK_THROWS_WITH(ww::memory_pool(device, options{}.maximum_fraction(bad)),
-                      contains("maximum_fraction"));
+    CHECK_THROWS_WITH(ww::memory_pool(device, options{}.max_fraction(bad)),
+                      contains("max_fraction"));
   }
   CHECK_THROWS_WITH(ww::memory_pool(device, options{}.growth_factor(-0.5)),
                     contains("growth_factor"));
-  CHECK_THROWS_AS(ww::memory_pool(device, options{}.maximum_bytes(mib).initial_bytes(2 * mib)),
+  for (double bad : {-1.0, 1e9, std::nan("")}) {
+    CHECK_THROWS_WITH(ww::memory_pool(device, options{}.max_wait_seconds(bad)),
+                      contains("max_wait_seconds"));
+  }
+  CHECK_THROWS_AS(ww::memory_pool(device, options{}.max_bytes(mib).initial_bytes(2 * mib)),
                   ww::out_of_memory);
   CHECK_THROWS_AS(ww::memory_pool(device, options{}.initial_bytes(~std::size_t{0})),
                   ww::out_of_memory);
@@ -187,8 +192,8 @@ TEST_CASE("options out of range throw") {
 }
 
 TEST_CASE("a setter of options returns a changed copy") {
-  constexpr auto small = ww::memory_pool_options{}.maximum_bytes(4 * mib);
-  constexpr auto large = small.maximum_bytes(8 * mib).checked();
+  constexpr auto small = ww::memory_pool_options{}.max_bytes(4 * mib);
+  constexpr auto large = small.max_bytes(8 * mib).checked();
   CHECK(ww::memory_pool(device, small).limit_bytes() == 4 * mib);
   CHECK(ww::memory_pool(device, large).limit_bytes() == 8 * mib);
 }
@@ -571,7 +576,7 @@ TEST_CASE("statistics count the calls that map memory, and event queries") {
   ww::stream t;
   ww::memory_pool pool{device, ww::memory_pool_options{}
                                    .source(ww::memory_source::virtual_memory)
-                                   .maximum_bytes(16 * mib)
+                                   .max_bytes(16 * mib)
                                    .cache_bytes(0)};
   ww::testing::reset_call_counts();
   std::vector<void*> blocks;

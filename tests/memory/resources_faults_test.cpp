@@ -115,7 +115,7 @@ TEST_CASE("every call of cuda_malloc_async_resource failing in turn loses nothin
   fail_every_call([] {
     try {
       ww::cuda_malloc_async_resource memory{
-          device, ww::cuda_malloc_async_options{}.initial_bytes(mib).maximum_bytes(64 * mib)};
+          device, ww::cuda_malloc_async_options{}.initial_bytes(mib).max_bytes(64 * mib)};
       int const errors = use(memory);
       static_cast<void>(memory.reserved_bytes());
       memory.trim();

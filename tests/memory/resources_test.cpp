@@ -253,7 +253,7 @@ TEST_CASE("a pool reserves memory at its construction") {
 TEST_CASE("a pool has a maximum") {
   ww::stream const s;
   ww::cuda_malloc_async_resource memory{device,
-                                        ww::cuda_malloc_async_options{}.maximum_bytes(64 * mib)};
+                                        ww::cuda_malloc_async_options{}.max_bytes(64 * mib)};
   void* const p = memory.allocate(s, 16 * mib);
   CHECK(memory.try_allocate(s, 256 * mib) == nullptr);
   CHECK_THROWS_AS(memory.allocate(s, 256 * mib), ww::out_of_memory);
@@ -266,10 +266,10 @@ TEST_CASE("options that contradict each other are refused") {
                         device, options{}.initial_bytes(100).release_threshold_bytes(99)),
                     contains("initial_bytes of 100 are above release_threshold_bytes of 99"));
   CHECK_THROWS_WITH(
-      ww::cuda_malloc_async_resource(device, options{}.initial_bytes(100).maximum_bytes(99)),
-      contains("initial_bytes of 100 are above maximum_bytes of 99"));
-  CHECK_THROWS_WITH(ww::cuda_malloc_async_resource(device, options{}.maximum_bytes(0)),
-                    contains("maximum_bytes is 0"));
+      ww::cuda_malloc_async_resource(device, options{}.initial_bytes(100).max_bytes(99)),
+      contains("initial_bytes of 100 are above max_bytes of 99"));
+  CHECK_THROWS_WITH(ww::cuda_malloc_async_resource(device, options{}.max_bytes(0)),
+                    contains("max_bytes is 0"));
   CHECK_THROWS_AS(ww::cuda_malloc_async_resource(ww::device_id{1000}), ww::cuda_error);
 }
 

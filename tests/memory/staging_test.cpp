@@ -112,7 +112,7 @@ TEST_CASE("options out of range throw") {
   CHECK_THROWS_WITH(ww::staging(pinned, options{}.slots_per_thread(0)), contains("with 0 slots"));
   CHECK_THROWS_WITH(ww::staging(pinned, options{}.slots_per_thread(65)), contains("65 slots"));
   CHECK_THROWS_WITH(ww::staging(pinned, options{}.slot_bytes(100)), contains("100 bytes"));
-  ww::pinned_pool tiny{ww::pinned_pool_options{}.maximum_bytes(mib)};
+  ww::pinned_pool tiny{ww::pinned_pool_options{}.max_bytes(mib)};
   CHECK_THROWS_AS(ww::staging(tiny, options{}.threads(2)), ww::out_of_memory);
   CHECK(tiny.statistics().live_bytes == 0);
   ww::staging const by_default{pinned};

@@ -34,7 +34,7 @@ ww::device_id const device{0};
 using recorder = ww::trace_recorder<ww::memory_pool>;
 
 ww::memory_pool_options small(std::size_t maximum) {
-  return ww::memory_pool_options{}.maximum_bytes(maximum).growth_bytes(2 * mib);
+  return ww::memory_pool_options{}.max_bytes(maximum).growth_bytes(2 * mib);
 }
 
 template <class Recorder>

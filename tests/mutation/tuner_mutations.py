@@ -8,7 +8,7 @@ an hour on two cores.
 
   tests/mutation/tuner_mutations.py --check        each mutation still applies
   tests/mutation/tuner_mutations.py                all; exit status 1 if one survives
-  tests/mutation/tuner_mutations.py duel trim      those whose file or text contains a word
+  tests/mutation/tuner_mutations.py paired trim      those whose file or text contains a word
 """
 import sys
 
@@ -29,7 +29,7 @@ SIZE = DETAIL + "search/measure_size.hpp"
 BRACKET = DETAIL + "search/bracketing.hpp"
 REFINE = DETAIL + "search/refinement.hpp"
 WAVES = DETAIL + "search/wave_search.hpp"
-DUEL = DETAIL + "search/duel.hpp"
+PAIRED = DETAIL + "search/paired_comparison.hpp"
 SEARCH = DETAIL + "search/batch_search.hpp"
 RECORD = DETAIL + "store/tune_record.hpp"
 DYNAMIC = DETAIL + "plan/batch_plan_definitions.hpp"
@@ -119,21 +119,21 @@ MUTATIONS = [
     (STATE, "(settings.is_out_of_memory && settings.is_out_of_memory(error))", "false"),
     (STATE, "if (!settings.reject_exceptions) std::rethrow_exception(error);", ""),
     (SIZE, "fresh.failures = row.failures;", ""),
-    (DUEL, "return c.row.batch;\n  }\n  return 0;\n}\n\n// The best size, and",
+    (PAIRED, "return c.row.batch;\n  }\n  return 0;\n}\n\n// The best size, and",
      "return s.candidates.front().row.batch;\n  }\n  return 0;\n}\n\n// The best size, and"),
-    (DUEL, "value * (1.0 - error) >= best * share", "value >= best * share"),
-    (DUEL, "i == best ? 0.0 : ratio(i, best).log_half_width;", "0.0;"),
-    (DUEL, "most_blocks = 4;", "most_blocks = 1;"),
-    (DUEL, "if (block > 0) turns *= 2;", ""),
-    (DUEL, "if (r.log_mean + r.log_half_width > much_better &&", "if (false &&"),
-    (DUEL, "if (smaller && r.log_mean >= least &&", "if (false && smaller && r.log_mean >= least &&"),
-    (DUEL, "most_small = 3;", "most_small = 1;"),
-    (DUEL, "next = 1.1 * batch;", "next = 0.0 * batch;"),
-    (DUEL, "(least_share(s) - error)", "(least_share(s) - 0.0 * error)"),
-    (DUEL, "if (above != 0 && above != largest) list.push_back(above);", ""),
-    (DUEL, "round < 3 &&", "round < 1 &&"),
-    (DUEL, "if (largest != 0) list.push_back(largest);", ""),
-    (DUEL, "if (!ran || failed) return false;", ""),
+    (PAIRED, "value * (1.0 - error) >= best * share", "value >= best * share"),
+    (PAIRED, "i == best ? 0.0 : ratio(i, best).log_half_width;", "0.0;"),
+    (PAIRED, "most_blocks = 4;", "most_blocks = 1;"),
+    (PAIRED, "if (block > 0) turns *= 2;", ""),
+    (PAIRED, "if (r.log_mean + r.log_half_width > much_better &&", "if (false &&"),
+    (PAIRED, "if (smaller && r.log_mean >= least &&", "if (false && smaller && r.log_mean >= least &&"),
+    (PAIRED, "most_small = 3;", "most_small = 1;"),
+    (PAIRED, "next = 1.1 * batch;", "next = 0.0 * batch;"),
+    (PAIRED, "(least_share(s) - error)", "(least_share(s) - 0.0 * error)"),
+    (PAIRED, "if (above != 0 && above != largest) list.push_back(above);", ""),
+    (PAIRED, "round < 3 &&", "round < 1 &&"),
+    (PAIRED, "if (largest != 0) list.push_back(largest);", ""),
+    (PAIRED, "if (!ran || failed) return false;", ""),
     (SEARCH, "std::size_t const choice = agree(choose(s_.settings.last));",
      "std::size_t const choice = choose(s_.settings.last);"),
     (SEARCH, "if (next == agreed) break;", "break;"),

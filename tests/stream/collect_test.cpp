@@ -80,7 +80,7 @@ TEST_CASE("collect: a slot is written again only when its last result was copied
                      [&](std::uint32_t const* from, std::size_t n, std::size_t index) {
                        wrong += wrong_in(from, n, index);
                      },
-                     ww::prefetch_options{}.depth(2).maximum_bytes(0)};
+                     ww::prefetch_options{}.depth(2).max_bytes(0)};
   for (std::size_t i = 0; i < 20; ++i) {
     slot_of const out = results.next(f.stream);
     ww::for_each_index(f.stream, size, write_batch{out.data(), i});
@@ -190,7 +190,7 @@ TEST_CASE("collect: a sink that would wait for itself is refused") {
                          if (by_finish) self->finish();
                          for (;; ++taken) static_cast<void>(self->next(own));
                        },
-                       ww::prefetch_options{}.depth(3).maximum_bytes(0)};
+                       ww::prefetch_options{}.depth(3).max_bytes(0)};
     self = &results;
     static_cast<void>(results.next(f.stream));
     go = true;
@@ -234,7 +234,7 @@ TEST_CASE("collect: stop ends the waiting for a sink that does not go on") {
                          ++calls;
                          while (!go) wait_a_little(100);
                        },
-                       ww::prefetch_options{}.depth(3).maximum_bytes(0)};
+                       ww::prefetch_options{}.depth(3).max_bytes(0)};
     std::thread stopper{[&] {
       wait_a_little(20000);
       results.stop();
@@ -358,9 +358,9 @@ TEST_CASE("collect: a slow sink is the limit, and the ring grows for a sink of v
   bool grows = false;
   for (int attempt = 0; attempt < 10 && !says_sink; ++attempt) {
     ww::prefetch_statistics const slow = run(false);
-    UNSCOPED_INFO(slow.text());
+    UNSCOPED_INFO(slow.to_text());
     says_sink = slow.limit() == ww::prefetch_limit::source;
-    if (says_sink) CHECK_THAT(slow.text(), contains("The sink is the limit"));
+    if (says_sink) CHECK_THAT(slow.to_text(), contains("The sink is the limit"));
   }
   CHECK(says_sink);
   for (int attempt = 0; attempt < 10 && !grows; ++attempt) grows = run(true).depth > 2;

@@ -108,7 +108,7 @@ TEST_CASE("branches share streams where there are fewer, and have the parent whe
 }
 
 TEST_CASE("fork_join creates streams up to the maximum, and works within itself") {
-  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.maximum(6)};
+  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.max_streams(6)};
   ww::stream parent;
   CHECK(run_parts(pool, parent, 4) == sum_for(4));
   CHECK(pool.size() == 4);
@@ -162,7 +162,7 @@ TEST_CASE("fork_join in a capture is a part of the graph") {
 }
 
 TEST_CASE("threads fork and join at once") {
-  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.maximum(8)};
+  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.max_streams(8)};
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
@@ -222,7 +222,7 @@ TEST_CASE("after a failing call the work is in order, and no lease is lost") {
                            "cudaStreamGetDevice", "cudaStreamCreateWithPriority"}) {
     for (std::uint64_t nth = 1; nth <= 7; ++nth) {
       CAPTURE(call, nth);
-      ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(3)};
+      ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.max_streams(3)};
       ww::stream parent;
       device_array<int> x{std::vector<int>{0, 0, 0}};
       device_array<int> out{std::vector<int>{0}};

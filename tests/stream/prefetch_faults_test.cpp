@@ -145,8 +145,8 @@ TEST_CASE("prefetch: after a failing call all memory can be allocated again") {
     for (std::uint64_t nth = 1; nth <= std::min<std::uint64_t>(call.second, 12); ++nth) {
       CAPTURE(call.first, nth);
       ww::stream s;
-      ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(all)};
-      ww::pinned_pool pinned{ww::pinned_pool_options{}.maximum_bytes(all)};
+      ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.max_bytes(all)};
+      ww::pinned_pool pinned{ww::pinned_pool_options{}.max_bytes(all)};
       try {
         ww::testing::scoped_fault_plan const fault{
             ww::testing::fault_plan{}.fail(call.first, nth, cudaErrorUnknown)};
@@ -309,7 +309,7 @@ TEST_CASE("prefetch: a batch that cannot be ordered does not lose its slot") {
   feeding f;
   ww::prefetcher<std::uint32_t> batches{
       f.pool, f.pinned, 10, [](std::uint32_t*, std::size_t) -> std::size_t { return 10; },
-      ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0)};
+      ww::prefetch_options{}.workers(1).depth(2).max_bytes(0)};
   for (int i = 0; i < 2; ++i) {
     ww::testing::scoped_fault_plan const fault{
         ww::testing::fault_plan{}.fail("cudaStreamWaitEvent", 1, cudaErrorUnknown)};

@@ -39,22 +39,22 @@ TEST_CASE("limit: the stage that is always busy") {
   CHECK(s.limit() == ww::prefetch_limit::source);
   CHECK(s.source_share() == Approx(0.95));
   CHECK(s.copy_share() == Approx(0.1));
-  CHECK_THAT(s.text(), contains("The source is the limit") &&
-                           contains("0.105 GB/s with 2 threads") && contains("busy 95 %"));
+  CHECK_THAT(s.to_text(), contains("The source is the limit") &&
+                              contains("0.105 GB/s with 2 threads") && contains("busy 95 %"));
   s.source_seconds = 0.2;
   s.copy_bytes_per_second = 1.02e8;
   CHECK(s.limit() == ww::prefetch_limit::copy);
-  CHECK_THAT(s.text(), contains("The copy is the limit") && contains("0.102 GB/s"));
+  CHECK_THAT(s.to_text(), contains("The copy is the limit") && contains("0.102 GB/s"));
   s.copy_bytes_per_second = 1e9;
   s.starved_seconds = 0.04;
   CHECK(s.limit() == ww::prefetch_limit::caller);
-  CHECK_THAT(s.text(), contains("The work with the batches is the limit"));
+  CHECK_THAT(s.to_text(), contains("The work with the batches is the limit"));
   s.starved_seconds = 0.4;
   s.source_seconds = 1.2;
   CHECK(s.limit() == ww::prefetch_limit::depth);
-  CHECK_THAT(s.text(), contains("larger batches help"));
+  CHECK_THAT(s.to_text(), contains("larger batches help"));
   s.of_results = true;
-  CHECK_THAT(s.text(), contains("results: 101 batches") && contains("sink:"));
+  CHECK_THAT(s.to_text(), contains("results: 101 batches") && contains("sink:"));
 }
 
 TEST_CASE("limit: figures that are not there divide by nothing") {
@@ -62,8 +62,8 @@ TEST_CASE("limit: figures that are not there divide by nothing") {
   CHECK(none.limit() == ww::prefetch_limit::unknown);
   CHECK(none.bytes_per_second() == 0.0);
   CHECK(none.source_share() == 0.0);
-  CHECK_THAT(none.text(), contains("Too few batches") && contains("not timed yet") &&
-                              !contains("nan") && !contains("inf"));
+  CHECK_THAT(none.to_text(), contains("Too few batches") && contains("not timed yet") &&
+                                 !contains("nan") && !contains("inf"));
   ww::prefetch_statistics one = figures();
   one.batches = 1;
   CHECK(one.limit() == ww::prefetch_limit::unknown);
@@ -74,7 +74,7 @@ TEST_CASE("limit: few batches, which the ring had room for, tell nothing unless 
   s.batches = 8;
   s.copy_bytes_per_second = 1.02e8;  // a rate that only the first batches have
   CHECK(s.limit() == ww::prefetch_limit::unknown);
-  CHECK_THAT(s.text(), contains("Too few batches"));
+  CHECK_THAT(s.to_text(), contains("Too few batches"));
   s.caller_wait_seconds = 0.1;
   CHECK(s.limit() == ww::prefetch_limit::caller);
   s.starved_seconds = 0.1;
@@ -90,7 +90,7 @@ TEST_CASE("limit: of several callers that wait at once no share is above 100 %")
   s.starved_seconds = 1.5;
   s.source_seconds = 3.0;
   CHECK(s.caller_wait_share() == 1.0);
-  CHECK_THAT(s.text(),
+  CHECK_THAT(s.to_text(),
              contains("waited 100 %") && contains("idle 100 %") && contains("busy 100 %"));
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("limit: a single batch has neither a time nor a rate") {
   one.seconds = 0.0;
   one.source_bytes = 0;
   one.bytes = one.first_bytes;
-  CHECK_THAT(one.text(),
+  CHECK_THAT(one.to_text(),
              contains("prefetch: 1 batch, 1 MB\n  source: not timed yet with 2 threads") &&
                  !contains("0 GB/s") && !contains("%"));
 }
@@ -230,7 +230,7 @@ TEST_CASE("limit: of a slow source, and of a slow caller") {
   auto const says = [&](unsigned source_us, unsigned caller_us, ww::prefetch_limit expected) {
     for (int attempt = 0; attempt < 10; ++attempt) {
       ww::prefetch_statistics const s = run(source_us, caller_us);
-      UNSCOPED_INFO(s.text());
+      UNSCOPED_INFO(s.to_text());
       if (s.limit() == expected) return true;
     }
     return false;
@@ -257,7 +257,7 @@ TEST_CASE("the ring grows where source and caller wait for each other in turn, u
     return batches.statistics().depth;
   };
   ww::prefetch_options const o;
-  CHECK(run(o.depth(2).maximum_bytes(0)) == 2);
+  CHECK(run(o.depth(2).max_bytes(0)) == 2);
   unsigned most = 2;  // it grows more than once
   for (int attempt = 0; attempt < 20 && most < 4; ++attempt) {
     unsigned const depth = run(o.depth(2));
@@ -265,16 +265,16 @@ TEST_CASE("the ring grows where source and caller wait for each other in turn, u
     most = depth > most ? depth : most;
   }
   CHECK(most == 4);
-  CHECK(run(o.depth(2).maximum_bytes(3 * 4000)) <= 3);
-  CHECK(run(o.depth(2).maximum_bytes(3 * 4000 - 1)) == 2);
-  CHECK(run(o.maximum_bytes(3 * 4000)) == 3);
+  CHECK(run(o.depth(2).max_bytes(3 * 4000)) <= 3);
+  CHECK(run(o.depth(2).max_bytes(3 * 4000 - 1)) == 2);
+  CHECK(run(o.max_bytes(3 * 4000)) == 3);
   CHECK(f.all_given_back());
 }
 
 TEST_CASE("without memory the ring does not grow, and goes on") {
   ww::stream s;
   ww::memory_pool pool{ww::current_device()};
-  ww::pinned_pool pinned{ww::pinned_pool_options{}.initial_bytes(2 * 4096).maximum_bytes(2 * 4096)};
+  ww::pinned_pool pinned{ww::pinned_pool_options{}.initial_bytes(2 * 4096).max_bytes(2 * 4096)};
   batches_of batches{pool, pinned, 1024,
                      [](std::uint32_t* to, std::size_t i) -> std::size_t {
                        if (i >= 60) return 0;
@@ -282,7 +282,7 @@ TEST_CASE("without memory the ring does not grow, and goes on") {
                        fill_batch(to, i, 1024);
                        return 1024;
                      },
-                     ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(1 << 20)};
+                     ww::prefetch_options{}.workers(1).depth(2).max_bytes(1 << 20)};
   std::size_t taken = 0;
   while (ww::prefetched<std::uint32_t> const batch = batches.next(s)) {
     ++taken;
@@ -300,8 +300,8 @@ TEST_CASE("the ring does not grow with memory that it would have to wait for") {
     ww::stream s;
     ww::stream foreign;
     ww::memory_pool pool{ww::current_device(),
-                         ww::memory_pool_options{}.maximum_bytes(on_device ? 3 * slot : 64 * slot)};
-    ww::pinned_pool pinned{ww::pinned_pool_options{}.initial_bytes(3 * slot).maximum_bytes(
+                         ww::memory_pool_options{}.max_bytes(on_device ? 3 * slot : 64 * slot)};
+    ww::pinned_pool pinned{ww::pinned_pool_options{}.initial_bytes(3 * slot).max_bytes(
         on_device ? 64 * slot : 3 * slot)};
     // Free behind work that does not end before the batches.
     void* const on_host = pinned.allocate(slot);
@@ -315,7 +315,7 @@ TEST_CASE("the ring does not grow with memory that it would have to wait for") {
                            if (i % 10 == 9) wait_a_little(5000);
                            return i < 60 ? 1 : 0;
                          },
-                         ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(64 * slot)};
+                         ww::prefetch_options{}.workers(1).depth(2).max_bytes(64 * slot)};
       std::size_t taken = 0;
       while (ww::prefetched<std::uint32_t> const batch = batches.next(s)) {
         ++taken;

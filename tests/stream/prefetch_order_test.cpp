@@ -41,9 +41,7 @@ std::size_t count_other(std::uint32_t const* from, std::size_t size, std::uint32
   return other;
 }
 
-ww::prefetch_options two_slots() {
-  return ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0);
-}
+ww::prefetch_options two_slots() { return ww::prefetch_options{}.workers(1).depth(2).max_bytes(0); }
 
 // A capture that ends, without a graph, at the end of the scope.
 class capture_by_hand {
@@ -81,7 +79,7 @@ TEST_CASE("order: a result is written behind the work that had the pool's memory
   ww::stream before;
   ww::stream own;
   std::size_t wrong = 0;
-  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(32 * n)};
+  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.max_bytes(32 * n)};
   ww::pinned_pool pinned;
   auto* const memory = static_cast<std::uint32_t*>(pool.allocate(before, all));
   keep_busy(before, 200);

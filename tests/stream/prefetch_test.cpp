@@ -111,7 +111,7 @@ TEST_CASE("prefetch: the device memory is filled again only behind the work with
                        fill_batch(to, i, size);
                        return size;
                      },
-                     ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0)};
+                     ww::prefetch_options{}.workers(1).depth(2).max_bytes(0)};
   // The host is ahead of the stream, which waits before it reads.
   std::vector<std::uint32_t> const wrong = wrong_elements(batches, f.stream, 12, true);
   CHECK(wrong == std::vector<std::uint32_t>(12, 0));
@@ -220,13 +220,13 @@ TEST_CASE("prefetch: its device memory is free only behind the work with the las
 TEST_CASE("prefetch: the pool does not use the stream of a prefetcher that has ended") {
   ww::stream stream;
   ww::memory_pool pool{ww::current_device(),
-                       ww::memory_pool_options{}.maximum_bytes(std::size_t{32} << 20U)};
+                       ww::memory_pool_options{}.max_bytes(std::size_t{32} << 20U)};
   ww::pinned_pool pinned;
   for (int i = 0; i < 3; ++i) {
     {
       batches_of batches{pool, pinned, std::size_t{1} << 20U,
                          [](std::uint32_t*, std::size_t) -> std::size_t { return 1; },
-                         ww::prefetch_options{}.depth(6).maximum_bytes(0)};
+                         ww::prefetch_options{}.depth(6).max_bytes(0)};
       CHECK(batches.next(stream));
     }
     // It needs the blocks that were freed on the prefetcher's stream.
@@ -243,7 +243,7 @@ TEST_CASE("prefetch: several batches may be held, moved and given back early") {
                        fill_batch(to, i, 16);
                        return 16;
                      },
-                     ww::prefetch_options{}.depth(3).maximum_bytes(0)};
+                     ww::prefetch_options{}.depth(3).max_bytes(0)};
   batch_of first = batches.next(f.stream);
   batch_of second = batches.next(f.stream);
   CHECK(first.data() != second.data());
@@ -271,7 +271,7 @@ TEST_CASE("prefetch: slots keep their addresses, for one graph a slot") {
                        std::fill(to, to + 64, static_cast<std::uint32_t>(i));
                        return 64;
                      },
-                     ww::prefetch_options{}.maximum_bytes(0)};
+                     ww::prefetch_options{}.max_bytes(0)};
   std::map<unsigned, std::pair<std::uint32_t*, std::unique_ptr<ww::graph_exec>>> graphs;
   while (batch_of const batch = batches.next(f.stream)) {
     CHECK(batch.slot() < batches.statistics().depth);
@@ -321,11 +321,11 @@ TEST_CASE("prefetch: options and sizes out of range are refused, and nothing sta
   CHECK_THROWS_WITH(make(1, o.depth(1)), contains("a depth of 1 batches") && contains("2 to 64"));
   CHECK_THROWS_WITH(make(1, o.depth(0)), contains("a depth of 0"));
   CHECK_THROWS_WITH(make(1, o.depth(65)), contains("a depth of 65"));
-  CHECK_THROWS_WITH(make(100, o.depth(3).maximum_bytes(1199)),
-                    contains("maximum_bytes() is 1199, less than 3 batches of 100 elements of 4"));
-  CHECK_THROWS_WITH(make(100, o.maximum_bytes(799)), contains("less than 2 batches"));
-  make(100, o.depth(3).maximum_bytes(1200));
-  make(100, o.maximum_bytes(800));
+  CHECK_THROWS_WITH(make(100, o.depth(3).max_bytes(1199)),
+                    contains("max_bytes() is 1199, less than 3 batches of 100 elements of 4"));
+  CHECK_THROWS_WITH(make(100, o.max_bytes(799)), contains("less than 2 batches"));
+  make(100, o.depth(3).max_bytes(1200));
+  make(100, o.max_bytes(800));
   CHECK_THROWS_AS(make(~std::size_t{0}, o), ww::out_of_memory);
   CHECK_THROWS_AS(make(std::size_t{1} << 60U, o), ww::out_of_memory);
   make(1, o.workers(61));

@@ -156,7 +156,7 @@ TEST_CASE(
   feeding f;
   ww::prefetcher<std::uint32_t> batches{
       f.pool, f.pinned, 8, [](std::uint32_t*, std::size_t) -> std::size_t { return 8; },
-      ww::prefetch_options{}.workers(1).depth(2).maximum_bytes(0)};
+      ww::prefetch_options{}.workers(1).depth(2).max_bytes(0)};
   ww::prefetched<std::uint32_t> first = batches.next(f.stream);
   ww::prefetched<std::uint32_t> const second = batches.next(f.stream);
   std::atomic<bool> taken{false};
@@ -267,10 +267,10 @@ TEST_CASE("prefetch: in a steady state nothing is created, allocated or page-loc
                                           fill_batch(to, i, 1000);
                                           return 1000;
                                         },
-                                        ww::prefetch_options{}.maximum_bytes(0)};
+                                        ww::prefetch_options{}.max_bytes(0)};
   ww::result_collector<std::uint32_t> results{f.pool, f.pinned, 1000,
                                               [](std::uint32_t const*, std::size_t, std::size_t) {},
-                                              ww::prefetch_options{}.maximum_bytes(0)};
+                                              ww::prefetch_options{}.max_bytes(0)};
   auto const step = [&] {
     ww::prefetched<std::uint32_t> const batch = batches.next(f.stream);
     ww::result_slot<std::uint32_t> const out = results.next(f.stream);
@@ -297,7 +297,7 @@ TEST_CASE("prefetch: 20 GB through a ring of 64 MiB leave the host's memory flat
                                           to[batch_bytes / 4 - 1] = ~static_cast<std::uint32_t>(i);
                                           return batch_bytes / 4;
                                         },
-                                        ww::prefetch_options{}.depth(4).maximum_bytes(0)};
+                                        ww::prefetch_options{}.depth(4).max_bytes(0)};
   std::size_t taken = 0;
   std::size_t first = 0;
   std::size_t most = 0;

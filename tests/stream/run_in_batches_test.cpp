@@ -192,8 +192,8 @@ TEST_CASE("batches: the report of few batches is of the whole run") {
         CHECK(way.caller_wait_seconds <= way.seconds);
         CHECK((way.limit() == ww::prefetch_limit::unknown || way.caller_wait_share() >= 0.05));
       }
-      CHECK_THAT(run.text(), contains("of it until the first batch was there") &&
-                                 contains("Too few batches to tell what the limit is."));
+      CHECK_THAT(run.to_text(), contains("of it until the first batch was there") &&
+                                    contains("Too few batches to tell what the limit is."));
     }
   }
 }

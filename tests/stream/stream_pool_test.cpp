@@ -49,11 +49,11 @@ TEST_CASE("a size out of range throws with a remedy") {
   CHECK_THROWS_AS(ww::stream_pool(ww::current_device(), 0), std::invalid_argument);
   CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), 1025),
                     contains("a size of 1025, it must be 1 to 1024"));
-  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.maximum(0)),
+  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.max_streams(0)),
                     contains("a size of 0, it must be 1 to 1024"));
-  CHECK_THROWS_WITH(
-      ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.maximum(4).initial(5)),
-      contains("5 initial streams, above the maximum of 4"));
+  CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(),
+                                    ww::stream_pool_options{}.max_streams(4).initial_streams(5)),
+                    contains("5 initial streams, above the maximum of 4"));
   CHECK_THROWS_WITH(ww::stream_pool(ww::current_device(), ww::stream_pool_options{}.priority(7)),
                     contains("priority 7 is outside of the device's"));
   CHECK_THROWS_AS(ww::stream_pool(ww::current_device(), 4, 1000), std::invalid_argument);
@@ -63,8 +63,8 @@ TEST_CASE("a size out of range throws with a remedy") {
 
 TEST_CASE("a pool may have the maximum of streams") {
   ww::stream_pool pool{ww::current_device(),
-                       ww::stream_pool_options{}.maximum(ww::stream_pool::max_size)};
-  CHECK(pool.maximum() == 1024);
+                       ww::stream_pool_options{}.max_streams(ww::stream_pool::max_size)};
+  CHECK(pool.max_streams() == 1024);
   CHECK(pool.lease());
 }
 
@@ -81,9 +81,9 @@ TEST_CASE("a thread leases all streams in turn") {
 }
 
 TEST_CASE("streams are created when no lease finds a free one") {
-  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.maximum(3)};
+  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.max_streams(3)};
   CHECK(pool.size() == 0);
-  CHECK(pool.maximum() == 3);
+  CHECK(pool.max_streams() == 3);
   ww::stream_lease a = pool.lease();
   CHECK(pool.size() == 1);
   std::uint64_t const first = a.stream().id();
@@ -99,10 +99,10 @@ TEST_CASE("streams are created when no lease finds a free one") {
   CHECK_FALSE(pool.try_lease());
   CHECK_FALSE(pool.lease_for(0.001));
   CHECK(pool.size() == 3);
-  ww::stream_pool const some{ww::current_device(), ww::stream_pool_options{}.initial(2)};
+  ww::stream_pool const some{ww::current_device(), ww::stream_pool_options{}.initial_streams(2)};
   CHECK(some.size() == 2);
   CHECK(some.available() == 2);
-  CHECK(some.maximum() == 32);
+  CHECK(some.max_streams() == 32);
 }
 
 TEST_CASE("each priority has streams of its own, up to the maximum") {
@@ -190,7 +190,7 @@ TEST_CASE("a returned stream is the waiting thread's, not that of who asks first
 
 TEST_CASE("threads grow a pool, wait with and without limits, and lose no stream") {
   constexpr unsigned size = 5;
-  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.maximum(size)};
+  ww::stream_pool pool{ww::current_device(), ww::stream_pool_options{}.max_streams(size)};
   std::atomic<int> holders{0};
   std::atomic<int> violations{0};
   std::vector<std::thread> threads;
@@ -358,7 +358,7 @@ TEST_CASE("a pool whose creation fails midway leaks no stream") {
 TEST_CASE("a stream that cannot be created is an error of that lease alone") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
-  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(2)};
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.max_streams(2)};
   ww::stream_lease const held = pool.lease();
   for (char const* call : {"cudaStreamCreateWithPriority", "cudaStreamGetId", "cudaGetDevice"}) {
     CAPTURE(call);
@@ -375,7 +375,7 @@ TEST_CASE("a stream that cannot be created is an error of that lease alone") {
 TEST_CASE("a thread that waits for the last stream creates it if another thread could not") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
-  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(1)};
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.max_streams(1)};
   wt::scoped_fault_plan const plan{
       wt::fault_plan{}
           .delay("cudaStreamCreateWithPriority", 1, std::chrono::milliseconds(100))
@@ -398,7 +398,7 @@ TEST_CASE("a thread that waits for the last stream creates it if another thread 
 TEST_CASE("threads that create streams at once keep to the maximum") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();
-  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(2)};
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.max_streams(2)};
   wt::scoped_fault_plan const plan{
       wt::fault_plan{}.delay("cudaStreamCreateWithPriority", std::chrono::milliseconds(50))};
   std::vector<std::thread> threads;
@@ -417,7 +417,7 @@ TEST_CASE("threads grow a pool whose creations fail at random, and none waits fo
   for (int round = 0; round < 20; ++round) {
     unsigned const seed = device();
     CAPTURE(seed);
-    ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.maximum(2)};
+    ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.max_streams(2)};
     wt::scoped_fault_plan const plan{
         wt::fault_plan{}
             .fail_randomly("cudaStreamCreateWithPriority", 0.5, cudaErrorMemoryAllocation, seed)

@@ -43,7 +43,7 @@ struct arrays {
 // Without kernels: what a .cpp file of a CUDA program uses.
 
 std::size_t allocates(ww::stream const& stream) {
-  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_fraction(0.9)};
+  ww::memory_pool pool{ww::current_device(), ww::memory_pool_options{}.max_fraction(0.9)};
   ww::pinned_pool pinned;
   ww::staging staging{pinned};
   ww::device_buffer<float> buffer{pool, stream, 1000};

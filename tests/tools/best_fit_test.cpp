@@ -42,7 +42,7 @@ TEST_CASE(
   CHECK(a.allocate(0, 150 * kib + 256) == first);
   a.deallocate(first);
   a.deallocate(last);
-  CHECK(a.largest_hole_bytes() == 2 * mib);
+  CHECK(a.largest_free_block_bytes() == 2 * mib);
   CHECK(a.allocate(0, 2 * mib) == first);
   CHECK(a.reserved_peak_bytes() == 2 * mib);
 }

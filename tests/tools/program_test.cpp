@@ -156,7 +156,7 @@ TEST_CASE("an invalid trace ends in exit code 2 before any replay") {
 TEST_CASE("an allocator out of memory ends in exit code 1, and the others are replayed") {
   scratch_directory scratch;
   outcome const end = run_replay(
-      scratch, {"--pool-option", "maximum_bytes=1MiB", data + "/small.csv", data + "/rmm_log.csv"});
+      scratch, {"--pool-option", "max_bytes=1MiB", data + "/small.csv", data + "/rmm_log.csv"});
   INFO(end.text());
   CHECK(end.exit_code == 1);
   CHECK(lines_of(end.out).size() == 5);
@@ -189,10 +189,10 @@ TEST_CASE("an invalid command line ends in exit code 2") {
        "--pool-option growth_factor needs a number of 0 to 16, such as 0.5, not \"-1\""},
       {{"--pool-option", "growth_factor=17"},
        "--pool-option growth_factor needs a number of 0 to 16, such as 0.5, not \"17\""},
-      {{"--pool-option", "maximum_fraction=0"},
-       "--pool-option maximum_fraction needs a number above 0, at most 1, such as 0.5, not \"0\""},
-      {{"--pool-option", "maximum_fraction=7", data + "/small.csv"},
-       "--pool-option maximum_fraction needs a number above 0, at most 1, such as 0.5, not \"7\""},
+      {{"--pool-option", "max_fraction=0"},
+       "--pool-option max_fraction needs a number above 0, at most 1, such as 0.5, not \"0\""},
+      {{"--pool-option", "max_fraction=7", data + "/small.csv"},
+       "--pool-option max_fraction needs a number above 0, at most 1, such as 0.5, not \"7\""},
       {{"--pool-option", "source=disk"},
        "--pool-option source needs automatic, virtual_memory, cuda_malloc or cuda_malloc_async, "
        "not \"disk\""},
@@ -310,7 +310,7 @@ TEST_CASE("--html writes one page a trace") {
   CHECK(test_support::malformed(text) == "");
   CHECK(text.find("<title>small: memory over time</title>") != std::string::npos);
   CHECK(text.find("best_fit: peak reserved / peak live") != std::string::npos);
-  CHECK(text.find("largest hole") != std::string::npos);
+  CHECK(text.find("largest free block") != std::string::npos);
   CHECK(text.find("<polygon class=\"live\" points=\"") != std::string::npos);
 
   std::string const first = scratch.file("pages-small.html");

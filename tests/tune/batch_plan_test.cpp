@@ -78,7 +78,7 @@ TEST_CASE("the product is exact, and no other micro batch is faster", "[tune][ba
                              .global_batch(global)
                              .ranks(ranks)
                              .largest_micro_batch(largest)
-                             .minimum_micro_batch(least)
+                             .min_micro_batch(least)
                              .multiple_of(multiple);
     // The oracle: all micro batches.
     std::size_t best = 0;
@@ -242,11 +242,11 @@ TEST_CASE("settings of a plan out of range are refused", "[tune][batch_plan]") {
   CHECK_THROWS_WITH(planner.ranks(0).plan(), contains("ranks(0)"));
   CHECK_THROWS_WITH(planner.multiple_of(0).plan(), contains("multiple_of(0)"));
   std::size_t const most = ~std::size_t{0};
-  CHECK_THROWS_WITH(planner.minimum_micro_batch(most).multiple_of(8).plan(),
-                    contains("minimum_micro_batch(18446744073709551615)") && contains("2^40"));
+  CHECK_THROWS_WITH(planner.min_micro_batch(most).multiple_of(8).plan(),
+                    contains("min_micro_batch(18446744073709551615)") && contains("2^40"));
   CHECK_THROWS_AS(planner.multiple_of(most).plan(), std::invalid_argument);
   CHECK_THROWS_AS(planner.global_batch(most).plan(), std::invalid_argument);
-  CHECK_THROWS_WITH(planner.minimum_micro_batch(0).plan(), contains("minimum_micro_batch(0)"));
+  CHECK_THROWS_WITH(planner.min_micro_batch(0).plan(), contains("min_micro_batch(0)"));
   CHECK_THROWS_WITH(planner.largest_micro_batch(7).multiple_of(8).plan(),
                     contains("largest micro batch is 7, the least allowed 8"));
   CHECK_THROWS_AS(planner.largest_micro_batch(0).plan(), std::invalid_argument);

@@ -190,7 +190,7 @@ void survives_exceptions_of_a_library() {
   }
 
   // Memory of its own, of which the tuner knows nothing.
-  ww::memory_pool own{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(budget)};
+  ww::memory_pool own{ww::current_device(), ww::memory_pool_options{}.max_bytes(budget)};
   auto const unknown = [&](std::size_t batch, ww::stream_ref on) { workload(batch, on, own); };
   auto const r = tuner_of<Workload>()
                      .stop_after_flat(0)

@@ -436,7 +436,7 @@ TEST_CASE("progress is reported before each run", "[tune][batch_tuner]") {
     CHECK(reports[i].sizes >= reports[i - 1].sizes);
     CHECK(reports[i].max_seconds == 25.0);
   }
-  std::string const line = ww::progress_line::text(reports.back());
+  std::string const line = ww::progress_line::to_text(reports.back());
   CHECK(line.find("tuning: soak") == 0);
   CHECK(line.find("best 64 with ") != std::string::npos);
   CHECK(line.size() <= 100);

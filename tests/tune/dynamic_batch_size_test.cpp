@@ -102,7 +102,7 @@ TEST_CASE("every item is run once, whatever fits", "[tune][dynamic_batch_size]")
 
 TEST_CASE("the size is halved, rounded to a multiple, and not below the least",
           "[tune][dynamic_batch_size]") {
-  auto batch = ww::dynamic_batch_size{100}.minimum(20).multiple_of(8);
+  auto batch = ww::dynamic_batch_size{100}.min_size(20).multiple_of(8);
   CHECK(batch.size() == 96);
   batch.out_of_memory();
   CHECK(batch.size() == 48);
@@ -118,7 +118,7 @@ TEST_CASE("the size is halved, rounded to a multiple, and not below the least",
 TEST_CASE("the size starts where it is told", "[tune][dynamic_batch_size]") {
   CHECK(ww::dynamic_batch_size{64}.start_at(20).multiple_of(8).size() == 16);
   CHECK(ww::dynamic_batch_size{64}.start_at(999).size() == 64);
-  CHECK(ww::dynamic_batch_size{64}.start_at(1).minimum(5).size() == 5);
+  CHECK(ww::dynamic_batch_size{64}.start_at(1).min_size(5).size() == 5);
 }
 
 TEST_CASE("the size grows after so many clean steps, and a failed try doubles them",
@@ -394,7 +394,7 @@ TEST_CASE("an error that a part leaves pending counts as thrown by it",
 
 TEST_CASE("when the least size fails the text names it and keeps the figures",
           "[tune][dynamic_batch_size]") {
-  auto batch = ww::dynamic_batch_size{64}.minimum(10).multiple_of(4);
+  auto batch = ww::dynamic_batch_size{64}.min_size(10).multiple_of(4);
   std::vector<std::size_t> counts;
   auto const fail = [&](std::size_t, std::size_t count) {
     counts.push_back(count);
@@ -423,13 +423,13 @@ TEST_CASE("settings of a dynamic batch size out of range are refused",
   using ww::dynamic_batch_size;
   auto const nothing = [](std::size_t, std::size_t) { FAIL("not called"); };
   for (auto batch :
-       {dynamic_batch_size{0}, dynamic_batch_size{8}.minimum(0), dynamic_batch_size{8}.minimum(9),
+       {dynamic_batch_size{0}, dynamic_batch_size{8}.min_size(0), dynamic_batch_size{8}.min_size(9),
         dynamic_batch_size{8}.multiple_of(0), dynamic_batch_size{8}.multiple_of(9),
         dynamic_batch_size{8}.start_at(0), dynamic_batch_size{8}.grow_after(0),
-        dynamic_batch_size{10}.minimum(9).multiple_of(8)}) {
+        dynamic_batch_size{10}.min_size(9).multiple_of(8)}) {
     CHECK_THROWS_AS(batch.size(), std::invalid_argument);
     CHECK_THROWS_AS(batch.out_of_memory(), std::invalid_argument);
     CHECK_THROWS_AS(batch.run(1, nothing), std::invalid_argument);
   }
-  CHECK_THROWS_WITH(dynamic_batch_size{8}.minimum(9).size(), contains("minimum 9"));
+  CHECK_THROWS_WITH(dynamic_batch_size{8}.min_size(9).size(), contains("minimum 9"));
 }

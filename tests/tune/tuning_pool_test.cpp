@@ -73,7 +73,7 @@ TEST_CASE("a tuning pool refuses what is over its limit", "[tune][tuning_pool]")
 TEST_CASE("an idle tuning pool limits what it reserves as well, below the user's own limit",
           "[tune][tuning_pool]") {
   ww::stream const s;
-  ww::tuning_pool pool{ww::current_device(), ww::memory_pool_options{}.maximum_bytes(64 * mib)};
+  ww::tuning_pool pool{ww::current_device(), ww::memory_pool_options{}.max_bytes(64 * mib)};
   pool.limit(16 * mib);
   void* blocks[12] = {};
   for (void*& b : blocks) b = pool.allocate(s, mib);

@@ -53,8 +53,8 @@ class stream_set {
 struct allocator_counters {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  std::uint64_t largest_hole_bytes = 0;
-  bool has_largest_hole = false;
+  std::uint64_t largest_free_block_bytes = 0;
+  bool has_largest_free_block = false;
   std::uint64_t cuda_calls = 0;  ///< as defined for each allocator
   std::string statistics;        ///< further counters, as NAME=NUMBER
 };
@@ -78,8 +78,8 @@ class pool_allocator {
     allocator_counters f;
     f.reserved_bytes = s.reserved_bytes;
     f.reserved_peak_bytes = s.reserved_peak_bytes;
-    f.largest_hole_bytes = s.largest_hole_bytes;
-    f.has_largest_hole = true;
+    f.largest_free_block_bytes = s.largest_free_block_bytes;
+    f.has_largest_free_block = true;
     // With virtual memory one upstream allocation is many calls, which are counted separately.
     f.cuda_calls = s.virtual_memory_calls != 0 ? s.virtual_memory_calls
                                                : s.upstream_allocations + s.upstream_deallocations;
@@ -111,13 +111,13 @@ class pool_allocator {
 class async_allocator {
  public:
   struct options {
-    std::uint64_t maximum_bytes = 0;  ///< the limit of reserved memory; 0: none
+    std::uint64_t max_bytes = 0;  ///< the limit of reserved memory; 0: none
   };
   static constexpr char const* name = "async";
 
   async_allocator(stream_set& streams, options const& limits) : streams_{streams} {
     cudaMemPoolProps properties = {};
-    properties.maxSize = limits.maximum_bytes;
+    properties.maxSize = limits.max_bytes;
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = ww::current_device().value();
@@ -193,8 +193,8 @@ class best_fit_allocator {
     allocator_counters f;
     f.reserved_bytes = reference_.reserved_bytes();
     f.reserved_peak_bytes = reference_.reserved_peak_bytes();
-    f.largest_hole_bytes = reference_.largest_hole_bytes();
-    f.has_largest_hole = true;
+    f.largest_free_block_bytes = reference_.largest_free_block_bytes();
+    f.has_largest_free_block = true;
     f.cuda_calls = reference_.calls() + 2 * orderings_.load(std::memory_order_relaxed);
     return f;
   }

@@ -98,7 +98,7 @@ class best_fit {
     std::lock_guard<std::mutex> const lock{mutex_};
     return calls_;
   }
-  [[nodiscard]] std::uint64_t largest_hole_bytes() const {
+  [[nodiscard]] std::uint64_t largest_free_block_bytes() const {
     std::lock_guard<std::mutex> const lock{mutex_};
     std::uint64_t largest = 0;
     for (auto const& holes : free_) {

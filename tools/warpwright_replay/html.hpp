@@ -136,10 +136,10 @@ inline std::string chart(result const& r, plot const& at) {
                   at.y(tick) + 4.0) +
            size_text(tick) + "</text>\n";
   }
-  svg += area(r, at, "holes", &sample::reserved_bytes);
+  svg += area(r, at, "free", &sample::reserved_bytes);
   svg += area(r, at, "live", &sample::live_bytes);
   svg += line(r, at, "reserved", &sample::reserved_bytes);
-  if (r.has_largest_hole) svg += line(r, at, "largest", &sample::largest_hole_bytes);
+  if (r.has_largest_free_block) svg += line(r, at, "largest", &sample::largest_free_block_bytes);
   for (int i = 0; i <= 4; ++i) {
     double const operation = at.operations * i / 4;
     svg += format("<text class=\"label mid\" x=\"%.1f\" y=\"%g\">", at.x(operation),
@@ -154,8 +154,8 @@ inline std::string chart(result const& r, plot const& at) {
     bool is_area;
   };
   std::vector<key> keys = {
-      {"live", "live", true}, {"holes", "holes", true}, {"reserved", "reserved", false}};
-  if (r.has_largest_hole) keys.push_back({"largest", "largest hole", false});
+      {"live", "live", true}, {"free", "free", true}, {"reserved", "reserved", false}};
+  if (r.has_largest_free_block) keys.push_back({"largest", "largest free block", false});
   double y = plot::top + 8.0;
   for (key const& each : keys) {
     if (each.is_area) {
@@ -187,7 +187,7 @@ th.name, td.name { text-align: left; } .wide { overflow-x: auto; }
 svg { display: block; width: 100%; height: auto; margin: 12px 0; font: 12px system-ui, sans-serif; }
 .title { font-size: 14px; font-weight: 600; fill: #1d2433; } .label { fill: #5b6475; }
 .mid { text-anchor: middle; } .end { text-anchor: end; } .grid { stroke: #e6e9ef; }
-polygon.live, rect.live { fill: #7ea6e0; } polygon.holes, rect.holes { fill: #f3dcc2; }
+polygon.live, rect.live { fill: #7ea6e0; } polygon.free, rect.free { fill: #f3dcc2; }
 polyline { fill: none; stroke-width: 1.5; }
 polyline.reserved { stroke: #1d2433; } polyline.largest { stroke: #b3261e; }
 )css";
@@ -249,8 +249,8 @@ inline std::string page_html(trace const& what, replay_settings const& how,
   return page +
          "<p class=\"muted\">Live is what the trace requested for, at its highest between two "
          "points "
-         "of the curve; holes are what is reserved beyond "
-         "that, rounding included; the largest hole is the largest free block, where the allocator "
+         "of the curve; free is what is reserved beyond "
+         "that, rounding included; the largest free block is shown where the allocator "
          "tells it.</p>\n</main>\n</body>\n</html>\n";
 }
 

@@ -24,7 +24,7 @@ struct usage_error : std::runtime_error {
 inline ww::memory_pool_options default_pool_options() {
   ww::memory_pool_options options;
 #if WARPWRIGHT_HOST_RUNTIME
-  options = options.maximum_wait_us(1000000);
+  options = options.max_wait_seconds(1.0);
 #endif
   return options;
 }
@@ -60,8 +60,8 @@ One line a trace and allocator; sizes in bytes:
   --html FILE          writes a page of memory over time; of several traces, one page each, with
                        the trace's name before FILE's ending
   --statistics         a second, indented line with the pool's counters of the first replay
-  --pool-option K=V    an option of the pool; may be repeated: growth_bytes, growth_factor, cache_bytes, maximum_bytes,
-                       maximum_fraction, initial_bytes, maximum_wait_us, slack (FRACTION or FRACTION:BYTES), source,
+  --pool-option K=V    an option of the pool; may be repeated: growth_bytes, growth_factor, cache_bytes, max_bytes,
+                       max_fraction, initial_bytes, max_wait_seconds, slack (FRACTION or FRACTION:BYTES), source,
                        order (grow_before_wait, wait_before_grow)
   --help               this text
 
@@ -122,8 +122,8 @@ inline void set_pool_option(ww::memory_pool_options& pool, std::string const& te
     pool = pool.growth_bytes(byte_size(flag, value));
   } else if (key == "cache_bytes") {
     pool = pool.cache_bytes(byte_size(flag, value));
-  } else if (key == "maximum_wait_us") {
-    pool = pool.maximum_wait_us(static_cast<unsigned>(integer(flag, value, 0, 1000000000)));
+  } else if (key == "max_wait_seconds") {
+    pool = pool.max_wait_seconds(real(flag, value, true, 1000));
   } else if (key == "source") {
     if (value != "automatic" && value != "virtual_memory" && value != "cuda_malloc" &&
         value != "cuda_malloc_async") {
@@ -143,10 +143,10 @@ inline void set_pool_option(ww::memory_pool_options& pool, std::string const& te
     pool = pool.slack(real(flag, value.substr(0, colon), true, 16), floor_bytes);
   } else if (key == "growth_factor") {
     pool = pool.growth_factor(real(flag, value, true, 16));
-  } else if (key == "maximum_bytes") {
-    pool = pool.maximum_bytes(byte_size(flag, value));
-  } else if (key == "maximum_fraction") {
-    pool = pool.maximum_fraction(real(flag, value, false, 1));
+  } else if (key == "max_bytes") {
+    pool = pool.max_bytes(byte_size(flag, value));
+  } else if (key == "max_fraction") {
+    pool = pool.max_fraction(real(flag, value, false, 1));
   } else if (key == "initial_bytes") {
     pool = pool.initial_bytes(byte_size(flag, value));
   } else if (key == "order") {

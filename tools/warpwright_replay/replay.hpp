@@ -46,7 +46,7 @@ struct sample {
   std::uint64_t operation = 0;
   std::uint64_t live_bytes = 0;  ///< the peak since the previous point
   std::uint64_t reserved_bytes = 0;
-  std::uint64_t largest_hole_bytes = 0;
+  std::uint64_t largest_free_block_bytes = 0;
 };
 
 /// The result of one trace on one allocator.
@@ -57,7 +57,7 @@ struct result {
   std::uint64_t peak_reserved_bytes = 0;
   double ns_per_op = 0.0;
   double cuda_calls_per_op = 0.0;
-  bool has_largest_hole = false;
+  bool has_largest_free_block = false;
   std::vector<sample> curve;
   std::string statistics;  ///< the allocator's counters in the first replay; may be empty
   std::uint64_t errors = 0;
@@ -197,7 +197,7 @@ class replayer {
         if (every != 0 && pass == 0 && i % every == 0) {
           allocator_counters const f = allocator.counters();
           sample const point{i, checker.take_recent_peak_bytes(), f.reserved_bytes,
-                             f.largest_hole_bytes};
+                             f.largest_free_block_bytes};
           std::lock_guard<std::mutex> const lock{curve_mutex};
           r.curve.push_back(point);
         }
@@ -214,7 +214,7 @@ class replayer {
     r.errors = checker.finish();
     r.messages = checker.messages();
     allocator_counters const f = allocator.counters();
-    r.has_largest_hole = f.has_largest_hole;
+    r.has_largest_free_block = f.has_largest_free_block;
     r.peak_live_bytes = checker.live_peak_bytes();
     r.peak_reserved_bytes = f.reserved_peak_bytes;
     r.statistics = f.statistics;

@@ -70,13 +70,13 @@ class cuda_error : public std::runtime_error {
 
 /// The state of a memory resource when an allocation failed; all sizes in bytes.
 struct memory_report {
-  std::size_t requested_bytes = 0;     ///< the size of the failed request
-  std::size_t live_bytes = 0;          ///< allocated and not yet freed
-  std::size_t reserved_bytes = 0;      ///< held from CUDA, free blocks included
-  std::size_t largest_hole_bytes = 0;  ///< the largest free block
-  std::size_t limit_bytes = 0;         ///< the limit of the resource; SIZE_MAX: none
-  int device = -1;                     ///< device ordinal; -1: page-locked host memory,
-                                       ///< -2: pageable host memory
+  std::size_t requested_bytes = 0;           ///< the size of the failed request
+  std::size_t live_bytes = 0;                ///< allocated and not yet freed
+  std::size_t reserved_bytes = 0;            ///< held from CUDA, free blocks included
+  std::size_t largest_free_block_bytes = 0;  ///< the largest free block
+  std::size_t limit_bytes = 0;               ///< the limit of the resource; SIZE_MAX: none
+  int device = -1;                           ///< device ordinal; -1: page-locked host memory,
+                                             ///< -2: pageable host memory
 };
 
 /// A failed allocation: a std::bad_alloc whose text has the figures of the memory resource.

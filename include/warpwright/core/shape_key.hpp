@@ -58,7 +58,7 @@ class shape_key {
   }
   /// @return the extents as "1024x768"; empty if there are none
   template <typename String = std::string>
-  [[nodiscard]] String text() const {
+  [[nodiscard]] String to_text() const {
     String all;
     for (std::size_t i = 0; i < count_; ++i) {
       if (i > 0) all += 'x';

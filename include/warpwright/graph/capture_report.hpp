@@ -20,7 +20,7 @@ enum class capture_obstacle {
 };
 
 /// @return the obstacle in words, with the remedy; "" for none
-[[nodiscard]] constexpr char const* to_text(capture_obstacle obstacle) noexcept {
+[[nodiscard]] constexpr char const* to_string(capture_obstacle obstacle) noexcept {
   switch (obstacle) {
     case capture_obstacle::legacy_stream:
       return "the legacy default stream cannot be captured: create a warpwright::stream, or "
@@ -83,7 +83,7 @@ struct capture_report {
   /// @return cause, place and remedy on one line
   [[nodiscard]] std::string summary() const;
   /// @return all of the report, several lines
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string to_text() const;
 };
 
 /// A capture that failed: a cuda_error whose text has the cause and the remedy.

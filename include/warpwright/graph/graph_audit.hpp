@@ -21,13 +21,13 @@ struct graph_audit {
 
   /// @return whether there are no nodes
   [[nodiscard]] bool empty() const noexcept { return counts.total() == 0; }
-  /// @return whether text() has a finding that asks for a change
+  /// @return whether to_text() has a finding that asks for a change
   [[nodiscard]] bool clean() const noexcept {
     return !empty() && pageable_copies == 0 && counts.allocations == 0 &&
            counts.deallocations == 0 && counts.host_calls == 0;
   }
   /// @return one line of figures, and one for each finding, with its remedy
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string to_text() const;
 };
 
 /// Reads a graph, for reports.

@@ -31,7 +31,7 @@ enum class graph_key_state {
 };
 
 /// @return the state in words
-[[nodiscard]] constexpr char const* to_text(graph_key_state state) noexcept {
+[[nodiscard]] constexpr char const* to_string(graph_key_state state) noexcept {
   switch (state) {
     case graph_key_state::warming_up:
       return "warming up";
@@ -66,22 +66,22 @@ struct graph_cache_counts {
 /// What a graph_cache knows about one key. Times are medians, in microseconds, of sampled calls;
 /// 0 means that it was not measured.
 struct graph_key_statistics : graph_cache_counts {
-  std::string key;  ///< the extents, as shape_key::text()
+  std::string key;  ///< the extents, as shape_key::to_text()
   graph_key_state state = graph_key_state::warming_up;
   std::size_t graphs = 0;      ///< executable graphs at present
   std::size_t nodes = 0;       ///< in all of them
   std::size_t bytes = 0;       ///< of all of them, estimated
   std::size_t pool_bytes = 0;  ///< memory of pools that belongs to them
-  double eager_us = 0.0;
-  double replay_us = 0.0;
-  double build_us = 0.0;     ///< capture and instantiation
-  double change_us = 0.0;    ///< capture and update, or instantiation, when bindings change
-  double change_rate = 0.0;  ///< the fraction of calls with bindings that no graph had
+  double eager_seconds = 0.0;
+  double replay_seconds = 0.0;
+  double build_seconds = 0.0;   ///< capture and instantiation
+  double change_seconds = 0.0;  ///< capture and update, or instantiation, when bindings change
+  double change_rate = 0.0;     ///< the fraction of calls with bindings that no graph had
   /// Calls after which a graph has saved the time that it took to build; 0: not known, infinity:
   /// eager calls are faster.
   double break_even_calls = 0.0;
   /// Replays times the time that each saves, less captures and instantiations.
-  double saved_ms = 0.0;
+  double saved_seconds = 0.0;
   std::string last_rebuild;  ///< why CUDA did not update in place the last time; "" if it never did
   std::string last_kernel;   ///< the kernel, mangled, at which it stopped; "" if not known
   std::string last_failure;  ///< the report of the last failed capture; "" if there was none
@@ -98,14 +98,14 @@ struct graph_cache_statistics : graph_cache_counts {
   std::size_t bytes = 0;             ///< of all of them, estimated
   std::size_t pool_bytes = 0;        ///< memory of pools that belongs to them
   std::size_t retired_graphs = 0;    ///< evicted, and not destroyed yet as they may be running
-  double saved_ms = 0.0;             ///< the sum over all keys
+  double saved_seconds = 0.0;        ///< the sum over all keys
   std::vector<graph_key_statistics> keys;  ///< in the order of their first calls
 
   /// Tells what keeps graphs from helping, and the remedy.
   /// @return a sentence a problem; empty if there is none
   [[nodiscard]] std::vector<std::string> warnings() const;
   /// @return the totals, a line per key, and the warnings
-  [[nodiscard]] std::string to_table() const;
+  [[nodiscard]] std::string to_text() const;
   /// @return all figures as one JSON object; times in microseconds, infinity as null
   [[nodiscard]] std::string to_json() const;
 };

@@ -195,7 +195,7 @@ class pinned_pool_resource : public detail::cuda_resource<pinned_pool_resource> 
 #endif
 
   /// Creates a resource.
-  /// @param pool  rejects alignments above its maximum_alignment_bytes
+  /// @param pool  rejects alignments above its max_alignment_bytes
   explicit pinned_pool_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
 
   /// @return the pool

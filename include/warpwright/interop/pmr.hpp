@@ -24,7 +24,7 @@ WARPWRIGHT_BEGIN
 class pmr_pinned_resource final : public std::pmr::memory_resource {
  public:
   /// For memory that no copy uses when it is freed.
-  /// @param pool  rejects alignments above its maximum_alignment_bytes
+  /// @param pool  rejects alignments above its max_alignment_bytes
   explicit pmr_pinned_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
   /// For memory that copies on `stream` may still use when it is freed.
   /// @param stream  outlives the resource, and the pool, unless it is retired there; of any device.

@@ -132,7 +132,7 @@ class torch_allocator {
                                          "tensor",
                                      source_location::current());
     }
-    entry.options = entry.options.maximum_fraction(fraction);
+    entry.options = entry.options.max_fraction(fraction);
   }
 
   /// @param device  ordinal

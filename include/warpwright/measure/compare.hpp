@@ -22,9 +22,9 @@ WARPWRIGHT_BEGIN
 
 /// Which of two callables is faster.
 enum class difference {
-  none_shown,  ///< the interval of the ratio contains 1
-  faster,      ///< the first is faster than the second
-  slower,      ///< the first is slower than the second
+  inconclusive,  ///< the interval of the ratio contains 1
+  faster,        ///< the first is faster than the second
+  slower,        ///< the first is slower than the second
 };
 
 /// The difference in words.
@@ -38,19 +38,19 @@ struct time_ratio {
   double median = 0.0;  ///< of the ratios of all turns; below 1: the first is faster
   double low = 0.0;     ///< lower end of the interval
   double high = 0.0;    ///< and upper end; infinity: fewer than 6 turns, which show nothing
-  /// Whether the ratio was steady, and if not, why; see settled().
+  /// Whether the ratio was steady, and if not, why; see converged().
   sample_stability stability = sample_stability::too_few_samples;
 
   /// @return whether the ratio was steady, in turns enough to see that; an unsteady one may be
   ///   another in the next measurement, but within the interval
-  [[nodiscard]] bool settled() const noexcept { return stability == sample_stability::settled; }
+  [[nodiscard]] bool converged() const noexcept { return stability == sample_stability::converged; }
   /// @return faster or slower where the interval does not contain 1, however unsteady the ratio
   ///   is. Wrong in some 5 % of comparisons of equal callables; in more where few turns are taken
   ///   and they depend on each other, or where changes of one callable alone last nearly as long
   ///   as the comparison (docs/measure.md)
   [[nodiscard]] difference verdict() const noexcept {
     if (high < 1.0) return difference::faster;
-    return low > 1.0 ? difference::slower : difference::none_shown;
+    return low > 1.0 ? difference::slower : difference::inconclusive;
   }
 };
 
@@ -71,7 +71,7 @@ struct comparison {
   stop_reason reason = stop_reason::out_of_samples;  ///< why sampling ended
   double elapsed_seconds = 0.0;                      ///< of the whole comparison
   double precision = 0.0;                            ///< that was requested
-  bool long_enough = false;  ///< whether turns were taken for min_seconds, as settled() requires
+  bool long_enough = false;  ///< whether turns were taken for min_seconds, as converged() requires
 
   /// Returns the ratio of the times of two candidates, turn by turn.
   /// @param first   candidate, below samples.size()

@@ -162,14 +162,14 @@ char const* to_string(stop_reason reason);
 /// The result of measure() and measure_cold(); times are seconds per call.
 ///
 /// The median's interval holds the median with a confidence of at least 95 % if the measurement has
-/// settled; otherwise `stability` says why it may not, and the interval is only what the samples
+/// converged; otherwise `stability` says why it may not, and the interval is only what the samples
 /// covered.
 struct measurement {
   /// Statistics of the samples; the median's interval allows for correlation of the samples. The
   /// bounds of p90 and p99 hold for independent samples. A sample is the mean of calls_per_sample
   /// calls: for the tail of single calls, measure with sample_seconds(0).
   sample_summary summary;
-  sample_stability stability = sample_stability::too_few_samples;  ///< see settled()
+  sample_stability stability = sample_stability::too_few_samples;  ///< see converged()
   stop_reason reason = stop_reason::out_of_samples;                ///< why sampling ended
   double effective_samples = 0.0;    ///< independent samples with as much information
   std::vector<double> samples;       ///< in the order in which they were taken
@@ -186,7 +186,7 @@ struct measurement {
   bool throttled_excluded = false;
 
   /// @return whether the median's interval can be believed
-  [[nodiscard]] bool settled() const noexcept { return stability == sample_stability::settled; }
+  [[nodiscard]] bool converged() const noexcept { return stability == sample_stability::converged; }
   /// @return half of the median's interval as a fraction of the median; 0 for a median of 0
   [[nodiscard]] double relative_half_width() const noexcept {
     double const half = 0.5 * (summary.median_high_seconds - summary.median_low_seconds);
@@ -345,7 +345,7 @@ measurement measure_with(stream_ref stream, Callable& callable, measure_options 
 /// After the warm-up it takes samples of at least `sample_seconds` (short calls are repeated within
 /// a sample) until the median's interval is narrow enough, or another stopping rule holds. The
 /// result says which, and whether its interval can be believed: with drift, or with phases or other
-/// correlation for which the interval cannot allow, the measurement has not settled. Changes that
+/// correlation for which the interval cannot allow, the measurement has not converged. Changes that
 /// take longer than a tenth of the sampling are not always seen, and those that take longer than a
 /// third seldom (min_seconds).
 ///

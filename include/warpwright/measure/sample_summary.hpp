@@ -22,7 +22,7 @@ WARPWRIGHT_BEGIN
 /// samples, p99 368.
 struct sample_summary {
   std::size_t count = 0;             ///< samples
-  double minimum_seconds = 0.0;      ///< the fastest
+  double min_seconds = 0.0;          ///< the fastest
   double median_seconds = 0.0;       ///< for an even count the mean of the two middle samples
   double median_low_seconds = 0.0;   ///< lower end of its interval; below 6 samples the minimum
   double median_high_seconds = 0.0;  ///< and upper end; below 6 samples the maximum
@@ -33,7 +33,7 @@ struct sample_summary {
   double p99_seconds = 0.0;       ///< 99th percentile by nearest rank; below 100 samples: maximum
   double p99_low_seconds = 0.0;   ///< lower end of its interval; 0: too few samples
   double p99_high_seconds = 0.0;  ///< and upper end; infinity: too few samples
-  double maximum_seconds = 0.0;   ///< the slowest
+  double max_seconds = 0.0;       ///< the slowest
 };
 
 namespace detail {

@@ -20,7 +20,7 @@ WARPWRIGHT_BEGIN
 class memory_cache {
  public:
   static constexpr std::size_t block_alignment_bytes = memory_pool::block_alignment_bytes;
-  static constexpr std::size_t maximum_alignment_bytes = memory_pool::maximum_alignment_bytes;
+  static constexpr std::size_t max_alignment_bytes = memory_pool::max_alignment_bytes;
 
   ~memory_cache() { end(); }
   /// @pre no buffer, adaptor or resource_ref refers to the cache that is moved from

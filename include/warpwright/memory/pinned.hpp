@@ -27,7 +27,7 @@ class [[nodiscard]] pinned_pool_options
 
   /// The maximum of page-locked memory.
   /// @param n  default: unlimited
-  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
+  constexpr self max_bytes(std::size_t n) const { return with(&values::max_bytes, n); }
   /// Memory to page-lock at construction.
   /// @param n  default: 0
   constexpr self initial_bytes(std::size_t n) const { return with(&values::initial_bytes, n); }
@@ -47,7 +47,7 @@ class [[nodiscard]] pinned_pool_options
   /// Memory that kernels of every device can use through the same pointer, over the link.
   /// @param on  default: false
   constexpr self mapped(bool on = true) const { return with(&values::mapped, on); }
-  /// Memory that is not page-locked when the system page-locks no more, within maximum_bytes().
+  /// Memory that is not page-locked when the system page-locks no more, within max_bytes().
   /// Copies from and to it are slower, and a copy on a stream may wait on the host;
   /// pinned_statistics::pageable_bytes says how much there is. Not with mapped().
   /// @param on  default: false, the pool throws out_of_memory
@@ -193,7 +193,7 @@ class pinned_pool : detail::noncopyable {
   /// The minimum alignment of a block.
   static constexpr std::size_t block_alignment_bytes = detail::pinned_core::default_alignment;
   /// The maximum alignment that allocate() accepts: the host's page size.
-  static constexpr std::size_t maximum_alignment_bytes = detail::pinned_core::maximum_alignment;
+  static constexpr std::size_t max_alignment_bytes = detail::pinned_core::max_alignment;
 
  private:
   friend struct detail::pinned_access;

@@ -13,7 +13,7 @@
 WARPWRIGHT_BEGIN
 
 /// Options of a memory_pool. Every setter returns a changed copy:
-/// memory_pool_options{}.maximum_bytes(n).checked().
+/// memory_pool_options{}.max_bytes(n).checked().
 class [[nodiscard]] memory_pool_options
     : public detail::options_base<memory_pool_options, detail::pool_settings> {
  public:
@@ -31,11 +31,11 @@ class [[nodiscard]] memory_pool_options
   /// The maximum of reserved memory. Virtual memory is mapped in granules of about 2 MiB; with a
   /// limit below one granule, memory_source::automatic uses cudaMalloc.
   /// @param n  default: unlimited
-  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
+  constexpr self max_bytes(std::size_t n) const { return with(&values::max_bytes, n); }
   /// The maximum of reserved memory as a fraction of the device's total memory. Holds in addition
-  /// to maximum_bytes().
+  /// to max_bytes().
   /// @param n  in (0, 1]
-  constexpr self maximum_fraction(double n) const { return with(&values::maximum_fraction, n); }
+  constexpr self max_fraction(double n) const { return with(&values::max_fraction, n); }
   /// Memory to reserve at construction.
   /// @param n  default: 0
   constexpr self initial_bytes(std::size_t n) const { return with(&values::initial_bytes, n); }
@@ -79,8 +79,10 @@ class [[nodiscard]] memory_pool_options
   /// The maximum time that a request waits on the host for streams to complete their frees before
   /// more than the live peak and the slack() is reserved: the wait happens once, but the pool stays
   /// larger. Within the slack no request waits.
-  /// @param n  default: 2000; 0: the pool grows at once, beyond its slack
-  constexpr self maximum_wait_us(unsigned n) const { return with(&values::maximum_wait_us, n); }
+  /// @param seconds  default: 2e-3; 0: the pool grows at once, beyond its slack
+  constexpr self max_wait_seconds(double seconds) const {
+    return with(&values::max_wait_seconds, seconds);
+  }
   /// Checks every call for misuse and records the source location of every allocation for error
   /// messages.
   /// **Cost:** two or three CUDA calls a call; no caches.
@@ -117,7 +119,7 @@ struct pool_access;
 ///      memory and the slack();
 ///   3. *wait*: the requesting stream waits on the device for the donor's event;
 ///   4. *move*: idle memory is mapped to the addresses where it is needed. If too little is idle,
-///      the request waits on the host for more, up to maximum_wait_us();
+///      the request waits on the host for more, up to max_wait_seconds();
 ///   5. *grow beyond the slack*, up to the limit.
 /// reuse_order::wait_before_grow leaves out 2; so does a limit that leaves no room for the request.
 /// If all of this fails, the pool merges the free blocks of all streams behind one wait for each
@@ -324,7 +326,7 @@ class memory_pool {
   /// The minimum alignment of a block.
   static constexpr std::size_t block_alignment_bytes = detail::pool_core::default_alignment;
   /// The maximum alignment that allocate() accepts.
-  static constexpr std::size_t maximum_alignment_bytes = detail::pool_core::maximum_alignment;
+  static constexpr std::size_t max_alignment_bytes = detail::pool_core::max_alignment;
 
  private:
   friend struct detail::pool_access;

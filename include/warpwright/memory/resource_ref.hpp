@@ -76,7 +76,7 @@ class resource_ref {
  public:
   static constexpr std::size_t block_alignment_bytes = 256;
   /// The maximum alignment of any resource; what it refers to may accept less.
-  static constexpr std::size_t maximum_alignment_bytes = std::size_t{1} << 30U;
+  static constexpr std::size_t max_alignment_bytes = std::size_t{1} << 30U;
 
   /// @param resource  has allocate(), try_allocate(), deallocate() and device() as memory_pool has
   ///   them; no temporary, which would not outlive the reference

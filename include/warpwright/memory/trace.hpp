@@ -47,7 +47,7 @@ WARPWRIGHT_COLD void write_trace_snapshot(std::FILE* file, array<trace_event> co
 template <class Upstream>
 class trace_recorder : public detail::memory_adaptor<trace_recorder<Upstream>, Upstream> {
  public:
-  static constexpr std::size_t maximum_alignment_bytes = Upstream::maximum_alignment_bytes;
+  static constexpr std::size_t max_alignment_bytes = Upstream::max_alignment_bytes;
 
   /// Creates a recorder.
   /// @param upstream  where the memory comes from; must outlive the recorder

@@ -107,7 +107,7 @@ class result_slot {
 /// of its own copies them to page-locked memory, and a thread hands them to a function, in order.
 ///
 /// All memory is allocated at construction, and where the ring grows (see
-/// prefetch_options::maximum_bytes()); otherwise a result allocates nothing and page-locks nothing.
+/// prefetch_options::max_bytes()); otherwise a result allocates nothing and page-locks nothing.
 ///
 /// A child of fork() has neither its thread nor CUDA: there it may end, as its slots may, without
 /// any effect, and no other call is legal.
@@ -188,7 +188,7 @@ class result_collector {
   /// interrupted, and finish() waits for it.
   void stop() noexcept { core_->stop(); }
 
-  /// @return what has been done so far; statistics().text() says what the limit is
+  /// @return what has been done so far; statistics().to_text() says what the limit is
   [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_->statistics(); }
 
  private:

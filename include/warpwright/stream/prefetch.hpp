@@ -78,7 +78,7 @@ class prefetched {
 /// stream of its own copies it, and the caller's stream waits for no more than the copy.
 ///
 /// All memory is allocated at construction, and where the ring grows (see
-/// prefetch_options::maximum_bytes()); otherwise a batch allocates nothing and page-locks nothing.
+/// prefetch_options::max_bytes()); otherwise a batch allocates nothing and page-locks nothing.
 ///
 /// One stream copies all batches, each behind the work of the slot's last user: a caller whose
 /// stream stalls holds up the others. Where they must not wait for each other, give each a
@@ -152,7 +152,7 @@ class prefetcher {
   /// called any more; a call that is under way is not interrupted, nor a wait for a copy.
   void stop() noexcept { core_->stop(); }
 
-  /// @return what has been done so far; statistics().text() says what the limit is
+  /// @return what has been done so far; statistics().to_text() says what the limit is
   [[nodiscard]] prefetch_statistics statistics() const noexcept { return core_->statistics(); }
 
  private:

@@ -25,7 +25,7 @@ class prefetch_options {
   }
   /// The number of batches in the ring at first: those that are filled, copied, waiting and in use.
   /// @param count  2 to 64; default: workers + 3, of a result_collector 5; fewer where
-  ///   maximum_bytes() has no room for them
+  ///   max_bytes() has no room for them
   [[nodiscard]] constexpr prefetch_options depth(unsigned count) const noexcept {
     prefetch_options copy = *this;
     copy.depth_ = count;
@@ -37,16 +37,16 @@ class prefetch_options {
   /// short once, or to be had only by waiting for a stream, it grows no more. As much page-locked
   /// memory is used, and as much device memory.
   /// @param bytes  0: it stays as it is at first; default: twice that. At most 64 batches
-  [[nodiscard]] constexpr prefetch_options maximum_bytes(std::size_t bytes) const noexcept {
+  [[nodiscard]] constexpr prefetch_options max_bytes(std::size_t bytes) const noexcept {
     prefetch_options copy = *this;
-    copy.maximum_bytes_ = bytes;
+    copy.max_bytes_ = bytes;
     copy.has_maximum_ = true;
     return copy;
   }
 
   /// @return the number of threads that call the source
   [[nodiscard]] constexpr unsigned workers() const noexcept { return workers_; }
-  /// @return the number of batches in a prefetcher's ring at first, without maximum_bytes()
+  /// @return the number of batches in a prefetcher's ring at first, without max_bytes()
   [[nodiscard]] constexpr unsigned first_depth() const noexcept { return first_of(workers_ + 3); }
   /// The same of any ring.
   /// @param slot_bytes     size of a batch
@@ -55,7 +55,7 @@ class prefetch_options {
                                                unsigned default_depth) const noexcept {
     unsigned const first = first_of(default_depth);
     if (has_depth_ || !has_room_limit(slot_bytes)) return first;
-    std::size_t const count = maximum_bytes_ / slot_bytes;
+    std::size_t const count = max_bytes_ / slot_bytes;
     return count < first ? static_cast<unsigned>(count) : first;
   }
   /// @return the number of batches that the ring may grow to
@@ -65,7 +65,7 @@ class prefetch_options {
     unsigned const twice = 2 * first < max_depth ? 2 * first : max_depth;
     if (!has_maximum_) return twice;
     if (!has_room_limit(slot_bytes)) return first;
-    std::size_t const count = maximum_bytes_ / slot_bytes;
+    std::size_t const count = max_bytes_ / slot_bytes;
     return count < max_depth ? static_cast<unsigned>(count) : max_depth;
   }
 
@@ -81,7 +81,7 @@ class prefetch_options {
   }
   /// @return `capacity`
   /// @throws std::invalid_argument  for a depth out of range, batches without elements, and a
-  ///   maximum_bytes() that the ring is above at first
+  ///   max_bytes() that the ring is above at first
   std::size_t checked(char const* who, std::size_t capacity, std::size_t element_bytes,
                       unsigned default_depth, source_location where) const {
     if (capacity == 0) {
@@ -95,9 +95,9 @@ class prefetch_options {
                                      where);
     }
     unsigned const least = has_depth_ ? first : 2;
-    if (has_room_limit(1) && maximum_bytes_ / element_bytes / capacity < least) {
+    if (has_room_limit(1) && max_bytes_ / element_bytes / capacity < least) {
       detail::throw_invalid_argument(
-          detail::text{who} + ": maximum_bytes() is " + maximum_bytes_ + ", less than " + least +
+          detail::text{who} + ": max_bytes() is " + max_bytes_ + ", less than " + least +
               " batches of " + capacity + " elements of " + element_bytes +
               " bytes: raise it, or give smaller batches or a lower depth()",
           where);
@@ -110,12 +110,12 @@ class prefetch_options {
     return has_depth_ ? depth_ : default_depth;
   }
   [[nodiscard]] constexpr bool has_room_limit(std::size_t slot_bytes) const noexcept {
-    return has_maximum_ && maximum_bytes_ != 0 && slot_bytes != 0;
+    return has_maximum_ && max_bytes_ != 0 && slot_bytes != 0;
   }
 
   unsigned workers_ = 2;
   unsigned depth_ = 0;
-  std::size_t maximum_bytes_ = 0;
+  std::size_t max_bytes_ = 0;
   bool has_depth_ = false;
   bool has_maximum_ = false;
 };
@@ -192,7 +192,7 @@ struct prefetch_statistics {
     return source_share() >= busy ? prefetch_limit::source : prefetch_limit::depth;
   }
   /// @return the figures and the limit in words, on a few lines
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string to_text() const;
 
  private:
   static double at_most_one(double share) noexcept { return share < 1.0 ? share : 1.0; }
@@ -200,7 +200,7 @@ struct prefetch_statistics {
 
 namespace detail {
 
-/// The first line of batch_run::text().
+/// The first line of batch_run::to_text().
 std::string batch_run_in_words(std::size_t items, double seconds, double first_batch_seconds);
 
 }  // namespace detail

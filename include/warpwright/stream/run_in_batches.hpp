@@ -47,9 +47,9 @@ struct batch_run {
     return seconds > 0.0 ? static_cast<double>(items) / seconds : 0.0;
   }
   /// @return the statistics and limits of both ways, in words
-  [[nodiscard]] std::string text() const {
-    return detail::batch_run_in_words(items, seconds, first_batch_seconds) + input.text() +
-           results.text();
+  [[nodiscard]] std::string to_text() const {
+    return detail::batch_run_in_words(items, seconds, first_batch_seconds) + input.to_text() +
+           results.to_text();
   }
 };
 
@@ -102,7 +102,7 @@ constexpr std::size_t bytes_of(std::size_t elements, std::size_t element_bytes) 
 /// @param out          receives the results, in the order of the items
 /// @param options      workers that copy items, depth of both rings, which do not grow; one thread
 ///   copies the results
-/// @return what was done; batch_run::text() says what the limit was
+/// @return what was done; batch_run::to_text() says what the limit was
 /// @throws what `f` throws; results of batches before it may have arrived
 /// @throws std::invalid_argument      for null pointers, sizes and options out of range, a
 /// capturing
@@ -137,7 +137,7 @@ batch_run run_in_batches(stream_ref stream, memory_pool& pool, pinned_pool& pinn
   };
   std::size_t const batches = (in.items - 1) / room + 1;
   // No more slots and threads than batches; options out of range are refused below.
-  prefetch_options fixed = options.maximum_bytes(0).depth(options.first_depth());
+  prefetch_options fixed = options.max_bytes(0).depth(options.first_depth());
   if (options.first_depth() > batches && options.first_depth() <= prefetch_options::max_depth) {
     fixed = fixed.depth(batches < 2 ? 2 : static_cast<unsigned>(batches));
   }

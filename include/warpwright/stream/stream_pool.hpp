@@ -74,17 +74,17 @@ class stream_pool_options {
  public:
   /// The number of streams that the constructor creates. The others are created when a lease finds
   /// none free, in microseconds.
-  /// @param count  at most maximum(); default: 0
-  [[nodiscard]] constexpr stream_pool_options initial(unsigned count) const noexcept {
+  /// @param count  at most max_streams(); default: 0
+  [[nodiscard]] constexpr stream_pool_options initial_streams(unsigned count) const noexcept {
     stream_pool_options copy = *this;
     copy.initial_ = count;
     return copy;
   }
   /// The maximum number of streams of each priority. Beyond it, leases wait.
   /// @param count  1 to 1024; default: 32
-  [[nodiscard]] constexpr stream_pool_options maximum(unsigned count) const noexcept {
+  [[nodiscard]] constexpr stream_pool_options max_streams(unsigned count) const noexcept {
     stream_pool_options copy = *this;
-    copy.maximum_ = count;
+    copy.max_streams_ = count;
     return copy;
   }
   /// The priority of streams that are leased without one.
@@ -99,7 +99,7 @@ class stream_pool_options {
  private:
   friend class stream_pool;
   unsigned initial_ = 0;
-  unsigned maximum_ = 32;
+  unsigned max_streams_ = 32;
   int priority_ = 0;
 };
 
@@ -129,8 +129,10 @@ class stream_pool {
   /// operating system's membarrier; create the pool at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
-      : stream_pool{device, stream_pool_options{}.initial(size).maximum(size).priority(priority),
-                    where} {}
+      : stream_pool{
+            device,
+            stream_pool_options{}.initial_streams(size).max_streams(size).priority(priority),
+            where} {}
   /// Creates the initial streams; leases create the others.
   /// @param device   the device on which the streams' work runs; it need not be current
   /// @param options  numbers and priority
@@ -213,7 +215,7 @@ class stream_pool {
   /// @return the number of streams that exist and are free at this moment
   [[nodiscard]] unsigned available() const noexcept;
   /// @return the maximum number of streams of one priority
-  [[nodiscard]] unsigned maximum() const noexcept { return first_.maximum(); }
+  [[nodiscard]] unsigned max_streams() const noexcept { return first_.max_streams(); }
   /// @return the device of the streams
   [[nodiscard]] device_id device() const noexcept { return first_.device(); }
 

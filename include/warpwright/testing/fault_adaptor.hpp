@@ -35,14 +35,14 @@ struct fault_settings {
   double probability = 0.0;
   std::uint64_t seed = 0;
   std::size_t from_bytes = ~std::size_t{0};
-  std::uint64_t delay_us = 0;
+  double delay_seconds = 0.0;
   cudaError_t code = cudaSuccess;  // cudaSuccess: out of memory
 };
 
 }  // namespace detail
 
 /// Which allocations a fault_adaptor fails, and how. Every setter returns a changed copy:
-/// memory_faults{}.fail_nth(3).delay_microseconds(50). A request fails if any rule matches.
+/// memory_faults{}.fail_nth(3).delay_seconds(50e-6). A request fails if any rule matches.
 ///
 /// Requests are counted from 1; those of 0 bytes are not counted. For two rules of one kind, put
 /// one fault_adaptor over another.
@@ -83,8 +83,10 @@ class [[nodiscard]] memory_faults
     return with(&values::code, code);
   }
   /// Makes every request sleep on the host first.
-  /// @param n  default: 0
-  constexpr self delay_microseconds(std::uint64_t n) const { return with(&values::delay_us, n); }
+  /// @param seconds  default: 0
+  constexpr self delay_seconds(double seconds) const {
+    return with(&values::delay_seconds, seconds);
+  }
 };
 
 /// Fails allocations by rules, to test how a program handles it. Deallocations never fail.
@@ -119,7 +121,9 @@ class fault_adaptor : public detail::memory_adaptor<fault_adaptor<Upstream>, Ups
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
     std::uint64_t const number = requests_.fetch_add(1, detail::memory_order::relaxed) + 1;
-    if (faults_.delay_us != 0) detail::sleep_nanoseconds(faults_.delay_us * 1000);
+    if (faults_.delay_seconds > 0.0) {
+      detail::sleep_nanoseconds(static_cast<std::uint64_t>(1e9 * faults_.delay_seconds));
+    }
     if (faults_.matches(number, request.bytes)) {
       injected_.fetch_add(1, detail::memory_order::relaxed);
       if (Throws || faults_.code != cudaSuccess) fail(number, request);

@@ -10,7 +10,7 @@
 //
 // and a batch size for loops that survives running out of memory:
 //
-//   auto batch = ww::dynamic_batch_size{512}.minimum(8).multiple_of(8);
+//   auto batch = ww::dynamic_batch_size{512}.min_size(8).multiple_of(8);
 //   for (auto const& step : epoch)
 //     batch.run(step.items, [&](std::size_t offset, std::size_t count) { … });
 #pragma once
@@ -121,7 +121,7 @@ class batch_planner {
     return largest_micro_batch(model.largest_within(limit_bytes));
   }
   /// @param items  the least micro batch worth running, 1 to 2^40; default: one multiple
-  [[nodiscard]] batch_planner minimum_micro_batch(std::size_t items) const {
+  [[nodiscard]] batch_planner min_micro_batch(std::size_t items) const {
     return with(&s::minimum, items);
   }
   /// @param items  micro batches are multiples of this, 1 to 2^40; default 1. A ragged last step
@@ -187,7 +187,7 @@ struct default_out_of_memory {
 /// next one; a try that lasts takes that back. So under a constant limit a loop of n steps fails
 /// O(log n) times, and where the limit rises the size follows it.
 ///
-/// minimum() to grow_after() are setters, which return a changed copy; call them before the loop.
+/// min_size() to grow_after() are setters, which return a changed copy; call them before the loop.
 /// **Threads:** one at a time.
 class dynamic_batch_size {
   using self = dynamic_batch_size;
@@ -197,8 +197,8 @@ class dynamic_batch_size {
   explicit dynamic_batch_size(std::size_t largest) noexcept : largest_{largest}, size_{largest} {}
 
   /// @param items  the least size, at least 1; default: one multiple
-  [[nodiscard]] dynamic_batch_size minimum(std::size_t items) const noexcept {
-    return with(&self::minimum_, items);
+  [[nodiscard]] dynamic_batch_size min_size(std::size_t items) const noexcept {
+    return with(&self::min_size_, items);
   }
   /// @param items  sizes are multiples of this, at least 1; default 1
   [[nodiscard]] dynamic_batch_size multiple_of(std::size_t items) const noexcept {
@@ -315,7 +315,7 @@ class dynamic_batch_size {
   std::size_t round_down(std::size_t items) const noexcept { return items / multiple_ * multiple_; }
   // The least size, rounded up.
   std::size_t least() const noexcept {
-    return minimum_ <= multiple_ ? multiple_ : ((minimum_ - 1) / multiple_ + 1) * multiple_;
+    return min_size_ <= multiple_ ? multiple_ : ((min_size_ - 1) / multiple_ + 1) * multiple_;
   }
   std::size_t current() const noexcept {
     std::size_t const down = round_down(size_ < largest_ ? size_ : largest_);
@@ -334,7 +334,7 @@ class dynamic_batch_size {
 
   std::size_t largest_;
   std::size_t size_;
-  std::size_t minimum_ = 1;
+  std::size_t min_size_ = 1;
   std::size_t multiple_ = 1;
   std::size_t least_wait_ = 100;
   std::size_t wait_ = 100;  // clean steps before a larger size is tried

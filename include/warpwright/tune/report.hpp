@@ -135,7 +135,7 @@ class progress_line {
 
   /// The text of a report.
   /// @return at most 100 characters of ASCII
-  [[nodiscard]] static std::string text(tuning_progress const& p);
+  [[nodiscard]] static std::string to_text(tuning_progress const& p);
 
   /// Prints a report.
   void operator()(tuning_progress const& p);

@@ -101,7 +101,7 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
     std::size_t const reserved = bytes < own_limit_ ? bytes : own_limit_;
     if (live_bytes() == 0 && reserved != reserved_limit_) {
       // The limit of a memory_pool is fixed, so an idle one is replaced.
-      auto* const pool = new memory_pool{device_, options_.maximum_bytes(reserved), where};
+      auto* const pool = new memory_pool{device_, options_.max_bytes(reserved), where};
       delete pool_;
       pool_ = pool;
       reserved_limit_ = reserved;
@@ -183,7 +183,7 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
     report.requested_bytes = request.bytes;
     report.live_bytes = live;
     report.reserved_bytes = live;
-    report.largest_hole_bytes = live < limit ? limit - live : 0;
+    report.largest_free_block_bytes = live < limit ? limit - live : 0;
     report.limit_bytes = limit;
     report.device = device_.value();
     throw out_of_memory{report, request.where};

@@ -83,15 +83,15 @@ WARPWRIGHT_INLINE capture_scope::failed_call capture_scope::try_join(
 
 WARPWRIGHT_INLINE void capture_scope::check_stream(stream_ref stream, source_location where) {
   if (stream.get() == cudaStreamLegacy) {
-    detail::throw_invalid_argument(to_text(capture_obstacle::legacy_stream), where);
+    detail::throw_invalid_argument(to_string(capture_obstacle::legacy_stream), where);
   }
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   detail::check_capture(cudaStreamIsCapturing(stream.get(), &status), "cudaStreamIsCapturing",
                         where);
   if (status != cudaStreamCaptureStatusNone) {
     detail::throw_invalid_argument(
-        to_text(status == cudaStreamCaptureStatusActive ? capture_obstacle::already_capturing
-                                                        : capture_obstacle::invalidated_capture),
+        to_string(status == cudaStreamCaptureStatusActive ? capture_obstacle::already_capturing
+                                                          : capture_obstacle::invalidated_capture),
         where);
   }
 }

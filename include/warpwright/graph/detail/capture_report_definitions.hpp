@@ -85,12 +85,12 @@ WARPWRIGHT_INLINE std::string capture_report::summary() const {
   if (!what_to_do.empty()) result.append(": ").append(what_to_do);
   if (obstacle == capture_obstacle::blocking_stream &&
       (code == cudaErrorStreamCaptureImplicit || broken_with == cudaErrorStreamCaptureImplicit)) {
-    result.append("; ").append(to_text(obstacle));
+    result.append("; ").append(to_string(obstacle));
   }
   return result;
 }
 
-WARPWRIGHT_INLINE std::string capture_report::text() const {
+WARPWRIGHT_INLINE std::string capture_report::to_text() const {
   if (code == cudaSuccess) return summary() + "\n";
   std::string result = "capture failed\n  reported by  ";
   result.append(api).append(": ").append(cudaGetErrorName(code)).append(" (");
@@ -113,7 +113,7 @@ WARPWRIGHT_INLINE std::string capture_report::text() const {
     if (by_other_thread) result.append(", in another thread (").append(thread).append(")");
   }
   if (obstacle != capture_obstacle::none) {
-    result.append("\n  stream       ").append(to_text(obstacle));
+    result.append("\n  stream       ").append(to_string(obstacle));
   }
   result.append("\n  remedy       ").append(remedy()).append("\n");
   if (!log.empty()) result.append("  CUDA's log\n").append(log);

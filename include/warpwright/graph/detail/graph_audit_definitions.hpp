@@ -84,7 +84,7 @@ WARPWRIGHT_INLINE graph_audit audit(graph const& source, source_location where) 
   return result;
 }
 
-WARPWRIGHT_INLINE std::string graph_audit::text() const {
+WARPWRIGHT_INLINE std::string graph_audit::to_text() const {
   detail::string_builder kinds;
   detail::append_count(kinds, counts.kernels, "kernels");
   detail::append_count(kinds, counts.copies, "copies");

@@ -100,7 +100,7 @@ WARPWRIGHT_INLINE std::vector<std::string> graph_cache_statistics::warnings() co
   return all;
 }
 
-WARPWRIGHT_INLINE std::string graph_cache_statistics::to_table() const {
+WARPWRIGHT_INLINE std::string graph_cache_statistics::to_text() const {
   using detail::microseconds_text;
   using detail::padded;
   using detail::string_builder;
@@ -111,7 +111,7 @@ WARPWRIGHT_INLINE std::string graph_cache_statistics::to_table() const {
       std::size_t{evictions} + " evicted; " + std::size_t{graphs} + " graphs, " +
       detail::format_number("%.1f", static_cast<double>(bytes) / 1048576.0) + " MiB, of pools " +
       detail::format_number("%.1f", static_cast<double>(pool_bytes) / 1048576.0) + " MiB; " +
-      detail::format_number("%.1f", saved_ms) + " ms saved\n";
+      detail::format_number("%.1f", 1e3 * saved_seconds) + " ms saved\n";
   for (std::size_t i = 0; i < sizeof rebuilds_by_reason / sizeof rebuilds_by_reason[0]; ++i) {
     if (rebuilds_by_reason[i] == 0) continue;
     out += string_builder{"  rebuilt "} + std::size_t{rebuilds_by_reason[i]} +
@@ -128,11 +128,12 @@ WARPWRIGHT_INLINE std::string graph_cache_statistics::to_table() const {
                                                : string_builder{"never"};
     }
     out += padded(k.key.empty() ? "()" : k.key.c_str(), 16, true) +
-           padded(to_text(k.state), 16, true) + padded(std::size_t{k.calls}, 9) +
+           padded(to_string(k.state), 16, true) + padded(std::size_t{k.calls}, 9) +
            padded(std::size_t{k.replays}, 9) + padded(std::size_t{k.updates + k.rebuilds}, 9) +
-           padded(k.graphs, 7) + padded(microseconds_text(k.eager_us), 10) +
-           padded(microseconds_text(k.replay_us), 10) + padded(microseconds_text(k.build_us), 10) +
-           padded(even, 11) + padded(detail::format_number("%.2f", k.saved_ms), 10) + "\n";
+           padded(k.graphs, 7) + padded(microseconds_text(1e6 * k.eager_seconds), 10) +
+           padded(microseconds_text(1e6 * k.replay_seconds), 10) +
+           padded(microseconds_text(1e6 * k.build_seconds), 10) + padded(even, 11) +
+           padded(detail::format_number("%.2f", 1e3 * k.saved_seconds), 10) + "\n";
   }
   for (std::string const& problem : warnings()) out += string_builder{"warning: "} + problem + "\n";
   return out;
@@ -142,14 +143,14 @@ WARPWRIGHT_INLINE std::string graph_cache_statistics::to_json() const {
   using detail::json_number;
   using detail::json_text;
   using detail::string_builder;
-  string_builder out = string_builder{"{"} + detail::json_counts(*this) +
-                       ", \"legacy_calls\": " + std::size_t{legacy_calls} +
-                       ", \"inlined_calls\": " + std::size_t{inlined_calls} +
-                       ", \"rejected_calls\": " + std::size_t{rejected_calls} +
-                       ", \"graphs\": " + graphs + ", \"bytes\": " + bytes +
-                       ", \"pool_bytes\": " + pool_bytes +
-                       ", \"retired_graphs\": " + retired_graphs +
-                       ", \"saved_ms\": " + json_number(saved_ms) + ", \"rebuild_reasons\": {";
+  string_builder out =
+      string_builder{"{"} + detail::json_counts(*this) +
+      ", \"legacy_calls\": " + std::size_t{legacy_calls} +
+      ", \"inlined_calls\": " + std::size_t{inlined_calls} +
+      ", \"rejected_calls\": " + std::size_t{rejected_calls} + ", \"graphs\": " + graphs +
+      ", \"bytes\": " + bytes + ", \"pool_bytes\": " + pool_bytes +
+      ", \"retired_graphs\": " + retired_graphs +
+      ", \"saved_seconds\": " + json_number(saved_seconds) + ", \"rebuild_reasons\": {";
   bool first = true;
   for (std::size_t i = 0; i < sizeof rebuilds_by_reason / sizeof rebuilds_by_reason[0]; ++i) {
     if (rebuilds_by_reason[i] == 0) continue;
@@ -161,15 +162,16 @@ WARPWRIGHT_INLINE std::string graph_cache_statistics::to_json() const {
   first = true;
   for (graph_key_statistics const& k : keys) {
     out += string_builder{first ? "" : ", "} + "{\"key\": " + json_text(k.key) +
-           ", \"state\": " + json_text(to_text(k.state)) + ", " + detail::json_counts(k) +
+           ", \"state\": " + json_text(to_string(k.state)) + ", " + detail::json_counts(k) +
            ", \"graphs\": " + k.graphs + ", \"nodes\": " + k.nodes + ", \"bytes\": " + k.bytes +
-           ", \"pool_bytes\": " + k.pool_bytes + ", \"eager_us\": " + json_number(k.eager_us) +
-           ", \"replay_us\": " + json_number(k.replay_us) +
-           ", \"build_us\": " + json_number(k.build_us) +
-           ", \"change_us\": " + json_number(k.change_us) +
+           ", \"pool_bytes\": " + k.pool_bytes +
+           ", \"eager_seconds\": " + json_number(k.eager_seconds) +
+           ", \"replay_seconds\": " + json_number(k.replay_seconds) +
+           ", \"build_seconds\": " + json_number(k.build_seconds) +
+           ", \"change_seconds\": " + json_number(k.change_seconds) +
            ", \"change_rate\": " + json_number(k.change_rate) +
            ", \"break_even_calls\": " + json_number(k.break_even_calls) +
-           ", \"saved_ms\": " + json_number(k.saved_ms) +
+           ", \"saved_seconds\": " + json_number(k.saved_seconds) +
            ", \"last_rebuild\": " + json_text(k.last_rebuild) +
            ", \"last_kernel\": " + json_text(k.last_kernel) +
            ", \"last_failure\": " + json_text(k.last_failure) + "}";

@@ -31,7 +31,7 @@ WARPWRIGHT_INLINE std::string to_text(time_ratio const& ratio) {
   }
   if (ratio.stability == sample_stability::too_few_samples) {
     all += ", few turns";
-  } else if (!ratio.settled()) {
+  } else if (!ratio.converged()) {
     all += ", unsteady";
   }
   return all.str();
@@ -160,7 +160,7 @@ class turn_taker {
   WARPWRIGHT_COLD bool precise() {
     for (std::size_t c = 1; c < candidates_; ++c) {
       turn_ratio const r = analyze_(result_.samples[c], result_.samples[0], options_.precision());
-      if (r.stability != sample_stability::settled ||
+      if (r.stability != sample_stability::converged ||
           r.half_width() > options_.precision() * r.median * (1.0 + 1e-9)) {
         return false;
       }

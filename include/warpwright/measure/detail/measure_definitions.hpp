@@ -13,7 +13,7 @@
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE char const* to_string(stop_reason reason) {
-  constexpr char const* names[] = {"precision reached", "noise settled", "out of samples",
+  constexpr char const* names[] = {"precision reached", "noise converged", "out of samples",
                                    "out of time", "interrupted"};
   return detail::enum_name(names, reason);
 }
@@ -274,7 +274,7 @@ class sampler {
   }
 
   [[nodiscard]] WARPWRIGHT_COLD bool precise() const {
-    bool const believed = median_.stability == sample_stability::settled ||
+    bool const believed = median_.stability == sample_stability::converged ||
                           median_.stability == sample_stability::too_few_samples;
     // Rounding must not make an interval of exactly the precision too wide.
     return believed && samples_.size() > 1 &&
@@ -286,7 +286,7 @@ class sampler {
     constexpr std::size_t looks = 3;
     for (std::size_t i = 0; i + 1 < looks; ++i) noise_[i] = noise_[i + 1];
     noise_[looks - 1] = median_.median > 0.0 ? median_.deviation / median_.median : 0.0;
-    if (++analyses_ < looks || median_.stability != sample_stability::settled) return false;
+    if (++analyses_ < looks || median_.stability != sample_stability::converged) return false;
     for (double const noise : noise_) {
       if (std::fabs(noise - noise_[looks - 1]) > 0.05 * noise_[looks - 1]) return false;
     }
@@ -305,7 +305,7 @@ class sampler {
   WARPWRIGHT_COLD void finish() {
     analyze();
     bool const enough = samples_.size() >= options_.min_samples() && sampled_long_enough();
-    if (median_.stability == sample_stability::settled && !sampled_long_enough()) {
+    if (median_.stability == sample_stability::converged && !sampled_long_enough()) {
       median_.stability = sample_stability::too_few_samples;
     }
     if (enough && result_.reason != stop_reason::interrupted && precise()) {

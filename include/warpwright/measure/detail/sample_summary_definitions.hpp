@@ -25,8 +25,8 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE sample_summary summarize_samples(double 
   auto const high = [&](rank_interval r, double none) {
     return r.high == rank_interval::none ? none : sorted[r.high];
   };
-  s.minimum_seconds = sorted.front();
-  s.maximum_seconds = sorted.back();
+  s.min_seconds = sorted.front();
+  s.max_seconds = sorted.back();
   s.median_seconds = median_of_sorted(sorted.begin(), n);
   rank_interval const median = quantile_ranks(n, 0.5, alpha);
   s.median_low_seconds = low(median, sorted.front());

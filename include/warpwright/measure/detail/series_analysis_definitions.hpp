@@ -22,7 +22,7 @@
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE char const* to_string(sample_stability stability) {
-  constexpr char const* names[] = {"settled", "too few samples", "drifting", "correlated"};
+  constexpr char const* names[] = {"converged", "too few samples", "drifting", "correlated"};
   return detail::enum_name(names, stability);
 }
 
@@ -56,7 +56,7 @@ class series_analyzer {
       m.high = sorted_[bounded ? ranks.high : count - 1];
     } else if (sorted_.front() == sorted_.back()) {
       m.low = m.high = m.median;
-      m.stability = sample_stability::settled;
+      m.stability = sample_stability::converged;
     } else {
       analyze(m, precision);
     }
@@ -103,9 +103,9 @@ class series_analyzer {
     } else if (low == none || high == none) {
       m.stability = sample_stability::correlated;
     } else {
-      m.stability = sample_stability::settled;
+      m.stability = sample_stability::converged;
     }
-    if (m.stability != sample_stability::settled) widen_by_changes(m, precision);
+    if (m.stability != sample_stability::converged) widen_by_changes(m, precision);
   }
 
   // Ranks minus their mean; equal samples have the mean of their ranks.
@@ -236,7 +236,7 @@ class series_analyzer {
     if (changes.high - changes.low <= allowed) {
       m.low = m.median - allowed;
       m.high = m.median + allowed;
-      m.stability = sample_stability::settled;
+      m.stability = sample_stability::converged;
     } else {
       if (changes.low < m.low) m.low = changes.low;
       if (changes.high > m.high) m.high = changes.high;

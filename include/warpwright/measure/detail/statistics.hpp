@@ -16,7 +16,7 @@ WARPWRIGHT_BEGIN
 
 /// Whether the interval of a median can be believed, and if not, why.
 enum class sample_stability {
-  settled,          ///< independent samples, or correlated ones for which the interval allows
+  converged,        ///< independent samples, or correlated ones for which the interval allows
   too_few_samples,  ///< fewer than 50, or in less time than min_seconds: phases would not be seen
   drifting,         ///< later samples are faster or slower than earlier ones
   correlated,       ///< phases or slow changes: the samples stand for too few independent ones
@@ -86,7 +86,7 @@ struct series_median {
   double effective_samples = 0.0;  // independent samples with as much information
   sample_stability stability = sample_stability::too_few_samples;
 
-  static constexpr std::size_t fewest_samples = 50;  // with fewer it is never settled
+  static constexpr std::size_t fewest_samples = 50;  // with fewer it is never converged
 
   [[nodiscard]] double half_width() const { return 0.5 * (high - low); }
 };
@@ -129,7 +129,7 @@ struct turn_ratio {
 };
 
 // @param first, second  seconds by turn, as many of each
-// @param precision      a fraction; what is known to it is settled, whatever the changes
+// @param precision      a fraction; what is known to it is converged, whatever the changes
 turn_ratio ratio_of_turns(std::vector<double> const& first, std::vector<double> const& second,
                           double precision);
 

@@ -95,7 +95,7 @@ class turn_ratio_analyzer {
     r.low = std::exp(low < median ? low : median);
     r.high = std::exp(high > median ? high : median);
     if (!enough) return r;
-    r.stability = steady                   ? sample_stability::settled
+    r.stability = steady                   ? sample_stability::converged
                   : std::fabs(trend) > 0.8 ? sample_stability::drifting
                                            : sample_stability::correlated;
     return r;

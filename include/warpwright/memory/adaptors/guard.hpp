@@ -87,10 +87,10 @@ class [[nodiscard]] guard_options
   /// @throws std::invalid_argument  for other sizes
   constexpr self zone_bytes(std::size_t bytes,
                             source_location where = source_location::current()) const {
-    if (bytes == 0 || bytes % 256 != 0 || bytes > maximum_zone_bytes) {
+    if (bytes == 0 || bytes % 256 != 0 || bytes > max_zone_bytes) {
       detail::throw_invalid_argument(detail::text{"guard_options: a zone of "} + bytes +
                                          " bytes is not a multiple of 256 from 256 to " +
-                                         maximum_zone_bytes,
+                                         max_zone_bytes,
                                      where);
     }
     return with(&values::zone_bytes, bytes);
@@ -102,7 +102,7 @@ class [[nodiscard]] guard_options
   /// @param on  default: true
   constexpr self poison_freed(bool on) const { return with(&values::poison_freed, on); }
 
-  static constexpr std::size_t maximum_zone_bytes = 4096;
+  static constexpr std::size_t max_zone_bytes = 4096;
 };
 
 /// Puts a red zone before and behind each block and reports writes into it. Fills new and freed
@@ -233,7 +233,7 @@ class guard_adaptor : public detail::memory_adaptor<guard_adaptor<Upstream>, Ups
   void check_zones(detail::live_block const& block, stream_ref stream, source_location where,
                    Report const& report) const {
     std::size_t const zone = options_.zone_bytes;
-    unsigned char bytes[2 * guard_options::maximum_zone_bytes];
+    unsigned char bytes[2 * guard_options::max_zone_bytes];
     char const* const begin = static_cast<char const*>(block.pointer);
     check(detail::copy_async(bytes, begin - zone, zone, cudaMemcpyDefault, stream.get()),
           "cudaMemcpyAsync", where);

@@ -104,7 +104,7 @@ class statistics_adaptor : public detail::memory_adaptor<statistics_adaptor<Upst
   void reset_peaks() noexcept { table_.reset_peaks(); }
   /// @return a table with one line a tag, in the order of their creation
   /// @throws std::bad_alloc  when the host has no memory for it
-  [[nodiscard]] std::string report() const { return table_.report(); }
+  [[nodiscard]] std::string to_text() const { return table_.report(); }
 
  private:
   using base = detail::memory_adaptor<statistics_adaptor, Upstream>;

@@ -37,7 +37,7 @@ class tracking_adaptor : public detail::memory_adaptor<tracking_adaptor<Upstream
   ~tracking_adaptor() {
     if (on_leak_ == nullptr || outstanding_blocks() == 0) return;
     try {
-      on_leak_(user_, report().c_str());
+      on_leak_(user_, to_text().c_str());
     } catch (...) {
       on_leak_(user_, "blocks are outstanding, and the host has no memory for a report\n");
     }
@@ -51,7 +51,7 @@ class tracking_adaptor : public detail::memory_adaptor<tracking_adaptor<Upstream
   ///   bytes, blocks, the age of the oldest, file and line; most bytes first
   /// @throws std::bad_alloc  when the host has no memory for it
   /// **Cost:** sorts the outstanding blocks; calls of other threads wait while they are copied.
-  [[nodiscard]] std::string report() const { return detail::report_of(blocks_); }
+  [[nodiscard]] std::string to_text() const { return detail::report_of(blocks_); }
   /// Calls visit(allocation_site const&) for each call site, most bytes first.
   /// @throws std::bad_alloc, or what `visit` throws
   /// **Cost:** as report().

@@ -43,7 +43,7 @@ inline void require_alignment(char const* who, memory_request const& request, st
 class aligned_blocks {
  public:
   static constexpr std::size_t cuda_alignment_bytes = 256;  // CUDA C++ Programming Guide, 5.3.2
-  static constexpr std::size_t maximum_alignment_bytes = std::size_t{1} << 30U;
+  static constexpr std::size_t max_alignment_bytes = std::size_t{1} << 30U;
 
   /// @param allocate_whole  takes the bytes to request and returns a block, or null or an exception
   template <class AllocateWhole>
@@ -101,7 +101,7 @@ class unpooled_resource : public memory_interface<Self>, private noncopyable {
     return live_bytes_.load(memory_order::relaxed);
   }
   /// The maximum alignment that allocate() accepts.
-  static constexpr std::size_t maximum_alignment_bytes = aligned_blocks::maximum_alignment_bytes;
+  static constexpr std::size_t max_alignment_bytes = aligned_blocks::max_alignment_bytes;
 
  protected:
   explicit unpooled_resource(device_id device) noexcept : device_{device} {}
@@ -112,7 +112,7 @@ class unpooled_resource : public memory_interface<Self>, private noncopyable {
 
   template <bool Throws>
   void* do_allocate(memory_request const& request) {
-    require_alignment(Self::name, request, maximum_alignment_bytes);
+    require_alignment(Self::name, request, max_alignment_bytes);
     scoped_device const scope{device_, request.where};
     relaxed_capture_mode const relaxed{request.where};
     return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {

@@ -106,8 +106,7 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
     return live_bytes_.load(detail::memory_order::relaxed);
   }
   /// The maximum alignment that allocate() accepts.
-  static constexpr std::size_t maximum_alignment_bytes =
-      detail::aligned_blocks::maximum_alignment_bytes;
+  static constexpr std::size_t max_alignment_bytes = detail::aligned_blocks::max_alignment_bytes;
 
  private:
   friend class detail::memory_interface<callback_resource>;
@@ -122,7 +121,7 @@ class callback_resource : public detail::memory_interface<callback_resource<Allo
 
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
-    detail::require_alignment("callback_resource", request, maximum_alignment_bytes);
+    detail::require_alignment("callback_resource", request, max_alignment_bytes);
     return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
       void* const pointer = allocate_(request.stream, whole_bytes);
       if (pointer == nullptr) {

@@ -19,7 +19,7 @@ struct malloc_async_settings {
 
   std::size_t release_threshold_bytes = unlimited;
   std::size_t initial_bytes = 0;
-  std::size_t maximum_bytes = unlimited;
+  std::size_t max_bytes = unlimited;
   cudaMemAllocationHandleType export_handle_type = cudaMemHandleTypeNone;
 };
 
@@ -43,7 +43,7 @@ class [[nodiscard]] cuda_malloc_async_options
   /// The maximum of reserved memory, which CUDA may round up.
   /// @param n  default: unlimited; needs CUDA 12.2 or newer, which refuses a size that no
   ///   device has
-  constexpr self maximum_bytes(std::size_t n) const { return with(&values::maximum_bytes, n); }
+  constexpr self max_bytes(std::size_t n) const { return with(&values::max_bytes, n); }
   /// The kind of handle by which other processes can use the memory; cuda_malloc_async_resource
   /// says how.
   /// @param type  default: cudaMemHandleTypeNone; on Linux cudaMemHandleTypePosixFileDescriptor
@@ -82,7 +82,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
   /// @param device   the device of the memory
   /// @param options  limits and handles
   /// @throws std::invalid_argument  for initial_bytes above release_threshold_bytes or
-  ///   maximum_bytes, which CUDA would return at once; for a maximum of 0; for a handle type that
+  ///   max_bytes, which CUDA would return at once; for a maximum of 0; for a handle type that
   ///   the device does not support
   /// @throws out_of_memory          when initial_bytes cannot be allocated
   /// @throws cuda_error             when a CUDA call fails
@@ -167,8 +167,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
   }
 
   /// The maximum alignment that allocate() accepts.
-  static constexpr std::size_t maximum_alignment_bytes =
-      detail::aligned_blocks::maximum_alignment_bytes;
+  static constexpr std::size_t max_alignment_bytes = detail::aligned_blocks::max_alignment_bytes;
 
  private:
   friend class detail::memory_interface<cuda_malloc_async_resource>;
@@ -177,9 +176,9 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
       : device_{device}, pool_{pool}, owns_{false} {}
 
   static void check_options(detail::malloc_async_settings const& options, source_location where) {
-    if (options.maximum_bytes == 0) {
+    if (options.max_bytes == 0) {
       detail::throw_invalid_argument(
-          "cuda_malloc_async_resource: maximum_bytes is 0; pass the largest number of bytes that "
+          "cuda_malloc_async_resource: max_bytes is 0; pass the largest number of bytes that "
           "the pool may reserve",
           where);
     }
@@ -190,10 +189,10 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
               ": CUDA would return them at the first synchronisation; raise the threshold",
           where);
     }
-    if (options.initial_bytes > options.maximum_bytes) {
+    if (options.initial_bytes > options.max_bytes) {
       detail::throw_invalid_argument(detail::text{"cuda_malloc_async_resource: initial_bytes of "} +
-                                         options.initial_bytes + " are above maximum_bytes of " +
-                                         options.maximum_bytes + "; raise the maximum",
+                                         options.initial_bytes + " are above max_bytes of " +
+                                         options.max_bytes + "; raise the maximum",
                                      where);
     }
   }
@@ -217,12 +216,12 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     properties.handleTypes = options.export_handle_type;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device_.value();
-    if (options.maximum_bytes != options.unlimited) {
+    if (options.max_bytes != options.unlimited) {
 #if CUDART_VERSION >= 12020
-      properties.maxSize = options.maximum_bytes;
+      properties.maxSize = options.max_bytes;
 #else
       detail::throw_invalid_argument(
-          "cuda_malloc_async_resource: maximum_bytes needs CUDA 12.2 or newer; use a limit_adaptor",
+          "cuda_malloc_async_resource: max_bytes needs CUDA 12.2 or newer; use a limit_adaptor",
           where);
 #endif
     }
@@ -250,7 +249,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
 
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
-    detail::require_alignment("cuda_malloc_async_resource", request, maximum_alignment_bytes);
+    detail::require_alignment("cuda_malloc_async_resource", request, max_alignment_bytes);
     return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
       void* pointer = nullptr;
       cudaError_t const result =

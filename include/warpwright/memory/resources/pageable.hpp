@@ -29,14 +29,14 @@ class pageable_memory_resource : public detail::memory_interface<pageable_memory
     return live_bytes_.load(detail::memory_order::relaxed);
   }
   /// The maximum alignment that allocate() accepts.
-  static constexpr std::size_t maximum_alignment_bytes = std::size_t{2} << 20U;
+  static constexpr std::size_t max_alignment_bytes = std::size_t{2} << 20U;
 
  private:
   friend class detail::memory_interface<pageable_memory_resource>;
 
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
-    detail::require_alignment("pageable_memory_resource", request, maximum_alignment_bytes);
+    detail::require_alignment("pageable_memory_resource", request, max_alignment_bytes);
     std::size_t const alignment = request.alignment < block_alignment_bytes
                                       ? std::size_t{block_alignment_bytes}
                                       : request.alignment;

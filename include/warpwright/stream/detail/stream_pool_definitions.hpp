@@ -16,13 +16,13 @@ WARPWRIGHT_COLD inline unsigned checked_stream_maximum(unsigned initial, unsigne
   if (maximum == 0 || maximum > stream_set::most_streams) {
     throw_invalid_argument(text{"stream_pool: a size of "} + maximum + ", it must be 1 to " +
                                stream_set::most_streams +
-                               ": give it to the constructor or stream_pool_options::maximum()",
+                               ": give it to the constructor or stream_pool_options::max_streams()",
                            where);
   }
   if (initial > maximum) {
     throw_invalid_argument(text{"stream_pool: "} + initial +
                                " initial streams, above the maximum of " + maximum +
-                               ": raise stream_pool_options::maximum()",
+                               ": raise stream_pool_options::max_streams()",
                            where);
   }
   return maximum;
@@ -52,7 +52,7 @@ WARPWRIGHT_COLD inline int checked_stream_priority(device_id device, int priorit
 WARPWRIGHT_INLINE stream_pool::stream_pool(device_id device, stream_pool_options const& options,
                                            source_location where)
     : first_{device, detail::checked_stream_priority(device, options.priority_, where),
-             detail::checked_stream_maximum(options.initial_, options.maximum_, where)} {
+             detail::checked_stream_maximum(options.initial_, options.max_streams_, where)} {
   first_.create(options.initial_, where);
 }
 
@@ -73,7 +73,7 @@ WARPWRIGHT_INLINE detail::stream_set& stream_pool::streams_of(int priority, sour
   detail::checked_stream_priority(device(), priority, where);
   detail::unique_lock<detail::mutex> const lock{adding_};
   if (detail::stream_set* const found = find()) return *found;
-  auto* const added = new detail::stream_set{device(), priority, maximum()};
+  auto* const added = new detail::stream_set{device(), priority, max_streams()};
   added->next = others_.load(detail::memory_order::relaxed);
   others_.store(added, detail::memory_order::release);
   return *added;
@@ -113,7 +113,7 @@ WARPWRIGHT_INLINE void stream_pool::synchronize(source_location where) const {
 }
 
 WARPWRIGHT_INLINE void stream_pool::branches::fork(unsigned n, source_location where) {
-  unsigned const most = streams_.maximum();
+  unsigned const most = streams_.max_streams();
   leased_.reserve(n < most ? n : most);
   for (unsigned i = 0; i < n && i < most; ++i) {
     unsigned index = streams_.take();

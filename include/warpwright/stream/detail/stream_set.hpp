@@ -67,7 +67,7 @@ class stream_set {
 
   [[nodiscard]] device_id device() const noexcept { return device_; }
   [[nodiscard]] int priority() const noexcept { return priority_; }
-  [[nodiscard]] unsigned maximum() const noexcept { return maximum_; }
+  [[nodiscard]] unsigned max_streams() const noexcept { return max_streams_; }
   [[nodiscard]] unsigned created() const noexcept { return created_.load(memory_order::acquire); }
   [[nodiscard]] unsigned available() const noexcept;
   /// The number of threads that wait.
@@ -125,7 +125,7 @@ class stream_set {
 
   device_id device_;
   int priority_;
-  unsigned maximum_;
+  unsigned max_streams_;
   position positions_[1U << position_bits];
   array<pooled_stream> streams_;  // has capacity for all
   atomic<unsigned> created_;      // its size

@@ -25,7 +25,7 @@ inline void exchange_streams(stream& a, stream& b) noexcept {
 }
 
 WARPWRIGHT_INLINE stream_set::stream_set(device_id device, int priority, unsigned maximum)
-    : device_{device}, priority_{priority}, maximum_{maximum} {
+    : device_{device}, priority_{priority}, max_streams_{maximum} {
   unsigned at = 0;
   for (position& each : positions_) {
     each.next.store(at, memory_order::relaxed);
@@ -78,10 +78,10 @@ WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_
       if (free_parked()) continue;
       unsigned const index = queued ? none : take_free();
       if (index != none) return index;
-      if (created() + creating_ < maximum_) {
+      if (created() + creating_ < max_streams_) {
         if (queued) leave_queue(self);
         // Several creations may have failed, of which one thread was told.
-        if (first_waiter_ != nullptr && created() + creating_ + 1 < maximum_) {
+        if (first_waiter_ != nullptr && created() + creating_ + 1 < max_streams_) {
           first_waiter_->wake.notify_one();
         }
         return grow(lock, where);

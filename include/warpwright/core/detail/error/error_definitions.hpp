@@ -38,8 +38,8 @@ WARPWRIGHT_INLINE out_of_memory::out_of_memory(memory_report const& report, sour
     text_ += detail::text{"device "} + report.device;
   }
   text_ += detail::text{": requested "} + report.requested_bytes + " bytes; live " +
-           report.live_bytes + ", reserved " + report.reserved_bytes + ", largest hole " +
-           report.largest_hole_bytes + ", limit ";
+           report.live_bytes + ", reserved " + report.reserved_bytes + ", largest free block " +
+           report.largest_free_block_bytes + ", limit ";
   if (report.limit_bytes == static_cast<std::size_t>(-1)) {
     text_ += "none";
   } else {

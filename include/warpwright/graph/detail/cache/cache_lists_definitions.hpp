@@ -207,7 +207,7 @@ WARPWRIGHT_INLINE graph_cache_statistics cache_core::statistics() {
     k.rebuilds = shape->counts.rebuilds;
     k.evictions = shape->counts.evictions;
     k.failures = shape->counts.failures;
-    k.key = shape->key.text();
+    k.key = shape->key.to_text();
     std::uint64_t changes = 0;
     {
       unique_lock<spin_lock> const hot{lock_};
@@ -221,16 +221,16 @@ WARPWRIGHT_INLINE graph_cache_statistics cache_core::statistics() {
       k.pool_bytes = shape->bytes.pool;
     }
     k.pauses = shape->guard.pauses();
-    k.eager_us = 1e-3 * shape->gate.eager_time();
-    k.replay_us = 1e-3 * shape->gate.replay_time();
-    k.build_us = 1e-3 * shape->gate.build_time();
-    k.change_us = 1e-3 * shape->gate.change_time();
+    k.eager_seconds = 1e-9 * shape->gate.eager_time();
+    k.replay_seconds = 1e-9 * shape->gate.replay_time();
+    k.build_seconds = 1e-9 * shape->gate.build_time();
+    k.change_seconds = 1e-9 * shape->gate.change_time();
     k.change_rate =
         k.calls != 0 ? static_cast<double>(changes) / static_cast<double>(k.calls) : 0.0;
     k.break_even_calls = shape->gate.break_even();
-    if (k.eager_us > 0.0 && k.replay_us > 0.0) {
-      k.saved_ms = 1e-3 * static_cast<double>(k.replays) * (k.eager_us - k.replay_us) -
-                   1e-6 * shape->spent_nanoseconds;
+    if (k.eager_seconds > 0.0 && k.replay_seconds > 0.0) {
+      k.saved_seconds = static_cast<double>(k.replays) * (k.eager_seconds - k.replay_seconds) -
+                        1e-9 * shape->spent_nanoseconds;
     }
     k.last_rebuild = shape->last_rebuild;
     k.last_kernel = shape->last_kernel;
@@ -257,7 +257,7 @@ WARPWRIGHT_INLINE graph_cache_statistics cache_core::statistics() {
     all.graphs += k.graphs;
     all.bytes += k.bytes;
     all.pool_bytes += k.pool_bytes;
-    all.saved_ms += k.saved_ms;
+    all.saved_seconds += k.saved_seconds;
     all.keys.push_back(static_cast<graph_key_statistics&&>(k));
   }
   return all;

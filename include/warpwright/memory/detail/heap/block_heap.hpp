@@ -103,16 +103,16 @@ class block_heap : public free_lists {
   void move_block(std::uint32_t node, std::uint32_t to, std::uint64_t epoch) noexcept;
 
   /// Removes a segment that is one free block of the ready list and not larger than
-  /// `maximum_bytes`.
+  /// `max_bytes`.
   /// @return the segment; 0 bytes if there is none
-  segment remove_empty_segment(std::uint64_t maximum_bytes) noexcept;
+  segment remove_empty_segment(std::uint64_t max_bytes) noexcept;
 
   /// The block, live or free, that contains an address; none for a foreign address. **Cost:**
   /// linear.
   [[nodiscard]] std::uint32_t find_containing(std::uint64_t address) const noexcept;
 
   /// The size of the largest mapped free block of all lists. **Cost:** largest_in() of each list.
-  [[nodiscard]] std::uint64_t largest_hole_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t largest_free_block_bytes() const noexcept;
 
   [[nodiscard]] array<segment> const& segments() const noexcept { return segments_; }
   [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }

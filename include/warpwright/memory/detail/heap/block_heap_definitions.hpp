@@ -86,10 +86,10 @@ WARPWRIGHT_INLINE void block_heap::move_block(std::uint32_t node, std::uint32_t 
 }
 
 WARPWRIGHT_INLINE block_heap::segment block_heap::remove_empty_segment(
-    std::uint64_t maximum_bytes) noexcept {
+    std::uint64_t max_bytes) noexcept {
   segment best;
   for (segment& s : segments_) {
-    if (s.bytes == 0 || s.bytes > maximum_bytes || s.bytes <= best.bytes) continue;
+    if (s.bytes == 0 || s.bytes > max_bytes || s.bytes <= best.bytes) continue;
     block const& first = blocks_[s.first];
     if (first.list == ready && first.bytes == s.bytes) best = s;
   }
@@ -111,7 +111,7 @@ WARPWRIGHT_INLINE std::uint32_t block_heap::find_containing(std::uint64_t addres
   return none;
 }
 
-WARPWRIGHT_INLINE std::uint64_t block_heap::largest_hole_bytes() const noexcept {
+WARPWRIGHT_INLINE std::uint64_t block_heap::largest_free_block_bytes() const noexcept {
   std::uint64_t largest = 0;
   for (std::uint32_t list = 0; list < list_count(); ++list) {
     std::uint32_t const node = list == unmapped ? none : largest_in(list);

@@ -15,7 +15,7 @@ namespace detail {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_bad_alignment(std::size_t alignment,
                                                                         source_location where) {
   throw_invalid_argument(text{"pinned_pool: an alignment of "} + alignment +
-                             " bytes is not a power of two from 1 to " + maximum_alignment,
+                             " bytes is not a power of two from 1 to " + max_alignment,
                          where);
 }
 
@@ -29,7 +29,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_capturing(source_locat
 WARPWRIGHT_INLINE void* pinned_core::try_allocate(std::size_t bytes, std::size_t alignment,
                                                   source_location where) {
   if (bytes == 0) return nullptr;
-  if (alignment == 0 || alignment > maximum_alignment || (alignment & (alignment - 1)) != 0) {
+  if (alignment == 0 || alignment > max_alignment || (alignment & (alignment - 1)) != 0) {
     throw_bad_alignment(alignment, where);
   }
   std::uint64_t rounded = 0;

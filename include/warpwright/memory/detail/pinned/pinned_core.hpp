@@ -36,7 +36,7 @@ namespace detail {
 class pinned_core : noncopyable {
  public:
   static constexpr std::size_t default_alignment = block_heap::granule_bytes;
-  static constexpr std::size_t maximum_alignment = 4096;
+  static constexpr std::size_t max_alignment = 4096;
 
   pinned_core(pinned_settings const& options, source_location where);
   ~pinned_core();
@@ -56,7 +56,7 @@ class pinned_core : noncopyable {
 
   [[nodiscard]] pinned_statistics statistics() const noexcept;
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, source_location where) const;
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.maximum_bytes; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.max_bytes; }
 
  private:
   using shard_guard = unique_lock<spin_lock>;

@@ -45,7 +45,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::pinned_core(pinned_settings const
   source_.check_options(where);
   std::uint64_t initial = 0;
   if (!block_heap::round_up(options.initial_bytes, block_heap::granule_bytes, initial) ||
-      initial > options.maximum_bytes) {
+      initial > options.max_bytes) {
     throw_out_of_memory(options.initial_bytes, where);
   }
   if (initial == 0) return;
@@ -85,8 +85,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_core::~pinned_core() {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_out_of_memory(
     std::size_t bytes, source_location where) const {
   pinned_statistics const s = statistics();
-  throw out_of_memory{memory_report{bytes, s.live_bytes, s.reserved_bytes, s.largest_hole_bytes,
-                                    options_.maximum_bytes, -1},
+  throw out_of_memory{memory_report{bytes, s.live_bytes, s.reserved_bytes,
+                                    s.largest_free_block_bytes, options_.max_bytes, -1},
                       where};
 }
 
@@ -112,7 +112,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE pinned_statistics pinned_core::statistics() co
   s.reserved_bytes = counters.reserved_bytes;
   s.reserved_peak_bytes = counters.reserved_peak_bytes;
   s.pageable_bytes = pageable_bytes_;
-  s.largest_hole_bytes = heap_.blocks.largest_hole_bytes();
+  s.largest_free_block_bytes = heap_.blocks.largest_free_block_bytes();
   s.upstream_allocations = counters.upstream_allocations;
   s.upstream_deallocations = counters.upstream_deallocations;
   s.event_records = counters.event_records;
@@ -163,7 +163,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
                                                                        request const& wanted,
                                                                        bool may_wait,
                                                                        source_location where) {
-  if (wanted.rounded_bytes > options_.maximum_bytes) return nullptr;
+  if (wanted.rounded_bytes > options_.max_bytes) return nullptr;
   unique_lock<mutex> const slow{slow_path_mutex_, may_wait};  // a holder may wait for a stream
   if (!slow.owns_lock()) return nullptr;
   relaxed_captures const relaxed{heap_.driver};
@@ -180,7 +180,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void* pinned_core::allocate_slow(pinned_sh
   if (!may_wait) return nullptr;
   {
     all_locks const locks{*this};
-    if (locks.live_bytes() > options_.maximum_bytes - wanted.rounded_bytes) return nullptr;
+    if (locks.live_bytes() > options_.max_bytes - wanted.rounded_bytes) return nullptr;
   }
   close_all(own_id, true, where);
   if (void* const pointer = allocate_waiting(shard, wanted, for_ever, where)) return pointer;
@@ -192,7 +192,7 @@ WARPWRIGHT_INLINE void* pinned_core::allocate_growing(pinned_shard& shard, reque
   constexpr std::uint64_t granule = block_heap::granule_bytes;
   constexpr std::uint64_t most_growth = std::uint64_t{1} << 30U;
   std::uint64_t const needed = wanted.rounded_bytes;  // segments start at a page, as aligned as any
-  std::uint64_t const allowed = (options_.maximum_bytes - reserved_bytes()) & ~(granule - 1);
+  std::uint64_t const allowed = (options_.max_bytes - reserved_bytes()) & ~(granule - 1);
   if (needed > allowed) return nullptr;
   std::uint64_t preferred = reserved_bytes() / 8;
   if (preferred > most_growth) preferred = most_growth;

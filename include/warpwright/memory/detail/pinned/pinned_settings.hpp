@@ -21,8 +21,8 @@ struct pinned_statistics {
   std::uint64_t reserved_bytes = 0;       ///< page-locked, and pageable_bytes
   std::uint64_t reserved_peak_bytes = 0;  ///< the highest reserved_bytes so far
   std::uint64_t pageable_bytes = 0;       ///< see pinned_pool_options::pageable_fallback()
-  std::uint64_t largest_hole_bytes = 0;   ///< the largest free block that no cache holds
-  std::uint64_t allocations = 0;          ///< successful ones of at least one byte
+  std::uint64_t largest_free_block_bytes = 0;  ///< the largest free block that no cache holds
+  std::uint64_t allocations = 0;               ///< successful ones of at least one byte
   std::uint64_t deallocations = 0;
   std::uint64_t hits = 0;                    ///< allocations served without any CUDA call
   std::uint64_t upstream_allocations = 0;    ///< segments obtained from the system
@@ -42,7 +42,7 @@ struct pinned_settings {
   static constexpr std::size_t unlimited = ~std::size_t{0};
   static constexpr int any_numa_node = -1;
 
-  std::size_t maximum_bytes = unlimited;
+  std::size_t max_bytes = unlimited;
   std::size_t initial_bytes = 0;
   std::size_t growth_bytes = std::size_t{32} << 20U;
   int numa_node = any_numa_node;

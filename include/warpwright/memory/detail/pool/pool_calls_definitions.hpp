@@ -163,8 +163,8 @@ WARPWRIGHT_INLINE void* pool_core::allocate_checked(stream_ref stream, std::size
                                                     std::size_t alignment, source_location where) {
   check_alive("allocate", where);
   if (bytes == 0) return nullptr;
-  if (alignment == 0 || alignment > maximum_alignment || (alignment & (alignment - 1)) != 0) {
-    throw_bad_alignment(alignment, maximum_alignment, where);
+  if (alignment == 0 || alignment > max_alignment || (alignment & (alignment - 1)) != 0) {
+    throw_bad_alignment(alignment, max_alignment, where);
   }
   if (alignment < default_alignment) alignment = default_alignment;
   check_unwatched_capture(stream, "allocate", where);
@@ -466,15 +466,15 @@ WARPWRIGHT_INLINE pool_statistics pool_core::statistics() const noexcept {
   s.graph_bytes = heap_.deferred_bytes + streams_.bytes_of_graphs();
   s.live_bytes = heap_.live_bytes() - s.cached_bytes;
   s.live_blocks = heap_.blocks.live_blocks() - free_blocks;
-  s.largest_hole_bytes = heap_.blocks.largest_hole_bytes();
+  s.largest_free_block_bytes = heap_.blocks.largest_free_block_bytes();
   return s;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE memory_report
 pool_core::report(std::size_t requested_bytes) const noexcept {
   pool_statistics const s = statistics();
-  return {requested_bytes,      s.live_bytes, s.reserved_bytes,
-          s.largest_hole_bytes, limit_bytes_, device_.value()};
+  return {requested_bytes, s.live_bytes,   s.reserved_bytes, s.largest_free_block_bytes,
+          limit_bytes_,    device_.value()};
 }
 
 }  // namespace detail

@@ -20,7 +20,7 @@ namespace detail {
 class pool_core : noncopyable {
  public:
   static constexpr std::size_t default_alignment = block_heap::granule_bytes;
-  static constexpr std::size_t maximum_alignment = std::size_t{1} << 30U;
+  static constexpr std::size_t max_alignment = std::size_t{1} << 30U;
 
   pool_core(device_id device, pool_settings const& options, source_location where);
   ~pool_core();
@@ -130,7 +130,7 @@ class pool_core : noncopyable {
   WARPWRIGHT_COLD void* allocate_slow(stream_ref stream, std::uint64_t id,
                                       allocation_request const& request, source_location where);
   // What the last step waits for: the report that a graph is destroyed, which a driver makes within
-  // 0.1 ms; that of one that still runs, for 50 times maximum_wait_us(); all work of the device.
+  // 0.1 ms; that of one that still runs, for 50 times max_wait_seconds(); all work of the device.
   enum class last_wait { report, reports, device };
   struct miss {
     heap_guard& lock;
@@ -160,8 +160,8 @@ class pool_core : noncopyable {
   std::uint32_t wait_patiently(miss const& m, unsigned divisor, extent how_far);
   std::uint32_t wait_for_all(miss const& m);
   std::uint32_t compact_and_grow(miss const& m);
-  [[nodiscard]] std::uint64_t maximum_wait_ns() const noexcept {
-    return std::uint64_t{options_.maximum_wait_us} * 1000;
+  [[nodiscard]] std::uint64_t max_wait_ns() const noexcept {
+    return static_cast<std::uint64_t>(1e9 * options_.max_wait_seconds);
   }
   [[nodiscard]] bool has_room(allocation_request const& request) const noexcept;
   [[nodiscard]] bool may_grow(allocation_request const& request) const noexcept;

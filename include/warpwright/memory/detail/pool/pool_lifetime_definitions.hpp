@@ -16,11 +16,13 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::check_options(pool_settings co
     if (!valid)
       throw_invalid_argument(text{"memory_pool: "} + name + " is " + value + remedy, where);
   };
-  double const fraction = options.maximum_fraction;
-  require(fraction > 0.0 && fraction <= 1.0, "maximum_fraction", fraction,
+  double const fraction = options.max_fraction;
+  require(fraction > 0.0 && fraction <= 1.0, "max_fraction", fraction,
           "; give a part of the device's memory in (0, 1]");
   require(options.growth_factor >= 0.0 && options.growth_factor <= 16.0, "growth_factor",
           options.growth_factor, "; give a number from 0 to 16");
+  require(options.max_wait_seconds >= 0.0 && options.max_wait_seconds <= 1e6, "max_wait_seconds",
+          options.max_wait_seconds, "; give seconds from 0 to 1e6");
   require(options.slack >= 0.0 && options.slack <= 16.0, "slack", options.slack,
           "; give a fraction of the live peak from 0 to 16");
 }
@@ -36,10 +38,10 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo", where);
   heap_.driver.find();
   context_ = heap_.driver.current_context();
-  limit_bytes_ = options.maximum_bytes;
-  if (options.maximum_fraction < 1.0) {
+  limit_bytes_ = options.max_bytes;
+  if (options.max_fraction < 1.0) {
     auto const part =
-        static_cast<std::size_t>(static_cast<double>(total_bytes) * options.maximum_fraction);
+        static_cast<std::size_t>(static_cast<double>(total_bytes) * options.max_fraction);
     if (part < limit_bytes_) limit_bytes_ = part;
   }
   capacity_bytes_ = limit_bytes_ < total_bytes ? limit_bytes_ : total_bytes;
@@ -51,7 +53,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
   bool const may_map =
       options.source == memory_source::automatic || options.source == memory_source::virtual_memory;
   slack_options const slack{options.slack, options.slack_floor_bytes};
-  if (may_map && mapped_.open(device, slack, limit_bytes_, capacity_bytes_, maximum_alignment)) {
+  if (may_map && mapped_.open(device, slack, limit_bytes_, capacity_bytes_, max_alignment)) {
     source_ = memory_source::virtual_memory;
     first_address_ = mapped_.address();
     address_span_ = mapped_.bytes();

@@ -215,11 +215,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::grow_within_slack(mis
   return node != none ? node : grow(m, extent::within_slack);
 }
 
-/// Waits for the work that the capture's stream had before it, up to 50 times maximum_wait_us()
+/// Waits for the work that the capture's stream had before it, up to 50 times max_wait_seconds()
 /// from its begin, so that what a warm-up has freed serves the graph.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_for_own_stream(miss const& m) {
   block_heap const& blocks = heap_.blocks;
-  std::uint64_t const budget_ns = 50 * maximum_wait_ns();
+  std::uint64_t const budget_ns = 50 * max_wait_ns();
   for (std::uint32_t list = block_heap::first_stream_list; list < streams_.end(); ++list) {
     if (streams_.handle(list) != m.stream.get()) continue;
     static_cast<void>(streams_.close_epoch(m.lock, list, epoch_tracker::no_id, m.where));
@@ -242,7 +242,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_for_all(miss con
   synchronize(m.lock, m.id, m.where);
   // A running graph that is destroyed holds its memory until it has completed.
   if (m.wait == last_wait::device) streams_.await_device(m.lock, m.where);
-  if (graphs_.any()) await_graphs(m, m.wait == last_wait::reports ? 50 * maximum_wait_ns() : 0);
+  if (graphs_.any()) await_graphs(m, m.wait == last_wait::reports ? 50 * max_wait_ns() : 0);
   return take(m);
 }
 
@@ -265,11 +265,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::take_or_grow(miss con
 
 /// Waits for streams to complete their frees, and for CUDA to report destroyed graphs, before more
 /// is reserved: the wait happens once, but memory stays reserved.
-/// @param divisor  of maximum_wait_us()
+/// @param divisor  of max_wait_seconds()
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t pool_core::wait_patiently(miss const& m,
                                                                           unsigned divisor,
                                                                           extent how_far) {
-  std::uint64_t const budget_ns = maximum_wait_ns() / divisor;
+  std::uint64_t const budget_ns = max_wait_ns() / divisor;
   std::uint64_t ready = ~std::uint64_t{0};
   if (budget_ns != 0) await_graphs(m, 0);
   std::uint64_t const begin = monotonic_nanoseconds();

@@ -28,11 +28,11 @@ enum class memory_source {
 
 /// A snapshot of a memory_pool's counters; all sizes in bytes.
 struct pool_statistics {
-  std::uint64_t live_bytes = 0;           ///< allocated, rounded up to 256 bytes a block
-  std::uint64_t live_blocks = 0;          ///< allocated
-  std::uint64_t reserved_bytes = 0;       ///< taken from CUDA
-  std::uint64_t reserved_peak_bytes = 0;  ///< the highest reserved_bytes so far
-  std::uint64_t largest_hole_bytes = 0;   ///< the largest free block
+  std::uint64_t live_bytes = 0;                ///< allocated, rounded up to 256 bytes a block
+  std::uint64_t live_blocks = 0;               ///< allocated
+  std::uint64_t reserved_bytes = 0;            ///< taken from CUDA
+  std::uint64_t reserved_peak_bytes = 0;       ///< the highest reserved_bytes so far
+  std::uint64_t largest_free_block_bytes = 0;  ///< the largest free block
   std::uint64_t cached_bytes = 0;  ///< free, in the caches of streams and memory_cache objects
   std::uint64_t graph_bytes = 0;   ///< freed, but kept for a graph, or until all streams of
                                    ///< record_use() have completed
@@ -67,8 +67,8 @@ struct pool_settings {
   static constexpr std::size_t unlimited = ~std::size_t{0};
   static constexpr std::size_t by_source = ~std::size_t{0};
 
-  std::size_t maximum_bytes = unlimited;
-  double maximum_fraction = 1.0;
+  std::size_t max_bytes = unlimited;
+  double max_fraction = 1.0;
   std::size_t initial_bytes = 0;
   std::size_t growth_bytes = by_source;
   double growth_factor = 0.0;
@@ -77,7 +77,7 @@ struct pool_settings {
   std::size_t slack_floor_bytes = std::size_t{16} << 20U;
   reuse_order order = reuse_order::grow_before_wait;
   std::size_t cache_bytes = std::size_t{16} << 20U;
-  unsigned maximum_wait_us = 2000;
+  double max_wait_seconds = 2e-3;
   bool checked = false;
   bool detect_captures = false;
   bool (*exhausted)(void* user, memory_report const& report) = nullptr;

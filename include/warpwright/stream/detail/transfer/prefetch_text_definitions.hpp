@@ -28,7 +28,7 @@ inline char const* limit_in_words(prefetch_limit limit, bool of_results) noexcep
     case prefetch_limit::depth:
       return "Nothing is always busy: larger batches help, or, where times vary, a higher depth() "
              "or "
-             "maximum_bytes().";
+             "max_bytes().";
     case prefetch_limit::unknown:
       break;
   }
@@ -37,7 +37,7 @@ inline char const* limit_in_words(prefetch_limit limit, bool of_results) noexcep
 
 }  // namespace detail
 
-WARPWRIGHT_INLINE std::string prefetch_statistics::text() const {
+WARPWRIGHT_INLINE std::string prefetch_statistics::to_text() const {
   using detail::format_number;
   using detail::format_percent;
   using detail::gigabytes_per_second;

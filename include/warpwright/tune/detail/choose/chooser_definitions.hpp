@@ -121,7 +121,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE choice chooser::guess(shape_key const& s
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key chooser::key_of(shape_key const& shape) const {
   tuning_key key = key_;
   key.objective = options_.is_cold() ? "fastest cold for shape " : "fastest for shape ";
-  key.objective += shape.text();
+  key.objective += shape.to_text();
   return key;
 }
 

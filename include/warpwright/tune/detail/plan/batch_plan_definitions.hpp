@@ -41,10 +41,10 @@ class batch_plan_search {
   void check() {
     if (s_.ranks == 0) fail("ranks(0); at least 1 is needed");
     if (s_.multiple == 0) fail("multiple_of(0); it must be at least 1, which allows every size");
-    if (s_.minimum == 0) fail("minimum_micro_batch(0); it must be at least 1");
+    if (s_.minimum == 0) fail("min_micro_batch(0); it must be at least 1");
     if (s_.global == 0) fail("a global batch of 0 items; set global_batch()");
     if (s_.multiple > most_items || s_.minimum > most_items || s_.global > most_items) {
-      fail(text{"global_batch("} + s_.global + "), minimum_micro_batch(" + s_.minimum +
+      fail(text{"global_batch("} + s_.global + "), min_micro_batch(" + s_.minimum +
            "), multiple_of(" + s_.multiple + "); each must be at most 2^40");
     }
     std::size_t const each = (s_.global - 1) / s_.ranks + 1;
@@ -55,7 +55,7 @@ class batch_plan_search {
     last_ = (s_.largest < useful ? s_.largest : useful) / s_.multiple * s_.multiple;
     if (s_.largest < first_) {
       fail(text{"the largest micro batch is "} + s_.largest + ", the least allowed " + first_ +
-           ": lower minimum_micro_batch() or multiple_of(), or give it more memory");
+           ": lower min_micro_batch() or multiple_of(), or give it more memory");
     }
     if ((last_ / s_.multiple) > most_sizes) {
       fail(text{"micro batches up to "} + last_ + " in steps of " + s_.multiple + "; at most " +
@@ -184,12 +184,12 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::fail(std::size_
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::check_settings(
     source_location where) const {
-  if (multiple_ >= 1 && minimum_ >= 1 && least_wait_ >= 1 && size_ >= 1 && minimum_ <= largest_ &&
+  if (multiple_ >= 1 && min_size_ >= 1 && least_wait_ >= 1 && size_ >= 1 && min_size_ <= largest_ &&
       least() <= largest_) {
     return;
   }
   detail::throw_invalid_argument(
-      detail::text{"dynamic_batch_size: largest "} + largest_ + ", minimum " + minimum_ +
+      detail::text{"dynamic_batch_size: largest "} + largest_ + ", minimum " + min_size_ +
           ", multiple_of " + multiple_ + ", start_at " + size_ + ", grow_after " + least_wait_ +
           "; each must be at least 1, and a multiple must lie between minimum and largest",
       where);

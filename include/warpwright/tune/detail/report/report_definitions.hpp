@@ -368,7 +368,8 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_html(tune_result const& r
   return detail::html_report{result, options}.page();
 }
 
-WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string progress_line::text(tuning_progress const& p) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string progress_line::to_text(
+    tuning_progress const& p) {
   detail::string_builder line = "tuning: ";
   line += to_string(p.phase);
   line += " " + detail::string_builder(p.batch);
@@ -384,7 +385,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string progress_line::text(tuning_p
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void progress_line::operator()(tuning_progress const& p) {
   if (file_ == nullptr) return;
-  std::fprintf(file_, "\r%-*.*s", width, width, text(p).c_str());
+  std::fprintf(file_, "\r%-*.*s", width, width, to_text(p).c_str());
   std::fflush(file_);
   written_ = true;
 }

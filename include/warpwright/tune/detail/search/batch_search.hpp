@@ -9,7 +9,7 @@
 //   bracketing        doubles the size
 //   wave_search       finds steps of the time
 //   refinement        sizes between the doubled ones
-//   duel              compares the best ones in turns
+//   paired_comparison compares the best ones in turns
 //   latency_check     shows that a size keeps the limit of the latency
 //   final_choice      the choice is checked, runs for a while, and is replaced if it fails
 #pragma once

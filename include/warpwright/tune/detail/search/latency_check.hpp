@@ -5,7 +5,7 @@
 // that are fixed beforehand.
 #pragma once
 
-#include <warpwright/tune/detail/search/duel.hpp>
+#include <warpwright/tune/detail/search/paired_comparison.hpp>
 
 WARPWRIGHT_BEGIN
 

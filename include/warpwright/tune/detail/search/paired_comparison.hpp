@@ -24,11 +24,11 @@ WARPWRIGHT_COLD double least_share(State const& s) {
 }
 
 template <typename State>
-class duel {
+class paired_comparison {
  public:
   // @param sizes    usable; the first one is the reference
   // @param seconds  after which it is left undecided
-  duel(State& s, std::vector<std::size_t> sizes, double seconds)
+  paired_comparison(State& s, std::vector<std::size_t> sizes, double seconds)
       : s_{s}, sizes_{std::move(sizes)}, seconds_{seconds} {
     seconds_per_item_.resize(sizes_.size());
   }
@@ -234,7 +234,8 @@ WARPWRIGHT_COLD void compare_finalists(State& s, refiner<State>& refine) {
     if (round > 0 && choice != 0 && s.find(choice)->row.interleaved) break;
     std::vector<std::size_t> const list = finalists(s);
     if (list.size() < 2) break;
-    if (!duel<State>{s, list, searched}.run()) continue;  // without the size that failed
+    if (!paired_comparison<State>{s, list, searched}.run())
+      continue;  // without the size that failed
     refine.set_best_possible();
   }
   std::size_t const best = s.best();
