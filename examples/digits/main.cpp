@@ -142,7 +142,7 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
           .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3, run.latency_quantile))
           .stop_after_flat(0)
           .progress(
-              [&shown](ww::tuning_progress const& p) { shown.show(ww::progress_line::text(p)); });
+              [&shown](ww::tuning_progress const& p) { shown.show(ww::progress_line::to_text(p)); });
   if (options.quick) {
     tuner = tuner
                 .sampling(ww::measure_options{}
