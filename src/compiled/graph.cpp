@@ -20,4 +20,5 @@
 #include <warpwright/graph/detail/graph_replay_definitions.hpp>
 #include <warpwright/graph/detail/graph_svg_definitions.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure_definitions.hpp>
+#include <warpwright/graph/detail/nodes/kernel_call_definitions.hpp>
 #include <warpwright/graph/detail/nodes/kernel_name_definitions.hpp>

@@ -7,6 +7,8 @@
 #include "support/device_memory.hpp"
 
 #include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/compare_graphs.hpp>
+#include <warpwright/graph/graph_cache.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/interop/cublas.hpp>
 
@@ -209,6 +211,36 @@ TEST_CASE("a product in a captured graph uses the workspace, and the stream is r
     CHECK(after == before.get());
     REQUIRE(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);
   }
+  CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_CASE("kernels that the runtime does not know are compared: cuBLAS") {
+  cublasHandle_t handle = nullptr;
+  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  for (int const n : {24, 64, 1000}) {
+    INFO(n);
+    ww::stream s;
+    std::size_t const bytes = ww::cublas_workspace_bytes(9);
+    device_array<unsigned char> const workspace{bytes};
+    auto const size = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
+    device_array<float> const a{size}, b{size}, c{size};
+    float alpha = 1.0F;
+    float const zero = 0.0F;
+    ww::graph_cache cache{ww::graph_cache_options{}.cost_gate(false).verify_every(1)};
+    auto const step = [&] {
+      cache.run(s, {1}, [&](ww::stream_ref on) {
+        ww::cublas_scope const bound{handle, on, workspace.data(), bytes};
+        REQUIRE(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &alpha, a.data(), n,
+                            b.data(), n, &zero, c.data(), n) == CUBLAS_STATUS_SUCCESS);
+      });
+    };
+    for (int i = 0; i < 6; ++i) CHECK_NOTHROW(step());
+    CHECK(cache.statistics().replays > 2);
+    alpha = 2.0F;
+    CHECK_THROWS_AS(step(), ww::graph_mismatch);
+    s.synchronize();
+  }
+  REQUIRE(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);
   CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
 }
 

@@ -5,6 +5,7 @@
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/graph/compare_graphs.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
+#include <warpwright/graph/detail/nodes/kernel_call.hpp>
 #include <warpwright/graph/detail/nodes/kernel_name.hpp>
 
 #include <cstdint>
@@ -89,45 +90,37 @@ class graph_comparison {
   }
 
   void compare_kernels(cudaGraphNode_t before, cudaGraphNode_t now, cudaGraphNode_t again) {
-    cudaKernelNodeParams a{};
-    cudaKernelNodeParams b{};
-    cudaKernelNodeParams c{};
-    read(before, a);
-    read(now, b);
-    read(again, c);
+    kernel_call a;
+    kernel_call b;
+    kernel_call c;
+    check(read_kernel(before, a), "cudaGraphKernelNodeGetParams", where_);
+    check(read_kernel(now, b), "cudaGraphKernelNodeGetParams", where_);
+    check(read_kernel(again, c), "cudaGraphKernelNodeGetParams", where_);
     result_.kernel = kernel_name(now);
     // It has the handles of conditional nodes, which each graph has of its own.
     sets_condition_ = result_.kernel.find("evaluate_condition") != std::string::npos ||
                       result_.kernel == "run_if" || result_.kernel == "repeat_while";
-    if (a.func != b.func) return difference("the kernel of a node", 0, 0);
-    if (!same(a.gridDim, b.gridDim))
-      return difference("the grid of a kernel", a.gridDim.x, b.gridDim.x);
-    if (!same(a.blockDim, b.blockDim)) {
-      return difference("the blocks of a kernel", a.blockDim.x, b.blockDim.x);
+    if (a.kernel != b.kernel) return difference("the kernel of a node", 0, 0);
+    if (!same(a.grid, b.grid)) return difference("the grid of a kernel", a.grid.x, b.grid.x);
+    if (!same(a.block, b.block)) {
+      return difference("the blocks of a kernel", a.block.x, b.block.x);
     }
-    if (a.sharedMemBytes != b.sharedMemBytes) {
-      return difference("the shared memory of a kernel", a.sharedMemBytes, b.sharedMemBytes);
+    if (a.shared_bytes != b.shared_bytes) {
+      return difference("the shared memory of a kernel", a.shared_bytes, b.shared_bytes);
     }
-#if CUDART_VERSION >= 12040
-    if (a.kernelParams == nullptr || b.kernelParams == nullptr || c.kernelParams == nullptr) return;
+    if (a.arguments == nullptr || b.arguments == nullptr || c.arguments == nullptr) return;
     for (std::size_t p = 0; !result_.found; ++p) {
-      std::size_t offset = 0;
-      std::size_t bytes = 0;
-      cudaError_t const status = cudaFuncGetParamInfo(a.func, p, &offset, &bytes);
-      if (status != cudaSuccess) return discard(status);  // past the last argument
+      std::size_t const bytes = a.argument_bytes(p);
+      if (bytes == 0) return;
       result_.argument = static_cast<std::ptrdiff_t>(p);
-      compare_bytes(a.kernelParams[p], b.kernelParams[p], c.kernelParams[p], bytes);
+      compare_bytes(a.arguments[p], b.arguments[p], c.arguments[p], bytes);
     }
-#endif
   }
 
   static bool same(dim3 const& a, dim3 const& b) noexcept {
     return a.x == b.x && a.y == b.y && a.z == b.z;
   }
 
-  void read(cudaGraphNode_t node, cudaKernelNodeParams& to) const {
-    check(cudaGraphKernelNodeGetParams(node, &to), "cudaGraphKernelNodeGetParams", where_);
-  }
   void read(cudaGraphNode_t node, cudaMemcpy3DParms& to) const {
     check(cudaGraphMemcpyNodeGetParams(node, &to), "cudaGraphMemcpyNodeGetParams", where_);
   }
