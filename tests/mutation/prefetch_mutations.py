@@ -46,7 +46,7 @@ MUTATIONS = [
     (RING, "result == cudaSuccess ? result : wait_without_event(stream, result);", "cudaSuccess;"),
     (RING, "    cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);", "    cudaError_t result = cudaSuccess;"),
     # What is freed and destroyed.
-    (RING, "      result = cudaEventSynchronize(slot.used);\n", ""),
+    (RING, "    if (discard(result) != cudaSuccess) result = cudaEventSynchronize(slot.used);\n", ""),
     (RING, "    if (idle) pinned_.deallocate(slot.host, slot_bytes_);\n", ""),
     (RING, "      pool_.retire(copies_);\n", ""),
     (RING, "  for (int attempt = 0; attempt < 2; ++attempt) {", "  for (int attempt = 0; attempt < 1; ++attempt) {"),

@@ -13,7 +13,6 @@
 //   });
 #pragma once
 
-#include <warpwright/core/detail/device/async_copy.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/detail/capture/conditional_node.hpp>

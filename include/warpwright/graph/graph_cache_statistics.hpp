@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/graph/detail/cache/cache_settings.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
 #include <cstddef>
@@ -48,20 +49,6 @@ enum class graph_key_state {
   }
   return "";
 }
-
-/// What was counted in a graph_cache, for one key or for all of them.
-struct graph_cache_counts {
-  std::uint64_t calls = 0;
-  std::uint64_t replays = 0;    ///< calls that launched a graph as it was
-  std::uint64_t eager = 0;      ///< calls that ran without a graph
-  std::uint64_t captures = 0;   ///< captures, also for updates and rebuilds
-  std::uint64_t builds = 0;     ///< instantiations of new bindings
-  std::uint64_t updates = 0;    ///< in place
-  std::uint64_t rebuilds = 0;   ///< instantiations because CUDA could not update in place
-  std::uint64_t evictions = 0;  ///< executable graphs destroyed for other keys
-  std::uint64_t failures = 0;   ///< captures, instantiations and launches that failed
-  std::uint64_t pauses = 0;     ///< by the thrash guard, or after a failure
-};
 
 /// What a graph_cache knows about one key. Times are medians, in microseconds, of sampled calls;
 /// 0 means that it was not measured.

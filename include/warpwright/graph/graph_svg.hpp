@@ -4,7 +4,6 @@
 
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name.hpp>
 #include <warpwright/graph/graph.hpp>
 
 WARPWRIGHT_BEGIN

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 
@@ -22,14 +23,10 @@ WARPWRIGHT_BEGIN
 /// **Threads:** any number may look up streams, add and remove them at once; a stream is not used
 /// while it is removed. **Capture:** looking up is legal, so that raw handles of added streams may
 /// capture.
-class known_streams {
+class known_streams : detail::noncopyable {
  public:
   /// The maximum number of streams.
   static constexpr std::size_t capacity = 128;
-
-  known_streams() noexcept = default;
-  known_streams(known_streams const&) = delete;  // others refer to it
-  known_streams& operator=(known_streams const&) = delete;
 
   /// Adds a stream; does nothing if it was added already.
   /// @param stream  not the per-thread default stream, whose id depends on the thread. The legacy

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/detail/launch/set_condition.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
@@ -267,8 +266,7 @@ WARPWRIGHT_INLINE capture_report capture_scope::failure(cudaError_t code, char c
 
 WARPWRIGHT_INLINE capture_report capture_scope::report(source_location where) const {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  cudaError_t status = cudaStreamIsCapturing(stream_.get(), &state);
-  detail::discard(status);
+  cudaError_t status = detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
   if (state == cudaStreamCaptureStatusInvalidated) status = cudaErrorStreamCaptureInvalidated;
   return report_of(status, "cudaStreamIsCapturing", where);
 }

@@ -5,7 +5,6 @@
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/graph/compare_graphs.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -113,8 +112,8 @@ class graph_comparison {
     for (std::size_t p = 0; !result_.found; ++p) {
       std::size_t offset = 0;
       std::size_t bytes = 0;
-      cudaError_t const status = cudaFuncGetParamInfo(a.func, p, &offset, &bytes);
-      if (status != cudaSuccess) return discard(status);  // past the last argument
+      // Past the last argument.
+      if (discard(cudaFuncGetParamInfo(a.func, p, &offset, &bytes)) != cudaSuccess) return;
       result_.argument = static_cast<std::ptrdiff_t>(p);
       compare_bytes(a.kernelParams[p], b.kernelParams[p], c.kernelParams[p], bytes);
     }
@@ -211,9 +210,7 @@ class graph_comparison {
       if (reinterpret_cast<std::uintptr_t>(address) - r.begin < r.bytes) return true;
     }
     cudaPointerAttributes attributes{};
-    cudaError_t const status = cudaPointerGetAttributes(&attributes, address);
-    discard(status);
-    return status == cudaSuccess &&
+    return discard(cudaPointerGetAttributes(&attributes, address)) == cudaSuccess &&
            (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged);
   }
 

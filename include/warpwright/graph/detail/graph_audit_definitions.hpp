@@ -15,24 +15,21 @@ namespace detail {
 WARPWRIGHT_INLINE bool is_pageable(void const* pointer) noexcept {
   if (pointer == nullptr) return false;  // a CUDA array
   cudaPointerAttributes attributes{};
-  cudaError_t const status = cudaPointerGetAttributes(&attributes, pointer);
-  discard(status);
-  return status == cudaSuccess && attributes.type == cudaMemoryTypeUnregistered;
+  return discard(cudaPointerGetAttributes(&attributes, pointer)) == cudaSuccess &&
+         attributes.type == cudaMemoryTypeUnregistered;
 }
 
 WARPWRIGHT_INLINE void audit_node(graph_audit& result, cudaGraphNode_t node,
                                   cudaGraphNodeType type) {
   if (type == cudaGraphNodeTypeMemcpy) {
     cudaMemcpy3DParms copy{};
-    cudaError_t const status = cudaGraphMemcpyNodeGetParams(node, &copy);
-    discard(status);
-    if (status != cudaSuccess) return;  // copies of symbols
+    // It fails for copies of symbols.
+    if (discard(cudaGraphMemcpyNodeGetParams(node, &copy)) != cudaSuccess) return;
     if (is_pageable(copy.srcPtr.ptr) || is_pageable(copy.dstPtr.ptr)) ++result.pageable_copies;
   } else if (type == cudaGraphNodeTypeMemAlloc) {
     cudaMemAllocNodeParams allocation{};
-    cudaError_t const status = cudaGraphMemAllocNodeGetParams(node, &allocation);
-    discard(status);
-    if (status == cudaSuccess) result.allocated_bytes += allocation.bytesize;
+    discard(cudaGraphMemAllocNodeGetParams(node, &allocation));
+    result.allocated_bytes += allocation.bytesize;
   } else if (static_cast<int>(type) == 13) {  // conditional; older toolkits have no name for it
     ++result.conditionals;
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name.hpp>
+#include <warpwright/graph/detail/nodes/graph_structure.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
 WARPWRIGHT_BEGIN

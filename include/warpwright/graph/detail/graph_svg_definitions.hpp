@@ -4,7 +4,6 @@
 
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name.hpp>
 #include <warpwright/graph/graph_svg.hpp>
 
 WARPWRIGHT_BEGIN
@@ -25,8 +24,7 @@ WARPWRIGHT_INLINE svg_node describe_kernel(cudaGraphNode_t node) {
 
 WARPWRIGHT_INLINE svg_node describe_copy(cudaGraphNode_t node) {
   cudaMemcpy3DParms copy{};
-  cudaError_t const status = cudaGraphMemcpyNodeGetParams(node, &copy);
-  discard(status);
+  cudaError_t const status = discard(cudaGraphMemcpyNodeGetParams(node, &copy));
   if (status != cudaSuccess) return {"copy", "copy", "#c8e6c9"};
   char const* direction = "";
   switch (static_cast<int>(copy.kind)) {
@@ -46,8 +44,7 @@ WARPWRIGHT_INLINE svg_node describe_copy(cudaGraphNode_t node) {
 
 WARPWRIGHT_INLINE svg_node describe_fill(cudaGraphNode_t node) {
   cudaMemsetParams fill{};
-  cudaError_t const status = cudaGraphMemsetNodeGetParams(node, &fill);
-  discard(status);
+  cudaError_t const status = discard(cudaGraphMemsetNodeGetParams(node, &fill));
   if (status != cudaSuccess) return {"fill", "fill", "#dcedc8"};
   string_builder const what =
       string_builder{"fill "} + fill.width * fill.height * fill.elementSize + " B";

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/error.hpp>
 
 WARPWRIGHT_BEGIN
@@ -10,7 +11,7 @@ namespace detail {
 
 /// As scoped_device, without exceptions: for destructors, and where another call tells of a lost
 /// device. Makes a device the current one during its lifetime.
-class device_scope {
+class device_scope : noncopyable {
  public:
   static constexpr int current = -1;  // leaves the current one
 
@@ -27,8 +28,6 @@ class device_scope {
   ~device_scope() {
     if (before_ != current) discard(cudaSetDevice(before_));
   }
-  device_scope(device_scope const&) = delete;
-  device_scope& operator=(device_scope const&) = delete;
 
   /// @return of what failed; the current device is then unchanged
   [[nodiscard]] cudaError_t status() const noexcept { return status_; }
@@ -44,8 +43,7 @@ inline cudaError_t set_up_thread(int device) noexcept {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   cudaError_t status = cudaSetDevice(device);
   if (status == cudaSuccess) status = cudaThreadExchangeStreamCaptureMode(&mode);
-  discard(status);
-  return status;
+  return discard(status);
 }
 
 }  // namespace detail

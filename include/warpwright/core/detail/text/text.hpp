@@ -51,6 +51,17 @@ class text {
 WARPWRIGHT_COLD text&& operator+(text&& sum, text const& more) noexcept;
 WARPWRIGHT_COLD text operator+(text const& first, text const& more) noexcept;
 
+/// @param text  ends in a zero
+/// @return the length in bytes of the text's first UTF-8 character; 0: not UTF-8
+WARPWRIGHT_COLD std::size_t utf8_bytes(char const* text) noexcept;
+
+/// The name of an enumerator, from a list in the order of the enumeration; "unknown" beyond it.
+template <typename Enum, std::size_t N>
+constexpr char const* enum_name(char const* const (&names)[N], Enum value) noexcept {
+  auto const index = static_cast<std::size_t>(value);
+  return index < N ? names[index] : "unknown";
+}
+
 }  // namespace detail
 
 WARPWRIGHT_END

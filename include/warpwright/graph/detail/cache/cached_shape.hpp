@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/shape_key.hpp>
 #include <warpwright/graph/detail/cache/bindings.hpp>
@@ -22,10 +23,8 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// An executable graph, and the bindings that are in it. It is in its key's list, or retired.
-struct cached_graph {
+struct cached_graph : private noncopyable {
   explicit cached_graph(std::size_t count) : words(count) {}
-  cached_graph(cached_graph const&) = delete;
-  cached_graph& operator=(cached_graph const&) = delete;
   virtual ~cached_graph() = default;  // of a built_graph, which owns the handle
 
   cudaGraphExec_t exec = nullptr;
@@ -41,20 +40,10 @@ struct cached_graph {
   cached_graph* next = nullptr;
 };
 
-/// What a key counts, of graph_cache_counts.
-struct shape_counts {
-  std::uint64_t captures = 0;
-  std::uint64_t builds = 0;
-  std::uint64_t updates = 0;
-  std::uint64_t rebuilds = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t failures = 0;
-};
-
 /// How the calls of a key run without a look at the policies.
 enum class fast_mode : unsigned char { none, eager, graph };
 
-struct cached_shape : lru_node {
+struct cached_shape : lru_node, private noncopyable {
   cached_shape(shape_key const& shape, void const* function_tag, std::uint64_t hash_value,
                std::size_t words, cache_settings const& options)
       : key{shape},
@@ -64,8 +53,6 @@ struct cached_shape : lru_node {
         warmups{options.warmups},
         gate{options.cost_gate},
         guard{options.thrash_limit} {}
-  cached_shape(cached_shape const&) = delete;
-  cached_shape& operator=(cached_shape const&) = delete;
   ~cached_shape() {
     while (graphs != nullptr) {
       cached_graph* const next = graphs->next;
@@ -89,11 +76,9 @@ struct cached_shape : lru_node {
   fast_mode fast = fast_mode::none;
   bool new_words = true;        // last_words has not been written
   std::uint64_t fast_left = 0;  // calls in the fast mode until the policies are asked
-  std::uint64_t calls = 0;
-  std::uint64_t replays = 0;
-  std::uint64_t eager = 0;
-  std::uint64_t changes = 0;  // calls that no graph could have replayed
-  std::uint64_t refills = 0;  // of them, those whose graphs had been evicted
+  graph_cache_counts counts;    // calls, replays and eager; the others under the mutex
+  std::uint64_t changes = 0;    // calls that no graph could have replayed
+  std::uint64_t refills = 0;    // of them, those whose graphs had been evicted
   cached_graph* graphs = nullptr;
   array<std::uint64_t> last_words;  // the bindings of the last eager call
 
@@ -112,7 +97,6 @@ struct cached_shape : lru_node {
   std::size_t nodes = 0;
   cost_gate gate;
   thrash_guard guard;
-  shape_counts counts;
   double spent_nanoseconds = 0.0;  // on captures and instantiations
   std::string last_rebuild;
   std::string last_kernel;
@@ -120,11 +104,8 @@ struct cached_shape : lru_node {
 };
 
 /// The keys of a cache: a hash table with open addressing, at most half full, that never loses one.
-class shape_table {
+class shape_table : noncopyable {
  public:
-  shape_table() noexcept = default;
-  shape_table(shape_table const&) = delete;
-  shape_table& operator=(shape_table const&) = delete;
   ~shape_table() { clear(); }
 
   static std::uint64_t hash(shape_key const& key, void const* tag) noexcept {

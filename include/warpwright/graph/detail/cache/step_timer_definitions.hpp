@@ -22,13 +22,11 @@ WARPWRIGHT_INLINE void step_timer::poll(void (*arrived)(void* owner, step_mode m
                                                         double nanoseconds)) noexcept {
   for (sample* const s : samples_) {
     if (s->owner == nullptr || !s->recorded) continue;
-    cudaError_t status = cudaEventQuery(s->stop.get());
-    discard(status);
+    cudaError_t status = discard(cudaEventQuery(s->stop.get()));
     if (status == cudaErrorNotReady) continue;
     float milliseconds = 0.0F;
     if (status == cudaSuccess) {
-      status = cudaEventElapsedTime(&milliseconds, s->start.get(), s->stop.get());
-      discard(status);
+      status = discard(cudaEventElapsedTime(&milliseconds, s->start.get(), s->stop.get()));
     }
     double const device = 1e6 * static_cast<double>(milliseconds);
     double const longer = device > s->host_nanoseconds ? device : s->host_nanoseconds;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/graph/detail/capture/branch_streams.hpp>
 
 WARPWRIGHT_BEGIN

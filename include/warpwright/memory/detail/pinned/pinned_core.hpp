@@ -5,7 +5,7 @@
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/device/default_stream.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/core/detail/thread/thread_slot.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/memory/detail/event_store.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>

@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/device/device_scope.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
@@ -17,21 +18,16 @@ namespace detail {
 
 /// Owns an object with a virtual destructor; std::unique_ptr is slow to compile.
 template <class Interface>
-struct owned {
+struct owned : private noncopyable {
   explicit owned(Interface* made) noexcept : object{made} {}
   ~owned() { delete object; }
-  owned(owned const&) = delete;
-  owned& operator=(owned const&) = delete;
   Interface* object;
 };
 
 /// A ring with its lock, its counters, and the order of the copies: they are enqueued in the order
 /// of the batches, by whichever thread completes the batch whose turn it is.
-class transfer_core {
+class transfer_core : noncopyable {
  public:
-  transfer_core(transfer_core const&) = delete;
-  transfer_core& operator=(transfer_core const&) = delete;
-
   void stop() noexcept;
   /// @return false in a child of fork()
   [[nodiscard]] bool is_in_own_process() const noexcept { return process_.is_current(); }

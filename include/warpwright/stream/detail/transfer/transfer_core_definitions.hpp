@@ -60,9 +60,7 @@ WARPWRIGHT_INLINE void transfer_core::check_stream(stream_ref stream, source_loc
 
 WARPWRIGHT_INLINE bool transfer_core::is_idle(stream_ref stream) noexcept {
   relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
-  cudaError_t const result = cudaStreamQuery(stream.get());
-  discard(result);
-  return result == cudaSuccess;
+  return discard(cudaStreamQuery(stream.get())) == cudaSuccess;
 }
 
 WARPWRIGHT_INLINE void transfer_core::wait(guard& lock, condition_variable& change) noexcept {

@@ -4,6 +4,7 @@
 // The memory, events and copies of a prefetcher or a result_collector.
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/pinned.hpp>
@@ -56,7 +57,7 @@ struct transfer_slot {
 
 /// Slots with a stream for their copies, in one direction. The stages of the slots belong to the
 /// owner of the ring, and its lock.
-class transfer_ring {
+class transfer_ring : noncopyable {
  public:
   static constexpr unsigned most_slots = 64;
 
@@ -70,8 +71,6 @@ class transfer_ring {
         copies_{pool.device(), 0, where} {}
   /// Waits for the copies, and frees the memory behind the callers' work. Never throws.
   ~transfer_ring();
-  transfer_ring(transfer_ring const&) = delete;
-  transfer_ring& operator=(transfer_ring const&) = delete;
 
   /// Allocates a slot's memory and creates its events; not to be called by two threads at once.
   /// @throws out_of_memory, cuda_error  without any effect
