@@ -16,5 +16,4 @@
 #include <warpwright/graph/detail/graph_cache_statistics_definitions.hpp>
 #include <warpwright/graph/detail/graph_definitions.hpp>
 #include <warpwright/graph/detail/graph_exec_definitions.hpp>
-#include <warpwright/graph/detail/graph_svg_definitions.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure_definitions.hpp>

@@ -19,7 +19,7 @@ RING = TRANSFER + "transfer_ring_definitions.hpp"
 CORE = TRANSFER + "transfer_core_definitions.hpp"
 FETCH = TRANSFER + "prefetch_core_definitions.hpp"
 COLLECT = TRANSFER + "collect_core_definitions.hpp"
-DEFAULT = "include/warpwright/core/detail/device/default_stream.hpp"
+DEFAULT = "include/warpwright/core/detail/device/device_scope.hpp"
 OPTIONS = "include/warpwright/stream/prefetch_options.hpp"
 BATCHES = "include/warpwright/stream/run_in_batches.hpp"
 RESULTS = "include/warpwright/stream/collect.hpp"
@@ -68,7 +68,7 @@ MUTATIONS = [
     (FETCH, "    if (elements > capacity_) {", "    if (elements > capacity_ + 1) {"),
     (FETCH, "    slot->index = next_fill_++;", "    slot->index = next_fill_;\n    next_fill_ += slot->index % 3 == 2 ? 2 : 1;"),
     (FETCH, "    caller_wait_ = starved_ = worker_wait_ = user_time_ = user_bytes_ = 0;\n", ""),
-    (FETCH, "    workers_waited_ = workers_waited_ || is_needed;\n", ""),
+    (CORE, "  workers_waited_ = workers_waited_ || lacks;\n", ""),
     (FETCH, "  while (!stopping_ && next_take_ < end_ &&", "  while (next_take_ < end_ &&"),
     (FETCH, "      slot->error = nullptr;\n      free(*slot);", "      free(*slot);"),
     (COLLECT, "  bool const wanted = slot.bytes != 0 && !error_ && !error;", "  bool const wanted = slot.bytes != 0 && !error;"),

@@ -199,8 +199,7 @@ class capture_scope : detail::noncopyable {
   bool in_capture() const noexcept { return active_ || inside_; }
   capture_report report_of(cudaError_t code, char const* api, source_location where) const;
   // Ends the capture. @return what to report
-  capture_report failure(cudaError_t code, char const* api, source_location where);
-  [[noreturn]] void fail_at_end(cudaError_t code, char const* api, source_location where);
+  capture_report failure(cudaError_t code, char const* api, source_location where, bool at_end);
   void abandon() noexcept;
   bool must_keep_graph() const noexcept;
 

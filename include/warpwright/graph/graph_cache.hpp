@@ -232,9 +232,7 @@ class graph_cache : detail::noncopyable {
   }
 
   /// Destroys the graphs of the least recently used keys.
-  /// @param bytes  those of the remaining keys need at most so much memory, as estimated; 0:
-  /// destroys
-  ///   all
+  /// @param bytes  those of the remaining keys need at most so much memory, as estimated; 0: all go
   /// **Stream:** does not block: running graphs are destroyed later.
   void trim(std::size_t bytes) noexcept { core_->trim(bytes); }
   /// Destroys all graphs, and forgets all keys and statistics.

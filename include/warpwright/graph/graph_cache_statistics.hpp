@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/graph/detail/cache/cache_settings.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
@@ -33,21 +34,9 @@ enum class graph_key_state {
 
 /// @return the state in words
 [[nodiscard]] constexpr char const* to_string(graph_key_state state) noexcept {
-  switch (state) {
-    case graph_key_state::warming_up:
-      return "warming up";
-    case graph_key_state::replaying:
-      return "replaying";
-    case graph_key_state::eager_wins:
-      return "eager is faster";
-    case graph_key_state::paused:
-      return "paused";
-    case graph_key_state::unsupported:
-      return "not capturable";
-    case graph_key_state::evicted:
-      return "evicted";
-  }
-  return "";
+  constexpr char const* names[] = {"warming up", "replaying",      "eager is faster",
+                                   "paused",     "not capturable", "evicted"};
+  return detail::enum_name(names, state);
 }
 
 /// What a graph_cache knows about one key. Times are medians, in microseconds, of sampled calls;

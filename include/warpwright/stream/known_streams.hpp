@@ -15,8 +15,7 @@ WARPWRIGHT_BEGIN
 /// them.
 ///
 /// @pre A stream is removed before it is destroyed. CUDA gives the handle of a destroyed stream to
-/// a
-///   new one: a pool would take the new stream for the old one, and hand out memory that the old
+///   a new one: a pool would take the new stream for the old one, and hand out memory that the old
 ///   stream's work still uses.
 ///
 /// A handle that was not added is resolved as without this object: by a query at each use.
@@ -133,10 +132,8 @@ class known_streams : detail::noncopyable {
         detail::text{"known_streams: the handle "} + static_cast<void const*>(handle) +
             " was added for the stream with id " + stale + " and belongs to the one with id " + id +
             " now: remove a stream before it is destroyed, and use one known_streams a device for "
-            "the "
-            "legacy default stream. The entry is removed; add the stream again when no memory of "
-            "the "
-            "old one is in use",
+            "the legacy default stream. The entry is removed; add the stream again when no memory "
+            "of the old one is in use",
         where);
   }
 

@@ -118,8 +118,7 @@ class stream_pool {
   /// @param priority  of all streams; within get_stream_priority_range(device)
   /// @throws std::invalid_argument  for a size or priority out of range
   /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
-  /// **Cost:** a few CUDA calls per stream, and in the first pool of a process up to 30 ms for the
-  /// operating system's membarrier; create the pool at start-up.
+  /// **Cost:** a few CUDA calls per stream; create the pool at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
       : stream_pool{

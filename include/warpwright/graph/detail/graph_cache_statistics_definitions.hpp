@@ -80,8 +80,7 @@ WARPWRIGHT_INLINE std::vector<std::string> graph_cache_statistics::warnings() co
                   std::size_t{evictions} + " evictions for " + std::size_t{replays} +
                   " replays, and " + crowded +
                   " keys were paused for it: raise max_entries(), max_bytes() or "
-                  "max_pool_bytes(), or round sizes up "
-                  "with round_up_to()");
+                  "max_pool_bytes(), or round sizes up with round_up_to()");
   }
   if (legacy_calls > 0) {
     all.push_back(string_builder{} + std::size_t{legacy_calls} +

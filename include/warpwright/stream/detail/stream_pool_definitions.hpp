@@ -3,7 +3,6 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/stream_pool.hpp>
 
 WARPWRIGHT_BEGIN

@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/error.hpp>
 #include <warpwright/core/stream.hpp>
 
 WARPWRIGHT_BEGIN
@@ -79,6 +80,20 @@ inline device_id device_of(stream_ref stream, source_location where) {
   }
 #endif
   return device_of_any(stream, where);
+}
+
+/// Whether a call has failed as its stream was destroyed, or its device reset.
+inline bool is_gone(cudaError_t status) noexcept {
+  return status == cudaErrorInvalidResourceHandle || status == cudaErrorContextIsDestroyed;
+}
+
+/// As check(), of a call with a stream that the caller has named earlier: names the probable cause.
+inline void check_named_earlier(cudaError_t status, char const* api, source_location where) {
+  if (status == cudaSuccess) return;
+  throw_cuda_error(status, api, where,
+                   is_gone(status) ? "probably the stream was destroyed: a stream outlives the "
+                                     "batches, slots and branches that it was given for"
+                                   : nullptr);
 }
 
 }  // namespace detail

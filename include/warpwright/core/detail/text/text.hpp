@@ -21,10 +21,11 @@ class text {
  public:
   WARPWRIGHT_COLD text(char const* value) noexcept;
   text(char) = delete;  // would convert to int
-  WARPWRIGHT_COLD text(int value) noexcept;
-  WARPWRIGHT_COLD text(unsigned value) noexcept;
-  WARPWRIGHT_COLD text(long value) noexcept;
-  WARPWRIGHT_COLD text(unsigned long value) noexcept;
+  WARPWRIGHT_COLD text(int value) noexcept : text{static_cast<long long>(value)} {}
+  WARPWRIGHT_COLD text(unsigned value) noexcept : text{static_cast<unsigned long long>(value)} {}
+  WARPWRIGHT_COLD text(long value) noexcept : text{static_cast<long long>(value)} {}
+  WARPWRIGHT_COLD text(unsigned long value) noexcept
+      : text{static_cast<unsigned long long>(value)} {}
   WARPWRIGHT_COLD text(long long value) noexcept;
   WARPWRIGHT_COLD text(unsigned long long value) noexcept;
   WARPWRIGHT_COLD text(double value) noexcept;

@@ -37,12 +37,6 @@ WARPWRIGHT_INLINE void text::append(char const* more, std::size_t length) noexce
 }
 
 WARPWRIGHT_INLINE text::text(char const* value) noexcept { append(value, std::strlen(value)); }
-WARPWRIGHT_INLINE text::text(int value) noexcept : text{static_cast<long long>(value)} {}
-WARPWRIGHT_INLINE text::text(unsigned value) noexcept
-    : text{static_cast<unsigned long long>(value)} {}
-WARPWRIGHT_INLINE text::text(long value) noexcept : text{static_cast<long long>(value)} {}
-WARPWRIGHT_INLINE text::text(unsigned long value) noexcept
-    : text{static_cast<unsigned long long>(value)} {}
 WARPWRIGHT_INLINE text::text(long long value) noexcept {
   char digits[40] = {};
   std::snprintf(digits, sizeof digits, "%lld", value);

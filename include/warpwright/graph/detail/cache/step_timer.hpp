@@ -61,8 +61,6 @@ class step_timer : noncopyable {
   }
 
  private:
-  sample* take(int device) noexcept;
-
   array<sample*> samples_;
   std::size_t pending_ = 0;
 };

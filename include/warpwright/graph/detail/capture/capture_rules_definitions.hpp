@@ -57,15 +57,14 @@ WARPWRIGHT_INLINE char const* remedy_of_call(char const* api) noexcept {
       {"EndCapture", nullptr},
       {"lloc",  // cudaMalloc, cuMemAlloc, cudaHostAlloc
        "allocate before the capture, or from a memory_pool or with cudaMallocAsync on the "
-       "capturing "
-       "stream; if a library allocates, run it once before the capture and give it a workspace"},
+       "capturing stream; if a library allocates, run it once before the capture and give it a "
+       "workspace"},
       {"Free", "free after the capture, or with cudaFreeAsync on the capturing stream"},
       {"HostRegister", "register memory before the capture"},
       {"AddCallback", "use cudaLaunchHostFunc, which can be captured"},
       {"Memcpy",
        "use cudaMemcpyAsync on the capturing stream, with page-locked memory on the host: the "
-       "graph "
-       "reads and writes that memory at each launch"},
+       "graph reads and writes that memory at each launch"},
       {"Memset", "use cudaMemsetAsync on the capturing stream"},
       {"GraphLaunch", "call the code that the graph was captured from instead of launching it"},
       {"GraphUpload", "upload before the capture"},

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/memory/detail/event_store.hpp>

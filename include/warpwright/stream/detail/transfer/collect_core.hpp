@@ -35,7 +35,6 @@ class collect_core : public transfer_core {
   void release(transfer_slot& slot, std::size_t elements) noexcept;
   /// Waits until the sink has had all results of slots that were given back.
   void finish();
-  [[nodiscard]] prefetch_statistics statistics() const noexcept;
 
  private:
   void run() noexcept;

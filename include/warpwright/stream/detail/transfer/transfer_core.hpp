@@ -93,6 +93,9 @@ class transfer_core : noncopyable {
   }
   /// Adds a slot. Without memory the ring stays as it is, for good.
   void grow(guard& lock) noexcept;
+  /// What a thread of the core does without a slot to work on: adds one that was asked for, or
+  /// waits. @param lacks  whether it would work on one
+  void grow_or_wait(guard& lock, bool lacks) noexcept;
   /// A caller's wait for a slot.
   struct waiting {
     std::uint64_t since = 0;  // 0: it has not waited

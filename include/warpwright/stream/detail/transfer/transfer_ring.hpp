@@ -73,11 +73,10 @@ class transfer_ring : noncopyable {
   ~transfer_ring();
 
   /// Allocates a slot's memory and creates its events; not to be called by two threads at once.
+  /// @param may_wait  if not, of memory that is to be had without waiting for a stream or another
+  ///   thread, so that batches go on. @return false if there is none
   /// @throws out_of_memory, cuda_error  without any effect
-  void add(source_location where);
-  /// The same of memory that is to be had without waiting for a stream or another thread, so that
-  /// batches go on. @return false if there is none
-  bool try_add(source_location where);
+  bool add(bool may_wait, source_location where);
   /// Shows the slot that add() has made to the owner. @pre the owner's lock is held
   void publish() noexcept { size_ = created_; }
 
@@ -111,6 +110,7 @@ class transfer_ring : noncopyable {
   }
 
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return slot_bytes_; }
+  [[nodiscard]] bool to_device() const noexcept { return to_device_; }
   [[nodiscard]] device_id device() const noexcept { return pool_.device(); }
   /// @return the rate of the copies that were timed; 0 before the first one
   [[nodiscard]] double bytes_per_second() const noexcept;
@@ -125,7 +125,6 @@ class transfer_ring : noncopyable {
   };
   static bool is_captured(cudaEvent_t event) noexcept;
   static cudaError_t wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
-  bool add(bool may_wait, source_location where);
   void free_slot(transfer_slot& slot) noexcept;
   void look_at_sample() noexcept;
   bool begin_sample(std::size_t bytes) noexcept;

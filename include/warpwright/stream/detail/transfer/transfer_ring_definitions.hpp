@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 
@@ -49,12 +49,6 @@ WARPWRIGHT_INLINE void transfer_ring::free_slot(transfer_slot& slot) noexcept {
   } catch (...) {  // a destructor cannot throw
   }
 }
-
-WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
-  static_cast<void>(add(true, where));
-}
-
-WARPWRIGHT_INLINE bool transfer_ring::try_add(source_location where) { return add(false, where); }
 
 WARPWRIGHT_INLINE bool transfer_ring::add(bool may_wait, source_location where) {
   scoped_device const current{pool_.device(), where};
