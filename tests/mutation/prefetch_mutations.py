@@ -84,7 +84,7 @@ MUTATIONS = [
     (RESULTS, "  ~result_slot() { std::uncaught_exceptions() > exceptions_ ? cancel() : reset(); }", "  ~result_slot() { reset(); }"),
     # Options, limits, sizes.
     (OPTIONS, "    return count < first ? static_cast<unsigned>(count) : first;", "    return first;"),
-    (OPTIONS, "    if (has_room_limit(1) && max_bytes_ / element_bytes / capacity < least) {", "    if (false) {"),
+    (OPTIONS, "    if (has_room_limit(1) && values_.max_bytes / element_bytes / capacity < least) {", "    if (false) {"),
     (OPTIONS, "copy_share() >= busy && copy_share() >= source_share()", "copy_share() >= busy"),
     (OPTIONS, "    if (starved_share() < seldom) return prefetch_limit::caller;\n", ""),
     (OPTIONS, "    double const all = seconds * workers;", "    double const all = seconds;"),

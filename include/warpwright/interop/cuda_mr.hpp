@@ -43,7 +43,9 @@ class cuda_resource {
   [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
 
   /// Whether memory of one can be freed through the other: whether they share the pool.
-  friend bool operator==(Derived const& a, Derived const& b) noexcept { return a.pool_ == b.pool_; }
+  friend bool operator==(Derived const& a, Derived const& b) noexcept {
+    return &a.pool() == &b.pool();
+  }
   friend bool operator!=(Derived const& a, Derived const& b) noexcept { return !(a == b); }
 
 #if CCCL_VERSION >= 3001000
