@@ -158,7 +158,7 @@ MUTATIONS = [
     (CAPTURE, "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}",
      "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream}, active_{true} {}"),
     (CAPTURE_STEPS, "  counted_.begin();\n", ""),
-    (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
+    (CAPTURE_STEPS, "active_ = status != cudaSuccess && detail::may_be_capturing(stream_.get());", "active_ = false;"),
 ]
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ MUTATIONS = [
     # Captures.
     (CAPTURE_STEPS, "  counted_.begin();\n", ""),
     (CAPTURE_STEPS, "  counted_.end();\n", ""),
-    (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
+    (CAPTURE_STEPS, "active_ = status != cudaSuccess && detail::may_be_capturing(stream_.get());", "active_ = false;"),
     (CAPTURE_STEPS, "  failed_call const failed = try_join_all();\n  if", "  failed_call const failed;\n  if"),
     (CAPTURE_STEPS, "if (abandoned != nullptr && !keep) detail::discard(cudaGraphDestroy(abandoned));", ""),
     (CAPTURE_STEPS, "  report.noticed_at_end = at_end;\n", "  static_cast<void>(at_end);\n"),

@@ -192,7 +192,6 @@ class capture_scope : detail::noncopyable {
   // A warm-up step has the same requirements of the stream as a capture.
   static void check_stream(stream_ref stream, source_location where);
 
-  bool still_capturing() const noexcept;
   // Asks once whether a scope that has begun no capture is inside of one.
   device_id device(source_location where);
   // What is forked now is captured. @pre device() was called

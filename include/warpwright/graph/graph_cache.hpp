@@ -131,7 +131,7 @@ class graph_cache : detail::noncopyable {
   /// @throws std::invalid_argument  for options that exclude each other
   explicit graph_cache(graph_cache_options const& options,
                        source_location where = source_location::current())
-      : options_{checked(options, where)}, core_{values_of(options)} {}
+      : options_{options.check(where)}, core_{values_of(options)} {}
 
   /// Runs one step.
   /// @param stream    a stream, stream_ref or capture_scope. With a handle that has no id (a
@@ -247,12 +247,6 @@ class graph_cache : detail::noncopyable {
   [[nodiscard]] graph_cache_options const& options() const noexcept { return options_; }
 
  private:
-  static graph_cache_options const& checked(graph_cache_options const& options,
-                                            source_location where) {
-    options.check(where);
-    return options;
-  }
-
   graph_cache_options options_;
   detail::process_bound<detail::cache_core> core_;
 };

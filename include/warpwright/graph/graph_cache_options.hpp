@@ -87,12 +87,14 @@ class [[nodiscard]] graph_cache_options
   [[nodiscard]] constexpr capture_mode mode() const { return values_.mode; }
   [[nodiscard]] constexpr detail::clock_ref clock() const { return values_.clock; }
 
+  /// @return the options
   /// @throws std::invalid_argument  for an option that is 0 and must not be
-  void check(source_location where) const {
+  graph_cache_options const& check(source_location where) const {
     at_least_one(values_.max_entries, "max_entries", where);
     at_least_one(values_.variants, "variants", where);
     at_least_one(values_.replicas, "replicas", where);
     at_least_one(values_.thrash_limit, "thrash_limit", where);
+    return *this;
   }
 
  private:

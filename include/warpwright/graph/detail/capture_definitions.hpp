@@ -47,12 +47,6 @@ WARPWRIGHT_INLINE void capture_scope::fail(cudaError_t code, char const* api,
   throw capture_error{failure(code, api, where, false)};
 }
 
-WARPWRIGHT_INLINE bool capture_scope::still_capturing() const noexcept {
-  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
-  return state != cudaStreamCaptureStatusNone;
-}
-
 WARPWRIGHT_INLINE capture_scope::failed_call capture_scope::try_join(
     cudaStream_t other, cudaEvent_t marker) const noexcept {
   failed_call failed{cudaEventRecord(marker, other), "cudaEventRecord"};
@@ -166,7 +160,8 @@ WARPWRIGHT_INLINE graph capture_scope::end(source_location where) {
   cudaGraph_t captured = nullptr;
   cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
   graph result{captured};
-  active_ = status != cudaSuccess && still_capturing();  // then abandon() ends the capture
+  // If it is capturing all the same, abandon() ends that.
+  active_ = status != cudaSuccess && detail::may_be_capturing(stream_.get());
   if (status != cudaSuccess) {
     throw capture_error{failure(status, "cudaStreamEndCapture", where, true)};
   }

@@ -166,10 +166,10 @@ struct cached_shape : lru_node, private noncopyable {
   fast_mode fast = fast_mode::none;
   bool new_words = true;        // last_words has not been written
   std::uint64_t fast_left = 0;  // calls in the fast mode until the policies are asked
-  graph_cache_counts counts;    // calls, replays and eager; the others under the mutex
-  std::uint64_t changes = 0;    // calls that no graph could have replayed
-  std::uint64_t refills = 0;    // of them, those whose graphs had been evicted
   cached_graph* graphs = nullptr;
+  graph_cache_counts counts;        // calls, replays and eager, first; the others under the mutex
+  std::uint64_t changes = 0;        // calls that no graph could have replayed
+  std::uint64_t refills = 0;        // of them, those whose graphs had been evicted
   array<std::uint64_t> last_words;  // the bindings of the last eager call
 
   // Under the cache's mutex.
