@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/core/detail/address_map_definitions.hpp>
 #include <warpwright/core/detail/architecture_definitions.hpp>
+#include <warpwright/core/detail/device/device_definitions.hpp>
 #include <warpwright/core/detail/device/device_id_definitions.hpp>
 #include <warpwright/core/detail/device/event_definitions.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device_definitions.hpp>

@@ -9,7 +9,6 @@
 #include <warpwright/graph/detail/capture/capture_position_definitions.hpp>
 #include <warpwright/graph/detail/capture/capture_rules_definitions.hpp>
 #include <warpwright/graph/detail/capture/conditional_node_definitions.hpp>
-#include <warpwright/graph/detail/capture/driver_log_definitions.hpp>
 #include <warpwright/graph/detail/capture_definitions.hpp>
 #include <warpwright/graph/detail/capture_report_definitions.hpp>
 #include <warpwright/graph/detail/compare_graphs_definitions.hpp>
@@ -17,8 +16,5 @@
 #include <warpwright/graph/detail/graph_cache_statistics_definitions.hpp>
 #include <warpwright/graph/detail/graph_definitions.hpp>
 #include <warpwright/graph/detail/graph_exec_definitions.hpp>
-#include <warpwright/graph/detail/graph_replay_definitions.hpp>
-#include <warpwright/graph/detail/graph_svg_definitions.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure_definitions.hpp>
 #include <warpwright/graph/detail/nodes/kernel_call_definitions.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name_definitions.hpp>

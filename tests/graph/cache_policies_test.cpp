@@ -5,9 +5,8 @@
 #include "support/catch.hpp"
 
 #include <warpwright/graph/detail/cache/bindings.hpp>
+#include <warpwright/graph/detail/cache/cached_shape.hpp>
 #include <warpwright/graph/detail/cache/cost_gate.hpp>
-#include <warpwright/graph/detail/cache/lru_list.hpp>
-#include <warpwright/graph/detail/cache/thrash_guard.hpp>
 
 #include <array>
 #include <cmath>

@@ -7,7 +7,8 @@
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/conditional.hpp>
-#include <warpwright/graph/graph_svg.hpp>
+#include <warpwright/graph/detail/nodes/graph_structure.hpp>
+#include <warpwright/graph/graph_audit.hpp>
 
 #include <string>
 #include <vector>

@@ -23,8 +23,8 @@ ROUND = GRAPH + "round_up_to.hpp"
 DETAIL = GRAPH + "detail/cache/"
 BINDINGS = DETAIL + "bindings.hpp"
 GATE = DETAIL + "cost_gate.hpp"
-GUARD = DETAIL + "thrash_guard.hpp"
-LRU = DETAIL + "lru_list.hpp"
+GUARD = DETAIL + "cost_gate.hpp"
+LRU = DETAIL + "cached_shape.hpp"
 WINDOW = DETAIL + "cost_gate.hpp"
 TIMER = DETAIL + "step_timer.hpp"
 SHAPE = DETAIL + "cached_shape.hpp"
@@ -66,7 +66,7 @@ MUTATIONS = [
     (POOL, "    captured_memory::freed(graphs_[number].capture_id, heap_.blocks.at(node).bytes);\n", ""),
     (BUILDS, "  evict_while([&] { return lru_.excess() != &shape ? lru_.excess() : nullptr; });\n", ""),
     (LISTS, "    retired_.add(graph);\n", "    delete graph;\n"),
-    (LISTS, "  return status != cudaErrorNotReady;", "  return true;"),
+    (LISTS, "cudaEventQuery(r.completed->get())) != cudaErrorNotReady;", "cudaEventQuery(r.completed->get())), true;"),
     (LISTS, "r.completed == nullptr && r.retired->stream_id == stream_id", "stream_id == 0"),
     (LISTS, "(known || unmarked <= most_unmarked)", "true"),
     (LISTS, "bytes_.fits(most_bytes)", "(bytes_.fits(most_bytes) || true)"),
@@ -133,9 +133,9 @@ MUTATIONS = [
      "  return captured.get() == nullptr ? graph_step::eager : run_eagerly("),
     (BUILDS, "        unlink(*d.shape, *d.graph);\n        retired_.add(d.graph);\n", ""),
     (BUILDS, "  for (std::size_t i = 0; i < call.words.count; ++i) made.words[i] = call.words.words[i];\n", ""),
-    (STEPS, "    if (done == graph_step::replayed) --shape.replays;\n", ""),
+    (STEPS, "    if (done == graph_step::replayed) --shape.counts.replays;\n", ""),
     (STEPS, "options_.eager_fallback && !is_sticky(status)", "options_.eager_fallback"),
-    (STEPS, "    shape.guard.failed(shape.replays);\n", ""),
+    (STEPS, "    shape.guard.failed(shape.counts.replays);\n", ""),
     (BUILDS, "    if (error.code() != cudaErrorMemoryAllocation) throw;", "    throw;"),
     (BUILDS, "      if (difference) {", "      if (difference && where.line() < 0) {"),
     (STEPS, "  if (first && !d.samples_first) sample = nullptr;\n", "  static_cast<void>(first);\n"),
@@ -158,7 +158,7 @@ MUTATIONS = [
     (CAPTURE, "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}",
      "capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream}, active_{true} {}"),
     (CAPTURE_STEPS, "  counted_.begin();\n", ""),
-    (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
+    (CAPTURE_STEPS, "active_ = status != cudaSuccess && detail::may_be_capturing(stream_.get());", "active_ = false;"),
 ]
 
 if __name__ == "__main__":

@@ -162,10 +162,10 @@ MUTATIONS = [
     # Captures.
     (CAPTURE_STEPS, "  counted_.begin();\n", ""),
     (CAPTURE_STEPS, "  counted_.end();\n", ""),
-    (CAPTURE_STEPS, "active_ = status != cudaSuccess && still_capturing();", "active_ = false;"),
+    (CAPTURE_STEPS, "active_ = status != cudaSuccess && detail::may_be_capturing(stream_.get());", "active_ = false;"),
     (CAPTURE_STEPS, "  failed_call const failed = try_join_all();\n  if", "  failed_call const failed;\n  if"),
     (CAPTURE_STEPS, "if (abandoned != nullptr && !keep) detail::discard(cudaGraphDestroy(abandoned));", ""),
-    (CAPTURE_STEPS, "  report.noticed_at_end = true;\n", ""),
+    (CAPTURE_STEPS, "  report.noticed_at_end = at_end;\n", "  static_cast<void>(at_end);\n"),
     (CAPTURE_STEPS, "if (to != from) marker = make_marker(to);", ""),
     (CAPTURE_STEPS, "if (!(*last)->busy) return *last;", "return *last;"),
     (CAPTURE_STEPS, "  if (in_capture() && branch.captured) point.apply_to(to, where);\n", ""),
@@ -178,12 +178,12 @@ MUTATIONS = [
     (CAPTURE_STEPS, "  if (inside_) *last = detail::lease_kept_branch(device(where), capture_id_);\n", ""),
     (CAPTURE_STEPS, "bool const capturing = detail::is_capturing(other, where);", "bool const capturing = false;"),
     (BRANCHES, "if (at->stream_ == stream.get()) return at->device_;", ""),
-    (BRANCHES, "found->capture != capture ||", ""),
+    (BRANCHES, "each.capture == capture && ", ""),
     (BRANCHES, "      if (state != cudaStreamCaptureStatusNone) continue;\n", ""),
-    (BRANCHES, "    each->busy = each->captured = false;\n    each->listed.end();\n", "    each->busy = each->captured = false;\n"),
+    (BRANCHES, "    each.busy = each.captured = false;\n    each.listed.end();\n", "    each.busy = each.captured = false;\n"),
     (CAPTURE, "      static_cast<void>(join_branches(branches, marker));\n", ""),
     (BRANCHES, "status == cudaSuccess && state == cudaStreamCaptureStatusNone", "status == cudaSuccess"),
-    (BRANCHES, "if (found->device != device) continue;", ""),
+    (BRANCHES, "return each.device == device; };", "return static_cast<void>(each), static_cast<void>(device), true; };"),
 ]
 
 

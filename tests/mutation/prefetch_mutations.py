@@ -19,7 +19,7 @@ RING = TRANSFER + "transfer_ring_definitions.hpp"
 CORE = TRANSFER + "transfer_core_definitions.hpp"
 FETCH = TRANSFER + "prefetch_core_definitions.hpp"
 COLLECT = TRANSFER + "collect_core_definitions.hpp"
-DEFAULT = "include/warpwright/core/detail/device/default_stream.hpp"
+DEFAULT = "include/warpwright/core/detail/device/device_scope.hpp"
 OPTIONS = "include/warpwright/stream/prefetch_options.hpp"
 BATCHES = "include/warpwright/stream/run_in_batches.hpp"
 RESULTS = "include/warpwright/stream/collect.hpp"
@@ -46,7 +46,7 @@ MUTATIONS = [
     (RING, "result == cudaSuccess ? result : wait_without_event(stream, result);", "cudaSuccess;"),
     (RING, "    cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);", "    cudaError_t result = cudaSuccess;"),
     # What is freed and destroyed.
-    (RING, "      result = cudaEventSynchronize(slot.used);\n", ""),
+    (RING, "    if (discard(result) != cudaSuccess) result = cudaEventSynchronize(slot.used);\n", ""),
     (RING, "    if (idle) pinned_.deallocate(slot.host, slot_bytes_);\n", ""),
     (RING, "      pool_.retire(copies_);\n", ""),
     (RING, "  for (int attempt = 0; attempt < 2; ++attempt) {", "  for (int attempt = 0; attempt < 1; ++attempt) {"),
@@ -68,7 +68,7 @@ MUTATIONS = [
     (FETCH, "    if (elements > capacity_) {", "    if (elements > capacity_ + 1) {"),
     (FETCH, "    slot->index = next_fill_++;", "    slot->index = next_fill_;\n    next_fill_ += slot->index % 3 == 2 ? 2 : 1;"),
     (FETCH, "    caller_wait_ = starved_ = worker_wait_ = user_time_ = user_bytes_ = 0;\n", ""),
-    (FETCH, "    workers_waited_ = workers_waited_ || is_needed;\n", ""),
+    (CORE, "  workers_waited_ = workers_waited_ || lacks;\n", ""),
     (FETCH, "  while (!stopping_ && next_take_ < end_ &&", "  while (next_take_ < end_ &&"),
     (FETCH, "      slot->error = nullptr;\n      free(*slot);", "      free(*slot);"),
     (COLLECT, "  bool const wanted = slot.bytes != 0 && !error_ && !error;", "  bool const wanted = slot.bytes != 0 && !error;"),
@@ -84,7 +84,7 @@ MUTATIONS = [
     (RESULTS, "  ~result_slot() { std::uncaught_exceptions() > exceptions_ ? cancel() : reset(); }", "  ~result_slot() { reset(); }"),
     # Options, limits, sizes.
     (OPTIONS, "    return count < first ? static_cast<unsigned>(count) : first;", "    return first;"),
-    (OPTIONS, "    if (has_room_limit(1) && max_bytes_ / element_bytes / capacity < least) {", "    if (false) {"),
+    (OPTIONS, "    if (has_room_limit(1) && values_.max_bytes / element_bytes / capacity < least) {", "    if (false) {"),
     (OPTIONS, "copy_share() >= busy && copy_share() >= source_share()", "copy_share() >= busy"),
     (OPTIONS, "    if (starved_share() < seldom) return prefetch_limit::caller;\n", ""),
     (OPTIONS, "    double const all = seconds * workers;", "    double const all = seconds;"),

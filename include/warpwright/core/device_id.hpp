@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/error.hpp>
 
 WARPWRIGHT_BEGIN
@@ -54,15 +55,13 @@ device_id current_device(source_location where = source_location::current());
 /// scope.
 /// **Threads:** destroy it on the thread that constructed it. **Capture:** legal.
 /// **Cost:** one cudaGetDevice, and two cudaSetDevice if the device changes.
-class scoped_device {
+class scoped_device : detail::noncopyable {
  public:
   /// @param device  the device to use inside the scope
   /// @throws cuda_error  for an ordinal that does not exist
   /// **Stream:** none. **Capture:** legal.
   explicit scoped_device(device_id device, source_location where = source_location::current());
   ~scoped_device();
-  scoped_device(scoped_device const&) = delete;
-  scoped_device& operator=(scoped_device const&) = delete;
 
  private:
   device_id previous_;

@@ -117,10 +117,11 @@ bool is_sticky(cudaError_t code) noexcept;
 // @param name     the name that a user has given it, or null
 void check_pending(char const* left_by, source_location where, char const* name = nullptr);
 
-// For destructors, which cannot report an error: clears it, so that a later cudaGetLastError() does
-// not return it.
-inline void discard(cudaError_t status) noexcept {
+// For an error that is not reported: clears it, so that a later cudaGetLastError() does not return
+// it. @return status
+inline cudaError_t discard(cudaError_t status) noexcept {
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return status;
 }
 
 }  // namespace detail

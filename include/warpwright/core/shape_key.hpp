@@ -57,9 +57,8 @@ class shape_key {
     return h;
   }
   /// @return the extents as "1024x768"; empty if there are none
-  template <typename String = std::string>
-  [[nodiscard]] String to_text() const {
-    String all;
+  [[nodiscard]] std::string to_text() const {
+    std::string all;
     for (std::size_t i = 0; i < count_; ++i) {
       if (i > 0) all += 'x';
       all += std::to_string(extents_[i]);

@@ -7,6 +7,7 @@
 #include <warpwright/core/event.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 WARPWRIGHT_BEGIN
 
@@ -169,6 +170,22 @@ class stream {
 };
 
 inline stream_ref::stream_ref(stream const& owner) noexcept : stream_ref{owner.ref()} {}
+
+namespace detail {
+
+/// A stream argument with the caller's location: for functions that end with a parameter pack,
+/// after which a defaulted source_location cannot stand.
+struct stream_argument {
+  template <class Stream,
+            class = std::enable_if_t<std::is_convertible<Stream const&, stream_ref>::value>>
+  stream_argument(Stream const& any, source_location here = source_location::current())
+      : stream{any}, where{here} {}
+
+  stream_ref stream;
+  source_location where;
+};
+
+}  // namespace detail
 
 WARPWRIGHT_END
 

@@ -4,11 +4,11 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/capture/event_before_capture.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/graph/capture_report.hpp>
 #include <warpwright/graph/detail/capture/branch_streams.hpp>
 #include <warpwright/graph/detail/capture/capture_position.hpp>
 #include <warpwright/graph/detail/capture/capture_rules.hpp>
-#include <warpwright/graph/detail/capture/driver_log.hpp>
 #include <warpwright/graph/graph.hpp>
 
 #include <type_traits>
@@ -30,7 +30,7 @@ enum class capture_mode {
 /// Memory that is allocated from a memory_pool meanwhile, on a stream of the capture, belongs to
 /// the graph until the graph and all its executables are destroyed.
 /// **Threads:** use it on the thread that constructed it.
-class capture_scope {
+class capture_scope : detail::noncopyable {
  public:
   /// Selects the constructor that begins no capture.
   struct without_capture {};
@@ -49,8 +49,6 @@ class capture_scope {
   capture_scope(stream_ref stream, without_capture) noexcept : stream_{stream} {}
   /// Discards the capture if end() was not called; the stream is then not capturing.
   ~capture_scope() { abandon(); }
-  capture_scope(capture_scope const&) = delete;
-  capture_scope& operator=(capture_scope const&) = delete;
 
   /// @return the capturing stream
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
@@ -194,15 +192,13 @@ class capture_scope {
   // A warm-up step has the same requirements of the stream as a capture.
   static void check_stream(stream_ref stream, source_location where);
 
-  bool still_capturing() const noexcept;
   // Asks once whether a scope that has begun no capture is inside of one.
   device_id device(source_location where);
   // What is forked now is captured. @pre device() was called
   bool in_capture() const noexcept { return active_ || inside_; }
   capture_report report_of(cudaError_t code, char const* api, source_location where) const;
   // Ends the capture. @return what to report
-  capture_report failure(cudaError_t code, char const* api, source_location where);
-  [[noreturn]] void fail_at_end(cudaError_t code, char const* api, source_location where);
+  capture_report failure(cudaError_t code, char const* api, source_location where, bool at_end);
   void abandon() noexcept;
   bool must_keep_graph() const noexcept;
 

@@ -21,27 +21,18 @@ enum class capture_obstacle {
 
 /// @return the obstacle in words, with the remedy; "" for none
 [[nodiscard]] constexpr char const* to_string(capture_obstacle obstacle) noexcept {
-  switch (obstacle) {
-    case capture_obstacle::legacy_stream:
-      return "the legacy default stream cannot be captured: create a warpwright::stream, or "
-             "compile "
-             "with per-thread default streams";
-    case capture_obstacle::already_capturing:
-      return "the stream is capturing already: end that capture before beginning another on the "
-             "same stream";
-    case capture_obstacle::invalidated_capture:
-      return "the stream has a capture that an illegal call invalidated: end it with "
-             "cudaStreamEndCapture first";
-    case capture_obstacle::unknown_stream:
-      return "the stream does not exist: it was destroyed, or its device was reset";
-    case capture_obstacle::blocking_stream:
-      return "the stream is a blocking one: work on the legacy default stream, of any thread, "
-             "breaks "
-             "the capture; create it with cudaStreamNonBlocking, or use a warpwright::stream";
-    case capture_obstacle::none:
-      break;
-  }
-  return "";
+  constexpr char const* texts[] = {
+      "",
+      "the legacy default stream cannot be captured: create a warpwright::stream, or compile with "
+      "per-thread default streams",
+      "the stream is capturing already: end that capture before beginning another on the same "
+      "stream",
+      "the stream has a capture that an illegal call invalidated: end it with cudaStreamEndCapture "
+      "first",
+      "the stream does not exist: it was destroyed, or its device was reset",
+      "the stream is a blocking one: work on the legacy default stream, of any thread, breaks the "
+      "capture; create it with cudaStreamNonBlocking, or use a warpwright::stream"};
+  return detail::enum_name(texts, obstacle);
 }
 
 /// Looks for what keeps a stream from being captured.

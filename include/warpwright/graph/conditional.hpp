@@ -13,7 +13,6 @@
 //   });
 #pragma once
 
-#include <warpwright/core/detail/device/async_copy.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/detail/capture/conditional_node.hpp>
@@ -179,16 +178,14 @@ WARPWRIGHT_BEGIN_PER_COMPILER
 /// While the stream is capturing, `body` is called once and becomes a WHILE node. Otherwise `body`
 /// is called for each repetition, with the same results.
 /// @pre in a capture, what `body` enqueues are kernels without dynamic parallelism, copies and
-/// fills
-///   of device or page-locked memory, and further repeat_while() and run_if(): CUDA allows nothing
-///   else in a conditional node. It allocates no memory
+///   fills of device or page-locked memory, and further repeat_while() and run_if(): CUDA allows
+///   nothing else in a conditional node. It allocates no memory
 /// @pre both pointers stay valid as long as the graph is launched
 /// @param stream     a capture_scope or any stream, capturing or not
 /// @param condition  device memory; read before each repetition, so that there may be none. An
 ///   integer, bool or enumeration
 /// @param limit      where repetitions are counted, and the most of them
-/// @param body       body(stream_ref): enqueues its work on the stream that it gets, not on
-/// `stream`
+/// @param body       body(stream_ref): enqueues its work on the stream that it gets, not `stream`
 /// @throws std::invalid_argument  for null pointers
 /// @throws cuda_error             when a call fails; cudaErrorNotSupported in a capture with a
 ///   toolkit or driver older than CUDA 12.4

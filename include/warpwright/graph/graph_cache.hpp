@@ -12,8 +12,9 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
-#include <warpwright/core/detail/device/stream_argument.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
+#include <warpwright/core/stream.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/compare_graphs.hpp>
 #include <warpwright/graph/detail/cache/cache_core.hpp>
@@ -124,15 +125,13 @@ struct step_call {
 /// **Threads:** any number may call run(), prewarm(), trim() and statistics() at once; a lock is
 /// held for tens of nanoseconds by a replay, and for as long as an instantiation takes by a call
 /// that instantiates. It is not held while a function runs, which may use the same cache.
-class graph_cache {
+class graph_cache : detail::noncopyable {
  public:
   graph_cache() : graph_cache{graph_cache_options{}} {}
   /// @throws std::invalid_argument  for options that exclude each other
   explicit graph_cache(graph_cache_options const& options,
                        source_location where = source_location::current())
-      : options_{checked(options, where)}, core_{options.values_} {}
-  graph_cache(graph_cache const&) = delete;
-  graph_cache& operator=(graph_cache const&) = delete;
+      : options_{options.check(where)}, core_{values_of(options)} {}
 
   /// Runs one step.
   /// @param stream    a stream, stream_ref or capture_scope. With a handle that has no id (a
@@ -233,9 +232,7 @@ class graph_cache {
   }
 
   /// Destroys the graphs of the least recently used keys.
-  /// @param bytes  those of the remaining keys need at most so much memory, as estimated; 0:
-  /// destroys
-  ///   all
+  /// @param bytes  those of the remaining keys need at most so much memory, as estimated; 0: all go
   /// **Stream:** does not block: running graphs are destroyed later.
   void trim(std::size_t bytes) noexcept { core_->trim(bytes); }
   /// Destroys all graphs, and forgets all keys and statistics.
@@ -250,12 +247,6 @@ class graph_cache {
   [[nodiscard]] graph_cache_options const& options() const noexcept { return options_; }
 
  private:
-  static graph_cache_options const& checked(graph_cache_options const& options,
-                                            source_location where) {
-    options.check(where);
-    return options;
-  }
-
   graph_cache_options options_;
   detail::process_bound<detail::cache_core> core_;
 };

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/graph/detail/cache/cache_settings.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
 #include <cstddef>
@@ -32,36 +34,10 @@ enum class graph_key_state {
 
 /// @return the state in words
 [[nodiscard]] constexpr char const* to_string(graph_key_state state) noexcept {
-  switch (state) {
-    case graph_key_state::warming_up:
-      return "warming up";
-    case graph_key_state::replaying:
-      return "replaying";
-    case graph_key_state::eager_wins:
-      return "eager is faster";
-    case graph_key_state::paused:
-      return "paused";
-    case graph_key_state::unsupported:
-      return "not capturable";
-    case graph_key_state::evicted:
-      return "evicted";
-  }
-  return "";
+  constexpr char const* names[] = {"warming up", "replaying",      "eager is faster",
+                                   "paused",     "not capturable", "evicted"};
+  return detail::enum_name(names, state);
 }
-
-/// What was counted in a graph_cache, for one key or for all of them.
-struct graph_cache_counts {
-  std::uint64_t calls = 0;
-  std::uint64_t replays = 0;    ///< calls that launched a graph as it was
-  std::uint64_t eager = 0;      ///< calls that ran without a graph
-  std::uint64_t captures = 0;   ///< captures, also for updates and rebuilds
-  std::uint64_t builds = 0;     ///< instantiations of new bindings
-  std::uint64_t updates = 0;    ///< in place
-  std::uint64_t rebuilds = 0;   ///< instantiations because CUDA could not update in place
-  std::uint64_t evictions = 0;  ///< executable graphs destroyed for other keys
-  std::uint64_t failures = 0;   ///< captures, instantiations and launches that failed
-  std::uint64_t pauses = 0;     ///< by the thrash guard, or after a failure
-};
 
 /// What a graph_cache knows about one key. Times are medians, in microseconds, of sampled calls;
 /// 0 means that it was not measured.

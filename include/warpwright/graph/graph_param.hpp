@@ -93,8 +93,7 @@ class graph_param {
 
   /// Sets the value for later work of the stream.
   /// @param stream  the stream of the next launch, or one that it is ordered behind; also behind
-  /// the
-  ///   last launch that reads the previous value
+  ///   the last launch that reads the previous value
   /// @param value   may be a temporary
   /// @throws std::invalid_argument  for a capturing stream: the write would be a part of the graph,
   ///   and each launch would set this value again

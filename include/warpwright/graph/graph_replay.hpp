@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/device/stream_argument.hpp>
+#include <warpwright/core/stream.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/detail/cache/bindings.hpp>
 #include <warpwright/graph/graph_exec.hpp>
@@ -154,7 +154,21 @@ class graph_replay {
     ++counts_.eager_runs;
   }
 
-  graph_update_result adopt(graph captured, source_location where);
+  graph_update_result adopt(graph captured, source_location where) {
+    graph_update outcome;
+    if (exec_.get() == nullptr) {
+      exec_ = graph_exec{captured, flags_, where};
+      outcome.result = graph_update_result::reinstantiated;
+    } else {
+      outcome = exec_.update(captured, where);
+    }
+    ++counts_.captures;
+    ++(outcome.result == graph_update_result::updated ? counts_.updates : counts_.instantiations);
+    captured_ = static_cast<graph&&>(captured);
+    last_update_ = static_cast<graph_update&&>(outcome);
+    last_update_.node = nullptr;  // of the graph that is destroyed at the next capture
+    return last_update_.result;
+  }
 
   graph_exec exec_;
   graph captured_{nullptr};
@@ -167,7 +181,3 @@ class graph_replay {
 };
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/graph/detail/graph_replay_definitions.hpp>
-#endif

@@ -20,6 +20,7 @@
 
 #include <cublas_v2.h>
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 
@@ -79,7 +80,7 @@ __attribute__((visibility("default"))) inline cublas_scope_list cublas_scopes;
 /// the handle has its previous stream, and the workspace of the scope around this one, if that
 /// bound the stream; otherwise cuBLAS's own, as cuBLAS does not tell which workspace it had before.
 /// **Threads:** as the handle: one at a time.
-class cublas_scope {
+class cublas_scope : detail::noncopyable {
  public:
   /// Binds the stream, then the workspace: the other way round cuBLAS would drop the workspace.
   /// @pre the handle outlives this object; nothing else binds a stream to it meanwhile
@@ -124,8 +125,6 @@ class cublas_scope {
     }
     restore();
   }
-  cublas_scope(cublas_scope const&) = delete;
-  cublas_scope& operator=(cublas_scope const&) = delete;
 
   /// @return the handle, for calls
   [[nodiscard]] cublasHandle_t handle() const noexcept { return handle_; }

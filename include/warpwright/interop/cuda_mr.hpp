@@ -36,9 +36,18 @@ namespace detail {
 // Both sets of names over Derived's do_allocate(), do_deallocate(), do_allocate_sync() and
 // do_deallocate_sync(). Deallocating never throws, since destructors call it: a block that the pool
 // rejects stays live there.
-template <class Derived>
+template <class Derived, class Pool>
 class cuda_resource {
  public:
+  /// @return the pool
+  [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
+
+  /// Whether memory of one can be freed through the other: whether they share the pool.
+  friend bool operator==(Derived const& a, Derived const& b) noexcept {
+    return &a.pool() == &b.pool();
+  }
+  friend bool operator!=(Derived const& a, Derived const& b) noexcept { return !(a == b); }
+
 #if CCCL_VERSION >= 3001000
   /// Allocates memory for work on a stream. @throws as the pool's allocate()
   [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t bytes,
@@ -89,6 +98,10 @@ class cuda_resource {
   }
 #endif
 
+ protected:
+  explicit cuda_resource(Pool& pool) noexcept : pool_{&pool} {}
+  Pool* pool_;
+
  private:
   [[nodiscard]] Derived& self() noexcept { return static_cast<Derived&>(*this); }
 };
@@ -109,7 +122,9 @@ class cuda_resource {
 /// **Threads:** as the pool: any number at once. **Capture:** as the pool; allocating without a
 /// stream argument, which waits, throws std::invalid_argument while the resource's stream captures.
 template <class Pool = memory_pool>
-class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
+class pool_resource : public detail::cuda_resource<pool_resource<Pool>, Pool> {
+  using base = detail::cuda_resource<pool_resource, Pool>;
+
  public:
 #if CCCL_VERSION >= 3002000
   using default_queries = ::cuda::mr::properties_list<::cuda::mr::device_accessible>;
@@ -120,30 +135,21 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
   /// @param stream  the stream for calls without a stream argument; such an allocation waits on the
   ///   host for this stream. Default: the legacy default stream of the pool's device
   explicit pool_resource(Pool& pool, stream_ref stream = stream_ref::legacy_default()) noexcept
-      : pool_{&pool}, stream_{stream} {}
+      : base{pool}, stream_{stream} {}
   /// Creates a resource that does not query the ids of the streams in `known`.
   /// @param pool    as above
   /// @param known   outlives the resource and its copies
   /// @param stream  as above
   pool_resource(Pool& pool, known_streams const& known,
                 stream_ref stream = stream_ref::legacy_default()) noexcept
-      : pool_{&pool}, stream_{stream}, known_{&known} {}
+      : base{pool}, stream_{stream}, known_{&known} {}
 
-  /// @return the pool
-  [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
-
-  /// Whether memory of one can be freed through the other: whether they share the pool.
-  friend bool operator==(pool_resource const& a, pool_resource const& b) noexcept {
-    return a.pool_ == b.pool_;
-  }
-  friend bool operator!=(pool_resource const& a, pool_resource const& b) noexcept {
-    return !(a == b);
-  }
   friend constexpr void get_property(pool_resource const&, ::cuda::mr::device_accessible) noexcept {
   }
 
  private:
-  friend class detail::cuda_resource<pool_resource>;
+  friend base;
+  using base::pool_;
 
   [[nodiscard]] stream_ref resolved(stream_ref stream) const noexcept {
     return known_ == nullptr || stream.has_id() ? stream : known_->ref(stream.get());
@@ -176,7 +182,6 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
     }
   }
 
-  Pool* pool_;
   stream_ref stream_;
   known_streams const* known_ = nullptr;
 };
@@ -187,7 +192,7 @@ class pool_resource : public detail::cuda_resource<pool_resource<Pool>> {
 /// when the stream has completed. Copies are equal and share the pool.
 /// @pre The pool outlives the resource and its copies.
 /// **Threads:** any number at once. **Capture:** as the pool.
-class pinned_pool_resource : public detail::cuda_resource<pinned_pool_resource> {
+class pinned_pool_resource : public detail::cuda_resource<pinned_pool_resource, pinned_pool> {
  public:
 #if CCCL_VERSION >= 3002000
   using default_queries =
@@ -196,25 +201,15 @@ class pinned_pool_resource : public detail::cuda_resource<pinned_pool_resource> 
 
   /// Creates a resource.
   /// @param pool  rejects alignments above its max_alignment_bytes
-  explicit pinned_pool_resource(pinned_pool& pool) noexcept : pool_{&pool} {}
+  explicit pinned_pool_resource(pinned_pool& pool) noexcept : cuda_resource{pool} {}
 
-  /// @return the pool
-  [[nodiscard]] pinned_pool& pool() const noexcept { return *pool_; }
-
-  /// Whether memory of one can be freed through the other: whether they share the pool.
-  friend bool operator==(pinned_pool_resource const& a, pinned_pool_resource const& b) noexcept {
-    return a.pool_ == b.pool_;
-  }
-  friend bool operator!=(pinned_pool_resource const& a, pinned_pool_resource const& b) noexcept {
-    return !(a == b);
-  }
   friend constexpr void get_property(pinned_pool_resource const&,
                                      ::cuda::mr::device_accessible) noexcept {}
   friend constexpr void get_property(pinned_pool_resource const&,
                                      ::cuda::mr::host_accessible) noexcept {}
 
  private:
-  friend class detail::cuda_resource<pinned_pool_resource>;
+  friend cuda_resource;
 
   void* do_allocate(stream_ref, std::size_t bytes, std::size_t alignment) {
     return pool_->allocate(bytes, alignment);
@@ -231,8 +226,6 @@ class pinned_pool_resource : public detail::cuda_resource<pinned_pool_resource> 
     } catch (...) {
     }
   }
-
-  pinned_pool* pool_;
 };
 
 WARPWRIGHT_END

@@ -10,7 +10,7 @@
 // (fused multiply-add).
 #pragma once
 
-#include <warpwright/core/detail/device/async_copy.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 #include <warpwright/kernel/reductions.hpp>
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
-#include <warpwright/core/detail/device/stream_argument.hpp>
+#include <warpwright/core/stream.hpp>
 #include <warpwright/measure/measure.hpp>
 
 #include <cstddef>

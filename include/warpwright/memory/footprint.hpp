@@ -16,7 +16,7 @@
 #pragma once
 
 #include <warpwright/core/detail/options.hpp>
-#include <warpwright/core/detail/text/enum_name.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>

@@ -153,8 +153,6 @@ class result_collector {
   /// finish() to learn of an error.
   /// @pre no slot is left, and no call is in progress
   ~result_collector() = default;
-  result_collector(result_collector const&) = delete;
-  result_collector& operator=(result_collector const&) = delete;
 
   /// Takes memory for the next result; waits on the host while all slots hold results that the sink
   /// has not read.

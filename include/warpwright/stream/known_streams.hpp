@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 
@@ -14,22 +15,17 @@ WARPWRIGHT_BEGIN
 /// them.
 ///
 /// @pre A stream is removed before it is destroyed. CUDA gives the handle of a destroyed stream to
-/// a
-///   new one: a pool would take the new stream for the old one, and hand out memory that the old
+///   a new one: a pool would take the new stream for the old one, and hand out memory that the old
 ///   stream's work still uses.
 ///
 /// A handle that was not added is resolved as without this object: by a query at each use.
 /// **Threads:** any number may look up streams, add and remove them at once; a stream is not used
 /// while it is removed. **Capture:** looking up is legal, so that raw handles of added streams may
 /// capture.
-class known_streams {
+class known_streams : detail::noncopyable {
  public:
   /// The maximum number of streams.
   static constexpr std::size_t capacity = 128;
-
-  known_streams() noexcept = default;
-  known_streams(known_streams const&) = delete;  // others refer to it
-  known_streams& operator=(known_streams const&) = delete;
 
   /// Adds a stream; does nothing if it was added already.
   /// @param stream  not the per-thread default stream, whose id depends on the thread. The legacy
@@ -136,10 +132,8 @@ class known_streams {
         detail::text{"known_streams: the handle "} + static_cast<void const*>(handle) +
             " was added for the stream with id " + stale + " and belongs to the one with id " + id +
             " now: remove a stream before it is destroyed, and use one known_streams a device for "
-            "the "
-            "legacy default stream. The entry is removed; add the stream again when no memory of "
-            "the "
-            "old one is in use",
+            "the legacy default stream. The entry is removed; add the stream again when no memory "
+            "of the old one is in use",
         where);
   }
 

@@ -127,8 +127,6 @@ class prefetcher {
   /// Stops, waits for calls of the source and for the copies. Work with batches may still run.
   /// @pre no batch is left, and no call of next() is in progress
   ~prefetcher() = default;
-  prefetcher(prefetcher const&) = delete;
-  prefetcher& operator=(prefetcher const&) = delete;
 
   /// Takes the next batch; waits on the host until its copy is enqueued.
   /// @pre not all batches of the ring are held, by this thread and others together: it would wait

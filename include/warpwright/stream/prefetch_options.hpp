@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
@@ -10,52 +11,55 @@
 
 WARPWRIGHT_BEGIN
 
+namespace detail {
+struct prefetch_settings {
+  unsigned workers = 2;
+  unsigned depth = 0;
+  bool has_depth = false;
+  std::size_t max_bytes = 0;
+  bool has_max_bytes = false;
+};
+}  // namespace detail
+
 /// Options of a prefetcher or a result_collector. Every setter returns a changed copy.
-class prefetch_options {
+class [[nodiscard]] prefetch_options
+    : public detail::options_base<prefetch_options, detail::prefetch_settings> {
  public:
   /// The maximum number of batches in the ring.
   static constexpr unsigned max_depth = 64;
 
   /// The number of threads that call the source. Not for a result_collector, which has one thread.
-  /// @param count  1 to 61; default: 2
-  [[nodiscard]] constexpr prefetch_options workers(unsigned count) const noexcept {
-    prefetch_options copy = *this;
-    copy.workers_ = count;
-    return copy;
-  }
+  /// @param n  1 to 61; default: 2
+  constexpr self workers(unsigned n) const { return with(&values::workers, n); }
   /// The number of batches in the ring at first: those that are filled, copied, waiting and in use.
-  /// @param count  2 to 64; default: workers + 3, of a result_collector 5; fewer where
-  ///   max_bytes() has no room for them
-  [[nodiscard]] constexpr prefetch_options depth(unsigned count) const noexcept {
-    prefetch_options copy = *this;
-    copy.depth_ = count;
-    copy.has_depth_ = true;
-    return copy;
+  /// @param n  2 to 64; default: workers + 3, of a result_collector 5; fewer where max_bytes() has
+  ///   no room for them
+  constexpr self depth(unsigned n) const {
+    return with(&values::depth, n).with(&values::has_depth, true);
   }
   /// The maximum size of the ring. It grows to it, a batch at a time, where the times of source and
   /// caller vary so that now the one waits, now the other; it does not shrink, and when memory was
   /// short once, or to be had only by waiting for a stream, it grows no more. As much page-locked
   /// memory is used, and as much device memory.
-  /// @param bytes  0: it stays as it is at first; default: twice that. At most 64 batches
-  [[nodiscard]] constexpr prefetch_options max_bytes(std::size_t bytes) const noexcept {
-    prefetch_options copy = *this;
-    copy.max_bytes_ = bytes;
-    copy.has_maximum_ = true;
-    return copy;
+  /// @param n  bytes; 0: it stays as it is at first; default: twice that. At most 64 batches
+  constexpr self max_bytes(std::size_t n) const {
+    return with(&values::max_bytes, n).with(&values::has_max_bytes, true);
   }
 
   /// @return the number of threads that call the source
-  [[nodiscard]] constexpr unsigned workers() const noexcept { return workers_; }
+  [[nodiscard]] constexpr unsigned workers() const noexcept { return values_.workers; }
   /// @return the number of batches in a prefetcher's ring at first, without max_bytes()
-  [[nodiscard]] constexpr unsigned first_depth() const noexcept { return first_of(workers_ + 3); }
+  [[nodiscard]] constexpr unsigned first_depth() const noexcept {
+    return first_of(values_.workers + 3);
+  }
   /// The same of any ring.
   /// @param slot_bytes     size of a batch
   /// @param default_depth  where depth() was not called
   [[nodiscard]] constexpr unsigned first_slots(std::size_t slot_bytes,
                                                unsigned default_depth) const noexcept {
     unsigned const first = first_of(default_depth);
-    if (has_depth_ || !has_room_limit(slot_bytes)) return first;
-    std::size_t const count = max_bytes_ / slot_bytes;
+    if (values_.has_depth || !has_room_limit(slot_bytes)) return first;
+    std::size_t const count = values_.max_bytes / slot_bytes;
     return count < first ? static_cast<unsigned>(count) : first;
   }
   /// @return the number of batches that the ring may grow to
@@ -63,21 +67,21 @@ class prefetch_options {
                                               unsigned default_depth) const noexcept {
     unsigned const first = first_slots(slot_bytes, default_depth);
     unsigned const twice = 2 * first < max_depth ? 2 * first : max_depth;
-    if (!has_maximum_) return twice;
+    if (!values_.has_max_bytes) return twice;
     if (!has_room_limit(slot_bytes)) return first;
-    std::size_t const count = max_bytes_ / slot_bytes;
+    std::size_t const count = values_.max_bytes / slot_bytes;
     return count < max_depth ? static_cast<unsigned>(count) : max_depth;
   }
 
   /// @return workers()
   /// @throws std::invalid_argument  for a number out of range
   unsigned checked_workers(char const* who, source_location where) const {
-    if (workers_ == 0 || workers_ > max_depth - 3) {
-      detail::throw_invalid_argument(detail::text{who} + ": " + workers_ +
+    if (values_.workers == 0 || values_.workers > max_depth - 3) {
+      detail::throw_invalid_argument(detail::text{who} + ": " + values_.workers +
                                          " workers; prefetch_options::workers() takes 1 to 61",
                                      where);
     }
-    return workers_;
+    return values_.workers;
   }
   /// @return `capacity`
   /// @throws std::invalid_argument  for a depth out of range, batches without elements, and a
@@ -94,10 +98,10 @@ class prefetch_options {
                                          " batches; prefetch_options::depth() takes 2 to 64",
                                      where);
     }
-    unsigned const least = has_depth_ ? first : 2;
-    if (has_room_limit(1) && max_bytes_ / element_bytes / capacity < least) {
+    unsigned const least = values_.has_depth ? first : 2;
+    if (has_room_limit(1) && values_.max_bytes / element_bytes / capacity < least) {
       detail::throw_invalid_argument(
-          detail::text{who} + ": max_bytes() is " + max_bytes_ + ", less than " + least +
+          detail::text{who} + ": max_bytes() is " + values_.max_bytes + ", less than " + least +
               " batches of " + capacity + " elements of " + element_bytes +
               " bytes: raise it, or give smaller batches or a lower depth()",
           where);
@@ -107,17 +111,11 @@ class prefetch_options {
 
  private:
   [[nodiscard]] constexpr unsigned first_of(unsigned default_depth) const noexcept {
-    return has_depth_ ? depth_ : default_depth;
+    return values_.has_depth ? values_.depth : default_depth;
   }
   [[nodiscard]] constexpr bool has_room_limit(std::size_t slot_bytes) const noexcept {
-    return has_maximum_ && max_bytes_ != 0 && slot_bytes != 0;
+    return values_.has_max_bytes && values_.max_bytes != 0 && slot_bytes != 0;
   }
-
-  unsigned workers_ = 2;
-  unsigned depth_ = 0;
-  std::size_t max_bytes_ = 0;
-  bool has_depth_ = false;
-  bool has_maximum_ = false;
 };
 
 /// What decides how fast batches go through.

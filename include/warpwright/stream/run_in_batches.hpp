@@ -105,8 +105,7 @@ constexpr std::size_t bytes_of(std::size_t elements, std::size_t element_bytes) 
 /// @return what was done; batch_run::to_text() says what the limit was
 /// @throws what `f` throws; results of batches before it may have arrived
 /// @throws std::invalid_argument      for null pointers, sizes and options out of range, a
-/// capturing
-///   stream
+///   capturing stream
 /// @throws out_of_memory, cuda_error  when a call fails, or memory is not to be had
 /// @throws std::runtime_error         when the system refuses a thread
 /// **Stream:** behind earlier work of `stream`; blocks until all results are in host memory.

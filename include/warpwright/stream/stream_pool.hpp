@@ -4,6 +4,8 @@
 
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/exchange.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/stream/detail/stream_set.hpp>
 
 #include <type_traits>
@@ -69,38 +71,29 @@ class stream_lease {
   stream_ref stream_ = stream_ref::legacy_default();
 };
 
+namespace detail {
+struct stream_pool_settings {
+  unsigned initial_streams = 0;
+  unsigned max_streams = 32;
+  int priority = 0;
+};
+}  // namespace detail
+
 /// Options of a stream_pool. Every setter returns a changed copy.
-class stream_pool_options {
+class [[nodiscard]] stream_pool_options
+    : public detail::options_base<stream_pool_options, detail::stream_pool_settings> {
  public:
   /// The number of streams that the constructor creates. The others are created when a lease finds
   /// none free, in microseconds.
-  /// @param count  at most max_streams(); default: 0
-  [[nodiscard]] constexpr stream_pool_options initial_streams(unsigned count) const noexcept {
-    stream_pool_options copy = *this;
-    copy.initial_ = count;
-    return copy;
-  }
+  /// @param n  at most max_streams(); default: 0
+  constexpr self initial_streams(unsigned n) const { return with(&values::initial_streams, n); }
   /// The maximum number of streams of each priority. Beyond it, leases wait.
-  /// @param count  1 to 1024; default: 32
-  [[nodiscard]] constexpr stream_pool_options max_streams(unsigned count) const noexcept {
-    stream_pool_options copy = *this;
-    copy.max_streams_ = count;
-    return copy;
-  }
+  /// @param n  1 to 1024; default: 32
+  constexpr self max_streams(unsigned n) const { return with(&values::max_streams, n); }
   /// The priority of streams that are leased without one.
   /// @param value  within get_stream_priority_range(device), lower numbers have precedence;
   ///   default: 0
-  [[nodiscard]] constexpr stream_pool_options priority(int value) const noexcept {
-    stream_pool_options copy = *this;
-    copy.priority_ = value;
-    return copy;
-  }
-
- private:
-  friend class stream_pool;
-  unsigned initial_ = 0;
-  unsigned max_streams_ = 32;
-  int priority_ = 0;
+  constexpr self priority(int value) const { return with(&values::priority, value); }
 };
 
 /// Streams of one device with exclusive leases.
@@ -125,8 +118,7 @@ class stream_pool {
   /// @param priority  of all streams; within get_stream_priority_range(device)
   /// @throws std::invalid_argument  for a size or priority out of range
   /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
-  /// **Cost:** a few CUDA calls per stream, and in the first pool of a process up to 30 ms for the
-  /// operating system's membarrier; create the pool at start-up.
+  /// **Cost:** a few CUDA calls per stream; create the pool at start-up.
   stream_pool(device_id device, unsigned size, int priority = 0,
               source_location where = source_location::current())
       : stream_pool{
@@ -140,8 +132,6 @@ class stream_pool {
   /// @throws cuda_error             when CUDA cannot create one; those created are destroyed
   explicit stream_pool(device_id device, stream_pool_options const& options = {},
                        source_location where = source_location::current());
-  stream_pool(stream_pool const&) = delete;
-  stream_pool& operator=(stream_pool const&) = delete;
   /// @pre all leases have ended. Work already enqueued on the streams still runs.
   ~stream_pool();
 
@@ -226,13 +216,11 @@ class stream_pool {
 
  private:
   /// The streams of a fork_join(). The destructor joins them and returns the leases.
-  class branches {
+  class branches : detail::noncopyable {
    public:
     branches(detail::stream_set& streams, stream_ref parent) noexcept
         : streams_{streams}, parent_{parent} {}
     ~branches();
-    branches(branches const&) = delete;
-    branches& operator=(branches const&) = delete;
     void fork(unsigned n, source_location where);
     void join(source_location where);
     [[nodiscard]] stream_ref stream(unsigned i) const noexcept {

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 #include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -111,13 +112,11 @@ class fault_plan {
 /// plan at the end of the scope. Calls are counted from the start of the scope.
 ///
 /// **Threads:** install plans from one thread: scopes must nest and not overlap.
-class scoped_fault_plan {
+class scoped_fault_plan : detail::noncopyable {
  public:
   /// @param plan  copied
   explicit scoped_fault_plan(fault_plan const& plan);
   ~scoped_fault_plan();
-  scoped_fault_plan(scoped_fault_plan const&) = delete;
-  scoped_fault_plan& operator=(scoped_fault_plan const&) = delete;
 
   /// @return the number of calls that matched a rule so far
   std::uint64_t hits() const noexcept;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/exchange.hpp>
 
 #include <cstddef>
 #include <cstdlib>
@@ -91,15 +91,9 @@ class array {
     while (size_ != 0) pop_back();
   }
   void swap(array& other) noexcept {
-    T* const data = data_;
-    std::size_t const size = size_;
-    std::size_t const capacity = capacity_;
-    data_ = other.data_;
-    size_ = other.size_;
-    capacity_ = other.capacity_;
-    other.data_ = data;
-    other.size_ = size;
-    other.capacity_ = capacity;
+    detail::swap(data_, other.data_);
+    detail::swap(size_, other.size_);
+    detail::swap(capacity_, other.capacity_);
   }
 
  private:

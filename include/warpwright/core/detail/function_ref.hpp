@@ -5,7 +5,7 @@
 // compile.
 #pragma once
 
-#include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/exchange.hpp>
 
 #include <type_traits>
 #include <utility>
@@ -100,12 +100,8 @@ class owned_function<Result(Arguments...)> {
                                       [](void* object) { delete static_cast<Callable*>(object); }};
 
   void swap(owned_function& other) noexcept {
-    void* const object = object_;
-    table const* const functions = functions_;
-    object_ = other.object_;
-    functions_ = other.functions_;
-    other.object_ = object;
-    other.functions_ = functions;
+    detail::swap(object_, other.object_);
+    detail::swap(functions_, other.functions_);
   }
 
   void* object_ = nullptr;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/core/detail/launch/set_condition.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
@@ -15,15 +14,9 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 WARPWRIGHT_INLINE cudaStreamCaptureMode to_cuda(capture_mode mode) noexcept {
-  switch (mode) {
-    case capture_mode::global:
-      return cudaStreamCaptureModeGlobal;
-    case capture_mode::relaxed:
-      return cudaStreamCaptureModeRelaxed;
-    case capture_mode::thread:
-      break;
-  }
-  return cudaStreamCaptureModeThreadLocal;
+  constexpr cudaStreamCaptureMode modes[] = {
+      cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed};
+  return modes[static_cast<int>(mode)];
 }
 
 }  // namespace detail
@@ -51,20 +44,7 @@ WARPWRIGHT_INLINE void capture_scope::mark(char const* name) noexcept {
 
 WARPWRIGHT_INLINE void capture_scope::fail(cudaError_t code, char const* api,
                                            source_location where) {
-  throw capture_error{failure(code, api, where)};
-}
-
-WARPWRIGHT_INLINE void capture_scope::fail_at_end(cudaError_t code, char const* api,
-                                                  source_location where) {
-  capture_report report = failure(code, api, where);
-  report.noticed_at_end = true;
-  throw capture_error{report};
-}
-
-WARPWRIGHT_INLINE bool capture_scope::still_capturing() const noexcept {
-  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
-  return state != cudaStreamCaptureStatusNone;
+  throw capture_error{failure(code, api, where, false)};
 }
 
 WARPWRIGHT_INLINE capture_scope::failed_call capture_scope::try_join(
@@ -173,13 +153,18 @@ WARPWRIGHT_INLINE graph capture_scope::end(source_location where) {
         where);
   }
   failed_call const failed = try_join_all();
-  if (failed.status != cudaSuccess) fail_at_end(failed.status, failed.api, where);
+  if (failed.status != cudaSuccess) {
+    throw capture_error{failure(failed.status, failed.api, where, true)};
+  }
   before_.end();
   cudaGraph_t captured = nullptr;
   cudaError_t const status = cudaStreamEndCapture(stream_.get(), &captured);
   graph result{captured};
-  active_ = status != cudaSuccess && still_capturing();  // then abandon() ends the capture
-  if (status != cudaSuccess) fail_at_end(status, "cudaStreamEndCapture", where);
+  // If it is capturing all the same, abandon() ends that.
+  active_ = status != cudaSuccess && detail::may_be_capturing(stream_.get());
+  if (status != cudaSuccess) {
+    throw capture_error{failure(status, "cudaStreamEndCapture", where, true)};
+  }
   // What failed is not in the graph, whose replays would leave it out without an error.
   if (!had_error_) detail::check_pending("the captured body", where);
   abandon();
@@ -259,16 +244,17 @@ WARPWRIGHT_INLINE capture_report capture_scope::report_of(cudaError_t code, char
 }
 
 WARPWRIGHT_INLINE capture_report capture_scope::failure(cudaError_t code, char const* api,
-                                                        source_location where) {
+                                                        source_location where, bool at_end) {
   abandon();
   static_cast<void>(cudaGetLastError());
-  return report_of(code, api, where);
+  capture_report report = report_of(code, api, where);
+  report.noticed_at_end = at_end;
+  return report;
 }
 
 WARPWRIGHT_INLINE capture_report capture_scope::report(source_location where) const {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  cudaError_t status = cudaStreamIsCapturing(stream_.get(), &state);
-  detail::discard(status);
+  cudaError_t status = detail::discard(cudaStreamIsCapturing(stream_.get(), &state));
   if (state == cudaStreamCaptureStatusInvalidated) status = cudaErrorStreamCaptureInvalidated;
   return report_of(status, "cudaStreamIsCapturing", where);
 }

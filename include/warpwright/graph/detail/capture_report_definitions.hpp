@@ -4,21 +4,18 @@
 
 #include <warpwright/graph/capture_report.hpp>
 #include <warpwright/graph/detail/capture/capture_rules.hpp>
-#include <warpwright/graph/detail/capture/driver_log.hpp>
 
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE capture_obstacle preflight(stream_ref stream) noexcept {
   if (stream.get() == cudaStreamLegacy) return capture_obstacle::legacy_stream;
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  cudaError_t status = cudaStreamIsCapturing(stream.get(), &state);
-  detail::discard(status);
+  cudaError_t status = detail::discard(cudaStreamIsCapturing(stream.get(), &state));
   if (status != cudaSuccess) return capture_obstacle::unknown_stream;
   if (state == cudaStreamCaptureStatusActive) return capture_obstacle::already_capturing;
   if (state == cudaStreamCaptureStatusInvalidated) return capture_obstacle::invalidated_capture;
   unsigned flags = 0;
-  status = cudaStreamGetFlags(stream.get(), &flags);
-  detail::discard(status);
+  status = detail::discard(cudaStreamGetFlags(stream.get(), &flags));
   if (status != cudaSuccess) return capture_obstacle::unknown_stream;
   return (flags & cudaStreamNonBlocking) == 0 ? capture_obstacle::blocking_stream
                                               : capture_obstacle::none;

@@ -6,7 +6,6 @@
 #include <warpwright/graph/compare_graphs.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
 #include <warpwright/graph/detail/nodes/kernel_call.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -204,9 +203,7 @@ class graph_comparison {
       if (reinterpret_cast<std::uintptr_t>(address) - r.begin < r.bytes) return true;
     }
     cudaPointerAttributes attributes{};
-    cudaError_t const status = cudaPointerGetAttributes(&attributes, address);
-    discard(status);
-    return status == cudaSuccess &&
+    return discard(cudaPointerGetAttributes(&attributes, address)) == cudaSuccess &&
            (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged);
   }
 

@@ -17,21 +17,12 @@ WARPWRIGHT_INLINE string_builder json_number(double value) {
   return std::isfinite(value) ? format_number("%.6g", value) : string_builder{"null"};
 }
 
-WARPWRIGHT_INLINE string_builder json_counts(graph_cache_counts const& c) {
+WARPWRIGHT_INLINE string_builder json_counts(graph_cache_counts const& counts) {
   string_builder out;
-  auto const member = [&out](char const* name, std::uint64_t value) {
-    out += string_builder{out.empty() ? "\"" : ", \""} + name + "\": " + std::size_t{value};
-  };
-  member("calls", c.calls);
-  member("replays", c.replays);
-  member("eager", c.eager);
-  member("captures", c.captures);
-  member("builds", c.builds);
-  member("updates", c.updates);
-  member("rebuilds", c.rebuilds);
-  member("evictions", c.evictions);
-  member("failures", c.failures);
-  member("pauses", c.pauses);
+  for (named_count const& each : counted_fields) {
+    out += string_builder{out.empty() ? "\"" : ", \""} + each.name +
+           "\": " + std::size_t{counts.*each.value};
+  }
   return out;
 }
 
@@ -89,8 +80,7 @@ WARPWRIGHT_INLINE std::vector<std::string> graph_cache_statistics::warnings() co
                   std::size_t{evictions} + " evictions for " + std::size_t{replays} +
                   " replays, and " + crowded +
                   " keys were paused for it: raise max_entries(), max_bytes() or "
-                  "max_pool_bytes(), or round sizes up "
-                  "with round_up_to()");
+                  "max_pool_bytes(), or round sizes up with round_up_to()");
   }
   if (legacy_calls > 0) {
     all.push_back(string_builder{} + std::size_t{legacy_calls} +

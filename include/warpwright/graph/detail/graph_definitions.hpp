@@ -10,27 +10,23 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 WARPWRIGHT_INLINE std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept {
-  switch (static_cast<int>(type)) {  // a later toolkit may have more
-    case cudaGraphNodeTypeKernel:
-      return counts.kernels;
-    case cudaGraphNodeTypeMemcpy:
-      return counts.copies;
-    case cudaGraphNodeTypeMemset:
-      return counts.fills;
-    case cudaGraphNodeTypeHost:
-      return counts.host_calls;
-    case cudaGraphNodeTypeMemAlloc:
-      return counts.allocations;
-    case cudaGraphNodeTypeMemFree:
-      return counts.deallocations;
-    case cudaGraphNodeTypeWaitEvent:
-    case cudaGraphNodeTypeEventRecord:
-      return counts.events;
-    case cudaGraphNodeTypeGraph:
-      return counts.child_graphs;
-    default:
-      return counts.other;
+  struct kind {
+    cudaGraphNodeType type;
+    std::size_t graph_node_counts::*count;
+  };
+  constexpr kind kinds[] = {{cudaGraphNodeTypeKernel, &graph_node_counts::kernels},
+                            {cudaGraphNodeTypeMemcpy, &graph_node_counts::copies},
+                            {cudaGraphNodeTypeMemset, &graph_node_counts::fills},
+                            {cudaGraphNodeTypeHost, &graph_node_counts::host_calls},
+                            {cudaGraphNodeTypeMemAlloc, &graph_node_counts::allocations},
+                            {cudaGraphNodeTypeMemFree, &graph_node_counts::deallocations},
+                            {cudaGraphNodeTypeWaitEvent, &graph_node_counts::events},
+                            {cudaGraphNodeTypeEventRecord, &graph_node_counts::events},
+                            {cudaGraphNodeTypeGraph, &graph_node_counts::child_graphs}};
+  for (kind const& each : kinds) {
+    if (each.type == type) return counts.*each.count;
   }
+  return counts.other;
 }
 
 }  // namespace detail

@@ -3,33 +3,27 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/graph/detail/nodes/kernel_name.hpp>
+#include <warpwright/graph/detail/nodes/graph_structure.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE char const* graph_update::reason_text() const noexcept {
-  switch (static_cast<int>(reason)) {  // a later toolkit may have more
-    case cudaGraphExecUpdateSuccess:
-      return "updated in place";
-    case cudaGraphExecUpdateErrorTopologyChanged:
-      return "the number of nodes or their dependencies changed";
-    case cudaGraphExecUpdateErrorNodeTypeChanged:
-      return "a node became one of another type";
-    case cudaGraphExecUpdateErrorFunctionChanged:
-      return "a kernel was replaced by one that the driver cannot exchange";
-    case cudaGraphExecUpdateErrorParametersChanged:
-      return "a parameter changed that cannot be updated, such as the kind or the devices of a "
-             "copy";
-    case cudaGraphExecUpdateErrorNotSupported:
-      return "a node of a type that cannot be updated changed, such as a memory node";
-    case cudaGraphExecUpdateErrorUnsupportedFunctionChange:
-      return "a kernel was replaced by one of another context, or with other launch features";
-    case cudaGraphExecUpdateErrorAttributesChanged:
-      return "a launch attribute of a kernel changed that cannot be updated";
-    default:
-      return "CUDA does not say why";
-  }
+  constexpr char const* texts[] = {
+      "updated in place",
+      "CUDA does not say why",
+      "the number of nodes or their dependencies changed",
+      "a node became one of another type",
+      "a kernel was replaced by one that the driver cannot exchange",
+      "a parameter changed that cannot be updated, such as the kind or the devices of a copy",
+      "a node of a type that cannot be updated changed, such as a memory node",
+      "a kernel was replaced by one of another context, or with other launch features",
+      "a launch attribute of a kernel changed that cannot be updated"};
+  static_assert(cudaGraphExecUpdateErrorTopologyChanged == 2 &&
+                cudaGraphExecUpdateErrorAttributesChanged == 8);
+  auto const index = static_cast<std::size_t>(reason);
+  return texts[index < sizeof texts / sizeof texts[0] ? index
+                                                      : 1];  // a later toolkit may have more
 }
 
 WARPWRIGHT_INLINE graph_flags graph_exec::checked(graph_flags flags, source_location where) {

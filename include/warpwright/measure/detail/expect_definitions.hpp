@@ -3,10 +3,10 @@
 #pragma once
 
 #include <warpwright/core/detail/system/file.hpp>
-#include <warpwright/core/detail/text/enum_name.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/measure/detail/statistics.hpp>
 #include <warpwright/measure/expect.hpp>
 

@@ -3,8 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/text/enum_name.hpp>
-#include <warpwright/core/detail/text/utf8.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/device/async_copy.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>

@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 
 #include <cstddef>
 

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
-#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/stream_pool.hpp>
 
 WARPWRIGHT_BEGIN
@@ -51,9 +49,10 @@ WARPWRIGHT_COLD inline int checked_stream_priority(device_id device, int priorit
 
 WARPWRIGHT_INLINE stream_pool::stream_pool(device_id device, stream_pool_options const& options,
                                            source_location where)
-    : first_{device, detail::checked_stream_priority(device, options.priority_, where),
-             detail::checked_stream_maximum(options.initial_, options.max_streams_, where)} {
-  first_.create(options.initial_, where);
+    : first_{device, detail::checked_stream_priority(device, values_of(options).priority, where),
+             detail::checked_stream_maximum(values_of(options).initial_streams,
+                                            values_of(options).max_streams, where)} {
+  first_.create(values_of(options).initial_streams, where);
 }
 
 WARPWRIGHT_INLINE stream_pool::~stream_pool() {

@@ -4,8 +4,9 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
-#include <warpwright/core/detail/thread/thread_slot.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/stream.hpp>
 
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace detail {
 ///
 /// Each stream has a flag, leased or not, on a cache line of its own. A thread takes the streams in
 /// turn, each from where it is itself, so that threads rarely write to the same line at once.
-class stream_set {
+class stream_set : noncopyable {
  public:
   static constexpr unsigned none = ~0U;
   static constexpr unsigned most_streams = 1024;
@@ -31,8 +32,6 @@ class stream_set {
   /// @throws std::bad_alloc
   stream_set(device_id device, int priority, unsigned maximum);
   ~stream_set();
-  stream_set(stream_set const&) = delete;
-  stream_set& operator=(stream_set const&) = delete;
 
   /// Creates free streams. @throws cuda_error  and those created stay
   void create(unsigned count, source_location where);

@@ -13,8 +13,7 @@ namespace detail {
 // A sticky error leaves a stream as it is: no call can tell any more.
 inline bool is_part_of_capture(stream const& stream) noexcept {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  cudaError_t const status = cudaStreamIsCapturing(stream.get(), &state);
-  discard(status);
+  cudaError_t const status = discard(cudaStreamIsCapturing(stream.get(), &state));
   return status == cudaSuccess ? state != cudaStreamCaptureStatusNone : !is_sticky(status);
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -30,12 +31,9 @@ inline bool may_be_capturing_anywhere() noexcept {
 }
 
 /// Counts a capture during its lifetime.
-class counted_capture {
+class counted_capture : noncopyable {
  public:
-  counted_capture() noexcept = default;
   ~counted_capture() { end(); }
-  counted_capture(counted_capture const&) = delete;
-  counted_capture& operator=(counted_capture const&) = delete;
   void begin() noexcept {
     captures_under_way.fetch_add(1, memory_order::relaxed);
     counted_ = true;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 
 #include <cstddef>
@@ -11,12 +12,9 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// Counts the memory that pools give to the graph of a capture, from begin() to the destructor.
-class captured_memory {
+class captured_memory : noncopyable {
  public:
-  captured_memory() noexcept = default;
   ~captured_memory() { end(); }
-  captured_memory(captured_memory const&) = delete;
-  captured_memory& operator=(captured_memory const&) = delete;
 
   /// @param capture  the capture's id, unique in the process
   void begin(unsigned long long capture) noexcept;

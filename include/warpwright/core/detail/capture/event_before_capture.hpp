@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/event.hpp>
@@ -29,12 +30,9 @@ struct shared_event {
 
 /// Lists an event behind the work of a stream that is about to capture: from then on none can be
 /// recorded on it, and a memory pool could not tell when that work completes.
-class event_before_capture {
+class event_before_capture : noncopyable {
  public:
-  event_before_capture() noexcept = default;
   ~event_before_capture() { end(); }
-  event_before_capture(event_before_capture const&) = delete;
-  event_before_capture& operator=(event_before_capture const&) = delete;
 
   /// @pre the stream is not capturing
   void begin(stream_ref stream, int device, source_location where);
@@ -60,12 +58,10 @@ struct event_before_capture_list {
 __attribute__((visibility("default"))) inline event_before_capture_list events_before_captures;
 
 /// A pool that may ask for events, during its lifetime.
-class asks_for_events {
+class asks_for_events : noncopyable {
  public:
   asks_for_events() noexcept { events_before_captures.pools.fetch_add(1, memory_order::relaxed); }
   ~asks_for_events() { events_before_captures.pools.fetch_sub(1, memory_order::relaxed); }
-  asks_for_events(asks_for_events const&) = delete;
-  asks_for_events& operator=(asks_for_events const&) = delete;
 };
 
 inline void event_before_capture::begin(stream_ref stream, int device, source_location where) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 
 #include <pthread.h>
 
@@ -12,7 +13,7 @@ namespace detail {
 
 /// Lists an object that keeps executable graphs for later launches, and can make them again: a pool
 /// without memory for a call makes it destroy some, as they hold memory.
-class graph_holder {
+class graph_holder : noncopyable {
  public:
   /// Destroys graphs of the owner. @return false: it has none
   using release_function = bool (*)(void* owner) noexcept;
@@ -20,8 +21,6 @@ class graph_holder {
   graph_holder(release_function release, void* owner) noexcept;
   /// Waits until no thread is in `release`.
   ~graph_holder();
-  graph_holder(graph_holder const&) = delete;
-  graph_holder& operator=(graph_holder const&) = delete;
 
   /// @return whether a holder has destroyed some
   /// @pre the caller holds no lock

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/error.hpp>
+
+#include <cstddef>
 
 WARPWRIGHT_BEGIN
 
@@ -15,12 +18,10 @@ namespace detail {
 /// also with toolkits older than 12.8; and unlike cudaSetDevice they make no context on a device
 /// that the thread has not used.
 /// **Capture:** legal. **Cost:** two calls of the driver if the device is current already.
-class scoped_stream_device {
+class scoped_stream_device : noncopyable {
  public:
   explicit scoped_stream_device(cudaStream_t stream) noexcept;
   ~scoped_stream_device();
-  scoped_stream_device(scoped_stream_device const&) = delete;
-  scoped_stream_device& operator=(scoped_stream_device const&) = delete;
 
   /// @return whether another device was current
   [[nodiscard]] bool changed() const noexcept { return changed_; }
@@ -47,6 +48,14 @@ template <class Launch>
 cudaError_t launch_on_any(cudaStream_t stream, Launch const& launch) {
   cudaError_t const status = launch(false);
   return status == cudaSuccess ? status : launch_again(stream, status, launch);
+}
+
+/// cudaMemcpyAsync on a stream of any device. CUDA refuses memory that only the stream's device can
+/// access, as a memory pool's, while another device is current.
+inline cudaError_t copy_async(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind,
+                              cudaStream_t stream) noexcept {
+  auto const copy = [&](bool) { return cudaMemcpyAsync(to, from, bytes, kind, stream); };
+  return launch_on_any(stream, copy);
 }
 
 }  // namespace detail

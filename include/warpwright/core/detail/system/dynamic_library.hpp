@@ -5,20 +5,18 @@
 #include <dlfcn.h>
 
 #include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
 /// A shared library that is loaded at run time, so that no program links it.
-class dynamic_library {
+class dynamic_library : noncopyable {
  public:
-  dynamic_library() noexcept = default;
   ~dynamic_library() {
     if (handle_ != nullptr) dlclose(handle_);
   }
-  dynamic_library(dynamic_library const&) = delete;
-  dynamic_library& operator=(dynamic_library const&) = delete;
 
   /// @return null, or the system's reason why it cannot be loaded, until the next call
   char const* open(char const* name) noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 
 #include <unistd.h>
 
@@ -51,14 +52,12 @@ inline constexpr file_operations stdio_operations{
 
 /// Buffered output to an open file, which stays open. Remembers the first failure and writes
 /// nothing after it, so that only flush() has to be checked.
-class file_writer {
+class file_writer : noncopyable {
  public:
   /// @param operations  must outlive the writer
   explicit file_writer(std::FILE* file,
                        file_operations const& operations = stdio_operations) noexcept
       : file_{file}, operations_{operations} {}
-  file_writer(file_writer const&) = delete;
-  file_writer& operator=(file_writer const&) = delete;
 
   void put(int byte) noexcept {
     if (used_ == sizeof buffer_) write_buffer();

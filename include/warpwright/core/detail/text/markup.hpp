@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/text/string_builder.hpp>
-#include <warpwright/core/detail/text/utf8.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 
 #include <cstddef>
 #include <cstdio>

@@ -21,10 +21,11 @@ class text {
  public:
   WARPWRIGHT_COLD text(char const* value) noexcept;
   text(char) = delete;  // would convert to int
-  WARPWRIGHT_COLD text(int value) noexcept;
-  WARPWRIGHT_COLD text(unsigned value) noexcept;
-  WARPWRIGHT_COLD text(long value) noexcept;
-  WARPWRIGHT_COLD text(unsigned long value) noexcept;
+  WARPWRIGHT_COLD text(int value) noexcept : text{static_cast<long long>(value)} {}
+  WARPWRIGHT_COLD text(unsigned value) noexcept : text{static_cast<unsigned long long>(value)} {}
+  WARPWRIGHT_COLD text(long value) noexcept : text{static_cast<long long>(value)} {}
+  WARPWRIGHT_COLD text(unsigned long value) noexcept
+      : text{static_cast<unsigned long long>(value)} {}
   WARPWRIGHT_COLD text(long long value) noexcept;
   WARPWRIGHT_COLD text(unsigned long long value) noexcept;
   WARPWRIGHT_COLD text(double value) noexcept;
@@ -50,6 +51,17 @@ class text {
 
 WARPWRIGHT_COLD text&& operator+(text&& sum, text const& more) noexcept;
 WARPWRIGHT_COLD text operator+(text const& first, text const& more) noexcept;
+
+/// @param text  ends in a zero
+/// @return the length in bytes of the text's first UTF-8 character; 0: not UTF-8
+WARPWRIGHT_COLD std::size_t utf8_bytes(char const* text) noexcept;
+
+/// The name of an enumerator, from a list in the order of the enumeration; "unknown" beyond it.
+template <typename Enum, std::size_t N>
+constexpr char const* enum_name(char const* const (&names)[N], Enum value) noexcept {
+  auto const index = static_cast<std::size_t>(value);
+  return index < N ? names[index] : "unknown";
+}
 
 }  // namespace detail
 

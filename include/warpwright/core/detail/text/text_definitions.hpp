@@ -37,12 +37,6 @@ WARPWRIGHT_INLINE void text::append(char const* more, std::size_t length) noexce
 }
 
 WARPWRIGHT_INLINE text::text(char const* value) noexcept { append(value, std::strlen(value)); }
-WARPWRIGHT_INLINE text::text(int value) noexcept : text{static_cast<long long>(value)} {}
-WARPWRIGHT_INLINE text::text(unsigned value) noexcept
-    : text{static_cast<unsigned long long>(value)} {}
-WARPWRIGHT_INLINE text::text(long value) noexcept : text{static_cast<long long>(value)} {}
-WARPWRIGHT_INLINE text::text(unsigned long value) noexcept
-    : text{static_cast<unsigned long long>(value)} {}
 WARPWRIGHT_INLINE text::text(long long value) noexcept {
   char digits[40] = {};
   std::snprintf(digits, sizeof digits, "%lld", value);
@@ -88,6 +82,21 @@ WARPWRIGHT_INLINE text operator+(text const& first, text const& more) noexcept {
   text sum = first;
   sum += more;
   return sum;
+}
+
+WARPWRIGHT_INLINE std::size_t utf8_bytes(char const* text) noexcept {
+  auto const at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned char const lead = at(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  std::size_t const bytes = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  for (std::size_t i = 1; i < bytes; ++i) {  // stops at the terminating zero
+    if ((at(i) & 0xc0U) != 0x80U) return 0;
+  }
+  bool const too_long = (lead == 0xe0 && at(1) < 0xa0) || (lead == 0xf0 && at(1) < 0x90);
+  bool const surrogate = lead == 0xed && at(1) > 0x9f;
+  bool const too_high = lead == 0xf4 && at(1) > 0x8f;
+  return too_long || surrogate || too_high ? 0 : bytes;
 }
 
 }  // namespace detail

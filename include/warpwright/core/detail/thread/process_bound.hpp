@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 
 #include <unistd.h>
 
@@ -26,15 +27,13 @@ class owning_process {
 /// An object that only the process that made it destroys. In the child of a fork() its destructor
 /// would wait for threads that are not there, and for locks that they held.
 template <class T>
-class process_bound {
+class process_bound : noncopyable {
  public:
   template <class... Args>
   explicit process_bound(Args&&... args) : object_{static_cast<Args&&>(args)...} {}
   ~process_bound() {
     if (is_current()) object_.~T();
   }
-  process_bound(process_bound const&) = delete;
-  process_bound& operator=(process_bound const&) = delete;
 
   /// @return false in a child of fork()
   [[nodiscard]] bool is_current() const noexcept { return process_.is_current(); }

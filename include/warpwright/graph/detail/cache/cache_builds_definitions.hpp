@@ -83,7 +83,7 @@ WARPWRIGHT_INLINE graph_step cache_core::fall_back(decision const& d, target con
                                                    source_location where) {
   {
     unique_lock<spin_lock> const hot{lock_};
-    ++d.shape->eager;
+    ++d.shape->counts.eager;
   }
   // The work of an empty capture has run.
   return captured.get() != nullptr ? graph_step::eager : run_eagerly(t, step, nullptr, where);
@@ -131,7 +131,7 @@ WARPWRIGHT_INLINE graph_step cache_core::adopt(decision& d, cache_call const& ca
   std::uint64_t replays = 0;
   {
     unique_lock<spin_lock> hot{lock_};
-    replays = shape.replays;
+    replays = shape.counts.replays;
     // Another thread may have captured the same bindings meanwhile.
     d.graph = find_idle_graph(hot, shape, call.words, t);
     if (d.graph != nullptr) {

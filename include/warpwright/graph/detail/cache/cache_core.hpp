@@ -9,11 +9,13 @@
 // never while the user's function runs: that may call the same cache.
 #pragma once
 
+#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/graph_holder.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
+#include <warpwright/core/event.hpp>
 #include <warpwright/graph/detail/cache/cached_shape.hpp>
-#include <warpwright/graph/detail/cache/retired_graphs.hpp>
 #include <warpwright/graph/detail/cache/step_timer.hpp>
 
 #include <cstddef>
@@ -30,6 +32,46 @@ struct graph_cache_statistics;
 
 namespace detail {
 
+/// Graphs that are not launched any more, until their last launch has completed. That is known from
+/// an event behind it, which is recorded when a call passes the stream of that launch: the stream
+/// may not exist at any other time.
+///
+/// There are few whose stream has not been seen, few in all, and they fit a budget: others are
+/// destroyed at once. CUDA then frees a running one when it has completed.
+class retired_graphs : noncopyable {
+ public:
+  static constexpr std::size_t most = 64;
+  static constexpr std::size_t most_unmarked = 8;
+  ~retired_graphs() { clear(); }
+
+  /// Makes room for `count` graphs more, so that add() cannot fail.
+  void reserve(std::size_t count) { rows_.reserve(rows_.size() + count); }
+  /// Takes a graph that no thread launches. @pre reserve()
+  void add(cached_graph* retired) noexcept;
+  /// Records events on the stream of the present call for graphs that wait for one, and destroys
+  /// those whose last launch has completed, on whichever stream; then the oldest, until the rest
+  /// need at most so much memory.
+  void poll(cudaStream_t stream, std::uint64_t stream_id, cached_bytes const& most_bytes) noexcept;
+  /// Destroys all but those that are known to run.
+  void trim() noexcept;
+  void clear() noexcept;
+  [[nodiscard]] std::size_t size() const noexcept { return rows_.size(); }
+
+ private:
+  struct row {
+    cached_graph* retired;
+    event* completed;
+  };
+
+  static void mark(row& r, cudaStream_t stream) noexcept;
+  static bool is_complete(row const& r) noexcept;
+  // The oldest first.
+  template <class Condition>
+  void drop_if(Condition&& condition) noexcept;
+  array<row> rows_;
+  cached_bytes bytes_;
+};
+
 /// The key, the function's type and the bindings of a call.
 struct cache_call {
   shape_key const& key;
@@ -37,15 +79,13 @@ struct cache_call {
   binding_view words;
 };
 
-class cache_core {
+class cache_core : noncopyable {
  public:
   using body = function_ref<void(capture_scope&)>;
   enum class route : unsigned char { slow, eager, launch };
 
   explicit cache_core(cache_settings const& options)
       : options_{options}, lru_{options.max_entries, {options.max_bytes, options.max_pool_bytes}} {}
-  cache_core(cache_core const&) = delete;
-  cache_core& operator=(cache_core const&) = delete;
   ~cache_core() { clear(); }
 
   /// For a pool that is short of memory: destroys the graphs of the key that was not used for
@@ -66,8 +106,8 @@ class cache_core {
       }
       if (shape->fast_left == 0 || shape->fast == fast_mode::none) break;
       if (shape->fast == fast_mode::eager) {
-        ++shape->calls;
-        ++shape->eager;
+        ++shape->counts.calls;
+        ++shape->counts.eager;
         --shape->fast_left;
         lru_.touch_listed(*shape);
         follow(*shape, call.words);
@@ -80,7 +120,7 @@ class cache_core {
       }
       if (graph == nullptr) break;
       if (!graph->busy.load(memory_order::acquire)) {
-        ++shape->calls;
+        ++shape->counts.calls;
         --shape->fast_left;
         take(*shape, *graph);
         lock_.unlock();
@@ -130,7 +170,7 @@ class cache_core {
   WARPWRIGHT_ALWAYS_INLINE void take(cached_shape& shape, cached_graph& graph) noexcept {
     graph.busy.store(true, memory_order::relaxed);
     graph.last_launch = ++launches_;
-    ++shape.replays;
+    ++shape.counts.replays;
     lru_.touch(shape);
   }
   // Counts bindings that changed during eager calls: a graph would have been updated.

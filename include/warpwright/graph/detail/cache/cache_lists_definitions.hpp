@@ -85,9 +85,7 @@ WARPWRIGHT_INLINE void retired_graphs::mark(row& r, cudaStream_t stream) noexcep
 
 WARPWRIGHT_INLINE bool retired_graphs::is_complete(row const& r) noexcept {
   if (r.completed == nullptr) return false;
-  cudaError_t const status = cudaEventQuery(r.completed->get());
-  discard(status);
-  return status != cudaErrorNotReady;
+  return discard(cudaEventQuery(r.completed->get())) != cudaErrorNotReady;
 }
 
 WARPWRIGHT_INLINE void cache_core::hold(unique_lock<spin_lock>& hot,
@@ -146,9 +144,9 @@ WARPWRIGHT_INLINE bool cache_core::evict(cached_shape& shape) noexcept {
   if (!had_graphs) return true;
   shape.evicted = true;
   unique_lock<spin_lock> const hot{lock_};
-  if (misses) shape.guard.evicted(shape.replays, shape.gate.paid_after());
+  if (misses) shape.guard.evicted(shape.counts.replays, shape.gate.paid_after());
   shape.oldest = nullptr;
-  shape.watched_from = shape.calls;
+  shape.watched_from = shape.counts.calls;
   return true;
 }
 
@@ -201,20 +199,12 @@ WARPWRIGHT_INLINE graph_cache_statistics cache_core::statistics() {
   all.keys.reserve(table_.all().size());
   for (cached_shape* const shape : table_.all()) {
     graph_key_statistics k;
-    k.captures = shape->counts.captures;
-    k.builds = shape->counts.builds;
-    k.updates = shape->counts.updates;
-    k.rebuilds = shape->counts.rebuilds;
-    k.evictions = shape->counts.evictions;
-    k.failures = shape->counts.failures;
     k.key = shape->key.to_text();
     std::uint64_t changes = 0;
     {
       unique_lock<spin_lock> const hot{lock_};
       changes = shape->changes - shape->refills;
-      k.calls = shape->calls;
-      k.replays = shape->replays;
-      k.eager = shape->eager;
+      static_cast<graph_cache_counts&>(k) = shape->counts;
       k.graphs = shape->count;
       k.nodes = shape->nodes;
       k.bytes = shape->bytes.graphs;
@@ -244,16 +234,7 @@ WARPWRIGHT_INLINE graph_cache_statistics cache_core::statistics() {
     } else if (k.builds != 0) {
       k.state = graph_key_state::evicted;
     }
-    all.calls += k.calls;
-    all.replays += k.replays;
-    all.eager += k.eager;
-    all.captures += k.captures;
-    all.builds += k.builds;
-    all.updates += k.updates;
-    all.rebuilds += k.rebuilds;
-    all.evictions += k.evictions;
-    all.failures += k.failures;
-    all.pauses += k.pauses;
+    for (named_count const& each : counted_fields) all.*each.value += k.*each.value;
     all.graphs += k.graphs;
     all.bytes += k.bytes;
     all.pool_bytes += k.pool_bytes;

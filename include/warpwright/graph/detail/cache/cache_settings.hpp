@@ -11,7 +11,33 @@ WARPWRIGHT_BEGIN
 
 enum class capture_mode;
 
+/// What was counted in a graph_cache, for one key or for all of them.
+struct graph_cache_counts {
+  std::uint64_t calls = 0;
+  std::uint64_t replays = 0;    ///< calls that launched a graph as it was
+  std::uint64_t eager = 0;      ///< calls that ran without a graph
+  std::uint64_t captures = 0;   ///< captures, also for updates and rebuilds
+  std::uint64_t builds = 0;     ///< instantiations of new bindings
+  std::uint64_t updates = 0;    ///< in place
+  std::uint64_t rebuilds = 0;   ///< instantiations because CUDA could not update in place
+  std::uint64_t evictions = 0;  ///< executable graphs destroyed for other keys
+  std::uint64_t failures = 0;   ///< captures, instantiations and launches that failed
+  std::uint64_t pauses = 0;     ///< by the thrash guard, or after a failure
+};
+
 namespace detail {
+
+/// The counts by name: of what is added up over the keys, and of reports.
+struct named_count {
+  char const* name;
+  std::uint64_t graph_cache_counts::*value;
+};
+inline constexpr named_count counted_fields[] = {
+    {"calls", &graph_cache_counts::calls},       {"replays", &graph_cache_counts::replays},
+    {"eager", &graph_cache_counts::eager},       {"captures", &graph_cache_counts::captures},
+    {"builds", &graph_cache_counts::builds},     {"updates", &graph_cache_counts::updates},
+    {"rebuilds", &graph_cache_counts::rebuilds}, {"evictions", &graph_cache_counts::evictions},
+    {"failures", &graph_cache_counts::failures}, {"pauses", &graph_cache_counts::pauses}};
 
 /// The values of graph_cache_options, which documents them.
 struct cache_settings {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/detail/cache/cache_core.hpp>
 #include <warpwright/graph/graph_cache_statistics.hpp>
@@ -48,7 +48,7 @@ struct cache_core::decision {
 // A sample that the gate has asked for: lost unless the call ends. A graph is busy between
 // start() and end(), so that start() must not wait for the mutex, whose holder may wait for the
 // graph.
-class cache_core::promised_sample {
+class cache_core::promised_sample : noncopyable {
  public:
   explicit promised_sample(cache_core& core) noexcept : core_{core} {}
   ~promised_sample() {
@@ -57,8 +57,6 @@ class cache_core::promised_sample {
     if (sample_ != nullptr) step_timer::abandon(sample_);
     shape_->gate.sampled(mode_, -1.0);
   }
-  promised_sample(promised_sample const&) = delete;
-  promised_sample& operator=(promised_sample const&) = delete;
   // @pre the mutex is held
   void reserve(decision const& d, target const& t) noexcept {
     if (!d.sample) return;
@@ -160,15 +158,15 @@ WARPWRIGHT_INLINE void cache_core::take_sampled_times() noexcept {
 // Under the spin lock. A pause for evictions ends early when the key has had many calls without one
 // of the oldest key of those with graphs: that loses its graphs for this one.
 WARPWRIGHT_INLINE bool cache_core::stays_paused(cached_shape& shape) noexcept {
-  if (!shape.guard.paused(shape.calls)) return false;
+  if (!shape.guard.paused(shape.counts.calls)) return false;
   if (!shape.guard.waits_for_room()) return true;
-  if (shape.calls - shape.watched_from < thrash_guard::first_pause) return true;
+  if (shape.counts.calls - shape.watched_from < thrash_guard::first_pause) return true;
   auto* const oldest = static_cast<cached_shape*>(lru_.oldest());
-  std::uint64_t const calls = oldest != nullptr ? oldest->calls : 0;
+  std::uint64_t const calls = oldest != nullptr ? oldest->counts.calls : 0;
   bool const unused = oldest == shape.oldest && calls == shape.oldest_calls;
   shape.oldest = oldest;
   shape.oldest_calls = calls;
-  shape.watched_from = shape.calls;
+  shape.watched_from = shape.counts.calls;
   if (unused) shape.guard.resume();
   return !unused;
 }
@@ -179,18 +177,18 @@ WARPWRIGHT_INLINE cache_core::decision cache_core::decide(cached_shape& shape,
   decision d;
   d.shape = &shape;
   unique_lock<spin_lock> hot{lock_};
-  ++shape.calls;
+  ++shape.counts.calls;
   lru_.touch_listed(shape);
   bool const due = shape.fast_left == 0;
   if (!due) --shape.fast_left;
   if (shape.warmups > 0 || stays_paused(shape)) {
-    ++shape.eager;
+    ++shape.counts.eager;
     follow(shape, call.words);
     if (shape.warmups > 0) {
       --shape.warmups;
     } else {
       shape.fast = fast_mode::eager;
-      std::uint64_t const left = shape.guard.left(shape.calls);
+      std::uint64_t const left = shape.guard.left(shape.counts.calls);
       bool const looks = shape.guard.waits_for_room() && left > thrash_guard::first_pause;
       shape.fast_left = (looks ? thrash_guard::first_pause : left) - 1;
     }
@@ -199,8 +197,9 @@ WARPWRIGHT_INLINE cache_core::decision cache_core::decide(cached_shape& shape,
   shape.failing = false;
   step_mode mode = shape.gate.mode();
   if (due) {
-    shape.gate.observe(shape.calls - shape.observed_calls, shape.changes - shape.observed_changes);
-    shape.observed_calls = shape.calls;
+    shape.gate.observe(shape.counts.calls - shape.observed_calls,
+                       shape.changes - shape.observed_changes);
+    shape.observed_calls = shape.counts.calls;
     shape.observed_changes = shape.changes;
     cost_gate::plan const plan = shape.gate.next();
     mode = plan.run;
@@ -209,7 +208,7 @@ WARPWRIGHT_INLINE cache_core::decision cache_core::decide(cached_shape& shape,
   }
   if (mode == step_mode::eager) {
     shape.fast = fast_mode::eager;
-    ++shape.eager;
+    ++shape.counts.eager;
     follow(shape, call.words);
     return d;
   }
@@ -312,8 +311,8 @@ WARPWRIGHT_INLINE graph_step cache_core::launch_failed(cache_call const& call, s
     cached_graph* g = nullptr;
     {
       unique_lock<spin_lock> const hot{lock_};
-      if (done == graph_step::replayed) --shape.replays;
-      if (falls_back) ++shape.eager;
+      if (done == graph_step::replayed) --shape.counts.replays;
+      if (falls_back) ++shape.counts.eager;
       // Another thread may have destroyed the graph since.
       for (g = shape.graphs; g != nullptr && g != graph;) g = g->next;
     }
@@ -335,7 +334,7 @@ WARPWRIGHT_INLINE void cache_core::note_failure(cached_shape& shape,
   shape.fast = fast_mode::none;
   if (options_.eager_fallback) {
     shape.failing = true;
-    shape.guard.failed(shape.replays);
+    shape.guard.failed(shape.counts.replays);
   }
   try {
     shape.last_failure = text;

@@ -5,13 +5,12 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/shape_key.hpp>
 #include <warpwright/graph/detail/cache/bindings.hpp>
 #include <warpwright/graph/detail/cache/cache_settings.hpp>
 #include <warpwright/graph/detail/cache/cost_gate.hpp>
-#include <warpwright/graph/detail/cache/lru_list.hpp>
-#include <warpwright/graph/detail/cache/thrash_guard.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,17 +20,107 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+/// What cached graphs need.
+struct cached_bytes {
+  std::size_t graphs = 0;  // of the executable graphs, estimated
+  std::size_t pool = 0;    // of pools, which belongs to the graphs
+
+  cached_bytes& operator+=(cached_bytes const& more) noexcept {
+    graphs += more.graphs;
+    pool += more.pool;
+    return *this;
+  }
+  cached_bytes& operator-=(cached_bytes const& less) noexcept {
+    graphs -= less.graphs;
+    pool -= less.pool;
+    return *this;
+  }
+  [[nodiscard]] bool fits(cached_bytes const& most) const noexcept {
+    return graphs <= most.graphs && pool <= most.pool;
+  }
+};
+
+/// What an element of an lru_list has in it.
+struct lru_node {
+  lru_node* newer = nullptr;
+  lru_node* older = nullptr;
+  cached_bytes bytes;
+  bool listed = false;
+};
+
+/// The order in which elements were last used, exactly, and the bytes of all of them.
+class lru_list {
+ public:
+  lru_list(std::size_t most_entries, cached_bytes const& most_bytes) noexcept
+      : most_entries_{most_entries}, most_bytes_{most_bytes} {}
+
+  /// Makes an element the newest; adds it if it is not in the list.
+  WARPWRIGHT_ALWAYS_INLINE void touch(lru_node& node) noexcept {
+    if (&node != newest_) move_to_front(node);
+  }
+  /// Makes an element of the list the newest.
+  WARPWRIGHT_ALWAYS_INLINE void touch_listed(lru_node& node) noexcept {
+    if (node.listed) touch(node);
+  }
+  /// Changes the size of an element of the list.
+  void resize(lru_node& node, cached_bytes const& bytes) noexcept {
+    bytes_ -= node.bytes;
+    bytes_ += bytes;
+    node.bytes = bytes;
+  }
+  void remove(lru_node& node) noexcept {
+    if (!node.listed) return;
+    unlink(node);
+    node.listed = false;
+    --size_;
+    bytes_ -= node.bytes;
+  }
+  /// @return what exceeds a budget and must go, the oldest; never the newest. Null: nothing
+  [[nodiscard]] lru_node* excess() const noexcept {
+    bool const exceeds = size_ > most_entries_ || !bytes_.fits(most_bytes_);
+    return exceeds && oldest_ != newest_ ? oldest_ : nullptr;
+  }
+  [[nodiscard]] lru_node* oldest() const noexcept { return oldest_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] cached_bytes const& bytes() const noexcept { return bytes_; }
+
+ private:
+  void move_to_front(lru_node& node) noexcept {
+    if (node.listed) {
+      unlink(node);
+    } else {
+      node.listed = true;
+      ++size_;
+      bytes_ += node.bytes;
+    }
+    node.newer = nullptr;
+    node.older = newest_;
+    if (newest_ != nullptr) newest_->newer = &node;
+    newest_ = &node;
+    if (oldest_ == nullptr) oldest_ = &node;
+  }
+  void unlink(lru_node& node) noexcept {
+    (node.newer != nullptr ? node.newer->older : newest_) = node.older;
+    (node.older != nullptr ? node.older->newer : oldest_) = node.newer;
+    node.newer = node.older = nullptr;
+  }
+
+  lru_node* newest_ = nullptr;
+  lru_node* oldest_ = nullptr;
+  std::size_t size_ = 0;
+  cached_bytes bytes_;
+  std::size_t most_entries_;
+  cached_bytes most_bytes_;
+};
+
 /// An executable graph, and the bindings that are in it. It is in its key's list, or retired.
-struct cached_graph {
+struct cached_graph : private noncopyable {
   explicit cached_graph(std::size_t count) : words(count) {}
-  cached_graph(cached_graph const&) = delete;
-  cached_graph& operator=(cached_graph const&) = delete;
   virtual ~cached_graph() = default;  // of a built_graph, which owns the handle
 
   cudaGraphExec_t exec = nullptr;
   array<std::uint64_t> words;
   int device = 0;
-  cudaStream_t stream = nullptr;  // of the last launch
   std::uint64_t stream_id = 0;
   std::uint64_t last_launch = 0;  // the cache's count of launches then; 0: never
   std::uint64_t until_verified = 0;
@@ -41,20 +130,10 @@ struct cached_graph {
   cached_graph* next = nullptr;
 };
 
-/// What a key counts, of graph_cache_counts.
-struct shape_counts {
-  std::uint64_t captures = 0;
-  std::uint64_t builds = 0;
-  std::uint64_t updates = 0;
-  std::uint64_t rebuilds = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t failures = 0;
-};
-
 /// How the calls of a key run without a look at the policies.
 enum class fast_mode : unsigned char { none, eager, graph };
 
-struct cached_shape : lru_node {
+struct cached_shape : lru_node, private noncopyable {
   cached_shape(shape_key const& shape, void const* function_tag, std::uint64_t hash_value,
                std::size_t words, cache_settings const& options)
       : key{shape},
@@ -64,8 +143,6 @@ struct cached_shape : lru_node {
         warmups{options.warmups},
         gate{options.cost_gate},
         guard{options.thrash_limit} {}
-  cached_shape(cached_shape const&) = delete;
-  cached_shape& operator=(cached_shape const&) = delete;
   ~cached_shape() {
     while (graphs != nullptr) {
       cached_graph* const next = graphs->next;
@@ -89,12 +166,10 @@ struct cached_shape : lru_node {
   fast_mode fast = fast_mode::none;
   bool new_words = true;        // last_words has not been written
   std::uint64_t fast_left = 0;  // calls in the fast mode until the policies are asked
-  std::uint64_t calls = 0;
-  std::uint64_t replays = 0;
-  std::uint64_t eager = 0;
-  std::uint64_t changes = 0;  // calls that no graph could have replayed
-  std::uint64_t refills = 0;  // of them, those whose graphs had been evicted
   cached_graph* graphs = nullptr;
+  graph_cache_counts counts;        // calls, replays and eager, first; the others under the mutex
+  std::uint64_t changes = 0;        // calls that no graph could have replayed
+  std::uint64_t refills = 0;        // of them, those whose graphs had been evicted
   array<std::uint64_t> last_words;  // the bindings of the last eager call
 
   // Under the cache's mutex.
@@ -112,7 +187,6 @@ struct cached_shape : lru_node {
   std::size_t nodes = 0;
   cost_gate gate;
   thrash_guard guard;
-  shape_counts counts;
   double spent_nanoseconds = 0.0;  // on captures and instantiations
   std::string last_rebuild;
   std::string last_kernel;
@@ -120,11 +194,8 @@ struct cached_shape : lru_node {
 };
 
 /// The keys of a cache: a hash table with open addressing, at most half full, that never loses one.
-class shape_table {
+class shape_table : noncopyable {
  public:
-  shape_table() noexcept = default;
-  shape_table(shape_table const&) = delete;
-  shape_table& operator=(shape_table const&) = delete;
   ~shape_table() { clear(); }
 
   static std::uint64_t hash(shape_key const& key, void const* tag) noexcept {

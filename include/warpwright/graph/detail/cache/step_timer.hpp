@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/device_id.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/graph/detail/cache/cost_gate.hpp>
@@ -16,7 +17,7 @@ namespace detail {
 
 /// Times sampled calls with pairs of events, without waiting: a time arrives when a later call
 /// finds the events completed. Nothing here throws: a sample that fails is lost.
-class step_timer {
+class step_timer : noncopyable {
  public:
   /// Samples of one device under way at most; further ones are lost.
   static constexpr std::size_t most = 16;
@@ -30,10 +31,6 @@ class step_timer {
     bool recorded = false;          // both events
     double host_nanoseconds = 0.0;  // of the call
   };
-
-  step_timer() noexcept = default;
-  step_timer(step_timer const&) = delete;
-  step_timer& operator=(step_timer const&) = delete;
   ~step_timer() {
     for (sample* const s : samples_) delete s;
   }
@@ -42,9 +39,7 @@ class step_timer {
   sample* reserve(int device, void* owner, step_mode mode) noexcept;
   /// Records one of the events of a reserved sample; without the lock of the other functions.
   static bool record(timed_event& of_sample, cudaStream_t stream) noexcept {
-    cudaError_t const status = cudaEventRecord(of_sample.get(), stream);
-    discard(status);
-    return status == cudaSuccess;
+    return discard(cudaEventRecord(of_sample.get(), stream)) == cudaSuccess;
   }
   /// Both events are recorded: the time will arrive.
   void commit(sample* s, double host_nanoseconds) noexcept {
@@ -66,8 +61,6 @@ class step_timer {
   }
 
  private:
-  sample* take(int device) noexcept;
-
   array<sample*> samples_;
   std::size_t pending_ = 0;
 };

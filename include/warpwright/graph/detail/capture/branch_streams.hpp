@@ -4,7 +4,7 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/capture/event_before_capture.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -18,12 +18,9 @@ namespace detail {
 
 /// Lists a stream while a capture can include it, with its device: cudaStreamGetDevice would
 /// invalidate the capture.
-class capturing_stream {
+class capturing_stream : noncopyable {
  public:
-  capturing_stream() noexcept = default;
   ~capturing_stream() { end(); }
-  capturing_stream(capturing_stream const&) = delete;
-  capturing_stream& operator=(capturing_stream const&) = delete;
   void begin(stream_ref stream, int device) noexcept;
   void end() noexcept;
 

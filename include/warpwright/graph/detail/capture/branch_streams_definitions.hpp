@@ -3,7 +3,6 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/detail/capture/stream_device.hpp>
 #include <warpwright/graph/detail/capture/branch_streams.hpp>
 
 WARPWRIGHT_BEGIN
@@ -43,55 +42,56 @@ WARPWRIGHT_INLINE device_id device_of_capturing(stream_ref stream, source_locati
   return known < 0 ? device_of_any(stream, where) : device_id{known};
 }
 
+/// Puts a branch in front of one of the lists of branch_streams.
+inline void put_into(branch_stream*& list, branch_stream& branch) noexcept {
+  unique_lock<spin_lock> const guard{branch_streams.lock};
+  branch.next = list;
+  list = &branch;
+}
+
+/// Takes the first branch for which a condition holds out of such a list; null if there is none.
+template <class Condition>
+branch_stream* take_from(branch_stream*& list, Condition const& condition) noexcept {
+  unique_lock<spin_lock> const guard{branch_streams.lock};
+  branch_stream** at = &list;
+  while (*at != nullptr && !condition(**at)) at = &(*at)->next;
+  branch_stream* const found = *at;
+  if (found != nullptr) *at = exchange(found->next, nullptr);
+  return found;
+}
+
 WARPWRIGHT_INLINE void return_branches(branch_stream* list) noexcept {
   while (list != nullptr) {
-    branch_stream* const each = list;
-    list = each->next;
-    each->busy = each->captured = false;
-    each->listed.end();
-    each->before.end();
-    unique_lock<spin_lock> const guard{branch_streams.lock};
-    each->next = branch_streams.first;
-    branch_streams.first = each;
+    branch_stream& each = *list;
+    list = each.next;
+    each.busy = each.captured = false;
+    each.listed.end();
+    each.before.end();
+    put_into(branch_streams.first, each);
   }
 }
 
 WARPWRIGHT_INLINE void keep_branches(branch_stream* list, unsigned long long capture) noexcept {
   while (list != nullptr) {
-    branch_stream* const each = list;
-    list = detail::exchange(each->next, nullptr);
-    if (!each->captured) {  // the call that forks it has failed
-      return_branches(each);
+    branch_stream& each = *list;
+    list = exchange(each.next, nullptr);
+    if (!each.captured) {  // the call that forks it has failed
+      return_branches(&each);
       continue;
     }
-    each->busy = false;
-    each->capture = capture;
-    each->listed.end();
-    each->before.end();
-    unique_lock<spin_lock> const guard{branch_streams.lock};
-    each->next = branch_streams.kept;
-    branch_streams.kept = each;
+    each.busy = false;
+    each.capture = capture;
+    each.listed.end();
+    each.before.end();
+    put_into(branch_streams.kept, each);
   }
-}
-
-/// Takes a branch that was kept for a capture out of the list; null if there is none.
-/// @param device  the branch's; null: of any device
-WARPWRIGHT_INLINE branch_stream* take_kept_branch(unsigned long long capture,
-                                                  device_id const* device = nullptr) noexcept {
-  unique_lock<spin_lock> const guard{branch_streams.lock};
-  for (branch_stream** at = &branch_streams.kept; *at != nullptr; at = &(*at)->next) {
-    branch_stream* const found = *at;
-    if (found->capture != capture || (device != nullptr && found->device != *device)) continue;
-    *at = found->next;
-    found->next = nullptr;
-    return found;
-  }
-  return nullptr;
 }
 
 WARPWRIGHT_INLINE branch_stream* lease_kept_branch(device_id device,
                                                    unsigned long long capture) noexcept {
-  branch_stream* const found = take_kept_branch(capture, &device);
+  branch_stream* const found = take_from(branch_streams.kept, [&](branch_stream const& each) {
+    return each.capture == capture && each.device == device;
+  });
   if (found != nullptr) found->listed.begin(found->owner.ref(), device.value());
   return found;
 }
@@ -120,13 +120,14 @@ WARPWRIGHT_INLINE bool free_kept_branches(source_location where) {
   for (unsigned long long id = 0; find_kept_branch(id, stream); ++id) {
     cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
     cudaError_t const status = cudaStreamIsCapturing(stream, &state);
-    if (status == cudaErrorInvalidResourceHandle || status == cudaErrorContextIsDestroyed) {
+    if (is_gone(status)) {
       discard(status);  // of a device that was reset: lease_branch() finds that, too
     } else {
       check(status, "cudaStreamIsCapturing", where);
       if (state != cudaStreamCaptureStatusNone) continue;
     }
-    while (branch_stream* const ended = take_kept_branch(id)) {
+    auto const is_of_capture = [id](branch_stream const& each) { return each.capture == id; };
+    while (branch_stream* const ended = take_from(branch_streams.kept, is_of_capture)) {
       return_branches(ended);
       freed = true;
     }
@@ -134,34 +135,19 @@ WARPWRIGHT_INLINE bool free_kept_branches(source_location where) {
   return freed;
 }
 
-/// Takes the first free stream of a device out of the list; null if there is none.
-WARPWRIGHT_INLINE branch_stream* take_branch(device_id device) noexcept {
-  unique_lock<spin_lock> const guard{branch_streams.lock};
-  for (branch_stream** at = &branch_streams.first; *at != nullptr; at = &(*at)->next) {
-    branch_stream* const found = *at;
-    if (found->device != device) continue;
-    *at = found->next;
-    found->next = nullptr;
-    return found;
-  }
-  return nullptr;
-}
-
 /// Takes a free stream that is not capturing; null if there is none.
 WARPWRIGHT_INLINE branch_stream* take_free_branch(device_id device, source_location where) {
   branch_stream* capturing = nullptr;  // of captures whose end has failed
   branch_stream* found = nullptr;
   cudaError_t status = cudaSuccess;
-  while ((found = take_branch(device)) != nullptr) {
+  auto const is_on_device = [device](branch_stream const& each) { return each.device == device; };
+  while ((found = take_from(branch_streams.first, is_on_device)) != nullptr) {
     cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
     status = cudaStreamIsCapturing(found->owner.get(), &state);
     if (status == cudaSuccess && state == cudaStreamCaptureStatusNone) break;
-    if (status == cudaErrorInvalidResourceHandle || status == cudaErrorContextIsDestroyed) {
-      discard(status);
-      status = cudaSuccess;
-      unique_lock<spin_lock> const guard{branch_streams.lock};
-      found->next = branch_streams.stale;
-      branch_streams.stale = found;
+    if (is_gone(status)) {
+      discard(exchange(status, cudaSuccess));
+      put_into(branch_streams.stale, *found);
       continue;
     }
     found->next = capturing;

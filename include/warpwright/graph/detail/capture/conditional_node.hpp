@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/launch/set_condition.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/graph/detail/capture/branch_streams.hpp>
 #include <warpwright/graph/detail/capture/capture_position.hpp>
 
@@ -27,14 +28,12 @@ cudaGraph_t add_conditional(stream_ref stream, cudaGraphConditionalHandle handle
                             cudaGraphConditionalNodeType type, source_location where);
 
 /// A capture, on a leased stream, of a conditional node's body.
-class body_capture {
+class body_capture : noncopyable {
  public:
   body_capture(cudaGraph_t body, device_id device, source_location where);
   ~body_capture() {
     if (branch_ != nullptr) discard(finish());
   }
-  body_capture(body_capture const&) = delete;
-  body_capture& operator=(body_capture const&) = delete;
 
   [[nodiscard]] stream_ref stream() const noexcept { return branch_->owner.ref(); }
   void end(source_location where) { check_capture(finish(), "cudaStreamEndCapture", where); }

@@ -6,6 +6,7 @@
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
+#include <string>
 
 WARPWRIGHT_BEGIN
 
@@ -43,6 +44,18 @@ int compare_edges(void const* a, void const* b) noexcept;
 /// Reads a graph. Its child graphs and conditional nodes' bodies are not read.
 /// @throws cuda_error  when a query fails
 graph_structure structure_of(cudaGraph_t graph, source_location where);
+
+/// The name of a kernel node's kernel, as the compiler mangled it; empty for other nodes, or where
+/// the driver does not tell (CUDA older than 12.3).
+std::string kernel_name(cudaGraphNode_t node);
+
+/// A kernel's name as in the source, from the compiler's mangled one; other names are returned as
+/// they are.
+std::string demangled(std::string const& name);
+
+/// A kernel's name for people: without namespaces, return type and parameters, as
+/// "block_kernel<index_kernel<heat_step>>".
+std::string kernel_label(std::string const& mangled);
 
 }  // namespace detail
 

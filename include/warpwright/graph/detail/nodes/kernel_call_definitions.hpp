@@ -51,9 +51,7 @@ WARPWRIGHT_INLINE char const* kernel_call::name() const noexcept {
   char const* found = nullptr;
 #if CUDART_VERSION >= 12030
   if (handle == kind::of_runtime) {
-    cudaError_t const status = cudaFuncGetName(&found, kernel);
-    discard(status);
-    return status == cudaSuccess ? found : nullptr;
+    return discard(cudaFuncGetName(&found, kernel)) == cudaSuccess ? found : nullptr;
   }
   int (*get_name)(char const**, void const*) = nullptr;
   if (!find_driver_function(handle == kind::function ? "cuFuncGetName" : "cuKernelGetName",
@@ -70,9 +68,7 @@ WARPWRIGHT_INLINE std::size_t kernel_call::argument_bytes(std::size_t index) con
   std::size_t bytes = 0;
 #if CUDART_VERSION >= 12040
   if (handle == kind::of_runtime) {
-    cudaError_t const status = cudaFuncGetParamInfo(kernel, index, &offset, &bytes);
-    discard(status);
-    return status == cudaSuccess ? bytes : 0;
+    return discard(cudaFuncGetParamInfo(kernel, index, &offset, &bytes)) == cudaSuccess ? bytes : 0;
   }
   int (*get_size)(void const*, std::size_t, std::size_t*, std::size_t*) = nullptr;
   if (!find_driver_function(

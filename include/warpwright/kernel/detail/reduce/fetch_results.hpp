@@ -4,7 +4,7 @@
 // Results of rows or columns, copied to the host.
 #pragma once
 
-#include <warpwright/core/detail/device/async_copy.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 
 #include <tuple>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/thread/processors.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>
 

@@ -5,7 +5,7 @@
 // shard's or the heap's lock.
 #pragma once
 
-#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/memory/detail/pinned/pinned_core.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS

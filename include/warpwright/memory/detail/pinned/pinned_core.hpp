@@ -3,9 +3,9 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/core/detail/thread/thread_slot.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/memory/detail/event_store.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 #include <warpwright/memory/detail/pinned/page_locked_source.hpp>

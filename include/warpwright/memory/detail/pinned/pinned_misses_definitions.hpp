@@ -6,7 +6,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/pinned/pinned_calls_definitions.hpp>
 

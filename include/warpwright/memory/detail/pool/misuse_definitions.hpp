@@ -4,7 +4,7 @@
 // What a memory_pool says about misuse and exhaustion.
 #pragma once
 
-#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>

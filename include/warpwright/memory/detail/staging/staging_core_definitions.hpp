@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/memory/detail/staging/staging_core.hpp>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/thread/processors.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/memory/detail/staging/staging_workers.hpp>
 
 #include <cstring>

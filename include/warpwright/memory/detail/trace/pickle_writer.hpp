@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/system/file.hpp>
-#include <warpwright/core/detail/text/utf8.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 
 #include <cstdint>
 #include <cstdio>

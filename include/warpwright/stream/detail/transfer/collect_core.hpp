@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/stream/detail/transfer/transfer_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -9,12 +10,9 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// Reads results in host memory.
-class result_sink {
+class result_sink : noncopyable {
  public:
-  result_sink() noexcept = default;
   virtual ~result_sink() = default;
-  result_sink(result_sink const&) = delete;
-  result_sink& operator=(result_sink const&) = delete;
   virtual void drain(void const* from, std::size_t bytes, std::size_t index) = 0;
 };
 
@@ -37,7 +35,6 @@ class collect_core : public transfer_core {
   void release(transfer_slot& slot, std::size_t elements) noexcept;
   /// Waits until the sink has had all results of slots that were given back.
   void finish();
-  [[nodiscard]] prefetch_statistics statistics() const noexcept;
 
  private:
   void run() noexcept;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/detail/transfer/collect_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -34,19 +34,8 @@ WARPWRIGHT_INLINE void collect_core::run() noexcept {
   set_up_thread();
   guard lock{mutex_};
   while (!stopping_) {
-    if (grow_) {
-      grow(lock);
-      continue;
-    }
-    transfer_slot* const slot = ring_.find(next_drain_, stage::ready);
-    if (slot != nullptr) {
-      drain(lock, *slot);
-      continue;
-    }
-    workers_waited_ = true;
-    std::uint64_t const since = monotonic_nanoseconds();
-    wait(lock, work_);
-    worker_wait_ += monotonic_nanoseconds() - since;
+    transfer_slot* const slot = grow_ ? nullptr : ring_.find(next_drain_, stage::ready);
+    slot != nullptr ? drain(lock, *slot) : grow_or_wait(lock, true);
   }
   ended_ = true;
   tell_all(ready_);
@@ -179,12 +168,6 @@ WARPWRIGHT_INLINE void collect_core::throw_waits_for_itself(char const* call,
   throw_invalid_argument(text{"result_collector: "} + call +
                              " in the sink would wait for itself: call it outside of the sink",
                          where);
-}
-
-WARPWRIGHT_INLINE prefetch_statistics collect_core::statistics() const noexcept {
-  prefetch_statistics s = transfer_core::statistics();
-  s.of_results = true;
-  return s;
 }
 
 }  // namespace detail

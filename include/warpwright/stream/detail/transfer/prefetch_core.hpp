@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/stream/detail/transfer/transfer_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -9,12 +10,9 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// Writes batches into host memory.
-class batch_source {
+class batch_source : noncopyable {
  public:
-  batch_source() noexcept = default;
   virtual ~batch_source() = default;
-  batch_source(batch_source const&) = delete;
-  batch_source& operator=(batch_source const&) = delete;
   /// @return the number of elements; 0: there is no such batch, nor a later one
   virtual std::size_t fill(void* to, std::size_t index) = 0;
 };

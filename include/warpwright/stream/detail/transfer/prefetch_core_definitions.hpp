@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/text/text.hpp>
-#include <warpwright/stream/detail/named_earlier.hpp>
 #include <warpwright/stream/detail/transfer/prefetch_core.hpp>
 
 WARPWRIGHT_BEGIN
@@ -49,17 +49,10 @@ WARPWRIGHT_INLINE void prefetch_core::run_worker() noexcept {
   set_up_thread();
   guard lock{mutex_};
   while (!stopping_) {
-    if (grow_) {
-      grow(lock);
-      continue;
-    }
     bool const is_needed = next_fill_ < end_;
-    transfer_slot* const slot = is_needed ? ring_.oldest(stage::free) : nullptr;
+    transfer_slot* const slot = is_needed && !grow_ ? ring_.oldest(stage::free) : nullptr;
     if (slot == nullptr) {
-      workers_waited_ = workers_waited_ || is_needed;
-      std::uint64_t const since = monotonic_nanoseconds();
-      wait(lock, work_);
-      if (is_needed) worker_wait_ += monotonic_nanoseconds() - since;
+      grow_or_wait(lock, is_needed);
       continue;
     }
     slot->now = stage::filling;

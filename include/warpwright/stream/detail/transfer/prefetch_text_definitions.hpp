@@ -27,8 +27,7 @@ inline char const* limit_in_words(prefetch_limit limit, bool of_results) noexcep
                           "besides: it never lacks a batch.";
     case prefetch_limit::depth:
       return "Nothing is always busy: larger batches help, or, where times vary, a higher depth() "
-             "or "
-             "max_bytes().";
+             "or max_bytes().";
     case prefetch_limit::unknown:
       break;
   }

@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/device/device_scope.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
@@ -17,21 +18,16 @@ namespace detail {
 
 /// Owns an object with a virtual destructor; std::unique_ptr is slow to compile.
 template <class Interface>
-struct owned {
+struct owned : private noncopyable {
   explicit owned(Interface* made) noexcept : object{made} {}
   ~owned() { delete object; }
-  owned(owned const&) = delete;
-  owned& operator=(owned const&) = delete;
   Interface* object;
 };
 
 /// A ring with its lock, its counters, and the order of the copies: they are enqueued in the order
 /// of the batches, by whichever thread completes the batch whose turn it is.
-class transfer_core {
+class transfer_core : noncopyable {
  public:
-  transfer_core(transfer_core const&) = delete;
-  transfer_core& operator=(transfer_core const&) = delete;
-
   void stop() noexcept;
   /// @return false in a child of fork()
   [[nodiscard]] bool is_in_own_process() const noexcept { return process_.is_current(); }
@@ -97,6 +93,9 @@ class transfer_core {
   }
   /// Adds a slot. Without memory the ring stays as it is, for good.
   void grow(guard& lock) noexcept;
+  /// What a thread of the core does without a slot to work on: adds one that was asked for, or
+  /// waits. @param lacks  whether it would work on one
+  void grow_or_wait(guard& lock, bool lacks) noexcept;
   /// A caller's wait for a slot.
   struct waiting {
     std::uint64_t since = 0;  // 0: it has not waited

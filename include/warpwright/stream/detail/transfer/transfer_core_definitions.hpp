@@ -30,7 +30,7 @@ WARPWRIGHT_INLINE transfer_core::transfer_core(char const* name, bool to_device,
           to_device, where},
       most_slots_{options.most_slots(ring_.slot_bytes(), default_depth)} {
   unsigned const depth = options.first_slots(ring_.slot_bytes(), default_depth);
-  for (unsigned i = 0; i < depth; ++i) ring_.add(where);
+  for (unsigned i = 0; i < depth; ++i) ring_.add(true, where);
   ring_.publish();
 }
 
@@ -60,9 +60,7 @@ WARPWRIGHT_INLINE void transfer_core::check_stream(stream_ref stream, source_loc
 
 WARPWRIGHT_INLINE bool transfer_core::is_idle(stream_ref stream) noexcept {
   relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
-  cudaError_t const result = cudaStreamQuery(stream.get());
-  discard(result);
-  return result == cudaSuccess;
+  return discard(cudaStreamQuery(stream.get())) == cudaSuccess;
 }
 
 WARPWRIGHT_INLINE void transfer_core::wait(guard& lock, condition_variable& change) noexcept {
@@ -170,7 +168,7 @@ WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
   lock.unlock();
   bool added = false;
   try {
-    added = ring_.try_add(where_);
+    added = ring_.add(false, where_);
   } catch (...) {  // it goes on with the slots that there are
   }
   lock.lock();
@@ -180,6 +178,14 @@ WARPWRIGHT_INLINE void transfer_core::grow(guard& lock) noexcept {
   may_grow_ = true;
   tell_all(work_);
   tell_all(ready_);
+}
+
+WARPWRIGHT_INLINE void transfer_core::grow_or_wait(guard& lock, bool lacks) noexcept {
+  if (grow_) return grow(lock);
+  workers_waited_ = workers_waited_ || lacks;
+  std::uint64_t const since = monotonic_nanoseconds();
+  wait(lock, work_);
+  if (lacks) worker_wait_ += monotonic_nanoseconds() - since;
 }
 
 WARPWRIGHT_INLINE void transfer_core::begin_wait(guard& lock, waiting& self,
@@ -225,6 +231,7 @@ WARPWRIGHT_INLINE prefetch_statistics transfer_core::statistics() const noexcept
   s.workers = threads_;
   s.depth = ring_.size();
   s.slot_bytes = ring_.slot_bytes();
+  s.of_results = !ring_.to_device();
   return s;
 }
 

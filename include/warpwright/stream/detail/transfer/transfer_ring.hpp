@@ -4,6 +4,7 @@
 // The memory, events and copies of a prefetcher or a result_collector.
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/memory/pinned.hpp>
@@ -56,7 +57,7 @@ struct transfer_slot {
 
 /// Slots with a stream for their copies, in one direction. The stages of the slots belong to the
 /// owner of the ring, and its lock.
-class transfer_ring {
+class transfer_ring : noncopyable {
  public:
   static constexpr unsigned most_slots = 64;
 
@@ -70,15 +71,12 @@ class transfer_ring {
         copies_{pool.device(), 0, where} {}
   /// Waits for the copies, and frees the memory behind the callers' work. Never throws.
   ~transfer_ring();
-  transfer_ring(transfer_ring const&) = delete;
-  transfer_ring& operator=(transfer_ring const&) = delete;
 
   /// Allocates a slot's memory and creates its events; not to be called by two threads at once.
+  /// @param may_wait  if not, of memory that is to be had without waiting for a stream or another
+  ///   thread, so that batches go on. @return false if there is none
   /// @throws out_of_memory, cuda_error  without any effect
-  void add(source_location where);
-  /// The same of memory that is to be had without waiting for a stream or another thread, so that
-  /// batches go on. @return false if there is none
-  bool try_add(source_location where);
+  bool add(bool may_wait, source_location where);
   /// Shows the slot that add() has made to the owner. @pre the owner's lock is held
   void publish() noexcept { size_ = created_; }
 
@@ -112,6 +110,7 @@ class transfer_ring {
   }
 
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return slot_bytes_; }
+  [[nodiscard]] bool to_device() const noexcept { return to_device_; }
   [[nodiscard]] device_id device() const noexcept { return pool_.device(); }
   /// @return the rate of the copies that were timed; 0 before the first one
   [[nodiscard]] double bytes_per_second() const noexcept;
@@ -126,7 +125,6 @@ class transfer_ring {
   };
   static bool is_captured(cudaEvent_t event) noexcept;
   static cudaError_t wait_without_event(stream_ref stream, cudaError_t failed) noexcept;
-  bool add(bool may_wait, source_location where);
   void free_slot(transfer_slot& slot) noexcept;
   void look_at_sample() noexcept;
   bool begin_sample(std::size_t bytes) noexcept;

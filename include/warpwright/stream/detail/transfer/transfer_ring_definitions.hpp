@@ -4,8 +4,8 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/device/async_copy.hpp>
-#include <warpwright/core/detail/device/default_stream.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/stream/detail/transfer/transfer_ring.hpp>
 
 WARPWRIGHT_BEGIN
@@ -40,12 +40,8 @@ WARPWRIGHT_INLINE void transfer_ring::free_slot(transfer_slot& slot) noexcept {
   bool ordered = !slot.in_capture || release(slot);
   if (ordered && slot.has_used) {
     cudaError_t result = cudaStreamWaitEvent(copies_.get(), slot.used, 0);
-    if (result != cudaSuccess) {
-      discard(result);
-      result = cudaEventSynchronize(slot.used);
-    }
-    discard(result);
-    ordered = result == cudaSuccess;
+    if (discard(result) != cudaSuccess) result = cudaEventSynchronize(slot.used);
+    ordered = discard(result) == cudaSuccess;
   }
   try {
     if (idle && ordered) pool_.deallocate(copies_, slot.device, slot_bytes_);
@@ -53,12 +49,6 @@ WARPWRIGHT_INLINE void transfer_ring::free_slot(transfer_slot& slot) noexcept {
   } catch (...) {  // a destructor cannot throw
   }
 }
-
-WARPWRIGHT_INLINE void transfer_ring::add(source_location where) {
-  static_cast<void>(add(true, where));
-}
-
-WARPWRIGHT_INLINE bool transfer_ring::try_add(source_location where) { return add(false, where); }
 
 WARPWRIGHT_INLINE bool transfer_ring::add(bool may_wait, source_location where) {
   scoped_device const current{pool_.device(), where};
@@ -120,8 +110,7 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::acquire(transfer_slot& slot,
 
 WARPWRIGHT_INLINE bool transfer_ring::is_closed(stream_ref stream) noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaError_t const result = cudaStreamIsCapturing(stream.get(), &status);
-  discard(result);
+  cudaError_t const result = discard(cudaStreamIsCapturing(stream.get(), &status));
   return result == cudaErrorStreamCaptureImplicit ||
          (result == cudaSuccess && status != cudaStreamCaptureStatusNone);
 }
@@ -129,8 +118,7 @@ WARPWRIGHT_INLINE bool transfer_ring::is_closed(stream_ref stream) noexcept {
 /// Of an event of a capture that has ended.
 WARPWRIGHT_INLINE bool transfer_ring::is_captured(cudaEvent_t event) noexcept {
   relaxed_capture_mode const allowed;
-  cudaError_t const result = cudaEventQuery(event);
-  discard(result);
+  cudaError_t const result = discard(cudaEventQuery(event));
   return result != cudaSuccess && result != cudaErrorNotReady;
 }
 
@@ -160,9 +148,7 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::wait_without_event(stream_ref strea
                                                                 cudaError_t failed) noexcept {
   discard(failed);
   relaxed_capture_mode const allowed;  // a capture of any thread forbids it otherwise
-  cudaError_t const result = cudaStreamSynchronize(stream.get());
-  discard(result);
-  return result;
+  return discard(cudaStreamSynchronize(stream.get()));
 }
 
 WARPWRIGHT_INLINE cudaError_t transfer_ring::copy(transfer_slot& slot, char const*& api) noexcept {
@@ -178,9 +164,7 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::copy(transfer_slot& slot, char cons
           : copy_async(slot.host, slot.device, slot.bytes, cudaMemcpyDeviceToHost, copies_.get());
   if (result != cudaSuccess) return result;
   if (timed) {
-    cudaError_t const recorded = cudaEventRecord(sample_.end, copies_.get());
-    discard(recorded);
-    sample_.pending = recorded == cudaSuccess;
+    sample_.pending = discard(cudaEventRecord(sample_.end, copies_.get())) == cudaSuccess;
   }
   api = "cudaEventRecord";
   result = cudaEventRecord(slot.copied, copies_.get());
@@ -195,17 +179,12 @@ WARPWRIGHT_INLINE cudaError_t transfer_ring::wait_for_copy(transfer_slot& slot) 
   // To sleep and be woken takes some 50 us, as the copy of a MiB does.
   constexpr std::uint64_t looking = 50000;  // ns
   std::uint64_t const until = monotonic_nanoseconds() + looking;
-  cudaError_t result = cudaEventQuery(slot.copied);
+  cudaError_t result = discard(cudaEventQuery(slot.copied));
   for (int step = 0; result == cudaErrorNotReady && monotonic_nanoseconds() < until; ++step) {
-    discard(result);
     for (int i = 0; i < 16; ++i) spin_wait(step);  // queries take the driver's locks
-    result = cudaEventQuery(slot.copied);
+    result = discard(cudaEventQuery(slot.copied));
   }
-  if (result == cudaErrorNotReady) {
-    discard(result);
-    result = cudaEventSynchronize(slot.copied);
-  }
-  discard(result);
+  if (result == cudaErrorNotReady) result = discard(cudaEventSynchronize(slot.copied));
   return result;
 }
 
@@ -228,11 +207,8 @@ WARPWRIGHT_INLINE transfer_slot* transfer_ring::find(std::size_t index,
 
 WARPWRIGHT_INLINE void transfer_ring::look_at_sample() noexcept {
   relaxed_capture_mode const allowed;  // results are copied by the caller's thread
-  cudaError_t result = cudaEventQuery(sample_.end);
-  if (result == cudaErrorNotReady) {
-    discard(result);
-    return;
-  }
+  cudaError_t result = discard(cudaEventQuery(sample_.end));
+  if (result == cudaErrorNotReady) return;
   sample_.pending = false;
   float milliseconds = 0.0F;
   if (result == cudaSuccess) {
@@ -253,9 +229,7 @@ WARPWRIGHT_INLINE bool transfer_ring::begin_sample(std::size_t bytes) noexcept {
   if (sample_.pending) look_at_sample();
   if (sample_.pending) return false;
   sample_.bytes = bytes;
-  cudaError_t const result = cudaEventRecord(sample_.begin, copies_.get());
-  discard(result);
-  return result == cudaSuccess;
+  return discard(cudaEventRecord(sample_.begin, copies_.get())) == cudaSuccess;
 }
 
 WARPWRIGHT_INLINE double transfer_ring::bytes_per_second() const noexcept {

@@ -7,7 +7,7 @@
 //   choice=tiles  second=rows  reason=…  name.0=rows  state.0=compared  median.0=1.2e-05 …
 #pragma once
 
-#include <warpwright/core/detail/text/line_values.hpp>
+#include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/measure/choose.hpp>
 #include <warpwright/tune/detail/choose/choice_table.hpp>
 #include <warpwright/tune/detail/store/tuning_record.hpp>

@@ -4,7 +4,7 @@
 
 #include <warpwright/tune/chooser.hpp>
 
-#include <warpwright/core/detail/capture/stream_device.hpp>
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/tune/detail/choose/choice_record.hpp>
 
 #include <string>

@@ -10,7 +10,7 @@
 //   stopped_after=…  max_seconds(), if that ended the search
 #pragma once
 
-#include <warpwright/core/detail/text/line_values.hpp>
+#include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/store/tuning_record.hpp>
