@@ -48,7 +48,7 @@ int main(int argc, char** argv) try {
                                    .progress(ww::progress_line{stderr})
                                    .tune(stream, run_batch, pool);
   std::string const device = ww::get_device_info(ww::current_device()).name;
-  std::printf("on %s\n%s", device.c_str(), ww::to_table(best).c_str());
+  std::printf("on %s\n%s", device.c_str(), ww::to_text(best).c_str());
   for (std::string const& step : best.steps) std::printf("- %s\n", step.c_str());
 
   if (argc > 1) {

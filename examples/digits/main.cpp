@@ -141,8 +141,9 @@ std::size_t tune(digits::resources& shared, digits::multiplier& multiply, on_dev
           .memory_budget(options.memory_budget_bytes)
           .objective(ww::throughput_under_latency(run.latency_limit_ms / 1e3, run.latency_quantile))
           .stop_after_flat(0)
-          .progress(
-              [&shown](ww::tuning_progress const& p) { shown.show(ww::progress_line::to_text(p)); });
+          .progress([&shown](ww::tuning_progress const& p) {
+            shown.show(ww::progress_line::to_text(p));
+          });
   if (options.quick) {
     tuner = tuner
                 .sampling(ww::measure_options{}
@@ -385,7 +386,7 @@ int main(int argc, char** argv) {
   } catch (digits::data_error const& error) {
     return fail(2, error.what());
   } catch (ww::no_feasible_batch const& error) {
-    std::printf("%s", ww::to_table(error.result()).c_str());
+    std::printf("%s", ww::to_text(error.result()).c_str());
     return fail(1, "no batch size is within the limits; raise --memory-budget or --latency-limit");
   } catch (std::exception const& error) {
     return fail(1, error.what());

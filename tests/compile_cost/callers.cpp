@@ -43,7 +43,7 @@ CALLER(stored_tune, auto const r = ww::stored_tuner{ww::batch_tuner{}, ww::tunin
                                        .tune(s, [](std::size_t, ww::stream_ref) {});
        consume(&r))
 CALLER(objective, auto const o = ww::throughput_under_latency(1e-3); consume(&o))
-CALLER(to_table, auto const t = ww::to_table(tuned); consume(&t))
+CALLER(to_text, auto const t = ww::to_text(tuned); consume(&t))
 CALLER(to_csv, auto const t = ww::to_csv(tuned); consume(&t))
 CALLER(to_json, auto const t = ww::to_json(tuned); consume(&t))
 CALLER(to_svg, auto const t = ww::to_svg(tuned); consume(&t))

@@ -29,7 +29,7 @@ void use(warpwright::stream_ref stream, float* p) {
     kernel<<<static_cast<unsigned>(batch), 32, 0, s.get()>>>(p);
   };
   auto const best = warpwright::batch_tuner{}.range(1, 1024).tune(stream, run);
-  std::printf("%s", warpwright::to_table(best).c_str());
+  std::printf("%s", warpwright::to_text(best).c_str());
 }
 
 #elif WARPWRIGHT_USE_mixed

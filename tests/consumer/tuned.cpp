@@ -17,6 +17,6 @@ std::string tune(ww::stream_ref stream) {
   auto const nothing = [](std::size_t, ww::stream_ref) {};
   auto const best =
       ww::batch_tuner{}.range(1, 64).progress(ww::progress_line{}).tune(stream, nothing);
-  return ww::to_table(best) + ww::to_csv(best) + ww::to_json(best) + ww::to_svg(best) +
+  return ww::to_text(best) + ww::to_csv(best) + ww::to_json(best) + ww::to_svg(best) +
          ww::to_html(best);
 }

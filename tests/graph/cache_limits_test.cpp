@@ -480,8 +480,8 @@ TEST_CASE("graph_cache: a loop whose bindings never settle is warned of") {
   for (int i = 0; i < 100; ++i) cache.run(s, {5}, add_step{}, x.data(), i);
   ww::graph_cache_statistics const all = cache.statistics();
   REQUIRE(all.warnings().size() == 1);
-  CHECK_THAT(all.warnings()[0], contains("key 5 never settles"));
-  CHECK_THAT(all.to_text(), contains("warning: key 5 never settles"));
+  CHECK_THAT(all.warnings()[0], contains("key 5 never converges"));
+  CHECK_THAT(all.to_text(), contains("warning: key 5 never converges"));
   CHECK(all.keys[0].change_rate > 0.9);
   CHECK(x.fetch(s)[0] == 4950);
 }

@@ -541,3 +541,12 @@ TEST_CASE("graph_cache: nothing is left after its destruction") {
 }
 
 #endif
+
+TEST_CASE("an eager call that leaves an error pending throws it") {
+  ww::stream s;
+  ww::graph_cache cache;
+  auto const failing = [](ww::stream_ref) { static_cast<void>(cudaSetDevice(12345)); };
+  for (int i = 0; i < 30; ++i) CHECK_THROWS_AS(cache.run(s, {1}, failing), ww::cuda_error);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(cache.statistics().replays == 0);
+}

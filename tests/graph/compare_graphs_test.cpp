@@ -118,6 +118,38 @@ TEST_CASE("compare_graphs: equal graphs, and each kind of difference") {
   CHECK(ww::compare_graphs(a, larger).found);
 }
 
+TEST_CASE("compare_graphs: the bytes of allocations, and external events") {
+  ww::stream s;
+  auto const allocating = [&](std::size_t bytes) {
+    return ww::capture(s, [&](ww::stream_ref t) {
+      void* p = nullptr;
+      ww::check(cudaMallocAsync(&p, bytes, t), "cudaMallocAsync");
+      ww::check(cudaFreeAsync(p, t), "cudaFreeAsync");
+    });
+  };
+  ww::graph const small = allocating(1000);
+  ww::graph const large = allocating(1001000);
+  CHECK_THAT(ww::compare_graphs(small, large).text, contains("the bytes of an allocation changed"));
+  ww::event const a;
+  ww::event const b;
+  auto const recording = [&](ww::event const& e) {
+    return ww::capture(s, [&](ww::stream_ref t) {
+      ww::check(cudaEventRecordWithFlags(e.get(), t, cudaEventRecordExternal), "record");
+    });
+  };
+  auto const waiting = [&](ww::event const& e) {
+    return ww::capture(s, [&](ww::stream_ref t) {
+      ww::check(cudaStreamWaitEvent(t, e.get(), cudaEventWaitExternal), "wait");
+    });
+  };
+  ww::graph const record = recording(a), other_record = recording(b), same_record = recording(a);
+  CHECK(ww::compare_graphs(record, other_record).found);
+  CHECK_FALSE(ww::compare_graphs(record, same_record).found);
+  ww::graph const wait = waiting(a), other_wait = waiting(b), same_wait = waiting(a);
+  CHECK(ww::compare_graphs(wait, other_wait).found);
+  CHECK_FALSE(ww::compare_graphs(wait, same_wait).found);
+}
+
 TEST_CASE("compare_graphs: bytes of padding in kernels' arguments are no difference") {
   if (!WARPWRIGHT_CLEARS_PADDING) return;  // this compiler cannot
   ww::stream s;

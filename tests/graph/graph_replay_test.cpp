@@ -199,6 +199,19 @@ TEST_CASE("errors name the caller's line") {
   CHECK_THROWS_WITH(fails(), contains("graph_replay_test.cpp:" + std::to_string(line)));
 }
 
+TEST_CASE("a warm-up that leaves an error pending is refused: a capture could not see the error") {
+  ww::stream s;
+  ww::graph_replay step;
+  auto const failing = [](ww::stream_ref) { static_cast<void>(cudaSetDevice(12345)); };
+  CHECK_THROWS_WITH(step.run(s, failing), contains("the body of graph_replay"));
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK_THROWS_AS(step.run(s, failing), ww::cuda_error);
+  // Of an error that was pending before nothing is known.
+  static_cast<void>(cudaSetDevice(12345));
+  CHECK_NOTHROW(step.run(s, [](ww::stream_ref) {}));
+  CHECK(cudaGetLastError() != cudaSuccess);
+}
+
 TEST_CASE("the flags reach the executable graph") {
   ww::stream s;
   ww::graph_replay step{0, ww::capture_mode::thread, ww::graph_flags::auto_free_on_launch};

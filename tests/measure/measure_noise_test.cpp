@@ -31,7 +31,7 @@ TEST_CASE("noise that is too large for the precision ends early, and its interva
   rates const r = check_honest(normal_noise{0.2}, 21, "normal", 3);
   CHECK(r.converged * 1000 >= 980 * trials);
   CHECK(r.precise == 0);
-  CHECK(r.noise_settled * 1000 >= 500 * trials);
+  CHECK(r.noise_converged * 1000 >= 500 * trials);
   CHECK(r.samples < 900.0);
   // The median is anywhere between the modes.
   rates const modes = check_honest(bimodal_noise{0.5}, 22, "bimodal", 3);

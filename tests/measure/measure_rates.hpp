@@ -36,7 +36,7 @@ struct rates {
   int converged = 0;
   int wrong = 0;  // converged, and the interval does not hold the median
   int precise = 0;
-  int noise_settled = 0;
+  int noise_converged = 0;
   int drifting = 0;
   int correlated = 0;
   double samples = 0.0;  // mean
@@ -63,7 +63,7 @@ rates measure_often(Noise const& noise, std::uint64_t seed) {
     if (m.converged()) ++r.converged;
     if (m.converged() && !holds) ++r.wrong;
     if (m.reason == warpwright::stop_reason::precision_reached) ++r.precise;
-    if (m.reason == warpwright::stop_reason::noise_settled) ++r.noise_settled;
+    if (m.reason == warpwright::stop_reason::noise_converged) ++r.noise_converged;
     if (m.stability == warpwright::sample_stability::drifting) ++r.drifting;
     if (m.stability == warpwright::sample_stability::correlated) ++r.correlated;
     r.samples += static_cast<double>(m.samples.size()) / trials;

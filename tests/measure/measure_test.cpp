@@ -280,7 +280,7 @@ TEST_CASE("sampling ends when the noise has converged and the precision is out o
   auto const noisy = [&] { clock.advance(2e-3 * (1.0 + noise.uniform())); };
   auto const options = on(clock).sample_seconds(0.0).max_samples(20000).max_seconds(60.0);
   auto const m = ww::measure(s, noisy, options.precision(0.0001), stopwatch);
-  CHECK(m.reason == ww::stop_reason::noise_settled);
+  CHECK(m.reason == ww::stop_reason::noise_converged);
   CHECK(m.converged());
   CHECK(m.samples.size() < 2000);
   // Within reach: it goes on.
@@ -508,7 +508,7 @@ TEST_CASE("a capturing stream is refused", "[tune][measure]") {
 }
 
 TEST_CASE("reasons and stabilities have names", "[tune][measure]") {
-  CHECK(std::string{ww::to_string(ww::stop_reason::noise_settled)} == "noise converged");
+  CHECK(std::string{ww::to_string(ww::stop_reason::noise_converged)} == "noise converged");
   CHECK(std::string{ww::to_string(ww::stop_reason::interrupted)} == "interrupted");
   CHECK(std::string{ww::to_string(ww::sample_stability::converged)} == "converged");
   CHECK(std::string{ww::to_string(ww::sample_stability::correlated)} == "correlated");

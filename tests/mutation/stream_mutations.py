@@ -53,7 +53,7 @@ MUTATIONS = [
     (SET, "tried < count", "tried + 1 < count"),
     (SET, "leased.load(memory_order::seq_cst) || leased.exchange(true, memory_order::acquire)",
      "leased.exchange(false, memory_order::acquire)"),
-    (SET_STEPS, "created() + creating_ < max_streams_", "created() < maximum_"),
+    (SET_STEPS, "created() + creating_ < max_streams_", "created() < max_streams_"),
     (SET_STEPS, "    if (first_waiter_ != nullptr) first_waiter_->wake.notify_one();\n    throw;", "    throw;"),
     (SET_STEPS, "    --creating_;\n    // It waits", "    // It waits"),
     (SET_STEPS, "      last_waiter_ = &self;\n", "      if (last_waiter_ == nullptr) last_waiter_ = &self;\n"),

@@ -73,7 +73,7 @@ std::string tunes(ww::stream const& stream, void* memory) {
                                    .range(1, 64)
                                    .objective(ww::throughput_under_latency(1e-3))
                                    .tune(stream, workload);
-  return ww::to_table(best) + ww::to_html(best);
+  return ww::to_text(best) + ww::to_html(best);
 }
 
 #if defined(__CUDACC__) || WARPWRIGHT_HOST_RUNTIME

@@ -144,7 +144,7 @@ void keeps_a_budget() {
         note();
       },
       b.pool);
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   INFO("budget " << budget << " bytes");
   CHECK(is_within(r, Workload::last));
   CHECK(reserved > 0);
@@ -182,7 +182,7 @@ void survives_exceptions_of_a_library() {
           workload(batch < step ? batch : Workload::last, on, memory);
         },
         b.pool);
-    INFO(ww::to_table(r));
+    INFO(ww::to_text(r));
     CHECK(is_within(r, Workload::last));
     if (!r.stopped_early) CHECK(ran_out_of_memory(r));
     if (!r.stopped_early) CHECK(b.pool.refusals() > 0);
@@ -196,7 +196,7 @@ void survives_exceptions_of_a_library() {
                      .stop_after_flat(0)
                      .out_of_memory_if(is_library_out_of_memory{})
                      .tune(b.stream, unknown);
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(is_within(r, Workload::last));
   if (!r.stopped_early) {
     CHECK(r.rows.back().status == ww::tune_status::out_of_memory);
@@ -260,7 +260,7 @@ void stops_when_asked() {
   };
   auto const stop = [&asked] { return asked; };
   auto const r = tuner_of<Workload>().stop_when(stop).tune(b.stream, counted, b.pool);
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(r.stopped_early);
   CHECK(is_within(r, Workload::last));
   // One sample or comparison may have begun.
@@ -287,7 +287,7 @@ void shows_a_latency_limit() {
                        .range(1, Workload::last / 8)
                        .objective(ww::throughput_under_latency(limit))
                        .tune(b.stream, b.workload, b.pool);
-    INFO(ww::to_table(r));
+    INFO(ww::to_text(r));
     CHECK(is_within(r, Workload::last / 8));
     CHECK(r.chosen().latency_shown);
     CHECK(r.chosen().latency_samples >= 597);
@@ -314,7 +314,7 @@ void keeps_a_latency_limit() {
   WARN(Workload::name << ": limit " << 1e6 * limit << " us, batch " << r.chosen().batch
                       << ", p99 of 10,000 calls " << 1e6 * p99 << " us, tune " << r.elapsed_seconds
                       << " s");
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(p99 <= 1.02 * limit);
 }
 
@@ -331,7 +331,7 @@ void is_as_fast_as_a_sweep() {
   WARN(Workload::name << ": batch " << r.chosen().batch << " has " << share << " of the rate of "
                       << swept.best_batch() << ", the best; tune " << r.elapsed_seconds
                       << " s, sweep " << swept.elapsed_seconds << " s");
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(share >= 0.97);
 }
 

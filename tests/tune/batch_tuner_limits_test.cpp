@@ -99,7 +99,7 @@ TEST_CASE("a reading above all earlier ones is believed", "[tune][batch_tuner]")
         return double(n) / (1e5 * rate);
       },
       peak_probe{peak});
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(need(r.chosen().batch) <= 1100 * mib);
   int believed = 0;
   for (ww::tune_row const& row : r.rows) {
@@ -139,7 +139,7 @@ TEST_CASE("memory that appears late in the soak rejects the size", "[tune][batch
         return cost{}(n);
       },
       peak_probe{peak});
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   REQUIRE(calls[128] > 1500);
   CHECK(r.chosen().batch < 128);
   CHECK(find_row(r, 128)->status == ww::tune_status::over_budget);
@@ -199,7 +199,7 @@ TEST_CASE("the memory of a size is the most of all its runs", "[tune][batch_tune
         return cost{}(n);
       },
       peak_probe{peak});
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(r.chosen().memory_bytes == 2 * r.chosen().batch * mib);
   CHECK(r.chosen().batch <= 100);
 }
@@ -216,7 +216,7 @@ TEST_CASE("a later reading of a size that is larger is news to the model", "[tun
         return cost{}(n);
       },
       peak_probe{peak});
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   REQUIRE(r.chosen().batch == 128);
   REQUIRE(r.chosen().memory_bytes == 6 * r.chosen().batch * mib);
   CHECK(r.memory.predict(r.chosen().batch) >= static_cast<double>(r.chosen().memory_bytes));
@@ -242,7 +242,7 @@ TEST_CASE("a workload that keeps the memory of its largest batch does not mislea
         return n <= 300 ? cost{}(n) : cost{}(n)*std::pow(static_cast<double>(n) / 300.0, 0.2);
       },
       probe{peak, kept});
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(r.memory.shape() == ww::memory_shape::linear);
   CHECK(r.memory.bytes_per_item() == Approx(static_cast<double>(mib)).epsilon(0.01));
 }
@@ -435,7 +435,7 @@ TEST_CASE("the choice is confirmed in an independent run", "[tune][batch_tuner]"
                    }
                  }),
              [&](std::size_t n) { return c(n) * (stalls && ++calls % 30 == 0 ? 3.0 : 1.0); });
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   REQUIRE(checked > 700);
   CHECK(3.0 * c(r.chosen().batch) <= 2e-3);
   CHECK(find_row(r, checked)->status == ww::tune_status::over_latency);
@@ -456,7 +456,7 @@ TEST_CASE("a size that a test has refused has no second look", "[tune][batch_tun
                }
                return c(n) * (++calls % 30 == 0 ? 3.0 : 1.0);
              });
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(3.0 * c(r.chosen().batch) <= 2e-3);
   int refused = 0;
   for (ww::tune_row const& row : r.rows) {
@@ -489,7 +489,7 @@ TEST_CASE("calls that the soak adds to the test count", "[tune][batch_tuner]") {
                           if (soaking && n == checked) ++soaked;
                           return c(n) * (soaked > 700 && soaked % 30 == 0 ? 3.0 : 1.0);
                         });
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   REQUIRE(soaked > 700);
   CHECK(find_row(r, checked)->status == ww::tune_status::over_latency);
 }
@@ -516,7 +516,7 @@ TEST_CASE("a size whose calls do not fit the time is not chosen", "[tune][batch_
   auto const tuner =
       ww::batch_tuner{}.range(1, 1024).max_seconds(20).objective(ww::throughput_under_latency(0.2));
   auto const r = b.tune(tuner, c);
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   // 1,194 calls in less than 20 s.
   CHECK(c(r.chosen().batch) * 1194 < 20.0);
   CHECK(r.chosen().latency_shown);

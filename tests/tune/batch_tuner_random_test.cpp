@@ -212,7 +212,7 @@ TEST_CASE("random tunes find at least 98 % of the best throughput", "[tune][batc
           "%g\n%s",
           static_cast<unsigned long long>(seed() + i), curve_names[curve], noise_names[noise],
           share, chosen, last, multiple, w.time.fixed, w.time.item, w.time.knee, w.time.wave,
-          ww::to_table(o.result).c_str());
+          ww::to_text(o.result).c_str());
       for (auto const& s : o.result.steps) std::printf("   %s\n", s.c_str());
     }
   }
@@ -250,7 +250,7 @@ void print(char const* what, std::uint64_t number, simulated_workload const& w,
   std::printf("seed %llu %s fixed %g item %g stalls %g base %g item %g budget %g\n%s",
               static_cast<unsigned long long>(number), what, w.time.fixed, w.time.item,
               w.stall_rate, w.base_bytes, w.item_bytes, static_cast<double>(w.budget),
-              ww::to_table(r).c_str());
+              ww::to_text(r).c_str());
   for (auto const& line : r.steps) std::printf("   %s\n", line.c_str());
 }
 

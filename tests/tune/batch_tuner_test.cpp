@@ -67,7 +67,7 @@ TEST_CASE("a plateau ends the search and its start is chosen", "[tune][batch_tun
   tuner_bench b;
   auto const r =
       b.tune(ww::batch_tuner{}.range(1, 1 << 20).resolution(0.0).tolerance(0.019), seconds);
-  INFO(ww::to_table(r));
+  INFO(ww::to_text(r));
   CHECK(r.chosen().batch >= 197);  // 98.1 % of 200
   CHECK(r.chosen().batch <= 200);
   CHECK(b.largest_run() <= 4096);
@@ -125,7 +125,7 @@ TEST_CASE("steps of the time are found, and the end of one is chosen", "[tune][b
       for (std::size_t n = multiple; n <= last; n += multiple) {
         best = rate(n) > best ? rate(n) : best;
       }
-      INFO(ww::to_table(r));
+      INFO(ww::to_text(r));
       CAPTURE(multiple, fixed);
       CHECK(rate(r.chosen().batch) >= 0.98 * best);
       // Steps of less than 10 % do not matter.
@@ -654,7 +654,7 @@ TEST_CASE("the table marks the choice and explains it", "[tune][batch_tuner]") {
         return cost{}(n);
       },
       peak_probe{peak});
-  std::string const table = ww::to_table(r);
+  std::string const table = ww::to_text(r);
   INFO(table);
   CHECK(table.find("batch") != std::string::npos);
   CHECK(table.find("over budget: predicted") != std::string::npos);

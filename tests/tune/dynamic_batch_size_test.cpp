@@ -431,5 +431,5 @@ TEST_CASE("settings of a dynamic batch size out of range are refused",
     CHECK_THROWS_AS(batch.out_of_memory(), std::invalid_argument);
     CHECK_THROWS_AS(batch.run(1, nothing), std::invalid_argument);
   }
-  CHECK_THROWS_WITH(dynamic_batch_size{8}.min_size(9).size(), contains("minimum 9"));
+  CHECK_THROWS_WITH(dynamic_batch_size{8}.min_size(9).size(), contains("min_size 9"));
 }

@@ -228,7 +228,7 @@ TEST_CASE("figures of a stored result are in the table without a number of calls
 TEST_CASE("the terminal's table has intervals, calls over the limit and the budget",
           "[tune][report]") {
   ww::tune_result r = make_result();
-  std::string const table = ww::to_table(r);
+  std::string const table = ww::to_text(r);
   CHECK(table ==
         "   batch  items/s     +-  latency median  latency p99      ove"
         "r 8.00 ms  memory of 195.3 KiB  status\n"
@@ -253,7 +253,7 @@ TEST_CASE("the terminal's table has intervals, calls over the limit and the budg
   r.rows[1].failures = 2;
   r.rows[1].slowdown = 1.25;
   r.rows[2].slowdown = 0.875;
-  std::string const other = ww::to_table(r);
+  std::string const other = ww::to_text(r);
   CHECK(other.find("over 8") == std::string::npos);
   CHECK(other.find("  memory  ") != std::string::npos);
   CHECK(other.find("energy/item") != std::string::npos);

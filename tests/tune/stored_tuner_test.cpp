@@ -105,7 +105,7 @@ TEST_CASE("the second start uses the stored result, and runs nothing", "[tune][s
   CHECK(a.latency_samples == b.latency_samples);
   CHECK_FALSE(b.latency_shown);  // there is no limit
   CHECK(second.rows.size() == first.rows.size());
-  CHECK(ww::to_table(second).find("-> ") != std::string::npos);
+  CHECK(ww::to_text(second).find("-> ") != std::string::npos);
   CHECK(second.explanation.find("stored on 20") == 0);
   CHECK(second.explanation.find(first.explanation) != std::string::npos);
   CHECK(second.tolerance == first.tolerance);

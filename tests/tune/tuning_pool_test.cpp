@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/graph/capture.hpp>
+#include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/tuning_pool.hpp>
 
+#include <cstdint>
 #include <stdexcept>
 
 #include "support/catch.hpp"
@@ -83,6 +86,23 @@ TEST_CASE("an idle tuning pool limits what it reserves as well, below the user's
   CHECK(pool.try_allocate(s, 65 * mib) == nullptr);
   CHECK(pool.refusals() == 1);
   CHECK(pool.live_bytes() == 0);
+}
+
+TEST_CASE("a tuning pool whose memory a graph has is not replaced", "[tune][tuning_pool]") {
+  ww::stream const s;
+  ww::tuning_pool pool{ww::current_device()};
+  ww::graph const g = ww::capture(s, [&](ww::stream_ref t) {
+    ww::device_buffer<char, ww::resource_ref> const x{pool, t, mib};
+    ww::check(cudaMemsetAsync(x.data(), 1, mib, t), "cudaMemsetAsync");
+  });
+  REQUIRE(pool.live_bytes() == 0);
+  std::uint64_t const of_graph = pool.statistics().graph_bytes;
+  CHECK(of_graph >= mib);
+  pool.limit(16 * mib);
+  CHECK(pool.statistics().graph_bytes == of_graph);
+  ww::graph_exec exec{g};
+  exec.launch(s);
+  s.synchronize();
 }
 
 TEST_CASE("a tuning pool gives idle memory back", "[tune][tuning_pool]") {

@@ -38,10 +38,10 @@ class graph_mismatch : public std::runtime_error {
   graph_difference difference_;
 };
 
-/// Finds the first node of two graphs that differs: its type, kernel, grid, arguments, addresses or
-/// sizes, or dependencies. Meant for two captures of the same code. Bodies of conditional nodes are
-/// not compared, and with `again` an address of device memory that is another one in each capture
-/// (buffers that the code swaps) is taken for temporary memory.
+/// Finds the first node of two graphs that differs: its type, kernel, grid, arguments, addresses,
+/// events or sizes, or dependencies. Meant for two captures of the same code. Bodies of conditional
+/// nodes are not compared, and with `again` an address of device memory that is another one in each
+/// capture (buffers that the code swaps) is taken for temporary memory.
 ///
 /// Padding of a structure that is a kernel's argument can be a difference where other code launches
 /// the kernel, or clang compiled this file: give the structure members in the place of padding, or

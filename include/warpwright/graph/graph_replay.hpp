@@ -148,9 +148,12 @@ class graph_replay {
   template <class Body>
   void run_eagerly(stream_ref stream, Body& body, source_location where) {
     capture_scope::check_stream(stream, where);
+    bool const had_error = cudaPeekAtLastError() != cudaSuccess;
     capture_scope scope{stream, capture_scope::without_capture{}};
     detail::call_body(body, scope);
     scope.join_all(where);
+    // A capture could not tell it from an error of its own body.
+    if (!had_error) detail::check_pending("the body of graph_replay", where);
     ++counts_.eager_runs;
   }
 

@@ -161,7 +161,7 @@ comparison compare_with(Stopwatch& stopwatch, detail::stream_argument on,
 template <typename... Callables>
 comparison compare(detail::stream_argument stream, measure_options const& options,
                    Callables&&... callables) {
-  event_stopwatch stopwatch;
+  event_stopwatch stopwatch{stream.where};
   return compare_with(stopwatch, stream, options, callables...);
 }
 
@@ -170,7 +170,7 @@ template <typename First, typename... Others,
           typename = std::enable_if_t<
               !std::is_same_v<std::remove_cv_t<std::remove_reference_t<First>>, measure_options>>>
 comparison compare(detail::stream_argument stream, First&& first, Others&&... others) {
-  event_stopwatch stopwatch;
+  event_stopwatch stopwatch{stream.where};
   return compare_with(stopwatch, stream, measure_options{}, first, others...);
 }
 

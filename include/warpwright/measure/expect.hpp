@@ -278,7 +278,7 @@ template <typename Callable, typename Stopwatch>
 ///
 /// **Stream:** ordered on `stream`; blocks. **Capture:** not legal. **Cost:** some 0.7 s for the
 /// throughput, and for a p99 2,000 calls or 0.5 s; at most 6 s and 10 s where the times do not
-/// settle.
+/// converge.
 template <typename Callable>
 [[nodiscard]] observed observe(stream_ref stream, expectations const& table,
                                std::string const& name, Callable&& callable, double items,

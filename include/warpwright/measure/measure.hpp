@@ -85,7 +85,7 @@ class measure_options {
     return with(&measure_options::warmup_calls_, count);
   }
   /// @param count  the minimum number of samples while time is left, at least 1; with fewer than
-  ///   50, a measurement does not settle
+  ///   50, a measurement does not converge
   [[nodiscard]] constexpr measure_options min_samples(std::size_t count) const {
     return with(&measure_options::min_samples_, count);
   }
@@ -150,7 +150,7 @@ class measure_options {
 /// Why sampling ended.
 enum class stop_reason {
   precision_reached,  ///< the median's interval is as narrow as requested
-  noise_settled,      ///< the noise does not change any more, and more samples would not suffice
+  noise_converged,    ///< the noise does not change any more, and more samples would not suffice
   out_of_samples,     ///< max_samples
   out_of_time,        ///< max_seconds
   interrupted,        ///< the predicate of stop_when()

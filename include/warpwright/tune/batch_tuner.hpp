@@ -53,7 +53,7 @@ WARPWRIGHT_BEGIN
 /// max_seconds is kept for these calls: a size for which that is too short is not chosen.
 ///
 /// To tune a workload as a service runs it that replays CUDA graphs, pass `captured(workload)`
-/// (captured_workload.hpp): each size is captured once it begins.
+/// (tuning_pool.hpp): each size is captured once it begins.
 ///
 /// A tuner is a value, each setter of which returns a changed copy, and may be used any number of
 /// times.
@@ -110,7 +110,8 @@ class batch_tuner {
   [[nodiscard]] batch_tuner memory_budget(std::size_t bytes) const {
     return with(&s::budget_bytes, bytes).with(&s::has_budget, true);
   }
-  /// @param what  max_throughput(), the default, or another function of tuning_objective.hpp
+  /// @param what  max_throughput(), the default, or throughput_under_latency() and the others of
+  ///   tune/detail/objective/tuning_objective.hpp
   [[nodiscard]] batch_tuner objective(tuning_objective what) const {
     return with(&s::objective, std::move(what));
   }

@@ -93,13 +93,14 @@ class tuning_pool : public detail::memory_interface<tuning_pool> {
 
   /// Sets the limit. A tuner calls it.
   /// @pre no other thread uses the pool
-  /// @param bytes  the most live bytes, and without live blocks the most bytes reserved;
+  /// @param bytes  the most live bytes, and without live blocks and graphs that hold memory of the
+  ///   pool the most bytes reserved;
   ///   memory_pool_options::unlimited: none
   /// @throws cuda_error, std::bad_alloc  if the pool cannot be created again; it is unchanged then
   /// **Stream:** waits for the pool's streams, if nothing is live.
   void limit(std::size_t bytes, source_location where = source_location::current()) {
     std::size_t const reserved = bytes < own_limit_ ? bytes : own_limit_;
-    if (live_bytes() == 0 && reserved != reserved_limit_) {
+    if (live_bytes() == 0 && pool_->statistics().graph_bytes == 0 && reserved != reserved_limit_) {
       // The limit of a memory_pool is fixed, so an idle one is replaced.
       auto* const pool = new memory_pool{device_, options_.max_bytes(reserved), where};
       delete pool_;

@@ -83,9 +83,28 @@ class graph_comparison {
         return compare_parameters<cudaHostNodeParams>(before.handle, now.handle, again);
       case cudaGraphNodeTypeGraph:
         return compare_children(before.handle, now.handle, again);
+      case cudaGraphNodeTypeMemAlloc:
+        return compare_allocations(before.handle, now.handle);
+      case cudaGraphNodeTypeEventRecord:
+        return compare_events(before.handle, now.handle, cudaGraphEventRecordNodeGetEvent);
+      case cudaGraphNodeTypeWaitEvent:
+        return compare_events(before.handle, now.handle, cudaGraphEventWaitNodeGetEvent);
       default:
         return;  // nothing that code captures by value
     }
+  }
+
+  void compare_allocations(cudaGraphNode_t before, cudaGraphNode_t now) {
+    std::size_t const a = allocation(before).bytes;
+    std::size_t const b = allocation(now).bytes;
+    if (a != b) difference("the bytes of an allocation", a, b);
+  }
+  void compare_events(cudaGraphNode_t before, cudaGraphNode_t now,
+                      cudaError_t (*get)(cudaGraphNode_t, cudaEvent_t*)) {
+    cudaEvent_t events[2] = {};
+    check(get(before, &events[0]), "cudaGraphEvent...NodeGetEvent", where_);
+    check(get(now, &events[1]), "cudaGraphEvent...NodeGetEvent", where_);
+    if (events[0] != events[1]) difference("the event of a node", 0, 0);
   }
 
   void compare_kernels(cudaGraphNode_t before, cudaGraphNode_t now, cudaGraphNode_t again) {
@@ -188,12 +207,15 @@ class graph_comparison {
     array<range> all;
     for (node_entry const& each : graph.nodes) {
       if (each.type != cudaGraphNodeTypeMemAlloc) continue;
-      cudaMemAllocNodeParams parameters{};
-      check(cudaGraphMemAllocNodeGetParams(each.handle, &parameters),
-            "cudaGraphMemAllocNodeGetParams", where_);
-      all.push_back({reinterpret_cast<std::uintptr_t>(parameters.dptr), parameters.bytesize});
+      all.push_back(allocation(each.handle));
     }
     return all;
+  }
+  range allocation(cudaGraphNode_t node) const {
+    cudaMemAllocNodeParams parameters{};
+    check(cudaGraphMemAllocNodeGetParams(node, &parameters), "cudaGraphMemAllocNodeGetParams",
+          where_);
+    return {reinterpret_cast<std::uintptr_t>(parameters.dptr), parameters.bytesize};
   }
 
   static bool is_device_memory(unsigned char const* word, array<range> const& own) noexcept {

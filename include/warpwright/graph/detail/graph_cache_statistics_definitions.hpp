@@ -51,7 +51,7 @@ WARPWRIGHT_INLINE std::vector<std::string> graph_cache_statistics::warnings() co
   for (graph_key_statistics const& k : keys) {
     string_builder const name = string_builder{"key "} + (k.key.empty() ? "()" : k.key.c_str());
     if (k.calls >= 64 && k.change_rate > 0.25) {
-      all.push_back(name + " never settles: the bindings of " +
+      all.push_back(name + " never converges: the bindings of " +
                     detail::format_percent(k.change_rate) +
                     " of its calls are new. Keep buffers at their addresses, raise variants(), or "
                     "pass values that change each time as a graph_param");

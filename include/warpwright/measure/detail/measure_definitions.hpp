@@ -195,8 +195,8 @@ class sampler {
       next = next_analysis(count);
       analyze();
       if (precise()) return;  // finish() sets the reason
-      if (noise_has_settled()) {
-        result_.reason = stop_reason::noise_settled;
+      if (noise_has_converged()) {
+        result_.reason = stop_reason::noise_converged;
         return;
       }
     }
@@ -282,7 +282,7 @@ class sampler {
   }
 
   // Whether the noise was the same in the last three analyses, and the precision is out of reach.
-  WARPWRIGHT_COLD bool noise_has_settled() {
+  WARPWRIGHT_COLD bool noise_has_converged() {
     constexpr std::size_t looks = 3;
     for (std::size_t i = 0; i + 1 < looks; ++i) noise_[i] = noise_[i + 1];
     noise_[looks - 1] = median_.median > 0.0 ? median_.deviation / median_.median : 0.0;

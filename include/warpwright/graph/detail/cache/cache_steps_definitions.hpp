@@ -272,12 +272,15 @@ WARPWRIGHT_INLINE graph_step cache_core::run(cache_call const& call, stream_ref 
 WARPWRIGHT_INLINE graph_step cache_core::run_eagerly(target const& t, body step,
                                                      promised_sample* sample,
                                                      source_location where) {
+  bool const had_error = cudaPeekAtLastError() != cudaSuccess;
   if (sample != nullptr) sample->start(t);
   {
     capture_scope scope{t.stream, capture_scope::without_capture{}};
     step(scope);
     scope.join_all(where);
   }
+  // A capture could not tell it from an error of its own body.
+  if (!had_error) check_pending("the step of graph_cache", where);
   if (sample != nullptr) sample->end(t);
   return graph_step::eager;
 }

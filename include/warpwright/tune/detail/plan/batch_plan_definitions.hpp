@@ -189,9 +189,9 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::check_settings(
     return;
   }
   detail::throw_invalid_argument(
-      detail::text{"dynamic_batch_size: largest "} + largest_ + ", minimum " + min_size_ +
+      detail::text{"dynamic_batch_size: largest "} + largest_ + ", min_size " + min_size_ +
           ", multiple_of " + multiple_ + ", start_at " + size_ + ", grow_after " + least_wait_ +
-          "; each must be at least 1, and a multiple must lie between minimum and largest",
+          "; each must be at least 1, and a multiple must lie between min_size and largest",
       where);
 }
 

@@ -108,7 +108,7 @@ struct tune_result {
 ///
 /// @param result  a finished tune
 /// @return lines of plain ASCII, each with its newline
-std::string to_table(tune_result const& result);
+std::string to_text(tune_result const& result);
 
 /// Thrown when no batch size fits the budget and meets the latency limit; what() has the whole
 /// table.

@@ -29,7 +29,7 @@ WARPWRIGHT_INLINE tune_row const& tune_result::chosen() const {
   return rows[chosen_index];
 }
 
-WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_table(tune_result const& result) {
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_text(tune_result const& result) {
   using detail::string_builder;
   constexpr int last = detail::table_columns - 1;
   std::size_t const lines = result.rows.size() + 1;
@@ -62,7 +62,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_table(tune_result const& 
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE no_feasible_batch::no_feasible_batch(tune_result result)
     : std::runtime_error{(detail::string_builder{"warpwright: no batch size fits\n"} +
-                          to_table(result))
+                          to_text(result))
                              .str()},
       result_{std::move(result)} {}
 
