@@ -126,8 +126,6 @@ class live_block_map::removal : noncopyable {
   bool committed_ = false;
 };
 
-/// Merges the entries of each call site; then most bytes first.
-void group_by_site(array<allocation_site>& sites) noexcept;
 /// The live blocks grouped by call site, most bytes first.
 array<allocation_site> sites_of(live_block_map const& live);
 /// The same as a table.

@@ -44,7 +44,7 @@ class epoch_tracker : noncopyable {
   std::uint32_t list_of(std::uint64_t id, cudaStream_t handle);
   /// Registers a stream; reuses the entry of a stream without blocks if there is one.
   /// @param id  no_id: of a capturing stream, found by its handle alone
-  std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
+  WARPWRIGHT_COLD std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
   /// The list of a stream that was registered in a capture, without an id, or with one.
   [[nodiscard]] std::uint32_t find_by_handle(cudaStream_t handle) const noexcept;
 
@@ -120,7 +120,8 @@ class epoch_tracker : noncopyable {
   void wait_on(heap_guard& lock, std::uint32_t own, stream_ref stream, std::uint32_t donor,
                std::uint64_t epoch, source_location where);
   /// Moves every free block to the stream's list, behind one wait for each other stream.
-  void merge_into(heap_guard& lock, std::uint32_t own, stream_ref stream, source_location where);
+  WARPWRIGHT_COLD void merge_into(heap_guard& lock, std::uint32_t own, stream_ref stream,
+                                  source_location where);
 
   /// Records an event behind all blocks of the list and takes the stream away from it.
   /// @return false when the stream is capturing

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/thread/processors.hpp>
 #include <warpwright/memory/detail/staging/staging_workers.hpp>
 
@@ -159,12 +160,7 @@ WARPWRIGHT_INLINE staging_job* staging_workers::find_open() noexcept {
 }
 
 WARPWRIGHT_INLINE void staging_workers::run_worker() noexcept {
-  // The capture mode is this thread's alone: a capture of another thread must not forbid it to
-  // wait for events.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  cudaError_t setup = cudaSetDevice(device_);
-  if (setup == cudaSuccess) setup = cudaThreadExchangeStreamCaptureMode(&mode);
-  discard(setup);
+  cudaError_t const setup = set_up_thread(device_);
   unique_lock<mutex> lock{mutex_};
   for (;;) {
     // A thread whose setup failed leaves the chunks to the others.
