@@ -56,6 +56,14 @@ constexpr bool is_power_of_two(std::size_t value) noexcept {
   return value != 0 && (value & (value - 1)) == 0;
 }
 
+inline void require_alignment(char const* who, std::size_t alignment, std::size_t maximum,
+                              source_location where) {
+  if (is_power_of_two(alignment) && alignment <= maximum) return;
+  throw_invalid_argument(text{who} + ": an alignment of " + alignment +
+                             " bytes is not a power of two from 1 to " + maximum,
+                         where);
+}
+
 /// The interface of memory_pool over Self's do_allocate<Throws>(memory_request) and
 /// do_deallocate(stream, pointer, bytes, where), which are never called with 0 bytes or a null
 /// pointer.

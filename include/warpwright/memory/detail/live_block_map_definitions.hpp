@@ -33,6 +33,7 @@ WARPWRIGHT_INLINE void live_block_map::insert(live_block const& block) noexcept 
   }
   numbers_.insert(key(block.pointer), static_cast<std::uint32_t>(blocks_.size()));
   blocks_.push_back(block);
+  count_.store(blocks_.size(), memory_order::relaxed);
 }
 
 WARPWRIGHT_INLINE bool live_block_map::remove(void const* pointer, live_block& block) noexcept {
@@ -48,6 +49,7 @@ WARPWRIGHT_INLINE bool live_block_map::remove(void const* pointer, live_block& b
     numbers_.insert(key(last.pointer), number);
     blocks_[number] = last;
   }
+  count_.store(blocks_.size(), memory_order::relaxed);
   return true;
 }
 

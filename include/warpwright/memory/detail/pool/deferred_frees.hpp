@@ -30,9 +30,8 @@ class deferred_frees : noncopyable {
 
   void record_use(std::uint32_t node, std::uint64_t stream_id, cudaStream_t handle);
   [[nodiscard]] bool any_shared() const noexcept { return !uses_.empty(); }
-  [[nodiscard]] bool is_shared(std::uint32_t node) const noexcept;
-  /// Whether a stream that record_use() named is a per-thread default stream.
-  [[nodiscard]] bool is_shared_with_thread(std::uint32_t node) const noexcept;
+  /// @param with  if not null, by this stream
+  [[nodiscard]] bool is_shared(std::uint32_t node, cudaStream_t with = nullptr) const noexcept;
 
   /// Records an event on `stream` and on every stream that uses the block, which is freed when all
   /// have completed: call begin() or abandon() next.

@@ -37,7 +37,9 @@ class epoch_tracker : noncopyable {
 
   /// The numbers of all lists of streams and graphs are from block_heap::first_stream_list to below
   /// this.
-  [[nodiscard]] std::uint32_t end() const noexcept;
+  [[nodiscard]] std::uint32_t end() const noexcept {
+    return static_cast<std::uint32_t>(entries_.size());
+  }
   /// @return the stream's list; none for a stream that has freed nothing
   [[nodiscard]] std::uint32_t find(std::uint64_t id) const noexcept;
   /// @return the stream's list, created if there is none
@@ -57,7 +59,9 @@ class epoch_tracker : noncopyable {
   [[nodiscard]] bool of_graph(std::uint32_t list) const noexcept { return entries_[list].of_graph; }
   [[nodiscard]] std::uint64_t id(std::uint32_t list) const noexcept { return entries_[list].id; }
   /// @return null for a retired stream and for a graph's list
-  [[nodiscard]] cudaStream_t handle(std::uint32_t list) const noexcept;
+  [[nodiscard]] cudaStream_t handle(std::uint32_t list) const noexcept {
+    return entries_[list].handle;
+  }
   /// The bytes of the graphs' lists.
   [[nodiscard]] std::uint64_t bytes_of_graphs() const noexcept;
   /// The epoch of a block that is freed into the list now; 0 for a graph's list.

@@ -262,7 +262,7 @@ WARPWRIGHT_INLINE void pool_core::deallocate_checked(stream_ref stream, void* po
       lock.unlock();
       return deallocate_to_heap(stream, id, pointer, bytes, where);
     }
-    shared_with_thread = deferred_.is_shared_with_thread(node);
+    shared_with_thread = deferred_.is_shared(node, cudaStreamPerThread);
   }
   // Queried only where it matters.
   std::uint64_t const own_thread_id =
