@@ -93,7 +93,6 @@ class pinned_core : noncopyable {
                                  source_location where) const;
   [[noreturn]] void throw_misuse(pinned_block const* block, void* pointer, std::size_t bytes,
                                  source_location where) const;
-  [[noreturn]] static void throw_bad_alignment(std::size_t alignment, source_location where);
   [[noreturn]] static void throw_capturing(source_location where);
   void register_stream(pinned_shard& shard, stream_ref stream, std::uint64_t id,
                        source_location where);

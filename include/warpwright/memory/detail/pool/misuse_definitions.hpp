@@ -99,14 +99,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE text call_sites::largest(pool_heap const& heap
   return list;
 }
 
-[[noreturn]] WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_bad_alignment(std::size_t alignment,
-                                                                        std::size_t maximum,
-                                                                        source_location where) {
-  throw_invalid_argument(text{"memory_pool: an alignment of "} + alignment +
-                             " bytes is not a power of two from 1 to " + maximum,
-                         where);
-}
-
 /// @throws std::invalid_argument  for a stream of another device
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_device(stream_ref stream, device_id pool,
                                                     char const* verb, source_location where) {
@@ -142,31 +134,26 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_device(stream_ref stream, device_id
   char const* const double_free = to_free ? "double free: " : "";
   std::uint64_t const address = address_of(pointer);
   heap_guard lock{heap.lock};
-  if (call_sites::freed_block const* const found = sites.last_free_of(address)) {
-    call_sites::freed_block const freed = *found;
-    lock.unlock();
-    throw_invalid_argument(message + double_free + "its " + freed.requested_bytes +
-                               " bytes were allocated at " + freed.allocated +
-                               " and freed already at " + freed.freed,
-                           where);
-  }
   std::uint32_t const node = heap.blocks.find_containing(address);
-  if (node != block_heap::none) {
-    block_heap::block const block = heap.blocks.at(node);
-    bool const live = block.list == block_heap::none && block.tag != pool_heap::deferred_free;
-    call_site const site = live ? sites.of(node) : call_site{};
-    lock.unlock();
-    if (!live || block.address == address) {
-      throw_invalid_argument(
-          message + double_free + "the memory belongs to this pool and is free already" +
-              (sites.enabled() ? ""
-                               : "; memory_pool_options::checked() reports where it was freed"),
-          where);
+  call_sites::freed_block const* const freed = sites.last_free_of(address);
+  if (freed != nullptr || node != block_heap::none) {
+    if (freed != nullptr) {
+      message += text{double_free} + "its " + freed->requested_bytes + " bytes were allocated at " +
+                 freed->allocated + " and freed already at " + freed->freed;
+    } else if (block_heap::block const& block = heap.blocks.at(node);
+               block.list != block_heap::none || block.tag == pool_heap::deferred_free ||
+               block.address == address) {
+      message += text{double_free} + "the memory belongs to this pool and is free already";
+      if (!sites.enabled())
+        message += "; memory_pool_options::checked() reports where it was freed";
+    } else {
+      message += text{"it lies "} + (address - block.address) + " bytes inside of a block of " +
+                 block.requested_bytes + " bytes";
+      if (sites.enabled()) message += text{" allocated at "} + sites.of(node);
+      message += "; pass the pointer that allocate() returned";
     }
-    message += text{"it lies "} + (address - block.address) + " bytes inside of a block of " +
-               block.requested_bytes + " bytes";
-    if (sites.enabled()) message += text{" allocated at "} + site;
-    throw_invalid_argument(message + "; pass the pointer that allocate() returned", where);
+    lock.unlock();
+    throw_invalid_argument(message, where);
   }
   lock.unlock();
   cudaPointerAttributes attributes{};

@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/memory/detail/alignment.hpp>
 #include <warpwright/memory/detail/pool/misuse_definitions.hpp>
 #include <warpwright/memory/detail/pool/pool_core.hpp>
 
@@ -157,9 +158,7 @@ WARPWRIGHT_INLINE void* pool_core::allocate_checked(stream_ref stream, std::size
                                                     std::size_t alignment, source_location where) {
   check_alive("allocate", where);
   if (bytes == 0) return nullptr;
-  if (alignment == 0 || alignment > max_alignment || (alignment & (alignment - 1)) != 0) {
-    throw_bad_alignment(alignment, max_alignment, where);
-  }
+  require_alignment("memory_pool", alignment, max_alignment, where);
   if (alignment < default_alignment) alignment = default_alignment;
   check_unwatched_capture(stream, "allocate", where);
   // First: querying a capturing stream's id would invalidate the capture.
