@@ -119,9 +119,9 @@ TEST_CASE("a block's uses end with its free, those of other blocks do not") {
   CHECK_FALSE(t.deferred.is_shared(node));
   CHECK(t.deferred.is_shared(second));
   CHECK(t.deferred.any_shared());
-  CHECK_FALSE(t.deferred.is_shared_with_thread(second));
+  CHECK_FALSE(t.deferred.is_shared(second, cudaStreamPerThread));
   t.deferred.record_use(second, 1, cudaStreamPerThread);
-  CHECK(t.deferred.is_shared_with_thread(second));
+  CHECK(t.deferred.is_shared(second, cudaStreamPerThread));
 }
 
 TEST_CASE("a free that is abandoned leaves the block live, with its uses") {

@@ -141,8 +141,8 @@ MUTATIONS = [
     # The pool's calls.
     (POOL + "pool_calls_definitions.hpp", "if (deferred_.any_shared()) reasons |= shared_blocks;", ""),
     (POOL + "pool_calls_definitions.hpp", "if (graphs_.any()) reasons |= graph_blocks;", ""),
-    (POOL + "pool_calls_definitions.hpp", "restore_device();\n  }\n  [[nodiscard]] bool entered()", "}\n  [[nodiscard]] bool entered()"),
-    (POOL + "pool_calls_definitions.hpp", "discard(pool_.heap_.driver.exchange(&mode_));", ""),
+    ("include/warpwright/core/detail/device/device_scope.hpp", "if (before_ != current) discard(cudaSetDevice(before_));", ""),
+    (POOL + "pool_heap.hpp", "if (allowed()) discard(driver_.exchange(&mode_));", ""),
     (POOL + "pool_calls_definitions.hpp", "heap_.blocks.at(node).tag == 0 && !deferred_.is_shared(node)",
      "heap_.blocks.at(node).tag == 0"),
     (POOL + "pool_calls_definitions.hpp", "heap_.blocks.at(node).tag == 0 && !deferred_.is_shared(node)",

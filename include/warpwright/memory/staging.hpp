@@ -121,7 +121,7 @@ class staging {
   std::size_t copy_to_device(stream_ref stream, void* destination, void const* source,
                              std::size_t bytes, Progress&& progress,
                              source_location where = source_location::current()) {
-    detail::staging_job::progress_function const reported{progress};
+    detail::staging_transfer::progress_function const reported{progress};
     return core_.copy(bytes_to_device(stream, destination, source, bytes).with(reported),
                       "copy_to_device", where);
   }
@@ -130,7 +130,7 @@ class staging {
   std::size_t copy_to_host(stream_ref stream, void* destination, void const* source,
                            std::size_t bytes, Progress&& progress,
                            source_location where = source_location::current()) {
-    detail::staging_job::progress_function const reported{progress};
+    detail::staging_transfer::progress_function const reported{progress};
     return core_.copy(bytes_to_host(stream, destination, source, bytes).with(reported),
                       "copy_to_host", where);
   }
@@ -179,7 +179,7 @@ class staging {
     auto const write = [&pack](void* to, std::size_t first, std::size_t n) {
       pack(static_cast<T*>(to), first, n);
     };
-    detail::staging_job::pack_function const packed{write};
+    detail::staging_transfer::pack_function const packed{write};
     transfer what{true, stream, destination, sizeof(T), nullptr, sizeof(T), sizeof(T), count};
     what.pack = &packed;
     core_.copy(what, "pack_to_device", where);

@@ -28,12 +28,7 @@ class aligned_adaptor : public detail::memory_adaptor<aligned_adaptor<Upstream>,
                            std::size_t threshold_bytes = 0,
                            source_location where = source_location::current())
       : base{upstream}, alignment_bytes_{alignment_bytes}, threshold_bytes_{threshold_bytes} {
-    if (!detail::is_power_of_two(alignment_bytes) || alignment_bytes > std::size_t{1} << 30U) {
-      detail::throw_invalid_argument(
-          detail::text{"aligned_adaptor: an alignment of "} + alignment_bytes +
-              " bytes is not a power of two from 1 to " + (std::size_t{1} << 30U),
-          where);
-    }
+    detail::require_alignment("aligned_adaptor", alignment_bytes, std::size_t{1} << 30U, where);
   }
 
   /// @return the alignment of large blocks

@@ -99,7 +99,6 @@ class fallback_adaptor : public detail::memory_interface<fallback_adaptor<First,
       return nullptr;
     }
     entry.insert(detail::live_block{event.pointer, request.bytes, 0, 0, request.where});
-    second_live_.fetch_add(1, detail::memory_order::relaxed);
     on_fallback_(user_, event);
     return event.pointer;
   }
@@ -108,18 +107,10 @@ class fallback_adaptor : public detail::memory_interface<fallback_adaptor<First,
     on_fallback_(user_, event);
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    // Relaxed suffices: the caller received its block from the second upstream after second_live_
-    // was incremented.
-    if (second_live_.load(detail::memory_order::relaxed) != 0) {
-      detail::live_block_map::removal removed{second_blocks_, pointer, where};
-      if (removed.found()) {
-        removed.check("fallback_adaptor", bytes, where);
-        second_.deallocate(stream, pointer, bytes, where);
-        removed.commit();
-        second_live_.fetch_sub(1, detail::memory_order::relaxed);
-        return;
-      }
-    }
+    auto const free = [&](detail::live_block const&) {
+      second_.deallocate(stream, pointer, bytes, where);
+    };
+    if (second_blocks_.free_if_found("fallback_adaptor", pointer, bytes, where, free)) return;
     first_.deallocate(stream, pointer, bytes, where);
   }
 
@@ -127,8 +118,7 @@ class fallback_adaptor : public detail::memory_interface<fallback_adaptor<First,
   Second& second_;
   callback on_fallback_;
   void* user_;
-  detail::live_block_map second_blocks_;       // live blocks of the second upstream
-  detail::atomic<std::uint64_t> second_live_;  // their number
+  detail::live_block_map second_blocks_;
   detail::atomic<std::uint64_t> fallbacks_;
   detail::atomic<std::uint64_t> failures_;
 };

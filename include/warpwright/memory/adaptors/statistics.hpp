@@ -10,29 +10,6 @@
 
 WARPWRIGHT_BEGIN
 
-namespace detail {
-
-/// Allocates from the upstream and counts the result under a tag.
-template <bool Throws, class Upstream>
-void* allocate_counted(Upstream& upstream, statistics_table& table, std::size_t tag,
-                       memory_request const& request) {
-  void* pointer = nullptr;
-  try {
-    pointer = allocate_from<Throws>(upstream, request);
-  } catch (...) {
-    table.failed(tag);
-    throw;
-  }
-  if (pointer != nullptr) {
-    table.allocated(tag, request.bytes);
-  } else {
-    table.failed(tag);
-  }
-  return pointer;
-}
-
-}  // namespace detail
-
 /// A handle of a statistics_adaptor with the pool's interface, which counts under one tag and in
 /// the total. Copies share the tag.
 ///
@@ -56,7 +33,19 @@ class tagged_statistics : public detail::memory_interface<tagged_statistics<Upst
       : upstream_{&upstream}, table_{&table}, tag_{tag} {}
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
-    return detail::allocate_counted<Throws>(*upstream_, *table_, tag_, request);
+    void* pointer = nullptr;
+    try {
+      pointer = detail::allocate_from<Throws>(*upstream_, request);
+    } catch (...) {
+      table_->failed(tag_);
+      throw;
+    }
+    if (pointer != nullptr) {
+      table_->allocated(tag_, request.bytes);
+    } else {
+      table_->failed(tag_);
+    }
+    return pointer;
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
     upstream_->deallocate(stream, pointer, bytes, where);
@@ -110,14 +99,16 @@ class statistics_adaptor : public detail::memory_adaptor<statistics_adaptor<Upst
   using base = detail::memory_adaptor<statistics_adaptor, Upstream>;
   friend class detail::memory_interface<statistics_adaptor>;
 
+  [[nodiscard]] tagged_statistics<Upstream> untagged() noexcept {
+    return tagged_statistics<Upstream>{this->upstream(), table_,
+                                       detail::statistics_table::untagged};
+  }
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
-    return detail::allocate_counted<Throws>(this->upstream(), table_,
-                                            detail::statistics_table::untagged, request);
+    return untagged().template do_allocate<Throws>(request);
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    this->upstream().deallocate(stream, pointer, bytes, where);
-    table_.deallocated(detail::statistics_table::untagged, bytes);
+    untagged().do_deallocate(stream, pointer, bytes, where);
   }
 
   detail::statistics_table table_;

@@ -7,6 +7,7 @@
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/stream.hpp>
+#include <warpwright/memory/detail/alignment.hpp>
 
 #include <cstddef>
 
@@ -50,10 +51,6 @@ inline void check_not_capturing(char const* who, char const* verb, stream_ref st
   throw_invalid_argument(
       text{who} + ": cannot " + verb + " on a capturing stream; do it before or after the capture",
       where);
-}
-
-constexpr bool is_power_of_two(std::size_t value) noexcept {
-  return value != 0 && (value & (value - 1)) == 0;
 }
 
 /// The interface of memory_pool over Self's do_allocate<Throws>(memory_request) and

@@ -46,7 +46,6 @@ class event_store : noncopyable {
     cudaEvent_t event;
     int device;
   };
-  class device_scope;
 
   cudaEvent_t take_spare(int device) noexcept;
 

@@ -2,33 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/memory/detail/event_store.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
-
-/// Makes a device current, if it is not, until the end of the scope.
-class event_store::device_scope : noncopyable {
- public:
-  explicit device_scope(int device) noexcept {
-    if (device == current) return;
-    int before = device;
-    status_ = cudaGetDevice(&before);
-    if (status_ != cudaSuccess || before == device) return;
-    status_ = cudaSetDevice(device);
-    if (status_ == cudaSuccess) before_ = before;
-  }
-  ~device_scope() {
-    if (before_ != current) discard(cudaSetDevice(before_));
-  }
-  [[nodiscard]] cudaError_t status() const noexcept { return status_; }
-
- private:
-  cudaError_t status_ = cudaSuccess;
-  int before_ = current;
-};
 
 WARPWRIGHT_INLINE cudaEvent_t event_store::record(heap_guard& lock, cudaStream_t handle,
                                                   source_location where, int device) {

@@ -5,6 +5,7 @@
 #include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/error.hpp>
 
@@ -45,6 +46,12 @@ class live_block_map {
   class reservation;
   class removal;
 
+  /// Frees a block if it is in the map.
+  /// @param free  takes the live_block; if it throws, the block is still live
+  /// **Cost:** one atomic load while the map is empty.
+  template <class Free>
+  bool free_if_found(char const* who, void* pointer, std::size_t bytes, source_location where,
+                     Free&& free);
   /// Calls visit(live_block const&) for each block. Other calls wait meanwhile.
   template <class Visitor>
   void for_each(Visitor&& visit) const {
@@ -76,6 +83,8 @@ class live_block_map {
   address_map numbers_;  // address to index in blocks_
   std::size_t reservations_ = 0;
   std::uint64_t bytes_ = 0;
+  // The caller of a free has received its block after this was set.
+  atomic<std::size_t> count_;
 };
 
 /// Capacity for one entry; released by the destructor unless insert() was called.
@@ -126,8 +135,18 @@ class live_block_map::removal : noncopyable {
   bool committed_ = false;
 };
 
-/// Merges the entries of each call site; then most bytes first.
-void group_by_site(array<allocation_site>& sites) noexcept;
+template <class Free>
+bool live_block_map::free_if_found(char const* who, void* pointer, std::size_t bytes,
+                                   source_location where, Free&& free) {
+  if (count_.load(memory_order::relaxed) == 0) return false;
+  removal removed{*this, pointer, where};
+  if (!removed.found()) return false;
+  removed.check(who, bytes, where);
+  free(removed.block());
+  removed.commit();
+  return true;
+}
+
 /// The live blocks grouped by call site, most bytes first.
 array<allocation_site> sites_of(live_block_map const& live);
 /// The same as a table.

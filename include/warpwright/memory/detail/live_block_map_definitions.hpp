@@ -33,6 +33,7 @@ WARPWRIGHT_INLINE void live_block_map::insert(live_block const& block) noexcept 
   }
   numbers_.insert(key(block.pointer), static_cast<std::uint32_t>(blocks_.size()));
   blocks_.push_back(block);
+  count_.store(blocks_.size(), memory_order::relaxed);
 }
 
 WARPWRIGHT_INLINE bool live_block_map::remove(void const* pointer, live_block& block) noexcept {
@@ -48,6 +49,7 @@ WARPWRIGHT_INLINE bool live_block_map::remove(void const* pointer, live_block& b
     numbers_.insert(key(last.pointer), number);
     blocks_[number] = last;
   }
+  count_.store(blocks_.size(), memory_order::relaxed);
   return true;
 }
 
@@ -96,8 +98,14 @@ WARPWRIGHT_INLINE int compare_sites_by_bytes(void const* left, void const* right
   return compare_locations(a.where, b.where);
 }
 
-WARPWRIGHT_INLINE void group_by_site(array<allocation_site>& sites) noexcept {
-  if (sites.empty()) return;
+WARPWRIGHT_INLINE array<allocation_site> sites_of(live_block_map const& live) {
+  array<allocation_site> sites;
+  std::uint64_t const now = monotonic_nanoseconds();
+  live.for_each([&](live_block const& block) {
+    std::uint64_t const age = now > block.note ? now - block.note : 0;
+    sites.push_back(allocation_site{block.where, block.bytes, 1, age});
+  });
+  if (sites.empty()) return sites;
   std::qsort(sites.begin(), sites.size(), sizeof(allocation_site), &compare_sites_by_location);
   std::size_t last = 0;
   for (std::size_t i = 1; i < sites.size(); ++i) {
@@ -112,16 +120,6 @@ WARPWRIGHT_INLINE void group_by_site(array<allocation_site>& sites) noexcept {
   }
   while (sites.size() > last + 1) sites.pop_back();
   std::qsort(sites.begin(), sites.size(), sizeof(allocation_site), &compare_sites_by_bytes);
-}
-
-WARPWRIGHT_INLINE array<allocation_site> sites_of(live_block_map const& live) {
-  array<allocation_site> sites;
-  std::uint64_t const now = monotonic_nanoseconds();
-  live.for_each([&](live_block const& block) {
-    std::uint64_t const age = now > block.note ? now - block.note : 0;
-    sites.push_back(allocation_site{block.where, block.bytes, 1, age});
-  });
-  group_by_site(sites);
   return sites;
 }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/detail/resource.hpp>
 
@@ -75,8 +74,7 @@ class [[nodiscard]] cuda_malloc_async_options
 /// it must outlive the launch, free it after each one with cudaFreeAsync itself. A block that was
 /// allocated before the capture cannot be freed in it.
 /// **Cost:** one CUDA call a call. An alignment above 256 bytes costs as many bytes more.
-class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_async_resource>,
-                                   private detail::noncopyable {
+class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_async_resource> {
  public:
   /// Creates a pool.
   /// @param device   the device of the memory
@@ -91,7 +89,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
   explicit cuda_malloc_async_resource(device_id device,
                                       cuda_malloc_async_options const& options = {},
                                       source_location where = source_location::current())
-      : device_{device}, owns_{true} {
+      : base{device}, owns_{true} {
     check_options(values_of(options), where);
     scoped_device const scope{device, where};
     detail::relaxed_capture_mode const relaxed{where};
@@ -140,12 +138,6 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
 
   /// @return the CUDA handle
   [[nodiscard]] cudaMemPool_t get() const noexcept { return pool_; }
-  /// @return the device of the memory
-  [[nodiscard]] device_id device() const noexcept { return device_; }
-  /// @return the live bytes that were allocated here, as requested
-  [[nodiscard]] std::size_t live_bytes() const noexcept {
-    return live_bytes_.load(detail::memory_order::relaxed);
-  }
   /// Returns how much memory the pool holds from the device, idle memory included.
   /// @throws cuda_error  when the query fails
   /// **Capture:** legal. **Cost:** three CUDA calls.
@@ -166,14 +158,13 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     check(cudaMemPoolTrimTo(pool_, bytes_to_keep), "cudaMemPoolTrimTo", where);
   }
 
-  /// The maximum alignment that allocate() accepts.
-  static constexpr std::size_t max_alignment_bytes = detail::aligned_blocks::max_alignment_bytes;
-
  private:
-  friend class detail::memory_interface<cuda_malloc_async_resource>;
+  using base = detail::direct_resource<cuda_malloc_async_resource>;
+  friend base;
+  static constexpr char const* name = "cuda_malloc_async_resource";
 
   cuda_malloc_async_resource(device_id device, cudaMemPool_t pool) noexcept
-      : device_{device}, pool_{pool}, owns_{false} {}
+      : base{device}, pool_{pool}, owns_{false} {}
 
   static void check_options(detail::malloc_async_settings const& options, source_location where) {
     if (options.max_bytes == 0) {
@@ -200,12 +191,12 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     if (options.export_handle_type != cudaMemHandleTypeNone) {
       int supported = 0;
       check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolSupportedHandleTypes,
-                                   device_.value()),
+                                   device().value()),
             "cudaDeviceGetAttribute", where);
       int const wanted = static_cast<int>(options.export_handle_type);
       if ((supported & wanted) != wanted) {
         detail::throw_invalid_argument(
-            detail::text{"cuda_malloc_async_resource: device "} + device_.value() +
+            detail::text{"cuda_malloc_async_resource: device "} + device().value() +
                 " cannot export memory by handles of type " + wanted + "; it supports the types " +
                 supported + " (a sum of cudaMemAllocationHandleType values)",
             where);
@@ -215,7 +206,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     properties.allocType = cudaMemAllocationTypePinned;
     properties.handleTypes = options.export_handle_type;
     properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = device_.value();
+    properties.location.id = device().value();
     if (options.max_bytes != options.unlimited) {
 #if CUDART_VERSION >= 12020
       properties.maxSize = options.max_bytes;
@@ -232,7 +223,7 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold),
           "cudaMemPoolSetAttribute", where);
     if (options.initial_bytes == 0) return;
-    stream const own{device_, 0, where};
+    stream const own{device(), 0, where};
     void* const block = this->allocate(own, options.initial_bytes, block_alignment_bytes, where);
     try {
       this->deallocate(own, block, options.initial_bytes, where);
@@ -247,35 +238,18 @@ class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_a
     detail::discard(cudaMemPoolDestroy(pool_));
   }
 
-  template <bool Throws>
-  void* do_allocate(detail::memory_request const& request) {
-    detail::require_alignment("cuda_malloc_async_resource", request, max_alignment_bytes);
-    return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
-      void* pointer = nullptr;
-      cudaError_t const result =
-          cudaMallocFromPoolAsync(&pointer, whole_bytes, pool_, request.stream.get());
-      if (result == cudaErrorMemoryAllocation) {
-        detail::discard(result);
-        return detail::fail_request<Throws>(request, live_bytes(), device_);
-      }
-      check(result, "cudaMallocFromPoolAsync", request.where);
-      live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
-      return pointer;
-    });
+  void* obtain(detail::memory_request const& request, std::size_t bytes) {
+    void* pointer = nullptr;
+    cudaError_t const result =
+        cudaMallocFromPoolAsync(&pointer, bytes, pool_, request.stream.get());
+    return detail::obtained(result, pointer, "cudaMallocFromPoolAsync", request.where);
   }
-  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    aligned_.deallocate("cuda_malloc_async_resource", pointer, bytes, where,
-                        [&](void* whole, std::size_t) {
-                          check(cudaFreeAsync(whole, stream.get()), "cudaFreeAsync", where);
-                          live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
-                        });
+  void give_back(stream_ref stream, void* pointer, std::size_t, source_location where) {
+    check(cudaFreeAsync(pointer, stream.get()), "cudaFreeAsync", where);
   }
 
-  device_id device_;
   cudaMemPool_t pool_ = nullptr;
   bool owns_;
-  detail::atomic<std::size_t> live_bytes_;
-  detail::aligned_blocks aligned_;
 };
 
 WARPWRIGHT_END

@@ -36,7 +36,8 @@ class pageable_memory_resource : public detail::memory_interface<pageable_memory
 
   template <bool Throws>
   void* do_allocate(detail::memory_request const& request) {
-    detail::require_alignment("pageable_memory_resource", request, max_alignment_bytes);
+    detail::require_alignment("pageable_memory_resource", request.alignment, max_alignment_bytes,
+                              request.where);
     std::size_t const alignment = request.alignment < block_alignment_bytes
                                       ? std::size_t{block_alignment_bytes}
                                       : request.alignment;

@@ -44,7 +44,7 @@ class front_cache {
 
   /// @return a block of exactly this size; nullptr when there is none
   void* take(std::uint64_t bytes) noexcept {
-    slot& s = slots_[slot_of(bytes)];
+    slot& s = slots_[cache_slot_of(bytes)];
     return s.bytes == bytes && s.count != 0 ? pop(s) : take_alternate(bytes);
   }
 
@@ -54,7 +54,7 @@ class front_cache {
   WARPWRIGHT_COLD put_result put(void* block, std::uint64_t bytes) noexcept {
     if (bytes == 0) return put_result::full;
     if (bytes > budget_bytes) return put_large(block, bytes);
-    unsigned index = slot_of(bytes);
+    unsigned index = cache_slot_of(bytes);
     if (slots_[index].bytes != bytes &&
         (slots_[index ^ 1U].bytes == bytes || slots_[index].count != 0)) {
       index ^= 1U;
@@ -70,7 +70,7 @@ class front_cache {
   /// As put(), fast when the size's own slot has room.
   /// @return whether the block is stored
   bool put_fast(void* block, std::uint64_t bytes) noexcept {
-    slot& s = slots_[slot_of(bytes)];
+    slot& s = slots_[cache_slot_of(bytes)];
     return (s.bytes == bytes ? push(s, block, bytes) : put(block, bytes)) == put_result::stored;
   }
 
@@ -78,7 +78,7 @@ class front_cache {
   /// all blocks of another size.
   void evict_for(std::uint64_t bytes, batch& out) noexcept {
     if (bytes > budget_bytes) return drain_large(out);
-    unsigned index = slot_of(bytes);
+    unsigned index = cache_slot_of(bytes);
     if (slots_[index].bytes != bytes && slots_[index ^ 1U].bytes == bytes) index ^= 1U;
     slot& s = slots_[index];
     std::uint64_t const count = s.bytes == bytes ? s.count / 2 : s.count;
@@ -169,7 +169,7 @@ class front_cache {
   }
   // Out of line, since take() is inlined into every caller.
   WARPWRIGHT_COLD void* take_alternate(std::uint64_t bytes) noexcept {
-    slot& s = slots_[slot_of(bytes) ^ 1U];
+    slot& s = slots_[cache_slot_of(bytes) ^ 1U];
     return s.bytes == bytes && s.count != 0 ? pop(s) : take_large(bytes);
   }
   void set_large(void* block, std::uint64_t bytes) noexcept {
@@ -190,10 +190,6 @@ class front_cache {
     set_large(block, bytes);
     ++deallocations;
     return put_result::stored;
-  }
-  // Fibonacci hashing of the size in granules of 256 bytes.
-  static unsigned slot_of(std::uint64_t bytes) noexcept {
-    return static_cast<unsigned>(((bytes >> 8U) * 0x9e3779b97f4a7c15ULL) >> 58U);
   }
   void remove(slot& s, std::uint64_t count, batch& out) noexcept {
     out.bytes = s.bytes;
@@ -223,12 +219,6 @@ template <class Lock>
 struct lock_base {
   Lock lock;
 };
-
-/// Rounds up to a granule of the heap; 0 on overflow, a size that no cache holds.
-inline std::uint64_t rounded_up(std::size_t bytes) noexcept {
-  constexpr std::uint64_t granule = block_heap::granule_bytes;
-  return (std::uint64_t{bytes} + (granule - 1)) & ~(granule - 1);
-}
 
 /// A cache and its lock, which shares a cache line with the members that every call uses.
 template <class Lock>

@@ -142,6 +142,18 @@ class block_heap : public free_lists {
   std::uint64_t live_bytes_ = 0;
 };
 
+/// Rounds up to a granule of the heap; 0 on overflow, a size that no cache holds.
+inline std::uint64_t rounded_up(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t granule = block_heap::granule_bytes;
+  return (bytes + (granule - 1)) & ~(granule - 1);
+}
+
+/// The slot, of 64, in which a cache looks for blocks of a size first; then in that number ^ 1.
+/// Fibonacci hashing of the size in granules of 256 bytes.
+inline unsigned cache_slot_of(std::uint64_t bytes) noexcept {
+  return static_cast<unsigned>(((bytes >> 8U) * 0x9e3779b97f4a7c15ULL) >> 58U);
+}
+
 }  // namespace detail
 
 WARPWRIGHT_END

@@ -37,10 +37,7 @@ class free_lists {
   };
 
   /// @return the number of a new, empty list
-  std::uint32_t add_list() {
-    lists_.emplace_back();
-    return static_cast<std::uint32_t>(lists_.size() - 1);
-  }
+  WARPWRIGHT_COLD std::uint32_t add_list();
 
   [[nodiscard]] std::uint32_t list_count() const noexcept {
     return static_cast<std::uint32_t>(lists_.size());

@@ -8,6 +8,11 @@ WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
+WARPWRIGHT_INLINE std::uint32_t free_lists::add_list() {
+  lists_.emplace_back();
+  return static_cast<std::uint32_t>(lists_.size() - 1);
+}
+
 WARPWRIGHT_INLINE std::uint32_t free_lists::find_free_containing(
     std::uint32_t list, std::uint64_t address) const noexcept {
   std::uint32_t n = lists_[list].oldest;

@@ -25,8 +25,7 @@ struct pinned_block {
     return state.load(memory_order::relaxed) >> 1U;
   }
   [[nodiscard]] std::uint64_t rounded_bytes() const noexcept {
-    constexpr std::uint64_t granule = block_heap::granule_bytes;
-    return (requested_bytes() + (granule - 1)) & ~(granule - 1);
+    return rounded_up(requested_bytes());
   }
   void give_to_caller(std::uint64_t bytes) noexcept {
     state.store(2 * bytes + 1, memory_order::release);

@@ -6,18 +6,12 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/memory/detail/alignment.hpp>
 #include <warpwright/memory/detail/pinned/pinned_core.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_bad_alignment(std::size_t alignment,
-                                                                        source_location where) {
-  throw_invalid_argument(text{"pinned_pool: an alignment of "} + alignment +
-                             " bytes is not a power of two from 1 to " + max_alignment,
-                         where);
-}
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_capturing(source_location where) {
   throw_invalid_argument(
@@ -29,9 +23,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pinned_core::throw_capturing(source_locat
 WARPWRIGHT_INLINE void* pinned_core::try_allocate(std::size_t bytes, std::size_t alignment,
                                                   source_location where) {
   if (bytes == 0) return nullptr;
-  if (alignment == 0 || alignment > max_alignment || (alignment & (alignment - 1)) != 0) {
-    throw_bad_alignment(alignment, where);
-  }
+  require_alignment("pinned_pool", alignment, max_alignment, where);
   std::uint64_t rounded = 0;
   if (!block_heap::round_up(bytes, block_heap::granule_bytes, rounded)) return nullptr;
   pinned_shard& shard = own_shard();

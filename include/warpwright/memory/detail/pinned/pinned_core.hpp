@@ -93,7 +93,6 @@ class pinned_core : noncopyable {
                                  source_location where) const;
   [[noreturn]] void throw_misuse(pinned_block const* block, void* pointer, std::size_t bytes,
                                  source_location where) const;
-  [[noreturn]] static void throw_bad_alignment(std::size_t alignment, source_location where);
   [[noreturn]] static void throw_capturing(source_location where);
   void register_stream(pinned_shard& shard, stream_ref stream, std::uint64_t id,
                        source_location where);
@@ -170,31 +169,20 @@ class pinned_core : noncopyable {
   std::uint64_t live_peak_bytes_ = 0;  // of the heap
 };
 
-/// Allows the calling thread calls that a capture of any thread would forbid. Safe, as no capturing
-/// stream is touched. Gives a thread that has none a context, without which the driver's calls
-/// fail.
-class pinned_core::relaxed_captures : noncopyable {
+/// Gives a thread that has none a context, without which the driver's calls fail.
+class pinned_core::relaxed_captures : public relaxed_driver_mode {
  public:
-  explicit relaxed_captures(driver_calls const& driver) noexcept : driver_{driver} {
+  explicit relaxed_captures(driver_calls const& driver) noexcept
+      : relaxed_driver_mode{with_context(driver)} {}
+
+ private:
+  static driver_calls const& with_context(driver_calls const& driver) noexcept {
     int device = 0;
     if (driver.current_context() == nullptr && cudaGetDevice(&device) == cudaSuccess) {
       discard(cudaSetDevice(device));
     }
-    status_ = driver.exchange(&mode_);
-    discard(status_);
+    return driver;
   }
-  ~relaxed_captures() {
-    if (status_ == cudaSuccess) discard(driver_.exchange(&mode_));
-  }
-  [[nodiscard]] bool allowed() const noexcept { return status_ == cudaSuccess; }
-  void check_mode(source_location where) const {
-    check(status_, "cudaThreadExchangeStreamCaptureMode", where);
-  }
-
- private:
-  driver_calls const& driver_;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  cudaError_t status_ = cudaSuccess;
 };
 
 }  // namespace detail

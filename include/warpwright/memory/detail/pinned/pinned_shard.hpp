@@ -103,7 +103,7 @@ class pinned_shard {
 
   /// @return a free block of exactly this size and alignment; null if there is none
   pinned_block* take(std::uint64_t rounded_bytes, std::uint64_t alignment) noexcept {
-    unsigned index = slot_of(rounded_bytes);
+    unsigned index = cache_slot_of(rounded_bytes);
     if (slots_[index].bytes != rounded_bytes) index ^= 1U;
     slot& s = slots_[index];
     if (s.bytes != rounded_bytes || s.first == nullptr) return nullptr;
@@ -176,13 +176,9 @@ class pinned_shard {
     pinned_block* first = nullptr;
   };
 
-  // Fibonacci hashing of the size in granules of 256 bytes.
-  static unsigned slot_of(std::uint64_t bytes) noexcept {
-    return static_cast<unsigned>(((bytes >> 8U) * 0x9e3779b97f4a7c15ULL) >> 58U);
-  }
   /// The slot that holds blocks of this size, or may: null when both hold other sizes.
   slot* slot_for(std::uint64_t bytes) noexcept {
-    slot* const s = &slots_[slot_of(bytes)];
+    slot* const s = &slots_[cache_slot_of(bytes)];
     return s->bytes == bytes ? s : other_slot_for(bytes);
   }
   slot* other_slot_for(std::uint64_t bytes) noexcept;

@@ -25,7 +25,7 @@ pinned_shard::evict_others(std::uint64_t rounded_bytes) noexcept {
 }
 
 WARPWRIGHT_INLINE pinned_shard::slot* pinned_shard::other_slot_for(std::uint64_t bytes) noexcept {
-  unsigned const index = slot_of(bytes);
+  unsigned const index = cache_slot_of(bytes);
   slot& second = slots_[index ^ 1U];
   if (second.bytes == bytes) return &second;
   slot& first = slots_[index];

@@ -35,7 +35,7 @@ class call_sites {
   [[nodiscard]] call_site of(std::uint32_t node) const noexcept;
   /// The last free of a block at the address; null if there is none in the record.
   [[nodiscard]] freed_block const* last_free_of(std::uint64_t address) const noexcept;
-  /// The `shown` locations with the most live bytes; empty when the host is out of memory, too.
+  /// The `shown` locations with the most live bytes.
   [[nodiscard]] text largest(pool_heap const& heap, unsigned shown) const noexcept;
 
  private:

@@ -30,16 +30,15 @@ class deferred_frees : noncopyable {
 
   void record_use(std::uint32_t node, std::uint64_t stream_id, cudaStream_t handle);
   [[nodiscard]] bool any_shared() const noexcept { return !uses_.empty(); }
-  [[nodiscard]] bool is_shared(std::uint32_t node) const noexcept;
-  /// Whether a stream that record_use() named is a per-thread default stream.
-  [[nodiscard]] bool is_shared_with_thread(std::uint32_t node) const noexcept;
+  /// @param with  if not null, by this stream
+  [[nodiscard]] bool is_shared(std::uint32_t node, cudaStream_t with = nullptr) const noexcept;
 
   /// Records an event on `stream` and on every stream that uses the block, which is freed when all
   /// have completed: call begin() or abandon() next.
   /// @param own_thread_id  the id of the calling thread's default stream, if one of them is such
   /// @throws std::invalid_argument  when one of the streams is capturing; nothing is recorded then
-  void record_events(heap_guard& lock, std::uint32_t node, stream_ref stream,
-                     std::uint64_t own_thread_id, source_location where);
+  WARPWRIGHT_COLD void record_events(heap_guard& lock, std::uint32_t node, stream_ref stream,
+                                     std::uint64_t own_thread_id, source_location where);
   /// Removes the events of record_events().
   void abandon(std::uint32_t node) noexcept;
 
@@ -49,9 +48,9 @@ class deferred_frees : noncopyable {
   /// of release() were made.
   /// @param list  the list of the stream whose work may still use it then; none: no stream's
   /// @pre reserve()
-  void begin(std::uint32_t node, unsigned graphs, std::uint32_t list) noexcept;
+  WARPWRIGHT_COLD void begin(std::uint32_t node, unsigned graphs, std::uint32_t list) noexcept;
   /// One graph, or one event, holds the block no more.
-  void release(std::uint32_t node) noexcept;
+  WARPWRIGHT_COLD void release(std::uint32_t node) noexcept;
 
   /// Releases blocks whose events have completed.
   /// @param wait  wait on the host for them

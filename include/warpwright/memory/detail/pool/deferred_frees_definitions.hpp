@@ -21,16 +21,10 @@ WARPWRIGHT_INLINE void deferred_frees::record_use(std::uint32_t node, std::uint6
   uses_.push_back(shared_use{node, stream_id, handle});
 }
 
-WARPWRIGHT_INLINE bool deferred_frees::is_shared(std::uint32_t node) const noexcept {
+WARPWRIGHT_INLINE bool deferred_frees::is_shared(std::uint32_t node,
+                                                 cudaStream_t with) const noexcept {
   for (shared_use const& u : uses_) {
-    if (u.node == node) return true;
-  }
-  return false;
-}
-
-WARPWRIGHT_INLINE bool deferred_frees::is_shared_with_thread(std::uint32_t node) const noexcept {
-  for (shared_use const& u : uses_) {
-    if (u.node == node && u.handle == cudaStreamPerThread) return true;
+    if (u.node == node && (with == nullptr || u.handle == with)) return true;
   }
   return false;
 }

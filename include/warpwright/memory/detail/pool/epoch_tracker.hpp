@@ -37,14 +37,16 @@ class epoch_tracker : noncopyable {
 
   /// The numbers of all lists of streams and graphs are from block_heap::first_stream_list to below
   /// this.
-  [[nodiscard]] std::uint32_t end() const noexcept;
+  [[nodiscard]] std::uint32_t end() const noexcept {
+    return static_cast<std::uint32_t>(entries_.size());
+  }
   /// @return the stream's list; none for a stream that has freed nothing
   [[nodiscard]] std::uint32_t find(std::uint64_t id) const noexcept;
   /// @return the stream's list, created if there is none
   std::uint32_t list_of(std::uint64_t id, cudaStream_t handle);
   /// Registers a stream; reuses the entry of a stream without blocks if there is one.
   /// @param id  no_id: of a capturing stream, found by its handle alone
-  std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
+  WARPWRIGHT_COLD std::uint32_t new_list(std::uint64_t id, cudaStream_t handle);
   /// The list of a stream that was registered in a capture, without an id, or with one.
   [[nodiscard]] std::uint32_t find_by_handle(cudaStream_t handle) const noexcept;
 
@@ -57,7 +59,9 @@ class epoch_tracker : noncopyable {
   [[nodiscard]] bool of_graph(std::uint32_t list) const noexcept { return entries_[list].of_graph; }
   [[nodiscard]] std::uint64_t id(std::uint32_t list) const noexcept { return entries_[list].id; }
   /// @return null for a retired stream and for a graph's list
-  [[nodiscard]] cudaStream_t handle(std::uint32_t list) const noexcept;
+  [[nodiscard]] cudaStream_t handle(std::uint32_t list) const noexcept {
+    return entries_[list].handle;
+  }
   /// The bytes of the graphs' lists.
   [[nodiscard]] std::uint64_t bytes_of_graphs() const noexcept;
   /// The epoch of a block that is freed into the list now; 0 for a graph's list.
@@ -120,7 +124,8 @@ class epoch_tracker : noncopyable {
   void wait_on(heap_guard& lock, std::uint32_t own, stream_ref stream, std::uint32_t donor,
                std::uint64_t epoch, source_location where);
   /// Moves every free block to the stream's list, behind one wait for each other stream.
-  void merge_into(heap_guard& lock, std::uint32_t own, stream_ref stream, source_location where);
+  WARPWRIGHT_COLD void merge_into(heap_guard& lock, std::uint32_t own, stream_ref stream,
+                                  source_location where);
 
   /// Records an event behind all blocks of the list and takes the stream away from it.
   /// @return false when the stream is capturing

@@ -21,10 +21,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void epoch_tracker::close() noexcept {
   }
 }
 
-WARPWRIGHT_INLINE std::uint32_t epoch_tracker::end() const noexcept {
-  return static_cast<std::uint32_t>(entries_.size());
-}
-
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t epoch_tracker::find(
     std::uint64_t id) const noexcept {
   std::uint32_t const list = lists_.find(id);
@@ -47,10 +43,6 @@ WARPWRIGHT_INLINE std::uint64_t epoch_tracker::bytes_of_graphs() const noexcept 
     if (entries_[list].of_graph) bytes += heap_.blocks.bytes_in(list);
   }
   return bytes;
-}
-
-WARPWRIGHT_INLINE cudaStream_t epoch_tracker::handle(std::uint32_t list) const noexcept {
-  return entries_[list].handle;
 }
 
 WARPWRIGHT_INLINE std::uint64_t epoch_tracker::open_epoch(std::uint32_t list) const noexcept {

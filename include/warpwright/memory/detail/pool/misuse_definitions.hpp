@@ -5,9 +5,10 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/memory/detail/live_block_map.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/epoch_tracker.hpp>
+
+#include <cstring>
 
 WARPWRIGHT_BEGIN
 
@@ -55,32 +56,47 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE call_sites::freed_block const* call_sites::las
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE text call_sites::largest(pool_heap const& heap,
                                                            unsigned shown) const noexcept {
-  text list = "";
-  array<allocation_site> sites;
-  try {
+  // No allocation, as the host may have no memory, and no sorting, as hits wait for the lock. First
+  // the locations of more than a 64th of all bytes are found (Metwally et al., "Efficient
+  // Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005), then their bytes.
+  constexpr unsigned size = 64;
+  struct {
+    call_site from;
+    std::uint64_t bytes = 0;
+  } table[size];
+  unsigned used = 0;
+  for (bool const counting : {false, true}) {
+    if (counting) {
+      for (auto& entry : table) entry.bytes = 0;
+    }
     heap.blocks.for_each([&](std::uint32_t node, block_heap::block const& b) {
       if (b.list != block_heap::none || b.tag == pool_heap::deferred_free) return;
       call_site const from = of(node);
-      sites.push_back({source_location::current(from.file, from.line), b.bytes, 1, 0});
+      unsigned i = 0;
+      while (i < used &&
+             (table[i].from.line != from.line || std::strcmp(table[i].from.file, from.file) != 0)) {
+        ++i;
+      }
+      if (i == used && counting) return;
+      if (i == size) {
+        i = 0;
+        for (unsigned k = 1; k < size; ++k) i = table[k].bytes < table[i].bytes ? k : i;
+      } else if (i == used) {
+        ++used;
+      }
+      table[i].from = from;
+      table[i].bytes += b.bytes;
     });
-  } catch (std::bad_alloc const&) {
-    return list;
   }
-  group_by_site(sites);
-  for (unsigned i = 0; i < shown && i < sites.size(); ++i) {
-    source_location const at = sites[i].where;
-    list += text{i == 0 ? ". Live, allocated at: " : ", "} + text{at.file(), at.line()} + " " +
-            sites[i].bytes + " bytes";
+  text list = "";
+  for (unsigned i = 0; i < shown && i < used; ++i) {
+    unsigned most = i;
+    for (unsigned k = i + 1; k < used; ++k) most = table[k].bytes > table[most].bytes ? k : most;
+    list += text{i == 0 ? ". Live, allocated at: " : ", "} + table[most].from + " " +
+            table[most].bytes + " bytes";
+    table[most] = table[i];
   }
   return list;
-}
-
-[[noreturn]] WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_bad_alignment(std::size_t alignment,
-                                                                        std::size_t maximum,
-                                                                        source_location where) {
-  throw_invalid_argument(text{"memory_pool: an alignment of "} + alignment +
-                             " bytes is not a power of two from 1 to " + maximum,
-                         where);
 }
 
 /// @throws std::invalid_argument  for a stream of another device
@@ -118,31 +134,26 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_device(stream_ref stream, device_id
   char const* const double_free = to_free ? "double free: " : "";
   std::uint64_t const address = address_of(pointer);
   heap_guard lock{heap.lock};
-  if (call_sites::freed_block const* const found = sites.last_free_of(address)) {
-    call_sites::freed_block const freed = *found;
-    lock.unlock();
-    throw_invalid_argument(message + double_free + "its " + freed.requested_bytes +
-                               " bytes were allocated at " + freed.allocated +
-                               " and freed already at " + freed.freed,
-                           where);
-  }
   std::uint32_t const node = heap.blocks.find_containing(address);
-  if (node != block_heap::none) {
-    block_heap::block const block = heap.blocks.at(node);
-    bool const live = block.list == block_heap::none && block.tag != pool_heap::deferred_free;
-    call_site const site = live ? sites.of(node) : call_site{};
-    lock.unlock();
-    if (!live || block.address == address) {
-      throw_invalid_argument(
-          message + double_free + "the memory belongs to this pool and is free already" +
-              (sites.enabled() ? ""
-                               : "; memory_pool_options::checked() reports where it was freed"),
-          where);
+  call_sites::freed_block const* const freed = sites.last_free_of(address);
+  if (freed != nullptr || node != block_heap::none) {
+    if (freed != nullptr) {
+      message += text{double_free} + "its " + freed->requested_bytes + " bytes were allocated at " +
+                 freed->allocated + " and freed already at " + freed->freed;
+    } else if (block_heap::block const& block = heap.blocks.at(node);
+               block.list != block_heap::none || block.tag == pool_heap::deferred_free ||
+               block.address == address) {
+      message += text{double_free} + "the memory belongs to this pool and is free already";
+      if (!sites.enabled())
+        message += "; memory_pool_options::checked() reports where it was freed";
+    } else {
+      message += text{"it lies "} + (address - block.address) + " bytes inside of a block of " +
+                 block.requested_bytes + " bytes";
+      if (sites.enabled()) message += text{" allocated at "} + sites.of(node);
+      message += "; pass the pointer that allocate() returned";
     }
-    message += text{"it lies "} + (address - block.address) + " bytes inside of a block of " +
-               block.requested_bytes + " bytes";
-    if (sites.enabled()) message += text{" allocated at "} + site;
-    throw_invalid_argument(message + "; pass the pointer that allocate() returned", where);
+    lock.unlock();
+    throw_invalid_argument(message, where);
   }
   lock.unlock();
   cudaPointerAttributes attributes{};

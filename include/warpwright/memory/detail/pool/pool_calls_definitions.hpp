@@ -4,7 +4,9 @@
 // The calls of pool_core that caches do not serve, misses apart.
 #pragma once
 
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/memory/detail/alignment.hpp>
 #include <warpwright/memory/detail/pool/misuse_definitions.hpp>
 #include <warpwright/memory/detail/pool/pool_core.hpp>
 
@@ -16,38 +18,31 @@ class pool_core::slow_path : noncopyable {
  public:
   /// @param may_wait  if not, has no effect where another thread is in it: see entered()
   slow_path(pool_core& pool, source_location where, bool may_wait = true)
-      : pool_{pool}, lock_{pool.slow_path_mutex_, may_wait} {
+      : pool_{pool},
+        lock_{pool.slow_path_mutex_, may_wait},
+        scope_{is_current() ? device_scope::current : pool.device_.value()},
+        relaxed_{pool.heap_.driver, entered()} {
     if (!entered()) return;
-    // Querying the context takes a quarter of the time of querying the device.
-    driver_calls const& driver = pool.heap_.driver;
-    if (pool.context_ == nullptr || driver.current_context() != pool.context_) {
-      check(cudaGetDevice(&before_), "cudaGetDevice", where);
-      check_with_device(cudaSetDevice(pool.device_.value()), pool.device_, "cudaSetDevice", where);
-    }
-    cudaError_t const result = driver.exchange(&mode_);
-    if (result != cudaSuccess) {
-      restore_device();
-      check(result, "cudaThreadExchangeStreamCaptureMode", where);
-    }
+    check_with_device(scope_.status(), pool.device_, "cudaSetDevice", where);
+    relaxed_.check_mode(where);
     pool_.streams_.keep_lists(true);
   }
   ~slow_path() {
-    if (!entered()) return;
-    pool_.streams_.keep_lists(false);
-    discard(pool_.heap_.driver.exchange(&mode_));
-    restore_device();
+    if (entered()) pool_.streams_.keep_lists(false);
   }
   [[nodiscard]] bool entered() const noexcept { return lock_.owns_lock(); }
 
  private:
-  void restore_device() const noexcept {
-    if (before_ >= 0 && before_ != pool_.device_.value()) discard(cudaSetDevice(before_));
+  // Querying the context takes a quarter of the time of querying the device.
+  [[nodiscard]] bool is_current() const noexcept {
+    return !entered() ||
+           (pool_.context_ != nullptr && pool_.heap_.driver.current_context() == pool_.context_);
   }
 
   pool_core& pool_;
   unique_lock<mutex> lock_;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  int before_ = -1;
+  device_scope scope_;
+  relaxed_driver_mode relaxed_;
 };
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::add_cache(thread_cache& cache, stream_ref stream,
@@ -163,9 +158,7 @@ WARPWRIGHT_INLINE void* pool_core::allocate_checked(stream_ref stream, std::size
                                                     std::size_t alignment, source_location where) {
   check_alive("allocate", where);
   if (bytes == 0) return nullptr;
-  if (alignment == 0 || alignment > max_alignment || (alignment & (alignment - 1)) != 0) {
-    throw_bad_alignment(alignment, max_alignment, where);
-  }
+  require_alignment("memory_pool", alignment, max_alignment, where);
   if (alignment < default_alignment) alignment = default_alignment;
   check_unwatched_capture(stream, "allocate", where);
   // First: querying a capturing stream's id would invalidate the capture.
@@ -268,7 +261,7 @@ WARPWRIGHT_INLINE void pool_core::deallocate_checked(stream_ref stream, void* po
       lock.unlock();
       return deallocate_to_heap(stream, id, pointer, bytes, where);
     }
-    shared_with_thread = deferred_.is_shared_with_thread(node);
+    shared_with_thread = deferred_.is_shared(node, cudaStreamPerThread);
   }
   // Queried only where it matters.
   std::uint64_t const own_thread_id =

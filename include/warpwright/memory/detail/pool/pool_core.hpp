@@ -100,6 +100,7 @@ class pool_core : noncopyable {
   class slow_path;
 
   static void check_options(pool_settings const& options, source_location where);
+  WARPWRIGHT_COLD void open(source_location where);
   [[nodiscard]] bool checked() const noexcept { return sites_.enabled(); }
   [[nodiscard]] bool watches_captures() const noexcept;
   /// On the host runtime: throws for a capture that a pool on a GPU would not notice.
@@ -122,8 +123,9 @@ class pool_core : noncopyable {
   void* commit(std::uint32_t node, source_location where);
   std::uint32_t find_live(heap_guard& lock, void* pointer, std::size_t bytes,
                           source_location where) const;
-  void undo_allocation(std::uint64_t id, cudaStream_t handle, void* pointer) noexcept;
-  void close_thread_epoch(std::uint64_t id) noexcept;
+  WARPWRIGHT_COLD void undo_allocation(std::uint64_t id, cudaStream_t handle,
+                                       void* pointer) noexcept;
+  WARPWRIGHT_COLD void close_thread_epoch(std::uint64_t id) noexcept;
   void free_in_graph(stream_ref stream, void* pointer, std::size_t bytes, source_location where);
 
   // Misses: the other steps.

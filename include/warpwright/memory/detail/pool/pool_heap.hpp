@@ -61,6 +61,28 @@ class unlocked : noncopyable {
   heap_guard& lock_;
 };
 
+/// As relaxed_capture_mode, through the driver.
+class relaxed_driver_mode : noncopyable {
+ public:
+  /// @param change  if not, has no effect
+  explicit relaxed_driver_mode(driver_calls const& driver, bool change = true) noexcept
+      : driver_{driver}, status_{change ? driver.exchange(&mode_) : cudaErrorNotReady} {
+    discard(status_);
+  }
+  ~relaxed_driver_mode() {
+    if (allowed()) discard(driver_.exchange(&mode_));
+  }
+  [[nodiscard]] bool allowed() const noexcept { return status_ == cudaSuccess; }
+  void check_mode(source_location where) const {
+    check(status_, "cudaThreadExchangeStreamCaptureMode", where);
+  }
+
+ private:
+  driver_calls const& driver_;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  cudaError_t status_;
+};
+
 /// One allocation: what was asked for, and what a block must have.
 struct allocation_request {
   std::uint64_t bytes;

@@ -27,10 +27,16 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::check_options(pool_settings co
           "; give a fraction of the live peak from 0 to 16");
 }
 
-WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
-                                                           pool_settings const& options,
-                                                           source_location where)
+// An entry, so that g++ does not take the function of a user's pool for seldom executed.
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
+                                                             pool_settings const& options,
+                                                             source_location where)
     : device_{device}, options_{options}, sites_{options.checked} {
+  open(where);
+}
+
+WARPWRIGHT_INLINE void pool_core::open(source_location where) {
+  pool_settings const& options = options_;
   check_options(options, where);
   slow_path const section{*this, where};
   std::size_t free_bytes = 0;
@@ -53,7 +59,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::pool_core(device_id device,
   bool const may_map =
       options.source == memory_source::automatic || options.source == memory_source::virtual_memory;
   slack_options const slack{options.slack, options.slack_floor_bytes};
-  if (may_map && mapped_.open(device, slack, limit_bytes_, capacity_bytes_, max_alignment)) {
+  if (may_map && mapped_.open(device_, slack, limit_bytes_, capacity_bytes_, max_alignment)) {
     source_ = memory_source::virtual_memory;
     first_address_ = mapped_.address();
     address_span_ = mapped_.bytes();
@@ -108,11 +114,7 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::~pool_core() {
     options_.destruction(options_.destruction_user, statistics());
   }
   relaxed_capture_mode const relaxed;
-  int before = -1;
-  cudaError_t const result = cudaGetDevice(&before);
-  discard(result);
-  bool const other_device = result == cudaSuccess && before != device_.value();
-  if (other_device) discard(cudaSetDevice(device_.value()));
+  device_scope const scope{device_.value()};
   if (source_ != memory_source::cuda_malloc && heap_.counters.reserved_bytes != 0) {
     // Unmapping and cudaFreeAsync wait for nothing.
     // On a full device it fails. An invalidated capture is better than unmapping memory in use.
@@ -126,7 +128,6 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::~pool_core() {
   deferred_.close();
   streams_.close();
   events_.close();
-  if (other_device) discard(cudaSetDevice(before));
   // Lets calls after the destruction throw, as long as the object's memory is not reused.
   reasons_.store(destroyed, memory_order::seq_cst);
 }

@@ -110,7 +110,6 @@ class virtual_range : noncopyable {
   };
   cudaError_t create_chunk(std::uint64_t bytes) noexcept;
   cudaError_t release_chunk(std::size_t spare) noexcept;
-  static cudaError_t as_runtime(driver::result code) noexcept;
   [[nodiscard]] std::size_t index_of(std::uint64_t address) const noexcept;
   [[nodiscard]] chunk const& chunk_at(std::uint64_t address) const noexcept;
 

@@ -160,7 +160,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE cudaError_t virtual_range::map(std::uint64_t a
   }
   selected_ = 0;
   if (code != 0 && mapped != 0) static_cast<void>(unmap(address, mapped));
-  return as_runtime(code);
+  return driver::as_runtime(code);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE virtual_range::stretch virtual_range::whole_chunks(
@@ -177,7 +177,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE cudaError_t virtual_range::unmap(std::uint64_t
                                                                    std::uint64_t bytes) noexcept {
   ++calls_;
   driver::result const code = driver_.unmap(address, bytes);
-  if (code != 0) return as_runtime(code);
+  if (code != 0) return driver::as_runtime(code);
   for (std::uint64_t at = address; at < address + bytes;) {
     std::uint32_t const index = chunk_of_granule_[index_of(at)];
     at += chunks_[index].bytes;
@@ -215,7 +215,7 @@ virtual_range::create_chunk(std::uint64_t bytes) noexcept {
   driver::memory_handle handle = 0;
   ++calls_;
   driver::result const code = driver_.create(&handle, bytes, &properties_, 0);
-  if (code != 0) return as_runtime(code);
+  if (code != 0) return driver::as_runtime(code);
   std::uint32_t index = 0;
   while (index < chunks_.size() && chunks_[index].bytes != 0) ++index;
   if (index == chunks_.size()) chunks_.emplace_back();
@@ -232,7 +232,7 @@ virtual_range::release_chunk(std::size_t spare) noexcept {
   chunk& c = chunks_[spare_[spare]];
   ++calls_;
   driver::result const code = driver_.release(c.handle);
-  if (code != 0) return as_runtime(code);
+  if (code != 0) return driver::as_runtime(code);
   ++released_;
   physical_bytes_ -= c.bytes;
   spare_bytes_ -= c.bytes;
@@ -240,10 +240,6 @@ virtual_range::release_chunk(std::size_t spare) noexcept {
   spare_[spare] = spare_.back();
   spare_.pop_back();
   return cudaSuccess;
-}
-
-WARPWRIGHT_INLINE cudaError_t virtual_range::as_runtime(driver::result code) noexcept {
-  return static_cast<cudaError_t>(code);  // the same numbers since CUDA 10.1
 }
 
 WARPWRIGHT_INLINE std::size_t virtual_range::index_of(std::uint64_t address) const noexcept {

@@ -35,30 +35,6 @@ struct staging_settings {
   std::size_t bytes_per_helper = std::size_t{512} << 10U;
 };
 
-/// The arguments of a copy.
-struct staging_transfer {
-  bool to_device;
-  stream_ref stream;
-  void* destination;
-  std::size_t destination_pitch;
-  void const* source;
-  std::size_t source_pitch;
-  std::size_t item_bytes;
-  std::size_t items;
-  staging_job::pack_function const* pack = nullptr;
-  staging_job::progress_function const* progress = nullptr;
-
-  [[nodiscard]] staging_transfer with(
-      staging_job::progress_function const& reported) const noexcept {
-    staging_transfer copy = *this;
-    copy.progress = &reported;
-    return copy;
-  }
-  [[nodiscard]] bool is_contiguous() const noexcept {
-    return destination_pitch == item_bytes && source_pitch == item_bytes;
-  }
-};
-
 /// How a staging object copies: by a command of CUDA, or in chunks through slots.
 class staging_core : noncopyable {
  public:

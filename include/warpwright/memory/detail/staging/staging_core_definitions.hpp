@@ -204,22 +204,12 @@ WARPWRIGHT_INLINE std::size_t staging_core::copy_in_chunks(staging_transfer cons
       if (used != nullptr) used->~stream();
     }
   } own;
-  staging_job job;
-  job.stream = what.stream.get();
+  staging_job job{what};
   if (is_per_thread && helpers != 0) {
     own.used = ::new (static_cast<void*>(memory)) stream{device_, 0, where};
     own.used->wait(what.stream, where);
-    job.stream = own.used->get();
+    job.stream = own.used->ref();
   }
-  job.to_device = what.to_device;
-  job.destination = static_cast<char*>(what.destination);
-  job.destination_pitch = what.destination_pitch;
-  job.source = static_cast<char const*>(what.source);
-  job.source_pitch = what.source_pitch;
-  job.item_bytes = what.item_bytes;
-  job.items = what.items;
-  job.pack = what.pack;
-  job.progress = what.progress;
   job.most_helpers = helpers;
   job.reads_late = reads_late_;
   // Two chunks a thread keep all threads busy, 64 KiB keep the cost of the calls small. One thread
@@ -238,7 +228,7 @@ WARPWRIGHT_INLINE std::size_t staging_core::copy_in_chunks(staging_transfer cons
     try {
       what.stream.wait(own.used->ref(), where);
     } catch (...) {  // nothing orders the chunks before the caller's next work
-      discard(cudaStreamSynchronize(job.stream));
+      discard(cudaStreamSynchronize(job.stream.get()));
       throw;
     }
   }

@@ -9,7 +9,7 @@
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
-#include <warpwright/core/error.hpp>
+#include <warpwright/core/stream.hpp>
 #include <warpwright/memory/detail/pinned/pinned_core.hpp>
 
 #include <cstddef>
@@ -92,23 +92,43 @@ struct staging_failure {
   char const* api = "";
 };
 
-/// A copy of items (bytes, rows, or what a callback writes) in chunks of whole items, which are
-/// contiguous in a slot.
-struct staging_job {
+/// The arguments of a copy of items: bytes, rows, or what a callback writes.
+struct staging_transfer {
   using pack_function = function_ref<void(void* to, std::size_t first, std::size_t count)>;
   using progress_function = function_ref<bool(std::size_t done_bytes, std::size_t all_bytes)>;
 
-  bool to_device = true;
-  char* destination = nullptr;
-  char const* source = nullptr;
-  std::size_t destination_pitch = 1;  // bytes from an item to the next
-  std::size_t source_pitch = 1;
-  std::size_t item_bytes = 1;
-  std::size_t items = 0;
-  std::size_t chunk_items = 0;
-  cudaStream_t stream = nullptr;
+  bool to_device;
+  stream_ref stream;
+  void* destination;
+  std::size_t destination_pitch;  // bytes from an item to the next
+  void const* source;
+  std::size_t source_pitch;
+  std::size_t item_bytes;
+  std::size_t items;
   pack_function const* pack = nullptr;  // to the device: instead of `source`
   progress_function const* progress = nullptr;
+
+  [[nodiscard]] staging_transfer with(progress_function const& reported) const noexcept {
+    staging_transfer copy = *this;
+    copy.progress = &reported;
+    return copy;
+  }
+  [[nodiscard]] bool is_contiguous() const noexcept {
+    return destination_pitch == item_bytes && source_pitch == item_bytes;
+  }
+  [[nodiscard]] char* destination_of(std::size_t item) const noexcept {
+    return static_cast<char*>(destination) + item * destination_pitch;
+  }
+  [[nodiscard]] char const* source_of(std::size_t item) const noexcept {
+    return static_cast<char const*>(source) + item * source_pitch;
+  }
+};
+
+/// A copy in chunks of whole items, which are contiguous in a slot.
+struct staging_job : staging_transfer {
+  explicit staging_job(staging_transfer const& what) noexcept : staging_transfer{what} {}
+
+  std::size_t chunk_items = 0;
   unsigned most_helpers = 0;
   unsigned depth = 1;  // slots in flight of each thread, 1 to staging_workers::most_depth
   // Whether CUDA may read pageable memory after a copy from it has returned.
@@ -186,8 +206,7 @@ class staging_workers : noncopyable {
 
   void run_worker() noexcept;
   staging_job* find_open() noexcept;
-  void upload(staging_job& job, bool helper) noexcept;
-  void download(staging_job& job, bool helper) noexcept;
+  void copy(staging_job& job, bool helper) noexcept;
   void upload_chunks(staging_job& job, bool helper, flights& mine) noexcept;
   void download_chunks(staging_job& job, bool helper, flights& mine) noexcept;
 
@@ -195,6 +214,7 @@ class staging_workers : noncopyable {
   bool next_chunk(staging_job& job, chunk& part) noexcept;
   void finish(staging_job& job, chunk const& part, bool helper) noexcept;
   void fail(staging_job& job, cudaError_t code, char const* api) noexcept;
+  void stop_by_callback(staging_job& job, bool thrown) noexcept;
   void set_open(staging_job& job, bool open) noexcept;
   bool fill(staging_job& job, void* memory, chunk const& part) noexcept;
   static cudaError_t enqueue(staging_job const& job, void* to, std::size_t to_pitch,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/memory/detail/staging/staging_workers.hpp>
 
@@ -134,7 +135,7 @@ WARPWRIGHT_INLINE std::size_t staging_workers::run(staging_job& job) {
     job.open = job.to_device;
     if (job.open) changed_.notify_all();
   }
-  job.to_device ? upload(job, false) : download(job, false);
+  copy(job, false);
   unique_lock<mutex> const lock{mutex_};
   if (job.most_helpers != 0) {
     job.open = false;
@@ -159,12 +160,7 @@ WARPWRIGHT_INLINE staging_job* staging_workers::find_open() noexcept {
 }
 
 WARPWRIGHT_INLINE void staging_workers::run_worker() noexcept {
-  // The capture mode is this thread's alone: a capture of another thread must not forbid it to
-  // wait for events.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  cudaError_t setup = cudaSetDevice(device_);
-  if (setup == cudaSuccess) setup = cudaThreadExchangeStreamCaptureMode(&mode);
-  discard(setup);
+  cudaError_t const setup = set_up_thread(device_);
   unique_lock<mutex> lock{mutex_};
   for (;;) {
     // A thread whose setup failed leaves the chunks to the others.
@@ -176,7 +172,7 @@ WARPWRIGHT_INLINE void staging_workers::run_worker() noexcept {
     }
     ++job->helpers;
     lock.unlock();
-    job->to_device ? upload(*job, true) : download(*job, true);
+    copy(*job, true);
     lock.lock();
     if (--job->helpers == 0) job->left.notify_all();
   }
@@ -223,14 +219,19 @@ WARPWRIGHT_INLINE void staging_workers::finish(staging_job& job, chunk const& pa
   }
   if (helper || stopped || job.progress == nullptr) return;
   try {
-    if ((*job.progress)(done * job.item_bytes, job.items * job.item_bytes)) return;
-    unique_lock<mutex> const lock{mutex_};
-    job.stopped = true;
+    if (!(*job.progress)(done * job.item_bytes, job.items * job.item_bytes)) {
+      stop_by_callback(job, false);
+    }
   } catch (...) {
-    unique_lock<mutex> const lock{mutex_};
-    job.stopped = true;
-    if (!job.thrown) job.thrown = std::current_exception();
+    stop_by_callback(job, true);
   }
+}
+
+/// @param thrown  whether the callback has thrown the current exception
+WARPWRIGHT_INLINE void staging_workers::stop_by_callback(staging_job& job, bool thrown) noexcept {
+  unique_lock<mutex> const lock{mutex_};
+  job.stopped = true;
+  if (thrown && !job.thrown) job.thrown = std::current_exception();
 }
 
 WARPWRIGHT_INLINE void staging_workers::fail(staging_job& job, cudaError_t code,
@@ -241,6 +242,19 @@ WARPWRIGHT_INLINE void staging_workers::fail(staging_job& job, cudaError_t code,
   if (job.failure.code == cudaSuccess) job.failure = staging_failure{code, api};
 }
 
+/// Copies items in host memory.
+inline void copy_items(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch,
+                       std::size_t item_bytes, std::size_t count) noexcept {
+  if (to_pitch == item_bytes && from_pitch == item_bytes) {
+    std::memcpy(to, from, count * item_bytes);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(static_cast<char*>(to) + i * to_pitch,
+                static_cast<char const*>(from) + i * from_pitch, item_bytes);
+  }
+}
+
 /// Writes a chunk's items into a slot.
 WARPWRIGHT_INLINE bool staging_workers::fill(staging_job& job, void* memory,
                                              chunk const& part) noexcept {
@@ -249,21 +263,12 @@ WARPWRIGHT_INLINE bool staging_workers::fill(staging_job& job, void* memory,
       (*job.pack)(memory, part.first, part.count);
       return true;
     } catch (...) {
-      unique_lock<mutex> const lock{mutex_};
-      job.stopped = true;
-      if (!job.thrown) job.thrown = std::current_exception();
+      stop_by_callback(job, true);
       return false;
     }
   }
-  char const* const from = job.source + part.first * job.source_pitch;
-  if (job.source_pitch == job.item_bytes) {
-    std::memcpy(memory, from, part.count * job.item_bytes);
-    return true;
-  }
-  for (std::size_t i = 0; i < part.count; ++i) {
-    std::memcpy(static_cast<char*>(memory) + i * job.item_bytes, from + i * job.source_pitch,
-                job.item_bytes);
-  }
+  copy_items(memory, job.item_bytes, job.source_of(part.first), job.source_pitch, job.item_bytes,
+             part.count);
   return true;
 }
 
@@ -274,30 +279,30 @@ WARPWRIGHT_INLINE cudaError_t staging_workers::enqueue(staging_job const& job, v
                                                        std::size_t count) noexcept {
   cudaMemcpyKind const kind = job.to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
   if (to_pitch == job.item_bytes && from_pitch == job.item_bytes) {
-    return cudaMemcpyAsync(to, from, count * job.item_bytes, kind, job.stream);
+    return cudaMemcpyAsync(to, from, count * job.item_bytes, kind, job.stream.get());
   }
-  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, job.item_bytes, count, kind, job.stream);
+  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, job.item_bytes, count, kind,
+                           job.stream.get());
 }
 
 /// Enqueues the copy between a slot and the device, and an event behind it.
 WARPWRIGHT_INLINE bool staging_workers::issue(staging_job& job, staging_slot& slot,
                                               chunk const& part) noexcept {
   char const* api = "cudaMemcpyAsync";
-  cudaError_t result =
-      job.to_device
-          ? enqueue(job, job.destination + part.first * job.destination_pitch,
-                    job.destination_pitch, slot.memory, job.item_bytes, part.count)
-          : enqueue(job, slot.memory, job.item_bytes, job.source + part.first * job.source_pitch,
-                    job.source_pitch, part.count);
+  cudaError_t result = job.to_device
+                           ? enqueue(job, job.destination_of(part.first), job.destination_pitch,
+                                     slot.memory, job.item_bytes, part.count)
+                           : enqueue(job, slot.memory, job.item_bytes, job.source_of(part.first),
+                                     job.source_pitch, part.count);
   if (result == cudaSuccess) {
     api = "cudaEventRecord";
-    result = cudaEventRecord(slot.event, job.stream);
+    result = cudaEventRecord(slot.event, job.stream.get());
     if (result == cudaSuccess) {
       slot.in_flight = true;
       return true;
     }
     // The copy has no event to wait for. Memory that may be in use is given to nobody.
-    cudaError_t const waited = cudaStreamSynchronize(job.stream);
+    cudaError_t const waited = cudaStreamSynchronize(job.stream.get());
     discard(waited);
     if (waited != cudaSuccess) slot.memory = nullptr;
   }
@@ -341,7 +346,7 @@ WARPWRIGHT_INLINE bool staging_workers::wait_for(staging_job& job, staging_slot&
 /// As CUDA copies pageable memory: where the slots are behind streams that do not go on.
 WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
                                                           chunk const& part) noexcept {
-  char* const to = job.destination + part.first * job.destination_pitch;
+  char* const to = job.destination_of(part.first);
   char const* from = nullptr;
   std::size_t from_pitch = job.source_pitch;
   std::size_t const bytes = part.count * job.item_bytes;
@@ -359,7 +364,7 @@ WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
     from_pitch = job.item_bytes;
     wait = true;
   } else {
-    from = job.source + part.first * job.source_pitch;
+    from = job.source_of(part.first);
     std::size_t const last = (part.count - 1) * job.source_pitch + job.item_bytes - 1;
     // CUDA reads what it knows as page-locked after the call.
     if (job.to_device) wait = wait || !is_unregistered(from) || !is_unregistered(from + last);
@@ -368,16 +373,16 @@ WARPWRIGHT_INLINE bool staging_workers::copy_without_slot(staging_job& job,
   cudaError_t result = enqueue(job, to, job.destination_pitch, from, from_pitch, part.count);
   if (result == cudaSuccess && wait) {
     api = "cudaStreamSynchronize";
-    result = cudaStreamSynchronize(job.stream);
+    result = cudaStreamSynchronize(job.stream.get());
   }
   ::operator delete(packed, alignment);
   if (result != cudaSuccess) fail(job, result, api);
   return result == cudaSuccess;
 }
 
-WARPWRIGHT_INLINE void staging_workers::upload(staging_job& job, bool helper) noexcept {
+WARPWRIGHT_INLINE void staging_workers::copy(staging_job& job, bool helper) noexcept {
   flights mine;
-  upload_chunks(job, helper, mine);
+  job.to_device ? upload_chunks(job, helper, mine) : download_chunks(job, helper, mine);
   while (mine.size != 0) slots_->give_back(*mine.pop().slot);
 }
 
@@ -411,12 +416,6 @@ WARPWRIGHT_INLINE void staging_workers::upload_chunks(staging_job& job, bool hel
   }
 }
 
-WARPWRIGHT_INLINE void staging_workers::download(staging_job& job, bool helper) noexcept {
-  flights mine;
-  download_chunks(job, helper, mine);
-  while (mine.size != 0) slots_->give_back(*mine.pop().slot);
-}
-
 WARPWRIGHT_INLINE void staging_workers::download_chunks(staging_job& job, bool helper,
                                                         flights& mine) noexcept {
   for (;;) {
@@ -443,16 +442,8 @@ WARPWRIGHT_INLINE void staging_workers::download_chunks(staging_job& job, bool h
     // A helper that has begun a chunk has to end it.
     bool const arrived = wait_for(job, *oldest.slot, false, gave_up);
     if (arrived) {
-      std::size_t const bytes = oldest.part.count * job.item_bytes;
-      char* const to = job.destination + oldest.part.first * job.destination_pitch;
-      if (job.destination_pitch == job.item_bytes) {
-        std::memcpy(to, oldest.slot->memory, bytes);
-      } else {
-        for (std::size_t i = 0; i < oldest.part.count; ++i) {
-          std::memcpy(to + i * job.destination_pitch, oldest.slot->memory + i * job.item_bytes,
-                      job.item_bytes);
-        }
-      }
+      copy_items(job.destination_of(oldest.part.first), job.destination_pitch, oldest.slot->memory,
+                 job.item_bytes, job.item_bytes, oldest.part.count);
     }
     slots_->give_back(*oldest.slot);
     if (!arrived) return;
