@@ -10,11 +10,22 @@
 // and two types are combined as in C++, with one exception: a plain floating-point number takes the
 // type of the floating-point expression beside it, so that `x * 0.5` stays float for float x.
 // constant(0.5) keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the
-// output's type as by cast(). Arrays of std::complex<float> and its like are of complex numbers:
-// see complex.hpp.
+// output's type as by cast().
+//
+// Complex numbers. The elements of an array of std::complex<float>, of cuda::std::complex<float>,
+// or of another type with value_type float, real() and imag() that is two floats with the real part
+// first, are computed as ew::complex<float>. The headers of those types are not included here.
+//
+//   std::complex<float> const* x = ...;
+//   ew::run(s, ew::out(y, n) = ew::conj(ew::in(x, n)) * ew::in(h, n) / n);
+//
+// Infinite operands and division by 0 may yield NaN parts: products and quotients are the plain
+// formulas, without the recovery of infinities in annex G of the C standard. A constant(0.5) or
+// another strong double beside a complex number does not compile. + - * / == != take complex and
+// real operands. Real operands become float and are not widened to complex: z * r is two products.
 #pragma once
 
-#include <warpwright/kernel/detail/expression/assignment.hpp>
+#include <warpwright/kernel/detail/expression/nodes.hpp>
 #include <warpwright/kernel/detail/expression/operators.hpp>
 
 WARPWRIGHT_BEGIN
@@ -23,7 +34,7 @@ namespace ew {
 
 /// An array to read, element by element.
 /// @pre `T` is __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, a number, std::complex<float>
-/// or its like (see complex.hpp), or a trivially copyable type for map()
+/// or its like (see above), or a trivially copyable type for map()
 /// @param data  `size` elements, in memory that the runtime's kernels can read
 /// @param size  as many as the output has
 /// **Cost:** none; the array is read when the expression is evaluated.

@@ -16,8 +16,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // Those of <cmath>.
 #define WARPWRIGHT_FUNCTION(of)                                                   \
@@ -341,7 +340,6 @@ struct make_complex_function {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -23,7 +23,7 @@
 //
 // A new leaf also needs an overload of description::add in describe.hpp (else it prints
 // "expression"); is_order_free (views/view_node.hpp) if its value does not depend on the index; and
-// is_input and set_input_address (same_input.hpp) if several leaves may read one array.
+// is_input and set_input_address (traversal.hpp) if several leaves may read one array.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/operand_types.hpp>
@@ -451,6 +451,36 @@ constexpr call<Types, F, expression_t<X>...> make_call(F const& function, X cons
 
 }  // namespace detail
 
+/// What assigning to out() returns, and run() evaluates.
+template <class T, class E>
+struct assignment {
+  detail::bits_of<T>* data;
+  std::uint64_t size;
+  E expression;
+};
+
+/// What assigning to out() of a strided array returns; detail/views/strided_output.hpp defines it.
+template <class T, int Rank, class E>
+struct strided_assignment;
+
+/// What tie() returns, and run() evaluates.
+template <class... A>
+struct assignments {
+  detail::pack<A...> each;
+};
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_assignment = false;
+template <class T, class E>
+inline constexpr bool is_assignment<assignment<T, E>> = true;
+template <class T, int Rank, class E>
+inline constexpr bool is_assignment<strided_assignment<T, Rank, E>> = true;
+template <class... A>
+using if_assignments = std::enable_if_t<(is_assignment<A> && ...)>;
+
+}  // namespace detail
 }  // namespace ew
 
 WARPWRIGHT_END

@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // How describe() prints an operator. An operand of lower precedence gets parentheses: 1 is ||, 2
 // &&, 3 comparison, 4 addition, 5 multiplication, 6 a prefix.
@@ -171,7 +170,6 @@ struct cast_function {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

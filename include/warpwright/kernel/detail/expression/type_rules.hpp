@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // The type in which operands are combined: C++'s common type, without weak numbers where there is a
 // strong floating-point operand.
@@ -188,7 +187,6 @@ inline constexpr bool callable_with<
 template <class F, class... Argument>
 inline constexpr bool is_callable = callable_with<void, F, Argument...>;
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The class of kernel/complex.hpp, and the types that are elements of complex arrays.
+// The class of complex numbers, and the types that are elements of complex arrays.
 #pragma once
 
 #include <warpwright/kernel/detail/numeric/small_float.hpp>
@@ -76,7 +76,7 @@ WARPWRIGHT_HOST_DEVICE inline complex_bits quotient(float a, float b, float c, f
 /// A complex number of two floats, the real part first, as in std::complex<float>.
 ///
 /// map() passes complex elements to its function as this type. It converts to and from every type
-/// that may be the element of a complex array; see kernel/complex.hpp.
+/// that may be the element of a complex array; see kernel/expression.hpp.
 template <class Real>
 struct complex {
   static_assert(std::is_same<Real, float>::value,

@@ -13,8 +13,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // IEEE binary16 from binary32, to nearest even, as cvt.rn.f16.f32: NaN becomes 0x7fff.
 WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
@@ -185,7 +184,7 @@ struct element_traits<T, std::enable_if_t<std::is_void<T>::value>> {
                 "in static_cast<float*>(data)");
 };
 
-// Any type that qualifies as complex; see kernel/complex.hpp.
+// Any type that qualifies as complex; see kernel/expression.hpp.
 template <class T>
 struct element_traits<T, std::enable_if_t<looks_complex<T>>> {
   using bits = complex_bits;
@@ -345,7 +344,6 @@ WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value prepare_encode(F
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

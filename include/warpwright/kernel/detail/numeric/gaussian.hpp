@@ -15,8 +15,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // The square root, correctly rounded, under --use_fast_math as well.
 WARPWRIGHT_HOST_DEVICE inline float exact_sqrt(float x) {
@@ -90,7 +89,6 @@ struct gaussian {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums and products that are rounded separately.
+// Sums and products that are rounded separately, and sums with their rounding errors.
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>
@@ -10,8 +10,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // Arithmetic that no compiler contracts to fused multiply-adds, so that the host computes the same
 // bits as a GPU.
@@ -67,7 +66,25 @@ struct no_contract {
   WARPWRIGHT_HOST_DEVICE static double larger(double a, double b) { return ::fmax(a, b); }
 };
 
-}  // namespace detail
-}  // namespace ew
+template <class A>
+struct compensated_sum {
+  A sum;
+  A error;
+};
+
+// D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2: the error of a sum is
+// itself a floating-point number, found by six operations.
+template <class A>
+WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
+                                                  compensated_sum<A> const& b) {
+  A const sum = no_contract::plus(a.sum, b.sum);
+  A const b_seen = no_contract::plus(sum, -a.sum);
+  A const a_seen = no_contract::plus(sum, -b_seen);
+  A const error =
+      no_contract::plus(no_contract::plus(a.sum, -a_seen), no_contract::plus(b.sum, -b_seen));
+  return {sum, no_contract::plus(no_contract::plus(a.error, b.error), error)};
+}
+
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -17,8 +17,7 @@ struct __nv_fp8_e5m2;
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 template <class To, class From>
 WARPWRIGHT_HOST_DEVICE inline To bit_copy(From const& from) {
@@ -180,7 +179,6 @@ WARPWRIGHT_HOST_DEVICE inline std::uint32_t halves_from_e4m3_pair(std::uint32_t 
 #endif
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -12,8 +12,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 inline constexpr int max_dimensions = 6;
 
@@ -220,7 +219,6 @@ constexpr axes<Rank> make_axes(std::int64_t const* shape, std::int64_t const* st
   return result;
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

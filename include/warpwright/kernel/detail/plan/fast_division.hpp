@@ -12,8 +12,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 WARPWRIGHT_HOST_DEVICE inline std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {
 #if defined(__CUDA_ARCH__)
@@ -64,7 +63,6 @@ class invariant_divisor {
 using fast_divisor = invariant_divisor<std::uint64_t>;
 using small_divisor = invariant_divisor<std::uint32_t>;
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 using warpwright::detail::text;
 
@@ -54,8 +53,7 @@ void check_operands(operand const* operands, int count, source_location where);
 void check_assignments(operand const* operands, int const* counts, int assignments,
                        source_location where);
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END
 

@@ -6,8 +6,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// The operands of a kernel, which need not follow each other in memory.
 struct operand_list {
@@ -170,7 +169,6 @@ WARPWRIGHT_INLINE void check_assignments(operand const* operands, int const* cou
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -16,7 +16,6 @@
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
 #include <warpwright/kernel/detail/expression/operators.hpp>
-#include <warpwright/kernel/detail/numeric/compensated_sum.hpp>
 #include <warpwright/kernel/detail/numeric/no_contract.hpp>
 
 WARPWRIGHT_BEGIN

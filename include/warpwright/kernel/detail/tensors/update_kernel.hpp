@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // ---- What a function must provide: multi_tensor.hpp documents it at run_each() ----
 
@@ -175,7 +174,6 @@ unscale_elements<T> make_unscale_function(float const* scale, float* found_inf,
   return {scale, found_inf, 0.0F};
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END
