@@ -152,7 +152,7 @@ template <class X, class T, class F, class = detail::if_expression<X>>
   static_assert(detail::is_extended_lambda<F> || detail::is_callable<F, T, T>,
                 "warpwright::ew::fold: the function cannot be called with two of the identity's "
                 "type; its operator() must be const");
-  return reduction<detail::folding<T, F>, X>{{identity, function}, x};
+  return reduction<detail::folding<T, F>, X>{{{}, identity, function}, x};
 }
 
 }  // namespace ew

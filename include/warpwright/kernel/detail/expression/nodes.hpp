@@ -49,6 +49,15 @@ using bits_of = typename element_traits<T>::bits;
 template <class C, class T>
 using computed_t = std::conditional_t<std::is_void<C>::value, typename element_traits<T>::value, C>;
 
+// The elements of an array as they lie in memory.
+template <class T>
+bits_of<T> const* stored(T const* data) {
+  static_assert(is_element<T>(),
+                "warpwright::ew: the element must be trivially copyable and default constructible, "
+                "as a kernel moves it");
+  return reinterpret_cast<bits_of<T> const*>(data);
+}
+
 // Decodes element j of neighbours; fp8 is decoded in pairs.
 template <class T, int V>
 WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value decoded(
@@ -357,9 +366,7 @@ struct call {
                                                                                i, wide),
      ...);
   }
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class C, int V, std::size_t... Index>
   WARPWRIGHT_HOST_DEVICE value_type<C> call_with(registers<V> const& r, int j, std::uint64_t i,
                                                  std::index_sequence<Index...>) const {

@@ -30,7 +30,7 @@ struct joined_leaves<leaf_list<A...>, leaf_list<B...>, Rest...>
 /// How a node is walked. Of every node:
 ///   leaves              its leaves from left to right, as a leaf_list
 ///   visit(node, f)      calls f(leaf) for each
-///   visit(node, r, f)   calls f(leaf, registers of the leaf) for each
+///   visit(node, f, r)   calls f(leaf, registers of the leaf) for each
 ///   replace(node, f)    the node with f(leaf) in place of each leaf
 ///   replaced<F>         its type
 template <class Leaf>
@@ -38,16 +38,10 @@ struct traversal {
   using leaves = leaf_list<Leaf>;
   template <class F>
   using replaced = decltype(std::declval<F const&>()(std::declval<Leaf const&>()));
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable  // visitors of the host are functions of the host
-#endif
-  template <class Node, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Node& leaf, F& f) {
-    f(leaf);
-  }
-  template <class Registers, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Leaf const& leaf, Registers& r, F const& f) {
-    f(leaf, r);
+  WARPWRIGHT_NO_EXEC_CHECK  // visitors of the host are functions of the host
+      template <class Node, class F, class... Registers>
+      WARPWRIGHT_HOST_DEVICE static void visit(Node& leaf, F& f, Registers&... r) {
+    f(leaf, r...);
   }
   template <class F>
   static replaced<F> replace(Leaf const& leaf, F const& f) {
@@ -61,14 +55,9 @@ struct traversal<computed_as<T, E>> {
   using leaves = typename below::leaves;
   template <class F>
   using replaced = computed_as<T, typename below::template replaced<F>>;
-  template <class Node, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f) {
-    below::visit(node.expression, f);
-  }
-  template <class Registers, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(computed_as<T, E> const& node, Registers& r,
-                                           F const& f) {
-    below::visit(node.expression, r, f);
+  template <class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f, Registers&... r) {
+    below::visit(node.expression, f, r...);
   }
   template <class F>
   static replaced<F> replace(computed_as<T, E> const& node, F const& f) {
@@ -83,13 +72,9 @@ struct traversal<call<Types, Function, A...>> {
   using leaves = typename joined_leaves<typename traversal<A>::leaves...>::type;
   template <class F>
   using replaced = call<Types, Function, typename traversal<A>::template replaced<F>...>;
-  template <class Node, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f) {
-    visit_each(node, f, indices{});
-  }
-  template <class Registers, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(node_type const& node, Registers& r, F const& f) {
-    visit_each(node, r, f, indices{});
+  template <class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f, Registers&... r) {
+    visit_each(indices{}, node, f, r...);
   }
   template <class F>
   static replaced<F> replace(node_type const& node, F const& f) {
@@ -97,14 +82,14 @@ struct traversal<call<Types, Function, A...>> {
   }
 
  private:
-  template <class Node, class F, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE static void visit_each(Node& node, F& f, std::index_sequence<Index...>) {
-    (traversal<A>::visit(at<Index>(node.arguments), f), ...);
+  template <std::size_t... Index, class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit_each(std::index_sequence<Index...>, Node& node, F& f,
+                                                Registers&... r) {
+    (visit_argument<Index, A>(node, f, r...), ...);
   }
-  template <class Registers, class F, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE static void visit_each(node_type const& node, Registers& r, F const& f,
-                                                std::index_sequence<Index...>) {
-    (traversal<A>::visit(at<Index>(node.arguments), at<Index>(r), f), ...);
+  template <std::size_t Index, class Argument, class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit_argument(Node& node, F& f, Registers&... r) {
+    traversal<Argument>::visit(at<Index>(node.arguments), f, at<Index>(r)...);
   }
   template <class F, std::size_t... Index>
   static replaced<F> replace_each(node_type const& node, F const& f,

@@ -85,14 +85,10 @@ struct complex {
 
   complex() = default;
   WARPWRIGHT_HOST_DEVICE constexpr complex(Real real, Real imag = 0) : re{real}, im{imag} {}
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class Z, class = std::enable_if_t<detail::looks_complex<Z>>>
   WARPWRIGHT_HOST_DEVICE constexpr complex(Z const& z) : re{z.real()}, im{z.imag()} {}
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class Z, class = std::enable_if_t<detail::looks_complex<Z>>>
   WARPWRIGHT_HOST_DEVICE constexpr operator Z() const {
     return Z(re, im);

@@ -25,30 +25,20 @@ struct no_contract {
     return product;
 #endif
   }
-  WARPWRIGHT_HOST_DEVICE static float plus(float a, float b) {
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE static R plus(R a, R b) {
 #if defined(__CUDA_ARCH__)
-    return __fadd_rn(a, b);
+    if constexpr (sizeof(R) == 4) return __fadd_rn(a, b);
+    if constexpr (sizeof(R) == 8) return __dadd_rn(a, b);
 #else
     return a + b;
 #endif
   }
-  WARPWRIGHT_HOST_DEVICE static double plus(double a, double b) {
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE static R times(R a, R b) {
 #if defined(__CUDA_ARCH__)
-    return __dadd_rn(a, b);
-#else
-    return a + b;
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static float times(float a, float b) {
-#if defined(__CUDA_ARCH__)
-    return __fmul_rn(a, b);
-#else
-    return rounded_product(a * b);
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static double times(double a, double b) {
-#if defined(__CUDA_ARCH__)
-    return __dmul_rn(a, b);
+    if constexpr (sizeof(R) == 4) return __fmul_rn(a, b);
+    if constexpr (sizeof(R) == 8) return __dmul_rn(a, b);
 #else
     return rounded_product(a * b);
 #endif

@@ -130,9 +130,6 @@ struct row_width {
   }
 };
 
-template <class R>
-inline constexpr R lowest = std::numeric_limits<R>::lowest();
-
 struct softmax_base {
   static constexpr bool is_centered = true;
   template <class R>

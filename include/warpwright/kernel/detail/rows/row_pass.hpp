@@ -75,7 +75,7 @@ struct row_matrix_output : fused_part<T, row_kernel_node_t<E>> {
   }
   template <class Registers, class Fill>
   WARPWRIGHT_HOST_DEVICE void set_row_function(Registers& r, Fill const& fill) const {
-    traversal<row_kernel_node_t<E>>::visit(this->expression, r, fill);
+    traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
   }
   template <class K, class R>
   WARPWRIGHT_HOST_DEVICE void store_statistic(K const&, row_statistics<R> const&,

@@ -18,9 +18,7 @@ inline constexpr bool has_prepare = false;
 template <class F>
 inline constexpr bool has_prepare<F, std::void_t<decltype(std::declval<F&>().prepare())>> = true;
 
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+WARPWRIGHT_NO_EXEC_CHECK
 template <class F>
 WARPWRIGHT_HOST_DEVICE bool call_prepare(F& f) {
   if constexpr (has_prepare<F>) {

@@ -19,17 +19,17 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class F>
 struct visit_views {
   F f;
-  template <std::size_t... K, class... Part>
-  WARPWRIGHT_HOST_DEVICE void operator()(
-      pack_of<std::index_sequence<K...>, Part...> const& parts) const {
-    for_views<F const> const visitor{f};
-    (traversal<decltype(Part::expression)>::visit(at<K>(parts).expression, visitor), ...);
-  }
-  template <std::size_t... K, class... Part, class Registers>
+  template <std::size_t... K, class... Part, class... Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(pack_of<std::index_sequence<K...>, Part...> const& parts,
-                                         Registers& r) const {
+                                         Registers&... r) const {
+    (visit_part<K>(at<K>(parts).expression, r...), ...);
+  }
+
+ private:
+  template <std::size_t K, class E, class... Registers>
+  WARPWRIGHT_HOST_DEVICE void visit_part(E const& expression, Registers&... r) const {
     for_views<F const> const visitor{f};
-    (traversal<decltype(Part::expression)>::visit(at<K>(parts).expression, at<K>(r), visitor), ...);
+    traversal<E>::visit(expression, visitor, at<K>(r)...);
   }
 };
 

@@ -203,9 +203,7 @@ struct is_view<view_input<T, Rank>> : std::true_type {};
 template <class F>
 struct for_views {
   F& f;
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class Leaf, class... Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(Leaf& leaf, Registers&... r) const {
     if constexpr (is_view<std::remove_const_t<Leaf>>::value) f(leaf, r...);
