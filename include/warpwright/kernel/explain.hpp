@@ -295,11 +295,6 @@ kernel_plan plan_any(source_location where, assignments<A...> const& all) {
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
-template <class A>
-inline constexpr bool is_planned = is_assignment<A>;
-template <class... A>
-inline constexpr bool is_planned<assignments<A...>> = true;
-
 }  // namespace detail
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -309,7 +304,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @return the plan, without waves and times
 /// @throws std::invalid_argument  as run() does, except for more elements than a grid can hold
 /// **Threads:** any. **Capture:** legal; no CUDA call.
-template <class A, class = std::enable_if_t<detail::is_planned<A>>>
+template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, source_location where = source_location::current()) {
   return detail::plan_any(where, a);
 }
@@ -321,7 +316,7 @@ template <class A, class = std::enable_if_t<detail::is_planned<A>>>
 /// @throws std::invalid_argument  as above; for a GPU without multiprocessors, resident threads or
 ///   resident blocks; for a bandwidth or launch time that is negative or NaN
 /// **Threads:** any. **Capture:** legal; no CUDA call.
-template <class A, class = std::enable_if_t<detail::is_planned<A>>>
+template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, gpu_model const& gpu,
                                source_location where = source_location::current()) {
   return detail::on_gpu(detail::plan_any(where, a), gpu, where);

@@ -124,10 +124,10 @@ template <class A, class = detail::if_operands<A>>
   return detail::make_call<detail::in_common_type>(detail::negate{}, a);
 }
 
-#define WARPWRIGHT_OPERATOR(symbol)                                               \
-  template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>> \
-  constexpr auto operator symbol(A const& a, B const&) {                          \
-    return detail::refuse_write<B>(a);                                            \
+#define WARPWRIGHT_OPERATOR(symbol)                             \
+  template <class A, class B, class = detail::if_expression<A>> \
+  constexpr auto operator symbol(A const& a, B const&) {        \
+    return detail::refuse_write<B>(a);                          \
   }
 /// An expression is not written, an out() is; refused at compile time.
 WARPWRIGHT_OPERATOR(+=)

@@ -116,9 +116,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation.
-/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
+/// **Cost:** one kernel launch, which calls what that of run() does; no allocation.
 template <class... T, class... K, class... E>
 void reduce(stream_ref stream, reduction_workspace const& workspace, elements n,
             reduction_assignment<T, K, E> const&... goals) {

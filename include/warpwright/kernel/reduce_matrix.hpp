@@ -32,9 +32,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// legal.
 /// **Cost:** one kernel launch, no allocation. One warp or one block reduces a row: for a few very
 /// long rows, one reduce() each uses more of the GPU. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements.
-/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
+/// multiple of 16 bytes, loads are of single elements. Launches call what those of run() do.
 template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
@@ -93,24 +91,20 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Evaluates several reductions of each column of a matrix in one pass, as one kernel: the gradient
 /// of a bias, the mean and norm of every feature.
 ///
-/// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
-/// find are rows. With rows = 0 every result is that of no elements. Results are the same bits in
-/// every run.
-/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
+/// As reduce_rows(), but: indices that argmin() and argmax() find are rows, and with rows = 0 every
+/// result is that of no elements.
+/// @pre as reduce_rows()
 /// @param stream     the stream to run on
 /// @param workspace  as for reduce(), of reduce_cols_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, up to 2^59 elements
 /// @param goals      `to(pointer) = reduction`, where the pointer is to `cols` elements
-/// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
-///   is too small; for a null or misaligned result pointer, and for results that overlap each
-///   other, the workspace, or an array that is read
+/// @throws std::invalid_argument  as reduce_rows(); for a workspace that is too small, and for
+///   results that overlap it
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any, one at a time for
 /// one workspace. **Capture:** legal.
 /// **Cost:** one kernel launch, no allocation. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements. Compiled for architectures both below and
-/// from 9.0, a launch also calls cudaGetDevice, and the first of a kernel on a device
-/// cudaFuncGetAttributes.
+/// multiple of 16 bytes, loads are of single elements.
 template <class... T, class... K, class... E>
 void reduce_cols(stream_ref stream, reduction_workspace const& workspace, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
@@ -139,17 +133,9 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
   detail::reduce_each_column(detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
 }
 
-/// Evaluates several reductions of each column and waits for their results.
-/// @param stream, shape  as above
-/// @param pool        for the workspace, and the results until they are copied
-/// @param reductions  `sum(x)` and others
-/// @return a std::vector of `cols` results, or of several reductions a tuple of vectors:
-///   `auto [a, b] = reduce_cols(...)`; in the reductions' own types, of which bool is none
-/// @throws std::invalid_argument, cuda_error  as above; what the pool throws
-/// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
-/// **Threads:** any. **Capture:** not legal: it waits.
-/// **Cost:** an allocation, or two and a memset where columns are split; a kernel launch, copies to
-/// pageable memory.
+/// Evaluates several reductions of each column and waits for their results: `cols` of each, as
+/// reduce_rows() returns those of rows.
+/// **Cost:** as there, and where columns are split one more allocation and a memset.
 template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
           class = detail::if_fetchable<reduction<K, E>...>>
 [[nodiscard]] auto reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,

@@ -51,9 +51,6 @@ struct reduction {
 
 namespace detail {
 
-template <class X>
-using if_expression = std::enable_if_t<is_expression<X>>;
-
 template <class K, class X>
 constexpr reduction<K, X> make_reduction(X const& x) {
   static_assert(

@@ -309,10 +309,7 @@ template <class T, int Rank>
 }
 
 /// The same for a number of dimensions known only at run time.
-/// @param data     the element of index 0 in every dimension
-/// @param rank     dimensions, 0 (one element) to 6
-/// @param shape    `rank` extents, of any integer type
-/// @param strides  `rank` strides, of any integer type
+/// @param data, rank, shape, strides  as view() of such a number
 /// @throws std::invalid_argument  as array() and out(); for any other rank
 /// **Cost:** a kernel compiled for six dimensions, which skips those that are absent.
 template <class T, class Extent, class Stride>

@@ -29,7 +29,6 @@
 #include <warpwright/kernel/detail/expression/operand_types.hpp>
 #include <warpwright/kernel/detail/expression/pack.hpp>
 #include <warpwright/kernel/detail/expression/packed_vector.hpp>
-#include <warpwright/kernel/detail/expression/type_rules.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 
@@ -326,7 +325,7 @@ using expression_t = decltype(as_expression(std::declval<X const&>()));
 
 }  // namespace detail
 
-/// A function of expressions, evaluated element by element. `Types` (type_rules.hpp) decides in
+/// A function of expressions, evaluated element by element. `Types` (operand_types.hpp) decides in
 /// which types F gets its arguments.
 template <class Types, class F, class... A>
 struct call {
@@ -484,6 +483,11 @@ template <class T, class E>
 inline constexpr bool is_assignment<assignment<T, E>> = true;
 template <class T, int Rank, class E>
 inline constexpr bool is_assignment<strided_assignment<T, Rank, E>> = true;
+// What run() takes: one, or several in tie().
+template <class A>
+inline constexpr bool is_run = is_assignment<A>;
+template <class... A>
+inline constexpr bool is_run<assignments<A...>> = true;
 template <class... A>
 using if_assignments = std::enable_if_t<(is_assignment<A> && ...)>;
 
