@@ -71,55 +71,37 @@ constexpr auto make_total(X const& x) {
 
 }  // namespace detail
 
+#define WARPWRIGHT_REDUCTION(name, make)               \
+  template <class X, class = detail::if_expression<X>> \
+  [[nodiscard]] constexpr auto(name)(X const& x) {     \
+    return detail::make(x);                            \
+  }
 /// The sum; 0 of no elements. Integers are added in 64 bits; of complex numbers the real and the
 /// imaginary parts are added separately, and the result is a complex number of float.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto sum(X const& x) {
-  return detail::make_total<detail::total::sum>(x);
-}
+WARPWRIGHT_REDUCTION(sum, make_total<detail::total::sum>)
 /// The mean: sum / n, divided in double; NaN of no elements. Of integers it is a double, of complex
 /// numbers a complex number.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto mean(X const& x) {
-  return detail::make_total<detail::total::mean>(x);
-}
+WARPWRIGHT_REDUCTION(mean, make_total<detail::total::mean>)
 /// The 2-norm, the root of the sum of squares; 0 of no elements.
 ///
 /// The squares are not scaled: in float, those of elements beyond 1.8e19 overflow and those of
 /// elements below 1e-23 are 0; use .in<double>() there. Of integers it is computed in double; of
 /// complex numbers it is real.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto norm(X const& x) {
-  return detail::make_total<detail::total::norm>(x);
-}
+WARPWRIGHT_REDUCTION(norm, make_total<detail::total::norm>)
 /// The smallest value; NaN if any is; infinity, or the type's largest, of no elements.
 /// Of -0 and +0 it is either.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto(min)(X const& x) {
-  return detail::make_reduction<detail::extreme<detail::lower_first>>(x);
-}
+WARPWRIGHT_REDUCTION(min, make_reduction<detail::extreme<detail::lower_first>>)
 /// The largest value; NaN if any is; -infinity, or the type's smallest, of no elements.
 /// Of -0 and +0 it is either.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto(max)(X const& x) {
-  return detail::make_reduction<detail::extreme<detail::higher_first>>(x);
-}
+WARPWRIGHT_REDUCTION(max, make_reduction<detail::extreme<detail::higher_first>>)
 /// The smallest value and the lowest index that has it, as a located; into an integer, the index
 /// alone. NaN is ordered before all numbers. Of no elements the index is no_index.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto argmin(X const& x) {
-  return detail::make_reduction<detail::arg_extreme<detail::lower_first>>(x);
-}
+WARPWRIGHT_REDUCTION(argmin, make_reduction<detail::arg_extreme<detail::lower_first>>)
 /// As argmin(), of the largest value.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto argmax(X const& x) {
-  return detail::make_reduction<detail::arg_extreme<detail::higher_first>>(x);
-}
+WARPWRIGHT_REDUCTION(argmax, make_reduction<detail::arg_extreme<detail::higher_first>>)
 /// The number of elements where the condition holds, as std::uint64_t.
-template <class X, class = detail::if_expression<X>>
-[[nodiscard]] constexpr auto count_if(X const& condition) {
-  return detail::make_reduction<detail::counting<detail::is_true>>(condition);
-}
+WARPWRIGHT_REDUCTION(count_if, make_reduction<detail::counting<detail::is_true>>)
+#undef WARPWRIGHT_REDUCTION
 /// The number of infinities and NaNs, as std::uint64_t; of complex numbers, of those with one.
 template <class X, class = detail::if_expression<X>>
 [[nodiscard]] constexpr auto count_nonfinite(X const& x) {

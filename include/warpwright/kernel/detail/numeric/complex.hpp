@@ -162,26 +162,20 @@ WARPWRIGHT_HOST_DEVICE bool compare_complex(complex<Real> const&) {
 
 }  // namespace detail
 
+#define WARPWRIGHT_ORDER(symbol)                                                              \
+  template <class Real>                                                                       \
+  WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const& a, complex<Real> const&) { \
+    return detail::compare_complex(a);                                                        \
+  }
 /// Does not compile: complex numbers have no order.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator<(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(<)
 /// As operator<.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator<=(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(<=)
 /// As operator<.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator>(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(>)
 /// As operator<.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator>=(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(>=)
+#undef WARPWRIGHT_ORDER
 
 }  // namespace ew
 

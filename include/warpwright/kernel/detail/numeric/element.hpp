@@ -22,26 +22,7 @@ WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
 #else
-  std::uint32_t const all = bit_copy<std::uint32_t>(value);
-  std::uint32_t const sign = (all >> 16U) & 0x8000U;
-  std::uint32_t const magnitude = all & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return 0x7fffU;
-  if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 2^16 and up
-  if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);             // below 2^-25
-  std::uint32_t const exponent = magnitude >> 23U;
-  std::uint32_t kept;
-  std::uint32_t lost;
-  if (exponent < 113U) {  // subnormal in binary16
-    std::uint32_t const shift = 126U - exponent;
-    std::uint32_t const mantissa = (magnitude & 0x7fffffU) | 0x800000U;
-    kept = mantissa >> shift;
-    lost = mantissa << (32U - shift);
-  } else {
-    kept = (magnitude >> 13U) - (112U << 10U);
-    lost = magnitude << 19U;
-  }
-  if (lost > 0x80000000U || (lost == 0x80000000U && (kept & 1U) != 0)) ++kept;
-  return static_cast<std::uint16_t>(sign | kept);
+  return nearest_small_float<__half>(value);
 #endif
 }
 

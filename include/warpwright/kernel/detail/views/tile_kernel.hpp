@@ -103,8 +103,6 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
   fused<A...> f;  // its views are marked
   pixel_partition partition;
 
-  pixel_kernel(fused<A...> const& all, pixel_partition const& p) : f{all}, partition{p} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     block.for_each_thread([&](unsigned t) {
@@ -203,8 +201,6 @@ struct tile_kernel : warpwright::detail::kernel_base<tile_threads> {
   fused<A...> f;  // its views are marked
   tile_partition partition;
 
-  tile_kernel(fused<A...> const& all, tile_partition const& p) : f{all}, partition{p} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     unsigned char* const memory = block.shared().memory;
@@ -250,9 +246,9 @@ struct tile_evaluation<fused<A...>> {
       if (selection.tiles.tiles == 0) return false;
       if (selection.pixels.threads != 0) {
         execute(quotient_up(selection.pixels.threads, pixel_threads), pixel_threads,
-                pixel_kernel<A...>{marked, selection.pixels}, "warpwright::ew::run");
+                pixel_kernel<A...>{{}, marked, selection.pixels}, "warpwright::ew::run");
       } else {
-        execute(selection.tiles.tiles, tile_threads, tile_kernel<A...>{marked, selection.tiles},
+        execute(selection.tiles.tiles, tile_threads, tile_kernel<A...>{{}, marked, selection.tiles},
                 "warpwright::ew::run");
       }
       return true;
