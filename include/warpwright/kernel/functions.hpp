@@ -136,7 +136,7 @@ WARPWRIGHT_FUNCTION(imag, unconverted)
 /// The complex conjugate.
 WARPWRIGHT_FUNCTION(conj, unconverted)
 /// re^2 + im^2 of a complex number, a float; x * x of a real one. Within 2 ULP in the normal range.
-/// (norm() in reductions.hpp is the 2-norm of a whole array.)
+/// (norm() in reduce.hpp is the 2-norm of a whole array.)
 WARPWRIGHT_FUNCTION(abs_squared, in_common_type)
 /// The complex number real + i imag. The operands are real and become float.
 template <class A, class B, class = detail::if_operands<A, B>>

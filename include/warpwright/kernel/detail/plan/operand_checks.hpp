@@ -26,6 +26,9 @@ WARPWRIGHT_COLD text count_as_given(std::uint64_t count);
 /// How far from an output's start an operand starts, in words.
 WARPWRIGHT_COLD text start_relative_to(operand const& o, operand const& out);
 
+/// What makes an operand, as errors and explain() name it: in, row, view, …
+WARPWRIGHT_COLD char const* kind_name(operand const& o);
+
 /// What an error calls operand `k`.
 /// @param number  of the output, counted from 1; 0 where there is but one
 WARPWRIGHT_COLD text operand_name(operand const* operands, int k, int number = 0);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reductions. To add one, write a kind here and a function in reductions.hpp that returns a
+// The reductions. To add one, write a kind here and a function in reduce.hpp that returns a
 // reduction of it. A kind is a commutative monoid over a state; for elements of type V it has
 //   state<V>, result<V>      the type that is carried, and that of the result
 //   identity<V>()            the state of no elements

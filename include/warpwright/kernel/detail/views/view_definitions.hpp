@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of view_shape.hpp, view_node.hpp and tile_plan.hpp.
+// Of view_node.hpp and tile_plan.hpp.
 #pragma once
 
 #include <warpwright/kernel/detail/views/tile_plan.hpp>
 #include <warpwright/kernel/detail/views/view_node.hpp>
-#include <warpwright/kernel/detail/views/view_shape.hpp>
 
 WARPWRIGHT_BEGIN
 
