@@ -102,32 +102,30 @@ WARPWRIGHT_HOST_DEVICE inline typename small_float<T>::bits signed_small_float(
   return static_cast<bits>(sign | limited);
 }
 
-/// @param up  whether a `truncated` magnitude is rounded away from zero
-template <class T, class Up>
-WARPWRIGHT_HOST_DEVICE inline typename small_float<T>::bits rounded_small_float(float value,
-                                                                                Up const& up) {
+/// To nearest even.
+template <class T>
+WARPWRIGHT_HOST_DEVICE inline typename small_float<T>::bits nearest_small_float(float value) {
   auto const all = bit_copy<std::uint32_t>(value);
   std::uint32_t const magnitude = all & 0x7fffffffU;
   if (magnitude > 0x7f800000U) {
     return static_cast<typename small_float<T>::bits>(small_float<T>::nan);
   }
   truncated const c = truncate_to<T>(magnitude);
-  return signed_small_float<T>(all, c.kept + (up(c) ? 1U : 0U));
-}
-
-/// To nearest even.
-template <class T>
-WARPWRIGHT_HOST_DEVICE inline typename small_float<T>::bits nearest_small_float(float value) {
-  return rounded_small_float<T>(value, [](truncated const& c) {
-    return c.lost > 0x80000000U || (c.lost == 0x80000000U && (c.kept & 1U) != 0);
-  });
+  bool const up = c.lost > 0x80000000U || (c.lost == 0x80000000U && (c.kept & 1U) != 0);
+  return signed_small_float<T>(all, c.kept + (up ? 1U : 0U));
 }
 
 /// Stochastic rounding by 32 random bits: away from zero with the probability lost / 2^32.
 template <class T>
 WARPWRIGHT_HOST_DEVICE inline typename small_float<T>::bits random_small_float(
     float value, std::uint32_t random) {
-  return rounded_small_float<T>(value, [=](truncated const& c) { return c.lost > random; });
+  auto const all = bit_copy<std::uint32_t>(value);
+  std::uint32_t const magnitude = all & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) {
+    return static_cast<typename small_float<T>::bits>(small_float<T>::nan);
+  }
+  truncated const c = truncate_to<T>(magnitude);
+  return signed_small_float<T>(all, c.kept + (random < c.lost ? 1U : 0U));
 }
 
 // Two values in the lower half of a word, `low` in its lower byte; to nearest even, saturating.

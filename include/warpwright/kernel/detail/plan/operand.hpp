@@ -92,9 +92,13 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
       if (vector == 1) return true;
       if (head != 0 || o.vector_bytes == 0 || rest_of(o.run, vector) != 0) return false;
       return o.step == 0 || o.vector_bytes % o.aligned_bytes == 0;
-    default:
-      return true;
+    case access_pattern::single:
+    case access_pattern::offset:
+    case access_pattern::absent:
+    case access_pattern::no_output:
+      break;
   }
+  return true;
 }
 
 /// The operands that can be moved by vectors, a bit each.
@@ -121,9 +125,13 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
       return 0;
     case access_pattern::view:
       return o.span;
-    default:
-      return o.count * o.element_bytes;
+    case access_pattern::elements:
+    case access_pattern::row:
+    case access_pattern::offset:
+    case access_pattern::absent:
+      break;
   }
+  return o.count * o.element_bytes;
 }
 
 /// Whether element i of both lies at the same place, for every i, and is as large.
