@@ -10,8 +10,8 @@
 #include <warpwright/core.hpp>
 #include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
+#include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/memory.hpp>
 
 #include <cmath>

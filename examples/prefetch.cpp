@@ -4,7 +4,7 @@
 // The energy and the peak of each record of a sensor. Two threads decode records ahead, some of
 // which take ten times as long as others; one graph a slot reads them; results come back behind it.
 #include <warpwright/graph/graph_cache.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/memory/pinned.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/stream/collect.hpp>

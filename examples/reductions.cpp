@@ -5,7 +5,7 @@
 // not finite; then the mean of each row of a matrix. The results are bitwise reproducible.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/memory.hpp>
 
 #include <cmath>

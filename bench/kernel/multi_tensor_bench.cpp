@@ -21,7 +21,6 @@
 
 #include <warpwright/core.hpp>
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/reduce.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>

@@ -14,7 +14,7 @@
 
 #include <warpwright/core.hpp>
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include "picture.hpp"
 
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/views.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/pool.hpp>

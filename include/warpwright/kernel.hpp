@@ -6,7 +6,6 @@
 // time.
 #pragma once
 
-#include <warpwright/kernel/complex.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/expression.hpp>
 #include <warpwright/kernel/functions.hpp>

@@ -36,7 +36,7 @@ void use(warpwright::stream_ref stream, float* p) {
 #define WARPWRIGHT_NINE_EXPRESSIONS 1
 #include "expressions.cpp"
 
-#include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/memory/buffer.hpp>
 

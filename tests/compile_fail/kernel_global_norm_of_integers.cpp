@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The norm of integers.
-#include <warpwright/kernel/global_norm.hpp>
+#include <warpwright/kernel/tensor_norms.hpp>
 
 namespace ew = warpwright::ew;
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // As kernel_reduce_without_nvcc, for columns.
-#include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 
 namespace ew = warpwright::ew;
 

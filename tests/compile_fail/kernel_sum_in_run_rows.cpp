@@ -5,7 +5,7 @@
 //
 // The sum of a row is not that of a reduction in run_rows().
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 
 namespace ew = warpwright::ew;

@@ -6,12 +6,11 @@
 // nothing is tested.
 #include <warpwright/graph/conditional.hpp>
 #include <warpwright/graph/graph_cache.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
+#include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/measure/compare.hpp>
 #include <warpwright/measure/expect.hpp>
 #include <warpwright/memory/resources/cuda_malloc_async.hpp>

@@ -9,8 +9,8 @@
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/functions.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
+#include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>
 
 #include <cstring>

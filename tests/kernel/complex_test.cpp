@@ -6,8 +6,7 @@
 
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,12 +4,10 @@
 // Launches of every kind from several threads at once, each on a stream of its own, all with one
 // pool: the bits that one thread gets alone.
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>

@@ -5,7 +5,7 @@
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/numeric.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 
 #include <algorithm>

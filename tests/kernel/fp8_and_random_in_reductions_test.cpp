@@ -9,7 +9,7 @@
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 
 #include <stdexcept>
 #include <string>

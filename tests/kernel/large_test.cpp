@@ -4,11 +4,9 @@
 // Around 2^31 and past 2^32 elements, arrays past 4 GiB, and more rows than a grid has blocks for;
 // needs up to 13 GB of device memory and says so where there is less.
 #include <warpwright/kernel.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/random.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>

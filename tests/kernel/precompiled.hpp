@@ -13,13 +13,11 @@
 #include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/explain.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/numeric.hpp>
 #include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>

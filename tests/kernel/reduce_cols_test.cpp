@@ -3,7 +3,7 @@
 //
 // reduce_cols(): every column by itself, for all shapes, types and alignments.
 #include <warpwright/graph.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <cmath>

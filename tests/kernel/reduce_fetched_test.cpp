@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // reduce_rows() and reduce_cols() that wait for their results.
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <stdexcept>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // reduce_rows(): every row by itself, for all lengths, types and alignments.
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 
 #include <cmath>
 #include <limits>

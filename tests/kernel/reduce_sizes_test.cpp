@@ -5,8 +5,7 @@
 // with every array of theirs at every offset from a boundary of 256 bytes. The values are small
 // integers, so that sums are exact and results are compared as such. Results are poisoned, with
 // guards on both sides.
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/memory/pool.hpp>
 
 #include <cmath>

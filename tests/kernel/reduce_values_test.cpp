@@ -50,7 +50,7 @@ double magnitude_of(std::vector<float> const& x) {
   return sum;
 }
 
-// What reductions.hpp promises of float arrays.
+// What reduce.hpp promises of float arrays.
 double promised_error(std::vector<float> const& x) {
   return (static_cast<double>(x.size()) / 2e6 + 40) * 0x1p-24 * magnitude_of(x);
 }

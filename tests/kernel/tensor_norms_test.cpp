@@ -3,7 +3,6 @@
 //
 // norm_each() and max_norm_each() against fp64, for lists of all kinds; the same bits every time.
 #include <warpwright/graph.hpp>
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/memory/pool.hpp>
 

@@ -6,8 +6,7 @@
 #include <warpwright/graph.hpp>
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/explain.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/views.hpp>
 

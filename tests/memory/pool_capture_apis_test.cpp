@@ -8,7 +8,7 @@
 
 #include <warpwright/graph/graph_replay.hpp>
 #include <warpwright/kernel/evaluate.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/memory/adaptors.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/resource_ref.hpp>

@@ -6,13 +6,12 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <warpwright/kernel/global_norm.hpp>
 #include <warpwright/kernel/multi_tensor.hpp>
 #include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/reduce.hpp>
-#include <warpwright/kernel/reduce_cols.hpp>
-#include <warpwright/kernel/reduce_rows.hpp>
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
+#include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/warpwright.hpp>

@@ -141,9 +141,7 @@ struct index_kernel : kernel_base<256> {
 
   index_kernel(F const& function, std::uint64_t count) : f{function}, n{count} {}
 
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     std::uint64_t const step = std::uint64_t{block.count()} * max_threads;

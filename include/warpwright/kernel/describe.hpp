@@ -287,11 +287,6 @@ class description {
   std::string line_;
 };
 
-template <class X>
-inline constexpr bool is_describable = is_expression<X> || is_assignment<X>;
-template <class... A>
-inline constexpr bool is_describable<assignments<A...>> = true;
-
 }  // namespace detail
 
 /// Prints an expression, an assignment or several assignments in one line; the head of this file
@@ -301,7 +296,7 @@ inline constexpr bool is_describable<assignments<A...>> = true;
 ///   and a space separate several assignments
 /// @throws std::bad_alloc  when host memory runs out
 /// **Threads:** any. **Capture:** legal; no CUDA call.
-template <class X, class = std::enable_if_t<detail::is_describable<X>>>
+template <class X, class = std::enable_if_t<detail::is_expression<X> || detail::is_run<X>>>
 [[nodiscard]] std::string describe(X const& x) {
   detail::description d;
   d.add(x);

@@ -10,11 +10,22 @@
 // and two types are combined as in C++, with one exception: a plain floating-point number takes the
 // type of the floating-point expression beside it, so that `x * 0.5` stays float for float x.
 // constant(0.5) keeps its type. Integers divide, wrap and compare as C++'s do. A value becomes the
-// output's type as by cast(). Arrays of std::complex<float> and its like are of complex numbers:
-// see complex.hpp.
+// output's type as by cast().
+//
+// Complex numbers. The elements of an array of std::complex<float>, of cuda::std::complex<float>,
+// or of another type with value_type float, real() and imag() that is two floats with the real part
+// first, are computed as ew::complex<float>. The headers of those types are not included here.
+//
+//   std::complex<float> const* x = ...;
+//   ew::run(s, ew::out(y, n) = ew::conj(ew::in(x, n)) * ew::in(h, n) / n);
+//
+// Infinite operands and division by 0 may yield NaN parts: products and quotients are the plain
+// formulas, without the recovery of infinities in annex G of the C standard. A constant(0.5) or
+// another strong double beside a complex number does not compile. + - * / == != take complex and
+// real operands. Real operands become float and are not widened to complex: z * r is two products.
 #pragma once
 
-#include <warpwright/kernel/detail/expression/assignment.hpp>
+#include <warpwright/kernel/detail/expression/nodes.hpp>
 #include <warpwright/kernel/detail/expression/operators.hpp>
 
 WARPWRIGHT_BEGIN
@@ -23,16 +34,13 @@ namespace ew {
 
 /// An array to read, element by element.
 /// @pre `T` is __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, a number, std::complex<float>
-/// or its like (see complex.hpp), or a trivially copyable type for map()
+/// or its like (see above), or a trivially copyable type for map()
 /// @param data  `size` elements, in memory that the runtime's kernels can read
 /// @param size  as many as the output has
 /// **Cost:** none; the array is read when the expression is evaluated.
 template <class T>
 [[nodiscard]] input<T> in(T const* data, std::size_t size) {
-  static_assert(detail::is_element<T>(),
-                "warpwright::ew::in: the element must be trivially copyable and default "
-                "constructible, as a kernel moves it");
-  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}, size};
+  return {{detail::stored(data)}, size};
 }
 
 /// An array that repeats for every row: element i of the output uses `data[i % cols]`, for example
@@ -41,9 +49,7 @@ template <class T>
 /// @param cols  the length of one row; divides the output's number of elements
 template <class T>
 [[nodiscard]] row_input<T> row(T const* data, std::size_t cols) {
-  static_assert(detail::is_element<T>(),
-                "warpwright::ew::row: the element must be trivially copyable");
-  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}, detail::fast_divisor{cols}};
+  return {{detail::stored(data)}, detail::fast_divisor{cols}};
 }
 
 /// An array with one element for each row: element i of the output uses `data[i / cols]`.
@@ -51,18 +57,14 @@ template <class T>
 /// @param cols  the length of one row; divides the output's number of elements
 template <class T>
 [[nodiscard]] column_input<T> col(T const* data, std::size_t cols) {
-  static_assert(detail::is_element<T>(),
-                "warpwright::ew::col: the element must be trivially copyable");
-  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}, detail::fast_divisor{cols}};
+  return {{detail::stored(data)}, detail::fast_divisor{cols}};
 }
 
 /// One number in device memory, read when the kernel runs: a graph replay reads its current value.
 /// @param data  one element
 template <class T>
 [[nodiscard]] single_input<T> device_scalar(T const* data) {
-  static_assert(detail::is_element<T>(),
-                "warpwright::ew::device_scalar: the element must be trivially copyable");
-  return {{reinterpret_cast<detail::bits_of<T> const*>(data)}};
+  return {{detail::stored(data)}};
 }
 
 /// A number that keeps its type: `x * constant(0.5)` is double for float x, `x * 0.5` is float.
@@ -78,72 +80,39 @@ template <class T>
 /// The index of the element, 0 … n - 1, as std::uint64_t.
 [[nodiscard]] inline index_value index() { return {}; }
 
+#define WARPWRIGHT_OPERATOR(symbol, types, of)                           \
+  template <class A, class B, class = detail::if_operands<A, B>>         \
+  [[nodiscard]] constexpr auto operator symbol(A const& a, B const& b) { \
+    return detail::make_call<detail::types>(detail::of{}, a, b);         \
+  }
 /// Arithmetic and comparison, element by element, in the common type of the two sides.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator+(A const& a, B const& b) {
-  return detail::make_call<detail::in_arithmetic_types>(detail::plus{}, a, b);
-}
+WARPWRIGHT_OPERATOR(+, in_arithmetic_types, plus)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator-(A const& a, B const& b) {
-  return detail::make_call<detail::in_arithmetic_types>(detail::minus{}, a, b);
-}
+WARPWRIGHT_OPERATOR(-, in_arithmetic_types, minus)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator*(A const& a, B const& b) {
-  return detail::make_call<detail::in_arithmetic_types>(detail::multiplies{}, a, b);
-}
+WARPWRIGHT_OPERATOR(*, in_arithmetic_types, multiplies)
 /// As operator+. Integer quotients are truncated towards 0; x / 0 is 0, and the least integer / -1
 /// wraps. The same on both runtimes.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator/(A const& a, B const& b) {
-  return detail::make_call<detail::in_arithmetic_types>(detail::divides{}, a, b);
-}
+WARPWRIGHT_OPERATOR(/, in_arithmetic_types, divides)
 /// The remainder of operator/, of integers: x % 0 is x. The same on both runtimes.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator%(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::modulus{}, a, b);
-}
+WARPWRIGHT_OPERATOR(%, in_common_type, modulus)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator==(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::equal_to{}, a, b);
-}
+WARPWRIGHT_OPERATOR(==, in_common_type, equal_to)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator!=(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::not_equal_to{}, a, b);
-}
+WARPWRIGHT_OPERATOR(!=, in_common_type, not_equal_to)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator<(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::less{}, a, b);
-}
+WARPWRIGHT_OPERATOR(<, in_common_type, less)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator<=(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::less_equal{}, a, b);
-}
+WARPWRIGHT_OPERATOR(<=, in_common_type, less_equal)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator>(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::greater{}, a, b);
-}
+WARPWRIGHT_OPERATOR(>, in_common_type, greater)
 /// As operator+.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator>=(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::greater_equal{}, a, b);
-}
+WARPWRIGHT_OPERATOR(>=, in_common_type, greater_equal)
 /// Logic, element by element; both sides are always evaluated.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator&&(A const& a, B const& b) {
-  return detail::make_call<detail::as_conditions>(detail::logical_and{}, a, b);
-}
-/// Logic, element by element; both sides are always evaluated.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto operator||(A const& a, B const& b) {
-  return detail::make_call<detail::as_conditions>(detail::logical_or{}, a, b);
-}
+WARPWRIGHT_OPERATOR(&&, as_conditions, logical_and)
+/// As operator&&.
+WARPWRIGHT_OPERATOR(||, as_conditions, logical_or)
+#undef WARPWRIGHT_OPERATOR
 /// As operator&&.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto operator!(A const& a) {
@@ -155,26 +124,20 @@ template <class A, class = detail::if_operands<A>>
   return detail::make_call<detail::in_common_type>(detail::negate{}, a);
 }
 
+#define WARPWRIGHT_OPERATOR(symbol)                             \
+  template <class A, class B, class = detail::if_expression<A>> \
+  constexpr auto operator symbol(A const& a, B const&) {        \
+    return detail::refuse_write<B>(a);                          \
+  }
 /// An expression is not written, an out() is; refused at compile time.
-template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
-constexpr auto operator+=(A const& a, B const&) {
-  return detail::refuse_write<B>(a);
-}
+WARPWRIGHT_OPERATOR(+=)
 /// As above.
-template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
-constexpr auto operator-=(A const& a, B const&) {
-  return detail::refuse_write<B>(a);
-}
+WARPWRIGHT_OPERATOR(-=)
 /// As above.
-template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
-constexpr auto operator*=(A const& a, B const&) {
-  return detail::refuse_write<B>(a);
-}
+WARPWRIGHT_OPERATOR(*=)
 /// As above.
-template <class A, class B, class = std::enable_if_t<detail::is_expression<A>>>
-constexpr auto operator/=(A const& a, B const&) {
-  return detail::refuse_write<B>(a);
-}
+WARPWRIGHT_OPERATOR(/=)
+#undef WARPWRIGHT_OPERATOR
 
 /// `yes` where `condition` holds and `no` elsewhere, in their common type.
 template <class Condition, class A, class B, class = detail::if_operands<Condition, A, B>>
@@ -231,9 +194,41 @@ template <class F, class... A, class = detail::if_operands<A...>>
   return detail::make_call<detail::unconverted>(function, a...);
 }
 
+namespace detail {
+
+// What is assigned to an output may read it in place.
+template <class Output>
+struct updated_output {
+  /// Adds the expression to every element, in place.
+  template <class X>
+  [[nodiscard]] auto operator+=(X const& x) const {
+    return self().assign(self().itself() + x);
+  }
+  /// As operator+=.
+  template <class X>
+  [[nodiscard]] auto operator-=(X const& x) const {
+    return self().assign(self().itself() - x);
+  }
+  /// As operator+=.
+  template <class X>
+  [[nodiscard]] auto operator*=(X const& x) const {
+    return self().assign(self().itself() * x);
+  }
+  /// As operator+=.
+  template <class X>
+  [[nodiscard]] auto operator/=(X const& x) const {
+    return self().assign(self().itself() / x);
+  }
+
+ private:
+  Output const& self() const { return static_cast<Output const&>(*this); }
+};
+
+}  // namespace detail
+
 /// What out() returns: assign an expression to it.
 template <class T>
-class output {
+class output : public detail::updated_output<output<T>> {
  public:
   output(T* data, std::size_t size) : data_{data}, size_{size} {}
   output(output const&) = default;
@@ -244,28 +239,10 @@ class output {
   [[nodiscard]] auto operator=(X const& x) const {
     return assign(x);
   }
-  /// Adds the expression to every element, in place.
-  template <class X>
-  [[nodiscard]] auto operator+=(X const& x) const {
-    return assign(in(data_, size_) + x);
-  }
-  /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator-=(X const& x) const {
-    return assign(in(data_, size_) - x);
-  }
-  /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator*=(X const& x) const {
-    return assign(in(data_, size_) * x);
-  }
-  /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator/=(X const& x) const {
-    return assign(in(data_, size_) / x);
-  }
 
  private:
+  friend detail::updated_output<output>;
+  [[nodiscard]] input<T> itself() const { return in(data_, size_); }
   template <class X>
   auto assign(X const& x) const {
     static_assert(

@@ -20,7 +20,7 @@ namespace ew {
 namespace detail {
 
 template <class T>
-inline constexpr T most_finite = (std::numeric_limits<T>::max)();
+inline constexpr T most_finite = highest<T>;
 template <>
 inline constexpr float most_finite<__half> = 65504.0F;
 template <>
@@ -28,8 +28,8 @@ inline constexpr float most_finite<__nv_bfloat16> = 0x1.fep127F;
 
 template <class To, class From>
 WARPWRIGHT_HOST_DEVICE inline To saturated_integer(From from) {
-  constexpr To most = integer_range<To>::most;
-  constexpr To least = integer_range<To>::least;
+  constexpr To most = highest<To>;
+  constexpr To least = lowest<To>;
   if constexpr (std::is_signed<From>::value) {
     if (from < 0) {
       if constexpr (std::is_signed<To>::value) {

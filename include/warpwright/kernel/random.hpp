@@ -16,7 +16,7 @@
 
 #include <warpwright/core/launch.hpp>
 #include <warpwright/kernel/detail/expression/random_nodes.hpp>
-#include <warpwright/kernel/detail/numeric/gaussian.hpp>
+#include <warpwright/kernel/detail/numeric/philox.hpp>
 #include <warpwright/kernel/expression.hpp>
 
 #include <cstdio>

@@ -70,21 +70,18 @@ inline double checked_eps(char const* name, double eps, source_location where) {
   return eps;
 }
 
-template <class X>
-using if_row_operand = std::enable_if_t<is_expression<X>>;
-
 }  // namespace detail
 
 /// exp(x) over the sum of exp(x) in the row. The relative error is within u, and 2^-23 for each
 /// unit by which x is less than the row's maximum; below the smallest normal number it is that.
 /// @param x  an expression of numbers
-template <class A, class = detail::if_row_operand<A>>
+template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto softmax(A const& x) {
   return detail::make_row_function(detail::softmax_function{}, x);
 }
 /// x less the logarithm of the sum of exp(x) in the row. The error is within u + 2^-23 |result|.
 /// @param x  an expression of numbers
-template <class A, class = detail::if_row_operand<A>>
+template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto log_softmax(A const& x) {
   return detail::make_row_function(detail::log_softmax_function{}, x);
 }
@@ -97,7 +94,7 @@ template <class A, class = detail::if_row_operand<A>>
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
 /// Source: J. Ba, J. Kiros, G. Hinton, "Layer Normalization", arXiv:1607.06450.
-template <class A, class = detail::if_row_operand<A>>
+template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto layer_norm(A const& x, double eps,
                               source_location where = source_location::current()) {
   return detail::make_row_function(
@@ -110,7 +107,7 @@ template <class A, class = detail::if_row_operand<A>>
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
 /// Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
-template <class A, class = detail::if_row_operand<A>>
+template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto rms_norm(A const& x, double eps,
                             source_location where = source_location::current()) {
   return detail::make_row_function(

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The norm of each tensor of a list, as LARS, LAMB and clipping by tensor need them.
+// The norm of each tensor of a list, as LARS, LAMB and clipping by tensor need them, and that of
+// all together, as gradients are clipped by it.
 //
 //   ew::tensor_list<__half const> gradients;
 //   for (auto& t : tensors) gradients.add(t.g, t.size);
-//   ew::norm_each(stream, pool, gradients, norms);  // norms: a float for each, in device memory
-//
-// The norm of all tensors together follows from them, of n tensors:
-//   ew::reduce(stream, pool, n, ew::to(all) = ew::norm(ew::in(norms, n)));
+//   ew::norm_each(stream, pool, gradients, norms);   // norms: a float for each, in device memory
+//   ew::global_norm(stream, pool, gradients, norm);  // one float
 #pragma once
 
 #include <warpwright/kernel/detail/tensors/norm_kernel.hpp>
@@ -21,6 +20,9 @@ namespace ew {
 /// The size of the workspace that norm_each() and max_norm_each() need for any list, in bytes.
 inline constexpr std::size_t norm_each_workspace_bytes =
     detail::norm_layout<detail::norm_scope::each_tensor>::bytes;
+/// The size of the workspace that global_norm() needs for any list, in bytes.
+inline constexpr std::size_t global_norm_workspace_bytes =
+    detail::norm_layout<detail::norm_scope::all_tensors>::bytes;
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
@@ -94,8 +96,7 @@ void max_norm_each(stream_ref stream, reduction_workspace const& workspace,
                                                      "warpwright::ew::max_norm_each", where);
 }
 
-/// max_norm_each() with a workspace from a pool.
-/// **Cost:** one allocation, one memset of a few bytes, and the launches.
+/// max_norm_each() with a workspace from a pool, as norm_each() takes one.
 template <class Pool, class T, class R, class = detail::if_pool<Pool>>
 void max_norm_each(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* norms,
                    source_location where = source_location::current()) {
@@ -111,6 +112,47 @@ template <class T, class R>
 void max_norm_each_host(tensor_list<T> const& list, R* norms) {
   detail::run_norm_on_host<detail::max_norm, detail::norm_scope::each_tensor,
                            std::remove_const_t<T>>(detail::list_access::tensors(list), norms);
+}
+
+/// The 2-norm of all elements of all tensors: the root of the sum of their squares.
+///
+/// Its numbers and errors are those of norm_each(), and so are the stream, threads and capture.
+/// @pre as norm_each()
+/// @param stream     the stream to run on
+/// @param workspace  of global_norm_workspace_bytes or more; not in use on another stream
+/// @param list       as for norm_each(); without elements the norm is 0
+/// @param result     one float or double in device memory, written when the kernel runs
+/// @throws std::invalid_argument, cuda_error  as norm_each()
+/// **Cost:** one kernel launch for each `tensors_per_launch` tensors that are not empty, at least
+/// one; no allocation.
+template <class T, class R>
+void global_norm(stream_ref stream, reduction_workspace const& workspace,
+                 tensor_list<T> const& list, R* result,
+                 source_location where = source_location::current()) {
+  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::all_tensors,
+                             std::remove_const_t<T>>(stream, workspace,
+                                                     detail::list_access::tensors(list), result,
+                                                     "warpwright::ew::global_norm", where);
+}
+
+/// global_norm() with a workspace from a pool, as norm_each() takes one.
+template <class Pool, class T, class R, class = detail::if_pool<Pool>>
+void global_norm(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* result,
+                 source_location where = source_location::current()) {
+  detail::workspace_block<Pool> const block{pool, stream, global_norm_workspace_bytes, where};
+  global_norm(stream, prepare_workspace(stream, block.data(), global_norm_workspace_bytes, where),
+              list, result, where);
+}
+
+/// global_norm() on the calling thread, over arrays in host memory.
+/// @return the norm
+/// **Threads:** any. **Cost:** a loop over the elements; 40 KB of the stack.
+template <class T>
+[[nodiscard]] double global_norm_host(tensor_list<T> const& list) {
+  double norm = 0;
+  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::all_tensors,
+                           std::remove_const_t<T>>(detail::list_access::tensors(list), &norm);
+  return norm;
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -159,39 +159,19 @@ class strided_array {
 
 /// What out() of a strided array returns: assign an expression to it.
 template <class T, int Rank>
-class strided_output {
+class strided_output : public detail::updated_output<strided_output<T, Rank>> {
  public:
   strided_output(strided_output const&) = default;
-  strided_output& operator=(strided_output const&) =
-      delete;  // not readable: write `= ew::view(...)`
+  strided_output& operator=(strided_output const&) = delete;  // not readable
 
   /// Assigns the expression to every element.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
     return assign(x);
   }
-  /// Adds the expression to every element, in place.
-  template <class X>
-  [[nodiscard]] auto operator+=(X const& x) const {
-    return assign(itself() + x);
-  }
-  /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator-=(X const& x) const {
-    return assign(itself() - x);
-  }
-  /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator*=(X const& x) const {
-    return assign(itself() * x);
-  }
-  /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator/=(X const& x) const {
-    return assign(itself() / x);
-  }
 
  private:
+  friend detail::updated_output<strided_output>;
   template <class U, int R>
   friend strided_output<std::remove_const_t<U>, R> out(strided_array<U, R> const&, source_location);
   template <class U, class Extent, class Stride>
@@ -271,8 +251,7 @@ template <class T, int Rank>
 [[nodiscard]] view_input<std::remove_const_t<T>, Rank> view(
     strided_array<T, Rank> const& a, source_location where = source_location::current()) {
   detail::check_shape(a.shape_, a.strides_, Rank, where, "ew::view: ");
-  return {reinterpret_cast<detail::bits_of<std::remove_const_t<T>> const*>(a.data_),
-          detail::make_axes<Rank>(a.shape_, a.strides_, Rank)};
+  return {detail::stored(a.data_), detail::make_axes<Rank>(a.shape_, a.strides_, Rank)};
 }
 
 /// The same in one step: `view(x, {3, height, width}, {1, 3 * width, 3})`.
@@ -285,11 +264,8 @@ template <class T, int Rank>
   static_assert(Rank <= detail::max_dimensions,
                 "warpwright::ew::view: 1 to 6 dimensions; merge neighbours whose elements are one "
                 "stride apart");
-  static_assert(detail::is_element<T>(),
-                "warpwright::ew::view: the element must be trivially copyable");
   detail::padded_shape const p{"ew::view: ", Rank, shape, strides, where};
-  return {reinterpret_cast<detail::bits_of<T> const*>(data),
-          detail::make_axes<Rank>(p.extents, p.strides, Rank)};
+  return {detail::stored(data), detail::make_axes<Rank>(p.extents, p.strides, Rank)};
 }
 
 /// The same for a number of dimensions known only at run time.
@@ -303,10 +279,8 @@ template <class T, class Extent, class Stride>
 [[nodiscard]] view_input<T, detail::max_dimensions> view(
     T const* data, int rank, Extent const* shape, Stride const* strides,
     source_location where = source_location::current()) {
-  static_assert(detail::is_element<T>(),
-                "warpwright::ew::view: the element must be trivially copyable");
   detail::padded_shape const p{"ew::view: ", rank, shape, strides, where};
-  return {reinterpret_cast<detail::bits_of<T> const*>(data),
+  return {detail::stored(data),
           detail::make_axes<detail::max_dimensions>(p.extents, p.strides, rank)};
 }
 
@@ -335,10 +309,7 @@ template <class T, int Rank>
 }
 
 /// The same for a number of dimensions known only at run time.
-/// @param data     the element of index 0 in every dimension
-/// @param rank     dimensions, 0 (one element) to 6
-/// @param shape    `rank` extents, of any integer type
-/// @param strides  `rank` strides, of any integer type
+/// @param data, rank, shape, strides  as view() of such a number
 /// @throws std::invalid_argument  as array() and out(); for any other rank
 /// **Cost:** a kernel compiled for six dimensions, which skips those that are absent.
 template <class T, class Extent, class Stride>

@@ -164,6 +164,13 @@
 #endif
 #endif
 
+// Lets the template that follows, for the host and the device, call functions of either alone.
+#if WARPWRIGHT_NVCC
+#define WARPWRIGHT_NO_EXEC_CHECK _Pragma("nv_exec_check_disable")
+#else
+#define WARPWRIGHT_NO_EXEC_CHECK
+#endif
+
 // Unrolls the loop that follows, or keeps it a loop, in device code alone.
 #if defined(__CUDA_ARCH__)
 #define WARPWRIGHT_UNROLL _Pragma("unroll")

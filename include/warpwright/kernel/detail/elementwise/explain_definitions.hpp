@@ -243,11 +243,10 @@ struct plan_builder {
 
  private:
   [[nodiscard]] array_plan array(operand const& o, int k, bool is_output) const {
-    char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
     bool const view = o.kind == access_pattern::view;
     bool const tiled = plan.tiles_.blocks != 0 && k == plan.tiles_.view;
     array_plan a;
-    a.kind = o.shaped ? "view" : is_output ? "output" : names[static_cast<unsigned char>(o.kind)];
+    a.kind = is_output && !o.shaped ? "output" : kind_name(o);
     a.wide = (plan.launch_.partition.wide >> static_cast<unsigned>(k) & 1U) != 0;
     a.tiled = tiled && plan.tiles_.pixels == 0;
     a.by_pixels = tiled && plan.tiles_.pixels != 0;

@@ -5,15 +5,14 @@
 #pragma once
 
 #include <warpwright/core/launch.hpp>
-#include <warpwright/kernel/detail/expression/assignment.hpp>
+#include <warpwright/kernel/detail/expression/nodes.hpp>
 #include <warpwright/kernel/detail/expression/traversal.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/elementwise_plan.hpp>
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// Evaluates by tiles or pixels the kernels that read views. views/tile_kernel.hpp defines it;
 /// kernel/views.hpp, which makes views, includes that.
@@ -300,7 +299,6 @@ void run_on_stream(warpwright::detail::on_stream const& execute, A const&... a) 
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -16,8 +16,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // Those of <cmath>.
 #define WARPWRIGHT_FUNCTION(of)                                                   \
@@ -123,31 +122,24 @@ struct sigmoid_function {
   }
 };
 
-// The comparisons of relu and leaky_relu are false for NaN, which they return.
-struct relu_function {
-  static constexpr char const* name = "relu";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T x) const {
-    return is_negative(x) ? T{0} : x;
-  }
-};
+// Those of one expression.
+#define WARPWRIGHT_FUNCTION(of, operands, result)           \
+  struct of##_function {                                    \
+    static constexpr char const* name = #of;                \
+    template <class T>                                      \
+    WARPWRIGHT_HOST_DEVICE auto operator() operands const { \
+      return result;                                        \
+    }                                                       \
+  };
 
-struct leaky_relu_function {
-  static constexpr char const* name = "leaky_relu";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T x, T slope) const {
-    return is_negative(x) ? wrapped<T>(unwrapped(x) * unwrapped(slope)) : +x;
-  }
-};
+// The comparisons of relu and leaky_relu are false for NaN, which they return.
+WARPWRIGHT_FUNCTION(relu, (T x), is_negative(x) ? T{0} : x)
+WARPWRIGHT_FUNCTION(leaky_relu, (T x, T slope),
+                    is_negative(x) ? wrapped<T>(unwrapped(x) * unwrapped(slope)) : +x)
 
 // log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which never overflows.
-struct softplus_function {
-  static constexpr char const* name = "softplus";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x) const {
-    return (x < T{0} ? T{0} : x) + log1p_function{}(exp_function{}(x < T{0} ? x : -x));
-  }
-};
+WARPWRIGHT_FUNCTION(softplus, (T x),
+                    (x < T{0} ? T{0} : x) + log1p_function{}(exp_function{}(x < T{0} ? x : -x)))
 
 // -0 below -3 and x itself above 3, where x * 0 would be NaN and 6 x infinite.
 struct hardswish_function {
@@ -209,21 +201,8 @@ struct gelu_tanh_function {
   }
 };
 
-struct min_function {
-  static constexpr char const* name = "min";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T a, T b) const {
-    return a < b || a != a ? a : b;
-  }
-};
-
-struct max_function {
-  static constexpr char const* name = "max";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T a, T b) const {
-    return a > b || a != a ? a : b;
-  }
-};
+WARPWRIGHT_FUNCTION(min, (T a, T b), a < b || a != a ? a : b)
+WARPWRIGHT_FUNCTION(max, (T a, T b), a > b || a != a ? a : b)
 
 struct clamp_function {
   static constexpr char const* name = "clamp";
@@ -243,18 +222,18 @@ struct integer_rounding {
     return x;
   }
 };
-#define WARPWRIGHT_FUNCTION(of)                                                   \
+#define WARPWRIGHT_ROUNDING(of)                                                   \
   struct of##_function : integer_rounding {                                       \
     static constexpr char const* name = #of;                                      \
     using integer_rounding::operator();                                           \
     WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::of##f(x); } \
     WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); }  \
   };
-WARPWRIGHT_FUNCTION(floor)
-WARPWRIGHT_FUNCTION(ceil)
-WARPWRIGHT_FUNCTION(round)
-WARPWRIGHT_FUNCTION(rint)
-#undef WARPWRIGHT_FUNCTION
+WARPWRIGHT_ROUNDING(floor)
+WARPWRIGHT_ROUNDING(ceil)
+WARPWRIGHT_ROUNDING(round)
+WARPWRIGHT_ROUNDING(rint)
+#undef WARPWRIGHT_ROUNDING
 
 struct fma_function {
   static constexpr char const* name = "fma";
@@ -270,13 +249,7 @@ struct fma_function {
   }
 };
 
-struct isnan_function {
-  static constexpr char const* name = "isnan";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE bool operator()(T x) const {
-    return x != x;
-  }
-};
+WARPWRIGHT_FUNCTION(isnan, (T x), x != x)
 
 struct isfinite_function {
   static constexpr char const* name = "isfinite";
@@ -297,21 +270,9 @@ WARPWRIGHT_HOST_DEVICE complex<float> require_complex(T const& z) {
   return static_cast<complex<float>>(z);
 }
 
-struct real_function {
-  static constexpr char const* name = "real";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE float operator()(T z) const {
-    return require_complex(z).re;
-  }
-};
-
-struct imag_function {
-  static constexpr char const* name = "imag";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE float operator()(T z) const {
-    return require_complex(z).im;
-  }
-};
+WARPWRIGHT_FUNCTION(real, (T z), require_complex(z).re)
+WARPWRIGHT_FUNCTION(imag, (T z), require_complex(z).im)
+#undef WARPWRIGHT_FUNCTION
 
 struct conj_function {
   static constexpr char const* name = "conj";
@@ -341,7 +302,6 @@ struct make_complex_function {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -23,13 +23,12 @@
 //
 // A new leaf also needs an overload of description::add in describe.hpp (else it prints
 // "expression"); is_order_free (views/view_node.hpp) if its value does not depend on the index; and
-// is_input and set_input_address (same_input.hpp) if several leaves may read one array.
+// is_input and set_input_address (traversal.hpp) if several leaves may read one array.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/operand_types.hpp>
 #include <warpwright/kernel/detail/expression/pack.hpp>
 #include <warpwright/kernel/detail/expression/packed_vector.hpp>
-#include <warpwright/kernel/detail/expression/type_rules.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 
@@ -48,6 +47,15 @@ using bits_of = typename element_traits<T>::bits;
 // The type of T's values in a compute_as of type C, or outside of one (void).
 template <class C, class T>
 using computed_t = std::conditional_t<std::is_void<C>::value, typename element_traits<T>::value, C>;
+
+// The elements of an array as they lie in memory.
+template <class T>
+bits_of<T> const* stored(T const* data) {
+  static_assert(is_element<T>(),
+                "warpwright::ew: the element must be trivially copyable and default constructible, "
+                "as a kernel moves it");
+  return reinterpret_cast<bits_of<T> const*>(data);
+}
 
 // Decodes element j of neighbours; fp8 is decoded in pairs.
 template <class T, int V>
@@ -317,7 +325,7 @@ using expression_t = decltype(as_expression(std::declval<X const&>()));
 
 }  // namespace detail
 
-/// A function of expressions, evaluated element by element. `Types` (type_rules.hpp) decides in
+/// A function of expressions, evaluated element by element. `Types` (operand_types.hpp) decides in
 /// which types F gets its arguments.
 template <class Types, class F, class... A>
 struct call {
@@ -357,9 +365,7 @@ struct call {
                                                                                i, wide),
      ...);
   }
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class C, int V, std::size_t... Index>
   WARPWRIGHT_HOST_DEVICE value_type<C> call_with(registers<V> const& r, int j, std::uint64_t i,
                                                  std::index_sequence<Index...>) const {
@@ -451,6 +457,41 @@ constexpr call<Types, F, expression_t<X>...> make_call(F const& function, X cons
 
 }  // namespace detail
 
+/// What assigning to out() returns, and run() evaluates.
+template <class T, class E>
+struct assignment {
+  detail::bits_of<T>* data;
+  std::uint64_t size;
+  E expression;
+};
+
+/// What assigning to out() of a strided array returns; detail/views/strided_output.hpp defines it.
+template <class T, int Rank, class E>
+struct strided_assignment;
+
+/// What tie() returns, and run() evaluates.
+template <class... A>
+struct assignments {
+  detail::pack<A...> each;
+};
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_assignment = false;
+template <class T, class E>
+inline constexpr bool is_assignment<assignment<T, E>> = true;
+template <class T, int Rank, class E>
+inline constexpr bool is_assignment<strided_assignment<T, Rank, E>> = true;
+// What run() takes: one, or several in tie().
+template <class A>
+inline constexpr bool is_run = is_assignment<A>;
+template <class... A>
+inline constexpr bool is_run<assignments<A...>> = true;
+template <class... A>
+using if_assignments = std::enable_if_t<(is_assignment<A> && ...)>;
+
+}  // namespace detail
 }  // namespace ew
 
 WARPWRIGHT_END

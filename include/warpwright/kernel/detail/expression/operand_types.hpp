@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may stand in an expression, and texts for what may not.
+// What may stand in an expression, with texts for what may not; the types in which operands are
+// combined and functions are called; and how integers wrap.
 #pragma once
 
+#include <warpwright/kernel/detail/expression/pack.hpp>
+#include <warpwright/kernel/detail/expression/packed_vector.hpp>
 #include <warpwright/kernel/detail/numeric/element.hpp>
 
 WARPWRIGHT_BEGIN
@@ -44,6 +47,9 @@ using if_operands =
     std::enable_if_t<(is_operand<T> || ...) &&
                      ((is_operand<T> || is_scalar<T> || std::is_pointer<T>::value) && ...)>;
 
+template <class X>
+using if_expression = std::enable_if_t<is_expression<X>>;
+
 // What `in(y, n) = x` calls.
 template <class X, class Node>
 constexpr assignment<float, Node> refuse_write(Node const& node) {
@@ -76,5 +82,185 @@ constexpr bool is_element() {
 
 }  // namespace detail
 }  // namespace ew
+
+namespace ew::detail {
+
+// The type in which operands are combined: C++'s common type, without weak numbers where there is a
+// strong floating-point operand.
+template <class, class... T>
+struct common_operand_type_if {
+  static_assert(sizeof...(T) == 0,
+                "warpwright::ew: these operands have no common type; give structs to map()");
+  using type = float;
+};
+template <class... T>
+struct common_operand_type_if<std::void_t<std::common_type_t<T...>>, T...> {
+  using type = std::common_type_t<T...>;
+};
+template <class... T>
+struct common_operand_type : common_operand_type_if<void, T...> {};
+template <class T>
+struct common_operand_type<T> {
+  using type = T;
+};
+template <class C, class... A>
+struct operand_types {
+  static constexpr bool strong_float =
+      ((!A::weak && std::is_floating_point<typename A::template value_type<C>>::value) || ...);
+  static_assert(
+      !(is_complex<typename A::template value_type<C>> || ...) ||
+          !((!A::weak && std::is_same<typename A::template value_type<C>, double>::value) || ...),
+      "warpwright::ew: a double beside complex<float> would lose its digits: cast<float>() it");
+  template <class E>
+  using vote =
+      std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;
+  using type = typename common_operand_type<vote<A>...>::type;
+};
+
+template <std::size_t Index, class... A>
+using nth_t = std::decay_t<decltype(at<Index>(std::declval<pack<A...> const&>()))>;
+
+// Which types a function gets its operands in, and whether its result is weak if they are:
+// in_common_type if integers stay integers (abs), in_real_type if the result is real (exp).
+struct unconverted {
+  template <class... A>
+  static constexpr bool weak = false;
+  template <std::size_t Index, class C, class... A>
+  using argument = typename nth_t<Index, A...>::template value_type<C>;
+};
+struct in_common_type {
+  template <class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class... A>
+  using argument = typename operand_types<C, A...>::type;
+};
+struct in_arithmetic_types {  // as above, but a real operand beside a complex one is float
+  template <class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class... A>
+  using argument =
+      std::conditional_t<is_complex<typename operand_types<C, A...>::type> &&
+                             !is_complex<typename nth_t<Index, A...>::template value_type<C>>,
+                         float, typename operand_types<C, A...>::type>;
+};
+struct as_conditions {
+  template <class... A>
+  static constexpr bool weak = false;
+  template <std::size_t Index, class C, class... A>
+  using argument = bool;
+};
+// The type of a real function's arguments, given the common type of its operands.
+template <class V>
+struct real_type {
+  static_assert(std::disjunction<std::is_arithmetic<V>, std::bool_constant<is_complex<V>>,
+                                 std::is_convertible<V, float>>::value,
+                "warpwright::ew: this function is of numbers; give a struct to map()");
+  using type = std::conditional_t<std::is_same<V, double>::value, double, float>;
+};
+struct in_real_type {  // double stays, everything else becomes float
+  template <class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class... A>
+  using argument = typename real_type<typename operand_types<C, A...>::type>::type;
+};
+struct after_condition {
+  template <class Condition, class... A>
+  static constexpr bool weak = (A::weak && ...);
+  template <std::size_t Index, class C, class Condition, class... A>
+  struct chosen {
+    using type = typename operand_types<C, A...>::type;
+  };
+  template <class C, class Condition, class... A>
+  struct chosen<0, C, Condition, A...> {
+    using type = bool;
+  };
+  template <std::size_t Index, class C, class... A>
+  using argument = typename chosen<Index, C, A...>::type;
+};
+
+// Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined; so do the products
+// of two unsigned short, which C++ computes as int.
+template <class T, class = void>
+inline constexpr bool may_overflow = false;
+template <class T>
+inline constexpr bool may_overflow<T, std::enable_if_t<std::is_integral<T>::value>> =
+    std::is_signed<decltype(T{} + T{})>::value;
+template <class T>
+WARPWRIGHT_HOST_DEVICE auto unwrapped(T value) {
+  if constexpr (may_overflow<T>) {
+    return static_cast<std::make_unsigned_t<decltype(+value)>>(value);
+  } else {
+    return value;
+  }
+}
+template <class T, class Result>
+WARPWRIGHT_HOST_DEVICE auto wrapped(Result value) {
+  if constexpr (may_overflow<T>) {
+    return static_cast<decltype(T{} + T{})>(value);
+  } else {
+    return value;
+  }
+}
+
+template <class, class T>
+inline constexpr bool has_negative = false;
+template <class T>
+inline constexpr bool has_negative<std::void_t<decltype(-std::declval<T>())>, T> = true;
+template <class T>
+WARPWRIGHT_HOST_DEVICE auto negative_of(T value) {
+  if constexpr (has_negative<void, T>) {
+    return wrapped<T>(-unwrapped(value));
+  } else {
+    static_assert(has_negative<void, T>,
+                  "warpwright::ew: abs() and the unary - are of numbers; give a struct to map()");
+    return value;
+  }
+}
+
+// nvcc's wrapper of an extended lambda: not trivially copyable, yet copied as a kernel's argument;
+// one marked __device__ alone is not callable on the host.
+template <class F>
+inline constexpr bool is_extended_lambda =
+#if defined(__CUDACC_EXTENDED_LAMBDA__)
+    __nv_is_extended_device_lambda_closure_type(F) ||
+    __nv_is_extended_host_device_lambda_closure_type(F);
+#else
+    false;
+#endif
+// Whether the host compiler sees what a __device__ lambda returns; it is not const there.
+template <class F>
+inline constexpr bool returns_as_declared =
+#if defined(__CUDACC_EXTENDED_LAMBDA__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1206
+    __nv_is_extended_device_lambda_with_preserved_return_type(F);
+#else
+    false;
+#endif
+template <class F>
+inline constexpr bool returns_unknown =
+#if defined(__CUDACC_EXTENDED_LAMBDA__)
+    __nv_is_extended_device_lambda_closure_type(F) && !returns_as_declared<F>;
+#else
+    false;
+#endif
+
+template <class Types, class F, class C, class Indices, class... A>
+struct result_of_call;
+template <class Types, class F, class C, std::size_t... Index, class... A>
+struct result_of_call<Types, F, C, std::index_sequence<Index...>, A...> {
+  using function = std::conditional_t<returns_as_declared<F>, F&, F const&>;
+  using type = std::decay_t<decltype(std::declval<function>()(
+      std::declval<typename Types::template argument<Index, C, A...>>()...))>;
+};
+
+template <class, class F, class... Argument>
+inline constexpr bool callable_with = false;
+template <class F, class... Argument>
+inline constexpr bool callable_with<
+    std::void_t<decltype(std::declval<F const&>()(std::declval<Argument>()...))>, F, Argument...> =
+    true;
+template <class F, class... Argument>
+inline constexpr bool is_callable = callable_with<void, F, Argument...>;
+
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // How describe() prints an operator. An operand of lower precedence gets parentheses: 1 is ||, 2
 // &&, 3 comparison, 4 addition, 5 multiplication, 6 a prefix.
@@ -19,29 +18,26 @@ struct operator_syntax {
   int precedence;
 };
 
-struct plus {
-  static constexpr operator_syntax syntax{"+", 4};
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return wrapped<A>(unwrapped(a) + unwrapped(b));
-  }
-};
-
-struct minus {
-  static constexpr operator_syntax syntax{"-", 4};
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return wrapped<A>(unwrapped(a) - unwrapped(b));
-  }
-};
-
-struct multiplies {
-  static constexpr operator_syntax syntax{"*", 5};
-  template <class A, class B>
-  WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {
-    return wrapped<A>(unwrapped(a) * unwrapped(b));
-  }
-};
+#define WARPWRIGHT_OPERATOR(of, symbol, precedence, result)       \
+  struct of {                                                     \
+    static constexpr operator_syntax syntax{#symbol, precedence}; \
+    template <class A, class B>                                   \
+    WARPWRIGHT_HOST_DEVICE auto operator()(A a, B b) const {      \
+      return result;                                              \
+    }                                                             \
+  };
+WARPWRIGHT_OPERATOR(plus, +, 4, wrapped<A>(unwrapped(a) + unwrapped(b)))
+WARPWRIGHT_OPERATOR(minus, -, 4, wrapped<A>(unwrapped(a) - unwrapped(b)))
+WARPWRIGHT_OPERATOR(multiplies, *, 5, wrapped<A>(unwrapped(a) * unwrapped(b)))
+WARPWRIGHT_OPERATOR(equal_to, ==, 3, a == b)
+WARPWRIGHT_OPERATOR(not_equal_to, !=, 3, a != b)
+WARPWRIGHT_OPERATOR(less, <, 3, a < b)
+WARPWRIGHT_OPERATOR(less_equal, <=, 3, a <= b)
+WARPWRIGHT_OPERATOR(greater, >, 3, a > b)
+WARPWRIGHT_OPERATOR(greater_equal, >=, 3, a >= b)
+WARPWRIGHT_OPERATOR(logical_and, &&, 2, a&& b)
+WARPWRIGHT_OPERATOR(logical_or, ||, 1, a || b)
+#undef WARPWRIGHT_OPERATOR
 
 // Whether a / b would end the process or be undefined for some a: b is 0 or -1. For these b the
 // quotient is a * b, wrapped: 0 or the negative of a.
@@ -82,64 +78,6 @@ struct modulus {
   }
 };
 
-struct equal_to {
-  static constexpr operator_syntax syntax{"==", 3};
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a == b;
-  }
-};
-
-struct not_equal_to {
-  static constexpr operator_syntax syntax{"!=", 3};
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a != b;
-  }
-};
-
-struct less {
-  static constexpr operator_syntax syntax{"<", 3};
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a < b;
-  }
-};
-
-struct less_equal {
-  static constexpr operator_syntax syntax{"<=", 3};
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-
-struct greater {
-  static constexpr operator_syntax syntax{">", 3};
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a > b;
-  }
-};
-
-struct greater_equal {
-  static constexpr operator_syntax syntax{">=", 3};
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b) const {
-    return a >= b;
-  }
-};
-
-struct logical_and {
-  static constexpr operator_syntax syntax{"&&", 2};
-  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a && b; }
-};
-
-struct logical_or {
-  static constexpr operator_syntax syntax{"||", 1};
-  WARPWRIGHT_HOST_DEVICE bool operator()(bool a, bool b) const { return a || b; }
-};
-
 struct logical_not {
   static constexpr operator_syntax syntax{"!", 6};
   WARPWRIGHT_HOST_DEVICE bool operator()(bool a) const { return !a; }
@@ -171,7 +109,6 @@ struct cast_function {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

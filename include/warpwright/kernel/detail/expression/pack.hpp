@@ -11,8 +11,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 template <std::size_t Index, class T>
 struct slot {
@@ -54,7 +53,6 @@ struct operand_offsets {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -14,8 +14,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // `Count` neighbouring elements of memory in registers. More than one is held as 32-bit words and
 // moved in accesses of 16 bytes, or of the whole where that is less, whatever the element type.
@@ -189,7 +188,6 @@ struct packed_vector<Bits, 1> {
   }
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

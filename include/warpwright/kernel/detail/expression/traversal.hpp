@@ -8,8 +8,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 template <class... Leaf>
 struct leaf_list {};
@@ -31,7 +30,7 @@ struct joined_leaves<leaf_list<A...>, leaf_list<B...>, Rest...>
 /// How a node is walked. Of every node:
 ///   leaves              its leaves from left to right, as a leaf_list
 ///   visit(node, f)      calls f(leaf) for each
-///   visit(node, r, f)   calls f(leaf, registers of the leaf) for each
+///   visit(node, f, r)   calls f(leaf, registers of the leaf) for each
 ///   replace(node, f)    the node with f(leaf) in place of each leaf
 ///   replaced<F>         its type
 template <class Leaf>
@@ -39,16 +38,10 @@ struct traversal {
   using leaves = leaf_list<Leaf>;
   template <class F>
   using replaced = decltype(std::declval<F const&>()(std::declval<Leaf const&>()));
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable  // visitors of the host are functions of the host
-#endif
-  template <class Node, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Node& leaf, F& f) {
-    f(leaf);
-  }
-  template <class Registers, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Leaf const& leaf, Registers& r, F const& f) {
-    f(leaf, r);
+  WARPWRIGHT_NO_EXEC_CHECK  // visitors of the host are functions of the host
+      template <class Node, class F, class... Registers>
+      WARPWRIGHT_HOST_DEVICE static void visit(Node& leaf, F& f, Registers&... r) {
+    f(leaf, r...);
   }
   template <class F>
   static replaced<F> replace(Leaf const& leaf, F const& f) {
@@ -62,14 +55,9 @@ struct traversal<computed_as<T, E>> {
   using leaves = typename below::leaves;
   template <class F>
   using replaced = computed_as<T, typename below::template replaced<F>>;
-  template <class Node, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f) {
-    below::visit(node.expression, f);
-  }
-  template <class Registers, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(computed_as<T, E> const& node, Registers& r,
-                                           F const& f) {
-    below::visit(node.expression, r, f);
+  template <class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f, Registers&... r) {
+    below::visit(node.expression, f, r...);
   }
   template <class F>
   static replaced<F> replace(computed_as<T, E> const& node, F const& f) {
@@ -84,13 +72,9 @@ struct traversal<call<Types, Function, A...>> {
   using leaves = typename joined_leaves<typename traversal<A>::leaves...>::type;
   template <class F>
   using replaced = call<Types, Function, typename traversal<A>::template replaced<F>...>;
-  template <class Node, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f) {
-    visit_each(node, f, indices{});
-  }
-  template <class Registers, class F>
-  WARPWRIGHT_HOST_DEVICE static void visit(node_type const& node, Registers& r, F const& f) {
-    visit_each(node, r, f, indices{});
+  template <class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit(Node& node, F& f, Registers&... r) {
+    visit_each(indices{}, node, f, r...);
   }
   template <class F>
   static replaced<F> replace(node_type const& node, F const& f) {
@@ -98,14 +82,14 @@ struct traversal<call<Types, Function, A...>> {
   }
 
  private:
-  template <class Node, class F, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE static void visit_each(Node& node, F& f, std::index_sequence<Index...>) {
-    (traversal<A>::visit(at<Index>(node.arguments), f), ...);
+  template <std::size_t... Index, class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit_each(std::index_sequence<Index...>, Node& node, F& f,
+                                                Registers&... r) {
+    (visit_argument<Index, A>(node, f, r...), ...);
   }
-  template <class Registers, class F, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE static void visit_each(node_type const& node, Registers& r, F const& f,
-                                                std::index_sequence<Index...>) {
-    (traversal<A>::visit(at<Index>(node.arguments), at<Index>(r), f), ...);
+  template <std::size_t Index, class Argument, class Node, class F, class... Registers>
+  WARPWRIGHT_HOST_DEVICE static void visit_argument(Node& node, F& f, Registers&... r) {
+    traversal<Argument>::visit(at<Index>(node.arguments), f, at<Index>(r)...);
   }
   template <class F, std::size_t... Index>
   static replaced<F> replace_each(node_type const& node, F const& f,
@@ -139,7 +123,68 @@ struct is_view : std::false_type {};
 template <class E>
 inline constexpr bool holds_view = any_of_leaves<is_view, leaves_of<E>>;
 
-}  // namespace detail
-}  // namespace ew
+template <class Leaf>
+struct is_input : std::false_type {};
+template <class T>
+struct is_input<input<T>> : std::true_type {};
+
+// The in() below a node: their number, whether they are of one type, and their positions among
+// the node's operands, a bit each.
+template <class List>
+struct input_summary;
+template <class... Leaf>
+struct input_summary<leaf_list<Leaf...>> {
+  static constexpr int count = (0 + ... + (is_input<Leaf>::value ? 1 : 0));
+  static constexpr bool of_one_type() {
+    bool result = true;
+    // Each of them beside each.
+    ((result = result && is_like_all<Leaf>), ...);
+    return result;
+  }
+  static constexpr std::uint64_t find_bits() {
+    bool const inputs[] = {is_input<Leaf>::value..., false};
+    std::uint64_t found = 0;
+    for (std::size_t k = 0; k < sizeof...(Leaf); ++k) {
+      if (inputs[k]) found |= std::uint64_t{1} << leaf_operands<leaf_list<Leaf...>>::of(k);
+    }
+    return found;
+  }
+  static constexpr std::uint64_t bits = find_bits();
+
+ private:
+  template <class A>
+  static constexpr bool is_like_all =
+      !is_input<A>::value || ((!is_input<Leaf>::value || std::is_same<A, Leaf>::value) && ...);
+};
+template <class E>
+using inputs_of = input_summary<leaves_of<E>>;
+
+// Whether the arrays of an expression may be one.
+template <class E>
+inline constexpr bool may_share_input = inputs_of<E>::count > 1 && inputs_of<E>::of_one_type();
+
+// Lets every in() below a node read from one address.
+struct set_input_address {
+  void const* data;
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE void operator()(input<T>& leaf) const {
+    leaf.data = static_cast<bits_of<T> const*>(data);
+  }
+  template <class Leaf>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf&) const {}
+};
+
+/// The address that all in() share, or null.
+inline void const* shared_input_address(operand const* operands, int count) {
+  std::uint64_t address = 0;
+  for (int k = 0; k < count; ++k) {
+    if (operands[k].kind != access_pattern::elements) continue;
+    if (address != 0 && operands[k].address != address) return nullptr;
+    address = operands[k].address;
+  }
+  return reinterpret_cast<void const*>(address);
+}
+
+}  // namespace ew::detail
 
 WARPWRIGHT_END

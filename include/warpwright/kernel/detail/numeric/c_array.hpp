@@ -6,8 +6,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // g++ reports an int as the bound of an array in every template (-Wsign-conversion).
 #if defined(__GNUC__) && !defined(__clang__)
@@ -21,7 +20,6 @@ using c_array = T[Count];
 #pragma GCC diagnostic pop
 #endif
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The class of kernel/complex.hpp, and the types that are elements of complex arrays.
+// The class of complex numbers, and the types that are elements of complex arrays.
 #pragma once
 
 #include <warpwright/kernel/detail/numeric/small_float.hpp>
@@ -76,7 +76,7 @@ WARPWRIGHT_HOST_DEVICE inline complex_bits quotient(float a, float b, float c, f
 /// A complex number of two floats, the real part first, as in std::complex<float>.
 ///
 /// map() passes complex elements to its function as this type. It converts to and from every type
-/// that may be the element of a complex array; see kernel/complex.hpp.
+/// that may be the element of a complex array; see kernel/expression.hpp.
 template <class Real>
 struct complex {
   static_assert(std::is_same<Real, float>::value,
@@ -85,14 +85,10 @@ struct complex {
 
   complex() = default;
   WARPWRIGHT_HOST_DEVICE constexpr complex(Real real, Real imag = 0) : re{real}, im{imag} {}
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class Z, class = std::enable_if_t<detail::looks_complex<Z>>>
   WARPWRIGHT_HOST_DEVICE constexpr complex(Z const& z) : re{z.real()}, im{z.imag()} {}
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class Z, class = std::enable_if_t<detail::looks_complex<Z>>>
   WARPWRIGHT_HOST_DEVICE constexpr operator Z() const {
     return Z(re, im);
@@ -166,26 +162,20 @@ WARPWRIGHT_HOST_DEVICE bool compare_complex(complex<Real> const&) {
 
 }  // namespace detail
 
+#define WARPWRIGHT_ORDER(symbol)                                                              \
+  template <class Real>                                                                       \
+  WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const& a, complex<Real> const&) { \
+    return detail::compare_complex(a);                                                        \
+  }
 /// Does not compile: complex numbers have no order.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator<(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(<)
 /// As operator<.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator<=(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(<=)
 /// As operator<.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator>(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(>)
 /// As operator<.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE auto operator>=(complex<Real> const& a, complex<Real> const&) {
-  return detail::compare_complex(a);
-}
+WARPWRIGHT_ORDER(>=)
+#undef WARPWRIGHT_ORDER
 
 }  // namespace ew
 

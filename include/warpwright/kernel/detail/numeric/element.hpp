@@ -13,8 +13,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // IEEE binary16 from binary32, to nearest even, as cvt.rn.f16.f32: NaN becomes 0x7fff.
 WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
@@ -23,26 +22,7 @@ WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
 #else
-  std::uint32_t const all = bit_copy<std::uint32_t>(value);
-  std::uint32_t const sign = (all >> 16U) & 0x8000U;
-  std::uint32_t const magnitude = all & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return 0x7fffU;
-  if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 2^16 and up
-  if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);             // below 2^-25
-  std::uint32_t const exponent = magnitude >> 23U;
-  std::uint32_t kept;
-  std::uint32_t lost;
-  if (exponent < 113U) {  // subnormal in binary16
-    std::uint32_t const shift = 126U - exponent;
-    std::uint32_t const mantissa = (magnitude & 0x7fffffU) | 0x800000U;
-    kept = mantissa >> shift;
-    lost = mantissa << (32U - shift);
-  } else {
-    kept = (magnitude >> 13U) - (112U << 10U);
-    lost = magnitude << 19U;
-  }
-  if (lost > 0x80000000U || (lost == 0x80000000U && (kept & 1U) != 0)) ++kept;
-  return static_cast<std::uint16_t>(sign | kept);
+  return nearest_small_float<__half>(value);
 #endif
 }
 
@@ -109,11 +89,15 @@ struct element_traits {
   WARPWRIGHT_HOST_DEVICE static T encode(T computed) { return computed; }
 };
 
-template <>
-struct element_traits<__half> {
-  using bits = std::uint16_t;
+template <class T>
+struct small_float_traits {
+  using bits = typename small_float<T>::bits;
   using value = float;
   static constexpr bool packs_pairs = true;
+};
+
+template <>
+struct element_traits<__half> : small_float_traits<__half> {
   WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return float_from_half(stored); }
   WARPWRIGHT_HOST_DEVICE static bits encode(float computed) { return half_from_float(computed); }
   WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
@@ -122,10 +106,7 @@ struct element_traits<__half> {
 };
 
 template <>
-struct element_traits<__nv_bfloat16> {
-  using bits = std::uint16_t;
-  using value = float;
-  static constexpr bool packs_pairs = true;
+struct element_traits<__nv_bfloat16> : small_float_traits<__nv_bfloat16> {
   WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return float_from_bfloat16(stored); }
   WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
     return bfloat16_from_float(computed);
@@ -135,42 +116,26 @@ struct element_traits<__nv_bfloat16> {
   }
 };
 
-template <>
-struct element_traits<__nv_fp8_e4m3> {
+template <class T>
+struct fp8_traits : small_float_traits<T> {
   using bits = std::uint8_t;
-  using value = float;
-  static constexpr bool packs_pairs = true;
   // Decodes the first or the second value of the lower half of `pair`.
   WARPWRIGHT_HOST_DEVICE static float decode_of(std::uint32_t pair, int which) {
     return float_from_half(
-        static_cast<std::uint16_t>(halves_from_e4m3_pair(pair) >> (16 * (which % 2))));
+        static_cast<std::uint16_t>(halves_from_fp8_pair<T>(pair) >> (16 * (which % 2))));
   }
   WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return decode_of(stored, 0); }
   WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
-    return static_cast<bits>(e4m3_pair_from_floats(computed, 0.0F));
+    return static_cast<bits>(fp8_pair_from_floats<T>(computed, 0.0F));
   }
   WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
-    return e4m3_pair_from_floats(low, high);
+    return fp8_pair_from_floats<T>(low, high);
   }
 };
-
 template <>
-struct element_traits<__nv_fp8_e5m2> {
-  using bits = std::uint8_t;
-  using value = float;
-  static constexpr bool packs_pairs = true;
-  WARPWRIGHT_HOST_DEVICE static float decode_of(std::uint32_t pair, int which) {
-    return float_from_half(
-        static_cast<std::uint16_t>(halves_from_e5m2_pair(pair) >> (16 * (which % 2))));
-  }
-  WARPWRIGHT_HOST_DEVICE static float decode(bits stored) { return decode_of(stored, 0); }
-  WARPWRIGHT_HOST_DEVICE static bits encode(float computed) {
-    return static_cast<bits>(e5m2_pair_from_floats(computed, 0.0F));
-  }
-  WARPWRIGHT_HOST_DEVICE static std::uint32_t encode_pair(float low, float high) {
-    return e5m2_pair_from_floats(low, high);
-  }
-};
+struct element_traits<__nv_fp8_e4m3> : fp8_traits<__nv_fp8_e4m3> {};
+template <>
+struct element_traits<__nv_fp8_e5m2> : fp8_traits<__nv_fp8_e5m2> {};
 
 // Only for its text: whatever takes a pointer names this type.
 template <class T>
@@ -185,7 +150,7 @@ struct element_traits<T, std::enable_if_t<std::is_void<T>::value>> {
                 "in static_cast<float*>(data)");
 };
 
-// Any type that qualifies as complex; see kernel/complex.hpp.
+// Any type that qualifies as complex; see kernel/expression.hpp.
 template <class T>
 struct element_traits<T, std::enable_if_t<looks_complex<T>>> {
   using bits = complex_bits;
@@ -241,10 +206,11 @@ inline constexpr bool is_scalar = is_number<T> || looks_complex<T> || is_long_do
 
 // Constants that device code may read, where the functions of std::numeric_limits are host-only.
 template <class T>
-struct integer_range {
-  static constexpr T most = (std::numeric_limits<T>::max)();
-  static constexpr T least = (std::numeric_limits<T>::min)();
-};
+inline constexpr T highest = (std::numeric_limits<T>::max)();
+template <class T>
+inline constexpr T lowest = std::numeric_limits<T>::lowest();
+template <class T>
+inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
 template <class, class To, class From>
 inline constexpr bool casts_to = false;
@@ -274,8 +240,8 @@ WARPWRIGHT_HOST_DEVICE inline To convert(From from) {
   } else if constexpr (std::is_same<To, bool>::value) {
     return static_cast<bool>(from);
   } else if constexpr (std::is_floating_point<From>::value && std::is_integral<To>::value) {
-    constexpr To most = integer_range<To>::most;
-    constexpr To least = integer_range<To>::least;
+    constexpr To most = highest<To>;
+    constexpr To least = lowest<To>;
     // Powers of two, or 0, so exact in every floating type.
     constexpr From past_end = static_cast<From>(most / 2 + 1) * static_cast<From>(2);
     constexpr From begin = static_cast<From>(least);
@@ -345,7 +311,6 @@ WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value prepare_encode(F
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums and products that are rounded separately.
+// Sums and products that are rounded separately, and sums with their rounding errors.
 #pragma once
 
 #include <warpwright/core/detail/config.hpp>
@@ -10,8 +10,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // Arithmetic that no compiler contracts to fused multiply-adds, so that the host computes the same
 // bits as a GPU.
@@ -26,30 +25,20 @@ struct no_contract {
     return product;
 #endif
   }
-  WARPWRIGHT_HOST_DEVICE static float plus(float a, float b) {
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE static R plus(R a, R b) {
 #if defined(__CUDA_ARCH__)
-    return __fadd_rn(a, b);
+    if constexpr (sizeof(R) == 4) return __fadd_rn(a, b);
+    if constexpr (sizeof(R) == 8) return __dadd_rn(a, b);
 #else
     return a + b;
 #endif
   }
-  WARPWRIGHT_HOST_DEVICE static double plus(double a, double b) {
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE static R times(R a, R b) {
 #if defined(__CUDA_ARCH__)
-    return __dadd_rn(a, b);
-#else
-    return a + b;
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static float times(float a, float b) {
-#if defined(__CUDA_ARCH__)
-    return __fmul_rn(a, b);
-#else
-    return rounded_product(a * b);
-#endif
-  }
-  WARPWRIGHT_HOST_DEVICE static double times(double a, double b) {
-#if defined(__CUDA_ARCH__)
-    return __dmul_rn(a, b);
+    if constexpr (sizeof(R) == 4) return __fmul_rn(a, b);
+    if constexpr (sizeof(R) == 8) return __dmul_rn(a, b);
 #else
     return rounded_product(a * b);
 #endif
@@ -67,7 +56,25 @@ struct no_contract {
   WARPWRIGHT_HOST_DEVICE static double larger(double a, double b) { return ::fmax(a, b); }
 };
 
-}  // namespace detail
-}  // namespace ew
+template <class A>
+struct compensated_sum {
+  A sum;
+  A error;
+};
+
+// D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2: the error of a sum is
+// itself a floating-point number, found by six operations.
+template <class A>
+WARPWRIGHT_HOST_DEVICE compensated_sum<A> two_sum(compensated_sum<A> const& a,
+                                                  compensated_sum<A> const& b) {
+  A const sum = no_contract::plus(a.sum, b.sum);
+  A const b_seen = no_contract::plus(sum, -a.sum);
+  A const a_seen = no_contract::plus(sum, -b_seen);
+  A const error =
+      no_contract::plus(no_contract::plus(a.sum, -a_seen), no_contract::plus(b.sum, -b_seen));
+  return {sum, no_contract::plus(no_contract::plus(a.error, b.error), error)};
+}
+
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -17,8 +17,7 @@ struct __nv_fp8_e5m2;
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 template <class To, class From>
 WARPWRIGHT_HOST_DEVICE inline To bit_copy(From const& from) {
@@ -64,6 +63,8 @@ struct small_float<__nv_fp8_e5m2> {
   static constexpr std::uint32_t most = 0x7bU;  // 57344
   static constexpr std::uint32_t nan = 0x7fU;
 };
+template <class T>
+inline constexpr bool is_e4m3 = small_float<T>::mantissa == 3;
 
 // A magnitude truncated to a format: the bits kept, whose exponent is not limited yet, and the bits
 // lost, in units of 2^-32 of the last place kept.
@@ -128,38 +129,22 @@ WARPWRIGHT_HOST_DEVICE inline typename small_float<T>::bits random_small_float(
 }
 
 // Two values in the lower half of a word, `low` in its lower byte; to nearest even, saturating.
-WARPWRIGHT_HOST_DEVICE inline std::uint32_t e4m3_pair_from_floats(float low, float high) {
+template <class T>
+WARPWRIGHT_HOST_DEVICE inline std::uint32_t fp8_pair_from_floats(float low, float high) {
 #if WARPWRIGHT_DEVICE_HAS_FP8
   std::uint16_t bits;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  if constexpr (is_e4m3<T>) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  }
   return bits;
 #else
-  return nearest_small_float<__nv_fp8_e4m3>(low) |
-         static_cast<std::uint32_t>(nearest_small_float<__nv_fp8_e4m3>(high)) << 8U;
-#endif
-}
-WARPWRIGHT_HOST_DEVICE inline std::uint32_t e5m2_pair_from_floats(float low, float high) {
-#if WARPWRIGHT_DEVICE_HAS_FP8
-  std::uint16_t bits;
-  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
-  return bits;
-#else
-  return nearest_small_float<__nv_fp8_e5m2>(low) |
-         static_cast<std::uint32_t>(nearest_small_float<__nv_fp8_e5m2>(high)) << 8U;
+  return nearest_small_float<T>(low) | static_cast<std::uint32_t>(nearest_small_float<T>(high))
+                                           << 8U;
 #endif
 }
 
-// Converts two values to binary16, which is exact. The compiler merges the conversions of two
-// neighbours in one pair.
-WARPWRIGHT_HOST_DEVICE inline std::uint32_t halves_from_e5m2_pair(std::uint32_t pair) {
-#if WARPWRIGHT_DEVICE_HAS_FP8
-  std::uint32_t halves;
-  asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(static_cast<std::uint16_t>(pair)));
-  return halves;
-#else
-  return (pair & 0xffU) << 8U | (pair & 0xff00U) << 16U;
-#endif
-}
 WARPWRIGHT_HOST_DEVICE inline std::uint32_t half_from_e4m3(std::uint32_t byte) {
   std::uint32_t const sign = (byte & 0x80U) << 8U;
   std::uint32_t const magnitude = byte & 0x7fU;
@@ -170,17 +155,25 @@ WARPWRIGHT_HOST_DEVICE inline std::uint32_t half_from_e4m3(std::uint32_t byte) {
   if (magnitude == 0) return sign;
   return sign | exponent << 10U | ((magnitude << (16U - exponent)) & 0x3ffU);
 }
-WARPWRIGHT_HOST_DEVICE inline std::uint32_t halves_from_e4m3_pair(std::uint32_t pair) {
+// Converts two values to binary16, which is exact. The compiler merges the conversions of two
+// neighbours in one pair.
+template <class T>
+WARPWRIGHT_HOST_DEVICE inline std::uint32_t halves_from_fp8_pair(std::uint32_t pair) {
 #if WARPWRIGHT_DEVICE_HAS_FP8
   std::uint32_t halves;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<std::uint16_t>(pair)));
+  auto const bits = static_cast<std::uint16_t>(pair);
+  if constexpr (is_e4m3<T>) {
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(bits));
+  } else {
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(bits));
+  }
   return halves;
 #else
-  return half_from_e4m3(pair & 0xffU) | half_from_e4m3(pair >> 8U & 0xffU) << 16U;
+  if (is_e4m3<T>) return half_from_e4m3(pair & 0xffU) | half_from_e4m3(pair >> 8U & 0xffU) << 16U;
+  return (pair & 0xffU) << 8U | (pair & 0xff00U) << 16U;
 #endif
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

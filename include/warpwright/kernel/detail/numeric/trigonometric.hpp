@@ -11,8 +11,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // An angle minus `quadrant` right angles: |rest| <= pi / 4, up to a rounding error.
 struct reduced_angle {
@@ -90,7 +89,6 @@ WARPWRIGHT_HOST_DEVICE inline float sine_plus_right_angles(float x, unsigned rig
   return ((quadrant / 2 % 2 != 0) != flipped) ? -value : value;
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

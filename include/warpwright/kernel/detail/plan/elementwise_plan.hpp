@@ -4,13 +4,15 @@
 // The plan of a kernel of run(), from what its types decide and a list of its operands.
 #pragma once
 
+#include <warpwright/core/detail/config.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>
 
+#include <cstdint>
+
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// What the types of one or several assignments decide. Their operands are listed together, each
 /// output before its arrays.
@@ -42,8 +44,20 @@ launch_plan plan_operands(elementwise_types const& types, operand const* operand
 /// The outputs that narrow vectors cannot store, a bit each.
 std::uint64_t outputs_with_gaps(elementwise_types const& types, operand const* operands);
 
-}  // namespace detail
-}  // namespace ew
+struct tile_summary {
+  std::uint64_t blocks = 0;  ///< 0: the kernel has neither tiles nor pixels
+  unsigned threads = 0;
+  unsigned pixels = 0;     ///< per thread; 0: the kernel has tiles
+  unsigned channels = 0;   ///< of a pixel
+  unsigned pitch = 0;      ///< elements of the view from one pixel to the next
+  unsigned columns = 0;    ///< elements of a tile along the output's innermost dimension
+  unsigned rows = 0;       ///< elements of a tile along the view's contiguous dimension
+  int view = 0;            ///< the view's index among the operands
+  bool vectors = false;    ///< the output is stored by vectors
+  std::uint64_t wide = 0;  ///< the operands that are moved by vectors, a bit each
+};
+
+}  // namespace ew::detail
 
 WARPWRIGHT_END
 

@@ -8,8 +8,7 @@
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// Whether an array beside n elements can be moved by vectors from the first element on.
 WARPWRIGHT_ALWAYS_INLINE bool fits_fast_path(array_operand const& o, std::uint64_t n,
@@ -97,7 +96,6 @@ WARPWRIGHT_INLINE std::uint64_t outputs_with_gaps(elementwise_types const& types
   return bits;
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END_DEFINITIONS

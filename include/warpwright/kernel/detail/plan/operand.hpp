@@ -13,8 +13,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// Which element of an operand goes with element i of the output.
 enum class access_pattern : unsigned char {
@@ -209,7 +208,6 @@ constexpr bool overlap(operand const& a, operand const& b, std::uint64_t n) {
   return overlap(bytes_of(a, n), bytes_of(b, n)) && !side_by_side(a, b, n);
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

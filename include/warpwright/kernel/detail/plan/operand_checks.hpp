@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 using warpwright::detail::text;
 
@@ -26,6 +25,9 @@ WARPWRIGHT_COLD text count_as_given(std::uint64_t count);
 
 /// How far from an output's start an operand starts, in words.
 WARPWRIGHT_COLD text start_relative_to(operand const& o, operand const& out);
+
+/// What makes an operand, as errors and explain() name it: in, row, view, …
+WARPWRIGHT_COLD char const* kind_name(operand const& o);
 
 /// What an error calls operand `k`.
 /// @param number  of the output, counted from 1; 0 where there is but one
@@ -54,8 +56,7 @@ void check_operands(operand const* operands, int count, source_location where);
 void check_assignments(operand const* operands, int const* counts, int assignments,
                        source_location where);
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END
 

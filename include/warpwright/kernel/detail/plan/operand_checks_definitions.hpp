@@ -6,8 +6,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// The operands of a kernel, which need not follow each other in memory.
 struct operand_list {
@@ -19,17 +18,19 @@ constexpr void list_operands(operand_list& list, operand const* operands, int co
   for (int k = 0; k < count; ++k) list.each[k] = operands + k;
 }
 
+WARPWRIGHT_INLINE char const* kind_name(operand const& o) {
+  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
+  return o.shaped ? "view" : names[static_cast<unsigned char>(o.kind)];
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE text operand_name(operand_list const& operands, int k,
                                                     int number) {
-  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
   if (k == 0 && number != 0) return text{"output "} + number;
   if (k == 0) return operands[0].kind == access_pattern::no_output ? "the reduction" : "the output";
   int position = 0;
   for (int before = 1; before <= k; ++before)
     position += operands[before].kind != access_pattern::absent;
-  char const* const name =
-      operands[k].shaped ? "view" : names[static_cast<unsigned char>(operands[k].kind)];
-  return text{"operand "} + position + " (" + name + ")";
+  return text{"operand "} + position + " (" + kind_name(operands[k]) + ")";
 }
 
 WARPWRIGHT_INLINE text operand_name(operand const* operands, int k, int number) {
@@ -170,7 +171,6 @@ WARPWRIGHT_INLINE void check_assignments(operand const* operands, int const* cou
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

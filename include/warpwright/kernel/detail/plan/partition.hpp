@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 /// The work of an elementwise kernel or a reduction: full vectors, and the elements before the
 /// first (`head`) and behind the last, which go one a thread to a block of their own.
@@ -126,7 +125,6 @@ WARPWRIGHT_NOINLINE constexpr launch_plan make_plan(operand const* operands, int
   return plan;
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -10,8 +10,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 using warpwright::detail::warp_size;
 
@@ -216,7 +215,6 @@ constexpr row_partition with_cached_vectors(row_plan const& plan, unsigned vecto
   return partition;
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -17,8 +17,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // A kernel's arguments hold 32,764 bytes since CUDA 12.1 on sm_70 and newer, 4,096 before (CUDA C++
 // Programming Guide, "Function Parameters"). A function of the user takes what the table leaves.
@@ -194,8 +193,7 @@ class written_ranges {
   warpwright::detail::array<range> ranges_;  // in the order of their addresses
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END
 

@@ -6,8 +6,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 WARPWRIGHT_INLINE void check_tensor(operand const* arrays, int count, std::uint32_t written,
                                     std::size_t tensor, source_location where) {
@@ -38,7 +37,6 @@ WARPWRIGHT_INLINE void check_tensor(operand const* arrays, int count, std::uint3
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -15,8 +15,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 using warpwright::detail::warp_size;
 
@@ -185,7 +184,6 @@ WARPWRIGHT_HOST_DEVICE bool is_last_block(Block& block, unsigned* ticket, unsign
 #endif
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reductions. To add one, write a kind here and a function in reductions.hpp that returns a
+// The reductions. To add one, write a kind here and a function in reduce.hpp that returns a
 // reduction of it. A kind is a commutative monoid over a state; for elements of type V it has
 //   state<V>, result<V>      the type that is carried, and that of the result
 //   identity<V>()            the state of no elements
 //   lift<V>(value, i)        the state of one element
-//   append<V>(a, b)          both combined, where all elements of a precede those of b
 //   combine<V>(a, b)         both combined, in any order
+// and may replace what it inherits from `reducer`:
+//   append<V>(a, b)          both combined, where all elements of a precede those of b
 //   finish<V>(state, n)      the result of n elements
 //   is_total                 whether .in<A>() and .compensated() apply; if so, also
 //   with_accumulator<A>      the kind that adds in A
@@ -16,7 +17,6 @@
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
 #include <warpwright/kernel/detail/expression/operators.hpp>
-#include <warpwright/kernel/detail/numeric/compensated_sum.hpp>
 #include <warpwright/kernel/detail/numeric/no_contract.hpp>
 
 WARPWRIGHT_BEGIN
@@ -35,9 +35,18 @@ inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
 
 namespace detail {
 
-template <class V>
-struct float_limits {
-  static constexpr V infinity = std::numeric_limits<V>::infinity();
+// What most kinds have in common: a state is the result, and its order does not matter.
+template <class Kind>
+struct reducer {
+  static constexpr bool is_total = false;
+  template <class V, class State>
+  WARPWRIGHT_HOST_DEVICE State append(State const& a, State const& b) const {
+    return static_cast<Kind const&>(*this).template combine<V>(a, b);
+  }
+  template <class V, class State>
+  WARPWRIGHT_HOST_DEVICE State finish(State const& s, std::uint64_t) const {
+    return s;
+  }
 };
 
 // ---- Sums ----
@@ -56,7 +65,7 @@ using default_accumulator = std::conditional_t<
                        std::conditional_t<std::is_signed<V>::value, std::int64_t, std::uint64_t>>>;
 
 template <total What, class Requested, bool Compensated>
-struct summing {
+struct summing : reducer<summing<What, Requested, Compensated>> {
   static constexpr bool is_total = true;
   template <class A>
   using with_accumulator = summing<What, A, Compensated>;
@@ -85,10 +94,6 @@ struct summing {
     } else {
       return initial_states<V>(value);
     }
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE state<V> append(state<V> const& a, state<V> const& b) const {
-    return combine<V>(a, b);
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
@@ -153,7 +158,7 @@ struct complex_state {
 
 // Sums the real and the imaginary parts separately.
 template <total What, class Requested, bool Compensated>
-struct complex_summing {
+struct complex_summing : reducer<complex_summing<What, Requested, Compensated>> {
   static constexpr bool is_total = true;
   static_assert(std::is_void<Requested>::value || std::is_floating_point<Requested>::value,
                 "warpwright::ew: sums of complex numbers are in floating point");
@@ -175,10 +180,6 @@ struct complex_summing {
     return {part{}.template lift<float>(value.re, i), part{}.template lift<float>(value.im, i)};
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE state<V> append(state<V> const& a, state<V> const& b) const {
-    return combine<V>(a, b);
-  }
-  template <class V>
   WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
     return {part{}.template combine<float>(a.re, b.re), part{}.template combine<float>(a.im, b.im)};
   }
@@ -196,38 +197,26 @@ using summing_of =
 
 // ---- Extremes ----
 
-struct lower_first {
+template <bool Lowest>
+struct order {
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
-    return a < b;
+    return Lowest ? a < b : a > b;
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE static V last() {
     if constexpr (std::is_floating_point<V>::value) {
-      return float_limits<V>::infinity;
+      return Lowest ? infinity<V> : -infinity<V>;
     } else {
-      return integer_range<V>::most;
+      return Lowest ? highest<V> : lowest<V>;
     }
   }
 };
-struct higher_first {
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
-    return a > b;
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE static V last() {
-    if constexpr (std::is_floating_point<V>::value) {
-      return -float_limits<V>::infinity;
-    } else {
-      return integer_range<V>::least;
-    }
-  }
-};
+using lower_first = order<true>;
+using higher_first = order<false>;
 
 template <class Order>
-struct extreme {
-  static constexpr bool is_total = false;
+struct extreme : reducer<extreme<Order>> {
   template <class V>
   using state = V;
   template <class V>
@@ -241,22 +230,13 @@ struct extreme {
     return value;
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE V append(V a, V b) const {
-    return combine<V>(a, b);
-  }
-  template <class V>
   WARPWRIGHT_HOST_DEVICE V combine(V a, V b) const {
     return Order::before(a, b) || a != a ? a : b;  // NaN stays
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE V finish(V s, std::uint64_t) const {
-    return s;
   }
 };
 
 template <class Order>
-struct arg_extreme {
-  static constexpr bool is_total = false;
+struct arg_extreme : reducer<arg_extreme<Order>> {
   template <class V>
   using state = located<V>;
   template <class V>
@@ -277,10 +257,6 @@ struct arg_extreme {
   WARPWRIGHT_HOST_DEVICE located<V> combine(located<V> const& a, located<V> const& b) const {
     bool const later = !better(a.value, b.value) && b.index < a.index;
     return better(b.value, a.value) || later ? b : a;
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE located<V> finish(located<V> const& s, std::uint64_t) const {
-    return s;
   }
 
  private:
@@ -311,8 +287,7 @@ struct is_not_finite {  // by its bits, so that no fast-math option removes it
 };
 
 template <class Test>
-struct counting {
-  static constexpr bool is_total = false;
+struct counting : reducer<counting<Test>> {
   template <class V>
   using state = std::uint64_t;
   template <class V>
@@ -326,24 +301,15 @@ struct counting {
     return Test{}(value) ? 1U : 0U;
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE std::uint64_t append(std::uint64_t a, std::uint64_t b) const {
-    return a + b;
-  }
-  template <class V>
   WARPWRIGHT_HOST_DEVICE std::uint64_t combine(std::uint64_t a, std::uint64_t b) const {
     return a + b;
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE std::uint64_t finish(std::uint64_t s, std::uint64_t) const {
-    return s;
   }
 };
 
 // ---- fold() ----
 
 template <class T, class F>
-struct folding {
-  static constexpr bool is_total = false;
+struct folding : reducer<folding<T, F>> {
   template <class V>
   using state = T;
   template <class V>
@@ -360,20 +326,10 @@ struct folding {
   WARPWRIGHT_HOST_DEVICE T lift(V value, std::uint64_t) const {
     return convert<T>(value);
   }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE T append(T const& a, T const& b) const {
-    return combine<V>(a, b);
-  }
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <class V>
   WARPWRIGHT_HOST_DEVICE T combine(T const& a, T const& b) const {
     return convert<T>(function(a, b));
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE T finish(T const& s, std::uint64_t) const {
-    return s;
   }
 };
 

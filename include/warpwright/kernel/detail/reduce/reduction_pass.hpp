@@ -7,7 +7,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/launch.hpp>
-#include <warpwright/kernel/detail/expression/same_input.hpp>
+#include <warpwright/kernel/detail/expression/traversal.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
 #include <warpwright/kernel/detail/reduce/block_reduce.hpp>
@@ -16,8 +16,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 using warpwright::detail::on_calling_thread;
 using warpwright::detail::on_stream;
@@ -413,7 +412,6 @@ void reduce_all(Where const& execute, void* workspace, elements const& n, R cons
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

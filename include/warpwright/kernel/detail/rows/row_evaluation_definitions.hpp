@@ -6,8 +6,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 WARPWRIGHT_INLINE void check_row_statistics(operand const* statistics, int count,
                                             operand const* operands, int arrays,
@@ -39,7 +38,6 @@ WARPWRIGHT_INLINE void check_row_statistics(operand const* statistics, int count
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -29,7 +29,6 @@
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
-#include <warpwright/kernel/detail/numeric/compensated_sum.hpp>
 #include <warpwright/kernel/detail/numeric/no_contract.hpp>
 
 #include <limits>
@@ -130,9 +129,6 @@ struct row_width {
     return mean == mean ? mean : nearest;
   }
 };
-
-template <class R>
-inline constexpr R lowest = std::numeric_limits<R>::lowest();
 
 struct softmax_base {
   static constexpr bool is_centered = true;

@@ -13,8 +13,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // A norm: lift(x) makes a state of an element, combine(a, b) one of two, finish(state) the norm.
 struct two_norm {
@@ -284,7 +283,6 @@ void run_norm_on_host(Tensors const& all, R* norms) {
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -119,9 +119,7 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
       return element_value<A>{};
     }
   }
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+  WARPWRIGHT_NO_EXEC_CHECK
   template <int V, class F>
   WARPWRIGHT_HOST_DEVICE static values updated(F const& f, registers<V> const& r, int j) {
     values v{{read<S, V>(at<Index>(r), j)}...};

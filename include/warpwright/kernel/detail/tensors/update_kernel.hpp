@@ -9,8 +9,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 // ---- What a function must provide: multi_tensor.hpp documents it at run_each() ----
 
@@ -19,9 +18,7 @@ inline constexpr bool has_prepare = false;
 template <class F>
 inline constexpr bool has_prepare<F, std::void_t<decltype(std::declval<F&>().prepare())>> = true;
 
-#if WARPWRIGHT_NVCC
-#pragma nv_exec_check_disable
-#endif
+WARPWRIGHT_NO_EXEC_CHECK
 template <class F>
 WARPWRIGHT_HOST_DEVICE bool call_prepare(F& f) {
   if constexpr (has_prepare<F>) {
@@ -175,7 +172,6 @@ unscale_elements<T> make_unscale_function(float const* scale, float* found_inf,
   return {scale, found_inf, 0.0F};
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -12,8 +12,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 inline constexpr unsigned pixel_threads = 256;
 inline constexpr unsigned max_vector = 32;  // elements
@@ -152,7 +151,6 @@ struct pixel_vector {
   static constexpr unsigned part_words = V * sizeof(Bits) / 4;
 };
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

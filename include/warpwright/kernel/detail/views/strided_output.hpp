@@ -7,7 +7,6 @@
 
 #include <warpwright/kernel/detail/elementwise/fused.hpp>
 #include <warpwright/kernel/detail/views/view_node.hpp>
-#include <warpwright/kernel/detail/views/view_shape.hpp>
 
 WARPWRIGHT_BEGIN
 

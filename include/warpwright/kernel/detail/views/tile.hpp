@@ -13,8 +13,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 inline constexpr unsigned tile_threads = 256;
 inline constexpr unsigned tile_bytes = 16384;         // four accesses of 16 bytes a thread
@@ -456,7 +455,6 @@ WARPWRIGHT_HOST_DEVICE void gather(packed_vector<Bits, V>& r, staged_vector cons
   }
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -1,17 +1,15 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of view_shape.hpp, view_node.hpp and tile_selection.hpp.
+// Of view_node.hpp and tile_plan.hpp.
 #pragma once
 
-#include <warpwright/kernel/detail/views/tile_selection.hpp>
+#include <warpwright/kernel/detail/views/tile_plan.hpp>
 #include <warpwright/kernel/detail/views/view_node.hpp>
-#include <warpwright/kernel/detail/views/view_shape.hpp>
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
 
 WARPWRIGHT_INLINE void check_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
                                    source_location where, char const* function) {
@@ -140,7 +138,6 @@ WARPWRIGHT_INLINE tile_summary summarize_selection(tile_selection const& selecti
   return s;
 }
 
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

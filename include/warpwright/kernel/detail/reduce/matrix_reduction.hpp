@@ -1,17 +1,112 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel that reduces each column of a matrix: blocks take tiles of columns, and where the rows
-// are many, several blocks share a tile.
+// The kernel that reduces each row of a matrix: a warp or a block for a row. The kernel that
+// reduces each column: blocks take tiles of columns, and where the rows are many, several blocks
+// share a tile. And their results, copied to the host.
 #pragma once
 
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
-#include <warpwright/kernel/detail/reduce/row_reduction.hpp>
+#include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
+
+#include <tuple>
+#include <type_traits>
+#include <vector>
 
 WARPWRIGHT_BEGIN
 
-namespace ew {
-namespace detail {
+namespace ew::detail {
+
+// Rows of at most so many vectors go to one warp each, longer ones to a block.
+inline constexpr std::uint64_t max_vectors_per_warp_row = 256;
+
+constexpr unsigned threads_for_row(std::uint64_t vectors) {
+  return vectors <= max_vectors_per_warp_row ? warp_size : reduce_threads;
+}
+
+// The partition of every row: vectors from its first element on, where that suits all rows.
+constexpr vector_partition partition_row(operand const* operands, int count, std::uint64_t cols,
+                                         unsigned vector) {
+  vector_partition p;
+  p.vectors = cols / vector;
+  p.edge = static_cast<unsigned>(cols % vector);
+  if (p.edge == 0) p.wide = wide_operands(operands, count, 0, vector);
+  p.all_wide = p.wide == bits_of_operands(count);
+  return p;
+}
+
+inline constexpr std::uint64_t max_matrix_blocks = std::uint64_t{1} << 20U;  // beyond, blocks loop
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+template <class Pass>
+struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
+  using states = typename Pass::states;
+  using shared = reduction_scratch<states, reduce_threads>;
+
+  Pass parameters;
+  vector_partition partition;
+  std::uint64_t rows;
+  std::uint64_t cols;
+  unsigned threads;  // of a row
+
+  reduce_rows_kernel(Pass const& pass, vector_partition const& p, matrix_shape const& shape)
+      : parameters{pass},
+        partition{p},
+        rows{shape.rows},
+        cols{shape.cols},
+        threads{threads_for_row(p.vectors)} {}
+
+  template <class Block>
+  WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
+    Pass const pass = parameters.with_shared_input();
+    auto const combine = [&](states const& a, states const& b) {
+      return pass.combine_states(a, b);
+    };
+    unsigned const rows_per_block = reduce_threads / threads;
+    auto state = block.template per_thread<states>();
+    unsigned round = 0;
+    for (std::uint64_t first = std::uint64_t{block.index()} * rows_per_block; first < rows;
+         first += std::uint64_t{block.count()} * rows_per_block, ++round) {
+      block.for_each_thread([&](unsigned t) {
+        std::uint64_t const row = first + t / threads;  // the same for a whole warp
+        state[t] = pass.identities();
+        if (row < rows) state[t] = pass.partial(partition, row * cols, 0, 1, t % threads, threads);
+      });
+      combine_groups(block, state, block.shared(), round, thread_groups{threads}, combine);
+      block.for_each_thread([&](unsigned t) {
+        std::uint64_t const row = first + t / threads;
+        if (t % threads == 0 && row < rows) pass.finish(state[t], cols, row);
+      });
+    }
+  }
+};
+
+// Reduces each row, on a stream or on the calling thread.
+template <class Where, class... R>
+void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&... r) {
+  elements const n = elements_of(shape);
+  memory_range const results[] = {range_of(r, shape.rows)...};
+  int const count = sizeof...(r);
+  if (shape.rows != 0) check_result_ranges(results, count, nullptr, 0, shape.where);
+  with_reduction_pass(
+      n,
+      [&](auto const& pass, operand const* operands) {
+        using pass_type = std::decay_t<decltype(pass)>;
+        check_results_disjoint(results, count, operands, pass_type::operands, n.count, n.where);
+        if (shape.rows == 0) return;
+        vector_partition const p =
+            partition_row(operands, pass_type::operands, shape.cols, pass_type::vector);
+        reduce_rows_kernel<pass_type> const kernel{pass, p, shape};
+        std::uint64_t const blocks = divide_up(shape.rows, reduce_threads / kernel.threads);
+        execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads, kernel,
+                "warpwright::ew::reduce_rows");
+      },
+      r...);
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
 // Vectors of one row that neighbouring threads of a block take: of 16 bytes each they fill whole
 // cache lines. Few, so that the block's other threads combine the states of many blocks quickly.
@@ -292,8 +387,61 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
       r...);
 }
 
+/// Lets reduce(goals...) write `count` results of each reduction to a block of a pool, and waits
+/// for them.
+/// @return a vector, or of several reductions a tuple of vectors
+template <class Pool, class Reduce, std::size_t... Index, class... R>
+auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64_t count,
+                   Reduce const& reduce, std::index_sequence<Index...>, R const&... reductions) {
+  static_assert(((alignof(typename default_result<R>::type) <= 16) && ...),
+                "warpwright::ew: a result's alignment is limited to 16 bytes");
+  // Operands that do not fit are refused before any memory is allocated.
+  using pass = reduction_pass<false, typename default_result<R>::assignment...>;
+  operand operands[pass::operands];
+  pass::describe(gather_expressions(typename default_result<R>::assignment{
+                     nullptr, reductions.kind, reductions.expression}...),
+                 n.count, operands, n.where);
+
+  std::size_t const bytes[] = {count * sizeof(typename default_result<R>::type)...};
+  std::size_t begin[sizeof...(R)] = {};
+  std::size_t total = 0;
+  for (std::size_t k = 0; k < sizeof...(R); ++k) {
+    begin[k] = total;
+    total += round_up_to_16(bytes[k]);
+  }
+  workspace_block<Pool> const block{pool, stream, total != 0 ? total : 16, n.where};
+  auto* const there = static_cast<unsigned char*>(block.data());
+  std::tuple<std::vector<typename default_result<R>::type>...> here{
+      std::vector<typename default_result<R>::type>(count)...};
+  reduce(typename default_result<R>::assignment{
+      reinterpret_cast<bits_of<typename default_result<R>::type>*>(there + begin[Index]),
+      reductions.kind, reductions.expression}...);
+  if (count != 0) {
+    cudaError_t status = cudaSuccess;
+    ((status = status != cudaSuccess ? status
+                                     : warpwright::detail::copy_async(
+                                           std::get<Index>(here).data(), there + begin[Index],
+                                           bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
+     ...);
+    // Also after a copy that failed: those before it may still be writing.
+    cudaError_t const end = cudaStreamSynchronize(stream.get());
+    check(status, "cudaMemcpyAsync", n.where);
+    check(end, "cudaStreamSynchronize", n.where);
+  }
+  if constexpr (sizeof...(R) == 1) {
+    return std::get<0>(static_cast<decltype(here)&&>(here));
+  } else {
+    return here;
+  }
+}
+
+// std::vector<bool> holds no array of bool.
+template <class... R>
+using if_fetchable =
+    std::enable_if_t<(sizeof...(R) > 0) &&
+                     (!std::is_same<typename default_result<R>::type, bool>::value && ...)>;
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-}  // namespace detail
-}  // namespace ew
+}  // namespace ew::detail
 
 WARPWRIGHT_END

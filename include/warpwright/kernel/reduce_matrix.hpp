@@ -1,17 +1,76 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions of each column of a row-major matrix: as reduce.hpp, but every column has its own
-// results.
+// Reductions of each row or of each column of a row-major matrix: as reduce.hpp, but every row or
+// column has its own results.
 #pragma once
 
-#include <warpwright/kernel/detail/reduce/column_reduction.hpp>
-#include <warpwright/kernel/detail/reduce/fetch_results.hpp>
+#include <warpwright/kernel/detail/plan/matrix_shape.hpp>
+#include <warpwright/kernel/detail/reduce/matrix_reduction.hpp>
 #include <warpwright/kernel/reduce.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace ew {
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+/// Evaluates several reductions of each row of a matrix in one pass, as one kernel.
+///
+/// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
+/// find are columns. With cols = 0 every result is that of no elements. A row's results are the
+/// same bits in every run, and whatever the number of rows.
+/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
+/// @param stream  the stream to run on
+/// @param shape   `{rows, cols}`, up to 2^59 elements
+/// @param goals   `to(pointer) = reduction`, where the pointer is to `rows` elements
+/// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
+///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
+///   or an array that is read
+/// @throws cuda_error             when the launch fails
+/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
+/// legal.
+/// **Cost:** one kernel launch, no allocation. One warp or one block reduces a row: for a few very
+/// long rows, one reduce() each uses more of the GPU. Where a row of the widest element type is no
+/// multiple of 16 bytes, loads are of single elements. Launches call what those of run() do.
+template <class... T, class... K, class... E>
+void reduce_rows(stream_ref stream, matrix_shape const& shape,
+                 reduction_assignment<T, K, E> const&... goals) {
+  static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
+  detail::reduce_each_row(detail::on_stream{stream, shape.where}, shape, goals...);
+}
+
+/// Evaluates several reductions of each row and waits for their results.
+/// @param stream, shape  as above
+/// @param pool        for the results until they are copied to the host: a memory_pool, or anything
+///   with allocate(stream, bytes) and deallocate(stream, pointer, bytes)
+/// @param reductions  `sum(x)` and others
+/// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
+///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types, of which bool is none
+/// @throws std::invalid_argument, cuda_error  as above; what the pool throws
+/// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
+/// **Threads:** any. **Capture:** not legal: it waits.
+/// **Cost:** an allocation, a kernel launch, copies to pageable memory.
+template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
+          class = detail::if_fetchable<reduction<K, E>...>>
+[[nodiscard]] auto reduce_rows(stream_ref stream, Pool& pool, matrix_shape const& shape,
+                               reduction<K, E> const&... reductions) {
+  return detail::fetch_results(
+      stream, pool, detail::elements_of(shape), shape.rows,
+      [&](auto const&... goals) { reduce_rows(stream, shape, goals...); },
+      std::index_sequence_for<E...>{}, reductions...);
+}
+
+/// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
+/// **Threads:** any.
+template <class... T, class... K, class... E>
+void reduce_rows_host(matrix_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
+  static_assert(sizeof...(goals) > 0,
+                "warpwright::ew::reduce_rows_host: name at least one reduction");
+  detail::reduce_each_row(detail::on_calling_thread{shape.where}, shape, goals...);
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
 /// The size of the workspace that reduce_cols() requires, in bytes: 2 KB, and at most some 140 KB
 /// times the bytes of the states of one column's reductions.
@@ -32,24 +91,20 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Evaluates several reductions of each column of a matrix in one pass, as one kernel: the gradient
 /// of a bias, the mean and norm of every feature.
 ///
-/// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
-/// find are rows. With rows = 0 every result is that of no elements. Results are the same bits in
-/// every run.
-/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
+/// As reduce_rows(), but: indices that argmin() and argmax() find are rows, and with rows = 0 every
+/// result is that of no elements.
+/// @pre as reduce_rows()
 /// @param stream     the stream to run on
 /// @param workspace  as for reduce(), of reduce_cols_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, up to 2^59 elements
 /// @param goals      `to(pointer) = reduction`, where the pointer is to `cols` elements
-/// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
-///   is too small; for a null or misaligned result pointer, and for results that overlap each
-///   other, the workspace, or an array that is read
+/// @throws std::invalid_argument  as reduce_rows(); for a workspace that is too small, and for
+///   results that overlap it
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any, one at a time for
 /// one workspace. **Capture:** legal.
 /// **Cost:** one kernel launch, no allocation. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements. Compiled for architectures both below and
-/// from 9.0, a launch also calls cudaGetDevice, and the first of a kernel on a device
-/// cudaFuncGetAttributes.
+/// multiple of 16 bytes, loads are of single elements.
 template <class... T, class... K, class... E>
 void reduce_cols(stream_ref stream, reduction_workspace const& workspace, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
@@ -78,17 +133,9 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
   detail::reduce_each_column(detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
 }
 
-/// Evaluates several reductions of each column and waits for their results.
-/// @param stream, shape  as above
-/// @param pool        for the workspace, and the results until they are copied
-/// @param reductions  `sum(x)` and others
-/// @return a std::vector of `cols` results, or of several reductions a tuple of vectors:
-///   `auto [a, b] = reduce_cols(...)`; in the reductions' own types, of which bool is none
-/// @throws std::invalid_argument, cuda_error  as above; what the pool throws
-/// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
-/// **Threads:** any. **Capture:** not legal: it waits.
-/// **Cost:** an allocation, or two and a memset where columns are split; a kernel launch, copies to
-/// pageable memory.
+/// Evaluates several reductions of each column and waits for their results: `cols` of each, as
+/// reduce_rows() returns those of rows.
+/// **Cost:** as there, and where columns are split one more allocation and a memset.
 template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
           class = detail::if_fetchable<reduction<K, E>...>>
 [[nodiscard]] auto reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
