@@ -4,7 +4,3 @@
 #include <warpwright/tune/detail/objective/tuning_objective_definitions.hpp>
 #include <warpwright/tune/detail/report/report_definitions.hpp>
 #include <warpwright/tune/detail/report/tune_result_definitions.hpp>
-
-WARPWRIGHT_BEGIN
-
-WARPWRIGHT_END

@@ -340,10 +340,8 @@ class batch_tuner {
 
   static detail::search_settings validated(detail::search_settings settings, source_location where);
 
-  // A template, as all of the search: what only includes the header does not compile it.
-  template <typename Hooks>
-  WARPWRIGHT_COLD static tune_result finish(detail::search_settings const& settings,
-                                            Hooks const& hooks, stream_ref stream);
+  static tune_result finish(detail::search_settings const& settings,
+                            detail::search_hooks const& hooks, stream_ref stream);
 
   detail::search_settings settings_{};
 };

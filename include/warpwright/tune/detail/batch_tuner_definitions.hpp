@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwright/tune/batch_tuner.hpp>
-#include <warpwright/tune/detail/search/batch_search.hpp>
+#include <warpwright/tune/detail/search/batch_search_definitions.hpp>
 
 #include <utility>
 
@@ -99,12 +99,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE detail::search_settings batch_tuner::validated
   return settings;
 }
 
-template <typename Hooks>
-tune_result batch_tuner::finish(detail::search_settings const& settings, Hooks const& hooks,
-                                stream_ref stream) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE tune_result batch_tuner::finish(
+    detail::search_settings const& settings, detail::search_hooks const& hooks, stream_ref stream) {
   tune_result result;
   try {
-    result = detail::batch_search<Hooks>{settings, hooks}.run();
+    result = detail::batch_search{settings, hooks}.run();
   } catch (...) {
     // The enqueued work must finish before unwinding destroys the memory that it uses.
     detail::discard(cudaStreamSynchronize(stream));

@@ -29,21 +29,23 @@ struct candidate {
   bool worked = false;        // before it failed
 };
 
+inline bool usable(candidate const& c) noexcept {
+  return c.row.status == tune_status::ok && c.row.samples > 0;
+}
+
 // How uncertain a size's throughput is where it is compared with others: in turns, less than by
 // itself.
 inline double error_of(tune_row const& row) noexcept {
   return row.interleaved ? row.compared_error : row.relative_error;
 }
 
-// Hooks is search_hooks. A template, as all of the search: a file that only includes the tuner does
-// not compile it.
-template <typename Hooks>
 class search_state {
  public:
-  search_state(search_settings const& s, Hooks const& h) : settings{s}, hooks{h}, clock_{s.clock} {}
+  search_state(search_settings const& s, search_hooks const& h)
+      : settings{s}, hooks{h}, clock_{s.clock} {}
 
   search_settings const& settings;
-  Hooks const& hooks;
+  search_hooks const& hooks;
   std::vector<candidate> candidates;   // ascending
   std::vector<memory_point> readings;  // that the model is fitted to
   memory_model model{};
@@ -83,9 +85,6 @@ class search_state {
   [[nodiscard]] bool is_ok(std::size_t batch) const {
     candidate const* const c = find(batch);
     return c != nullptr && usable(*c);
-  }
-  [[nodiscard]] static bool usable(candidate const& c) {
-    return c.row.status == tune_status::ok && c.row.samples > 0;
   }
   // The best usable size; 0: none.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t best() const {

@@ -14,8 +14,8 @@
 //   final_choice      the choice is checked, runs for a while, and is replaced if it fails
 #pragma once
 
-#include <warpwright/tune/detail/search/explain_choice.hpp>
-#include <warpwright/tune/detail/search/final_choice.hpp>
+#include <warpwright/tune/detail/search/explain_choice_definitions.hpp>
+#include <warpwright/tune/detail/search/final_choice_definitions.hpp>
 
 #include <stdexcept>
 
@@ -23,10 +23,9 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename Hooks>
 class batch_search {
  public:
-  batch_search(search_settings const& settings, Hooks const& hooks) : s_{settings, hooks} {}
+  batch_search(search_settings const& settings, search_hooks const& hooks) : s_{settings, hooks} {}
 
   WARPWRIGHT_COLD tune_result run() {
     others_wait_ = static_cast<bool>(s_.settings.agree);
@@ -45,7 +44,7 @@ class batch_search {
     s_.set_deadline(limited ? 0.4 : 0.6);
     bracket(s_);
     s_.enter(tuning_phase::refinement);
-    refiner<search_state<Hooks>> refine{s_};
+    refiner refine{s_};
     if (!s_.settings.only_preferred) refine.find_best();
     refine.find_smallest();
     s_.set_deadline(limited ? 0.5 : 0.9);
@@ -80,7 +79,7 @@ class batch_search {
   }
 
   WARPWRIGHT_COLD std::size_t choose(std::size_t at_most) {
-    return at_most == 0 ? 0 : final_choice<search_state<Hooks>>{s_}.run(at_most);
+    return at_most == 0 ? 0 : final_choice{s_}.run(at_most);
   }
 
   // The smallest choice of several devices or ranks, which each of them has checked. All call the
@@ -127,7 +126,7 @@ class batch_search {
     return r;
   }
 
-  search_state<Hooks> s_;
+  search_state s_;
   bool others_wait_ = false;  // for this one to call the user's function
 };
 

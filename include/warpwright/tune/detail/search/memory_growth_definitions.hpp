@@ -16,8 +16,7 @@ namespace detail {
 // A capped pool or a preparation refuses what is too much, so that the likely memory decides, and
 // where the model does not know nothing but the step. Otherwise the pessimistic prediction decides,
 // and for the third size the likely memory; the second one alone may be over the budget.
-template <typename State>
-WARPWRIGHT_COLD bool may_run(State const& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool may_run(search_state const& s, std::size_t batch) {
   if (!s.settings.has_budget || s.model.points() == 0) return true;
   double const budget = static_cast<double>(s.settings.budget_bytes);
   double const likely = s.model.estimate(batch);
@@ -34,8 +33,7 @@ WARPWRIGHT_COLD bool may_run(State const& s, std::size_t batch) {
 }
 
 // Rejects a size whose memory is over the budget before it runs.
-template <typename State>
-WARPWRIGHT_COLD bool memory_allows(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool memory_allows(search_state& s, std::size_t batch) {
   if (may_run(s, batch)) return true;
   double const bytes = s.hooks.guarded ? s.model.estimate(batch) : s.model.predict(batch);
   bool const known = s.model.knows(batch);
@@ -49,8 +47,7 @@ WARPWRIGHT_COLD bool memory_allows(State& s, std::size_t batch) {
 
 // The size after one that has run: twice as large, or less where the memory of that is not known
 // and could be over the budget.
-template <typename State>
-WARPWRIGHT_COLD std::size_t next_size(State const& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t next_size(search_state const& s, std::size_t batch) {
   std::size_t const multiple = s.settings.multiple;
   std::size_t next = batch > s.settings.last / 2 ? s.settings.last : s.round(2 * batch);
   if (!s.settings.has_budget || s.model.points() == 0) return next;
@@ -64,8 +61,7 @@ WARPWRIGHT_COLD std::size_t next_size(State const& s, std::size_t batch) {
 }
 
 // The largest size that is known to fit the budget; 0: none is known.
-template <typename State>
-WARPWRIGHT_COLD std::size_t largest_fitting(State const& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t largest_fitting(search_state const& s) {
   if (!s.settings.has_budget) return 0;
   std::size_t items = s.model.largest_within(s.settings.budget_bytes);
   // Without the margin, where none is needed.

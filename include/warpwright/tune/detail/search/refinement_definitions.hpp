@@ -9,7 +9,7 @@
 // are halved, the most promising first.
 #pragma once
 
-#include <warpwright/tune/detail/search/wave_search.hpp>
+#include <warpwright/tune/detail/search/wave_search_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -21,11 +21,9 @@ struct size_gap {
   double potential = 0.0;  // the most items per second in it
 };
 
-// Settings is search_settings.
-template <typename State>
 class refiner {
  public:
-  explicit refiner(State& s) : s_{s} {}
+  explicit refiner(search_state& s) : s_{s} {}
 
   // Finds the best size.
   WARPWRIGHT_COLD void find_best() {
@@ -250,9 +248,9 @@ class refiner {
   // The size to run in a gap; 0: none is left.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t point_in(size_gap const& gap) const {
     candidate const* const high = s_.find(gap.high);
-    bool const usable = State::usable(*high);
+    bool const works = usable(*high);
     std::size_t batch = s_.round(gap.low + (gap.high - gap.low) / 2);
-    if (!usable && high->row.status == tune_status::over_budget) {
+    if (!works && high->row.status == tune_status::over_budget) {
       std::size_t const fits = largest_fitting(s_);
       if (fits > gap.low && fits < gap.high) {
         batch = fits;
@@ -265,7 +263,7 @@ class refiner {
       std::size_t const from = steps_.first_after(s_, gap.low);
       std::size_t const to = steps_.last_before(s_, gap.high);
       if (from > to) return 0;
-      batch = steps_.end(s_, usable ? to : from + (to - from + 1) / 2);
+      batch = steps_.end(s_, works ? to : from + (to - from + 1) / 2);
     }
     return batch > gap.low && batch < gap.high ? batch : 0;
   }
@@ -282,7 +280,7 @@ class refiner {
         s_.best_possible * (1.0 - s_.settings.tolerance) * (1.0 + (noise < third ? noise : third));
     std::size_t high = best;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && s_.score(c.row) >= enough) {
+      if (usable(c) && s_.score(c.row) >= enough) {
         high = c.row.batch;
         break;
       }
@@ -348,8 +346,8 @@ class refiner {
   // How close to the smallest size the search goes, in resolutions.
   static constexpr double knee_width = 10.0;
 
-  State& s_;
-  time_steps<State> steps_;
+  search_state& s_;
+  time_steps steps_;
   array<size_gap> closed_;
   double roughness_ = 0.0;  // how far times near the best size are from a line, beyond noise
 };

@@ -5,17 +5,16 @@
 // runs for a while, and is run again independently; where it fails, a smaller size takes its place.
 #pragma once
 
-#include <warpwright/tune/detail/search/latency_check.hpp>
+#include <warpwright/tune/detail/search/latency_check_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename State>
 class final_choice {
  public:
-  explicit final_choice(State& s) : s_{s}, limited_{s.settings.objective.latency_limited()} {
-    if (limited_) check_.push_back(latency_check<State>{s});
+  explicit final_choice(search_state& s) : s_{s}, limited_{s.settings.objective.latency_limited()} {
+    if (limited_) check_.push_back(latency_check{s});
   }
 
   // Returns the choice; 0: none.
@@ -51,7 +50,7 @@ class final_choice {
   static constexpr int most_descents = 4;
   static constexpr int most_candidates = 1000;  // each round fails one, or lowers slowest_
 
-  [[nodiscard]] latency_check<State>& check() { return check_.front(); }
+  [[nodiscard]] latency_check& check() { return check_.front(); }
 
   std::size_t next(std::size_t at_most) {
     std::size_t const batch =
@@ -64,7 +63,7 @@ class final_choice {
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && c.row.batch <= at_most && c.row.latency_median_seconds <= slowest_) {
+      if (usable(c) && c.row.batch <= at_most && c.row.latency_median_seconds <= slowest_) {
         largest = c.row.batch;
       }
     }
@@ -82,7 +81,7 @@ class final_choice {
     }
     std::size_t smaller = 0;
     for (candidate const& c : s_.candidates) {
-      if (!State::usable(c) || c.row.batch >= not_shown_) continue;
+      if (!usable(c) || c.row.batch >= not_shown_) continue;
       if (smaller == 0 || (c.row.batch <= wanted && descents_ < most_descents))
         smaller = c.row.batch;
     }
@@ -101,7 +100,7 @@ class final_choice {
       if (short_of_memory && c.failed_at > until) until = c.failed_at;
     }
     if (until == 0.0) return;
-    run_until(s_, batch, until + 1.01 * State::disturbed_seconds);
+    run_until(s_, batch, until + 1.01 * search_state::disturbed_seconds);
   }
 
   // Tries sizes again that ran out of memory, once. Returns whether one works now.
@@ -246,7 +245,7 @@ class final_choice {
     std::size_t const middle = s_.round(below + (above - below) / 2);
     if (s_.settings.allows(middle)) return middle > below && middle < above ? middle : 0;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && c.row.batch > below) return c.row.batch < above ? c.row.batch : 0;
+      if (usable(c) && c.row.batch > below) return c.row.batch < above ? c.row.batch : 0;
     }
     return 0;
   }
@@ -340,12 +339,12 @@ class final_choice {
     return false;
   }
 
-  State& s_;
+  search_state& s_;
   bool limited_;
-  std::vector<latency_check<State>> check_;  // one, with a limit
-  double slowest_ = HUGE_VAL;                // a batch that takes longer cannot be checked in time
-  double room_ = 1.0;          // of the size that was shown: how much longer one may take
-  std::size_t refused_ = 0;    // the largest size, items
+  std::vector<latency_check> check_;  // one, with a limit
+  double slowest_ = HUGE_VAL;         // a batch that takes longer cannot be checked in time
+  double room_ = 1.0;                 // of the size that was shown: how much longer one may take
+  std::size_t refused_ = 0;           // the largest size, items
   std::size_t not_shown_ = 0;  // the smallest size that is not shown to keep the limit; 0: none
   int descents_ = 0;
   std::size_t soaked_ = 0;
