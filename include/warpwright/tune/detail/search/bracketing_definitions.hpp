@@ -105,14 +105,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_steady(search_state& s) {
     if (!s.has_time(8.0 * s.expected_seconds(batch))) return;
     double const seconds_before = s.find(batch)->row.seconds_per_batch;
     std::vector<double> samples;
-    s.attempt([&] {
-      if (!s.prepare(batch)) return;
+    s.attempt(batch, s.hooks.prepares, [&] {
       std::size_t const repeats = s.at(batch).repeats;
-      if (s.hooks.prepares) s.run(batch, 1);
       for (int k = 0; k < 4; ++k) {
         samples.push_back(s.run(batch, repeats) / static_cast<double>(repeats));
       }
-      s.read_memory(batch);
     });
     if (!s.is_ok(batch)) continue;
     robust_mean const again = robust_mean::of(samples);

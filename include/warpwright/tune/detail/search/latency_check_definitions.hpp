@@ -114,7 +114,7 @@ class latency_check {
   [[nodiscard]] WARPWRIGHT_COLD double empirical(double quantile) const {
     std::vector<double> sorted = latencies_;
     if (sorted.empty()) return 1.0;
-    sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
+    sort(sorted.data(), sorted.size());
     return sorted[nearest_rank(sorted.size(), quantile)] /
            s_.settings.objective.latency_limit_seconds();
   }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one size of batch_tuner's search: its memory, a few single calls, its throughput.
+// Runs one size of batch_tuner's search: its memory, a few single calls, its throughput. Which
+// sizes may run under a memory budget, and how fast they grow until the model of the memory knows.
 #pragma once
 
-#include <warpwright/tune/detail/search/memory_growth_definitions.hpp>
 #include <warpwright/tune/detail/search/search_state.hpp>
 
 #include <stdexcept>
@@ -12,6 +12,70 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+// Whether a size may run. What the model knows to be over the budget never does.
+//
+// A capped pool or a preparation refuses what is too much, so that the likely memory decides, and
+// where the model does not know nothing but the step. Otherwise the pessimistic prediction decides,
+// and for the third size the likely memory; the second one alone may be over the budget.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool may_run(search_state const& s, std::size_t batch) {
+  if (!s.settings.has_budget || s.model.points() == 0) return true;
+  double const budget = static_cast<double>(s.settings.budget_bytes);
+  double const likely = s.model.estimate(batch);
+  std::size_t const largest = s.model.largest_measured();
+  bool const knows = s.model.knows(batch);
+  if (s.hooks.guarded) {
+    return likely <= budget || (!knows && batch <= 2 * largest + s.settings.multiple);
+  }
+  if (s.model.predict(batch) <= budget) return true;
+  if (knows) return false;
+  // One size tells nothing about the next one.
+  bool const small_step = batch <= largest + s.settings.multiple;
+  return small_step && s.model.points() < 3 && (s.model.points() == 1 || likely <= 0.97 * budget);
+}
+
+// Rejects a size whose memory is over the budget before it runs.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool memory_allows(search_state& s, std::size_t batch) {
+  if (may_run(s, batch)) return true;
+  double const bytes = s.hooks.guarded ? s.model.estimate(batch) : s.model.predict(batch);
+  bool const known = s.model.knows(batch);
+  tune_row& row = s.at(batch).row;
+  row.memory_bytes = static_cast<std::size_t>(bytes < 1e18 ? bytes : 1e18);
+  row.memory_predicted = true;
+  row.status = tune_status::over_budget;
+  row.note = s.needs(known ? "predicted " : "may need ", bytes);
+  return false;
+}
+
+// The size after one that has run: twice as large, or less where the memory of that is not known
+// and could be over the budget.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t next_size(search_state const& s, std::size_t batch) {
+  std::size_t const multiple = s.settings.multiple;
+  std::size_t next = batch > s.settings.last / 2 ? s.settings.last : s.round(2 * batch);
+  if (!s.settings.has_budget || s.model.points() == 0) return next;
+  double const budget = static_cast<double>(s.settings.budget_bytes);
+  while (next > batch + multiple && !s.model.knows(next) && s.model.predict(next) > budget) {
+    std::size_t const nearer = s.round(batch + (next - batch) / 2);
+    if (nearer <= batch) return batch + multiple;
+    next = nearer;
+  }
+  return next;
+}
+
+// The largest size that is known to fit the budget; 0: none is known.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t largest_fitting(search_state const& s) {
+  if (!s.settings.has_budget) return 0;
+  std::size_t items = s.model.largest_within(s.settings.budget_bytes);
+  // Without the margin, where none is needed.
+  std::size_t high = s.hooks.guarded ? 2 * s.model.largest_measured() : 0;
+  while (items < high) {
+    std::size_t const middle = high - (high - items) / 2;
+    bool const fits = s.model.knows(middle) &&
+                      s.model.estimate(middle) <= static_cast<double>(s.settings.budget_bytes);
+    (fits ? items : high) = fits ? middle : middle - 1;
+  }
+  return items < s.settings.first ? 0 : s.round(items);
+}
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void set_latencies(search_state& s, std::size_t batch,
                                                      std::vector<double> const& latencies,
@@ -166,16 +230,13 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double slowdown(search_state& s, std::size_t o
   if (noise < 0.03) noise = 0.03;
   if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
   std::vector<double> factors;
-  s.attempt([&] {
-    if (!s.prepare(batch)) return;
-    if (s.hooks.prepares) s.run(batch, 1);
+  s.attempt(batch, s.hooks.prepares, [&] {
     while (factors.size() < 3) {
       factors.push_back(s.run(batch, repeats) / static_cast<double>(repeats) / expected);
     }
-    s.read_memory(batch);
   });
   if (!s.is_ok(batch) || factors.size() < 3) return 1.0;
-  sort(factors.data(), 3, [](double a, double b) { return a < b; });
+  sort(factors.data(), 3);
   bool const differs = factors[0] > 1.0 + noise || factors[2] < 1.0 - noise;
   return differs && factors[1] > 0.0 ? factors[1] : 1.0;
 }
@@ -223,7 +284,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void run_size(search_state& s, std::size_t bat
 // Runs a size until a time.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void run_until(search_state& s, std::size_t batch, double until) {
   s.attempt([&] {
-    s.prepare(batch);
+    s.prepare(batch);  // also one that has failed
     while (s.elapsed() < until && s.has_time(s.expected_seconds(batch))) {
       if (!(s.run(batch, 1) > 0.0)) break;
     }
@@ -301,12 +362,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool evaluate(search_state& s, std::size_t bat
 WARPWRIGHT_COLD WARPWRIGHT_INLINE bool measure_again(search_state& s, std::size_t batch) {
   return run_undisturbed(s, batch, [&] {
     s.report(batch);
-    s.attempt([&] {
-      if (!s.prepare(batch)) return;
-      s.run(batch, 1);
-      sample_throughput(s, batch, s.settings.sampling);
-      s.read_memory(batch);
-    });
+    s.attempt(batch, true, [&] { sample_throughput(s, batch, s.settings.sampling); });
   });
 }
 
