@@ -115,8 +115,7 @@ class batch_tuner : public detail::options_base<batch_tuner, detail::search_sett
   ///   3; 0: doubles up to the end of the range
   self stop_after_flat(std::size_t count) const { return with(&values::flat_doublings, count); }
   /// @param seconds  the time of the whole tune, preparation, host and waiting included;
-  /// default 30.
-  ///   Nothing is begun that is expected to take longer, except for the first size
+  ///   default 30. Nothing is begun that is expected to take longer, except for the first size
   self max_seconds(double seconds) const { return with(&values::max_seconds, seconds); }
   /// @param predicate  asked between calls; true: the tune ends with the best size so far. Under a
   ///   latency limit, one that has not been confirmed is not returned. It outlives the tune

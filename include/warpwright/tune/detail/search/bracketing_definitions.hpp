@@ -78,14 +78,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t retry_failed(search_state& s) {
     run_until(s, failed[0], s.find(failed[0])->failed_at + search_state::disturbed_seconds);
   }
   std::size_t works = 0;
-  std::size_t too_slow = 0;
   for (std::size_t const batch : failed) {
-    if (too_slow == 2 || !has_time_for(s, batch)) break;
-    if (retry_size(s, batch)) {
-      works = batch;
-    } else if (is_too_slow(s, batch)) {
-      ++too_slow;
-    }
+    if (!has_time_for(s, batch)) break;
+    if (retry_size(s, batch)) works = batch;
   }
   return works;
 }

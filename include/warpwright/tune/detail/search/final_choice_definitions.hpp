@@ -218,7 +218,6 @@ class final_choice {
           s_.round(static_cast<double>(largest) + slope * (seconds - points[i].seconds));
       if (between < points[i + 1].batch) largest = between;
     }
-    if (s_.wave != 0 && largest > s_.wave) largest = s_.round(largest / s_.wave * s_.wave);
     return largest < below ? largest : 0;
   }
 

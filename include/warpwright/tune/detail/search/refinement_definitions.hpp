@@ -61,15 +61,11 @@ class refiner {
     }
     array<curve_point> const points = curve(s_);
     if (points.size() < 2 || points.back().batch != best) return;
-    // The line goes on, up to the end of the range, to the size that fails, or to the likely memory
-    // that is the budget.
+    // The line goes on, up to the end of the range or to the size that fails.
     std::size_t const above = next_in_table(best);
     std::size_t top = above == 0 ? s_.settings.last : above - s_.settings.multiple;
     if (above != 0 && s_.find(above)->row.status == tune_status::over_budget) {
-      double const budget = static_cast<double>(s_.settings.budget_bytes);
-      while (top > best && s_.model.estimate(top) > budget) {
-        top = best + (top - best) * 7 / 8;
-      }
+      if (s_.model.estimate(top) > static_cast<double>(s_.settings.budget_bytes)) top = best;
       top += s_.settings.multiple;  // the memory is not known to the item
     }
     double possible = above == 0 ? score : score * (1.0 + 0.1 * s_.settings.tolerance);
