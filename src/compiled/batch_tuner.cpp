@@ -4,10 +4,3 @@
 #include <warpwright/tune/detail/choose/chooser_definitions.hpp>
 #include <warpwright/tune/detail/store/stored_tuner_definitions.hpp>
 #include <warpwright/tune/detail/store/tuning_store_definitions.hpp>
-
-WARPWRIGHT_BEGIN
-
-template tune_result batch_tuner::finish(detail::search_settings const&,
-                                         detail::search_hooks const&, stream_ref);
-
-WARPWRIGHT_END

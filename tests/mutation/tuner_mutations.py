@@ -22,15 +22,15 @@ MODEL_DEFINITIONS = "include/warpwright/tune/detail/memory_model_definitions.hpp
 POOL = TUNE + "tuning_pool.hpp"
 CAPTURED = POOL
 STATE = DETAIL + "search/search_state.hpp"
-FINAL = DETAIL + "search/final_choice.hpp"
-LATENCY = DETAIL + "search/latency_check.hpp"
-MEMORY = DETAIL + "search/memory_growth.hpp"
-SIZE = DETAIL + "search/measure_size.hpp"
-BRACKET = DETAIL + "search/bracketing.hpp"
-REFINE = DETAIL + "search/refinement.hpp"
-WAVES = DETAIL + "search/wave_search.hpp"
-PAIRED = DETAIL + "search/paired_comparison.hpp"
-SEARCH = DETAIL + "search/batch_search.hpp"
+FINAL = DETAIL + "search/final_choice_definitions.hpp"
+LATENCY = DETAIL + "search/latency_check_definitions.hpp"
+MEMORY = DETAIL + "search/measure_size_definitions.hpp"
+SIZE = DETAIL + "search/measure_size_definitions.hpp"
+BRACKET = DETAIL + "search/bracketing_definitions.hpp"
+REFINE = DETAIL + "search/refinement_definitions.hpp"
+WAVES = DETAIL + "search/wave_search_definitions.hpp"
+PAIRED = DETAIL + "search/paired_comparison_definitions.hpp"
+SEARCH = DETAIL + "batch_tuner_definitions.hpp"
 RECORD = DETAIL + "store/tune_record.hpp"
 DYNAMIC = DETAIL + "plan/batch_plan_definitions.hpp"
 
@@ -93,7 +93,7 @@ MUTATIONS = [
     (LATENCY, "< likely ? 0.8 : 0.5;", "< likely ? 0.5 : 0.5;"),
     (SIZE, "if (is_too_slow(s, batch)) {", "if (false) {"),
     (BRACKET, "outlast_disturbance(s, 0, disturbed);", ""),
-    (BRACKET, "if (usable > 2) {", "if (usable > 0) {"),
+    (BRACKET, "if (working > 2) {", "if (working > 0) {"),
     (BRACKET, "  } else if (is_too_slow(s, failed[0])) {", "  } else if (false) {"),
     (BRACKET, "if (has_time_for(s, next)) double_from(s, next);\n  }", "}"),
     (BRACKET, "++too_slow == 3", "++too_slow == 300"),
@@ -113,7 +113,7 @@ MUTATIONS = [
     (STATE, "elapsed() - c.failed_at > disturbed_seconds", "true"),
     (STATE, "    ++row.failures;\n", ""),
     (STATE, "    error = nullptr;\n", ""),
-    (STATE, "if (e.sticky()) throw;", ""),
+    (STATE, "if (kind == exception_kind::device_lost) std::rethrow_exception(error);", ""),
     (STATE, "hooks.refusals() != refused_before_ ||", ""),
     (STATE, "refused_before_ = hooks.refusals();", ""),
     (STATE, "(settings.is_out_of_memory && settings.is_out_of_memory(error))", "false"),
@@ -182,7 +182,7 @@ MUTATIONS = [
     (CAPTURED, "if (report.code != cudaErrorStreamCaptureInvalidated) throw;", "throw;"),
     (CAPTURED, "if (captured.size(where_) == 0) {", "if (false) {"),
     (TUNER, "kind::is_preparation || workload_type::replays", "kind::is_preparation"),
-    (DETAIL + "search/tuned_workload.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
+    (DETAIL + "search/tuned_memory.hpp", "~tuned_workload() { drop_graph(); }", "~tuned_workload() {}"),
     # What the search finds between doubled sizes, and what it pays for it.
     (WAVES, "wave < 8 * s.settings.multiple || end <= wave", "end <= wave"),
     (WAVES, "    try_end(k + 1);\n", ""),

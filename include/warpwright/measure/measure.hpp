@@ -14,6 +14,7 @@
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/measure/detail/measured_call.hpp>
@@ -63,88 +64,67 @@ class stop_predicate {
   bool (*call_)(char const*) = nullptr;
 };
 
-/// How long and how precisely to measure: a value, each setter of which returns a changed copy.
-class measure_options {
-  // Before its users: clang 14 instantiates it for a constant expression only so.
-  template <typename T>
-  [[nodiscard]] constexpr measure_options with(T measure_options::*member, T value) const {
-    measure_options copy = *this;
-    copy.*member = value;
-    return copy;
-  }
+namespace detail {
 
+struct measure_settings {
+  double sample_seconds = 2e-3;
+  std::size_t warmup_calls = 3;
+  std::size_t min_samples = 50;
+  std::size_t max_samples = 1000;
+  double min_seconds = 0.5;
+  double max_seconds = 2.0;
+  double precision = 0.01;
+  std::size_t inputs = 1;
+  stop_predicate stop_when{};
+  clock_ref clock{};
+};
+
+}  // namespace detail
+
+/// How long and how precisely to measure: a value, each setter of which returns a changed copy.
+class [[nodiscard]] measure_options : public detail::options_base<measure_options, detail::measure_settings> {
  public:
-  /// @param seconds  the minimum duration of one sample; shorter calls are repeated within a
+  /// @param s  the minimum duration of one sample, in seconds; shorter calls are repeated within a
   ///   sample; 0: one call a sample
-  [[nodiscard]] constexpr measure_options sample_seconds(double seconds) const {
-    return with(&measure_options::sample_seconds_, seconds);
-  }
-  /// @param count  calls before the first sample, whose times are discarded. The first samples are
+  constexpr self sample_seconds(double s) const { return with(&values::sample_seconds, s); }
+  /// @param n  calls before the first sample, whose times are discarded. The first samples are
   ///   discarded as well while they become faster or slower, up to a quarter of max_seconds
-  [[nodiscard]] constexpr measure_options warmup_calls(std::size_t count) const {
-    return with(&measure_options::warmup_calls_, count);
-  }
-  /// @param count  the minimum number of samples while time is left, at least 1; with fewer than
-  ///   50, a measurement does not converge
-  [[nodiscard]] constexpr measure_options min_samples(std::size_t count) const {
-    return with(&measure_options::min_samples_, count);
-  }
-  /// @param count  the maximum number of samples, at most 100,000
-  [[nodiscard]] constexpr measure_options max_samples(std::size_t count) const {
-    return with(&measure_options::max_samples_, count);
-  }
-  /// @param seconds  the minimum duration of the sampling, unless max_samples or max_seconds end it
-  ///   first: phases, as of a GPU's clock rate or of other load, are seen if several of them pass
-  ///   in that time
-  [[nodiscard]] constexpr measure_options min_seconds(double seconds) const {
-    return with(&measure_options::min_seconds_, seconds);
-  }
-  /// @param seconds  the time, warm-up and calibration included, after which sampling stops, once
-  ///   there are 3 samples, or 6 turns of compare()
-  [[nodiscard]] constexpr measure_options max_seconds(double seconds) const {
-    return with(&measure_options::max_seconds_, seconds);
-  }
-  /// @param fraction  sampling stops when half the median's confidence interval is at most this
-  ///   fraction of the median
-  [[nodiscard]] constexpr measure_options precision(double fraction) const {
-    return with(&measure_options::precision_, fraction);
-  }
-  /// @param count  inputs between which a callable `void(std::size_t index)` changes: index is 0
-  ///   for its first call, 1 for the next, up to count - 1, then 0 again
-  [[nodiscard]] constexpr measure_options inputs(std::size_t count) const {
-    return with(&measure_options::inputs_, count);
-  }
+  constexpr self warmup_calls(std::size_t n) const { return with(&values::warmup_calls, n); }
+  /// @param n  the minimum number of samples while time is left, at least 1; with fewer than 50, a
+  ///   measurement does not converge
+  constexpr self min_samples(std::size_t n) const { return with(&values::min_samples, n); }
+  /// @param n  the maximum number of samples, at most 100,000
+  constexpr self max_samples(std::size_t n) const { return with(&values::max_samples, n); }
+  /// @param s  the minimum duration of the sampling, in seconds, unless max_samples or max_seconds
+  ///   end it first: phases, as of a GPU's clock rate or of other load, are seen if several of them
+  ///   pass in that time
+  constexpr self min_seconds(double s) const { return with(&values::min_seconds, s); }
+  /// @param s  the time, warm-up and calibration included, after which sampling stops, once there
+  ///   are 3 samples, or 6 turns of compare()
+  constexpr self max_seconds(double s) const { return with(&values::max_seconds, s); }
+  /// @param f  sampling stops when half the median's confidence interval is at most this fraction
+  ///   of the median
+  constexpr self precision(double f) const { return with(&values::precision, f); }
+  /// @param n  inputs between which a callable `void(std::size_t index)` changes: index is 0 for
+  ///   its first call, 1 for the next, up to n - 1, then 0 again
+  constexpr self inputs(std::size_t n) const { return with(&values::inputs, n); }
   /// @param predicate  sampling stops when it returns true; it is called between samples
-  [[nodiscard]] constexpr measure_options stop_when(stop_predicate predicate) const {
-    return with(&measure_options::stop_when_, predicate);
+  constexpr self stop_when(stop_predicate predicate) const {
+    return with(&values::stop_when, predicate);
   }
   /// @param time  counts the limits of time, and the host's time per call; for tests
-  [[nodiscard]] constexpr measure_options clock(detail::clock_ref time) const {
-    return with(&measure_options::clock_, time);
-  }
+  constexpr self clock(detail::clock_ref time) const { return with(&values::clock, time); }
 
-  [[nodiscard]] constexpr double sample_seconds() const { return sample_seconds_; }
-  [[nodiscard]] constexpr std::size_t warmup_calls() const { return warmup_calls_; }
-  [[nodiscard]] constexpr std::size_t min_samples() const { return min_samples_; }
-  [[nodiscard]] constexpr std::size_t max_samples() const { return max_samples_; }
-  [[nodiscard]] constexpr double min_seconds() const { return min_seconds_; }
-  [[nodiscard]] constexpr double max_seconds() const { return max_seconds_; }
-  [[nodiscard]] constexpr double precision() const { return precision_; }
-  [[nodiscard]] constexpr std::size_t inputs() const { return inputs_; }
-  [[nodiscard]] constexpr stop_predicate stop_when() const { return stop_when_; }
-  [[nodiscard]] constexpr detail::clock_ref clock() const { return clock_; }
-
- private:
-  double sample_seconds_ = 2e-3;
-  std::size_t warmup_calls_ = 3;
-  std::size_t min_samples_ = 50;
-  std::size_t max_samples_ = 1000;
-  double min_seconds_ = 0.5;
-  double max_seconds_ = 2.0;
-  double precision_ = 0.01;
-  std::size_t inputs_ = 1;
-  stop_predicate stop_when_{};
-  detail::clock_ref clock_{};
+  constexpr double sample_seconds() const { return values_.sample_seconds; }
+  constexpr std::size_t warmup_calls() const { return values_.warmup_calls; }
+  constexpr std::size_t min_samples() const { return values_.min_samples; }
+  constexpr std::size_t max_samples() const { return values_.max_samples; }
+  constexpr double min_seconds() const { return values_.min_seconds; }
+  constexpr double max_seconds() const { return values_.max_seconds; }
+  constexpr double precision() const { return values_.precision; }
+  constexpr std::size_t inputs() const { return values_.inputs; }
+  constexpr stop_predicate stop_when() const { return values_.stop_when; }
+  constexpr detail::clock_ref clock() const { return values_.clock; }
 };
 
 /// Why sampling ended.

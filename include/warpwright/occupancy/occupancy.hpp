@@ -15,73 +15,64 @@
 #pragma once
 
 #include <warpwright/core/architecture.hpp>
+#include <warpwright/core/detail/options.hpp>
 
 #include <cstddef>
 #include <string>
 
 WARPWRIGHT_BEGIN
 
+namespace detail {
+
+struct kernel_resource_values {
+  int threads = 256;
+  int registers = 32;
+  std::size_t shared_bytes = 0;
+  int barriers = 1;
+  int carveout_percent = -1;
+  int max_threads = 1024;
+  std::size_t max_shared_bytes = static_cast<std::size_t>(-1);
+};
+
+}  // namespace detail
+
 /// The resources of one block of a kernel: a value, each setter of which returns a changed copy.
 ///
 /// The numbers are those that `nvcc --resource-usage` (`ptxas -v`) prints.
-class kernel_resources {
-  // Before its users: clang 14 instantiates it for a constant expression only so.
-  template <typename T>
-  [[nodiscard]] constexpr kernel_resources with(T kernel_resources::*member, T value) const {
-    kernel_resources copy = *this;
-    copy.*member = value;
-    return copy;
-  }
-
+class kernel_resources
+    : public detail::options_base<kernel_resources, detail::kernel_resource_values> {
  public:
   /// @param count  threads per block, at least 1
-  [[nodiscard]] constexpr kernel_resources threads(int count) const {
-    return with(&kernel_resources::threads_, count);
-  }
+  constexpr self threads(int count) const { return with(&values::threads, count); }
   /// @param count  32-bit registers per thread, at least 0
-  [[nodiscard]] constexpr kernel_resources registers(int count) const {
-    return with(&kernel_resources::registers_, count);
-  }
+  constexpr self registers(int count) const { return with(&values::registers, count); }
   /// @param bytes  shared memory per block, static and dynamic together
-  [[nodiscard]] constexpr kernel_resources shared_bytes(std::size_t bytes) const {
-    return with(&kernel_resources::shared_bytes_, bytes);
+  constexpr self shared_bytes(std::size_t bytes) const {
+    return with(&values::shared_bytes, bytes);
   }
   /// @param count  barriers per block ("used N barriers"); default 1
-  [[nodiscard]] constexpr kernel_resources barriers(int count) const {
-    return with(&kernel_resources::barriers_, count);
-  }
+  constexpr self barriers(int count) const { return with(&values::barriers, count); }
   /// @param percent  preferred percentage of the unified L1 and shared memory used as shared
   ///   memory, 0 to 100, as cudaFuncAttributePreferredSharedMemoryCarveout; -1, the default: the
   ///   maximum
-  [[nodiscard]] constexpr kernel_resources carveout_percent(int percent) const {
-    return with(&kernel_resources::carveout_percent_, percent);
+  constexpr self carveout_percent(int percent) const {
+    return with(&values::carveout_percent, percent);
   }
   /// @param count  the kernel's limit of threads per block (`__launch_bounds__`), at least 1
-  [[nodiscard]] constexpr kernel_resources max_threads(int count) const {
-    return with(&kernel_resources::max_threads_, count);
-  }
+  constexpr self max_threads(int count) const { return with(&values::max_threads, count); }
   /// @param bytes  the kernel's limit of shared memory per block: 48 KiB until cudaFuncSetAttribute
   ///   raises it; default: the architecture's maximum
-  [[nodiscard]] constexpr kernel_resources max_shared_bytes(std::size_t bytes) const {
-    return with(&kernel_resources::max_shared_bytes_, bytes);
+  constexpr self max_shared_bytes(std::size_t bytes) const {
+    return with(&values::max_shared_bytes, bytes);
   }
 
-  [[nodiscard]] constexpr int threads() const { return threads_; }
-  [[nodiscard]] constexpr int registers() const { return registers_; }
-  [[nodiscard]] constexpr std::size_t shared_bytes() const { return shared_bytes_; }
-  [[nodiscard]] constexpr int barriers() const { return barriers_; }
-  [[nodiscard]] constexpr int carveout_percent() const { return carveout_percent_; }
-  [[nodiscard]] constexpr int max_threads() const { return max_threads_; }
-  [[nodiscard]] constexpr std::size_t max_shared_bytes() const { return max_shared_bytes_; }
-
- private:
-  int threads_ = 256;
-  int registers_ = 32;
-  std::size_t shared_bytes_ = 0;
-  int barriers_ = 1;
-  int carveout_percent_ = -1;
-  int max_threads_ = 1024;
-  std::size_t max_shared_bytes_ = static_cast<std::size_t>(-1);
+  constexpr int threads() const { return values_.threads; }
+  constexpr int registers() const { return values_.registers; }
+  constexpr std::size_t shared_bytes() const { return values_.shared_bytes; }
+  constexpr int barriers() const { return values_.barriers; }
+  constexpr int carveout_percent() const { return values_.carveout_percent; }
+  constexpr int max_threads() const { return values_.max_threads; }
+  constexpr std::size_t max_shared_bytes() const { return values_.max_shared_bytes; }
 };
 
 /// The resources that limit the number of resident blocks; the values are bits.

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/tune/detail/memory_model.hpp>
 
@@ -100,38 +101,28 @@ batch_plan plan_batch(batch_plan_settings const& settings,
 /// Divides a global batch into micro batches: a value, each setter of which returns a changed copy.
 ///
 /// **Threads:** any number may call const members at once.
-class batch_planner {
-  using s = detail::batch_plan_settings;
-
+class [[nodiscard]] batch_planner : public detail::options_base<batch_planner, detail::batch_plan_settings> {
  public:
   /// @param items  of one optimizer step over all ranks, 1 to 2^40; must be set
-  [[nodiscard]] batch_planner global_batch(std::size_t items) const {
-    return with(&s::global, items);
-  }
+  self global_batch(std::size_t items) const { return with(&values::global, items); }
   /// @param count  processes or devices that share the batch, at least 1; default 1
-  [[nodiscard]] batch_planner ranks(std::size_t count) const { return with(&s::ranks, count); }
+  self ranks(std::size_t count) const { return with(&values::ranks, count); }
   /// @param items  the largest micro batch that fits into a rank's memory; default: any
-  [[nodiscard]] batch_planner largest_micro_batch(std::size_t items) const {
-    return with(&s::largest, items);
-  }
+  self largest_micro_batch(std::size_t items) const { return with(&values::largest, items); }
   /// Sets the largest micro batch to the largest one that a model knows to fit.
   /// @param model  the memory of a rank over its micro batch
   /// @param limit_bytes  the memory of a rank
-  [[nodiscard]] batch_planner memory(memory_model const& model, std::size_t limit_bytes) const {
+  self memory(memory_model const& model, std::size_t limit_bytes) const {
     return largest_micro_batch(model.largest_within(limit_bytes));
   }
   /// @param items  the least micro batch worth running, 1 to 2^40; default: one multiple
-  [[nodiscard]] batch_planner min_micro_batch(std::size_t items) const {
-    return with(&s::minimum, items);
-  }
+  self min_micro_batch(std::size_t items) const { return with(&values::minimum, items); }
   /// @param items  micro batches are multiples of this, 1 to 2^40; default 1. A ragged last step
   ///   is not
-  [[nodiscard]] batch_planner multiple_of(std::size_t items) const {
-    return with(&s::multiple, items);
-  }
+  self multiple_of(std::size_t items) const { return with(&values::multiple, items); }
   /// Allows a last step of fewer items, and ranks that differ by one, where that is faster or no
   /// exact product exists. Weigh losses by batch_plan::weight() then.
-  [[nodiscard]] batch_planner allow_ragged() const { return with(&s::ragged, true); }
+  self allow_ragged() const { return with(&values::ragged, true); }
 
   /// Chooses the micro batch with the fewest steps; of several the exact one, then the largest.
   ///
@@ -143,7 +134,7 @@ class batch_planner {
   ///
   /// **Cost:** O(largest micro batch / multiple).
   [[nodiscard]] batch_plan plan(source_location where = source_location::current()) const {
-    return detail::plan_batch(settings_, nullptr, where);
+    return detail::plan_batch(values_, nullptr, where);
   }
 
   /// Chooses the micro batch with the highest predicted throughput; of several the exact one, then
@@ -158,18 +149,8 @@ class batch_planner {
                                 source_location where = source_location::current()) const {
     auto const call = [&seconds](std::size_t items) { return static_cast<double>(seconds(items)); };
     detail::function_ref<double(std::size_t)> const model{call};
-    return detail::plan_batch(settings_, &model, where);
+    return detail::plan_batch(values_, &model, where);
   }
-
- private:
-  template <typename T>
-  [[nodiscard]] batch_planner with(T detail::batch_plan_settings::*member, T value) const {
-    batch_planner copy = *this;
-    copy.settings_.*member = value;
-    return copy;
-  }
-
-  detail::batch_plan_settings settings_{};
 };
 
 /// Whether an exception says that memory ran out: out_of_memory and any other std::bad_alloc, and a
@@ -197,19 +178,13 @@ class dynamic_batch_size {
   explicit dynamic_batch_size(std::size_t largest) noexcept : largest_{largest}, size_{largest} {}
 
   /// @param items  the least size, at least 1; default: one multiple
-  [[nodiscard]] dynamic_batch_size min_size(std::size_t items) const noexcept {
-    return with(&self::min_size_, items);
-  }
+  self min_size(std::size_t items) const noexcept { return with(&self::min_size_, items); }
   /// @param items  sizes are multiples of this, at least 1; default 1
-  [[nodiscard]] dynamic_batch_size multiple_of(std::size_t items) const noexcept {
-    return with(&self::multiple_, items);
-  }
+  self multiple_of(std::size_t items) const noexcept { return with(&self::multiple_, items); }
   /// @param items  the size to begin with; default: the largest
-  [[nodiscard]] dynamic_batch_size start_at(std::size_t items) const noexcept {
-    return with(&self::size_, items);
-  }
+  self start_at(std::size_t items) const noexcept { return with(&self::size_, items); }
   /// @param steps  clean steps at a size before a larger one is tried, at least 1; default 100
-  [[nodiscard]] dynamic_batch_size grow_after(std::size_t steps) const noexcept {
+  self grow_after(std::size_t steps) const noexcept {
     return with(&self::least_wait_, steps).with(&self::wait_, steps);
   }
 

@@ -15,11 +15,11 @@
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/memory/resource_ref.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 #include <warpwright/tune/detail/search/tuned_memory.hpp>
-#include <warpwright/tune/detail/search/tuned_workload.hpp>
 #include <warpwright/tune/memory_model.hpp>
 
 #include <cstddef>
@@ -60,35 +60,30 @@ WARPWRIGHT_BEGIN
 ///
 /// **Threads:** any number of tunes of one object at once, if its callbacks allow that; each needs
 /// its own stream, workload and memory.
-class batch_tuner {
-  using s = detail::search_settings;
-
+class [[nodiscard]] batch_tuner : public detail::options_base<batch_tuner, detail::search_settings> {
  public:
   /// @param first  smallest size, items, at least 1
   /// @param last  largest size, items, at most 2^40
-  [[nodiscard]] batch_tuner range(std::size_t first, std::size_t last) const {
-    return with(&s::first, first).with(&s::last, last);
+  self range(std::size_t first, std::size_t last) const {
+    return with(&values::first, first).with(&values::last, last);
   }
   /// @param items  only multiples of this are tried; use 8 for tensor cores
-  [[nodiscard]] batch_tuner multiple_of(std::size_t items) const {
-    return with(&s::multiple, items);
-  }
+  self multiple_of(std::size_t items) const { return with(&values::multiple, items); }
   /// Names the items that the device works on at once: the time then grows in steps of so many
   /// items. Otherwise the tuner looks for such steps.
   /// @param items  at most 2^40; 0: not known. Where one kernel dominates, its resident_blocks()
   ///   (kernel_occupancy.hpp) times the items of a block
-  [[nodiscard]] batch_tuner wave(std::size_t items) const { return with(&s::wave, items); }
+  self wave(std::size_t items) const { return with(&values::wave, items); }
   /// Adds a size that is tried in any case.
   /// @param batch  a multiple in the range
   /// @throws std::invalid_argument for the 17th one
-  [[nodiscard]] batch_tuner prefer(std::size_t batch,
-                                   source_location where = source_location::current()) const {
-    batch_tuner copy = *this;
-    if (copy.settings_.preferred_count == 16) {
+  self prefer(std::size_t batch, source_location where = source_location::current()) const {
+    self copy = *this;
+    if (copy.values_.preferred_count == 16) {
       detail::throw_invalid_argument(
           "batch_tuner: more than 16 preferred sizes; name those that matter most", where);
     }
-    copy.settings_.preferred[copy.settings_.preferred_count++] = batch;
+    copy.values_.preferred[copy.values_.preferred_count++] = batch;
     return copy;
   }
   /// Tries no other sizes than these, for workloads that were built for some sizes: an engine's
@@ -96,55 +91,41 @@ class batch_tuner {
   /// @param batches  1 to 16 multiples in the range, a list such as `{1, 8, 64}`
   /// @throws std::invalid_argument for none or more
   template <typename List = std::initializer_list<std::size_t>>
-  [[nodiscard]] batch_tuner only(List const& batches,
-                                 source_location where = source_location::current()) const {
-    batch_tuner copy = with(&s::only_preferred, true);
-    copy.settings_.preferred_count = 0;
+  self only(List const& batches, source_location where = source_location::current()) const {
+    self copy = with(&values::only_preferred, true);
+    copy.values_.preferred_count = 0;
     for (std::size_t const batch : batches) copy = copy.prefer(batch, where);
-    if (copy.settings_.preferred_count == 0) {
+    if (copy.values_.preferred_count == 0) {
       detail::throw_invalid_argument("batch_tuner: only() without a size; name one to 16", where);
     }
     return copy;
   }
   /// @param bytes  the limit of the workload's memory, as reported by the memory argument of tune()
-  [[nodiscard]] batch_tuner memory_budget(std::size_t bytes) const {
-    return with(&s::budget_bytes, bytes).with(&s::has_budget, true);
+  self memory_budget(std::size_t bytes) const {
+    return with(&values::budget_bytes, bytes).with(&values::has_budget, true);
   }
   /// @param what  max_throughput(), the default, or throughput_under_latency() and the others of
   ///   tune/detail/objective/tuning_objective.hpp
-  [[nodiscard]] batch_tuner objective(tuning_objective what) const {
-    return with(&s::objective, std::move(what));
-  }
+  self objective(tuning_objective what) const { return with(&values::objective, std::move(what)); }
   /// @param fraction  fraction of the best throughput given up for a smaller size; default 0.02
-  [[nodiscard]] batch_tuner tolerance(double fraction) const {
-    return with(&s::tolerance, fraction);
-  }
+  self tolerance(double fraction) const { return with(&values::tolerance, fraction); }
   /// Sets how closely the search looks between the doubled sizes.
   /// @param fraction  a gap that could gain less of the throughput is not searched; default 0.005
-  [[nodiscard]] batch_tuner resolution(double fraction) const {
-    return with(&s::resolution, fraction);
-  }
+  self resolution(double fraction) const { return with(&values::resolution, fraction); }
   /// @param count  number of doublings without gain after which larger sizes are not tried; default
   ///   3; 0: doubles up to the end of the range
-  [[nodiscard]] batch_tuner stop_after_flat(std::size_t count) const {
-    return with(&s::flat_doublings, count);
-  }
+  self stop_after_flat(std::size_t count) const { return with(&values::flat_doublings, count); }
   /// @param seconds  the time of the whole tune, preparation, host and waiting included;
-  /// default 30.
-  ///   Nothing is begun that is expected to take longer, except for the first size
-  [[nodiscard]] batch_tuner max_seconds(double seconds) const {
-    return with(&s::max_seconds, seconds);
-  }
+  ///   default 30. Nothing is begun that is expected to take longer, except for the first size
+  self max_seconds(double seconds) const { return with(&values::max_seconds, seconds); }
   /// @param predicate  asked between calls; true: the tune ends with the best size so far. Under a
   ///   latency limit, one that has not been confirmed is not returned. It outlives the tune
-  [[nodiscard]] batch_tuner stop_when(stop_predicate predicate) const {
-    return with(&s::stop, predicate);
-  }
+  self stop_when(stop_predicate predicate) const { return with(&values::stop, predicate); }
   /// @param callback  `void(tuning_progress const&)`, copyable, called before each size runs, by
   ///   the thread that tunes; such as a progress_line
   template <typename Callback>
-  [[nodiscard]] batch_tuner progress(Callback&& callback) const {
-    return with(&s::progress, decltype(s::progress)(std::forward<Callback>(callback)));
+  self progress(Callback&& callback) const {
+    return with(&values::progress, decltype(values::progress)(std::forward<Callback>(callback)));
   }
   /// Names further exceptions that mean that memory ran out. These do in any case: std::bad_alloc
   /// with this library's out_of_memory, cudaErrorMemoryAllocation, and whatever is thrown after a
@@ -152,46 +133,40 @@ class batch_tuner {
   /// last error, or while less than a fiftieth of the device's memory is free.
   /// @param classifier  `bool(std::exception_ptr const&)`, copyable; must not keep the exception
   template <typename Classifier>
-  [[nodiscard]] batch_tuner out_of_memory_if(Classifier&& classifier) const {
-    return with(&s::is_out_of_memory,
-                decltype(s::is_out_of_memory)(std::forward<Classifier>(classifier)));
+  self out_of_memory_if(Classifier&& classifier) const {
+    return with(&values::is_out_of_memory,
+                decltype(values::is_out_of_memory)(std::forward<Classifier>(classifier)));
   }
   /// Makes any exception reject the size, as out of memory does, except for sticky CUDA errors: for
   /// libraries that accept some sizes only. Otherwise it ends the tune.
-  [[nodiscard]] batch_tuner reject_exceptions(bool on = true) const {
-    return with(&s::reject_exceptions, on);
-  }
+  self reject_exceptions(bool on = true) const { return with(&values::reject_exceptions, on); }
   /// Agrees with other devices or ranks on one size.
   /// @param minimum  `std::size_t(std::size_t)`, copyable: the minimum of what all pass, such as an
   ///   all-reduce. All call it equally often; 0 means that no size works. It is called with 0 once
   ///   if the tune ends by an exception before all agree, so that no other waits for ever. A
   ///   result above what was passed ends the tune with std::invalid_argument
   template <typename Minimum>
-  [[nodiscard]] batch_tuner agree(Minimum&& minimum) const {
-    return with(&s::agree, decltype(s::agree)(std::forward<Minimum>(minimum)));
+  self agree(Minimum&& minimum) const {
+    return with(&values::agree, decltype(values::agree)(std::forward<Minimum>(minimum)));
   }
   /// @param options  how the throughput of each size is sampled, before the comparison
-  [[nodiscard]] batch_tuner sampling(measure_options const& options) const {
-    return with(&s::sampling, options);
-  }
+  self sampling(measure_options const& options) const { return with(&values::sampling, options); }
   /// @param count  single calls measured for each size; default 20. A size of which most are
   ///   over the latency limit is rejected; whether one keeps it takes more, for the choice alone
-  [[nodiscard]] batch_tuner latency_calls(std::size_t count) const {
-    return with(&s::latency_calls, count);
-  }
+  self latency_calls(std::size_t count) const { return with(&values::latency_calls, count); }
   /// @param confidence  of each of the two runs that show the latency limit to be kept, 0.5 to
   ///   0.999999; default 0.995. A wrong choice needs two errors. At 0.95 and the 99th percentile a
   ///   run has at least 368 calls, at 0.995 597, at 0.999 757
-  [[nodiscard]] batch_tuner latency_confidence(double confidence) const {
-    return with(&s::latency_confidence, confidence);
+  self latency_confidence(double confidence) const {
+    return with(&values::latency_confidence, confidence);
   }
   /// @param calls    the fewest calls of the choice at the end; default 50
   /// @param seconds  the least time for them; default 0
-  [[nodiscard]] batch_tuner soak(std::size_t calls, double seconds = 0.0) const {
-    return with(&s::soak_calls, calls).with(&s::soak_seconds, seconds);
+  self soak(std::size_t calls, double seconds = 0.0) const {
+    return with(&values::soak_calls, calls).with(&values::soak_seconds, seconds);
   }
   /// @param time  counts max_seconds; for tests
-  [[nodiscard]] batch_tuner clock(detail::clock_ref time) const { return with(&s::clock, time); }
+  self clock(detail::clock_ref time) const { return with(&values::clock, time); }
 
   /// Tunes without measuring memory; see the overload below.
   template <typename Workload>
@@ -265,7 +240,7 @@ class batch_tuner {
         "warpwright: the workload of batch_tuner::tune takes a resource_ref, so the memory "
         "argument must be one: pass a tuning_pool");
 
-    detail::search_settings const settings = validated(settings_, where);
+    detail::search_settings const settings = validated(values_, where);
     detail::check_memory_argument(detail::memory_traits::of<memory_type>(), settings.has_budget,
                                   where);
     if (stream.is_capturing(where)) {
@@ -332,21 +307,10 @@ class batch_tuner {
  private:
   friend class stored_tuner;
 
-  template <typename T>
-  [[nodiscard]] batch_tuner with(T detail::search_settings::*member, T value) const {
-    batch_tuner copy = *this;
-    copy.settings_.*member = std::move(value);
-    return copy;
-  }
-
   static detail::search_settings validated(detail::search_settings settings, source_location where);
 
-  // A template, as all of the search: what only includes the header does not compile it.
-  template <typename Hooks>
-  WARPWRIGHT_COLD static tune_result finish(detail::search_settings const& settings,
-                                            Hooks const& hooks, stream_ref stream);
-
-  detail::search_settings settings_{};
+  static tune_result finish(detail::search_settings const& settings,
+                            detail::search_hooks const& hooks, stream_ref stream);
 };
 
 WARPWRIGHT_END

@@ -11,6 +11,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
@@ -203,31 +204,25 @@ struct bucket_choice {
   double padding_share = 0.0;        ///< of all items that run, the fraction that is padding
 };
 
+namespace detail {
+
+struct bucket_settings {
+  std::size_t multiple = 1;
+  std::size_t largest = 0;  // 0: not set
+};
+
+}  // namespace detail
+
 /// How choose_buckets() may place buckets: a value, each setter of which returns a changed copy.
-class bucket_options {
+class [[nodiscard]] bucket_options : public detail::options_base<bucket_options, detail::bucket_settings> {
  public:
   /// @param items  buckets are multiples of this, at least 1; default 1. Use 8 for tensor cores
-  [[nodiscard]] constexpr bucket_options multiple_of(std::size_t items) const {
-    return with(&bucket_options::multiple_, items);
-  }
+  constexpr self multiple_of(std::size_t items) const { return with(&values::multiple, items); }
   /// @param items  the largest bucket allowed; default: the largest size, rounded up to a multiple.
   ///   A larger one helps only where the cost falls above that
-  [[nodiscard]] constexpr bucket_options largest_bucket(std::size_t items) const {
-    return with(&bucket_options::largest_, items);
-  }
-  [[nodiscard]] constexpr std::size_t multiple_of() const { return multiple_; }
-  [[nodiscard]] constexpr std::size_t largest_bucket() const { return largest_; }
-
- private:
-  [[nodiscard]] constexpr bucket_options with(std::size_t bucket_options::*member,
-                                              std::size_t value) const {
-    bucket_options copy = *this;
-    copy.*member = value;
-    return copy;
-  }
-
-  std::size_t multiple_ = 1;
-  std::size_t largest_ = 0;  // 0: not set
+  constexpr self largest_bucket(std::size_t items) const { return with(&values::largest, items); }
+  constexpr std::size_t multiple_of() const { return values_.multiple; }
+  constexpr std::size_t largest_bucket() const { return values_.largest; }
 };
 
 /// A cost proportional to the bucket's size.

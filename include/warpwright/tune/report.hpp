@@ -8,12 +8,12 @@
 //   decoder"));
 #pragma once
 
+#include <warpwright/core/detail/options.hpp>
 #include <warpwright/tune/detail/objective/tuning_progress.hpp>
 #include <warpwright/tune/detail/report/tune_result.hpp>
 
 #include <cstdio>
 #include <string>
-#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -49,54 +49,42 @@ std::string to_json(tune_result const& result);
 /// @return the text; the caller writes the file
 std::string to_svg(tune_result const& result, std::string const& title = "Batch size");
 
+namespace detail {
+
+struct html_report_settings {
+  std::string title = "Batch size";
+  std::string device;
+  std::string date;
+};
+
+}  // namespace detail
+
 /// What the heading of an HTML report says: a value, each setter of which returns a changed copy.
 ///
 /// Texts are UTF-8 and not escaped: to_html() escapes them, and replaces other bytes by '?'.
-class html_report_options {
+class html_report_options
+    : public detail::options_base<html_report_options, detail::html_report_settings> {
  public:
   /// @param text  the heading and the page's title; default "Batch size"
-  /// @return a changed copy
   /// @throws std::invalid_argument for an empty text
-  [[nodiscard]] html_report_options title(
-      std::string text, source_location where = source_location::current()) const {
+  self title(std::string const& text, source_location where = source_location::current()) const {
     if (text.empty()) {
       detail::throw_invalid_argument(
           "html_report_options: an empty title; a page must have one: leave the call out for "
           "\"Batch size\"",
           where);
     }
-    return with(&html_report_options::title_, std::move(text));
+    return with(&values::title, text);
   }
   /// @param name  the device that was tuned on, such as device_info::name; empty: not said
-  /// @return a changed copy
-  [[nodiscard]] html_report_options device(std::string name) const {
-    return with(&html_report_options::device_, std::move(name));
-  }
+  self device(std::string const& name) const { return with(&values::device, name); }
   /// @param text  when the tune ran, in any form; empty: not said. The page has no other date, so
   ///   that equal results give equal pages
-  /// @return a changed copy
-  [[nodiscard]] html_report_options date(std::string text) const {
-    return with(&html_report_options::date_, std::move(text));
-  }
+  self date(std::string const& text) const { return with(&values::date, text); }
 
-  /// @return the heading
-  [[nodiscard]] std::string const& title() const noexcept { return title_; }
-  /// @return the device's name; empty: not said
-  [[nodiscard]] std::string const& device() const noexcept { return device_; }
-  /// @return when the tune ran; empty: not said
-  [[nodiscard]] std::string const& date() const noexcept { return date_; }
-
- private:
-  [[nodiscard]] html_report_options with(std::string html_report_options::*member,
-                                         std::string value) const {
-    html_report_options copy = *this;
-    copy.*member = std::move(value);
-    return copy;
-  }
-
-  std::string title_ = "Batch size";
-  std::string device_;
-  std::string date_;
+  std::string const& title() const noexcept { return values_.title; }
+  std::string const& device() const noexcept { return values_.device; }
+  std::string const& date() const noexcept { return values_.date; }
 };
 
 /// Formats the whole result as an HTML page: the choice in a sentence, where it comes from unless a

@@ -13,9 +13,7 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-WARPWRIGHT_INLINE string_builder json_number(double value) {
-  return std::isfinite(value) ? format_number("%.6g", value) : string_builder{"null"};
-}
+WARPWRIGHT_INLINE string_builder json_number(double value) { return json_number(value, "%.6g"); }
 
 WARPWRIGHT_INLINE string_builder json_counts(graph_cache_counts const& counts) {
   string_builder out;

@@ -8,6 +8,7 @@
 // A candidate that fails in any step is left out, and the step is done again without it.
 #pragma once
 
+#include <warpwright/core/detail/error/exception_kind.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/measure/choose.hpp>
 #include <warpwright/measure/detail/compare_definitions.hpp>
@@ -92,29 +93,6 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void check_choose_arguments(char const* co
   }
 }
 
-// What a candidate has thrown.
-struct failure {
-  bool known = false;        // it ran out of memory or refused its arguments, which leaves it out
-  bool device_lost = false;  // a sticky error, after which no candidate can be used
-  std::string text;
-};
-
-WARPWRIGHT_COLD inline failure failure_of(std::exception_ptr const& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (cuda_error const& e) {
-    return {e.code() == cudaErrorMemoryAllocation, e.sticky(), e.what()};
-  } catch (std::bad_alloc const& e) {
-    return {true, false, e.what()};
-  } catch (std::invalid_argument const& e) {
-    return {true, false, e.what()};
-  } catch (std::exception const& e) {
-    return {false, false, e.what()};
-  } catch (...) {
-    return {false, false, "an exception without a text"};
-  }
-}
-
 class fastest_search {
  public:
   explicit fastest_search(candidate_search const& s)
@@ -189,10 +167,13 @@ class fastest_search {
       return true;
     } catch (...) {
       std::exception_ptr const error = std::current_exception();
-      failure const failed = failure_of(error);
-      if (candidate == none || failed.device_lost || !(failed.known || access_.leave_out(error)))
+      exception_kind const kind = kind_of(error);
+      bool const expected =
+          kind == exception_kind::out_of_memory || kind == exception_kind::invalid_argument;
+      if (candidate == none || kind == exception_kind::device_lost ||
+          !(expected || access_.leave_out(error)))
         throw;
-      leave_out(candidate, candidate_state::failed, failed.text);
+      leave_out(candidate, candidate_state::failed, text_of(error));
     }
     static_cast<void>(cudaGetLastError());
     return false;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/sort.hpp>
 #include <warpwright/measure/detail/statistics.hpp>
 
 #include <cmath>
@@ -9,10 +10,6 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
-
-WARPWRIGHT_INLINE void sort(double* values, std::size_t count) noexcept {
-  sort(values, count, [](double a, double b) { return a < b; });
-}
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE array<double> sorted_copy(double const* samples,
                                                             std::size_t count,

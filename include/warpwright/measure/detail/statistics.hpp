@@ -8,8 +8,8 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/error.hpp>
 
+#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -26,23 +26,6 @@ enum class sample_stability {
 char const* to_string(sample_stability stability);
 
 namespace detail {
-
-// Shell sort, with Knuth's gaps: <algorithm> is slow to compile, and std::qsort may allocate.
-template <typename T, typename Less>
-void sort(T* values, std::size_t count, Less less) noexcept {
-  std::size_t gap = 1;
-  while (gap < count / 9) gap = 3 * gap + 1;
-  for (; gap > 0; gap /= 3) {
-    for (std::size_t i = gap; i < count; ++i) {
-      T const value = values[i];
-      std::size_t k = i;
-      for (; k >= gap && less(value, values[k - gap]); k -= gap) values[k] = values[k - gap];
-      values[k] = value;
-    }
-  }
-}
-
-void sort(double* values, std::size_t count) noexcept;
 
 // A sorted copy.
 // @throws std::invalid_argument for a NaN
@@ -113,13 +96,12 @@ struct robust_mean {
 
 // The ratio of two times that were taken in turns.
 struct turn_ratio {
-  double log_mean = 0.0;        // of the logarithms of the ratios, without the extremes
-  double log_half_width = 0.0;  // of its interval
-  double median = 0.0;          // of the ratios
-  double low = 0.0;             // the interval, which contains the median as well
-  double high =
-      std::numeric_limits<double>::infinity();  // of fewer than fewest_turns there is none
-  double effective_turns = 0.0;                 // independent turns with as much information
+  double log_mean = 0.0;         // of the logarithms of the ratios, without the extremes
+  double log_half_width = 0.0;   // of its interval
+  double median = 0.0;           // of the ratios
+  double low = 0.0;              // the interval, which contains the median as well
+  double high = HUGE_VAL;        // of fewer than fewest_turns there is none
+  double effective_turns = 0.0;  // independent turns with as much information
   sample_stability stability = sample_stability::too_few_samples;
 
   // Of fewer turns all may be on one side by chance, in more than 5 %.

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <limits>
 #include <vector>
 
 WARPWRIGHT_BEGIN

@@ -2,22 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/tune/detail/memory_model.hpp>
+
+#include <cmath>
 
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE char const* to_string(memory_shape shape) noexcept {
-  switch (shape) {
-    case memory_shape::linear:
-      return "linear";
-    case memory_shape::convex:
-      return "convex";
-    case memory_shape::irregular:
-      return "irregular";
-    case memory_shape::unknown:
-      break;
-  }
-  return "unknown";
+  constexpr char const* names[] = {"unknown", "linear", "convex", "irregular"};
+  return detail::enum_name(names, shape);
 }
 
 WARPWRIGHT_INLINE std::size_t memory_model::points_needed() const noexcept {
@@ -50,7 +44,7 @@ WARPWRIGHT_INLINE double memory_model::estimate(std::size_t batch) const noexcep
 }
 
 WARPWRIGHT_INLINE double memory_model::predict(std::size_t batch) const noexcept {
-  if (points_.empty()) return std::numeric_limits<double>::infinity();
+  if (points_.empty()) return HUGE_VAL;
   double const b = static_cast<double>(batch);
   double const bound = b <= points_.back().batch ? bound_within(b) : bound_above(b);
   return bound + tolerance(bound);

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 WARPWRIGHT_BEGIN
 
@@ -35,6 +36,17 @@ WARPWRIGHT_COLD inline exception_kind kind_of(std::exception_ptr const& error) n
     return exception_kind::invalid_argument;
   } catch (...) {
     return exception_kind::other;
+  }
+}
+
+/// @return what() of a std::exception
+WARPWRIGHT_COLD inline std::string text_of(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::exception const& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception without a text";
   }
 }
 

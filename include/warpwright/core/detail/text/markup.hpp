@@ -85,6 +85,13 @@ WARPWRIGHT_COLD Text json_text(std::string const& text) {
   return escaped + '"';
 }
 
+// JSON has no infinity and no NaN.
+template <typename Text = string_builder>
+WARPWRIGHT_COLD Text json_number(double value, char const* format) {
+  bool const finite = value - value == 0.0;
+  return finite ? format_number(format, value) : Text{"null"};
+}
+
 // A field with its quotes.
 template <typename Text = string_builder>
 WARPWRIGHT_COLD Text csv_text(std::string const& text) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -24,7 +25,10 @@ enum class tuning_goal {
 };
 
 /// The goal's name, as reports print it.
-char const* to_string(tuning_goal goal) noexcept;
+inline char const* to_string(tuning_goal goal) noexcept {
+  constexpr char const* names[] = {"throughput", "latency", "throughput per joule", "score"};
+  return detail::enum_name(names, goal);
+}
 
 /// What a tuner maximises, and under which limit: a copyable value, made by the functions below.
 class tuning_objective {
@@ -37,7 +41,13 @@ class tuning_objective {
   /// @param quantile  of all batches the share that is within the limit, above 0 and below 1; 0.99
   ///   for the 99th percentile
   /// @return a changed copy
-  [[nodiscard]] tuning_objective within_latency(double seconds, double quantile = 0.99) const;
+  [[nodiscard]] tuning_objective within_latency(double seconds, double quantile = 0.99) const {
+    tuning_objective copy = *this;
+    copy.latency_limited_ = true;
+    copy.latency_limit_seconds_ = seconds;
+    copy.latency_quantile_ = quantile;
+    return copy;
+  }
 
   /// @return what is maximised
   [[nodiscard]] tuning_goal goal() const noexcept { return goal_; }
@@ -70,16 +80,22 @@ class tuning_objective {
 };
 
 /// The most items per second, at any latency.
-tuning_objective max_throughput();
+inline tuning_objective max_throughput() { return {}; }
 
 /// The lowest median latency of one batch: the smallest size, unless larger ones are faster.
-tuning_objective min_latency();
+inline tuning_objective min_latency() {
+  tuning_objective objective;
+  objective.goal_ = tuning_goal::latency;
+  return objective;
+}
 
 /// The most items per second with a percentile of one batch's latency within a limit.
 ///
 /// @param seconds   the limit, above 0
 /// @param quantile  the share of batches that must be within it: 0.99 for p99, 0.9, 0.5
-tuning_objective throughput_under_latency(double seconds, double quantile = 0.99);
+inline tuning_objective throughput_under_latency(double seconds, double quantile = 0.99) {
+  return tuning_objective{}.within_latency(seconds, quantile);
+}
 
 /// The highest value of a function of your own.
 ///
@@ -108,7 +124,3 @@ tuning_objective throughput_per_joule(Reader&& joules) {
 }
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/tune/detail/objective/tuning_objective_definitions.hpp>
-#endif

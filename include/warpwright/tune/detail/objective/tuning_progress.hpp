@@ -4,7 +4,7 @@
 // What a batch_tuner reports while it runs.
 #pragma once
 
-#include <warpwright/core/detail/config.hpp>
+#include <warpwright/core/detail/text/text.hpp>
 
 #include <cstddef>
 
@@ -22,8 +22,7 @@ enum class tuning_phase {
 /// The phase's name.
 inline char const* to_string(tuning_phase phase) noexcept {
   constexpr char const* names[] = {"bracketing", "refinement", "comparison", "latency", "soak"};
-  auto const i = static_cast<std::size_t>(phase);
-  return i < sizeof names / sizeof *names ? names[i] : "unknown";
+  return detail::enum_name(names, phase);
 }
 
 /// Passed to the callback of batch_tuner::progress().

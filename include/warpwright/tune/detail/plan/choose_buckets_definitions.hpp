@@ -4,9 +4,10 @@
 
 #include <warpwright/tune/latency_model.hpp>
 
+#include <cfloat>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 
 WARPWRIGHT_BEGIN
 
@@ -25,7 +26,7 @@ class bucket_search {
   void add(std::size_t size, double weight) {
     if (size == 0) fail(text{"a size of 0 with weight "} + weight + "; sizes are at least 1");
     // A comparison that is false for a NaN.
-    if (!(weight >= 0.0 && weight <= (std::numeric_limits<double>::max)())) {
+    if (!(weight >= 0.0 && weight <= DBL_MAX)) {
       fail(text{"the weight "} + weight + " of size " + size +
            "; weights must be finite and not negative");
     }
@@ -119,7 +120,7 @@ class bucket_search {
            "; the cost is computed for each, at most " + most_multiples +
            ": raise multiple_of() or leave the cost out");
     }
-    double best = std::numeric_limits<double>::infinity();
+    double best = HUGE_VAL;
     std::size_t bucket = 0;
     std::size_t next = candidates_.size();
     for (std::size_t size = largest_; next > 0; size -= multiple) {
@@ -187,7 +188,7 @@ class bucket_search {
     if (first_end > last_end) return;
     std::size_t const end = first_end + (last_end - first_end) / 2;
     std::size_t chosen = low;
-    best[end] = std::numeric_limits<double>::infinity();
+    best[end] = HUGE_VAL;
     for (std::size_t start = low; start <= high && start < end; ++start) {
       double const value = before[start] + bucket_cost(start, end);
       // Sums that differ by rounding are equal: of these the fewest buckets.

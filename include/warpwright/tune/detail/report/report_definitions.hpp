@@ -7,7 +7,7 @@
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/tune/detail/report/html_style.hpp>
-#include <warpwright/tune/detail/report/verdict.hpp>
+#include <warpwright/tune/detail/report/plot_result.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -19,30 +19,78 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// JSON has no infinity.
-inline string_builder json_figure(double value) {
-  return std::isfinite(value) ? format_number("%.9g", value) : "null";
-}
+// The fields of a line of CSV, or the members of a JSON object.
+class record_writer {
+ public:
+  explicit record_writer(bool json) noexcept : json_{json} {}
 
-// An empty field: not a finite number.
-inline string_builder csv_number(double value) {
-  return std::isfinite(value) ? format_number("%.9g", value) : string_builder{};
-}
-
-inline string_builder json_flag(bool value) { return value ? "true" : "false"; }
-
-WARPWRIGHT_COLD inline string_builder json_list(std::vector<std::string> const& texts) {
-  string_builder list = "[";
-  for (auto const& text : texts) {
-    if (list.size() > 1) list += ',';
-    list += json_text(text);
+  // @param value  as the format has it
+  WARPWRIGHT_COLD void add(char const* name, string_builder const& value) {
+    if (!text_.empty()) text_ += ',';
+    if (json_) text_ += string_builder{"\""} + name + "\":";
+    text_ += value;
   }
-  return list + ']';
+  // Neither format has an infinity: an empty field, or null.
+  void number(char const* name, double value) {
+    bool const empty = !json_ && !std::isfinite(value);
+    add(name, empty ? string_builder{} : json_number(value, "%.9g"));
+  }
+  void count(char const* name, std::size_t value) { add(name, string_builder(value)); }
+  void flag(char const* name, bool value) {
+    add(name, json_ ? (value ? "true" : "false") : (value ? "1" : "0"));
+  }
+  void text(char const* name, std::string const& value) {
+    add(name, json_ ? json_text(value) : csv_text(value));
+  }
+  // JSON alone.
+  WARPWRIGHT_COLD void texts(char const* name, std::vector<std::string> const& values) {
+    string_builder list;
+    for (auto const& value : values) list += (list.empty() ? "" : ",") + json_text(value);
+    add(name, "[" + list + "]");
+  }
+  void count_or_null(char const* name, bool known, std::size_t value) {
+    add(name, known ? string_builder(value) : "null");
+  }
+  [[nodiscard]] string_builder const& str() const noexcept { return text_; }
+
+ private:
+  bool json_;
+  string_builder text_;
+};
+
+// What both formats have of a size, in the order of the columns of CSV.
+WARPWRIGHT_COLD inline void write_row(record_writer& to, tune_row const& row) {
+  to.count("batch", row.batch);
+  to.number("items_per_second", row.items_per_second);
+  to.number("seconds_per_batch", row.seconds_per_batch);
+  to.number("slowdown", row.slowdown);
+  to.number("relative_error", row.relative_error);
+  to.number("latency_median_seconds", row.latency_median_seconds);
+  to.number("latency_p99_seconds", row.latency_p99_seconds);
+  to.number("joules_per_item", row.joules_per_item);
+  to.count("samples", row.samples);
+  to.count("latency_samples", row.latency_samples);
+  to.count("latency_over", row.latency_over);
+  to.flag("latency_shown", row.latency_shown);
+  to.count("memory_bytes", row.memory_bytes);
+  to.flag("memory_predicted", row.memory_predicted);
+  to.flag("interleaved", row.interleaved);
+  // Of a size that was not compared it is not known, rather than 0.
+  to.number("compared_error", row.interleaved ? row.compared_error : HUGE_VAL);
+  to.count("failures", row.failures);
+  to.text("status", to_string(row.status));
 }
 
-// Of a size that was not compared it is not known, rather than 0.
-inline double reported_compared_error(tune_row const& row) {
-  return row.interleaved ? row.compared_error : HUGE_VAL;
+WARPWRIGHT_COLD inline void write_model(record_writer& to, memory_model const& memory) {
+  if (memory.points() < 2) return to.add("memory_model", "null");
+  std::size_t const largest = memory.largest_measured();
+  record_writer model{true};
+  model.count("points", memory.points());
+  model.text("shape", to_string(memory.shape()));
+  model.number("base_bytes", memory.base_bytes());
+  model.number("bytes_per_item", memory.bytes_per_item());
+  model.number("margin_bytes", memory.predict(largest) - memory.estimate(largest));
+  to.add("memory_model", "{" + model.str() + "}");
 }
 
 }  // namespace detail
@@ -54,91 +102,51 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_csv(tune_result const& re
       "memory_bytes,memory_predicted,interleaved,compared_error,failures,status,chosen,source,"
       "note\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
-    tune_row const& row = result.rows[i];
-    csv += detail::string_builder(row.batch);
-    for (double const value :
-         {row.items_per_second, row.seconds_per_batch, row.slowdown, row.relative_error,
-          row.latency_median_seconds, row.latency_p99_seconds, row.joules_per_item}) {
-      csv += ',' + detail::csv_number(value);
-    }
-    csv += ',' + detail::string_builder(row.samples) + ',' +
-           detail::string_builder(row.latency_samples) + ',' +
-           detail::string_builder(row.latency_over) + ',' + (row.latency_shown ? '1' : '0') + ',' +
-           detail::string_builder(row.memory_bytes) + ',' + (row.memory_predicted ? '1' : '0') +
-           ',' + (row.interleaved ? '1' : '0') + ',' +
-           detail::csv_number(detail::reported_compared_error(row)) + ',' +
-           detail::string_builder(row.failures) + ',' + detail::csv_text(to_string(row.status)) +
-           ',' + (i == result.chosen_index ? '1' : '0') + ',' +
-           detail::csv_text(to_string(result.source)) + ',' + detail::csv_text(row.note) + '\n';
+    detail::record_writer line{false};
+    detail::write_row(line, result.rows[i]);
+    line.flag("chosen", i == result.chosen_index);
+    line.text("source", to_string(result.source));
+    line.text("note", result.rows[i].note);
+    csv += line.str() + '\n';
   }
   return csv;
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_json(tune_result const& result) {
-  using detail::json_figure;
-  using detail::json_flag;
   using detail::string_builder;
-  bool const has_choice = result.chosen_index < result.rows.size();
-  string_builder json = "{\"chosen_batch\":";
-  json += has_choice ? string_builder(result.rows[result.chosen_index].batch) : "null";
-  json += ",\"explanation\":" + detail::json_text(result.explanation);
-  json += string_builder(",\"source\":\"") + to_string(result.source) + '"';
-  json += ",\"warnings\":" + detail::json_list(result.warnings);
-  json += string_builder(",\"goal\":\"") + to_string(result.objective.goal()) + '"';
-  json +=
-      ",\"latency_limit_seconds\":" + (result.objective.latency_limited()
-                                           ? json_figure(result.objective.latency_limit_seconds())
-                                           : "null");
-  json += ",\"latency_quantile\":" + json_figure(result.objective.latency_quantile());
-  json += ",\"memory_budget_bytes\":" +
-          (result.memory_budget_bytes > 0 ? string_builder(result.memory_budget_bytes) : "null");
-  json += ",\"tolerance\":" + json_figure(result.tolerance);
-  json += ",\"wave_items\":" + string_builder(result.wave_items);
-  json += ",\"elapsed_seconds\":" + json_figure(result.elapsed_seconds);
-  json += ",\"bracketing_seconds\":" + json_figure(result.times.bracketing);
-  json += ",\"refinement_seconds\":" + json_figure(result.times.refinement);
-  json += ",\"comparison_seconds\":" + json_figure(result.times.comparison);
-  json += ",\"latency_seconds\":" + json_figure(result.times.latency);
-  json += ",\"soak_seconds\":" + json_figure(result.times.soak);
-  json += ",\"stopped_early\":" + json_flag(result.stopped_early);
-  json += ",\"steps\":" + detail::json_list(result.steps);
-  json += ",\"memory_model\":";
-  if (result.memory.points() < 2) {
-    json += "null";
-  } else {
-    memory_model const& memory = result.memory;
-    std::size_t const largest = memory.largest_measured();
-    json += "{\"points\":" + string_builder(memory.points()) + ",\"shape\":\"" +
-            to_string(memory.shape()) + "\",\"base_bytes\":" + json_figure(memory.base_bytes()) +
-            ",\"bytes_per_item\":" + json_figure(memory.bytes_per_item()) +
-            ",\"margin_bytes\":" + json_figure(memory.predict(largest) - memory.estimate(largest)) +
-            "}";
-  }
-  json += ",\"rows\":[";
-  bool first = true;
+  tune_row const* const chosen = detail::chosen_row(result);
+  tuning_objective const& objective = result.objective;
+  detail::record_writer json{true};
+  json.count_or_null("chosen_batch", chosen != nullptr, chosen != nullptr ? chosen->batch : 0);
+  json.text("explanation", result.explanation);
+  json.text("source", to_string(result.source));
+  json.texts("warnings", result.warnings);
+  json.text("goal", to_string(objective.goal()));
+  json.number("latency_limit_seconds",
+              objective.latency_limited() ? objective.latency_limit_seconds() : HUGE_VAL);
+  json.number("latency_quantile", objective.latency_quantile());
+  json.count_or_null("memory_budget_bytes", result.memory_budget_bytes > 0,
+                     result.memory_budget_bytes);
+  json.number("tolerance", result.tolerance);
+  json.count("wave_items", result.wave_items);
+  json.number("elapsed_seconds", result.elapsed_seconds);
+  json.number("bracketing_seconds", result.times.bracketing);
+  json.number("refinement_seconds", result.times.refinement);
+  json.number("comparison_seconds", result.times.comparison);
+  json.number("latency_seconds", result.times.latency);
+  json.number("soak_seconds", result.times.soak);
+  json.flag("stopped_early", result.stopped_early);
+  json.texts("steps", result.steps);
+  detail::write_model(json, result.memory);
+  string_builder rows;
   for (auto const& row : result.rows) {
-    json += first ? "\n" : ",\n";
-    first = false;
-    json += "{\"batch\":" + string_builder(row.batch) + ",\"status\":\"" + to_string(row.status) +
-            "\",\"items_per_second\":" + json_figure(row.items_per_second) +
-            ",\"seconds_per_batch\":" + json_figure(row.seconds_per_batch) +
-            ",\"slowdown\":" + json_figure(row.slowdown) +
-            ",\"relative_error\":" + json_figure(row.relative_error) +
-            ",\"latency_median_seconds\":" + json_figure(row.latency_median_seconds) +
-            ",\"latency_p99_seconds\":" + json_figure(row.latency_p99_seconds) +
-            ",\"joules_per_item\":" + json_figure(row.joules_per_item) +
-            ",\"samples\":" + string_builder(row.samples) +
-            ",\"latency_samples\":" + string_builder(row.latency_samples) +
-            ",\"latency_over\":" + string_builder(row.latency_over) +
-            ",\"latency_shown\":" + json_flag(row.latency_shown) +
-            ",\"memory_bytes\":" + string_builder(row.memory_bytes) +
-            ",\"memory_predicted\":" + json_flag(row.memory_predicted) +
-            ",\"interleaved\":" + json_flag(row.interleaved) +
-            ",\"compared_error\":" + json_figure(detail::reported_compared_error(row)) +
-            ",\"failures\":" + string_builder(row.failures) +
-            ",\"note\":" + detail::json_text(row.note) + "}";
+    detail::record_writer members{true};
+    detail::write_row(members, row);
+    members.text("note", row.note);
+    rows += (rows.empty() ? "\n{" : ",\n{") + members.str() + "}";
   }
-  return json + "\n]}\n";
+  json.add("rows", "[" + rows + "\n]");
+  return "{" + json.str() + "}\n";
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_svg(tune_result const& result,
@@ -239,16 +247,7 @@ class html_report {
 
   template <typename Draw>
   WARPWRIGHT_COLD void chart(char const* heading, Draw const& draw) {
-    plot_layout layout;
-    layout.width = 480;
-    layout.left = 74;
-    layout.right = 470;
-    layout.top = 26;
-    layout.panel_height = 200;
-    layout.gap = 0;
-    layout.bottom = 48;
-    layout.font = 13;
-    layout.standalone = false;
+    constexpr plot_layout layout{480, 74, 470, 26, 200, 0, 48, 13, false};
     begin_section(heading);
     html_ += "<figure>\n";
     plot p = charts_.begin(layout, 1);

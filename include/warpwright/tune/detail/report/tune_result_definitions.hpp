@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/report/tune_result.hpp>
 
@@ -14,14 +15,12 @@ WARPWRIGHT_BEGIN
 WARPWRIGHT_INLINE char const* to_string(tune_status status) {
   constexpr char const* names[] = {"ok", "over budget", "out of memory", "over latency limit",
                                    "failed"};
-  auto const i = static_cast<std::size_t>(status);
-  return i < sizeof names / sizeof *names ? names[i] : "unknown";
+  return detail::enum_name(names, status);
 }
 
 WARPWRIGHT_INLINE char const* to_string(tune_source source) noexcept {
   constexpr char const* names[] = {"tuned", "stored", "checked again"};
-  auto const i = static_cast<std::size_t>(source);
-  return i < sizeof names / sizeof *names ? names[i] : "unknown";
+  return detail::enum_name(names, source);
 }
 
 WARPWRIGHT_INLINE tune_row const& tune_result::chosen() const {

@@ -6,12 +6,13 @@
 // never by a position in the table, which changes.
 #pragma once
 
+#include <warpwright/core/detail/error/exception_kind.hpp>
+#include <warpwright/core/detail/sort.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/detail/memory_model.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/search/search_settings.hpp>
 
-#include <new>
 #include <utility>
 
 #include <cmath>
@@ -29,21 +30,23 @@ struct candidate {
   bool worked = false;        // before it failed
 };
 
+inline bool usable(candidate const& c) noexcept {
+  return c.row.status == tune_status::ok && c.row.samples > 0;
+}
+
 // How uncertain a size's throughput is where it is compared with others: in turns, less than by
 // itself.
 inline double error_of(tune_row const& row) noexcept {
   return row.interleaved ? row.compared_error : row.relative_error;
 }
 
-// Hooks is search_hooks. A template, as all of the search: a file that only includes the tuner does
-// not compile it.
-template <typename Hooks>
 class search_state {
  public:
-  search_state(search_settings const& s, Hooks const& h) : settings{s}, hooks{h}, clock_{s.clock} {}
+  search_state(search_settings const& s, search_hooks const& h)
+      : settings{s}, hooks{h}, clock_{s.clock} {}
 
   search_settings const& settings;
-  Hooks const& hooks;
+  search_hooks const& hooks;
   std::vector<candidate> candidates;   // ascending
   std::vector<memory_point> readings;  // that the model is fitted to
   memory_model model{};
@@ -84,9 +87,6 @@ class search_state {
     candidate const* const c = find(batch);
     return c != nullptr && usable(*c);
   }
-  [[nodiscard]] static bool usable(candidate const& c) {
-    return c.row.status == tune_status::ok && c.row.samples > 0;
-  }
   // The best usable size; 0: none.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t best() const {
     std::size_t batch = 0;
@@ -122,7 +122,7 @@ class search_state {
       if (usable(c)) of_calls.push_back(c.spread * std::sqrt(static_cast<double>(c.repeats)));
     }
     if (of_calls.empty()) return 0.0;
-    sort(of_calls.data(), of_calls.size(), [](double a, double b) { return a < b; });
+    sort(of_calls.data(), of_calls.size());
     return of_calls[of_calls.size() / 2] / std::sqrt(static_cast<double>(repeats));
   }
   [[nodiscard]] bool for_throughput() const {
@@ -230,6 +230,17 @@ class search_state {
     return false;
   }
 
+  // The same for one size, which is prepared before, and whose memory is read behind `body`.
+  // @param first_call  whether it runs once before: libraries load code in their first call
+  WARPWRIGHT_COLD bool attempt(std::size_t batch, bool first_call, function_ref<void()> body) {
+    return attempt([&] {
+      if (!prepare(batch)) return;
+      if (first_call) run(batch, 1);
+      body();
+      read_memory(batch);
+    });
+  }
+
   WARPWRIGHT_COLD void fail(std::size_t batch, tune_status status, std::string const& note) {
     tune_row& row = at(batch).row;
     candidate& c = at(batch);
@@ -300,17 +311,9 @@ class search_state {
 
  private:
   [[nodiscard]] WARPWRIGHT_COLD std::size_t position(std::size_t batch) const {
-    std::size_t low = 0;
-    std::size_t high = candidates.size();
-    while (low < high) {
-      std::size_t const middle = low + (high - low) / 2;
-      if (candidates[middle].row.batch < batch) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    std::size_t i = 0;
+    while (i < candidates.size() && candidates[i].row.batch < batch) ++i;
+    return i;
   }
 
   // Whether the peak of a size is news to the model.
@@ -344,26 +347,15 @@ class search_state {
 
   // Rethrows what ends the tune.
   WARPWRIGHT_COLD tune_status classify(std::exception_ptr const& error, std::string& note) const {
-    bool no_memory = false;
-    try {
-      std::rethrow_exception(error);
-    } catch (cuda_error const& e) {
-      if (e.sticky()) throw;
-      note = e.what();
-      no_memory = e.code() == cudaErrorMemoryAllocation;
-    } catch (std::bad_alloc const& e) {
-      note = e.what();
-      no_memory = true;
-    } catch (std::exception const& e) {
-      note = e.what();
-    } catch (...) {
-      note = "an exception that is no std::exception";
-    }
+    exception_kind const kind = kind_of(error);
+    if (kind == exception_kind::device_lost) std::rethrow_exception(error);
+    note = text_of(error);
     // A library may turn a refusal of the pool or of the device into a status, and that into an
     // exception of its own.
-    no_memory = no_memory || hooks.refusals() != refused_before_ || hooks.device_is_full() ||
-                (settings.is_out_of_memory && settings.is_out_of_memory(error));
-    if (no_memory) return tune_status::out_of_memory;
+    if (kind == exception_kind::out_of_memory || hooks.refusals() != refused_before_ ||
+        hooks.device_is_full() || (settings.is_out_of_memory && settings.is_out_of_memory(error))) {
+      return tune_status::out_of_memory;
+    }
     if (!settings.reject_exceptions) std::rethrow_exception(error);
     return tune_status::failed;
   }

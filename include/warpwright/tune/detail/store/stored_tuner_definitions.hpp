@@ -66,7 +66,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE stored_tuner::stored_tuner(batch_tuner t
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key stored_tuner::key(source_location where) const {
-  return key_for(batch_tuner::validated(tuner_.settings_, where));
+  return key_for(batch_tuner::validated(tuner_.values_, where));
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tuning_key
@@ -80,7 +80,7 @@ stored_tuner::key_for(detail::search_settings const& s) const {
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE tune_result stored_tuner::find_or_tune(
     run_function run, detail::memory_traits memory, source_location where) const {
-  detail::search_settings const s = batch_tuner::validated(tuner_.settings_, where);
+  detail::search_settings const s = batch_tuner::validated(tuner_.values_, where);
   detail::check_memory_argument(memory, s.has_budget, where);
   std::uint64_t const begin = s.clock.now();
   tuning_key const key = key_for(s);
@@ -160,7 +160,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string stored_tuner::check_again(
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE batch_tuner
 stored_tuner::tuner_of_check(detail::search_settings const& s, tune_result const& stored) const {
   batch_tuner check = tuner_;
-  detail::search_settings& c = check.settings_;
+  detail::search_settings& c = check.values_;
   c.preferred_count = 0;
   c.only_preferred = true;
   c.max_seconds = 0.5 * s.max_seconds;

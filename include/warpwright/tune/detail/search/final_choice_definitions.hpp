@@ -5,18 +5,16 @@
 // runs for a while, and is run again independently; where it fails, a smaller size takes its place.
 #pragma once
 
-#include <warpwright/tune/detail/search/latency_check.hpp>
+#include <warpwright/tune/detail/search/latency_check_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename State>
 class final_choice {
  public:
-  explicit final_choice(State& s) : s_{s}, limited_{s.settings.objective.latency_limited()} {
-    if (limited_) check_.push_back(latency_check<State>{s});
-  }
+  explicit final_choice(search_state& s)
+      : s_{s}, limited_{s.settings.objective.latency_limited()}, check_{s} {}
 
   // Returns the choice; 0: none.
   // @param at_most  items
@@ -51,7 +49,23 @@ class final_choice {
   static constexpr int most_descents = 4;
   static constexpr int most_candidates = 1000;  // each round fails one, or lowers slowest_
 
-  [[nodiscard]] latency_check<State>& check() { return check_.front(); }
+  // Says something about a size, and what its calls were.
+  void say(char const* before, std::size_t batch, char const* behind) {
+    s_.say(before + string_builder(batch) + behind +
+           latency_note(s_, check_.count(), check_.over()));
+  }
+  // Whether a size is shown to keep the limit beside one that is.
+  WARPWRIGHT_COLD bool show_as_well(std::size_t batch) {
+    if (run_check(batch, 0.35) != latency_verdict::shown) return false;
+    s_.at(batch).row.latency_shown = true;
+    say("batch ", batch, " is shown to keep the limit as well: ");
+    return true;
+  }
+  // Whether there is time for another check and confirmation of about so long calls.
+  bool has_time_to_check(std::size_t batch) {
+    double const calls = 4.2 * static_cast<double>(check_.fewest_calls());
+    return calls * s_.find(batch)->row.latency_median_seconds <= 0.7 * s_.left();
+  }
 
   std::size_t next(std::size_t at_most) {
     std::size_t const batch =
@@ -64,7 +78,7 @@ class final_choice {
     if (s_.find(at_most) == nullptr) evaluate(s_, at_most);
     std::size_t largest = 0;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && c.row.batch <= at_most && c.row.latency_median_seconds <= slowest_) {
+      if (usable(c) && c.row.batch <= at_most && c.row.latency_median_seconds <= slowest_) {
         largest = c.row.batch;
       }
     }
@@ -82,7 +96,7 @@ class final_choice {
     }
     std::size_t smaller = 0;
     for (candidate const& c : s_.candidates) {
-      if (!State::usable(c) || c.row.batch >= not_shown_) continue;
+      if (!usable(c) || c.row.batch >= not_shown_) continue;
       if (smaller == 0 || (c.row.batch <= wanted && descents_ < most_descents))
         smaller = c.row.batch;
     }
@@ -101,7 +115,7 @@ class final_choice {
       if (short_of_memory && c.failed_at > until) until = c.failed_at;
     }
     if (until == 0.0) return;
-    run_until(s_, batch, until + 1.01 * State::disturbed_seconds);
+    run_until(s_, batch, until + 1.01 * search_state::disturbed_seconds);
   }
 
   // Tries sizes again that ran out of memory, once. Returns whether one works now.
@@ -120,7 +134,7 @@ class final_choice {
   // too.
   WARPWRIGHT_COLD latency_verdict run_check(std::size_t batch, double share,
                                             std::size_t at_least = 0, double least_seconds = 0.0) {
-    latency_verdict const verdict = check().run(batch, share, at_least, least_seconds);
+    latency_verdict const verdict = check_.run(batch, share, at_least, least_seconds);
     if (verdict != latency_verdict::refused) return verdict;
     bool disturbed = false;
     outlast_disturbance(s_, batch, disturbed);
@@ -129,7 +143,7 @@ class final_choice {
     row.status = tune_status::ok;
     row.note.clear();
     row.failures = 0;
-    return check().run(batch, share, at_least, least_seconds);
+    return check_.run(batch, share, at_least, least_seconds);
   }
 
   // Whether the calls of a size show that it keeps the limit. If not, a smaller one is in the
@@ -138,7 +152,7 @@ class final_choice {
     s_.report(batch);
     // The check and its confirmation must fit the time that is left.
     double const one = s_.find(batch)->row.latency_median_seconds;
-    double const calls = 2.1 * static_cast<double>(check().fewest_calls());
+    double const calls = 2.1 * static_cast<double>(check_.fewest_calls());
     if (one * calls > s_.left()) {
       too_slow(batch, 0.95 * s_.left() / calls);
       return false;
@@ -146,16 +160,14 @@ class final_choice {
     switch (run_check(batch, 0.35)) {
       case latency_verdict::shown:
         s_.at(batch).row.latency_shown = true;
-        room_ = check().room();
-        s_.say("batch " + string_builder(batch) +
-               " is shown to keep the limit: " + latency_note(s_, check().count(), check().over()));
+        room_ = check_.room();
+        say("batch ", batch, " is shown to keep the limit: ");
         return true;
       case latency_verdict::refused:
-        s_.say("batch " + string_builder(batch) + " is not shown to keep the limit: " +
-               latency_note(s_, check().count(), check().over()));
+        say("batch ", batch, " is not shown to keep the limit: ");
         refused_ = batch > refused_ ? batch : refused_;
         note_not_shown(batch);
-        try_shorter(batch, check().share_to_try());
+        try_shorter(batch, check_.share_to_try());
         return false;
       case latency_verdict::out_of_time:
         too_slow(batch, 0.5 * one);
@@ -206,7 +218,6 @@ class final_choice {
           s_.round(static_cast<double>(largest) + slope * (seconds - points[i].seconds));
       if (between < points[i + 1].batch) largest = between;
     }
-    if (s_.wave != 0 && largest > s_.wave) largest = s_.round(largest / s_.wave * s_.wave);
     return largest < below ? largest : 0;
   }
 
@@ -227,17 +238,12 @@ class final_choice {
   WARPWRIGHT_COLD std::size_t try_longer(std::size_t batch) {
     if (!(slowest_ < HUGE_VAL)) return batch;
     double const one = s_.find(batch)->row.latency_median_seconds;
-    double const calls = 4.2 * static_cast<double>(check().fewest_calls());
-    if (!(room_ > 1.0) || calls * one > 0.7 * s_.left()) return batch;
+    if (!(room_ > 1.0) || !has_time_to_check(batch)) return batch;
     slowest_ = room_ * one;
     std::size_t const larger = largest_within(room_ * one, refused_);
     if (larger <= batch || !evaluate(s_, larger)) return batch;
     bool const worth = s_.score(larger) > s_.score(batch) * (1.0 + 0.2 * s_.settings.tolerance);
-    if (!worth || run_check(larger, 0.35) != latency_verdict::shown) return batch;
-    s_.at(larger).row.latency_shown = true;
-    s_.say("batch " + string_builder(larger) + " is shown to keep the limit as well: " +
-           latency_note(s_, check().count(), check().over()));
-    return larger;
+    return worth && show_as_well(larger) ? larger : batch;
   }
 
   // A size between two others: the middle, or where that is not allowed the next larger one that
@@ -246,7 +252,7 @@ class final_choice {
     std::size_t const middle = s_.round(below + (above - below) / 2);
     if (s_.settings.allows(middle)) return middle > below && middle < above ? middle : 0;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && c.row.batch > below) return c.row.batch < above ? c.row.batch : 0;
+      if (usable(c) && c.row.batch > below) return c.row.batch < above ? c.row.batch : 0;
     }
     return 0;
   }
@@ -265,21 +271,14 @@ class final_choice {
       bool const worth =
           above != 0 && s_.score(above) > s_.score(batch) * (1.0 + s_.settings.tolerance);
       if (!worth) return batch;
-      double const calls = 4.2 * static_cast<double>(check().fewest_calls());
-      if (calls * s_.find(batch)->row.latency_median_seconds > 0.7 * s_.left()) return batch;
+      if (!has_time_to_check(batch)) return batch;
       std::size_t const middle = between(batch, above);
       if (middle == 0) return batch;
-      if (evaluate(s_, middle)) {
-        if (run_check(middle, 0.35) == latency_verdict::shown) {
-          s_.at(middle).row.latency_shown = true;
-          s_.say("batch " + string_builder(middle) + " is shown to keep the limit as well: " +
-                 latency_note(s_, check().count(), check().over()));
-          batch = middle;
-        }
+      if (evaluate(s_, middle) && show_as_well(middle)) {
+        batch = middle;
+      } else if (s_.find(middle)->row.status != tune_status::over_latency) {
+        return batch;
       }
-      bool const narrower =
-          batch == middle || s_.find(middle)->row.status == tune_status::over_latency;
-      if (!narrower) return batch;
     }
   }
 
@@ -315,8 +314,7 @@ class final_choice {
     switch (run_check(batch, 0.6, s_.settings.soak_calls, s_.settings.soak_seconds)) {
       case latency_verdict::shown: {
         tune_row& row = s_.at(batch).row;
-        s_.say("confirmed in an independent run of batch " + string_builder(batch) + ": " +
-               latency_note(s_, check().count(), check().over()));
+        say("confirmed in an independent run of batch ", batch, ": ");
         row.latency_samples += before.latency_samples;
         row.latency_over += before.latency_over;
         if (before.latency_p99_seconds > row.latency_p99_seconds) {
@@ -325,11 +323,10 @@ class final_choice {
         return true;
       }
       case latency_verdict::refused:
-        s_.say("batch " + string_builder(batch) +
-               " is not confirmed: " + latency_note(s_, check().count(), check().over()));
+        say("batch ", batch, " is not confirmed: ");
         s_.at(batch).row.latency_shown = false;
         note_not_shown(batch);
-        try_shorter(batch, check().share_to_try());
+        try_shorter(batch, check_.share_to_try());
         return false;
       case latency_verdict::out_of_time:
         too_slow(batch, 0.5 * before.latency_median_seconds);
@@ -340,10 +337,10 @@ class final_choice {
     return false;
   }
 
-  State& s_;
+  search_state& s_;
   bool limited_;
-  std::vector<latency_check<State>> check_;  // one, with a limit
-  double slowest_ = HUGE_VAL;                // a batch that takes longer cannot be checked in time
+  latency_check check_;
+  double slowest_ = HUGE_VAL;  // a batch that takes longer cannot be checked in time
   double room_ = 1.0;          // of the size that was shown: how much longer one may take
   std::size_t refused_ = 0;    // the largest size, items
   std::size_t not_shown_ = 0;  // the smallest size that is not shown to keep the limit; 0: none

@@ -9,7 +9,7 @@
 // are halved, the most promising first.
 #pragma once
 
-#include <warpwright/tune/detail/search/wave_search.hpp>
+#include <warpwright/tune/detail/search/wave_search_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -21,11 +21,9 @@ struct size_gap {
   double potential = 0.0;  // the most items per second in it
 };
 
-// Settings is search_settings.
-template <typename State>
 class refiner {
  public:
-  explicit refiner(State& s) : s_{s} {}
+  explicit refiner(search_state& s) : s_{s} {}
 
   // Finds the best size.
   WARPWRIGHT_COLD void find_best() {
@@ -63,15 +61,11 @@ class refiner {
     }
     array<curve_point> const points = curve(s_);
     if (points.size() < 2 || points.back().batch != best) return;
-    // The line goes on, up to the end of the range, to the size that fails, or to the likely memory
-    // that is the budget.
+    // The line goes on, up to the end of the range or to the size that fails.
     std::size_t const above = next_in_table(best);
     std::size_t top = above == 0 ? s_.settings.last : above - s_.settings.multiple;
     if (above != 0 && s_.find(above)->row.status == tune_status::over_budget) {
-      double const budget = static_cast<double>(s_.settings.budget_bytes);
-      while (top > best && s_.model.estimate(top) > budget) {
-        top = best + (top - best) * 7 / 8;
-      }
+      if (s_.model.estimate(top) > static_cast<double>(s_.settings.budget_bytes)) top = best;
       top += s_.settings.multiple;  // the memory is not known to the item
     }
     double possible = above == 0 ? score : score * (1.0 + 0.1 * s_.settings.tolerance);
@@ -250,9 +244,9 @@ class refiner {
   // The size to run in a gap; 0: none is left.
   [[nodiscard]] WARPWRIGHT_COLD std::size_t point_in(size_gap const& gap) const {
     candidate const* const high = s_.find(gap.high);
-    bool const usable = State::usable(*high);
+    bool const works = usable(*high);
     std::size_t batch = s_.round(gap.low + (gap.high - gap.low) / 2);
-    if (!usable && high->row.status == tune_status::over_budget) {
+    if (!works && high->row.status == tune_status::over_budget) {
       std::size_t const fits = largest_fitting(s_);
       if (fits > gap.low && fits < gap.high) {
         batch = fits;
@@ -265,7 +259,7 @@ class refiner {
       std::size_t const from = steps_.first_after(s_, gap.low);
       std::size_t const to = steps_.last_before(s_, gap.high);
       if (from > to) return 0;
-      batch = steps_.end(s_, usable ? to : from + (to - from + 1) / 2);
+      batch = steps_.end(s_, works ? to : from + (to - from + 1) / 2);
     }
     return batch > gap.low && batch < gap.high ? batch : 0;
   }
@@ -282,7 +276,7 @@ class refiner {
         s_.best_possible * (1.0 - s_.settings.tolerance) * (1.0 + (noise < third ? noise : third));
     std::size_t high = best;
     for (candidate const& c : s_.candidates) {
-      if (State::usable(c) && s_.score(c.row) >= enough) {
+      if (usable(c) && s_.score(c.row) >= enough) {
         high = c.row.batch;
         break;
       }
@@ -348,8 +342,8 @@ class refiner {
   // How close to the smallest size the search goes, in resolutions.
   static constexpr double knee_width = 10.0;
 
-  State& s_;
-  time_steps<State> steps_;
+  search_state& s_;
+  time_steps steps_;
   array<size_gap> closed_;
   double roughness_ = 0.0;  // how far times near the best size are from a line, beyond noise
 };

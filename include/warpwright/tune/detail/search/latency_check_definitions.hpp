@@ -5,7 +5,7 @@
 // that are fixed beforehand.
 #pragma once
 
-#include <warpwright/tune/detail/search/paired_comparison.hpp>
+#include <warpwright/tune/detail/search/paired_comparison_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -16,16 +16,15 @@ namespace detail {
 // (Bonferroni's inequality), half of it for the first look, which nearly always decides. Looks
 // after more than 6,000 calls would accept sizes so close to the limit that the next 10,000 calls
 // may well be over it; up to the 95th percentile there are more looks before that.
-template <typename Real>
 struct latency_plan {
   static constexpr std::size_t most_looks = 9;
   std::size_t allowed[most_looks] = {0, 1, 3, 7, 15, 31, 63, 127, 255};
   std::size_t calls[most_looks] = {};
   std::size_t looks = 6;
 
-  WARPWRIGHT_COLD latency_plan(Real quantile, Real alpha) {
-    constexpr Real few[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.05, 0.05, 0, 0, 0};
-    constexpr Real many[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.04, 0.03, 0.01, 0.01, 0.01};
+  WARPWRIGHT_COLD latency_plan(double quantile, double alpha) {
+    constexpr double few[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.05, 0.05, 0, 0, 0};
+    constexpr double many[most_looks] = {0.5, 0.2, 0.1, 0.1, 0.04, 0.03, 0.01, 0.01, 0.01};
     bool const more = fewest_samples(quantile, alpha * many[8], allowed[8]) <= 6000;
     if (more) looks = most_looks;
     for (std::size_t i = 0; i < looks; ++i) {
@@ -36,10 +35,9 @@ struct latency_plan {
 
 enum class latency_verdict { shown, refused, failed, out_of_time };
 
-template <typename State>
 class latency_check {
  public:
-  explicit latency_check(State& s)
+  explicit latency_check(search_state& s)
       : s_{s},
         plan_{s.settings.objective.latency_quantile(), 1.0 - s.settings.latency_confidence} {}
 
@@ -116,7 +114,7 @@ class latency_check {
   [[nodiscard]] WARPWRIGHT_COLD double empirical(double quantile) const {
     std::vector<double> sorted = latencies_;
     if (sorted.empty()) return 1.0;
-    sort(sorted.data(), sorted.size(), [](double a, double b) { return a < b; });
+    sort(sorted.data(), sorted.size());
     return sorted[nearest_rank(sorted.size(), quantile)] /
            s_.settings.objective.latency_limit_seconds();
   }
@@ -150,8 +148,8 @@ class latency_check {
     return latency_verdict::refused;
   }
 
-  State& s_;
-  latency_plan<double> plan_;
+  search_state& s_;
+  latency_plan plan_;
   std::vector<double> latencies_;
   std::size_t over_ = 0;
   double spent_ = 0.0;  // seconds

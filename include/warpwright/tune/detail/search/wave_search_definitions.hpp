@@ -5,7 +5,7 @@
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
-#include <warpwright/tune/detail/search/bracketing.hpp>
+#include <warpwright/tune/detail/search/bracketing_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -18,18 +18,18 @@ struct curve_point {
   double error;  // of the seconds, relative
 };
 
-template <typename State>
-WARPWRIGHT_COLD array<curve_point> curve(State const& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE array<curve_point> curve(search_state const& s) {
   array<curve_point> points;
   for (candidate const& c : s.candidates) {
-    if (!State::usable(c) || !(c.row.seconds_per_batch > 0.0)) continue;
+    if (!usable(c) || !(c.row.seconds_per_batch > 0.0)) continue;
     points.push_back(curve_point{c.row.batch, c.row.seconds_per_batch, error_of(c.row)});
   }
   return points;
 }
 
 // The line through two points.
-WARPWRIGHT_COLD inline double line_at(curve_point const& p, curve_point const& q, double batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE double line_at(curve_point const& p, curve_point const& q,
+                                                 double batch) {
   double const x = static_cast<double>(p.batch);
   double const w = (batch - x) / (static_cast<double>(q.batch) - x);
   return p.seconds + w * (q.seconds - p.seconds);
@@ -37,8 +37,7 @@ WARPWRIGHT_COLD inline double line_at(curve_point const& p, curve_point const& q
 
 // Whether a point lies on the line through its neighbours, up to the noise: there is then no step
 // near it. The ends have one neighbour, whose line counts.
-template <typename Points>
-WARPWRIGHT_COLD bool is_on_line(Points const& points, std::size_t i) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool is_on_line(array<curve_point> const& points, std::size_t i) {
   if (points.size() < 3) return false;
   if (i == 0) i = 1;
   if (i + 1 == points.size()) --i;
@@ -50,8 +49,7 @@ WARPWRIGHT_COLD bool is_on_line(Points const& points, std::size_t i) {
 }
 
 // Whether the times near the best size, which decide, do not lie on lines.
-template <typename State>
-WARPWRIGHT_COLD bool has_steps(State const& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool has_steps(search_state const& s) {
   array<curve_point> const points = curve(s);
   double best = 0.0;
   for (curve_point const& p : points) {
@@ -66,8 +64,8 @@ WARPWRIGHT_COLD bool has_steps(State const& s) {
 }
 
 // The largest size that takes as long as `low`, between `low` and `high`, which is one step above.
-template <typename State>
-WARPWRIGHT_COLD std::size_t end_of_step(State& s, std::size_t low, std::size_t high) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t end_of_step(search_state& s, std::size_t low,
+                                                          std::size_t high) {
   double const level =
       0.5 * (s.find(low)->row.seconds_per_batch + s.find(high)->row.seconds_per_batch);
   while (high - low > s.settings.multiple) {
@@ -81,8 +79,7 @@ WARPWRIGHT_COLD std::size_t end_of_step(State& s, std::size_t low, std::size_t h
 
 // The number of items of one wave: the time is that of one item up to it, and steps up behind it
 // and behind twice as many. 0: there is no such step.
-template <typename State>
-WARPWRIGHT_COLD std::size_t find_wave(State& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t find_wave(search_state& s) {
   array<curve_point> const points = curve(s);
   for (std::size_t i = 0; i + 1 < points.size(); ++i) {
     double const noise = points[i].error + points[0].error;
@@ -111,7 +108,6 @@ WARPWRIGHT_COLD std::size_t find_wave(State& s) {
 }
 
 // The steps of the time: their length in items, which need not be a multiple, and their ends.
-template <typename State>
 class time_steps {
  public:
   // Whether there are steps.
@@ -120,7 +116,7 @@ class time_steps {
   [[nodiscard]] double items() const noexcept { return low_; }
 
   // The length is the user's, or is looked for where the times are not on lines.
-  WARPWRIGHT_COLD void find(State& s) {
+  WARPWRIGHT_COLD void find(search_state& s) {
     std::size_t wave = s.settings.wave;
     bool const given = wave != 0;
     if (!given && has_steps(s)) wave = find_wave(s);
@@ -133,17 +129,19 @@ class time_steps {
   }
 
   // The largest size of step k, which counts from 1.
-  [[nodiscard]] WARPWRIGHT_COLD std::size_t end(State const& s, std::size_t k) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t end(search_state const& s, std::size_t k) const {
     return s.round(static_cast<double>(k) * low_ + 1e-6);
   }
   // The first step whose end is above a size, and the last one whose end is below another.
-  [[nodiscard]] WARPWRIGHT_COLD std::size_t first_after(State const& s, std::size_t batch) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t first_after(search_state const& s,
+                                                        std::size_t batch) const {
     auto k = static_cast<std::size_t>(static_cast<double>(batch) / low_);
     if (k < 1) k = 1;
     while (end(s, k) <= batch && end(s, k) < s.settings.last) ++k;
     return k;
   }
-  [[nodiscard]] WARPWRIGHT_COLD std::size_t last_before(State const& s, std::size_t batch) const {
+  [[nodiscard]] WARPWRIGHT_COLD std::size_t last_before(search_state const& s,
+                                                        std::size_t batch) const {
     auto k = static_cast<std::size_t>(static_cast<double>(batch) / low_) + 1;
     while (k > 0 && (end(s, k) >= batch ||
                      static_cast<double>(k) * low_ > static_cast<double>(s.settings.last))) {
@@ -152,13 +150,13 @@ class time_steps {
     return k;
   }
   // The throughput that the end of a step is expected to have; 0: not known.
-  [[nodiscard]] WARPWRIGHT_COLD double rate(State const& s, std::size_t k) const {
+  [[nodiscard]] WARPWRIGHT_COLD double rate(search_state const& s, std::size_t k) const {
     double const seconds = first_ + step_ * static_cast<double>(k - 1);
     return first_ > 0.0 && seconds > 0.0 ? static_cast<double>(end(s, k)) / seconds : 0.0;
   }
 
   // Runs the ends of those steps that may be the best or the smallest near it.
-  WARPWRIGHT_COLD void try_ends(State& s) {
+  WARPWRIGHT_COLD void try_ends(search_state& s) {
     array<curve_point> const points = curve(s);
     if (points.empty()) return;
     std::size_t const largest = points.back().batch;
@@ -185,7 +183,7 @@ class time_steps {
  private:
   // If only multiples run, the end of the first step does not tell the length well enough for the
   // ends of later ones: sizes near the ends of the second, fourth and eighth step do.
-  WARPWRIGHT_COLD void find_length(State& s, std::size_t largest) {
+  WARPWRIGHT_COLD void find_length(search_state& s, std::size_t largest) {
     double const multiple = static_cast<double>(s.settings.multiple);
     for (double k = 2.0; *this && k * high_ < static_cast<double>(largest); k *= 2.0) {
       for (int i = 0; i < 3 && *this && k * (high_ - low_) > multiple; ++i) {
@@ -197,7 +195,7 @@ class time_steps {
   }
 
   // A time tells on which step a size is, and so how long steps can be.
-  WARPWRIGHT_COLD void narrow(State const& s) {
+  WARPWRIGHT_COLD void narrow(search_state const& s) {
     if (!(high_ > low_) || !(step_ > 0.0)) return;
     double low = low_;
     double high = high_;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <warpwright/measure/compare.hpp>
-#include <warpwright/tune/detail/search/refinement.hpp>
+#include <warpwright/tune/detail/search/refinement_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -14,8 +14,7 @@ namespace detail {
 
 // The share of the best throughput that is enough, somewhat more than the tolerance says where
 // better sizes may not have been run.
-template <typename State>
-WARPWRIGHT_COLD double least_share(State const& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE double least_share(search_state const& s) {
   double const best = s.score(s.best());
   double const share = 1.0 - s.settings.tolerance;
   if (!(best > 0.0) || !(s.best_possible > best)) return share;
@@ -23,12 +22,11 @@ WARPWRIGHT_COLD double least_share(State const& s) {
   return enough < 1.0 ? enough : 1.0;
 }
 
-template <typename State>
 class paired_comparison {
  public:
   // @param sizes    usable; the first one is the reference
   // @param seconds  after which it is left undecided
-  paired_comparison(State& s, std::vector<std::size_t> sizes, double seconds)
+  paired_comparison(search_state& s, std::vector<std::size_t> sizes, double seconds)
       : s_{s}, sizes_{std::move(sizes)}, seconds_{seconds} {
     seconds_per_item_.resize(sizes_.size());
   }
@@ -156,7 +154,7 @@ class paired_comparison {
     }
   }
 
-  State& s_;
+  search_state& s_;
   std::vector<std::size_t> sizes_;
   double seconds_;
   std::vector<std::vector<double>> seconds_per_item_;  // by size and turn
@@ -165,10 +163,10 @@ class paired_comparison {
 // The smallest size that is shown to be within the tolerance of the best; 0: none is usable. A size
 // that is to be kept needs not be shown to be, but must seem so.
 // @param slowest  the longest time of a batch that is acceptable
-template <typename State>
-WARPWRIGHT_COLD std::size_t pick(State const& s, double slowest = HUGE_VAL) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t pick(search_state const& s,
+                                                   double slowest = HUGE_VAL) {
   auto const acceptable = [&](candidate const& c) {
-    return State::usable(c) && c.row.latency_median_seconds <= slowest;
+    return usable(c) && c.row.latency_median_seconds <= slowest;
   };
   double best = -1.0;
   for (candidate const& c : s.candidates) {
@@ -193,8 +191,7 @@ WARPWRIGHT_COLD std::size_t pick(State const& s, double slowest = HUGE_VAL) {
 
 // The best size, and of those near it that have not been compared the smallest three and the
 // largest.
-template <typename State>
-WARPWRIGHT_COLD std::vector<std::size_t> finalists(State const& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::vector<std::size_t> finalists(search_state const& s) {
   constexpr std::size_t most_small = 3;
   std::size_t const best = s.best();
   std::vector<std::size_t> list;
@@ -206,7 +203,7 @@ WARPWRIGHT_COLD std::vector<std::size_t> finalists(State const& s) {
   tune_row const& top = s.find(best)->row;
   double const error_of_best = top.interleaved ? 0.0 : top.relative_error;
   for (candidate const& c : s.candidates) {
-    if (!State::usable(c) || c.row.batch == best || c.row.interleaved) continue;
+    if (!usable(c) || c.row.batch == best || c.row.interleaved) continue;
     double const error = c.row.relative_error + error_of_best;
     if (s.score(c.row) < s.score(best) * (least_share(s) - error)) continue;
     if (c.row.batch > best) {
@@ -225,8 +222,7 @@ WARPWRIGHT_COLD std::vector<std::size_t> finalists(State const& s) {
 }
 
 // Compares finalists until the choice is one that was compared.
-template <typename State>
-WARPWRIGHT_COLD void compare_finalists(State& s, refiner<State>& refine) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void compare_finalists(search_state& s, refiner& refine) {
   if (!s.for_throughput()) return;
   double const searched = s.elapsed();
   for (int round = 0; round < 3 && s.has_time(); ++round) {
@@ -234,8 +230,7 @@ WARPWRIGHT_COLD void compare_finalists(State& s, refiner<State>& refine) {
     if (round > 0 && choice != 0 && s.find(choice)->row.interleaved) break;
     std::vector<std::size_t> const list = finalists(s);
     if (list.size() < 2) break;
-    if (!paired_comparison<State>{s, list, searched}.run())
-      continue;  // without the size that failed
+    if (!paired_comparison{s, list, searched}.run()) continue;  // without the size that failed
     refine.set_best_possible();
   }
   std::size_t const best = s.best();

@@ -14,8 +14,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 // A size of which calls are over the limit though most take far less: smaller ones do not help.
-template <typename Result>
-WARPWRIGHT_COLD string_builder explain_pauses(Result const& r) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE string_builder explain_pauses(tune_result const& r) {
   for (tune_row const& row : r.rows) {
     bool const fast = row.latency_median_seconds < 0.7 * r.objective.latency_limit_seconds();
     if (row.status != tune_status::over_latency || !fast) continue;
@@ -27,9 +26,8 @@ WARPWRIGHT_COLD string_builder explain_pauses(Result const& r) {
   return "";
 }
 
-// Settings is search_settings; a template for the same reason as batch_search.
-template <typename Settings>
-WARPWRIGHT_COLD string_builder explain_failure(tune_result const& r, Settings const& settings) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE string_builder explain_failure(tune_result const& r,
+                                                                 search_settings const& settings) {
   string_builder text = "no size from " + string_builder(settings.first) + " to " +
                         string_builder(settings.last) + " fits";
   if (!r.rows.empty()) {
@@ -46,8 +44,8 @@ WARPWRIGHT_COLD string_builder explain_failure(tune_result const& r, Settings co
   return text;
 }
 
-template <typename Settings>
-WARPWRIGHT_COLD string_builder explain_choice(tune_result const& r, Settings const& settings) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE string_builder explain_choice(tune_result const& r,
+                                                                search_settings const& settings) {
   if (r.chosen_index >= r.rows.size()) return explain_failure(r, settings);
   tune_row const& choice = r.rows[r.chosen_index];
   tune_row const* const best = fastest_row(r);

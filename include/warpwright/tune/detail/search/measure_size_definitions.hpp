@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one size of batch_tuner's search: its memory, a few single calls, its throughput.
+// Runs one size of batch_tuner's search: its memory, a few single calls, its throughput. Which
+// sizes may run under a memory budget, and how fast they grow until the model of the memory knows.
 #pragma once
 
-#include <warpwright/tune/detail/search/memory_growth.hpp>
 #include <warpwright/tune/detail/search/search_state.hpp>
 
 #include <stdexcept>
@@ -13,9 +13,73 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-template <typename State>
-WARPWRIGHT_COLD void set_latencies(State& s, std::size_t batch,
-                                   std::vector<double> const& latencies, std::size_t over) {
+// Whether a size may run. What the model knows to be over the budget never does.
+//
+// A capped pool or a preparation refuses what is too much, so that the likely memory decides, and
+// where the model does not know nothing but the step. Otherwise the pessimistic prediction decides,
+// and for the third size the likely memory; the second one alone may be over the budget.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool may_run(search_state const& s, std::size_t batch) {
+  if (!s.settings.has_budget || s.model.points() == 0) return true;
+  double const budget = static_cast<double>(s.settings.budget_bytes);
+  double const likely = s.model.estimate(batch);
+  std::size_t const largest = s.model.largest_measured();
+  bool const knows = s.model.knows(batch);
+  if (s.hooks.guarded) {
+    return likely <= budget || (!knows && batch <= 2 * largest + s.settings.multiple);
+  }
+  if (s.model.predict(batch) <= budget) return true;
+  if (knows) return false;
+  // One size tells nothing about the next one.
+  bool const small_step = batch <= largest + s.settings.multiple;
+  return small_step && s.model.points() < 3 && (s.model.points() == 1 || likely <= 0.97 * budget);
+}
+
+// Rejects a size whose memory is over the budget before it runs.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool memory_allows(search_state& s, std::size_t batch) {
+  if (may_run(s, batch)) return true;
+  double const bytes = s.hooks.guarded ? s.model.estimate(batch) : s.model.predict(batch);
+  bool const known = s.model.knows(batch);
+  tune_row& row = s.at(batch).row;
+  row.memory_bytes = static_cast<std::size_t>(bytes < 1e18 ? bytes : 1e18);
+  row.memory_predicted = true;
+  row.status = tune_status::over_budget;
+  row.note = s.needs(known ? "predicted " : "may need ", bytes);
+  return false;
+}
+
+// The size after one that has run: twice as large, or less where the memory of that is not known
+// and could be over the budget.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t next_size(search_state const& s, std::size_t batch) {
+  std::size_t const multiple = s.settings.multiple;
+  std::size_t next = batch > s.settings.last / 2 ? s.settings.last : s.round(2 * batch);
+  if (!s.settings.has_budget || s.model.points() == 0) return next;
+  double const budget = static_cast<double>(s.settings.budget_bytes);
+  while (next > batch + multiple && !s.model.knows(next) && s.model.predict(next) > budget) {
+    std::size_t const nearer = s.round(batch + (next - batch) / 2);
+    if (nearer <= batch) return batch + multiple;
+    next = nearer;
+  }
+  return next;
+}
+
+// The largest size that is known to fit the budget; 0: none is known.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t largest_fitting(search_state const& s) {
+  if (!s.settings.has_budget) return 0;
+  std::size_t items = s.model.largest_within(s.settings.budget_bytes);
+  // Without the margin, where none is needed.
+  std::size_t high = s.hooks.guarded ? 2 * s.model.largest_measured() : 0;
+  while (items < high) {
+    std::size_t const middle = high - (high - items) / 2;
+    bool const fits = s.model.knows(middle) &&
+                      s.model.estimate(middle) <= static_cast<double>(s.settings.budget_bytes);
+    (fits ? items : high) = fits ? middle : middle - 1;
+  }
+  return items < s.settings.first ? 0 : s.round(items);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void set_latencies(search_state& s, std::size_t batch,
+                                                     std::vector<double> const& latencies,
+                                                     std::size_t over) {
   sample_summary const summary = summarize(latencies);
   tune_row& row = s.at(batch).row;
   row.latency_median_seconds = summary.median_seconds;
@@ -24,16 +88,15 @@ WARPWRIGHT_COLD void set_latencies(State& s, std::size_t batch,
   row.latency_over = over;
 }
 
-template <typename State>
-WARPWRIGHT_COLD string_builder latency_note(State const& s, std::size_t calls, std::size_t over) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE string_builder latency_note(search_state const& s,
+                                                              std::size_t calls, std::size_t over) {
   return string_builder(over) + " of " + string_builder(calls) + " calls over " +
          format_seconds(s.settings.objective.latency_limit_seconds());
 }
 
 // Whether most calls of a size are over the limit of the latency, or all where it is of the
 // fastest.
-template <typename State>
-WARPWRIGHT_COLD bool is_too_slow(State const& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool is_too_slow(search_state const& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
   candidate const& c = *s.find(batch);
   double const seconds =
@@ -43,8 +106,7 @@ WARPWRIGHT_COLD bool is_too_slow(State const& s, std::size_t batch) {
 
 // A few single calls on an idle device. Rejects a size of which most are over the limit; whether
 // one keeps it takes more calls than are worth it for every size.
-template <typename State>
-WARPWRIGHT_COLD void screen_latency(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void screen_latency(search_state& s, std::size_t batch) {
   tuning_objective const& objective = s.settings.objective;
   double const limit = objective.latency_limited() ? objective.latency_limit_seconds() : HUGE_VAL;
   std::vector<double> latencies;
@@ -69,8 +131,8 @@ WARPWRIGHT_COLD void screen_latency(State& s, std::size_t batch) {
   }
 }
 
-template <typename State>
-WARPWRIGHT_COLD void set_throughput(State& s, std::size_t batch, std::vector<double>& samples) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void set_throughput(search_state& s, std::size_t batch,
+                                                      std::vector<double>& samples) {
   robust_mean const m = robust_mean::of(samples);
   double mean = 0.0;
   double squares = 0.0;
@@ -88,9 +150,8 @@ WARPWRIGHT_COLD void set_throughput(State& s, std::size_t batch, std::vector<dou
   row.slowdown = 1.0;
 }
 
-template <typename State>
-WARPWRIGHT_COLD void sample_throughput(State& s, std::size_t batch,
-                                       measure_options const& sampling) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void sample_throughput(search_state& s, std::size_t batch,
+                                                         measure_options const& sampling) {
   double const left = s.left();
   double const seconds = sampling.max_seconds() < left ? sampling.max_seconds() : left;
   std::size_t runs = 0;
@@ -111,8 +172,7 @@ WARPWRIGHT_COLD void sample_throughput(State& s, std::size_t batch,
 }
 
 // From one update of the counter to another, since it changes only every 20 to 100 ms.
-template <typename State>
-WARPWRIGHT_COLD void sample_energy(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void sample_energy(search_state& s, std::size_t batch) {
   constexpr double window = 0.5;
   constexpr double longest_wait = 1.0;  // for an update
   auto const& joules = s.settings.objective.joules();
@@ -154,12 +214,10 @@ WARPWRIGHT_COLD void sample_energy(State& s, std::size_t batch) {
 // How much slower the device is than it was at first: 1, unless other work or a clock rate that
 // fell makes it so. Another size, whose time is known, is run for three samples, all of which must
 // differ: the largest of those that take no longer than a sample.
-template <typename State>
-WARPWRIGHT_COLD double slowdown(State& s, std::size_t other_than) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE double slowdown(search_state& s, std::size_t other_than) {
   candidate const* reference = nullptr;
   for (candidate const& c : s.candidates) {
-    if (!State::usable(c) || c.row.batch == other_than || !(c.row.seconds_per_batch > 0.0))
-      continue;
+    if (!usable(c) || c.row.batch == other_than || !(c.row.seconds_per_batch > 0.0)) continue;
     bool const is_short = c.row.seconds_per_batch <= s.settings.sampling.sample_seconds();
     if (reference == nullptr || is_short) reference = &c;
   }
@@ -172,23 +230,20 @@ WARPWRIGHT_COLD double slowdown(State& s, std::size_t other_than) {
   if (noise < 0.03) noise = 0.03;
   if (!s.has_time(4.0 * expected * static_cast<double>(repeats))) return 1.0;
   std::vector<double> factors;
-  s.attempt([&] {
-    if (!s.prepare(batch)) return;
-    if (s.hooks.prepares) s.run(batch, 1);
+  s.attempt(batch, s.hooks.prepares, [&] {
     while (factors.size() < 3) {
       factors.push_back(s.run(batch, repeats) / static_cast<double>(repeats) / expected);
     }
-    s.read_memory(batch);
   });
   if (!s.is_ok(batch) || factors.size() < 3) return 1.0;
-  sort(factors.data(), 3, [](double a, double b) { return a < b; });
+  sort(factors.data(), 3);
   bool const differs = factors[0] > 1.0 + noise || factors[2] < 1.0 - noise;
   return differs && factors[1] > 0.0 ? factors[1] : 1.0;
 }
 
 // Divides a size's time by the slowdown.
-template <typename State>
-WARPWRIGHT_COLD void allow_for_slowdown(State& s, std::size_t batch, double factor) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void allow_for_slowdown(search_state& s, std::size_t batch,
+                                                          double factor) {
   tune_row& row = s.at(batch).row;
   row.slowdown = factor;
   row.seconds_per_batch /= factor;
@@ -196,8 +251,7 @@ WARPWRIGHT_COLD void allow_for_slowdown(State& s, std::size_t batch, double fact
 }
 
 // A size that the objective cannot judge is no candidate.
-template <typename State>
-WARPWRIGHT_COLD void check_score(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_score(search_state& s, std::size_t batch) {
   double const score = s.score(batch);
   if (score > 0.0 && score < HUGE_VAL) return;
   tuning_goal const goal = s.settings.objective.goal();
@@ -211,8 +265,7 @@ WARPWRIGHT_COLD void check_score(State& s, std::size_t batch) {
   s.fail(batch, tune_status::failed, problem + "; it must be above 0 and finite");
 }
 
-template <typename State>
-WARPWRIGHT_COLD void run_size(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void run_size(search_state& s, std::size_t batch) {
   s.report(batch);
   s.attempt([&] {
     s.hooks.trim();
@@ -229,10 +282,9 @@ WARPWRIGHT_COLD void run_size(State& s, std::size_t batch) {
 }
 
 // Runs a size until a time.
-template <typename State>
-WARPWRIGHT_COLD void run_until(State& s, std::size_t batch, double until) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void run_until(search_state& s, std::size_t batch, double until) {
   s.attempt([&] {
-    s.prepare(batch);
+    s.prepare(batch);  // also one that has failed
     while (s.elapsed() < until && s.has_time(s.expected_seconds(batch))) {
       if (!(s.run(batch, 1) > 0.0)) break;
     }
@@ -242,8 +294,8 @@ WARPWRIGHT_COLD void run_until(State& s, std::size_t batch, double until) {
 
 // Waits until a disturbance is over, for at most a second and a twentieth of the time in all.
 // Returns the slowdown that remains.
-template <typename State>
-WARPWRIGHT_COLD double outlast_disturbance(State& s, std::size_t batch, bool& disturbed) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE double outlast_disturbance(search_state& s, std::size_t batch,
+                                                             bool& disturbed) {
   constexpr double strong = 1.4;
   double const most_seconds =
       0.05 * s.settings.max_seconds < 1.0 ? 0.05 * s.settings.max_seconds : 1.0;
@@ -259,8 +311,8 @@ WARPWRIGHT_COLD double outlast_disturbance(State& s, std::size_t batch, bool& di
 }
 
 // Runs a size by a function, and once more after a disturbance. Returns whether it is usable.
-template <typename State, typename Run>
-WARPWRIGHT_COLD bool run_undisturbed(State& s, std::size_t batch, Run const& run) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool run_undisturbed(search_state& s, std::size_t batch,
+                                                       function_ref<void()> run) {
   run();
   if (!s.is_ok(batch)) return false;
   bool disturbed = false;
@@ -274,14 +326,12 @@ WARPWRIGHT_COLD bool run_undisturbed(State& s, std::size_t batch, Run const& run
 }
 
 // Runs a size, which is in the table. Returns whether it is usable.
-template <typename State>
-bool measure_size(State& s, std::size_t batch) {
+WARPWRIGHT_INLINE bool measure_size(search_state& s, std::size_t batch) {
   return run_undisturbed(s, batch, [&] { run_size(s, batch); });
 }
 
 // Tries a failed size again, from nothing but its memory and the count of its failures.
-template <typename State>
-WARPWRIGHT_COLD bool retry_size(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool retry_size(search_state& s, std::size_t batch) {
   tune_row fresh;
   tune_row& row = s.at(batch).row;
   fresh.batch = batch;
@@ -294,8 +344,7 @@ WARPWRIGHT_COLD bool retry_size(State& s, std::size_t batch) {
 
 // Runs a size unless that has been done, or its memory is known to be too much. Returns whether the
 // size is usable.
-template <typename State>
-WARPWRIGHT_COLD bool evaluate(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool evaluate(search_state& s, std::size_t batch) {
   candidate const* const known = s.find(batch);
   if (known != nullptr) {
     bool const only_predicted =
@@ -310,16 +359,10 @@ WARPWRIGHT_COLD bool evaluate(State& s, std::size_t batch) {
 }
 
 // Measures the throughput of a usable size again. Returns whether it is still usable.
-template <typename State>
-WARPWRIGHT_COLD bool measure_again(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool measure_again(search_state& s, std::size_t batch) {
   return run_undisturbed(s, batch, [&] {
     s.report(batch);
-    s.attempt([&] {
-      if (!s.prepare(batch)) return;
-      s.run(batch, 1);
-      sample_throughput(s, batch, s.settings.sampling);
-      s.read_memory(batch);
-    });
+    s.attempt(batch, true, [&] { sample_throughput(s, batch, s.settings.sampling); });
   });
 }
 

@@ -5,22 +5,20 @@
 // plateau; tries again what failed; and looks for any size that works where none of these does.
 #pragma once
 
-#include <warpwright/tune/detail/search/measure_size.hpp>
+#include <warpwright/tune/detail/search/measure_size_definitions.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
 // Whether there is time to run a size at all: its first call, warm-up, and a few samples.
-template <typename State>
-bool has_time_for(State& s, std::size_t batch) {
+WARPWRIGHT_INLINE bool has_time_for(search_state& s, std::size_t batch) {
   return s.has_time(10.0 * s.expected_seconds(batch));
 }
 
 // A plateau may be a disturbance, or a clock rate that fell: the best size and the last one are
 // measured again. Returns whether the last one is still no better.
-template <typename State>
-WARPWRIGHT_COLD bool plateau_stands(State& s, std::size_t last) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool plateau_stands(search_state& s, std::size_t last) {
   std::size_t const best = s.best();
   if (best == 0 || best == last || !s.is_ok(last)) return true;
   if (!s.has_time(20.0 * s.expected_seconds(last))) return true;
@@ -32,8 +30,7 @@ WARPWRIGHT_COLD bool plateau_stands(State& s, std::size_t last) {
 
 // Doubles from `batch` on. What fails does not end it, as larger sizes may work; but memory over
 // the budget does, and three sizes whose fastest call is over the limit.
-template <typename State>
-WARPWRIGHT_COLD void double_from(State& s, std::size_t batch) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void double_from(search_state& s, std::size_t batch) {
   search_settings const& settings = s.settings;
   std::vector<double> best;  // after each size that worked
   std::size_t too_slow = 0;
@@ -63,61 +60,51 @@ WARPWRIGHT_COLD void double_from(State& s, std::size_t batch) {
 
 // Tries failed sizes again, once each and after a disturbance, which must not decide. Returns the
 // largest one that works now; 0: none.
-template <typename State>
-WARPWRIGHT_COLD std::size_t retry_failed(State& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t retry_failed(search_state& s) {
   std::vector<std::size_t> failed;
   for (candidate const& c : s.candidates) {
     if (s.may_retry(c)) failed.push_back(c.row.batch);
   }
   if (failed.empty()) return 0;
-  std::size_t usable = 0;
+  std::size_t working = 0;
   for (candidate const& c : s.candidates) {
-    if (State::usable(c)) ++usable;
+    if (usable(c)) ++working;
   }
   bool disturbed = false;
-  if (usable > 2) {
+  if (working > 2) {
     outlast_disturbance(s, 0, disturbed);
   } else if (is_too_slow(s, failed[0])) {
     // What the few others took may be part of the disturbance.
-    run_until(s, failed[0], s.find(failed[0])->failed_at + State::disturbed_seconds);
+    run_until(s, failed[0], s.find(failed[0])->failed_at + search_state::disturbed_seconds);
   }
   std::size_t works = 0;
-  std::size_t too_slow = 0;
   for (std::size_t const batch : failed) {
-    if (too_slow == 2 || !has_time_for(s, batch)) break;
-    if (retry_size(s, batch)) {
-      works = batch;
-    } else if (is_too_slow(s, batch)) {
-      ++too_slow;
-    }
+    if (!has_time_for(s, batch)) break;
+    if (retry_size(s, batch)) works = batch;
   }
   return works;
 }
 
 // The sizes that were measured first may have had another clock rate, or a disturbance. The best
 // ones are measured again, shortly, in descending order; what differs, fully.
-template <typename State>
-WARPWRIGHT_COLD void check_steady(State& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void check_steady(search_state& s) {
   std::size_t const best = s.best();
   if (best == 0) return;
   double const least = 0.75 * s.score(best);
   std::vector<std::size_t> sizes;
   for (candidate const& c : s.candidates) {
-    if (State::usable(c) && s.score(c.row) >= least) sizes.push_back(c.row.batch);
+    if (usable(c) && s.score(c.row) >= least) sizes.push_back(c.row.batch);
   }
   for (std::size_t i = sizes.size(); i-- > 0;) {
     std::size_t const batch = sizes[i];
     if (!s.has_time(8.0 * s.expected_seconds(batch))) return;
     double const seconds_before = s.find(batch)->row.seconds_per_batch;
     std::vector<double> samples;
-    s.attempt([&] {
-      if (!s.prepare(batch)) return;
+    s.attempt(batch, s.hooks.prepares, [&] {
       std::size_t const repeats = s.at(batch).repeats;
-      if (s.hooks.prepares) s.run(batch, 1);
       for (int k = 0; k < 4; ++k) {
         samples.push_back(s.run(batch, repeats) / static_cast<double>(repeats));
       }
-      s.read_memory(batch);
     });
     if (!s.is_ok(batch)) continue;
     robust_mean const again = robust_mean::of(samples);
@@ -131,8 +118,7 @@ WARPWRIGHT_COLD void check_steady(State& s) {
 
 // Tries all sizes until one works: the middles of the doublings, the middles of these, and so on.
 // Those that fail are not listed.
-template <typename State>
-WARPWRIGHT_COLD bool scan_for_any(State& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool scan_for_any(search_state& s) {
   constexpr std::size_t most_tries = 50000;
   std::size_t tries = 0;
   bool found = false;
@@ -166,16 +152,14 @@ WARPWRIGHT_COLD bool scan_for_any(State& s) {
 }
 
 // Tries the sizes that the user named, in ascending order, from which the memory is learnt.
-template <typename State>
-WARPWRIGHT_COLD void try_preferred(State& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void try_preferred(search_state& s) {
   std::size_t batch = 0;
   while ((batch = s.settings.next_preferred(batch)) != 0 && has_time_for(s, batch)) {
     evaluate(s, batch);
   }
 }
 
-template <typename State>
-WARPWRIGHT_COLD void bracket(State& s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void bracket(search_state& s) {
   if (s.settings.only_preferred) {
     try_preferred(s);
     check_steady(s);
