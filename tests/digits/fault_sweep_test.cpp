@@ -6,6 +6,7 @@
 #include "digits/result_line.hpp"
 #include "digits/support_process.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,11 +25,7 @@ using test_support::outcome;
 using test_support::process;
 using test_support::scratch_directory;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+using test_support::sanitized;
 constexpr double limit_seconds = sanitized ? 120.0 : 30.0;
 constexpr std::size_t side_by_side = 2;
 
