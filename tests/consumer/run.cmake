@@ -46,7 +46,7 @@ elseif(WAY MATCHES "^(add_subdirectory|strict|unity)$")
       -DWARPWRIGHT_COMPILED_RUNTIMES=host)  # compiles sooner
 elseif(WAY STREQUAL "fetch_content")
   run(${configure} "-DFETCHCONTENT_SOURCE_DIR_WARPWRIGHT=${SOURCE}" -DFETCHCONTENT_FULLY_DISCONNECTED=ON
-      -DCMAKE_UNITY_BUILD=ON)  # compiles sooner
+      -DCMAKE_UNITY_BUILD=ON -DWARPWRIGHT_COMPILED_RUNTIMES=host)  # compiles sooner
 else()
   run("${CMAKE_COMMAND}" --install "${WARPWRIGHT_BUILD}" --prefix "${BUILD}/prefix")
   # Installed files must not contain paths of the source or build tree.

@@ -555,7 +555,8 @@ TEST_CASE("tiles swap every pair of six dimensions") {
 TEST_CASE("tiles serve few channels both ways") {
   for (std::int64_t const channels : {2, 3, 4, 5, 6, 8, 12, 16, 24, 100}) {
     for (std::int64_t const pixels : {2048, 2053, 6000, 4099}) {
-      if (kernel_test::sanitized && pixels != 2048 + channels % 2 * 5) continue;
+      bool const stands_for_others = channels <= 8 && pixels == 2048 + channels % 2 * 5;
+      if (kernel_test::sanitized && !stands_for_others) continue;
       CAPTURE(channels, pixels);
       std::int64_t const nhwc[] = {2, pixels, channels};
       std::int64_t const nchw[] = {2, channels, pixels};

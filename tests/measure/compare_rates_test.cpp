@@ -17,7 +17,7 @@ using namespace test_support;
 
 namespace {
 
-constexpr int trials = sanitized ? 20 : 100;
+constexpr int trials = sanitized ? 40 : 100;
 constexpr double deviations = sanitized ? 4.0 : 3.0;
 // A rate of 5 % in that many trials stays below 5 % of them and this.
 double const margin = deviations * std::sqrt(0.05 * 0.95 * trials);

@@ -8,6 +8,10 @@
 #include <cmath>
 #include <cstdint>
 
+#if !defined(WARPWRIGHT_NIGHTLY)
+#define WARPWRIGHT_NIGHTLY 0
+#endif
+
 namespace test_support {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -17,8 +21,11 @@ inline constexpr bool sanitized = false;
 #endif
 constexpr int rounds(int n) { return sanitized ? (n + 9) / 10 : n; }
 
-// The call to fail after the nth of a function: each, or the second, fourth, eighth, ...
-constexpr std::uint64_t next_failing(std::uint64_t nth) { return sanitized ? 2 * nth : nth + 1; }
+// The call to fail after the nth of a function: the first four, or two, the eighth, 16th, ...;
+// every one in the nightly build.
+constexpr std::uint64_t next_failing(std::uint64_t nth) {
+  return WARPWRIGHT_NIGHTLY || nth < (sanitized ? 2 : 4) ? nth + 1 : 2 * nth;
+}
 
 // Whether `count` of `trials` is at most a share of them. In the few trials of a build with a
 // sanitizer four standard deviations of chance are allowed.

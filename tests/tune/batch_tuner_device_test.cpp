@@ -17,7 +17,6 @@
 
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
-#include "support/sanitized.hpp"
 #include "tune/batch_sweep.hpp"
 #include "tune/real_workloads.hpp"
 
@@ -57,12 +56,8 @@ ww::batch_tuner tuner_of() {
   ww::batch_tuner const tuner =
       ww::batch_tuner{}.range(1, Workload::last).multiple_of(Workload::multiple);
   if (full_size) return tuner;
-  return tuner.max_seconds(test_support::sanitized ? 2.0 : 10.0)
-      .latency_calls(6)
-      .soak(10)
-      .sampling(
-          ww::measure_options{}.sample_seconds(1e-4).min_samples(3).max_samples(5).max_seconds(
-              0.01));
+  return tuner.max_seconds(10.0).latency_calls(6).soak(10).sampling(
+      ww::measure_options{}.sample_seconds(1e-4).min_samples(3).max_samples(5).max_seconds(0.01));
 }
 
 bool is_within(ww::tune_result const& r, std::size_t last) {
