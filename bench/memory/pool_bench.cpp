@@ -260,7 +260,13 @@ void pair_among_holes(benchmark::State& state, Allocate const& allocate, Free co
   blocks.reserve(2 * holes);
   for (std::size_t i = 0; i < 2 * holes; ++i) {
     std::size_t const bytes = 256 * (1 + random() % 64);
-    blocks.push_back(block{allocate(bytes), bytes});
+    try {
+      blocks.push_back(block{allocate(bytes), bytes});
+    } catch (std::exception const& e) {  // the host runtime has less memory
+      for (block const& b : blocks) free(b);
+      state.SkipWithError(e.what());
+      return;
+    }
   }
   for (std::size_t i = 0; i < blocks.size(); i += 2) free(blocks[i]);
   for (auto _ : state) {
@@ -295,18 +301,14 @@ BENCHMARK(memory_pool_heap_pair_among_holes)->RangeMultiplier(4)->Range(64, 6553
 void cuda_malloc_async_pair_among_holes(benchmark::State& state) {
   keeping_default_pool const keep;
   ww::stream const s;
-  try {
-    pair_among_holes(
-        state,
-        [&](std::size_t bytes) {
-          void* p = nullptr;
-          ww::check(cudaMallocAsync(&p, bytes, s.get()), "cudaMallocAsync");
-          return p;
-        },
-        [&](block const& b) { ww::check(cudaFreeAsync(b.pointer, s.get()), "cudaFreeAsync"); });
-  } catch (ww::cuda_error const& e) {  // the host runtime has less memory
-    state.SkipWithError(e.what());
-  }
+  pair_among_holes(
+      state,
+      [&](std::size_t bytes) {
+        void* p = nullptr;
+        ww::check(cudaMallocAsync(&p, bytes, s.get()), "cudaMallocAsync");
+        return p;
+      },
+      [&](block const& b) { ww::check(cudaFreeAsync(b.pointer, s.get()), "cudaFreeAsync"); });
   s.synchronize();
 }
 BENCHMARK(cuda_malloc_async_pair_among_holes)->RangeMultiplier(4)->Range(64, 65536);
