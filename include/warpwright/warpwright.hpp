@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The umbrella headers of all modules, and what the README's recipes use beyond them. Include only the
-// headers of the parts that a file uses: that compiles faster.
+// The umbrella headers of all modules, and what the README's recipes use beyond them. Include only
+// the headers of the parts that a file uses: that compiles faster.
 #pragma once
 
 #include <warpwright/core.hpp>
