@@ -18,7 +18,8 @@
 # twelve expressions, a softmax, a column reduction and a pool. The limits are what was reached, and 10 %.
 #
 # With nvcc and the project's warnings, which are errors: so this is also the test that each header compiles
-# alone. usage: measure.sh [--once], which compares again only what is over its limit, as ./run check does.
+# alone. usage: measure.sh [--once], which compares again only what is over its limit, and measures two at a time,
+# as ./run check does.
 #
 # A shared machine changes its speed from second to second: a single ratio is off by 20 % at times, both
 # ways. So a header is first compared with the last compilation of the empty file, which is repeated after
@@ -31,11 +32,19 @@
 set -eu
 export LC_ALL=C
 root=$(cd -- "$(dirname -- "$0")/../.." && pwd -P)
+
+doubt=0.9 half=''
+if [ "${1:-}" = --once ]; then doubt=1 half=${2:-}; fi
+if [ "$doubt$half" = 1 ]; then
+  failed=0
+  sh "$0" --once odd &
+  sh "$0" --once even || failed=1
+  wait $! || failed=1
+  exit "$failed"
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-doubt=0.9
-if [ "${1:-}" = --once ]; then doubt=1; fi
 if command -v nvcc >/dev/null 2>&1; then
   compiler=nvcc source=$work/tu.cu limit_of_one=1.79 limit_of_sum=2.10 limit_of_tuner=2.25
   limit_of_store=2.60
@@ -168,9 +177,9 @@ judge() {
 }
 
 measure '#include <cuda_runtime.h>' "$@" # once unmeasured, so that the files are in memory
-printf '%s: a header may cost %s times <cuda_runtime.h>, pools, choices and some sums %s, tuners %s, stores of tunes %s, all together %s\n' \
+[ "$half" = even ] || printf '%s: a header may cost %s times <cuda_runtime.h>, pools, choices and some sums %s, tuners %s, stores of tunes %s, all together %s\n' \
   "$compiler" "$limit_of_one" "$limit_of_sum" "$limit_of_tuner" "$limit_of_store" "$limit_of_all"
-printf '%6s %8s  %s\n' ratio seconds header
+[ "$half" = even ] || printf '%6s %8s  %s\n' ratio seconds header
 
 cd "$root/include"
 shared=0  # headers judged so far
@@ -179,6 +188,9 @@ all=$(find warpwright -name '*.hpp' ! -path '*/detail/*' ! -path '*/testing/*' \
 if [ "$compiler" = nvcc ]; then
   all="$all expressions"
   for use in $all_uses; do all="$all use_$use"; done
+fi
+if [ -n "$half" ]; then
+  all=$(printf '%s\n' "$all" | tr ' ' '\n' | awk -v h="$half" '(NR % 2 == 1) == (h == "odd")')
 fi
 doubtful=''
 for name in $all; do

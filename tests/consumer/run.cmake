@@ -46,7 +46,7 @@ elseif(WAY MATCHES "^(add_subdirectory|strict|unity)$")
       -DWARPWRIGHT_COMPILED_RUNTIMES=host)  # compiles sooner
 elseif(WAY STREQUAL "fetch_content")
   run(${configure} "-DFETCHCONTENT_SOURCE_DIR_WARPWRIGHT=${SOURCE}" -DFETCHCONTENT_FULLY_DISCONNECTED=ON
-      -DCMAKE_UNITY_BUILD=ON)  # compiles sooner
+      -DCMAKE_UNITY_BUILD=ON -DWARPWRIGHT_COMPILED_RUNTIMES=host)  # compiles sooner
 else()
   run("${CMAKE_COMMAND}" --install "${WARPWRIGHT_BUILD}" --prefix "${BUILD}/prefix")
   # Installed files must not contain paths of the source or build tree.
@@ -58,7 +58,8 @@ else()
       message(FATAL_ERROR "${file} names the source folder ${SOURCE}")
     endif()
   endforeach()
-  run(${configure} "-DCMAKE_PREFIX_PATH=${BUILD}/prefix" "-DVERSION=${VERSION}")
+  run(${configure} "-DCMAKE_PREFIX_PATH=${BUILD}/prefix" "-DVERSION=${VERSION}"
+      -DCMAKE_UNITY_BUILD=ON)  # compiles sooner
   # Before 1.0 another minor version is incompatible, and so is a newer one.
   foreach(refused IN ITEMS 0.0 0.99 1.0)
     refuse("version" ${configure} -B "${BUILD}/refused" "-DCMAKE_PREFIX_PATH=${BUILD}/prefix"

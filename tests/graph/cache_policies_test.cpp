@@ -3,6 +3,7 @@
 //
 // What a graph_cache decides by, without CUDA: bindings, LRU, thrash guard, cost gate.
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 #include <warpwright/graph/detail/cache/bindings.hpp>
 #include <warpwright/graph/detail/cache/cost_gate.hpp>
@@ -394,7 +395,8 @@ TEST_CASE("cost_gate: thousands of loops whose true times are known") {
   int judged = 0;
   int wrong = 0;
   int slow = 0;
-  for (int i = 0; i < 3000; ++i) {
+  int const loops = test_support::rounds(3000);
+  for (int i = 0; i < loops; ++i) {
     simulated_loop loop;
     loop.calls = 6000;
     loop.replay = between(2e3, 1e6);
@@ -425,9 +427,9 @@ TEST_CASE("cost_gate: thousands of loops whose true times are known") {
   }
   INFO("seed " << seed << ": " << wrong << " of " << judged << " wrong, " << slow << " slow");
   std::printf("cost_gate loops: %d judged, %d wrong, %d slow\n", judged, wrong, slow);
-  CHECK(judged > 2000);
-  CHECK(wrong * 100 < judged);
-  CHECK(slow * 100 < 3000);
+  CHECK(judged * 3 > 2 * loops);
+  CHECK(test_support::rate_is_at_most(wrong, 0.01, judged));
+  CHECK(test_support::rate_is_at_most(slow, 0.01, loops));
 }
 
 TEST_CASE("cost_gate: follows a drift that turns the order around") {
@@ -435,7 +437,7 @@ TEST_CASE("cost_gate: follows a drift that turns the order around") {
   std::printf("cost_gate drifts: seed %u\n", seed);
   std::mt19937 random{seed};
   int wrong = 0;
-  int const loops = 300;
+  int const loops = test_support::rounds(300);
   for (int i = 0; i < loops; ++i) {
     simulated_loop loop;
     loop.calls = 40000;
@@ -453,7 +455,7 @@ TEST_CASE("cost_gate: follows a drift that turns the order around") {
     if ((r.mode == step_mode::graph) != rises) ++wrong;
   }
   INFO("seed " << seed << ": " << wrong << " wrong");
-  CHECK(wrong <= loops / 100);
+  CHECK(test_support::rate_is_at_most(wrong, 0.01, loops));
 }
 
 TEST_CASE("cost_gate: a graph whose bindings always change loses to a short eager step") {

@@ -15,10 +15,12 @@
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
+#include "support/sanitized.hpp"
 
 namespace ew = warpwright::ew;
 namespace ww = warpwright;
 using test_support::device_array;
+using test_support::rounds;
 
 namespace {
 
@@ -43,13 +45,13 @@ std::vector<float> all_kinds_of_floats() {
     std::memcpy(&f, &bits, sizeof f);
     values.push_back(f);
   };
-  for (std::uint32_t high = 0; high <= 0xffffU; ++high) {
+  for (std::uint32_t high = 0; high <= 0xffffU; high += test_support::sanitized ? 7 : 1) {
     for (std::uint32_t low : {0U, 0x0fffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
       add(high << 16U | low);
     }
   }
   kernel_test::random_numbers random{11};
-  for (int k = 0; k < 100000; ++k) add(static_cast<std::uint32_t>(random.next()));
+  for (int k = 0; k < rounds(100000); ++k) add(static_cast<std::uint32_t>(random.next()));
   return values;
 }
 
@@ -186,7 +188,7 @@ std::vector<double> doubles_around() {
                              1 + 0x1p-11 + 0x1p-40};
   kernel_test::random_numbers random{12};
   int const top = std::ilogb(format<T>::most);
-  for (int k = 0; k < 20000; ++k) {
+  for (int k = 0; k < rounds(20000); ++k) {
     int const exponent =
         format<T>::least - 2 +
         static_cast<int>(random.below(static_cast<std::size_t>(top - format<T>::least + 5)));
@@ -202,7 +204,7 @@ std::vector<double> doubles_around() {
       values.push_back(v);
     }
   }
-  for (int k = 0; k < 20000; ++k) {
+  for (int k = 0; k < rounds(20000); ++k) {
     std::uint64_t const bits = random.next();
     double v;
     std::memcpy(&v, &bits, sizeof v);
@@ -221,7 +223,7 @@ std::vector<Integer> integers_around() {
     values.push_back(static_cast<Integer>((1U << 24U) + 1U));
   }
   kernel_test::random_numbers random{13};
-  for (int k = 0; k < 20000; ++k) {
+  for (int k = 0; k < rounds(20000); ++k) {
     std::uint64_t const digits = random.next();
     values.push_back(static_cast<Integer>(digits >> random.below(64)));
     std::uint64_t const middle = ((digits & 0xffU) | 0x101U) << random.below(56);

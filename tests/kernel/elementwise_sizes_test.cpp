@@ -9,6 +9,7 @@
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
+#include "support/sanitized.hpp"
 
 namespace ew = warpwright::ew;
 namespace ww = warpwright;
@@ -81,12 +82,7 @@ class expression {
   ww::stream stream_;
 };
 
-// ThreadSanitizer is slow, and no race hides behind a size: it sees one of seven.
-#if defined(__SANITIZE_THREAD__)
-constexpr std::size_t step = 7;
-#else
-constexpr std::size_t step = 1;
-#endif
+constexpr std::size_t step = test_support::sanitized ? 7 : 1;
 
 template <class O, class X, class Y, class Z>
 void check_sizes() {

@@ -14,11 +14,13 @@
 
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace ew = warpwright::ew;
 using ew::detail::access_pattern;
 using ew::detail::launch_plan;
 using ew::detail::operand;
+using test_support::rounds;
 
 namespace {
 
@@ -157,7 +159,7 @@ TEST_CASE("every element is dealt out once, small sizes over many blocks") {
 TEST_CASE("operands on the fast path are planned as any are, and only if they are valid") {
   kernel_test::random_numbers random{20261122};
   int on_fast_path = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < rounds(20000); ++round) {
     CAPTURE(round);
     std::uint64_t const n = 1 + random.below(round % 2 == 0 ? 64 : 1U << 20U);
     unsigned const vector = 4;
@@ -190,7 +192,7 @@ TEST_CASE("operands on the fast path are planned as any are, and only if they ar
     REQUIRE(one.partition.all_wide);
     REQUIRE(other.partition.all_wide);
   }
-  CHECK(on_fast_path > 3000);
+  CHECK(on_fast_path > rounds(3000));
 }
 
 TEST_CASE("fast_divisor divides exactly") {
@@ -209,7 +211,8 @@ TEST_CASE("fast_divisor divides exactly") {
                                       0xffffffffU,
                                       std::uint64_t{1} << 32U,
                                       (std::uint64_t{1} << 62U) + 1};
-  for (int k = 0; k < 500; ++k) divisors.push_back((random.next() >> (1 + random.below(62))) | 1U);
+  for (int k = 0; k < rounds(500); ++k)
+    divisors.push_back((random.next() >> (1 + random.below(62))) | 1U);
   for (std::uint64_t const d : divisors) {
     ew::detail::fast_divisor const fast{d};
     std::vector<std::uint64_t> dividends{
@@ -227,9 +230,9 @@ TEST_CASE("what side_by_side() accepts shares no byte") {
   std::uint64_t const seed = 91;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
-  std::size_t meet = 0;
-  std::size_t beside = 0;  // accepted though their ranges of memory overlap
-  for (int round = 0; round < 200000; ++round) {
+  int meet = 0;
+  int beside = 0;  // accepted though their ranges of memory overlap
+  for (int round = 0; round < rounds(200000); ++round) {
     std::vector<std::int64_t> const strides = {1, 2, 3, 4, 6, 8, 12, 16, 24, 5, 0};
     random_view const a{random, 1U << random.below(3), strides};
     random_view const b{random, 1U << random.below(3), strides};
@@ -247,8 +250,8 @@ TEST_CASE("what side_by_side() accepts shares no byte") {
       FAIL("side_by_side() accepts operands that share bytes");
     }
   }
-  CHECK(meet > 10000);
-  CHECK(beside > 1000);
+  CHECK(meet > rounds(10000));
+  CHECK(beside > rounds(1000));
 }
 
 TEST_CASE("side_by_side() accepts disjoint slices of one array") {
@@ -256,7 +259,7 @@ TEST_CASE("side_by_side() accepts disjoint slices of one array") {
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
   std::size_t missed = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < rounds(20000); ++round) {
     std::int64_t shape[3];
     for (std::int64_t& n : shape) n = 2 + static_cast<std::int64_t>(random.below(5));
     std::int64_t const strides[3] = {shape[1] * shape[2], shape[2], 1};

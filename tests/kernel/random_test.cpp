@@ -29,6 +29,7 @@
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
+#include "support/sanitized.hpp"
 
 namespace ew = warpwright::ew;
 namespace ww = warpwright;
@@ -36,6 +37,7 @@ using kernel_test::evaluate;
 using kernel_test::guarded;
 using kernel_test::refusal;
 using test_support::device_array;
+using test_support::rounds;
 
 namespace {
 
@@ -96,6 +98,7 @@ struct block_of {
 };
 
 std::uint64_t const seed = 0x0123456789abcdefU;
+constexpr std::size_t many = test_support::sanitized ? 1U << 17U : 1U << 20U;
 
 // Every use of a generator, into an array of T, by run(), by evaluate_host() and by the kernel's
 // own vectors; all are to be the same to the last bit.
@@ -103,7 +106,7 @@ template <class T, class Make>
 void check_everywhere(Make make) {
   kernel_test::random_numbers random{17};
   ww::stream s;
-  for (int k = 0; k < 60; ++k) {
+  for (int k = 0; k < rounds(60); ++k) {
     std::size_t const n = 1 + random.below(k % 10 == 0 ? 20000 : 200);
     std::size_t const at = random.below(16);
     std::size_t const at_x = k % 3 == 0 ? at : random.below(16);
@@ -180,7 +183,7 @@ void check_rounding(int mantissa, int least_exponent, double most, double beyond
                             1e-38F, 1e-40F, 0x1p-9F, 0x1p-14F,  0x1p-24F,   0x1p-25F};
   values.push_back(std::numeric_limits<float>::max());
   kernel_test::random_numbers random{23};
-  while (values.size() < 200003) {
+  while (values.size() < static_cast<std::size_t>(rounds(200003))) {
     auto const bits = static_cast<std::uint32_t>(random.next());
     float v;
     std::memcpy(&v, &bits, sizeof v);
@@ -381,7 +384,7 @@ TEST_CASE("a sequence does not depend on its length") {
 
 TEST_CASE("uniform numbers are multiples of 2^-24 in [0, 1), evenly spread") {
   INFO("seed " << seed);
-  std::size_t const n = 1U << 20U;
+  std::size_t const n = many;
   std::vector<float> const u = uniform_sample(ew::philox{seed, 0}, n);
   double sum = 0, squares = 0;
   std::size_t outside = 0, odd = 0;
@@ -423,7 +426,7 @@ TEST_CASE("other seeds, offsets and subsequences are other sequences") {
 TEST_CASE("bernoulli is true as often as it says, never at 0 and always at 1") {
   INFO("seed " << seed);
   ww::stream s;
-  std::size_t const n = 1U << 20U;
+  std::size_t const n = many;
   device_array<unsigned char> seen{n};
   for (double const p : {0.0, 0.001, 0.25, 0.5, 0.9, 1.0}) {
     ew::run(s, ew::out(seen.data(), n) = ew::bernoulli(ew::philox{seed, 3}, p));
@@ -480,7 +483,7 @@ TEST_CASE("dropout scales what it keeps, and its gradient has the same mask") {
 TEST_CASE("normal numbers are Box and Muller's, to the bounds stated") {
   INFO("seed " << seed);
   ww::stream s;
-  std::size_t const n = 1U << 20U;
+  std::size_t const n = many;
   device_array<float> out{n};
   ew::run(s, ew::out(out.data(), n) = ew::normal(ew::philox{seed, 4}));
   auto const z = out.fetch(s);
@@ -511,7 +514,7 @@ TEST_CASE("normal numbers are Box and Muller's, to the bounds stated") {
 TEST_CASE("normal numbers have the moments, the distribution and the tails of the normal") {
   INFO("seed " << seed);
   ww::stream s;
-  std::size_t const n = 1U << 20U;
+  std::size_t const n = many;
   device_array<float> out{n};
   ew::run(s, ew::out(out.data(), n) = ew::normal(ew::philox{seed, 8}));
   auto const z = out.fetch(s);

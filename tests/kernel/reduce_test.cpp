@@ -166,7 +166,7 @@ TEST_CASE("sizes around a block's iteration and around the whole grid's") {
   for (std::size_t tiles :
        {std::size_t{1}, std::size_t{2}, std::size_t{527}, std::size_t{528}, std::size_t{529},
         std::size_t{4 * 528}, std::size_t{4 * 528 + 1}, std::size_t{8 * 528}}) {
-    if (kernel_test::sanitized && tiles > 529) continue;
+    if (kernel_test::sanitized && tiles > 2 && tiles != 528) continue;
     for (std::size_t n : {tiles * iteration - 1, tiles * iteration, tiles * iteration + 1}) {
       CAPTURE(n);
       REQUIRE(fixture.right(x, n, 0));
@@ -197,7 +197,7 @@ TEST_CASE("expressions of several arrays, at offsets of their own") {
   std::uint64_t const seed = 11;
   INFO("seed " << seed);
   kernel_test::random_numbers random{seed};
-  for (int k = 0; k < 60; ++k) {
+  for (int k = 0; k < kernel_test::rounds(60); ++k) {
     std::size_t const rows = 1 + random.below(40);
     std::size_t const cols = 1 + random.below(k % 4 == 0 ? 2000 : 90);
     std::size_t const n = rows * cols;

@@ -9,17 +9,12 @@
 
 #include "kernel/support.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace kernel_test {
 
-// A sanitizer makes a program ten times as slow and has nothing to find in a size or an offset that
-// is between two others: such builds take a part of them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
-constexpr int rounds(int n) { return sanitized ? n / 5 : n; }
+using test_support::rounds;
+using test_support::sanitized;
 
 inline constexpr std::size_t most_size = sanitized ? 1100 : 4096;
 inline constexpr std::size_t most_offset = 16;

@@ -105,6 +105,7 @@ template <class O, class X>
 void check_matrices() {
   for (std::int64_t const rows : {1, 3, 4, 16, 31, 32, 33, 63, 64, 65, 127, 128, 130, 200}) {
     for (std::int64_t const cols : {1, 2, 3, 4, 31, 32, 33, 63, 64, 65, 128, 129, 260}) {
+      if (kernel_test::sanitized && rows * cols > 8450) continue;
       CAPTURE(rows, cols);
       std::int64_t const shape[] = {rows, cols};
       std::int64_t const batched[] = {3, rows, cols};
@@ -539,7 +540,7 @@ TEST_CASE("tiles swap every pair of six dimensions") {
   std::int64_t const even[] = {2, 32, 2, 64, 1, 32};
   int tiled = 0;
   for (int a = 0; a < 6; ++a) {
-    for (int b = a + 1; b < 6; ++b) {
+    for (int b = kernel_test::sanitized ? 5 : a + 1; b < 6; ++b) {
       CAPTURE(a, b);
       tiled += check_swap<float, float>(shape, a, b, {});
       tiled += check_swap<unsigned char, unsigned char>(shape, a, b, {});
@@ -554,7 +555,8 @@ TEST_CASE("tiles swap every pair of six dimensions") {
 TEST_CASE("tiles serve few channels both ways") {
   for (std::int64_t const channels : {2, 3, 4, 5, 6, 8, 12, 16, 24, 100}) {
     for (std::int64_t const pixels : {2048, 2053, 6000, 4099}) {
-      if (kernel_test::sanitized && pixels > 2053) continue;
+      bool const stands_for_others = channels <= 8 && pixels == 2048 + channels % 2 * 5;
+      if (kernel_test::sanitized && !stands_for_others) continue;
       CAPTURE(channels, pixels);
       std::int64_t const nhwc[] = {2, pixels, channels};
       std::int64_t const nchw[] = {2, channels, pixels};

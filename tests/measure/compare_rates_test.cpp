@@ -10,19 +10,15 @@
 
 #include "measure/simulated_noise.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using namespace test_support;
 
 namespace {
 
-#if defined(__OPTIMIZE__)
-constexpr int trials = 100;
-constexpr double deviations = 3.0;
-#else
-constexpr int trials = 40;  // not optimised, as under sanitizers
-constexpr double deviations = 4.0;
-#endif
+constexpr int trials = sanitized ? 40 : 100;
+constexpr double deviations = sanitized ? 4.0 : 3.0;
 // A rate of 5 % in that many trials stays below 5 % of them and this.
 double const margin = deviations * std::sqrt(0.05 * 0.95 * trials);
 

@@ -13,6 +13,7 @@
 
 #include "measure/simulated_noise.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using namespace test_support;
@@ -28,10 +29,11 @@ template <typename Noise>
 truth find_truth(Noise noise, std::uint64_t seed) {
   noise_source random{seed};
   noise.begin(random);
-  std::vector<double> times(1000000);
+  std::vector<double> times(static_cast<std::size_t>(rounds(1000000)));
   for (double& t : times) t = noise.next(random);
   auto const at = [&](double quantile) {
-    auto const nth = times.begin() + static_cast<std::ptrdiff_t>(quantile * 1e6);
+    auto const nth =
+        times.begin() + static_cast<std::ptrdiff_t>(quantile * static_cast<double>(times.size()));
     std::nth_element(times.begin(), nth, times.end());
     return *nth;
   };
@@ -100,21 +102,21 @@ void for_all_noises(double margin, int trials, Check&& check) {
 
 TEST_CASE("of workloads that are 2 % better than expected at most 1 % fall short",
           "[tune][expect]") {
-  for_all_noises(0.02, 250, [](std::string const&, rates const& r) {
-    CHECK(r.throughput_short * 100 <= r.trials);
-    CHECK(r.median_short * 100 <= r.trials);
-    CHECK(r.p99_short * 100 <= r.trials);
+  for_all_noises(0.02, rounds(250), [](std::string const&, rates const& r) {
+    CHECK(rate_is_at_most(r.throughput_short, 0.01, r.trials));
+    CHECK(rate_is_at_most(r.median_short, 0.01, r.trials));
+    CHECK(rate_is_at_most(r.p99_short, 0.01, r.trials));
   });
 }
 
 TEST_CASE("of workloads that are 10 % worse than expected at least 99 % fall short",
           "[tune][expect]") {
-  for_all_noises(-1.0 / 11.0, 250, [](std::string const& name, rates const& r) {
+  for_all_noises(-1.0 / 11.0, rounds(250), [](std::string const& name, rates const& r) {
     // Correlated over 100 samples, of which the throughput's measurement takes some 200.
     bool const correlated = name == "very correlated";
-    CHECK(r.throughput_short * 100 >= (correlated ? 90 : 99) * r.trials);
-    CHECK(r.median_short * 100 >= (correlated ? 97 : 99) * r.trials);
-    CHECK(r.p99_short * 100 >= 99 * r.trials);
+    CHECK(rate_is_at_least(r.throughput_short, correlated ? 0.9 : 0.99, r.trials));
+    CHECK(rate_is_at_least(r.median_short, correlated ? 0.97 : 0.99, r.trials));
+    CHECK(rate_is_at_least(r.p99_short, 0.99, r.trials));
     CHECK(r.p99_met == 0);
   });
 }

@@ -10,33 +10,33 @@ TEST_CASE("clean noise settles, and its interval holds the median", "[tune][meas
   for (double const deviation : {0.002, 0.02, 0.05}) {
     CAPTURE(deviation);
     rates const r = check_honest(normal_noise{deviation}, 11, "normal", 3);
-    CHECK(r.settled * 1000 >= 990 * trials);
-    CHECK(r.precise * 1000 >= 950 * trials);
+    CHECK(rate_is_at_least(r.settled, 0.99, trials));
+    CHECK(rate_is_at_least(r.precise, 0.95, trials));
     CHECK(r.samples < 600.0);
   }
   rates const skewed = check_honest(lognormal_noise{0.05}, 12, "lognormal", 3);
-  CHECK(skewed.settled * 1000 >= 990 * trials);
-  CHECK(skewed.precise * 1000 >= 950 * trials);
+  CHECK(rate_is_at_least(skewed.settled, 0.99, trials));
+  CHECK(rate_is_at_least(skewed.precise, 0.95, trials));
   rates const modes = check_honest(bimodal_noise{0.3}, 13, "bimodal", 3);
-  CHECK(modes.settled * 1000 >= 990 * trials);
-  CHECK(modes.precise * 1000 >= 950 * trials);
+  CHECK(rate_is_at_least(modes.settled, 0.99, trials));
+  CHECK(rate_is_at_least(modes.precise, 0.95, trials));
   rates const spikes = check_honest(spike_noise{0.01}, 14, "spikes", 3);
-  CHECK(spikes.settled * 1000 >= 990 * trials);
-  CHECK(spikes.precise * 1000 >= 950 * trials);
+  CHECK(rate_is_at_least(spikes.settled, 0.99, trials));
+  CHECK(rate_is_at_least(spikes.precise, 0.95, trials));
   CHECK(spikes.samples < 270.0);
 }
 
 TEST_CASE("noise that is too large for the precision ends early, and its interval holds",
           "[tune][measure]") {
   rates const r = check_honest(normal_noise{0.2}, 21, "normal", 3);
-  CHECK(r.settled * 1000 >= 980 * trials);
+  CHECK(rate_is_at_least(r.settled, 0.98, trials));
   CHECK(r.precise == 0);
-  CHECK(r.noise_settled * 1000 >= 500 * trials);
+  CHECK(rate_is_at_least(r.noise_settled, 0.5, trials));
   CHECK(r.samples < 900.0);
   // The median is anywhere between the modes.
   rates const modes = check_honest(bimodal_noise{0.5}, 22, "bimodal", 3);
-  CHECK(modes.settled * 1000 >= 980 * trials);
-  CHECK(modes.precise * 1000 <= 50 * trials);
+  CHECK(rate_is_at_least(modes.settled, 0.98, trials));
+  CHECK(rate_is_at_most(modes.precise, 0.05, trials));
 }
 
 TEST_CASE("correlated noise settles with an interval that allows for it, or does not settle",
@@ -45,7 +45,7 @@ TEST_CASE("correlated noise settles with an interval that allows for it, or does
     for (double const rho : {0.3, 0.7, 0.95}) {
       CAPTURE(rho, deviation);
       rates const r = check_honest(correlated_noise{rho, deviation}, 31, "correlated", 3);
-      if (rho < 0.9) CHECK(r.settled * 1000 >= 980 * trials);
+      if (rho < 0.9) CHECK(rate_is_at_least(r.settled, 0.98, trials));
     }
   }
   // Slow changes below independent noise, over up to a tenth of the measurement.
@@ -58,5 +58,5 @@ TEST_CASE("correlated noise settles with an interval that allows for it, or does
   // A correlation over as many samples as the measurement takes.
   rates const r = measure_often(correlated_noise{0.995, 0.03}, 32);
   CAPTURE(r.settled);
-  CHECK(r.settled * 1000 <= 20 * trials);
+  CHECK(rate_is_at_most(r.settled, 0.02, trials));
 }

@@ -10,14 +10,11 @@
 
 #include "measure/simulated_noise.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace test_support {
 
-#if defined(__OPTIMIZE__)
-inline constexpr int trials = 1000;
-#else
-inline constexpr int trials = 200;  // not optimised, as under sanitizers: they would take a minute
-#endif
+inline constexpr int trials = rounds(1000);
 inline constexpr double sample_seconds = 2e-3;
 
 // Samples of about 2 ms, as those that measure() takes of short calls.
@@ -78,7 +75,7 @@ rates check_honest(Noise const& noise, std::uint64_t seed, char const* name, int
   INFO(name << ", seed " << seed << ": settled " << r.settled << ", wrong " << r.wrong
             << ", precise " << r.precise << ", drifting " << r.drifting << ", correlated "
             << r.correlated << ", samples " << r.samples);
-  CHECK(r.wrong * 100 <= wrong_percent * r.settled);
+  CHECK(rate_is_at_most(r.wrong, 0.01 * wrong_percent, r.settled));
   return r;
 }
 

@@ -4,6 +4,7 @@
 // Many threads at once, and what a long run allocates: nothing.
 #include "stream/prefetch_support.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 #include <warpwright/stream/collect.hpp>
 
@@ -26,12 +27,6 @@ namespace ww = warpwright;
 using namespace test_support;
 
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool is_sanitized = true;
-#else
-constexpr bool is_sanitized = false;
-#endif
 
 // The memory of the process that is in RAM, without what the host runtime's "device" memory takes.
 std::size_t resident_bytes() {
@@ -289,7 +284,7 @@ TEST_CASE("prefetch: in a steady state nothing is created, allocated or page-loc
 TEST_CASE("prefetch: 20 GB through a ring of 64 MiB leave the host's memory flat") {
   feeding f;
   std::size_t const count =
-      (is_sanitized ? std::size_t{1} : std::size_t{20}) * 1000000000U / batch_bytes;
+      (test_support::sanitized ? std::size_t{1} : std::size_t{20}) * 1000000000U / batch_bytes;
   ww::prefetcher<std::uint32_t> batches{f.pool, f.pinned, batch_bytes / 4,
                                         [](std::uint32_t* to, std::size_t i) -> std::size_t {
                                           if (i >= count) return 0;

@@ -7,6 +7,7 @@
 #include "memory/support.hpp"
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
+#include "support/sanitized.hpp"
 #include "tools/warpwright_replay/replay.hpp"
 
 #include <cstdint>
@@ -245,9 +246,10 @@ TEST_CASE("of many errors the first are reported and all are counted") {
 }
 
 TEST_CASE("every allocator passes random traces, serially and with threads") {
+  constexpr unsigned operations = test_support::sanitized ? 1000 : 3000;
   unsigned const seed = std::random_device{}();
   INFO("seed " << seed);
-  replay::trace const t = random_trace(seed, 3000, 4);
+  replay::trace const t = random_trace(seed, operations, 4);
   for (bool const threads : {false, true}) {
     for (unsigned const repeat : {1U, 2U}) {
       std::vector<replay::result> results;
@@ -257,7 +259,7 @@ TEST_CASE("every allocator passes random traces, serially and with threads") {
       for (replay::result const& r : results) {
         CHECK(r.allocator + all_of(r) == r.allocator);
         CHECK(r.errors == 0);
-        CHECK(r.operations == 3000);
+        CHECK(r.operations == operations);
         CHECK(r.peak_live_bytes > 0);
         CHECK(r.peak_reserved_bytes >= r.peak_live_bytes);
         if (!threads) CHECK(r.peak_live_bytes == t.peak_live_bytes);

@@ -13,6 +13,7 @@
 
 #include "simulated_workload.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using namespace test_support;
@@ -24,11 +25,7 @@ std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 // A half and four quarters of this number run: more than 10,000 without a sanitizer.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t default_tunes = 700;
-#else
-constexpr std::uint64_t default_tunes = 7000;
-#endif
+constexpr std::uint64_t default_tunes = rounds(7000);
 std::uint64_t tunes() { return number_from("WARPWRIGHT_TUNES", default_tunes); }
 std::uint64_t seed() { return number_from("WARPWRIGHT_SEED", 20261123); }
 

@@ -16,6 +16,7 @@
 
 #include "measure/simulated_device.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using test_support::noise_source;
@@ -76,7 +77,7 @@ TEST_CASE("every item is run once, whatever fits", "[tune][dynamic_batch_size]")
   constexpr std::uint64_t seed = 20260501;
   INFO("seed " << seed);
   noise_source random{seed};
-  for (int trial = 0; trial < 3000; ++trial) {
+  for (int trial = 0; trial < test_support::rounds(3000); ++trial) {
     std::size_t const multiple = draw(random, 8);
     std::size_t const largest = multiple * draw(random, 64);
     std::size_t const items = draw(random, 2000) - 1;
@@ -183,7 +184,7 @@ TEST_CASE("under a constant limit failures are few and the size approaches the l
   INFO("seed " << seed);
   noise_source random{seed};
   std::size_t most = 0;
-  for (int trial = 0; trial < 1000; ++trial) {
+  for (int trial = 0; trial < test_support::rounds(1000); ++trial) {
     std::size_t const multiple = draw(random, 8);
     std::size_t const largest = multiple * draw(random, 256);
     std::size_t const capacity = multiple + draw(random, largest);

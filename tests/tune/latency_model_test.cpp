@@ -19,6 +19,7 @@
 #include "measure/simulated_device.hpp"
 #include "simulated_workload.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using test_support::noise_source;
@@ -131,7 +132,7 @@ TEST_CASE("medians are the nearest rising sequence", "[tune][latency_model]") {
   constexpr std::uint64_t seed = 20260201;
   INFO("seed " << seed);
   noise_source random{seed};
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < test_support::rounds(2000); ++trial) {
     CAPTURE(trial);
     std::vector<ww::latency_point> points;
     std::size_t const n = 1 + static_cast<std::size_t>(8.0 * random.uniform());
@@ -204,7 +205,7 @@ TEST_CASE("both curves are positive and never fall", "[tune][latency_model]") {
   constexpr std::uint64_t seed = 20260202;
   INFO("seed " << seed);
   noise_source random{seed};
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < test_support::rounds(2000); ++trial) {
     CAPTURE(trial);
     std::vector<ww::latency_point> points;
     std::size_t const n = 1 + static_cast<std::size_t>(12.0 * random.uniform());
@@ -231,7 +232,7 @@ TEST_CASE("upper exceeds the true p99 with its confidence at measured sizes and 
        {std::size_t{10}, std::size_t{30}, std::size_t{100}, std::size_t{300}, std::size_t{1000}}) {
     for (int kind = 0; kind < 3; ++kind) {
       CAPTURE(samples, kind);
-      int const trials = samples > 100 ? 250 : 1000;
+      int const trials = test_support::rounds(samples > 100 ? 250 : 1000);
       int single_under = 0;
       int under = 0;
       int step_under = 0;
@@ -297,7 +298,7 @@ TEST_CASE("above the measured sizes upper stays above the truth", "[tune][latenc
   constexpr std::uint64_t seed = 20260205;
   INFO("seed " << seed);
   noise_source random{seed};
-  for (int trial = 0; trial < 4000; ++trial) {
+  for (int trial = 0; trial < test_support::rounds(4000); ++trial) {
     CAPTURE(trial);
     device d = make_device(random);
     // What lies above the measured sizes alone cannot be known.

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "support/sanitized.hpp"
 #include "tune/matrix_products.hpp"
 
 namespace test_support {
@@ -61,7 +62,7 @@ class perceptron {
  public:
   using element = float;
   static constexpr char const* name = "perceptron";
-  static constexpr std::size_t last = full_size ? 8192 : 128;
+  static constexpr std::size_t last = full_size ? 8192 : sanitized ? 64 : 128;
   static constexpr std::size_t multiple = full_size ? 8 : 1;
   static constexpr std::size_t result_elements = full_size ? 1024 : 8;
 
@@ -118,7 +119,7 @@ class transformer_block {
   static constexpr std::size_t tokens = full_size ? 128 : 8;
   static constexpr std::size_t features = full_size ? 512 : 16;
   static constexpr std::size_t heads = full_size ? 8 : 2;
-  static constexpr std::size_t last = full_size ? 512 : 32;
+  static constexpr std::size_t last = full_size ? 512 : sanitized ? 16 : 32;
   static constexpr std::size_t multiple = 1;
   static constexpr std::size_t result_elements = tokens * features;
 
@@ -212,7 +213,7 @@ class elementwise_pipeline {
   using element = float;
   static constexpr char const* name = "elementwise pipeline";
   static constexpr std::size_t pixels = full_size ? 3 * 128 * 128 : 3 * 16 * 16;
-  static constexpr std::size_t last = full_size ? 1024 : 64;
+  static constexpr std::size_t last = full_size ? 1024 : sanitized ? 32 : 64;
   static constexpr std::size_t multiple = 1;
   static constexpr std::size_t result_elements = pixels;
 

@@ -15,6 +15,7 @@
 
 #include "simulated_workload.hpp"
 #include "store_support.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using namespace test_support;
@@ -25,7 +26,7 @@ std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
   char const* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
-std::uint64_t histories() { return number_from("WARPWRIGHT_HISTORIES", 1000); }
+std::uint64_t histories() { return number_from("WARPWRIGHT_HISTORIES", rounds(1000)); }
 std::uint64_t seed() { return number_from("WARPWRIGHT_SEED", 20261123); }
 
 // From `low` to `high`, with equal chances of all orders of magnitude.

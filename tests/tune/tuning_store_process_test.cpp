@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "store_support.hpp"
+#include "support/sanitized.hpp"
 
 namespace ww = warpwright;
 using test_support::content;
@@ -29,13 +30,8 @@ using test_support::wait_for;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kills = 100;  // a process starts and writes much more slowly
-constexpr int kills_in_write = 0;
-#else
-constexpr int kills = 1000;
-constexpr int kills_in_write = 10;
-#endif
+constexpr int kills = test_support::sanitized ? 100 : WARPWRIGHT_NIGHTLY ? 1000 : 400;
+constexpr int kills_in_write = test_support::sanitized ? 0 : kills / 100;
 
 // Memory that a child process shares with this one.
 struct shared_counter {
