@@ -13,7 +13,7 @@
 WARPWRIGHT_BEGIN
 
 /// The options of a graph_cache: a value, each setter of which returns a changed copy.
-class [[nodiscard]] graph_cache_options
+class graph_cache_options
     : public detail::options_base<graph_cache_options, detail::cache_settings> {
  public:
   /// @param count  keys that have executable graphs; the least recently used one loses them first.

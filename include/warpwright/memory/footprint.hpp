@@ -168,7 +168,7 @@ struct transformer_values {
 }  // namespace detail
 
 /// The shape of a transformer. Every setter returns a changed copy.
-class [[nodiscard]] transformer_shape
+class transformer_shape
     : public detail::options_base<transformer_shape, detail::transformer_values> {
  public:
   /// @param count  layers (blocks of attention and MLP), at least 1

@@ -19,7 +19,7 @@
 WARPWRIGHT_BEGIN
 
 /// Options of a pinned_pool. Every setter returns a changed copy.
-class [[nodiscard]] pinned_pool_options
+class pinned_pool_options
     : public detail::options_base<pinned_pool_options, detail::pinned_settings> {
  public:
   static constexpr std::size_t unlimited = values::unlimited;

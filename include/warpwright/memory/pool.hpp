@@ -14,7 +14,7 @@ WARPWRIGHT_BEGIN
 
 /// Options of a memory_pool. Every setter returns a changed copy:
 /// memory_pool_options{}.max_bytes(n).checked().
-class [[nodiscard]] memory_pool_options
+class memory_pool_options
     : public detail::options_base<memory_pool_options, detail::pool_settings> {
  public:
   /// Called at most once an allocation, before it fails. Return true to make the pool try again

@@ -12,7 +12,7 @@
 WARPWRIGHT_BEGIN
 
 /// Options of a staging object. Every setter returns a changed copy.
-class [[nodiscard]] staging_options
+class staging_options
     : public detail::options_base<staging_options, detail::staging_settings> {
  public:
   /// The number of threads that copy, the caller's included.

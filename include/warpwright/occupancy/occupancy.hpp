@@ -39,7 +39,7 @@ struct kernel_resource_values {
 /// The resources of one block of a kernel: a value, each setter of which returns a changed copy.
 ///
 /// The numbers are those that `nvcc --resource-usage` (`ptxas -v`) prints.
-class [[nodiscard]] kernel_resources
+class kernel_resources
     : public detail::options_base<kernel_resources, detail::kernel_resource_values> {
  public:
   /// @param count  threads per block, at least 1

@@ -22,7 +22,7 @@ struct prefetch_settings {
 }  // namespace detail
 
 /// Options of a prefetcher or a result_collector. Every setter returns a changed copy.
-class [[nodiscard]] prefetch_options
+class prefetch_options
     : public detail::options_base<prefetch_options, detail::prefetch_settings> {
  public:
   /// The maximum number of batches in the ring.

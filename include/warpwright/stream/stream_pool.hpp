@@ -80,7 +80,7 @@ struct stream_pool_settings {
 }  // namespace detail
 
 /// Options of a stream_pool. Every setter returns a changed copy.
-class [[nodiscard]] stream_pool_options
+class stream_pool_options
     : public detail::options_base<stream_pool_options, detail::stream_pool_settings> {
  public:
   /// The number of streams that the constructor creates. The others are created when a lease finds

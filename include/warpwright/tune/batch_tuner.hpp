@@ -60,7 +60,7 @@ WARPWRIGHT_BEGIN
 ///
 /// **Threads:** any number of tunes of one object at once, if its callbacks allow that; each needs
 /// its own stream, workload and memory.
-class [[nodiscard]] batch_tuner
+class batch_tuner
     : public detail::options_base<batch_tuner, detail::search_settings> {
  public:
   /// @param first  smallest size, items, at least 1

@@ -214,7 +214,7 @@ struct bucket_settings {
 }  // namespace detail
 
 /// How choose_buckets() may place buckets: a value, each setter of which returns a changed copy.
-class [[nodiscard]] bucket_options
+class bucket_options
     : public detail::options_base<bucket_options, detail::bucket_settings> {
  public:
   /// @param items  buckets are multiples of this, at least 1; default 1. Use 8 for tensor cores

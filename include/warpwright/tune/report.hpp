@@ -62,7 +62,7 @@ struct html_report_settings {
 /// What the heading of an HTML report says: a value, each setter of which returns a changed copy.
 ///
 /// Texts are UTF-8 and not escaped: to_html() escapes them, and replaces other bytes by '?'.
-class [[nodiscard]] html_report_options
+class html_report_options
     : public detail::options_base<html_report_options, detail::html_report_settings> {
  public:
   /// @param text  the heading and the page's title; default "Batch size"

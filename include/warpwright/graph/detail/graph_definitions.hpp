@@ -10,9 +10,10 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 WARPWRIGHT_INLINE std::size_t& counter(graph_node_counts& counts, cudaGraphNodeType type) noexcept {
+  using count_of = std::size_t graph_node_counts::*;  // nvcc writes such a member in parentheses
   struct kind {
     cudaGraphNodeType type;
-    std::size_t graph_node_counts::*count;
+    count_of count;
   };
   constexpr kind kinds[] = {{cudaGraphNodeTypeKernel, &graph_node_counts::kernels},
                             {cudaGraphNodeTypeMemcpy, &graph_node_counts::copies},

@@ -79,7 +79,7 @@ struct guard_settings {
 }  // namespace detail
 
 /// Options of a guard_adaptor. Every setter returns a changed copy.
-class [[nodiscard]] guard_options
+class guard_options
     : public detail::options_base<guard_options, detail::guard_settings> {
  public:
   /// The size of the red zone on each side of a block.

@@ -25,7 +25,7 @@ struct malloc_async_settings {
 }  // namespace detail
 
 /// Options of a cuda_malloc_async_resource: a value, each setter of which returns a changed copy.
-class [[nodiscard]] cuda_malloc_async_options
+class cuda_malloc_async_options
     : public detail::options_base<cuda_malloc_async_options, detail::malloc_async_settings> {
  public:
   static constexpr std::size_t unlimited = values::unlimited;

@@ -29,8 +29,9 @@ namespace detail {
 
 /// The counts by name: of what is added up over the keys, and of reports.
 struct named_count {
+  using count = std::uint64_t graph_cache_counts::*;  // nvcc writes such a member in parentheses
   char const* name;
-  std::uint64_t graph_cache_counts::*value;
+  count value;
 };
 inline constexpr named_count counted_fields[] = {
     {"calls", &graph_cache_counts::calls},       {"replays", &graph_cache_counts::replays},
