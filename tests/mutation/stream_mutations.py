@@ -49,7 +49,7 @@ MUTATIONS = [
     (SET, "return waiters_.load(memory_order::relaxed) == 0 ? take_free() : none;", "return take_free();"),
     (SET, "    if (waiters_.load(memory_order::seq_cst) != 0) serve();\n", ""),
     (SET, "(may_capture || may_be_capturing_anywhere()) && !replace_if_capturing(index)", "false"),
-    (SET, "      start.store(index + 1, memory_order::relaxed);\n", ""),
+    (SET, "      own.turn.store(place + 1, memory_order::relaxed);\n", ""),
     (SET, "tried < count", "tried + 1 < count"),
     (SET, "leased.load(memory_order::seq_cst) || leased.exchange(true, memory_order::acquire)",
      "leased.exchange(false, memory_order::acquire)"),

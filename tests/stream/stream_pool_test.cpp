@@ -68,15 +68,24 @@ TEST_CASE("a pool may have the maximum of streams") {
   CHECK(pool.lease());
 }
 
-TEST_CASE("a thread leases all streams in turn") {
+TEST_CASE("a thread leases eight streams in turn, and the others where these are leased") {
   for (unsigned const size : {1U, 2U, 3U, 4U, 8U, 31U, 32U, 100U}) {
     CAPTURE(size);
     ww::stream_pool pool{ww::current_device(), size};
     std::vector<std::uint64_t> order;
+    unsigned const turns = size < 8 ? size : 8;
     for (unsigned i = 0; i < 3 * size; ++i) order.push_back(pool.lease().stream().id());
-    std::set<std::uint64_t> const all{order.begin(), order.end()};
+    std::set<std::uint64_t> const some{order.begin(), order.end()};
+    CHECK(some.size() == turns);
+    for (std::size_t i = 0; i + turns < order.size(); ++i) CHECK(order[i] == order[i + turns]);
+    std::set<std::uint64_t> all;
+    std::vector<ww::stream_lease> leases;
+    for (unsigned i = 0; i < size; ++i) {
+      leases.push_back(pool.try_lease());
+      REQUIRE(leases.back());
+      all.insert(leases.back().stream().id());
+    }
     CHECK(all.size() == size);
-    for (std::size_t i = 0; i + size < order.size(); ++i) CHECK(order[i] == order[i + size]);
   }
 }
 

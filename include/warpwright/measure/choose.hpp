@@ -90,8 +90,7 @@ struct choose_settings {
 
 /// How choose() and chooser compare candidates: a value, each setter of which returns a changed
 /// copy.
-class choose_options
-    : public detail::options_base<choose_options, detail::choose_settings> {
+class choose_options : public detail::options_base<choose_options, detail::choose_settings> {
  public:
   /// @param options  how long and how precisely to compare, all candidates of a shape together;
   ///   the default takes 0.1 to 2 s. For long calls max_seconds is raised such that each candidate

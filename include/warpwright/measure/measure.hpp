@@ -82,8 +82,7 @@ struct measure_settings {
 }  // namespace detail
 
 /// How long and how precisely to measure: a value, each setter of which returns a changed copy.
-class measure_options
-    : public detail::options_base<measure_options, detail::measure_settings> {
+class measure_options : public detail::options_base<measure_options, detail::measure_settings> {
  public:
   /// @param s  the minimum duration of one sample, in seconds; shorter calls are repeated within a
   ///   sample; 0: one call a sample

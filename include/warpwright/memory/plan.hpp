@@ -96,8 +96,7 @@ struct training_values {
 /// The memory that training needs on one device. Every setter returns a changed copy.
 ///
 /// Defaults: fp32 throughout, Adam, one device, batch 1, no activations.
-class training_plan
-    : public detail::plan_base<training_plan, detail::training_values> {
+class training_plan : public detail::plan_base<training_plan, detail::training_values> {
  public:
   /// @param count  parameters of the whole network
   constexpr self parameters(std::uint64_t count) const { return with(&values::parameters, count); }
@@ -207,8 +206,7 @@ struct inference_values {
 /// The memory that serving a network needs on one device. Every setter returns a changed copy.
 ///
 /// Defaults: weights, activations and KV cache in fp16, batch 1, no KV cache.
-class inference_plan
-    : public detail::plan_base<inference_plan, detail::inference_values> {
+class inference_plan : public detail::plan_base<inference_plan, detail::inference_values> {
  public:
   /// @param count  parameters stored on this device
   /// @param p      how they are stored

@@ -12,8 +12,7 @@
 WARPWRIGHT_BEGIN
 
 /// Options of a staging object. Every setter returns a changed copy.
-class staging_options
-    : public detail::options_base<staging_options, detail::staging_settings> {
+class staging_options : public detail::options_base<staging_options, detail::staging_settings> {
  public:
   /// The number of threads that copy, the caller's included.
   /// @param count  1 to 256; 0, the default: one for each processor that this thread may run on, at

@@ -22,8 +22,7 @@ struct prefetch_settings {
 }  // namespace detail
 
 /// Options of a prefetcher or a result_collector. Every setter returns a changed copy.
-class prefetch_options
-    : public detail::options_base<prefetch_options, detail::prefetch_settings> {
+class prefetch_options : public detail::options_base<prefetch_options, detail::prefetch_settings> {
  public:
   /// The maximum number of batches in the ring.
   static constexpr unsigned max_depth = 64;

@@ -98,9 +98,9 @@ class stream_pool_options
 
 /// Streams of one device with exclusive leases.
 ///
-/// Two leases never share a stream, unlike with a round-robin pool. A thread takes the pool's
+/// Two leases never share a stream, unlike with a round-robin pool. A thread takes eight
 /// streams in turn, so that it rarely gets the stream again that it has just returned, which may
-/// still be busy; threads that lease at once take theirs from different parts of the pool.
+/// still be busy, and others where these are leased; threads begin at different streams.
 ///
 /// The streams do not synchronise with the legacy default stream.
 ///

@@ -46,8 +46,7 @@ struct fault_settings {
 ///
 /// Requests are counted from 1; those of 0 bytes are not counted. For two rules of one kind, put
 /// one fault_adaptor over another.
-class memory_faults
-    : public detail::options_base<memory_faults, detail::fault_settings> {
+class memory_faults : public detail::options_base<memory_faults, detail::fault_settings> {
  public:
   /// Fails one request.
   /// @param n  its number, from 1; 0: none, the default

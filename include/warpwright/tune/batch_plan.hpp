@@ -101,8 +101,7 @@ batch_plan plan_batch(batch_plan_settings const& settings,
 /// Divides a global batch into micro batches: a value, each setter of which returns a changed copy.
 ///
 /// **Threads:** any number may call const members at once.
-class batch_planner
-    : public detail::options_base<batch_planner, detail::batch_plan_settings> {
+class batch_planner : public detail::options_base<batch_planner, detail::batch_plan_settings> {
  public:
   /// @param items  of one optimizer step over all ranks, 1 to 2^40; must be set
   self global_batch(std::size_t items) const { return with(&values::global, items); }

@@ -60,8 +60,7 @@ WARPWRIGHT_BEGIN
 ///
 /// **Threads:** any number of tunes of one object at once, if its callbacks allow that; each needs
 /// its own stream, workload and memory.
-class batch_tuner
-    : public detail::options_base<batch_tuner, detail::search_settings> {
+class batch_tuner : public detail::options_base<batch_tuner, detail::search_settings> {
  public:
   /// @param first  smallest size, items, at least 1
   /// @param last  largest size, items, at most 2^40

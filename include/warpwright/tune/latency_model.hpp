@@ -214,8 +214,7 @@ struct bucket_settings {
 }  // namespace detail
 
 /// How choose_buckets() may place buckets: a value, each setter of which returns a changed copy.
-class bucket_options
-    : public detail::options_base<bucket_options, detail::bucket_settings> {
+class bucket_options : public detail::options_base<bucket_options, detail::bucket_settings> {
  public:
   /// @param items  buckets are multiples of this, at least 1; default 1. Use 8 for tensor cores
   constexpr self multiple_of(std::size_t items) const { return with(&values::multiple, items); }

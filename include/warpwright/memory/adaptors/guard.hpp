@@ -79,8 +79,7 @@ struct guard_settings {
 }  // namespace detail
 
 /// Options of a guard_adaptor. Every setter returns a changed copy.
-class guard_options
-    : public detail::options_base<guard_options, detail::guard_settings> {
+class guard_options : public detail::options_base<guard_options, detail::guard_settings> {
  public:
   /// The size of the red zone on each side of a block.
   /// @param bytes  a multiple of 256 up to 4096; default: 256

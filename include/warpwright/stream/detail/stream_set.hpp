@@ -20,8 +20,8 @@ namespace detail {
 
 /// The streams of one priority of a stream_pool: which are free, and who waits for one.
 ///
-/// Each stream has a flag, leased or not, on a cache line of its own. A thread takes the streams in
-/// turn, each from where it is itself, so that threads rarely write to the same line at once.
+/// Each stream has a flag, leased or not, on a cache line of its own. A thread takes eight streams
+/// in turn, others only where these are leased, so that threads rarely write to the same line.
 class stream_set : noncopyable {
  public:
   static constexpr unsigned none = ~0U;
@@ -84,11 +84,13 @@ class stream_set : noncopyable {
     atomic<bool> leased{true};
     char padding[line_bytes - sizeof(warpwright::stream) - sizeof(cudaEvent_t) - 1] = {};
   };
-  // Where the threads of one slot look first.
+  // Where the threads of one slot look first: at the streams from `home` on, `turn` of them later.
   struct position {
-    atomic<unsigned> next;
-    char padding[2 * line_bytes - sizeof(unsigned)];  // processors fetch lines in pairs
+    unsigned home = 0;
+    atomic<unsigned> turn;
+    char padding[2 * line_bytes - 2 * sizeof(unsigned)];  // processors fetch lines in pairs
   };
+  static constexpr unsigned most_turns = 8;  // CUDA's default of connections to a device
   static constexpr unsigned position_bits = 5;
   struct waiter {
     unsigned index = none;
@@ -100,16 +102,18 @@ class stream_set : noncopyable {
     static_cast<void>(streams_[index].leased.exchange(false, memory_order::seq_cst));
   }
   unsigned take_free() noexcept {
-    atomic<unsigned>& start = positions_[thread_slot<position_bits>(pthread_self())].next;
+    position& own = positions_[thread_slot<position_bits>(pthread_self())];
     unsigned const count = created();
-    unsigned index = start.load(memory_order::relaxed);
-    for (unsigned tried = 0; tried < count; ++tried, ++index) {
-      if (index >= count) index = 0;
+    unsigned const turns = count < most_turns ? count : most_turns;
+    unsigned const turn = own.turn.load(memory_order::relaxed);
+    for (unsigned tried = 0; tried < count; ++tried) {
+      unsigned const place = tried < turns ? (turn + tried) % turns : tried;
+      unsigned const index = (own.home + place) % count;
       atomic<bool>& leased = streams_[index].leased;
       if (leased.load(memory_order::seq_cst) || leased.exchange(true, memory_order::acquire)) {
         continue;
       }
-      start.store(index + 1, memory_order::relaxed);
+      own.turn.store(place + 1, memory_order::relaxed);
       return index;
     }
     return none;

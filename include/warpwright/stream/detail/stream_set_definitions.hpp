@@ -27,7 +27,7 @@ WARPWRIGHT_INLINE stream_set::stream_set(device_id device, int priority, unsigne
     : device_{device}, priority_{priority}, max_streams_{maximum} {
   unsigned at = 0;
   for (position& each : positions_) {
-    each.next.store(at, memory_order::relaxed);
+    each.home = at;
     at = (at + maximum / 2 + 1) % maximum;  // apart from each other
   }
   streams_.reserve(maximum);
