@@ -58,6 +58,12 @@ TEST_CASE("an event is done after the work before it, and not later work") {
   CHECK(before.done());
   CHECK_FALSE(after.done());
   CHECK(cudaPeekAtLastError() == cudaSuccess);
+  // What the program has left pending stays.
+  static_cast<void>(cudaSetDevice(12345));
+  CHECK_FALSE(after.done());
+  CHECK_FALSE(s.done());
+  CHECK(ww::detail::discard(cudaEventQuery(after.get())) == cudaErrorNotReady);
+  CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
   release = true;
   after.synchronize();
   CHECK(after.done());

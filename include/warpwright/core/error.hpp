@@ -118,9 +118,12 @@ bool is_sticky(cudaError_t code) noexcept;
 void check_pending(char const* left_by, source_location where, char const* name = nullptr);
 
 // For an error that is not reported: clears it, so that a later cudaGetLastError() does not return
-// it. @return status
+// it. CUDA does not keep a query's cudaErrorNotReady: what is pending then is the user's.
+// @return status
 inline cudaError_t discard(cudaError_t status) noexcept {
-  if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
+  if (status != cudaSuccess && status != cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+  }
   return status;
 }
 

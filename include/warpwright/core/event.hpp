@@ -9,12 +9,9 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// cudaErrorNotReady is not a failure, and must not remain as the thread's last error.
+// cudaErrorNotReady is not a failure, and CUDA does not keep it as the thread's last error.
 inline bool not_ready_is_false(cudaError_t status, char const* api, source_location where) {
-  if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());
-    return false;
-  }
+  if (status == cudaErrorNotReady) return false;
   check(status, api, where);
   return true;
 }
