@@ -61,7 +61,8 @@ class graph_cache_options
   constexpr self eager_fallback(bool on) const { return with(&values::eager_fallback, on); }
   /// @param replays  for debugging: every so many replays of an executable graph, the step is
   ///   captured again, twice, and run() throws a graph_mismatch if the graph would be another one,
-  ///   as compare_graphs() says; 0: never. Each call is then slower. Padding of structures that
+  ///   as compare_graphs() says (bodies of conditional nodes are not compared); 0: never. Each call
+  ///   is then slower. Padding of structures that
   ///   other code passes to kernels is no difference where the step left on the stack what the
   ///   cache had written there
   constexpr self verify_every(std::uint64_t replays) const {

@@ -64,6 +64,8 @@ class graph_replay {
   /// @param argument  trivially copyable values, as pointers and numbers; compared by their bytes.
   ///   Compiled by clang, a change of a structure's padding makes a needless capture
   /// @throws as above
+  /// **Memory:** while the body is captured again the graph before it keeps its memory: a pool with
+  /// a limit needs room for both.
   /// **Cost:** as above, and a comparison of the arguments' bytes. When they have changed, a
   /// capture and an update, in place if CUDA can.
   template <class Body, class Argument, class... Arguments,
