@@ -8,6 +8,7 @@
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/memory/detail/adaptor.hpp>
+#include <warpwright/memory/detail/alignment.hpp>
 #include <warpwright/memory/detail/live_block_map.hpp>
 
 #include <cstddef>
@@ -52,6 +53,7 @@ class aligned_blocks {
     auto* const pointer = static_cast<unsigned char*>(whole) + (aligned - address);
     entry.insert(
         live_block{pointer, request.bytes, aligned - address, request.bytes + more, request.where});
+    count_.fetch_add(1, memory_order::relaxed);
     return pointer;
   }
 
@@ -60,26 +62,35 @@ class aligned_blocks {
   template <class FreeWhole>
   void deallocate(char const* who, void* pointer, std::size_t bytes, source_location where,
                   FreeWhole&& free_whole) {
-    auto const free_block = [&](live_block const& block) {
-      free_whole(static_cast<unsigned char*>(pointer) - block.front_bytes,
-                 static_cast<std::size_t>(block.note));
-    };
-    if (!blocks_.free_if_found(who, pointer, bytes, where, free_block)) free_whole(pointer, bytes);
+    // Relaxed suffices: the caller received an aligned block after count_ was incremented.
+    if (count_.load(memory_order::relaxed) != 0) {
+      live_block_map::removal removed{blocks_, pointer, where};
+      if (removed.found()) {
+        removed.check(who, bytes, where);
+        free_whole(static_cast<unsigned char*>(pointer) - removed.block().front_bytes,
+                   static_cast<std::size_t>(removed.block().note));
+        removed.commit();
+        count_.fetch_sub(1, memory_order::relaxed);
+        return;
+      }
+    }
+    free_whole(pointer, bytes);
   }
 
  private:
   live_block_map blocks_;
+  atomic<std::uint64_t> count_;
 };
 
-/// A resource without free memory of its own.
-/// @tparam Self  has the class's name as `name`, obtain(request, bytes), which returns a block with
-///   cuda_alignment_bytes or null, and give_back(stream, pointer, bytes, where)
+/// A resource that requests every block from CUDA and returns it with cudaFree.
+/// @tparam Self  has the class's name as `name`, that of its CUDA call as `call_name`, and the call
+///   as call(void** pointer, std::size_t bytes)
 template <class Self>
-class direct_resource : public memory_interface<Self>, private noncopyable {
+class unpooled_resource : public memory_interface<Self>, private noncopyable {
  public:
-  /// @return the device of the memory
+  /// @return the device
   [[nodiscard]] device_id device() const noexcept { return device_; }
-  /// @return the live bytes that were allocated here, as requested
+  /// @return the live bytes, as requested
   [[nodiscard]] std::size_t live_bytes() const noexcept {
     return live_bytes_.load(memory_order::relaxed);
   }
@@ -87,8 +98,8 @@ class direct_resource : public memory_interface<Self>, private noncopyable {
   static constexpr std::size_t max_alignment_bytes = aligned_blocks::max_alignment_bytes;
 
  protected:
-  explicit direct_resource(device_id device) noexcept : device_{device} {}
-  ~direct_resource() = default;
+  explicit unpooled_resource(device_id device) noexcept : device_{device} {}
+  ~unpooled_resource() = default;
 
  private:
   friend class memory_interface<Self>;
@@ -96,62 +107,34 @@ class direct_resource : public memory_interface<Self>, private noncopyable {
   template <bool Throws>
   void* do_allocate(memory_request const& request) {
     require_alignment(Self::name, request.alignment, max_alignment_bytes, request.where);
+    scoped_device const scope{device_, request.where};
+    relaxed_capture_mode const relaxed{request.where};
     return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
-      void* const pointer = static_cast<Self&>(*this).obtain(request, whole_bytes);
-      if (pointer == nullptr) return fail_request<Throws>(request, live_bytes(), device_);
+      void* pointer = nullptr;
+      cudaError_t const result = Self::call(&pointer, whole_bytes);
+      if (result == cudaErrorMemoryAllocation) {
+        discard(result);
+        return fail_request<Throws>(request, live_bytes(), device_);
+      }
+      check(result, Self::call_name, request.where);
       live_bytes_.fetch_add(request.bytes, memory_order::relaxed);
       return pointer;
     });
   }
   void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
-    auto const free_whole = [&](void* whole, std::size_t whole_bytes) {
-      static_cast<Self&>(*this).give_back(stream, whole, whole_bytes, where);
+    check_not_capturing(Self::name, "deallocate", stream, where);
+    stream.synchronize(where);  // work on the stream may still use the block
+    scoped_device const scope{device_, where};
+    relaxed_capture_mode const relaxed{where};
+    aligned_.deallocate(Self::name, pointer, bytes, where, [&](void* whole, std::size_t) {
+      check(cudaFree(whole), "cudaFree", where);
       live_bytes_.fetch_sub(bytes, memory_order::relaxed);
-    };
-    aligned_.deallocate(Self::name, pointer, bytes, where, free_whole);
+    });
   }
 
   device_id device_;
   atomic<std::size_t> live_bytes_;
   aligned_blocks aligned_;
-};
-
-/// The result of a call that obtains memory: null where there is no more.
-inline void* obtained(cudaError_t result, void* pointer, char const* api, source_location where) {
-  if (result != cudaErrorMemoryAllocation) {
-    check(result, api, where);
-    return pointer;
-  }
-  discard(result);
-  return nullptr;
-}
-
-/// A resource that requests every block from CUDA and returns it with cudaFree.
-/// @tparam Self  has its name, that of its CUDA call as `call_name`, and the call as
-///   call(void** pointer, std::size_t bytes)
-template <class Self>
-class unpooled_resource : public direct_resource<Self> {
- protected:
-  using direct_resource<Self>::direct_resource;
-  ~unpooled_resource() = default;
-
- private:
-  friend class direct_resource<Self>;
-
-  void* obtain(memory_request const& request, std::size_t bytes) {
-    scoped_device const scope{this->device(), request.where};
-    relaxed_capture_mode const relaxed{request.where};
-    void* pointer = nullptr;
-    cudaError_t const result = Self::call(&pointer, bytes);
-    return obtained(result, pointer, Self::call_name, request.where);
-  }
-  void give_back(stream_ref stream, void* pointer, std::size_t, source_location where) {
-    check_not_capturing(Self::name, "deallocate", stream, where);
-    stream.synchronize(where);  // work on the stream may still use the block
-    scoped_device const scope{this->device(), where};
-    relaxed_capture_mode const relaxed{where};
-    check(cudaFree(pointer), "cudaFree", where);
-  }
 };
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/resource.hpp>
 
 #include <cstddef>
@@ -61,7 +62,8 @@ constexpr bool is_null_function(Function const& function) noexcept {
 /// **Cost:** two atomic additions for an allocation and its deallocation, and the functions. An
 /// alignment above 256 bytes costs as many bytes more.
 template <class Allocate, class Deallocate>
-class callback_resource : public detail::direct_resource<callback_resource<Allocate, Deallocate>> {
+class callback_resource : public detail::memory_interface<callback_resource<Allocate, Deallocate>>,
+                          private detail::noncopyable {
   static_assert(std::is_invocable_r<void*, Allocate&, stream_ref, std::size_t>::value,
                 "warpwright::callback_resource: the first function must be callable as "
                 "void* allocate(stream_ref stream, std::size_t bytes)");
@@ -77,7 +79,7 @@ class callback_resource : public detail::direct_resource<callback_resource<Alloc
   /// @throws std::invalid_argument  for a null function pointer
   callback_resource(device_id device, Allocate on_allocate, Deallocate on_deallocate,
                     source_location where = source_location::current())
-      : base{device},
+      : device_{device},
         allocate_{static_cast<Allocate&&>(on_allocate)},
         deallocate_{static_cast<Deallocate&&>(on_deallocate)} {
     check_functions(detail::is_null_function(allocate_), detail::is_null_function(deallocate_),
@@ -93,14 +95,21 @@ class callback_resource : public detail::direct_resource<callback_resource<Alloc
   callback_resource(device_id device, memory_allocate_callback on_allocate,
                     memory_deallocate_callback on_deallocate, void* user,
                     source_location where = source_location::current())
-      : base{device}, allocate_{on_allocate, user}, deallocate_{on_deallocate, user} {
+      : device_{device}, allocate_{on_allocate, user}, deallocate_{on_deallocate, user} {
     check_functions(on_allocate == nullptr, on_deallocate == nullptr, where);
   }
 
+  /// @return the device
+  [[nodiscard]] device_id device() const noexcept { return device_; }
+  /// @return the live bytes, as requested
+  [[nodiscard]] std::size_t live_bytes() const noexcept {
+    return live_bytes_.load(detail::memory_order::relaxed);
+  }
+  /// The maximum alignment that allocate() accepts.
+  static constexpr std::size_t max_alignment_bytes = detail::aligned_blocks::max_alignment_bytes;
+
  private:
-  using base = detail::direct_resource<callback_resource>;
-  friend base;
-  static constexpr char const* name = "callback_resource";
+  friend class detail::memory_interface<callback_resource>;
 
   static void check_functions(bool no_allocate, bool no_deallocate, source_location where) {
     if (!no_allocate && !no_deallocate) return;
@@ -110,16 +119,30 @@ class callback_resource : public detail::direct_resource<callback_resource<Alloc
                                    where);
   }
 
-  void* obtain(detail::memory_request const& request, std::size_t bytes) {
-    void* const pointer = allocate_(request.stream, bytes);
-    constexpr std::uintptr_t alignment = detail::aligned_blocks::cuda_alignment_bytes;
-    if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0) {
-      reject_misaligned(request, pointer, bytes);
-    }
-    return pointer;
+  template <bool Throws>
+  void* do_allocate(detail::memory_request const& request) {
+    detail::require_alignment("callback_resource", request.alignment, max_alignment_bytes,
+                              request.where);
+    return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
+      void* const pointer = allocate_(request.stream, whole_bytes);
+      if (pointer == nullptr) {
+        return detail::fail_request<Throws>(request, live_bytes(), device_);
+      }
+      if (reinterpret_cast<std::uintptr_t>(pointer) %
+              detail::aligned_blocks::cuda_alignment_bytes !=
+          0) {
+        reject_misaligned(request, pointer, whole_bytes);
+      }
+      live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
+      return pointer;
+    });
   }
-  void give_back(stream_ref stream, void* pointer, std::size_t bytes, source_location) {
-    deallocate_(stream, pointer, bytes);
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    aligned_.deallocate("callback_resource", pointer, bytes, where,
+                        [&](void* whole, std::size_t whole_bytes) {
+                          deallocate_(stream, whole, whole_bytes);
+                          live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
+                        });
   }
   [[noreturn]] WARPWRIGHT_COLD void reject_misaligned(detail::memory_request const& request,
                                                       void* pointer, std::size_t whole_bytes) {
@@ -133,8 +156,11 @@ class callback_resource : public detail::direct_resource<callback_resource<Alloc
         request.where);
   }
 
+  device_id device_;
   Allocate allocate_;
   Deallocate deallocate_;
+  detail::atomic<std::size_t> live_bytes_;
+  detail::aligned_blocks aligned_;
 };
 
 callback_resource(device_id, memory_allocate_callback, memory_deallocate_callback, void*)

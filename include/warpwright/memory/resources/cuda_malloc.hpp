@@ -27,7 +27,6 @@ class cuda_malloc_resource : public detail::unpooled_resource<cuda_malloc_resour
       : detail::unpooled_resource<cuda_malloc_resource>{device} {}
 
  private:
-  friend class detail::direct_resource<cuda_malloc_resource>;
   friend class detail::unpooled_resource<cuda_malloc_resource>;
   static constexpr char const* name = "cuda_malloc_resource";
   static constexpr char const* call_name = "cudaMalloc";

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/detail/resource.hpp>
 
@@ -25,7 +26,7 @@ struct malloc_async_settings {
 }  // namespace detail
 
 /// Options of a cuda_malloc_async_resource: a value, each setter of which returns a changed copy.
-class cuda_malloc_async_options
+class [[nodiscard]] cuda_malloc_async_options
     : public detail::options_base<cuda_malloc_async_options, detail::malloc_async_settings> {
  public:
   static constexpr std::size_t unlimited = values::unlimited;
@@ -74,7 +75,8 @@ class cuda_malloc_async_options
 /// it must outlive the launch, free it after each one with cudaFreeAsync itself. A block that was
 /// allocated before the capture cannot be freed in it.
 /// **Cost:** one CUDA call a call. An alignment above 256 bytes costs as many bytes more.
-class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_async_resource> {
+class cuda_malloc_async_resource : public detail::memory_interface<cuda_malloc_async_resource>,
+                                   private detail::noncopyable {
  public:
   /// Creates a pool.
   /// @param device   the device of the memory
@@ -89,7 +91,7 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
   explicit cuda_malloc_async_resource(device_id device,
                                       cuda_malloc_async_options const& options = {},
                                       source_location where = source_location::current())
-      : base{device}, owns_{true} {
+      : device_{device}, owns_{true} {
     check_options(values_of(options), where);
     scoped_device const scope{device, where};
     detail::relaxed_capture_mode const relaxed{where};
@@ -138,6 +140,12 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
 
   /// @return the CUDA handle
   [[nodiscard]] cudaMemPool_t get() const noexcept { return pool_; }
+  /// @return the device of the memory
+  [[nodiscard]] device_id device() const noexcept { return device_; }
+  /// @return the live bytes that were allocated here, as requested
+  [[nodiscard]] std::size_t live_bytes() const noexcept {
+    return live_bytes_.load(detail::memory_order::relaxed);
+  }
   /// Returns how much memory the pool holds from the device, idle memory included.
   /// @throws cuda_error  when the query fails
   /// **Capture:** legal. **Cost:** three CUDA calls.
@@ -158,13 +166,14 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
     check(cudaMemPoolTrimTo(pool_, bytes_to_keep), "cudaMemPoolTrimTo", where);
   }
 
+  /// The maximum alignment that allocate() accepts.
+  static constexpr std::size_t max_alignment_bytes = detail::aligned_blocks::max_alignment_bytes;
+
  private:
-  using base = detail::direct_resource<cuda_malloc_async_resource>;
-  friend base;
-  static constexpr char const* name = "cuda_malloc_async_resource";
+  friend class detail::memory_interface<cuda_malloc_async_resource>;
 
   cuda_malloc_async_resource(device_id device, cudaMemPool_t pool) noexcept
-      : base{device}, pool_{pool}, owns_{false} {}
+      : device_{device}, pool_{pool}, owns_{false} {}
 
   static void check_options(detail::malloc_async_settings const& options, source_location where) {
     if (options.max_bytes == 0) {
@@ -191,12 +200,12 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
     if (options.export_handle_type != cudaMemHandleTypeNone) {
       int supported = 0;
       check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolSupportedHandleTypes,
-                                   device().value()),
+                                   device_.value()),
             "cudaDeviceGetAttribute", where);
       int const wanted = static_cast<int>(options.export_handle_type);
       if ((supported & wanted) != wanted) {
         detail::throw_invalid_argument(
-            detail::text{"cuda_malloc_async_resource: device "} + device().value() +
+            detail::text{"cuda_malloc_async_resource: device "} + device_.value() +
                 " cannot export memory by handles of type " + wanted + "; it supports the types " +
                 supported + " (a sum of cudaMemAllocationHandleType values)",
             where);
@@ -206,7 +215,7 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
     properties.allocType = cudaMemAllocationTypePinned;
     properties.handleTypes = options.export_handle_type;
     properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = device().value();
+    properties.location.id = device_.value();
     if (options.max_bytes != options.unlimited) {
 #if CUDART_VERSION >= 12020
       properties.maxSize = options.max_bytes;
@@ -223,7 +232,7 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold),
           "cudaMemPoolSetAttribute", where);
     if (options.initial_bytes == 0) return;
-    stream const own{device(), 0, where};
+    stream const own{device_, 0, where};
     void* const block = this->allocate(own, options.initial_bytes, block_alignment_bytes, where);
     try {
       this->deallocate(own, block, options.initial_bytes, where);
@@ -238,18 +247,36 @@ class cuda_malloc_async_resource : public detail::direct_resource<cuda_malloc_as
     detail::discard(cudaMemPoolDestroy(pool_));
   }
 
-  void* obtain(detail::memory_request const& request, std::size_t bytes) {
-    void* pointer = nullptr;
-    cudaError_t const result =
-        cudaMallocFromPoolAsync(&pointer, bytes, pool_, request.stream.get());
-    return detail::obtained(result, pointer, "cudaMallocFromPoolAsync", request.where);
+  template <bool Throws>
+  void* do_allocate(detail::memory_request const& request) {
+    detail::require_alignment("cuda_malloc_async_resource", request.alignment, max_alignment_bytes,
+                              request.where);
+    return aligned_.allocate(request, [&](std::size_t whole_bytes) -> void* {
+      void* pointer = nullptr;
+      cudaError_t const result =
+          cudaMallocFromPoolAsync(&pointer, whole_bytes, pool_, request.stream.get());
+      if (result == cudaErrorMemoryAllocation) {
+        detail::discard(result);
+        return detail::fail_request<Throws>(request, live_bytes(), device_);
+      }
+      check(result, "cudaMallocFromPoolAsync", request.where);
+      live_bytes_.fetch_add(request.bytes, detail::memory_order::relaxed);
+      return pointer;
+    });
   }
-  void give_back(stream_ref stream, void* pointer, std::size_t, source_location where) {
-    check(cudaFreeAsync(pointer, stream.get()), "cudaFreeAsync", where);
+  void do_deallocate(stream_ref stream, void* pointer, std::size_t bytes, source_location where) {
+    aligned_.deallocate("cuda_malloc_async_resource", pointer, bytes, where,
+                        [&](void* whole, std::size_t) {
+                          check(cudaFreeAsync(whole, stream.get()), "cudaFreeAsync", where);
+                          live_bytes_.fetch_sub(bytes, detail::memory_order::relaxed);
+                        });
   }
 
+  device_id device_;
   cudaMemPool_t pool_ = nullptr;
   bool owns_;
+  detail::atomic<std::size_t> live_bytes_;
+  detail::aligned_blocks aligned_;
 };
 
 WARPWRIGHT_END

@@ -26,7 +26,6 @@ class managed_memory_resource : public detail::unpooled_resource<managed_memory_
       : detail::unpooled_resource<managed_memory_resource>{device} {}
 
  private:
-  friend class detail::direct_resource<managed_memory_resource>;
   friend class detail::unpooled_resource<managed_memory_resource>;
   static constexpr char const* name = "managed_memory_resource";
   static constexpr char const* call_name = "cudaMallocManaged";
