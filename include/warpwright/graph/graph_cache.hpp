@@ -146,8 +146,10 @@ class graph_cache : detail::noncopyable {
   ///   elements, by data() and size(), not by the elements; graph_param. They are compared on
   ///   each call, and passed to f as lvalues
   /// @return what was done
-  /// @throws what f throws; graph_mismatch (verify_every()); cuda_error when a launch fails;
-  ///   capture_error, and cuda_error of an instantiation, without eager_fallback()
+  /// @throws what f throws; graph_mismatch (verify_every()); cuda_error when a launch fails, and
+  ///   for an error that f leaves pending in an eager call, until the cost gate has chosen eager
+  ///   calls for the key; capture_error, and cuda_error of an instantiation, without
+  ///   eager_fallback()
   /// **Stream:** the step is ordered on `stream`; does not block. **Capture:** legal: f is called,
   /// and its work becomes a part of the capture. A capture that other code began with
   /// cudaStreamBeginCapture is not seen by a replay, which CUDA then refuses: call f there.

@@ -45,7 +45,8 @@ class graph_replay {
   /// Runs one step: eagerly during the warm-up; then it captures `body` once; then it only replays.
   /// @param stream  any but the legacy default stream; may differ from call to call
   /// @param body    body(capture_scope&) or body(stream_ref); not called any more once captured
-  /// @throws what capture() throws, and cuda_error when instantiation or launch fails
+  /// @throws what capture() throws, and cuda_error when instantiation or launch fails, or for an
+  ///   error that the body leaves pending in a warm-up
   /// **Stream:** the step is ordered on `stream`; does not block. **Capture:** not legal: call the
   /// body instead. **Cost:** once captured, one CUDA call for any number of kernels.
   template <class Body>
