@@ -149,6 +149,27 @@ TEST_CASE("a thread goes through as many streams whatever others did before") {
   CHECK(lease(1, 32).size() == 8);
 }
 
+TEST_CASE("threads that meet at streams soon take a stream each") {
+  streams set{ww::current_device(), 0, 32};
+  set.create(32, ww::source_location::current());
+  auto const threads = different_threads(16);
+  std::vector<std::set<unsigned>> used(threads.size());
+  for (int round = 0; round < 150; ++round) {
+    for (std::size_t t = 0; t < threads.size(); ++t) {
+      threads[t]->run([&] {
+        unsigned const index = take_and_return(set);
+        if (round >= 50) used[t].insert(index);
+      });
+    }
+  }
+  std::set<unsigned> all;
+  for (auto const& each : used) {
+    CHECK(each.size() <= 2);
+    all.insert(each.begin(), each.end());
+  }
+  CHECK(all.size() >= threads.size());
+}
+
 TEST_CASE("a thread finds every free stream, also those that others took before") {
   streams set{ww::current_device(), 0, 32};
   set.create(32, ww::source_location::current());

@@ -100,7 +100,8 @@ class stream_pool_options
 ///
 /// Two leases never share a stream, unlike with a round-robin pool. A thread takes eight
 /// streams in turn, so that it rarely gets the stream again that it has just returned, which may
-/// still be busy, and others where these are leased; threads begin at different streams.
+/// still be busy, and others where these are leased. Threads begin at different streams; while
+/// several use the same ones, each takes fewer in turn.
 ///
 /// The streams do not synchronise with the legacy default stream.
 ///

@@ -20,8 +20,9 @@ namespace detail {
 
 /// The streams of one priority of a stream_pool: which are free, and who waits for one.
 ///
-/// Each stream has a flag, leased or not, on a cache line of its own. A thread takes eight streams
-/// in turn, others only where these are leased, so that threads rarely write to the same line.
+/// Each stream has a flag, leased or not, on a cache line of its own. A thread takes up to eight
+/// streams in turn, others only where these are leased; threads that meet at a stream take fewer,
+/// so that they rarely write to the same line.
 class stream_set : noncopyable {
  public:
   static constexpr unsigned none = ~0U;
@@ -78,19 +79,24 @@ class stream_set : noncopyable {
 
  private:
   static constexpr std::size_t line_bytes = 64;
+  static constexpr unsigned char no_slot = 0xff;
   struct pooled_stream {
     warpwright::stream owner;
     cudaEvent_t event = nullptr;
     atomic<bool> leased{true};
-    char padding[line_bytes - sizeof(warpwright::stream) - sizeof(cudaEvent_t) - 1] = {};
+    unsigned char slot = no_slot;  // of the last thread, guarded by `leased`
+    char padding[line_bytes - sizeof(warpwright::stream) - sizeof(cudaEvent_t) - 2] = {};
   };
+  static constexpr unsigned most_turns = 8;      // CUDA's default of connections to a device
+  static constexpr unsigned leases_alone = 256;  // after which a slot takes twice as many in turn
   // Where the threads of one slot look first: at the streams from `home` on, `turn` of them later.
   struct position {
     unsigned home = 0;
     atomic<unsigned> turn;
-    char padding[2 * line_bytes - 2 * sizeof(unsigned)];  // processors fetch lines in pairs
+    atomic<unsigned> turns{most_turns};
+    atomic<unsigned> alone;
+    char padding[2 * line_bytes - 4 * sizeof(unsigned)];  // processors fetch lines in pairs
   };
-  static constexpr unsigned most_turns = 8;  // CUDA's default of connections to a device
   static constexpr unsigned position_bits = 5;
   struct waiter {
     unsigned index = none;
@@ -102,9 +108,11 @@ class stream_set : noncopyable {
     static_cast<void>(streams_[index].leased.exchange(false, memory_order::seq_cst));
   }
   unsigned take_free() noexcept {
-    position& own = positions_[thread_slot<position_bits>(pthread_self())];
+    unsigned const slot = thread_slot<position_bits>(pthread_self());
+    position& own = positions_[slot];
     unsigned const count = created();
-    unsigned const turns = count < most_turns ? count : most_turns;
+    unsigned const limit = own.turns.load(memory_order::relaxed);
+    unsigned const turns = count < limit ? count : limit;
     unsigned const turn = own.turn.load(memory_order::relaxed);
     for (unsigned tried = 0; tried < count; ++tried) {
       unsigned const place = tried < turns ? (turn + tried) % turns : tried;
@@ -114,9 +122,24 @@ class stream_set : noncopyable {
         continue;
       }
       own.turn.store(place + 1, memory_order::relaxed);
+      note_user(streams_[index], own, slot);
       return index;
     }
     return none;
+  }
+  // Two slots that meet at a stream take fewer in turn each, until they have been alone for a
+  // while.
+  static void note_user(pooled_stream& taken, position& own, unsigned slot) noexcept {
+    unsigned const turns = own.turns.load(memory_order::relaxed);
+    bool const met = taken.slot != slot && taken.slot != no_slot;
+    taken.slot = static_cast<unsigned char>(slot);
+    unsigned alone = met ? 0 : own.alone.load(memory_order::relaxed) + 1;
+    if (met && turns > 1) own.turns.store(turns / 2, memory_order::relaxed);
+    if (alone == leases_alone) {
+      alone = 0;
+      if (turns < most_turns) own.turns.store(turns * 2, memory_order::relaxed);
+    }
+    own.alone.store(alone, memory_order::relaxed);
   }
   void serve() noexcept;
   bool replace_if_capturing(unsigned index) noexcept;
