@@ -471,9 +471,9 @@ TEST_CASE("options out of range throw", "[tune][measure]") {
   double const nan = std::numeric_limits<double>::quiet_NaN();
   auto const o = ww::measure_options{};
   for (auto const& options :
-       {o.sample_seconds(-1.0), o.sample_seconds(nan), o.min_seconds(-1.0), o.min_seconds(nan),
-        o.max_seconds(-1.0), o.precision(-0.1), o.min_samples(0), o.min_samples(9).max_samples(8),
-        o.max_samples(100001), o.inputs(0)}) {
+       {o.sample_seconds(-1.0), o.sample_seconds(nan), o.sample_seconds(1.0 / 0.0),
+        o.min_seconds(-1.0), o.min_seconds(nan), o.max_seconds(-1.0), o.precision(-0.1),
+        o.min_samples(0), o.min_samples(9).max_samples(8), o.max_samples(100001), o.inputs(0)}) {
     CHECK_THROWS_AS(ww::measure(s, call, options, stopwatch), std::invalid_argument);
   }
   CHECK_THROWS_WITH(ww::measure(s, call, o.max_samples(100001), stopwatch),

@@ -52,19 +52,21 @@ WARPWRIGHT_INLINE double checked_seconds(double seconds, char const* timed, sour
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void check_measure_options(measure_options const& o,
                                                                  source_location where) {
   constexpr std::size_t most_samples = 100000;
+  constexpr double most_seconds = 1e6;
   // Comparisons that are false for a NaN.
-  bool const valid = o.sample_seconds() >= 0.0 && o.min_seconds() >= 0.0 &&
+  bool const valid = o.sample_seconds() >= 0.0 && o.sample_seconds() <= most_seconds &&
+                     o.min_seconds() >= 0.0 && o.min_seconds() <= most_seconds &&
                      o.max_seconds() >= 0.0 && o.precision() >= 0.0 && o.min_samples() >= 1 &&
                      o.max_samples() >= o.min_samples() && o.max_samples() <= most_samples &&
                      o.inputs() >= 1;
   if (!valid) {
     throw_invalid_argument(
         text{"measure_options out of range: sample_seconds "} + o.sample_seconds() +
-            ", min_seconds " + o.min_seconds() + ", max_seconds " + o.max_seconds() +
-            ", precision " + o.precision() + " (none negative), min_samples " + o.min_samples() +
-            " (at least 1), max_samples " + o.max_samples() + " (at least min_samples, at most " +
-            most_samples + "; raise sample_seconds to measure for longer), inputs " + o.inputs() +
-            " (at least 1)",
+            ", min_seconds " + o.min_seconds() + " (at most " + most_seconds + "), max_seconds " +
+            o.max_seconds() + ", precision " + o.precision() + " (none negative), min_samples " +
+            o.min_samples() + " (at least 1), max_samples " + o.max_samples() +
+            " (at least min_samples, at most " + most_samples +
+            "; raise sample_seconds to measure for longer), inputs " + o.inputs() + " (at least 1)",
         where);
   }
 }
