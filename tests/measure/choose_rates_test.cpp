@@ -86,7 +86,7 @@ void under_all_disturbances(std::vector<double> const& times, int trials, std::u
 }  // namespace
 
 TEST_CASE("of equal candidates none is shown to be the fastest", "[tune][choose]") {
-  under_all_disturbances({1.0, 1.0, 1.0}, rounds(1000), 71, [](rates const& r) {
+  under_all_disturbances({1.0, 1.0, 1.0}, trial_count(1000), 71, [](rates const& r) {
     CHECK(rate_is_at_most(r.shown_wrong, 0.05, r.trials));
     CHECK(r.shown == r.shown_wrong);
   });
@@ -96,7 +96,7 @@ TEST_CASE("a candidate that is 5 % faster is chosen, wherever it stands", "[tune
   for (std::size_t fast = 0; fast < 3; ++fast) {
     std::vector<double> times{1.0, 1.0, 1.0};
     times[fast] = 0.95;
-    under_all_disturbances(times, rounds(400), 72 + fast, [](rates const& r) {
+    under_all_disturbances(times, trial_count(400), 72 + fast, [](rates const& r) {
       CHECK(rate_is_at_least(r.best, 0.99, r.trials));
       CHECK(r.shown_wrong == 0);
     });
@@ -104,7 +104,7 @@ TEST_CASE("a candidate that is 5 % faster is chosen, wherever it stands", "[tune
 }
 
 TEST_CASE("a candidate that is 0.5 % slower may be chosen, one of 10 % not", "[tune][choose]") {
-  under_all_disturbances({1.1, 1.005, 1.0}, rounds(1000), 75, [](rates const& r) {
+  under_all_disturbances({1.1, 1.005, 1.0}, trial_count(1000), 75, [](rates const& r) {
     CHECK(rate_is_at_least(r.good, 0.995, r.trials));
     CHECK(rate_is_at_most(r.shown_wrong, 0.01, r.trials));
   });

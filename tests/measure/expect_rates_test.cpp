@@ -29,7 +29,7 @@ template <typename Noise>
 truth find_truth(Noise noise, std::uint64_t seed) {
   noise_source random{seed};
   noise.begin(random);
-  std::vector<double> times(static_cast<std::size_t>(rounds(1000000)));
+  std::vector<double> times(static_cast<std::size_t>(trial_count(1000000)));
   for (double& t : times) t = noise.next(random);
   auto const at = [&](double quantile) {
     auto const nth =
@@ -102,7 +102,7 @@ void for_all_noises(double margin, int trials, Check&& check) {
 
 TEST_CASE("of workloads that are 2 % better than expected at most 1 % fall short",
           "[tune][expect]") {
-  for_all_noises(0.02, rounds(250), [](std::string const&, rates const& r) {
+  for_all_noises(0.02, trial_count(250), [](std::string const&, rates const& r) {
     CHECK(rate_is_at_most(r.throughput_short, 0.01, r.trials));
     CHECK(rate_is_at_most(r.median_short, 0.01, r.trials));
     CHECK(rate_is_at_most(r.p99_short, 0.01, r.trials));
@@ -111,7 +111,7 @@ TEST_CASE("of workloads that are 2 % better than expected at most 1 % fall short
 
 TEST_CASE("of workloads that are 10 % worse than expected at least 99 % fall short",
           "[tune][expect]") {
-  for_all_noises(-1.0 / 11.0, rounds(250), [](std::string const& name, rates const& r) {
+  for_all_noises(-1.0 / 11.0, trial_count(250), [](std::string const& name, rates const& r) {
     // Correlated over 100 samples, of which the throughput's measurement takes some 200.
     bool const correlated = name == "very correlated";
     CHECK(rate_is_at_least(r.throughput_short, correlated ? 0.9 : 0.99, r.trials));

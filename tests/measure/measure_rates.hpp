@@ -14,7 +14,7 @@
 
 namespace test_support {
 
-inline constexpr int trials = rounds(1000);
+inline constexpr int trials = trial_count(1000);
 inline constexpr double sample_seconds = 2e-3;
 
 // Samples of about 2 ms, as those that measure() takes of short calls.

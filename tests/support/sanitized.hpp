@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much a test does in a build with a sanitizer, which makes a program ten times as slow and has
-// nothing to find in a size, an offset or a trial that is like another.
+// How much a test does: less in a build with a sanitizer, which makes a program ten times as slow and
+// has nothing to find in a size, an offset or a trial that is like another; most in the nightly build.
 #pragma once
 
 #include <cmath>
@@ -20,6 +20,10 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 constexpr int rounds(int n) { return sanitized ? (n + 9) / 10 : n; }
+// Of a simulation whose rates are checked.
+constexpr int trial_count(int n) {
+  return sanitized ? rounds(n) : WARPWRIGHT_NIGHTLY ? n : (n + 2) / 3;
+}
 
 // The call to fail after the nth of a function: the first four, or two, the eighth, 16th, ...;
 // every one in the nightly build.
