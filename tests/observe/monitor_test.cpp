@@ -70,10 +70,10 @@ class nvml {
 bool has(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
 
 int figures(ww::gpu_sample const& sample) {
-  std::size_t count = 0;
-  ww::gpu_field const* const field = ww::gpu_fields(count);
   int present = 0;
-  for (std::size_t i = 0; i < count; ++i) present += (sample.*field[i].figure).has_value() ? 1 : 0;
+  for (ww::gpu_field const& field : ww::gpu_fields()) {
+    present += (sample.*field.figure).has_value() ? 1 : 0;
+  }
   return present;
 }
 
@@ -135,18 +135,17 @@ TEST_CASE("what a GPU does not tell is absent, and not asked again", "[observe][
 }
 
 TEST_CASE("an NVML of 2018 serves by its older functions", "[observe][monitor]") {
-  std::string const script = std::string{healthy} + "processes=3 own_memory=500 " + counters;
+  std::string const script = std::string{healthy} + "processes=3 " + counters;
   {
     nvml const library{script, SCRIPTED_NVML_OLD};
     ww::monitor gpu{ww::monitor_options{}.processes(true)};
     ww::gpu_sample const s = gpu.sample();
     CHECK(s.memory_used_bytes == 700.0);  // with the reserved
     CHECK(s.processes == 3.0);
-    CHECK(s.own_memory_bytes == 500.0);
     CHECK_FALSE(s.mps_clients);
     CHECK_FALSE(s.mig_mode);
     CHECK_FALSE(s.sm_activity);
-    CHECK(figures(s) == 16);
+    CHECK(figures(s) == 15);
   }
   SECTION("so does one whose kernel module is old") {
     for (char const* const code : {"13 ", "25 "}) {
@@ -155,7 +154,6 @@ TEST_CASE("an NVML of 2018 serves by its older functions", "[observe][monitor]")
       for (int i = 0; i < 2; ++i) {
         ww::gpu_sample const s = gpu.sample();
         CHECK(s.memory_used_bytes == 700.0);
-        CHECK(s.own_memory_bytes == 500.0);
       }
       CHECK(library.calls("MemoryInfo_v2") == 1);
     }
@@ -163,24 +161,18 @@ TEST_CASE("an NVML of 2018 serves by its older functions", "[observe][monitor]")
 }
 
 TEST_CASE("processes are counted as an option", "[observe][monitor]") {
-  nvml const library{std::string{healthy} + "processes=128 own_memory=4096 mps=2"};
+  nvml const library{std::string{healthy} + "processes=128 mps=2"};
   ww::monitor plain;
   CHECK_FALSE(plain.sample().processes);
   CHECK(library.calls("ComputeRunningProcesses_v3") == 0);
   ww::monitor gpu{ww::monitor_options{}.processes(true)};
   ww::gpu_sample s = gpu.sample();
   CHECK(s.processes == 128.0);
-  CHECK(s.own_memory_bytes == 4096.0);
   CHECK(s.mps_clients == 2.0);
-  library.run("processes=129 own_memory=1 mps=0");
-  s = gpu.sample();
-  CHECK(s.processes == 129.0);  // more than fit
-  CHECK_FALSE(s.own_memory_bytes);
-  CHECK(s.mps_clients == 0.0);
-  library.run("processes=1");  // its memory is not available
+  library.run("processes=1 mps=0");
   s = gpu.sample();
   CHECK(s.processes == 1.0);
-  CHECK_FALSE(s.own_memory_bytes);
+  CHECK(s.mps_clients == 0.0);
 }
 
 TEST_CASE("performance counters are differences of two samples", "[observe][monitor]") {

@@ -92,32 +92,14 @@ int tell(std::string const& name, T* to, std::string const& key) {
   return code;
 }
 
-struct process_v1 {
-  unsigned id;
-  unsigned long long used;
-};
-struct process_v2 {
-  unsigned id;
-  unsigned long long used;
-  unsigned gpu_instance, compute_instance;
-};
-
-// "processes=n": n processes, of which the last is this one with own_memory bytes.
-template <class Process>
-int list_processes(std::string const& name, unsigned* count, Process* list) {
+// The length of a list, of which nobody asks for the entries.
+int list_processes(std::string const& name, unsigned* count, void* list) {
+  if (list != nullptr) return 2;  // NVML_ERROR_INVALID_ARGUMENT
   double n = 0;
   int const code = enter(name, &n, name.find("MPS") != std::string::npos ? "mps" : "processes");
   if (code != success) return code;
-  auto const all = static_cast<unsigned>(n);
-  bool const fits = list != nullptr && *count >= all;
-  *count = all;
-  if (!fits) return all == 0 ? success : insufficient_size;
-  for (unsigned i = 0; i < all; ++i) {
-    list[i] = Process{};
-    list[i].id = i + 1 == all ? static_cast<unsigned>(getpid()) : 1;
-    list[i].used = has("own_memory") ? static_cast<unsigned long long>(word("own_memory")) : ~0ULL;
-  }
-  return success;
+  *count = static_cast<unsigned>(n);
+  return *count == 0 ? success : insufficient_size;
 }
 
 }  // namespace
@@ -197,7 +179,7 @@ SCRIPTED_EXPORT int nvmlDeviceGetMemoryInfo(void*, unsigned long long* to) {
   to[2] = to[0] - to[1];  // with what is reserved
   return success;
 }
-SCRIPTED_EXPORT int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, process_v1* list) {
+SCRIPTED_EXPORT int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void* list) {
   return list_processes("ComputeRunningProcesses", count, list);
 }
 
@@ -213,12 +195,10 @@ SCRIPTED_EXPORT int nvmlDeviceGetMemoryInfo_v2(void*, unsigned* to) {
   sizes[3] = sizes[0] - sizes[1] - sizes[2];
   return success;
 }
-SCRIPTED_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
-                                                            process_v2* list) {
+SCRIPTED_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* list) {
   return list_processes("ComputeRunningProcesses_v3", count, list);
 }
-SCRIPTED_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(void*, unsigned* count,
-                                                               process_v2* list) {
+SCRIPTED_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(void*, unsigned* count, void* list) {
   return list_processes("MPSComputeRunningProcesses_v3", count, list);
 }
 SCRIPTED_EXPORT int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* pending) {

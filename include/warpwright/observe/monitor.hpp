@@ -13,7 +13,6 @@
 #include <warpwright/core/device_id.hpp>
 #include <warpwright/core/error.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,6 +48,7 @@ std::string to_string(throttle_reasons reasons);
 /// its own; the rest is that of the whole GPU, without a utilization.
 struct gpu_sample {
   using figure = std::optional<double>;
+  using member = figure gpu_sample::*;
 
   double seconds = 0.0;  ///< since the monitor was made
   /// The share of the last 1/6 to 1 s in which a kernel ran, if only of one thread: how much of the
@@ -72,9 +72,7 @@ struct gpu_sample {
   figure pcie_sent_bytes_per_s, pcie_received_bytes_per_s;
   figure nvlink_sent_bytes_per_s, nvlink_received_bytes_per_s;
   // With monitor_options::processes().
-  figure processes;  ///< those with a CUDA context
-  /// Of this process, with its contexts. Absent in a container with process ids of its own.
-  figure own_memory_bytes;
+  figure processes;    ///< those with a CUDA context
   figure mps_clients;  ///< processes that use the GPU through MPS
   std::optional<throttle_reasons> throttle;
   std::optional<bool> mig_mode;  ///< whether the GPU is divided into MIG instances
@@ -85,11 +83,11 @@ enum class gpu_unit { share, bytes, bytes_per_s, celsius, watts, megahertz, coun
 struct gpu_field {
   char const* name;  ///< of the member
   gpu_unit unit;
-  gpu_sample::figure gpu_sample::*figure;
+  gpu_sample::member figure;
 };
-/// @param count  set to the number of figures
-/// @return the first of them, in the order of the members
-gpu_field const* gpu_fields(std::size_t& count) noexcept;
+using gpu_field_table = gpu_field const[24];
+/// @return all figures, in the order of the members
+gpu_field_table& gpu_fields() noexcept;
 
 /// @return lines of names and values with units, and the names of what the GPU does not tell
 std::string to_text(gpu_sample const& sample);

@@ -11,15 +11,12 @@
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/device.hpp>
 
-#include <unistd.h>
-#include <cstring>
-
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
 // What a function of NVML takes after the device.
-enum class nvml_form { number, numbered, ecc, shares, memory, throttle, mig, processes, mps, gpm };
+enum class nvml_form { number, numbered, ecc, shares, memory, throttle, mig, list, gpm };
 
 struct nvml_query {
   nvml_form form;
@@ -27,7 +24,7 @@ struct nvml_query {
   unsigned argument;
   char newest;  // the name with _v3 or _v2 is tried before that without
   char const* name;
-  gpu_sample::figure gpu_sample::*figure;
+  gpu_sample::member figure;
   double scale;
 };
 
@@ -51,8 +48,8 @@ inline nvml_query const& nvml_query_at(std::size_t i) noexcept {
       {f::number, true, 0, 0, "nvmlDeviceGetCurrPcieLinkGeneration", &s::pcie_generation, 1},
       {f::number, true, 0, 0, "nvmlDeviceGetCurrPcieLinkWidth", &s::pcie_width, 1},
       {f::mig, true, 0, 0, "nvmlDeviceGetMigMode", nullptr, 0},
-      {f::mps, true, 0, '3', "nvmlDeviceGetMPSComputeRunningProcesses", &s::mps_clients, 1},
-      {f::processes, true, 0, '3', "nvmlDeviceGetComputeRunningProcesses", nullptr, 0}};
+      {f::list, true, 0, '3', "nvmlDeviceGetComputeRunningProcesses", &s::processes, 1},
+      {f::list, true, 0, '3', "nvmlDeviceGetMPSComputeRunningProcesses", &s::mps_clients, 1}};
   return table[i];
 }
 
@@ -67,8 +64,7 @@ class gpu_reader : noncopyable {
 
   /// @return what failed, with the remedy; empty: nothing
   text open(char const* uuid, monitor_settings const& settings) noexcept {
-    text problem = nvml_.open();
-    if (problem.empty()) problem = nvml_.find_device(uuid, device_);
+    text const problem = nvml_.open(uuid, device_);
     if (!problem.empty()) return problem;
     board_ = device_;
     void* whole = nullptr;
@@ -80,10 +76,8 @@ class gpu_reader : noncopyable {
     for (std::size_t i = 0; i < nvml_query_count; ++i) {
       nvml_query const& q = nvml_query_at(i);
       version_[i] = q.newest;
-      if (is_option(q) ? settings.processes : q.form != nvml_form::gpm || gpm) find_newest(i);
-      if (q.form == nvml_form::throttle && functions_[i] == nullptr) {
-        functions_[i] = find("nvmlDeviceGetCurrentClocksEventReasons");
-      }
+      if (q.form == nvml_form::list ? settings.processes : q.form != nvml_form::gpm || gpm)
+        find_newest(i);
     }
     return "";
   }
@@ -120,16 +114,11 @@ class gpu_reader : noncopyable {
 
   /// @return whether the thread leaves it out, as the driver may be locked while it runs
   [[nodiscard]] bool is_left_out(std::size_t i) const noexcept {
-    return slow_in_turn_[i] >= 3 && !is_option(nvml_query_at(i));
+    return slow_in_turn_[i] >= 3 && nvml_query_at(i).form != nvml_form::list;
   }
 
  private:
   using any_function = void (*)();
-  static constexpr unsigned most_processes = 128;
-
-  static bool is_option(nvml_query const& q) noexcept {
-    return q.form == nvml_form::processes || q.form == nvml_form::mps;
-  }
 
   // Without a function: what NVML answers where the GPU does not support it.
   template <class... Args>
@@ -191,14 +180,12 @@ class gpu_reader : noncopyable {
         to.mig_mode.reset();
         if (code == nvml_success) to.mig_mode = two[0] != 0;
         return code;
-      case nvml_form::mps:
+      case nvml_form::list:  // its length
         code = call(f, device_, &value, static_cast<void*>(nullptr));
         if (code == nvml_insufficient_size) code = nvml_success;
         break;
       case nvml_form::memory:
         return ask_memory(version_[i] == 0, f, to);
-      case nvml_form::processes:
-        return ask_processes(version_[i] == 0, f, to);
       case nvml_form::gpm:
         return ask_gpm(f, to);
     }
@@ -213,25 +200,6 @@ class gpu_reader : noncopyable {
     to.memory_total_bytes = told(code, static_cast<double>(old ? v1.total : m.total));
     to.memory_free_bytes = told(code, static_cast<double>(old ? v1.free : m.free));
     to.memory_used_bytes = told(code, static_cast<double>(old ? v1.used : m.used));
-    return code;
-  }
-
-  int ask_processes(bool old, any_function f, gpu_sample& to) noexcept {
-    unsigned n = most_processes;
-    int code = call(f, device_, &n, static_cast<void*>(processes_));
-    bool const all = code == nvml_success;
-    if (code == nvml_insufficient_size) code = nvml_success;
-    to.processes = told(code, n);
-    to.own_memory_bytes.reset();
-    // The oldest function's entries end before the instances.
-    std::size_t const size = old ? offsetof(nvml_process, gpu_instance) : sizeof(nvml_process);
-    for (unsigned k = 0; all && k < n && k < most_processes; ++k) {
-      nvml_process process{};
-      std::memcpy(&process, processes_ + k * size, size);
-      if (process.id != static_cast<unsigned>(getpid()) || ~process.used_bytes == 0) continue;
-      to.own_memory_bytes =
-          to.own_memory_bytes.value_or(0.0) + static_cast<double>(process.used_bytes);
-    }
     return code;
   }
 
@@ -255,16 +223,10 @@ class gpu_reader : noncopyable {
   // The metrics are differences between two samples of counters, which NVML refreshes every 100 ms.
   int ask_gpm(any_function f, gpu_sample& to) noexcept {
     if (f != nullptr && monotonic_nanoseconds() - taken_at_ < 105000000) return nvml_success;
-    using s = gpu_sample;
-    constexpr gpu_sample::figure gpu_sample::*figures[] = {&s::sm_activity,
-                                                           &s::sm_occupancy,
-                                                           &s::tensor_activity,
-                                                           &s::dram_activity,
-                                                           &s::pcie_sent_bytes_per_s,
-                                                           &s::pcie_received_bytes_per_s,
-                                                           &s::nvlink_sent_bytes_per_s,
-                                                           &s::nvlink_received_bytes_per_s};
-    constexpr unsigned ids[] = {2, 3, 5, 10, 20, 21, 61, 60};  // NVML_GPM_METRIC_SM_UTIL, …
+    // NVML_GPM_METRIC_SM_UTIL and so on, in the order of the figures.
+    constexpr unsigned ids[] = {2, 3, 5, 10, 20, 21, 61, 60};
+    gpu_field const* field = gpu_fields();
+    while (field->figure != &gpu_sample::sm_activity) ++field;
     int code = f == nullptr ? nvml_not_supported : take_gpm(taken_[1]);
     if (code == nvml_success) {
       gpm_.first = taken_[0];
@@ -275,10 +237,10 @@ class gpu_reader : noncopyable {
       taken_[0] = gpm_.second;
       taken_[1] = gpm_.first;
     }
-    for (std::size_t k = 0; k < 8; ++k) {
+    for (std::size_t k = 0; k < 8; ++k, ++field) {
       nvml_gpm_metric const& m = gpm_.metrics[k];
       double const scale = k < 4 ? 0.01 : 1048576.0;  // of percent and MiB/s
-      to.*figures[k] = told(code != nvml_success ? code : m.code, scale * m.value);
+      to.*field->figure = told(code != nvml_success ? code : m.code, scale * m.value);
     }
     return code;
   }
@@ -297,7 +259,6 @@ class gpu_reader : noncopyable {
   void* taken_[2] = {};
   std::uint64_t taken_at_ = 0;
   nvml_gpm_query gpm_{};
-  unsigned char processes_[most_processes * sizeof(nvml_process)] = {};
 };
 
 /// The state of a monitor. The GPU is read under `reading_`, and what was read is published under
@@ -382,23 +343,22 @@ class gpu_watch : noncopyable {
     seen_.last = current_;
     seen_.seconds = current_.seconds;
     for (std::size_t i = 0; i < nvml_query_count; ++i) left_out_[i] = reader_.is_left_out(i);
-    std::size_t fields = 0;
-    gpu_field const* const field = gpu_fields(fields);
-    for (std::size_t i = 0; i < fields; ++i) {
-      gpu_sample::figure const& now = current_.*field[i].figure;
-      if (!now) continue;
-      gpu_sample::figure& mean = seen_.mean.*field[i].figure;
-      gpu_sample::figure& min = seen_.min.*field[i].figure;
-      gpu_sample::figure& max = seen_.max.*field[i].figure;
-      mean = mean.value_or(0.0) + (*now - mean.value_or(0.0)) / static_cast<double>(++counts_[i]);
-      if (!min || *now < *min) min = now;
-      if (!max || *now > *max) max = now;
+    double* count = counts_;
+    for (gpu_field const& field : gpu_fields()) {
+      gpu_sample::figure const& now = current_.*field.figure;
+      gpu_sample::figure& mean = seen_.mean.*field.figure;
+      gpu_sample::figure& min = seen_.min.*field.figure;
+      gpu_sample::figure& max = seen_.max.*field.figure;
+      if (now) mean = mean.value_or(0.0) + (*now - mean.value_or(0.0)) / ++*count;
+      if (now && (!min || *now < *min)) min = now;
+      if (now && (!max || *now > *max)) max = now;
+      ++count;
     }
     if (!current_.throttle) return;
     throttle_reasons const slowing = *current_.throttle & throttle_reasons::slowing;
     double const slow = slowing != throttle_reasons::none ? 1.0 : 0.0;
     double const share = seen_.throttled_share.value_or(0.0);
-    seen_.throttled_share = share + (slow - share) / static_cast<double>(++throttle_count_);
+    seen_.throttled_share = share + (slow - share) / ++throttle_count_;
     seen_.throttled_by = seen_.throttled_by.value_or(throttle_reasons::none) | slowing;
   }
 
@@ -414,8 +374,8 @@ class gpu_watch : noncopyable {
   text problem_ = "";
   monitor_statistics seen_;
   bool left_out_[nvml_query_count] = {};
-  std::uint64_t counts_[32] = {};  // of gpu_fields()
-  std::uint64_t throttle_count_ = 0;
+  double counts_[sizeof(gpu_field_table) / sizeof(gpu_field)] = {};
+  double throttle_count_ = 0.0;
   thread thread_;
 };
 

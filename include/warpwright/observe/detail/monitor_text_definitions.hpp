@@ -8,10 +8,10 @@
 
 WARPWRIGHT_BEGIN
 
-WARPWRIGHT_INLINE gpu_field const* gpu_fields(std::size_t& count) noexcept {
+WARPWRIGHT_INLINE gpu_field_table& gpu_fields() noexcept {
   using s = gpu_sample;
   using u = gpu_unit;
-  static constexpr gpu_field table[] = {
+  static constexpr gpu_field_table table = {
       {"utilization", u::share, &s::utilization},
       {"memory_traffic", u::share, &s::memory_traffic},
       {"memory_used_bytes", u::bytes, &s::memory_used_bytes},
@@ -35,9 +35,7 @@ WARPWRIGHT_INLINE gpu_field const* gpu_fields(std::size_t& count) noexcept {
       {"nvlink_sent_bytes_per_s", u::bytes_per_s, &s::nvlink_sent_bytes_per_s},
       {"nvlink_received_bytes_per_s", u::bytes_per_s, &s::nvlink_received_bytes_per_s},
       {"processes", u::count, &s::processes},
-      {"own_memory_bytes", u::bytes, &s::own_memory_bytes},
       {"mps_clients", u::count, &s::mps_clients}};
-  count = sizeof table / sizeof table[0];
   return table;
 }
 
@@ -56,17 +54,15 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE string_builder
 figure_table(gpu_sample const* const* samples, int count) {
   string_builder table;
   string_builder absent;
-  std::size_t fields = 0;
-  gpu_field const* const field = gpu_fields(fields);
-  for (std::size_t f = 0; f < fields; ++f) {
-    if (!(samples[count - 1]->*field[f].figure)) {
-      absent += string_builder{absent.empty() ? "" : ", "} + field[f].name;
+  for (gpu_field const& field : gpu_fields()) {
+    if (!(samples[count - 1]->*field.figure)) {
+      absent += string_builder{absent.empty() ? "" : ", "} + field.name;
       continue;
     }
-    std::string line = string_builder{"  "} + field[f].name;
+    std::string line = string_builder{"  "} + field.name;
     for (int i = 0; i < count; ++i) {
-      gpu_sample::figure const& figure = samples[i]->*field[f].figure;
-      std::string const value = figure ? figure_text(field[f].unit, *figure).str() : "-";
+      gpu_sample::figure const& figure = samples[i]->*field.figure;
+      std::string const value = figure ? figure_text(field.unit, *figure).str() : "-";
       std::size_t const end = 44 + 14 * static_cast<std::size_t>(i);
       line.append(line.size() + value.size() < end ? end - line.size() - value.size() : 1, ' ');
       line += value;
@@ -103,12 +99,10 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_text(gpu_sample const& sa
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_csv(gpu_sample const& sample) {
-  std::size_t fields = 0;
-  gpu_field const* const field = gpu_fields(fields);
   detail::string_builder line = detail::format_number("%.6f", sample.seconds);
-  for (std::size_t f = 0; f < fields; ++f) {
+  for (gpu_field const& field : gpu_fields()) {
     line += ',';
-    if (sample.*field[f].figure) line += detail::format_number("%.15g", *(sample.*field[f].figure));
+    if (sample.*field.figure) line += detail::format_number("%.15g", *(sample.*field.figure));
   }
   line += ',';
   if (sample.throttle) line += to_string(*sample.throttle);
@@ -118,10 +112,8 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_csv(gpu_sample const& sam
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string gpu_sample_csv_header() {
-  std::size_t fields = 0;
-  gpu_field const* const field = gpu_fields(fields);
   detail::string_builder line = "seconds";
-  for (std::size_t f = 0; f < fields; ++f) line += detail::string_builder{','} + field[f].name;
+  for (gpu_field const& field : gpu_fields()) line += detail::string_builder{','} + field.name;
   return line + ",throttle,mig_mode";
 }
 

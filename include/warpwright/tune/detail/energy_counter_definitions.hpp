@@ -18,13 +18,11 @@ namespace detail {
 class nvml_energy {
  public:
   std::string open(std::string const& uuid) {
-    text const problem = library_.open();
+    text const problem = library_.open(uuid.c_str(), device_);
     if (!problem.empty()) return problem.c_str();
     if (!library_.find("nvmlDeviceGetTotalEnergyConsumption", energy_)) {
       return "libnvidia-ml.so.1 has no counter of energy; install a driver of 2018 or newer";
     }
-    text const missing = library_.find_device(uuid.c_str(), device_);
-    if (!missing.empty()) return missing.c_str();
     double joules = 0;
     return read(joules);
   }

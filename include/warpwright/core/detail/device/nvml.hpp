@@ -31,43 +31,37 @@ class nvml_library : noncopyable {
     if (initialised_) shutdown_();
   }
 
-  /// Loads and initialises it.
-  text open() noexcept {
+  /// Loads and initialises it, and finds a device.
+  /// @param uuid    since NVML and CUDA number the devices differently
+  /// @param device  set to its handle
+  text open(char const* uuid, void*& device) noexcept {
     if (char const* const reason = library_.open("libnvidia-ml.so.1")) {
       return text{reason} +
              "; NVML comes with the NVIDIA driver, and into a container with "
              "NVIDIA_DRIVER_CAPABILITIES=utility";
     }
     int (*init)() = nullptr;
+    int (*find_device)(char const*, void**) = nullptr;
     if (!library_.find("nvmlInit_v2", init) || !library_.find("nvmlShutdown", shutdown_) ||
         !library_.find("nvmlErrorString", error_string_) ||
-        !library_.find("nvmlDeviceGetHandleByUUID", find_device_)) {
+        !library_.find("nvmlDeviceGetHandleByUUID", find_device)) {
       return "libnvidia-ml.so.1 lacks functions of 2012; install a newer driver";
     }
     if (int const code = init()) {
       return failure("nvmlInit_v2", code) + "; see whether nvidia-smi works";
     }
     initialised_ = true;
-    return "";
-  }
-  /// Finds a device.
-  /// @pre open() has succeeded
-  /// @param uuid    since NVML and CUDA number the devices differently
-  /// @param device  set to its handle
-  text find_device(char const* uuid, void*& device) const noexcept {
-    if (int const code = find_device_(uuid, &device)) {
+    if (int const code = find_device(uuid, &device)) {
       return failure("nvmlDeviceGetHandleByUUID", code) + " for " + uuid +
              "; NVML must see the GPU that CUDA sees";
     }
     return "";
   }
   /// @pre open() has succeeded
-  /// @return whether it has the function
   template <class Function>
   bool find(char const* name, Function& function) const noexcept {
     return library_.find(name, function);
   }
-  /// @pre open() has found the library's functions
   text failure(char const* call, int code) const noexcept {
     char const* const reason = error_string_(code);
     return text{call} + ": " + (reason == nullptr ? "unknown error" : reason) + " (" + code + ")";
@@ -78,7 +72,6 @@ class nvml_library : noncopyable {
   bool initialised_ = false;
   int (*shutdown_)() = nullptr;
   char const* (*error_string_)(int) = nullptr;
-  int (*find_device_)(char const*, void**) = nullptr;
 };
 
 // The structures have the layout of nvml.h; a version is the size with a number in the top byte.
@@ -91,14 +84,6 @@ struct nvml_memory_v2 {
   unsigned long long total, reserved, free, used;
 };
 static_assert(sizeof(nvml_memory_v2) == 40, "the layout of nvmlMemory_v2_t");
-/// Of the list's functions _v2 and _v3.
-struct nvml_process {
-  unsigned id;
-  unsigned long long used_bytes;  // all bits set: not known
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
-static_assert(sizeof(nvml_process) == 24, "the layout of nvmlProcessInfo_v2_t");
 
 // The performance counters (GPM).
 struct nvml_gpm_metric {
@@ -115,7 +100,8 @@ struct nvml_gpm_query {
   nvml_gpm_metric metrics[333];  // as many as NVML 13 declares, though it looks at `count`
 };
 static_assert(sizeof(nvml_gpm_metric) == 40 && sizeof(nvml_gpm_query) == 24 + 333 * 40,
-              "the layout of nvmlGpmMetricsGet_t");
+              "its layout");
+
 }  // namespace detail
 
 WARPWRIGHT_END
