@@ -239,7 +239,7 @@ TEST_CASE("a monitor's thread samples at its interval", "[observe][monitor]") {
   CHECK(*s.throttled_share > 0.0);
   CHECK(*s.throttled_share < 1.0);
   CHECK(s.throttled_by == ww::throttle_reasons::power_cap);
-  CHECK(s.seconds >= 0.2);
+  CHECK(s.last.seconds >= 0.2);
   CHECK(s.left_out.empty());
 }
 

@@ -102,7 +102,6 @@ struct monitor_statistics {
   bool lost = false;        ///< whether the GPU has failed; nothing is read any more
   std::string uuid;         ///< of the device, as nvidia-smi -L prints it
   std::uint64_t samples = 0;
-  double seconds = 0.0;  ///< between construction and the last sample
   gpu_sample last;
   gpu_sample mean, min, max;                     ///< of the samples that have the figure
   std::optional<double> throttled_share;         ///< of the samples, those with a flag of `slowing`

@@ -22,7 +22,7 @@ struct nvml_query {
   nvml_form form;
   bool seldom;  // the thread asks every tenth time
   unsigned argument;
-  char newest;  // the name with _v3 or _v2 is tried before that without
+  char versions;  // the names with _v3 ("4") or _v2 ("3") are tried before that without
   char const* name;
   gpu_sample::member figure;
   double scale;
@@ -34,22 +34,22 @@ inline nvml_query const& nvml_query_at(std::size_t i) noexcept {
   using f = nvml_form;
   using s = gpu_sample;
   static constexpr nvml_query table[nvml_query_count] = {
-      {f::shares, false, 0, 0, "nvmlDeviceGetUtilizationRates", nullptr, 0},
-      {f::memory, false, 0, '2', "nvmlDeviceGetMemoryInfo", nullptr, 0},
-      {f::numbered, false, 0, 0, "nvmlDeviceGetTemperature", &s::temperature_celsius, 1},
-      {f::number, false, 0, 0, "nvmlDeviceGetPowerUsage", &s::power_watts, 1e-3},
-      {f::numbered, false, 1, 0, "nvmlDeviceGetClockInfo", &s::sm_clock_mhz, 1},
-      {f::numbered, false, 2, 0, "nvmlDeviceGetClockInfo", &s::memory_clock_mhz, 1},
-      {f::throttle, false, 0, 0, "nvmlDeviceGetCurrentClocksThrottleReasons", nullptr, 0},
-      {f::gpm, false, 0, 0, "nvmlGpmMetricsGet", nullptr, 0},
-      {f::number, true, 0, 0, "nvmlDeviceGetEnforcedPowerLimit", &s::power_limit_watts, 1e-3},
-      {f::ecc, true, 0, 0, "nvmlDeviceGetTotalEccErrors", &s::ecc_corrected, 1},
-      {f::ecc, true, 1, 0, "nvmlDeviceGetTotalEccErrors", &s::ecc_uncorrected, 1},
-      {f::number, true, 0, 0, "nvmlDeviceGetCurrPcieLinkGeneration", &s::pcie_generation, 1},
-      {f::number, true, 0, 0, "nvmlDeviceGetCurrPcieLinkWidth", &s::pcie_width, 1},
-      {f::mig, true, 0, 0, "nvmlDeviceGetMigMode", nullptr, 0},
-      {f::list, true, 0, '3', "nvmlDeviceGetComputeRunningProcesses", &s::processes, 1},
-      {f::list, true, 0, '3', "nvmlDeviceGetMPSComputeRunningProcesses", &s::mps_clients, 1}};
+      {f::shares, false, 0, '1', "nvmlDeviceGetUtilizationRates", nullptr, 0},
+      {f::memory, false, 0, '3', "nvmlDeviceGetMemoryInfo", nullptr, 0},
+      {f::numbered, false, 0, '1', "nvmlDeviceGetTemperature", &s::temperature_celsius, 1},
+      {f::number, false, 0, '1', "nvmlDeviceGetPowerUsage", &s::power_watts, 1e-3},
+      {f::numbered, false, 1, '1', "nvmlDeviceGetClockInfo", &s::sm_clock_mhz, 1},
+      {f::numbered, false, 2, '1', "nvmlDeviceGetClockInfo", &s::memory_clock_mhz, 1},
+      {f::throttle, false, 0, '1', "nvmlDeviceGetCurrentClocksThrottleReasons", nullptr, 0},
+      {f::gpm, false, 0, '1', "nvmlGpmMetricsGet", nullptr, 0},
+      {f::number, true, 0, '1', "nvmlDeviceGetEnforcedPowerLimit", &s::power_limit_watts, 1e-3},
+      {f::ecc, true, 0, '1', "nvmlDeviceGetTotalEccErrors", &s::ecc_corrected, 1},
+      {f::ecc, true, 1, '1', "nvmlDeviceGetTotalEccErrors", &s::ecc_uncorrected, 1},
+      {f::number, true, 0, '1', "nvmlDeviceGetCurrPcieLinkGeneration", &s::pcie_generation, 1},
+      {f::number, true, 0, '1', "nvmlDeviceGetCurrPcieLinkWidth", &s::pcie_width, 1},
+      {f::mig, true, 0, '1', "nvmlDeviceGetMigMode", nullptr, 0},
+      {f::list, true, 0, '4', "nvmlDeviceGetComputeRunningProcesses", &s::processes, 1},
+      {f::list, true, 0, '4', "nvmlDeviceGetMPSComputeRunningProcesses", &s::mps_clients, 1}};
   return table[i];
 }
 
@@ -75,9 +75,9 @@ class gpu_reader : noncopyable {
     bool const gpm = open_gpm();
     for (std::size_t i = 0; i < nvml_query_count; ++i) {
       nvml_query const& q = nvml_query_at(i);
-      version_[i] = q.newest;
+      version_[i] = q.versions;
       if (q.form == nvml_form::list ? settings.processes : q.form != nvml_form::gpm || gpm)
-        find_newest(i);
+        next_function(i);
     }
     return "";
   }
@@ -97,7 +97,8 @@ class gpu_reader : noncopyable {
       }
       std::uint64_t const begin = monotonic_nanoseconds();
       int code = ask(i, functions_[i], to);
-      while ((code == nvml_function_not_found || code == nvml_version_mismatch) && find_older(i)) {
+      while ((code == nvml_function_not_found || code == nvml_version_mismatch) &&
+             next_function(i)) {
         code = ask(i, functions_[i], to);
       }
       std::uint64_t const taken = monotonic_nanoseconds() - begin;
@@ -130,17 +131,16 @@ class gpu_reader : noncopyable {
     any_function function = nullptr;
     return nvml_.find(name, function) ? function : nullptr;
   }
-  // Takes the query's function of version_[i], or the next older one that the library has.
-  bool find_newest(std::size_t i) noexcept {
-    char const suffix[] = {'_', 'v', version_[i], '\0'};
-    text const name = text{nvml_query_at(i).name} + (version_[i] == 0 ? "" : suffix);
-    functions_[i] = find(name.c_str());
-    return functions_[i] != nullptr || find_older(i);
-  }
-  bool find_older(std::size_t i) noexcept {
-    if (version_[i] == 0) return false;
-    version_[i] = version_[i] == '3' ? '2' : '\0';
-    return find_newest(i);
+  // Takes the query's newest function that the library has, or, after that, the next older one.
+  bool next_function(std::size_t i) noexcept {
+    while (version_[i] != 0) {
+      version_[i] = version_[i] > '2' ? static_cast<char>(version_[i] - 1) : '\0';
+      char const suffix[] = {'_', 'v', version_[i], '\0'};
+      text const name = text{nvml_query_at(i).name} + (version_[i] == 0 ? "" : suffix);
+      functions_[i] = find(name.c_str());
+      if (functions_[i] != nullptr) return true;
+    }
+    return false;
   }
 
   static gpu_sample::figure told(int code, double value) noexcept {
@@ -283,12 +283,9 @@ class gpu_watch : noncopyable {
     }
   }
   ~gpu_watch() {
-    {
-      lock held{mutex_};
-      stopping_ = true;
-      stop_.notify_all();
-    }
-    thread_.join();
+    lock held{mutex_};
+    stopping_ = true;
+    stop_.notify_all();  // the thread, which its destructor joins
   }
 
   gpu_sample sample(bool by_thread) noexcept {
@@ -341,7 +338,6 @@ class gpu_watch : noncopyable {
   void count_sample() noexcept {
     ++seen_.samples;
     seen_.last = current_;
-    seen_.seconds = current_.seconds;
     for (std::size_t i = 0; i < nvml_query_count; ++i) left_out_[i] = reader_.is_left_out(i);
     double* count = counts_;
     for (gpu_field const& field : gpu_fields()) {

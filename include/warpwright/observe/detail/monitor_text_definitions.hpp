@@ -122,7 +122,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_text(monitor_statistics c
   build text = build{"GPU "} + s.uuid;
   if (!s.unavailable.empty()) text += build{": "} + s.unavailable;
   text += build{"\n"} + detail::counted(static_cast<std::size_t>(s.samples), "sample") + " in " +
-          detail::format_seconds(s.seconds) + "\n";
+          detail::format_seconds(s.last.seconds) + "\n";
   if (s.samples == 0) return text;
   text +=
       "                                        last          mean           min           max\n";
