@@ -5,13 +5,11 @@
 #include <warpwright/core/device.hpp>
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <new>
@@ -25,6 +23,9 @@
 namespace ww = warpwright;
 
 namespace {
+
+// How many allocations of this thread succeed before one fails; negative: all.
+thread_local int allocations_left = -1;
 
 // What a whole GPU tells, without the counters and the options.
 constexpr char const* healthy =
@@ -88,6 +89,16 @@ bool soon(Condition condition) {
 }
 
 }  // namespace
+
+void* operator new(std::size_t bytes) {
+  bool const fails = allocations_left == 0;
+  if (allocations_left >= 0) --allocations_left;
+  void* const memory = fails ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc{};
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("a sample has what NVML tells, in the documented units", "[observe][monitor]") {
   nvml const library{healthy};
@@ -297,6 +308,28 @@ TEST_CASE("without NVML or the GPU a monitor does nothing, and says why", "[obse
   }
   nvml const library{"HandleByUUID!6"};
   CHECK(has(ww::monitor{}.unavailable(), "nvmlDeviceGetHandleByUUID: Not Found (6) for GPU-"));
+}
+
+TEST_CASE("exhausted memory is std::bad_alloc", "[observe][monitor]") {
+  ww::monitor_statistics many;
+  many.samples = 1;
+  many.last.utilization = many.max.utilization = 1.0;
+  many.left_out = "a function of NVML";
+  int failed = 0;
+  for (bool done = false; !done; ++failed) {
+    try {
+      allocations_left = failed;
+      ww::monitor gpu{ww::monitor_options{}.every(60.0)};
+      static_cast<void>(gpu.sample());
+      static_cast<void>(gpu.statistics());
+      static_cast<void>(ww::to_text(many) + ww::to_text(many.last) + ww::to_csv(many.last) +
+                        gpu.unavailable());
+      done = true;
+    } catch (std::bad_alloc const&) {
+    }
+    allocations_left = -1;
+  }
+  CHECK(failed > 10);
 }
 
 TEST_CASE("a wrong interval or device is refused", "[observe][monitor]") {

@@ -25,10 +25,10 @@ enum class throttle_reasons : unsigned long long {
   idle = 0x1,
   application_clocks = 0x2,  ///< set by an administrator
   power_cap = 0x4,
-  hardware_slowdown = 0x8,      ///< temperature, power brake or a faulty supply
-  sync_boost = 0x10,            ///< another GPU of its group is slower
-  thermal_slowdown = 0x20,      ///< by the driver
-  hardware_thermal = 0x40,      ///< by the hardware
+  hardware_slowdown = 0x8,  ///< temperature, power brake or a faulty supply
+  sync_boost = 0x10,        ///< another GPU of its group is slower
+  thermal_slowdown = 0x20,
+  hardware_thermal = 0x40,
   hardware_power_brake = 0x80,  ///< asked for by the power supply
   display_clock = 0x100,
   slowing = 0xfc,  ///< those that slow down work that runs: all but the others named here

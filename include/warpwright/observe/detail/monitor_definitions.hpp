@@ -144,7 +144,7 @@ class gpu_reader : noncopyable {
   }
 
   static gpu_sample::figure told(int code, double value) noexcept {
-    return code == nvml_success ? gpu_sample::figure{value} : gpu_sample::figure{};
+    return code == 0 ? gpu_sample::figure{value} : std::nullopt;
   }
 
   // Sets the figures of a query, to absent where the function fails or is null.
@@ -153,7 +153,7 @@ class gpu_reader : noncopyable {
     unsigned value = 0;
     unsigned two[2] = {};
     unsigned long long large = 0;
-    int code = nvml_success;
+    int code = 0;
     switch (q.form) {
       case nvml_form::number:
         code = call(f, board_, &value);
@@ -173,16 +173,16 @@ class gpu_reader : noncopyable {
       case nvml_form::throttle:
         code = call(f, board_, &large);
         to.throttle.reset();
-        if (code == nvml_success) to.throttle = throttle_reasons(large);
+        if (code == 0) to.throttle = throttle_reasons(large);
         return code;
       case nvml_form::mig:
         code = call(f, board_, &two[0], &two[1]);  // now, and after the next start
         to.mig_mode.reset();
-        if (code == nvml_success) to.mig_mode = two[0] != 0;
+        if (code == 0) to.mig_mode = two[0] != 0;
         return code;
       case nvml_form::list:  // its length
         code = call(f, device_, &value, static_cast<void*>(nullptr));
-        if (code == nvml_insufficient_size) code = nvml_success;
+        if (code == nvml_insufficient_size) code = 0;
         break;
       case nvml_form::memory:
         return ask_memory(version_[i] == 0, f, to);
@@ -217,18 +217,18 @@ class gpu_reader : noncopyable {
   }
   int take_gpm(void* into) noexcept {
     int const code = in_mig_ ? call(take_, board_, instance_, into) : call(take_, device_, into);
-    if (code == nvml_success) taken_at_ = monotonic_nanoseconds();
+    if (code == 0) taken_at_ = monotonic_nanoseconds();
     return code;
   }
   // The metrics are differences between two samples of counters, which NVML refreshes every 100 ms.
   int ask_gpm(any_function f, gpu_sample& to) noexcept {
-    if (f != nullptr && monotonic_nanoseconds() - taken_at_ < 105000000) return nvml_success;
+    if (f != nullptr && monotonic_nanoseconds() - taken_at_ < 105000000) return 0;
     // NVML_GPM_METRIC_SM_UTIL and so on, in the order of the figures.
     constexpr unsigned ids[] = {2, 3, 5, 10, 20, 21, 61, 60};
     gpu_field const* field = gpu_fields();
     while (field->figure != &gpu_sample::sm_activity) ++field;
     int code = f == nullptr ? nvml_not_supported : take_gpm(taken_[1]);
-    if (code == nvml_success) {
+    if (code == 0) {
       gpm_.first = taken_[0];
       gpm_.second = taken_[1];
       gpm_.count = 8;
@@ -240,7 +240,7 @@ class gpu_reader : noncopyable {
     for (std::size_t k = 0; k < 8; ++k, ++field) {
       nvml_gpm_metric const& m = gpm_.metrics[k];
       double const scale = k < 4 ? 0.01 : 1048576.0;  // of percent and MiB/s
-      to.*field->figure = told(code != nvml_success ? code : m.code, scale * m.value);
+      to.*field->figure = told(code != 0 ? code : m.code, scale * m.value);
     }
     return code;
   }

@@ -11,22 +11,18 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// What NVML's functions return, of which any other value is a failure, too.
-enum nvml_code : int {
-  nvml_success = 0,
-  nvml_not_supported = 3,
-  nvml_insufficient_size = 7,
-  nvml_function_not_found = 13,
-  nvml_gpu_is_lost = 15,
-  nvml_reset_required = 16,
-  nvml_version_mismatch = 25,
-};
+// What NVML's functions return, but for 0: success.
+constexpr int nvml_not_supported = 3;
+constexpr int nvml_insufficient_size = 7;
+constexpr int nvml_function_not_found = 13;
+constexpr int nvml_gpu_is_lost = 15;
+constexpr int nvml_reset_required = 16;
+constexpr int nvml_version_mismatch = 25;
 
 /// NVML, loaded at run time, so that no program links it. What fails is a text with the remedy; an
 /// empty text: nothing.
-class nvml_library : noncopyable {
+class nvml_library : dynamic_library {
  public:
-  nvml_library() = default;
   ~nvml_library() {
     if (initialised_) shutdown_();
   }
@@ -35,16 +31,16 @@ class nvml_library : noncopyable {
   /// @param uuid    since NVML and CUDA number the devices differently
   /// @param device  set to its handle
   text open(char const* uuid, void*& device) noexcept {
-    if (char const* const reason = library_.open("libnvidia-ml.so.1")) {
+    if (char const* const reason = dynamic_library::open("libnvidia-ml.so.1")) {
       return text{reason} +
              "; NVML comes with the NVIDIA driver, and into a container with "
              "NVIDIA_DRIVER_CAPABILITIES=utility";
     }
     int (*init)() = nullptr;
     int (*find_device)(char const*, void**) = nullptr;
-    if (!library_.find("nvmlInit_v2", init) || !library_.find("nvmlShutdown", shutdown_) ||
-        !library_.find("nvmlErrorString", error_string_) ||
-        !library_.find("nvmlDeviceGetHandleByUUID", find_device)) {
+    if (!find("nvmlInit_v2", init) || !find("nvmlShutdown", shutdown_) ||
+        !find("nvmlErrorString", error_string_) ||
+        !find("nvmlDeviceGetHandleByUUID", find_device)) {
       return "libnvidia-ml.so.1 lacks functions of 2012; install a newer driver";
     }
     if (int const code = init()) {
@@ -57,18 +53,13 @@ class nvml_library : noncopyable {
     }
     return "";
   }
-  /// @pre open() has succeeded
-  template <class Function>
-  bool find(char const* name, Function& function) const noexcept {
-    return library_.find(name, function);
-  }
+  using dynamic_library::find;
   text failure(char const* call, int code) const noexcept {
     char const* const reason = error_string_(code);
     return text{call} + ": " + (reason == nullptr ? "unknown error" : reason) + " (" + code + ")";
   }
 
  private:
-  dynamic_library library_;
   bool initialised_ = false;
   int (*shutdown_)() = nullptr;
   char const* (*error_string_)(int) = nullptr;
