@@ -24,9 +24,6 @@ namespace ww = warpwright;
 
 namespace {
 
-// How many allocations of this thread succeed before one fails; negative: all.
-thread_local int allocations_left = -1;
-
 // What a whole GPU tells, without the counters and the options.
 constexpr char const* healthy =
     "utilization=73 memory_traffic=41 total=1000 free=300 reserved=100 Temperature.0=55 "
@@ -89,16 +86,6 @@ bool soon(Condition condition) {
 }
 
 }  // namespace
-
-void* operator new(std::size_t bytes) {
-  bool const fails = allocations_left == 0;
-  if (allocations_left >= 0) --allocations_left;
-  void* const memory = fails ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc{};
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("a sample has what NVML tells, in the documented units", "[observe][monitor]") {
   nvml const library{healthy};
@@ -310,28 +297,6 @@ TEST_CASE("without NVML or the GPU a monitor does nothing, and says why", "[obse
   CHECK(has(ww::monitor{}.unavailable(), "nvmlDeviceGetHandleByUUID: Not Found (6) for GPU-"));
 }
 
-TEST_CASE("exhausted memory is std::bad_alloc", "[observe][monitor]") {
-  ww::monitor_statistics many;
-  many.samples = 1;
-  many.last.utilization = many.max.utilization = 1.0;
-  many.left_out = "a function of NVML";
-  int failed = 0;
-  for (bool done = false; !done; ++failed) {
-    try {
-      allocations_left = failed;
-      ww::monitor gpu{ww::monitor_options{}.every(60.0)};
-      static_cast<void>(gpu.sample());
-      static_cast<void>(gpu.statistics());
-      static_cast<void>(ww::to_text(many) + ww::to_text(many.last) + ww::to_csv(many.last) +
-                        gpu.unavailable());
-      done = true;
-    } catch (std::bad_alloc const&) {
-    }
-    allocations_left = -1;
-  }
-  CHECK(failed > 10);
-}
-
 TEST_CASE("a wrong interval or device is refused", "[observe][monitor]") {
   for (double const seconds : {0.0, -1.0, 0.0099, 86401.0, std::numeric_limits<double>::infinity(),
                                std::numeric_limits<double>::quiet_NaN()}) {
@@ -442,3 +407,44 @@ TEST_CASE("a sample and statistics as text", "[observe][monitor]") {
   INFO(ww::to_text(many));
   CHECK(has(ww::to_text(many), "-             -             -        73.4 %\n"));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+// How many allocations succeed before one fails; negative: all.
+static thread_local int allocations_left = -1;
+
+__attribute__((noinline)) void* operator new(std::size_t bytes) {
+  bool const fails = allocations_left == 0;
+  if (allocations_left >= 0) --allocations_left;
+  void* const memory = fails ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc{};
+  return memory;
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+TEST_CASE("exhausted memory is std::bad_alloc", "[observe][monitor]") {
+  ww::monitor_statistics many;
+  many.samples = 1;
+  many.last.utilization = many.max.utilization = 1.0;
+  many.left_out = "a function of NVML";
+  int failed = 0;
+  for (bool done = false; !done; ++failed) {
+    try {
+      allocations_left = failed;
+      ww::monitor gpu{ww::monitor_options{}.every(60.0)};
+      static_cast<void>(gpu.sample());
+      static_cast<void>(gpu.statistics());
+      static_cast<void>(ww::to_text(many) + ww::to_text(many.last) + ww::to_csv(many.last) +
+                        gpu.unavailable());
+      done = true;
+    } catch (std::bad_alloc const&) {
+    }
+    allocations_left = -1;
+  }
+  CHECK(failed > 10);
+}
+
+#endif
