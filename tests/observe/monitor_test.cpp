@@ -235,7 +235,7 @@ TEST_CASE("a monitor's thread samples at its interval", "[observe][monitor]") {
   CHECK_FALSE(s.last.ecc_corrected);  // asked every tenth time
   CHECK(s.max.ecc_corrected == 3.0);
   CHECK(*s.throttled_share > 0.0);
-  CHECK(*s.throttled_share < 1.0);
+  CHECK(*s.throttled_share < 0.5);
   CHECK(s.throttled_by == ww::throttle_reasons::power_cap);
   CHECK(s.last.seconds >= 0.2);
   CHECK(s.left_out.empty());
@@ -245,7 +245,7 @@ TEST_CASE("the thread asks what changes seldom every tenth time", "[observe][mon
   nvml const library{std::string{healthy} + "processes=1"};
   {
     ww::monitor gpu{ww::monitor_options{}.every(0.01).processes(true)};
-    CHECK(soon([&] { return gpu.statistics().samples >= 12; }));
+    CHECK(soon([&] { return gpu.statistics().samples >= 19; }));
   }
   unsigned const always = library.calls("PowerUsage");
   CHECK(library.calls("CurrPcieLinkWidth") == (always + 9) / 10);
