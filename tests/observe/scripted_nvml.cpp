@@ -34,7 +34,7 @@ enum {
 struct script {
   std::mutex mutex;
   std::map<std::string, double> words;
-  std::map<std::string, unsigned> calls;
+  std::map<std::string, int> calls;
   std::string uuid;
   double total_calls = 0;
   int sessions = 0;
@@ -105,7 +105,7 @@ int list_processes(std::string const& name, unsigned* count, void* list) {
 }  // namespace
 
 SCRIPTED_EXPORT void scripted_nvml(char const* script) { read_script(script); }
-SCRIPTED_EXPORT unsigned scripted_nvml_calls(char const* name) {
+SCRIPTED_EXPORT int scripted_nvml_calls(char const* name) {
   std::lock_guard<std::mutex> const held{state.mutex};
   return state.calls[name];
 }

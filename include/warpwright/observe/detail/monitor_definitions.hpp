@@ -11,6 +11,8 @@
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/device.hpp>
 
+#include <stdexcept>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -153,6 +155,8 @@ class gpu_reader : noncopyable {
     unsigned value = 0;
     unsigned two[2] = {};
     unsigned long long large = 0;
+    nvml_memory_v1 v1{};
+    nvml_memory_v2 v2{};
     int code = 0;
     switch (q.form) {
       case nvml_form::number:
@@ -185,21 +189,16 @@ class gpu_reader : noncopyable {
         if (code == nvml_insufficient_size) code = 0;
         break;
       case nvml_form::memory:
-        return ask_memory(version_[i] == 0, f, to);
+        code = version_[i] == 0 ? call(f, device_, &v1) : call(f, device_, &v2);
+        if (version_[i] != 0) v1 = {v2.total, v2.free, v2.used};
+        to.memory_total_bytes = told(code, static_cast<double>(v1.total));
+        to.memory_free_bytes = told(code, static_cast<double>(v1.free));
+        to.memory_used_bytes = told(code, static_cast<double>(v1.used));
+        return code;
       case nvml_form::gpm:
         return ask_gpm(f, to);
     }
     to.*q.figure = told(code, q.scale * value);
-    return code;
-  }
-
-  int ask_memory(bool old, any_function f, gpu_sample& to) noexcept {
-    nvml_memory_v1 v1{};
-    nvml_memory_v2 m{};
-    int const code = old ? call(f, device_, &v1) : call(f, device_, &m);
-    to.memory_total_bytes = told(code, static_cast<double>(old ? v1.total : m.total));
-    to.memory_free_bytes = told(code, static_cast<double>(old ? v1.free : m.free));
-    to.memory_used_bytes = told(code, static_cast<double>(old ? v1.used : m.used));
     return code;
   }
 
@@ -274,6 +273,9 @@ class gpu_watch : noncopyable {
       problem_ = reader_.open(seen_.uuid.c_str(), settings);
     } catch (cuda_error const& error) {
       problem_ = error.what();
+    } catch (std::invalid_argument const& error) {
+      if (settings.has_device) throw;
+      problem_ = error.what();  // there is no device
     }
     readable_ = problem_.empty();
     int const error = readable_ && interval_ != 0 ? thread_.start<&gpu_watch::run>(*this) : 0;
