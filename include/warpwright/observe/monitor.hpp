@@ -115,8 +115,7 @@ namespace detail {
 struct monitor_settings {
   double seconds = 0.0;
   int device = -1;
-  bool has_device = false;
-  bool processes = false;
+  bool has_device = false, processes = false;
 };
 class gpu_watch;
 template <class T>
@@ -167,7 +166,7 @@ class monitor : detail::noncopyable {
   /// @return what was seen until now. **Cost:** no call of NVML, and no wait for one
   [[nodiscard]] monitor_statistics statistics() const;
   /// @return why nothing is read, with the remedy, in one line; "" while the monitor works
-  [[nodiscard]] std::string unavailable() const;
+  [[nodiscard]] std::string unavailable() const { return statistics().unavailable; }
 
  private:
   detail::process_bound<detail::gpu_watch>* watch_;

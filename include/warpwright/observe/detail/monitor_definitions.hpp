@@ -98,11 +98,11 @@ class gpu_reader : noncopyable {
         continue;
       }
       std::uint64_t const begin = monotonic_nanoseconds();
-      int code = ask(i, functions_[i], to);
-      while ((code == nvml_function_not_found || code == nvml_version_mismatch) &&
-             next_function(i)) {
+      int code = 0;
+      do {
         code = ask(i, functions_[i], to);
-      }
+      } while ((code == nvml_function_not_found || code == nvml_version_mismatch) &&
+               next_function(i));
       std::uint64_t const taken = monotonic_nanoseconds() - begin;
       if (code == nvml_gpu_is_lost || code == nvml_reset_required) {
         problem = nvml_.failure(q.name, code) +
@@ -253,8 +253,7 @@ class gpu_reader : noncopyable {
   char version_[nvml_query_count] = {};
   unsigned slow_in_turn_[nvml_query_count] = {};
   unsigned rounds_ = 0;
-  any_function take_ = nullptr;
-  any_function free_ = nullptr;
+  any_function take_ = nullptr, free_ = nullptr;
   void* taken_[2] = {};
   std::uint64_t taken_at_ = 0;
   nvml_gpm_query gpm_{};
@@ -316,10 +315,6 @@ class gpu_watch : noncopyable {
       s.left_out += (s.left_out.empty() ? "" : ", ") + std::string{nvml_query_at(i).name};
     }
     return s;
-  }
-  std::string unavailable() const {
-    lock held{mutex_};
-    return problem_.c_str();
   }
 
  private:
@@ -404,13 +399,9 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE gpu_sample monitor::sample() {
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE monitor_statistics monitor::statistics() const {
   if (watch_->is_current()) return (*watch_)->statistics();
   monitor_statistics child;
-  child.unavailable = unavailable();
+  child.unavailable =
+      "monitor: off in the child of a fork(), where NVML does not work; start a new program";
   return child;
-}
-
-WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string monitor::unavailable() const {
-  if (watch_->is_current()) return (*watch_)->unavailable();
-  return "monitor: off in the child of a fork(), where NVML does not work; start a new program";
 }
 
 WARPWRIGHT_END
