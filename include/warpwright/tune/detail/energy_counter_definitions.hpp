@@ -4,7 +4,7 @@
 
 #include <warpwright/tune/energy_counter.hpp>
 
-#include <warpwright/core/detail/system/dynamic_library.hpp>
+#include <warpwright/core/detail/device/nvml.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 
@@ -14,41 +14,14 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// A GPU as the driver's management library, NVML, knows it. The library is loaded at run time, so
-/// that no program links it. Functions return what failed, with the remedy; empty: nothing.
-class nvml_device {
+/// The counter of energy of a GPU. Functions return what failed, with the remedy; empty: nothing.
+class nvml_energy {
  public:
-  nvml_device() = default;
-  ~nvml_device() {
-    if (initialised_) shutdown_();
-  }
-  nvml_device(nvml_device const&) = delete;
-  nvml_device& operator=(nvml_device const&) = delete;
-
-  /// @param uuid  since NVML and CUDA number the devices differently
   std::string open(std::string const& uuid) {
-    if (char const* const reason = library_.open("libnvidia-ml.so.1")) {
-      return string_builder{reason} +
-             "; NVML comes with the NVIDIA driver, and into a container with "
-             "NVIDIA_DRIVER_CAPABILITIES=utility";
-    }
-    int (*init)() = nullptr;
-    int (*find)(char const*, void**) = nullptr;
-    bool const loaded = library_.find("nvmlInit_v2", init) &&
-                        library_.find("nvmlShutdown", shutdown_) &&
-                        library_.find("nvmlErrorString", error_string_) &&
-                        library_.find("nvmlDeviceGetHandleByUUID", find) &&
-                        library_.find("nvmlDeviceGetTotalEnergyConsumption", energy_);
-    if (!loaded) {
+    text const problem = library_.open(uuid.c_str(), device_);
+    if (!problem.empty()) return problem.c_str();
+    if (!library_.find("nvmlDeviceGetTotalEnergyConsumption", energy_)) {
       return "libnvidia-ml.so.1 has no counter of energy; install a driver of 2018 or newer";
-    }
-    if (int const code = init()) {
-      return failure("nvmlInit_v2", code) + "; see whether nvidia-smi works";
-    }
-    initialised_ = true;
-    if (int const code = find(uuid.c_str(), &device_)) {
-      return failure("nvmlDeviceGetHandleByUUID", code) + " for " + uuid +
-             "; NVML must see the GPU that CUDA sees";
     }
     double joules = 0;
     return read(joules);
@@ -58,32 +31,24 @@ class nvml_device {
   std::string read(double& joules) const {
     unsigned long long millijoules = 0;
     if (int const code = energy_(device_, &millijoules)) {
-      return failure("nvmlDeviceGetTotalEnergyConsumption", code) +
-             "; GPUs before Volta and MIG devices have no counter of energy";
+      return (library_.failure("nvmlDeviceGetTotalEnergyConsumption", code) +
+              "; GPUs before Volta and MIG devices have no counter of energy")
+          .c_str();
     }
     joules = static_cast<double>(millijoules) / 1000;
     return {};
   }
 
  private:
-  string_builder failure(char const* call, int code) const {
-    char const* const reason = error_string_(code);
-    return string_builder{call} + ": " + (reason == nullptr ? "unknown error" : reason) + " (" +
-           code + ")";
-  }
-
-  dynamic_library library_;
+  nvml_library library_;
   void* device_ = nullptr;
-  bool initialised_ = false;
-  int (*shutdown_)() = nullptr;
-  char const* (*error_string_)(int) = nullptr;
   int (*energy_)(void*, unsigned long long*) = nullptr;
 };
 
 }  // namespace detail
 
 struct energy_counter::session {
-  detail::nvml_device nvml;
+  detail::nvml_energy nvml;
   detail::atomic<int> owners{1};
 };
 

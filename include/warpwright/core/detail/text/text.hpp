@@ -40,6 +40,7 @@ class text {
   friend text operator+(text const& first, text const& more) noexcept;
 
   [[nodiscard]] char const* c_str() const noexcept { return data_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
  private:
   WARPWRIGHT_COLD void append_number(char* digits) noexcept;
