@@ -248,6 +248,8 @@ cudaError_t check_copy(runtime& rt, copy_shape& shape) {
   shape.to_device = to.entry != nullptr && to.entry->on_device() ? to.entry->device->ordinal : -1;
   shape.from_device =
       from.entry != nullptr && from.entry->on_device() ? from.entry->device->ordinal : -1;
+  shape.to_pageable = to.entry == nullptr;
+  shape.from_pageable = from.entry == nullptr;
   return cudaSuccess;
 }
 

@@ -51,6 +51,7 @@ class launch_work final : public work {
     if (objects_ != nullptr) objects_->release_to_destructors();
   }
 
+  bool is_graph() const noexcept override { return true; }
   void run() const override {
     assign_defaults(*plan_);
     run(*plan_);
@@ -73,7 +74,7 @@ class launch_work final : public work {
     for (launch_plan::step const& step : plan.steps) {
       switch (step.what) {
         case launch_plan::step::action::run:
-          step.job->run();
+          run_recorded_node(*step.job);
           break;
         case launch_plan::step::action::record: {
           sync_point& mark = *marks_[next_mark++];
@@ -303,6 +304,7 @@ cudaError_t instantiate(runtime& rt, cudaGraphExec_t* handle, cudaGraph_t graph_
   auto const graph = rt.graphs.find(graph_handle);
   if (handle == nullptr || graph == nullptr || (flags & ~known) != 0) return cudaErrorInvalidValue;
   if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0) return cudaErrorNotSupported;
+  graph_was_instantiated.store(true);
   bool const single = graph->has_memory_nodes() || graph->has_conditional_nodes();
   if (single && !graph->only_exec.expired()) return cudaErrorInvalidValue;
   if (graph->parent != nullptr) return cudaErrorInvalidValue;  // a conditional node's body

@@ -43,13 +43,16 @@ class work {
   virtual void run() const = 0;
   /// Whether the work runs even on a poisoned device, since other threads wait for its bookkeeping.
   virtual bool runs_when_poisoned() const noexcept { return false; }
+  /// Whether it executes a graph.
+  virtual bool is_graph() const noexcept { return false; }
 };
 
 /// One entry of a stream's queue.
 struct operation : sync_point {
   std::shared_ptr<work const> what;  // null: an empty operation
   std::vector<std::shared_ptr<sync_point>> waits;
-  char enqueued = 0;  // token: released by the host, acquired by the worker
+  char enqueued = 0;       // token: released by the host, acquired by the worker
+  std::uint32_t call = 0;  // that enqueued it, where activity is recorded
 };
 
 /// An in-order queue, with a worker thread that the first operation starts.

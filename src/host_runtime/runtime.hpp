@@ -4,6 +4,7 @@
 // The runtime object, and the functions that API calls share.
 #pragma once
 
+#include "activity.hpp"
 #include "handle_table.hpp"
 #include "objects.hpp"
 #include "sync.hpp"
@@ -99,6 +100,7 @@ struct call_site {
   char const* name;
   std::atomic<std::uint64_t> count{0};
   std::atomic<bool> listed{false};
+  std::atomic<std::uint32_t> number{0};  // of the function in activity records; 0: none yet
   call_site* next = nullptr;
 
   explicit constexpr call_site(char const* api) : name(api) {}
@@ -125,6 +127,7 @@ cudaError_t sticky_error(runtime& rt) noexcept;
 /// Runs the body of an API function.
 template <class Body>
 cudaError_t api(call_site& site, needs what, Body&& body) noexcept {
+  call_record_scope const recorded(site);
   try {
     cudaError_t code = enter(site, what);
     if (code == cudaSuccess) code = body(the_runtime());

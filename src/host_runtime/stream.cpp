@@ -92,7 +92,9 @@ class worker {
   void execute(operation& op) {
     acquire(&op.enqueued);
     for (auto const& point : op.waits) acquire(&point->token);
-    if (op.what != nullptr && (!drop_ || op.what->runs_when_poisoned())) op.what->run();
+    if (op.what != nullptr && (!drop_ || op.what->runs_when_poisoned())) {
+      records_activity() ? run_recorded(*op.what, stream_, op.call) : op.what->run();
+    }
     release(&op.token);
   }
 
@@ -274,6 +276,7 @@ std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
   auto op = std::make_shared<operation>();
   op->channel = stream.channel;
   op->what = std::move(what);
+  op->call = this_call;
   op->waits = std::move(waits);
   if (stream.kind == stream_state::family::legacy) {
     acquire(&stream.device->drained_blocking);

@@ -47,6 +47,7 @@ struct copy_shape {
   std::size_t to_slice = 0, from_slice = 0;
   cudaMemcpyKind kind = cudaMemcpyDefault;  // not cudaMemcpyDefault once check_copy() has succeeded
   int to_device = -1, from_device = -1;     // -1: host
+  bool to_pageable = false, from_pageable = false;
 };
 
 void run_copy(copy_shape const& shape);

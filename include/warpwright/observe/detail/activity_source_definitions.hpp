@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/observe/detail/activity_source.hpp>
+
+#include <warpwright/core/detail/system/dynamic_library.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE activity_buffers& the_activity_buffers() noexcept {
+  alignas(activity_buffers) static unsigned char memory[sizeof(activity_buffers)];
+  static auto* const buffers = new (static_cast<void*>(memory)) activity_buffers;
+  return *buffers;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void activity_buffers::make(std::size_t count) {
+  // Held for long, but only a callback that has nothing to do now waits for it.
+  unique_lock<spin_lock> const guard{lock};
+  spare.reserve(count);
+  filled.reserve(count);
+  for (; made < count; ++made) {
+    void* const buffer = std::aligned_alloc(4096, buffer_bytes);
+    if (buffer == nullptr) throw std::bad_alloc{};
+    std::memset(buffer, 0, buffer_bytes);  // no page fault while it is filled
+    spare.push_back(static_cast<std::uint8_t*>(buffer));
+  }
+}
+
+inline void give_activity_buffer(std::uint8_t** buffer, std::size_t* bytes,
+                                 std::size_t* max_records) {
+  activity_buffers& all = the_activity_buffers();
+  unique_lock<spin_lock> const guard{all.lock};
+  *max_records = 0;
+  *buffer = nullptr;
+  *bytes = 0;
+  if (all.spare.empty()) return;  // CUPTI counts the records that it drops
+  *buffer = all.spare.back();
+  *bytes = activity_buffers::buffer_bytes;
+  all.spare.pop_back();
+}
+
+inline void take_activity_buffer(void*, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                                 std::size_t valid_bytes) {
+  if (buffer == nullptr) return;
+  activity_buffers& all = the_activity_buffers();
+  unique_lock<spin_lock> guard{all.lock};
+  if (all.keep) {
+    all.filled.push_back({buffer, valid_bytes});
+    return;
+  }
+  guard.unlock();
+  std::memset(buffer, 0, valid_bytes);
+  guard.lock();
+  all.spare.push_back(buffer);
+}
+
+/// Whether the process has, or may have, a context, in which a graph may have been instantiated.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool may_have_contexts() {
+  dynamic_library driver;
+  if (driver.open("libcuda.so.1") != nullptr) return true;
+  int (*init)(unsigned) = nullptr;
+  int (*current)(void**) = nullptr;
+  int (*count_devices)(int*) = nullptr;
+  int (*state)(int, unsigned*, int*) = nullptr;
+  int devices = 0;
+  void* context = nullptr;
+  if (!driver.find("cuInit", init) || !driver.find("cuCtxGetCurrent", current) ||
+      !driver.find("cuDeviceGetCount", count_devices) ||
+      !driver.find("cuDevicePrimaryCtxGetState", state) || init(0) != 0 || current(&context) != 0 ||
+      context != nullptr || count_devices(&devices) != 0) {
+    return true;
+  }
+  for (int device = 0; device < devices; ++device) {
+    unsigned flags = 0;
+    int active = 1;
+    if (state(device, &flags, &active) != 0 || active != 0) return true;
+  }
+  return false;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
+    char const* path, activity_functions& functions) {
+#if WARPWRIGHT_HOST_RUNTIME
+  if (path == nullptr) {
+    warpwrightHostActivity(&functions);
+    return {};
+  }
+#endif
+  activity_buffers& all = the_activity_buffers();
+  char const* const usual[] = {CUDART_VERSION >= 13000 ? "libcupti.so.13" : "libcupti.so.12",
+                               CUDART_VERSION >= 13000 ? "libcupti.so.12" : "libcupti.so.13",
+                               "libcupti.so", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+                               "/usr/local/cuda/lib64/libcupti.so"};
+  if (all.library != nullptr && path == nullptr) {
+    functions = all.functions;
+    return {};
+  }
+  auto* const library = new dynamic_library;  // never unloaded: it keeps callbacks
+  string_builder problem;
+  char const* loaded = nullptr;
+  for (char const* const name : usual) {
+    char const* const reason = library->open(path != nullptr ? path : name);
+    if (reason == nullptr) loaded = path != nullptr ? path : name;
+    if (reason != nullptr && problem.empty()) problem = reason;
+    if (loaded != nullptr || path != nullptr) break;
+  }
+  activity_functions f{};
+  if (loaded == nullptr) {
+    delete library;
+    return problem +
+           "; CUPTI comes with the CUDA Toolkit (extras/CUPTI/lib64): add its folder to " +
+           "LD_LIBRARY_PATH, or name the file by trace_options::library()";
+  }
+  // Older ones may lack these.
+  library->find("cuptiSubscribe", f.subscribe);
+  library->find("cuptiUnsubscribe", f.unsubscribe);
+  library->find("cuptiActivityEnableDriverApi", f.enable_driver_call);
+  library->find("cuptiActivitySetAttribute", f.set_attribute);
+  bool const complete = library->find("cuptiGetVersion", f.version) &&
+                        library->find("cuptiGetTimestamp", f.timestamp) &&
+                        library->find("cuptiActivityRegisterCallbacks", f.register_callbacks) &&
+                        library->find("cuptiActivityEnable", f.enable) &&
+                        library->find("cuptiActivityDisable", f.disable) &&
+                        library->find("cuptiActivityFlushAll", f.flush) &&
+                        library->find("cuptiActivityGetNumDroppedRecords", f.dropped) &&
+                        library->find("cuptiActivityGetNextRecord", f.next) &&
+                        library->find("cuptiGetCallbackName", f.function_name) &&
+                        library->find("cuptiGetResultString", f.error_text);
+  if (!complete) {
+    delete library;
+    return string_builder{loaded} + " is not CUPTI: it lacks its functions of activity records";
+  }
+  f.may_have_graphs = may_have_contexts;
+  functions = f;
+  if (path == nullptr) {
+    all.library = loaded;
+    all.functions = f;
+  }
+  return {};
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string activity_problem(activity_functions const& functions,
+                                                               char const* call, int code) {
+  constexpr int insufficient_privileges = 35;
+  constexpr int multiple_subscribers = 39;
+  char const* text = nullptr;
+  static_cast<void>(functions.error_text(code, &text));
+  return string_builder{call} + ": " + (text == nullptr ? "error" : text) + " (" + code + ")" +
+         (code == insufficient_privileges
+              ? "; the driver allows profiling to administrators alone: set its option "
+                "NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
+          : code == multiple_subscribers
+              ? "; another profiler uses CUPTI in this process: end it, or run without it"
+              : "");
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string try_activity(activity_functions const& functions,
+                                                           bool whole_graphs) {
+  activity_buffers& all = the_activity_buffers();
+  std::uint32_t version = 0;
+  if (int const code = functions.version(&version)) {
+    return activity_problem(functions, "cuptiGetVersion", code);
+  }
+  // 19 to 29 are of CUDA 12; from CUDA 13 on it is the toolkit's version, 130000.
+  if (!(version >= 19 && version < 30) && !(version >= 130000 && version < 140000)) {
+    return string_builder{"CUPTI of version "} + std::size_t{version} +
+           " is not known here; use that of CUDA 12 or 13";
+  }
+  if (functions.subscribe != nullptr && !library_subscribes_to_cupti.load(memory_order::acquire)) {
+    void* subscriber = nullptr;
+    void (*const nothing)(void*, int, std::uint32_t, void const*) = [](void*, int, std::uint32_t,
+                                                                       void const*) {};
+    int const code = functions.subscribe(&subscriber, reinterpret_cast<void*>(nothing), nullptr);
+    if (code != 0) return activity_problem(functions, "cuptiSubscribe", code);
+    static_cast<void>(functions.unsubscribe(subscriber));
+  }
+  if (whole_graphs && !all.graphs_enabled && functions.may_have_graphs()) {
+    return "whole_graphs() was asked for after the process's first use of CUDA; CUPTI would crash "
+           "at a graph instantiated before: make the trace before the first CUDA call";
+  }
+  if (functions.set_attribute != nullptr) {
+    std::uint8_t zeroed = 1;  // else CUPTI does it, on the thread that launches
+    std::size_t bytes = sizeof zeroed;
+    static_cast<void>(functions.set_attribute(5, &bytes, &zeroed));
+  }
+  if (int const code = functions.register_callbacks(give_activity_buffer, take_activity_buffer)) {
+    return activity_problem(functions, "cuptiActivityRegisterCallbacks", code);
+  }
+  if (whole_graphs && !all.graphs_enabled) {
+    if (int const code = functions.enable(activity_kind::graph)) {
+      return activity_problem(functions, "cuptiActivityEnable (graphs)", code);
+    }
+    all.graphs_enabled = true;
+  }
+  int const code = functions.enable(activity_kind::kernel);
+  if (code != 0) return activity_problem(functions, "cuptiActivityEnable (kernels)", code);
+  static_cast<void>(functions.disable(activity_kind::kernel));
+  return {};
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace has recorded, in nanoseconds of monotonic_nanoseconds(), and where its schedule is.
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/thread/process_bound.hpp>
+#include <warpwright/observe/detail/activity_source.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline constexpr std::uint32_t none = ~std::uint32_t{0};  // no index
+
+/// Texts by number, each once.
+class name_table {
+ public:
+  std::uint32_t number_of(char const* text);
+  [[nodiscard]] std::string const& operator[](std::uint32_t number) const { return names_[number]; }
+
+ private:
+  std::vector<std::string> names_;
+  array<std::uint32_t> slots_;  // of a hash table, open addressing; number + 1
+};
+
+/// Work of a stream.
+struct traced_operation {
+  activity_kind kind;
+  activity_copy direction;
+  bool pageable;
+  bool launched_before;  // the window: busy time, and nothing else
+  std::uint32_t device, stream, correlation;
+  std::uint32_t name;  // of a kernel: mangled; of a graph: its id
+  std::uint32_t window;
+  std::uint32_t call;  // index in calls
+  std::uint32_t span;  // index in spans
+  std::uint64_t begin, end, bytes;
+};
+
+struct traced_call {
+  std::uint32_t name, thread, correlation;
+  bool launches;  // an operation
+  bool outside;   // of the window
+  std::uint64_t begin, end;
+};
+
+struct traced_span {
+  std::uint32_t name, thread;
+  std::uint32_t outer;  // index in spans
+  bool on_stream;
+  std::uint64_t begin, end;
+};
+
+struct traced_step {
+  std::uint32_t window, thread;
+  std::size_t number;  // of the program's steps, from 0
+  std::uint64_t begin, end;
+};
+
+struct traced_window {
+  std::uint64_t begin, end;
+};
+
+/// A moment on both clocks.
+struct clock_pair {
+  std::uint64_t ours, theirs;
+};
+
+struct trace_core {
+  enum class phase { off, warming_up, recording, finished };
+
+  trace_core(trace_values const& chosen, activity_functions const* functions);
+  ~trace_core();
+
+  void begin_step();
+  void end_step();
+  void finish();
+
+  trace_values values;
+  owning_process process;
+  activity_functions functions{};
+  std::string unavailable;
+  bool records_activity = false;
+  bool owns_buffers = false;  // and the store of spans
+
+  phase now = phase::off;
+  std::size_t next_step = 0;
+  clock_pair window_begin{};
+
+  name_table names;
+  array<traced_operation> operations;  // after finish(): by window, device and begin
+  array<traced_call> calls;            // after finish(): by begin
+  array<traced_span> spans;            // after finish(): by thread and begin
+  array<traced_step> steps;
+  array<traced_window> windows;
+  std::size_t dropped_records = 0;
+  std::size_t dropped_spans = 0;
+
+ private:
+  void enable(bool on);
+  void begin_window();
+  void end_window();
+  [[nodiscard]] clock_pair read_clocks() const;
+  void read_buffers(clock_pair from, clock_pair to);
+  void read_record(void const* record, clock_pair from, double scale);
+  void add_operation(traced_operation operation);
+  void read_spans();
+  void connect();
+};
+
+/// @return a kernel's name for people: demangled, without namespaces, result and parameters
+std::string short_kernel_name(std::string const& mangled);
+
+}  // namespace detail
+
+WARPWRIGHT_END

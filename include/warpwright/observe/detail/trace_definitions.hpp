@@ -1,0 +1,453 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/observe/trace.hpp>
+
+#include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/text/figures.hpp>
+#include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/observe/detail/trace_core.hpp>
+
+#include <pthread.h>
+
+#include <cstring>
+#include <stdexcept>
+
+WARPWRIGHT_BEGIN
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_options trace_options::schedule(
+    std::size_t wait, std::size_t warm_up, std::size_t record, std::size_t repeat) const {
+  if (record == 0) {
+    throw std::invalid_argument{
+        "trace_options::schedule: 0 steps to record; a window has at least 1 step"};
+  }
+  return with(&values::wait, wait)
+      .with(&values::warm_up, warm_up)
+      .with(&values::record, record)
+      .with(&values::repeat, repeat);
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_options
+trace_options::buffer_bytes(std::size_t n) const {
+  if (n < (std::size_t{8} << 20U) || n > (std::size_t{1} << 30U)) {
+    throw std::invalid_argument{(detail::text{"trace_options::buffer_bytes: "} + n +
+                                 " bytes; give 8 MiB to 1 GiB, some 260 bytes a kernel")
+                                    .c_str()};
+  }
+  return with(&values::buffer_bytes, n);
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_options
+trace_options::max_spans(std::size_t n) const {
+  if (n == 0 || n > (std::size_t{1} << 24U)) {
+    throw std::invalid_argument{
+        (detail::text{"trace_options::max_spans: "} + n + " spans; give 1 to 2^24").c_str()};
+  }
+  return with(&values::max_spans, n);
+}
+
+namespace detail {
+
+// cuLaunchKernel and cuLaunchKernelEx, with the default streams of either kind: kernels of this
+// library are launched by the driver, and other calls of the driver are not recorded.
+inline constexpr std::uint32_t driver_launches[] = {307, 442, 652, 653};
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t name_table::number_of(char const* text) {
+  if (2 * names_.size() >= slots_.size()) {
+    array<std::uint32_t> larger{slots_.empty() ? 64 : 4 * slots_.size()};
+    slots_.swap(larger);
+    std::vector<std::string> all;
+    all.swap(names_);
+    for (std::string const& name : all) number_of(name.c_str());
+  }
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (char const* c = text; *c != '\0'; ++c) {
+    hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3ULL;
+  }
+  for (std::size_t slot = hash % slots_.size();; slot = (slot + 1) % slots_.size()) {
+    if (slots_[slot] == 0) {
+      names_.emplace_back(text);
+      return (slots_[slot] = static_cast<std::uint32_t>(names_.size())) - 1;
+    }
+    if (names_[slots_[slot] - 1] == text) return slots_[slot] - 1;
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE trace_core::trace_core(trace_values const& chosen,
+                                                         activity_functions const* given)
+    : values{chosen} {
+  activity_buffers& all = the_activity_buffers();
+  if (all.in_use.exchange(true, memory_order::acq_rel)) {
+    unavailable = "another trace of this process records; end it first, by trace::finish()";
+    now = phase::finished;
+    return;
+  }
+  try {
+    all.make(values.buffer_bytes / activity_buffers::buffer_bytes);
+    the_span_store().begin_session(values.max_spans);
+    names.number_of("");  // 0
+    if (given != nullptr) functions = *given;
+    if (given == nullptr) unavailable = load_activity_functions(values.library, functions);
+    if (unavailable.empty()) unavailable = try_activity(functions, values.whole_graphs);
+  } catch (...) {
+    all.in_use.store(false, memory_order::release);
+    throw;
+  }
+  owns_buffers = true;
+  records_activity = unavailable.empty();
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE trace_core::~trace_core() {
+  try {
+    finish();
+  } catch (...) {  // no memory for results that nobody reads
+  }
+  if (owns_buffers && process.is_current()) {
+    the_activity_buffers().in_use.store(false, memory_order::release);
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::enable(bool on) {
+  if (!records_activity) return;
+  auto const change = on ? functions.enable : functions.disable;
+  int code = change(activity_kind::kernel);
+  for (activity_kind const kind :
+       {activity_kind::copy, activity_kind::fill, activity_kind::peer_copy}) {
+    int const result = change(kind);
+    if (code == 0) code = result;
+  }
+  if (values.runtime_calls) {
+    int const result = change(activity_kind::runtime_call);
+    if (code == 0) code = result;
+    if (functions.enable_driver_call != nullptr) {
+      for (std::uint32_t const call : driver_launches)
+        functions.enable_driver_call(call, on ? 1 : 0);
+    } else {
+      change(activity_kind::driver_call);
+    }
+  }
+  if (on && code != 0) unavailable = activity_problem(functions, "cuptiActivityEnable", code);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE clock_pair trace_core::read_clocks() const {
+  clock_pair best{monotonic_nanoseconds(), 0};
+  if (!records_activity) return best;
+  std::uint64_t shortest = ~std::uint64_t{0};
+  for (int i = 0; i < 5; ++i) {  // the shortest of five: an interrupt may fall between
+    std::uint64_t theirs = 0;
+    std::uint64_t const before = monotonic_nanoseconds();
+    static_cast<void>(functions.timestamp(&theirs));
+    std::uint64_t const took = monotonic_nanoseconds() - before;
+    if (took < shortest) {
+      shortest = took;
+      best = {before + took / 2, theirs};
+    }
+  }
+  return best;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::begin_window() {
+  if (records_activity) {
+    std::size_t ignored = 0;
+    static_cast<void>(functions.dropped(nullptr, 0, &ignored));
+    activity_buffers& all = the_activity_buffers();
+    unique_lock<spin_lock> const guard{all.lock};
+    all.keep = true;
+  }
+  windows.reserve(windows.size() + 1);
+  window_begin = read_clocks();
+  windows.push_back({window_begin.ours, window_begin.ours});
+  now = phase::recording;
+  set_span_listener(span_is_recorded, true);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::end_window() {
+  set_span_listener(span_is_recorded, false);
+  windows.back().end = monotonic_nanoseconds();
+  now = phase::off;
+  if (!records_activity) return;
+  // Records of work that has not ended are not complete. A capture would be broken.
+  if (!may_be_capturing_anywhere()) discard(cudaDeviceSynchronize());
+  clock_pair const end = read_clocks();
+  static_cast<void>(functions.flush(1));
+  enable(false);
+  std::size_t dropped = 0;
+  static_cast<void>(functions.dropped(nullptr, 0, &dropped));
+  dropped_records += dropped;
+  read_buffers(window_begin, end);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_buffers(clock_pair from, clock_pair to) {
+  double const scale = to.theirs > from.theirs ? static_cast<double>(to.ours - from.ours) /
+                                                     static_cast<double>(to.theirs - from.theirs)
+                                               : 1.0;
+  activity_buffers& all = the_activity_buffers();
+  for (bool failed = false;;) {
+    unique_lock<spin_lock> guard{all.lock};
+    all.keep = false;
+    if (all.filled.empty()) break;
+    activity_buffers::filled_buffer const buffer = all.filled.back();
+    all.filled.pop_back();
+    guard.unlock();
+    try {
+      void* record = nullptr;
+      while (!failed && functions.next(buffer.begin, buffer.bytes, &record) == 0) {
+        read_record(record, from, scale);
+      }
+    } catch (std::bad_alloc const&) {
+      failed = true;
+      ++dropped_records;
+    }
+    std::memset(buffer.begin, 0, buffer.bytes);
+    guard.lock();
+    all.spare.push_back(buffer.begin);
+  }
+}
+
+template <class Record>
+traced_operation operation_of(Record const& record, std::uint64_t bytes) {
+  traced_operation operation{};
+  operation.kind = record.kind;
+  operation.device = record.device;
+  operation.stream = record.stream;
+  operation.correlation = record.correlation;
+  operation.begin = record.start;
+  operation.end = record.end;
+  operation.bytes = bytes;
+  return operation;
+}
+
+template <class Record>
+traced_operation copy_of(Record const& record) {
+  traced_operation operation = operation_of(record, record.bytes);
+  operation.kind = activity_kind::copy;
+  operation.direction = record.direction;
+  operation.pageable =
+      record.source == activity_memory::pageable || record.destination == activity_memory::pageable;
+  return operation;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, clock_pair from,
+                                                               double scale) {
+  auto const ours = [&](std::uint64_t theirs) {
+    double const since = (static_cast<double>(theirs) - static_cast<double>(from.theirs)) * scale;
+    return from.ours + static_cast<std::uint64_t>(static_cast<std::int64_t>(since));
+  };
+  auto const add = [&](traced_operation operation) {
+    if (operation.end == 0 || operation.end < operation.begin) return;  // it has not ended
+    operation.begin = ours(operation.begin);
+    operation.end = ours(operation.end);
+    operation.window = static_cast<std::uint32_t>(windows.size() - 1);
+    operation.call = operation.span = none;
+    if (operation.end >= windows.back().begin) operations.push_back(operation);
+  };
+  activity_kind kind{};
+  std::memcpy(&kind, at, sizeof kind);
+  switch (kind) {
+    case activity_kind::kernel: {
+      auto const& record = *static_cast<kernel_activity const*>(at);
+      traced_operation operation = operation_of(record, 0);
+      operation.name = names.number_of(record.name == nullptr ? "kernel" : record.name);
+      add(operation);
+      break;
+    }
+    case activity_kind::copy:
+      add(copy_of(*static_cast<copy_activity const*>(at)));
+      break;
+    case activity_kind::peer_copy:
+      add(copy_of(*static_cast<peer_copy_activity const*>(at)));
+      break;
+    case activity_kind::fill: {
+      auto const& record = *static_cast<fill_activity const*>(at);
+      add(operation_of(record, record.bytes));
+      break;
+    }
+    case activity_kind::graph: {
+      auto const& record = *static_cast<graph_activity const*>(at);
+      traced_operation operation = operation_of(record, 0);
+      operation.name = names.number_of((text{"graph "} + record.graph).c_str());
+      add(operation);
+      break;
+    }
+    case activity_kind::runtime_call:
+    case activity_kind::driver_call: {
+      auto const& record = *static_cast<call_activity const*>(at);
+      char const* name = nullptr;
+      int const domain = kind == activity_kind::driver_call ? 1 : 2;
+      if (functions.function_name(domain, record.function, &name) != 0) name = "CUDA call";
+      // "cudaLaunchKernel_ptsz_v7000": the same function as cudaLaunchKernel_v7000.
+      char plain[128];
+      std::size_t length = 0;
+      while (length + 1 < sizeof plain && name[length] != '\0' &&
+             std::strncmp(name + length, "_v", 2) != 0 &&
+             std::strncmp(name + length, "_pts", 4) != 0 &&
+             std::strncmp(name + length, "_ptd", 4) != 0) {
+        plain[length] = name[length];
+        ++length;
+      }
+      plain[length] = '\0';
+      traced_call call{};
+      call.name = names.number_of(plain);
+      call.thread = record.thread;
+      call.correlation = record.correlation;
+      call.begin = ours(record.start);
+      call.end = ours(record.end);
+      // Kept all the same: it may have enqueued what ran in the window.
+      call.outside = call.end < windows.back().begin || call.begin > windows.back().end;
+      calls.push_back(call);
+      break;
+    }
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::begin_step() {
+  if (now == phase::finished || !process.is_current()) return;
+  std::size_t const cycle = values.wait + values.warm_up + values.record;
+  bool const endless = values.record == ~std::size_t{0};
+  std::size_t const at = endless ? next_step : next_step % cycle;
+  if (at == values.wait) enable(true);
+  if (at == values.wait && values.warm_up != 0) now = phase::warming_up;
+  if (at == values.wait + values.warm_up) begin_window();
+  if (now == phase::recording) {
+    steps.push_back({static_cast<std::uint32_t>(windows.size() - 1),
+                     static_cast<std::uint32_t>(pthread_self()), next_step, monotonic_nanoseconds(),
+                     0});
+  }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::end_step() {
+  if (now == phase::finished || !process.is_current()) return;
+  if (now == phase::recording) steps.back().end = monotonic_nanoseconds();
+  ++next_step;
+  std::size_t const cycle = values.wait + values.warm_up + values.record;
+  if (values.record == ~std::size_t{0} || next_step % cycle != 0) return;
+  end_window();
+  if (next_step / cycle == values.repeat) finish();
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::finish() {
+  if (now == phase::finished || !process.is_current()) return;
+  if (now == phase::warming_up) enable(false);
+  if (now == phase::recording) {
+    if (!steps.empty() && steps.back().end == 0) steps.back().end = monotonic_nanoseconds();
+    end_window();
+  }
+  now = phase::finished;
+#if WARPWRIGHT_HOST_RUNTIME  // whose graphs do not mind
+  if (values.whole_graphs && records_activity) {
+    static_cast<void>(functions.disable(activity_kind::graph));
+    the_activity_buffers().graphs_enabled = false;
+  }
+#endif
+  read_spans();
+  connect();
+  if (owns_buffers) the_activity_buffers().in_use.store(false, memory_order::release);
+  owns_buffers = false;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_spans() {
+  span_store& store = the_span_store();
+  unique_lock<mutex> const guard{store.lock};
+  for (span_chunk* chunk = store.chunks; chunk != nullptr; chunk = chunk->next) {
+    std::uint32_t const used = chunk->used.load(memory_order::acquire);
+    for (std::uint32_t i = chunk->first; i < used; ++i) {
+      span_record const& span = chunk->records[i];
+      spans.push_back(
+          {names.number_of(span.name), chunk->thread, none, span.on_stream, span.begin, span.end});
+    }
+  }
+  dropped_spans = store.dropped.load(memory_order::relaxed);
+  // Of spans that began at once, the one that ended first is inside.
+  sort(spans.begin(), spans.size(), [](traced_span const& a, traced_span const& b) {
+    return a.thread != b.thread ? a.thread < b.thread
+           : a.begin != b.begin ? a.begin < b.begin
+                                : a.end > b.end;
+  });
+  for (std::uint32_t i = 1; i < spans.size(); ++i) {
+    std::uint32_t outer = i - 1;
+    while (outer != none &&
+           (spans[outer].thread != spans[i].thread || spans[outer].end < spans[i].end)) {
+      outer = spans[outer].outer;
+    }
+    spans[i].outer = outer;
+  }
+}
+
+// Finds the call of each operation, and the span of that call.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::connect() {
+  // By correlation for the search, and then by time, which changes the indices.
+  sort(calls.begin(), calls.size(), [](traced_call const& a, traced_call const& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.correlation < b.correlation;
+  });
+  array<std::uint32_t> order;
+  order.reserve(calls.size());
+  for (std::uint32_t i = 0; i < calls.size(); ++i) order.push_back(i);
+  sort(order.begin(), order.size(), [this](std::uint32_t a, std::uint32_t b) {
+    return calls[a].correlation < calls[b].correlation;
+  });
+  for (traced_operation& operation : operations) {
+    std::size_t low = 0;
+    for (std::size_t high = order.size(); low < high;) {
+      std::size_t const middle = (low + high) / 2;
+      calls[order[middle]].correlation < operation.correlation ? low = middle + 1 : high = middle;
+    }
+    if (low < order.size() && calls[order[low]].correlation == operation.correlation) {
+      operation.call = order[low];
+    }
+    traced_window const& window = windows[operation.window];
+    operation.launched_before =
+        (operation.call != none ? calls[operation.call].begin : operation.begin) < window.begin;
+    if (operation.call == none) continue;
+    traced_call& call = calls[operation.call];
+    call.launches = true;
+    // The last span of the thread that began before the call, or one around it.
+    std::size_t first = 0;
+    for (std::size_t high = spans.size(); first < high;) {
+      std::size_t const middle = (first + high) / 2;
+      bool const before =
+          spans[middle].thread < call.thread ||
+          (spans[middle].thread == call.thread && spans[middle].begin <= call.begin);
+      before ? first = middle + 1 : high = middle;
+    }
+    std::uint32_t span = first == 0 ? none : static_cast<std::uint32_t>(first - 1);
+    while (span != none && (spans[span].thread != call.thread || spans[span].end < call.begin)) {
+      span = spans[span].outer;
+    }
+    operation.span = span;
+  }
+  sort(operations.begin(), operations.size(),
+       [](traced_operation const& a, traced_operation const& b) {
+         return a.window != b.window   ? a.window < b.window
+                : a.device != b.device ? a.device < b.device
+                                       : a.begin < b.begin;
+       });
+}
+
+}  // namespace detail
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace::trace(trace_options const& options)
+    : core_{new detail::trace_core{values_of(options), nullptr}} {}
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace::trace(trace_options const& options,
+                                                     detail::activity_functions const& functions)
+    : core_{new detail::trace_core{values_of(options), &functions}} {}
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace::~trace() { delete core_; }
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_step trace::step() {
+  core_->begin_step();
+  return trace_step{core_};
+}
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_step::~trace_step() {
+  try {
+    core_->end_step();
+  } catch (...) {  // no memory: what was recorded is shorter
+  }
+}
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void trace::finish() { core_->finish(); }
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string const& trace::unavailable() const noexcept {
+  return core_->unavailable;
+}
+
+WARPWRIGHT_END

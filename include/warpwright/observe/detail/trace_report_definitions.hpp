@@ -1,0 +1,496 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace says: tables, where the time went, and Chrome's trace format.
+#pragma once
+
+#include <warpwright/observe/trace.hpp>
+
+#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/system/file.hpp>
+#include <warpwright/core/detail/text/figures.hpp>
+#include <warpwright/core/detail/text/markup.hpp>
+#include <warpwright/observe/detail/trace_core.hpp>
+
+#include <unistd.h>
+
+#include <cxxabi.h>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+inline double seconds_of(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string short_kernel_name(std::string const& mangled) {
+  int status = 0;
+  char* const demangled = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  if (demangled == nullptr) return mangled;
+  std::string whole{demangled};
+  std::free(demangled);
+  for (std::size_t at; (at = whole.find("(anonymous namespace)::")) != std::string::npos;) {
+    whole.erase(at, std::strlen("(anonymous namespace)::"));
+  }
+  std::string name;
+  std::size_t qualifier = 0;  // where the identifier begins that may be one
+  int depth = 0;              // of template arguments
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    char const c = whole[i];
+    if (c == '(' && depth == 0) break;  // the parameters
+    if (c == ':' && whole.compare(i, 2, "::") == 0) {
+      name.resize(qualifier);
+      ++i;
+      continue;
+    }
+    depth += c == '<' ? 1 : c == '>' ? -1 : 0;
+    if (c == ' ' && depth == 0) {  // the result
+      name.clear();
+      qualifier = 0;
+      continue;
+    }
+    name += c;
+    bool const identifier = c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                            (c >= 'A' && c <= 'Z') || c == '>';
+    if (!identifier) qualifier = name.size();
+  }
+  return name;
+}
+
+// The time that any of the intervals of one group covers, given in the order of their begins.
+struct covered_time {
+  std::uint64_t until = 0;
+  std::uint64_t total = 0;
+  void add(std::uint64_t begin, std::uint64_t end) {
+    if (begin < until) begin = until;
+    if (end <= begin) return;
+    total += end - begin;
+    until = end;
+  }
+};
+
+// Launches that follow one another within this time are back to back, nanoseconds.
+inline constexpr std::uint64_t launch_pause = 20000;
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_gap(trace_core const& core, trace_summary& summary,
+                                               traced_operation const& next,
+                                               std::uint64_t idle_since) {
+  double const seconds = seconds_of(next.begin - idle_since);
+  if (next.call == none) {
+    summary.unexplained_seconds += seconds;
+    return;
+  }
+  traced_call const& call = core.calls[next.call];
+  if (call.begin < idle_since) {  // enqueued, or being enqueued: a graph's kernels, too
+    (call.end < idle_since || next.kind == activity_kind::graph ? summary.between_kernels_seconds
+                                                                : summary.launch_bound_seconds) +=
+        seconds;
+    return;
+  }
+  std::uint32_t before = next.call;
+  while (before != 0 && !core.calls[--before].launches) {
+  }
+  traced_call const& previous = core.calls[before];
+  bool const back_to_back =
+      before != next.call && previous.launches && previous.end + launch_pause >= call.begin;
+  (back_to_back ? summary.launch_bound_seconds : summary.waiting_for_host_seconds) += seconds;
+}
+
+// The operations of one window on one device.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_summary& summary,
+                                                  traced_window const& window,
+                                                  traced_operation const* first,
+                                                  traced_operation const* last) {
+  covered_time busy{window.begin, 0};
+  covered_time kernels = busy;
+  covered_time copies = busy;
+  covered_time either = busy;
+  for (; first != last; ++first) {
+    traced_operation const& operation = *first;
+    if (operation.begin > busy.until) add_gap(core, summary, operation, busy.until);
+    busy.add(operation.begin, operation.end);
+    bool const is_kernel =
+        operation.kind == activity_kind::kernel || operation.kind == activity_kind::graph;
+    if (is_kernel) kernels.add(operation.begin, operation.end);
+    if (operation.kind == activity_kind::copy) copies.add(operation.begin, operation.end);
+    if (operation.kind != activity_kind::fill) either.add(operation.begin, operation.end);
+    if (operation.launched_before) continue;
+    summary.kernels += operation.kind == activity_kind::kernel ? 1U : 0U;
+    summary.graphs += operation.kind == activity_kind::graph ? 1U : 0U;
+    if (is_kernel) continue;
+    auto const count = [&operation](copy_total& total) {
+      ++total.count;
+      total.bytes += static_cast<double>(operation.bytes);
+      total.seconds += seconds_of(operation.end - operation.begin);
+    };
+    count(operation.kind == activity_kind::fill             ? summary.fills
+          : operation.direction == activity_copy::to_device ? summary.host_to_device
+          : operation.direction == activity_copy::to_host   ? summary.device_to_host
+          : operation.direction == activity_copy::peer      ? summary.between_devices
+                                                            : summary.on_device);
+    if (operation.pageable) count(summary.pageable);
+  }
+  if (busy.until < window.end) {
+    (core.values.runtime_calls ? summary.waiting_for_host_seconds : summary.unexplained_seconds) +=
+        seconds_of(window.end - busy.until);
+  }
+  summary.busy_seconds += seconds_of(busy.total);
+  summary.kernel_seconds += seconds_of(kernels.total);
+  summary.copy_seconds += seconds_of(copies.total);
+  summary.overlapped_copy_seconds += seconds_of(kernels.total + copies.total - either.total);
+}
+
+struct table_entry {
+  std::uint32_t name, span;
+  std::uint64_t nanoseconds;
+};
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core const& core,
+                                                                 bool by_span) {
+  array<table_entry> entries;
+  for (traced_operation const& operation : core.operations) {
+    if (operation.launched_before) continue;
+    if (operation.kind != activity_kind::kernel && operation.kind != activity_kind::graph) continue;
+    bool const named = by_span && operation.span != none;
+    entries.push_back({operation.name, named ? core.spans[operation.span].name : 0,
+                       operation.end - operation.begin});
+  }
+  sort(entries.begin(), entries.size(), [](table_entry const& a, table_entry const& b) {
+    return a.name != b.name ? a.name < b.name : a.span < b.span;
+  });
+  kernel_table table;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i == 0 || entries[i].name != entries[i - 1].name ||
+        entries[i].span != entries[i - 1].span) {
+      table.rows.emplace_back();
+      table.rows.back().name = short_kernel_name(core.names[entries[i].name]);
+      table.rows.back().span = core.names[entries[i].span];
+    }
+    ++table.rows.back().calls;
+    table.rows.back().total_seconds += seconds_of(entries[i].nanoseconds);
+    table.total_seconds += seconds_of(entries[i].nanoseconds);
+  }
+  array<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < table.rows.size(); ++i) order.push_back(i);
+  sort(order.begin(), order.size(), [&table](std::uint32_t a, std::uint32_t b) {
+    double const x = table.rows[a].total_seconds, y = table.rows[b].total_seconds;
+    return x > y || (x == y && a < b);
+  });
+  std::vector<kernel_row> sorted;
+  for (std::uint32_t const i : order) sorted.push_back(table.rows[i]);
+  for (kernel_row& row : sorted) {
+    row.mean_seconds = row.total_seconds / static_cast<double>(row.calls);
+    if (table.total_seconds > 0.0) row.share = row.total_seconds / table.total_seconds;
+  }
+  table.rows.swap(sorted);
+  return table;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string padded(std::string text, std::size_t width,
+                                                     bool right) {
+  if (text.size() < width) text.insert(right ? 0 : text.size(), width - text.size(), ' ');
+  return text;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE string_builder table_line(std::string const& calls,
+                                                            std::string const& total,
+                                                            std::string const& mean,
+                                                            std::string const& share,
+                                                            string_builder const& name) {
+  return string_builder{padded(calls, 8, true)} + padded(total, 10, true) + padded(mean, 10, true) +
+         padded(share, 9, true) + "  " + name + "\n";
+}
+
+}  // namespace detail
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string kernel_table::to_text(
+    std::size_t max_rows) const {
+  constexpr std::size_t max_name_bytes = 80;
+  detail::string_builder text = detail::table_line("calls", "total", "mean", "share", "kernel");
+  kernel_row rest;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    kernel_row const& row = rows[i];
+    if (i >= max_rows) {
+      rest.calls += row.calls;
+      rest.total_seconds += row.total_seconds;
+      continue;
+    }
+    std::string name = row.name;
+    if (name.size() > max_name_bytes) name = name.substr(0, max_name_bytes - 3) + "...";
+    if (!row.span.empty()) name += "  [" + row.span + "]";
+    text += detail::table_line(std::to_string(row.calls), detail::format_seconds(row.total_seconds),
+                               detail::format_seconds(row.mean_seconds),
+                               detail::format_percent(row.share), detail::valid_utf8(name));
+  }
+  if (rest.calls != 0) {
+    text += detail::table_line(
+        std::to_string(rest.calls), detail::format_seconds(rest.total_seconds), "",
+        detail::format_percent(rest.total_seconds / total_seconds),
+        "(" + detail::counted(rows.size() - max_rows, "further row").str() + ")");
+  }
+  return text;
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string kernel_table::to_csv() const {
+  detail::string_builder text = "name,span,calls,total_seconds,mean_seconds,share\n";
+  for (kernel_row const& row : rows) {
+    text += detail::csv_text(row.name) + "," + detail::csv_text(row.span) + "," + row.calls + "," +
+            detail::format_number("%.9g", row.total_seconds) + "," +
+            detail::format_number("%.9g", row.mean_seconds) + "," +
+            detail::format_number("%.6g", row.share) + "\n";
+  }
+  return text;
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string trace_summary::to_text() const {
+  detail::string_builder text =
+      detail::counted(steps, "step") + ", " + detail::format_seconds(recorded_seconds) + ": " +
+      detail::counted(kernels, "kernel") +
+      (graphs == 0 ? "" : ", " + detail::counted(graphs, "graph").str()) + "\n";
+  auto const part = [&](char const* name, double seconds) {
+    if (seconds <= 0.0) return;
+    text +=
+        detail::string_builder{detail::padded(detail::format_percent(share(seconds)), 8, true)} +
+        detail::padded(detail::format_seconds(seconds), 10, true) + "  " + name + "\n";
+  };
+  part("GPU busy", busy_seconds);
+  part("idle, waiting for the host", waiting_for_host_seconds);
+  part("idle, launch-bound", launch_bound_seconds);
+  part("idle, between kernels", between_kernels_seconds);
+  part("idle, for a reason that was not recorded", unexplained_seconds);
+  part("copying", copy_seconds);
+  part("copying from or to pageable memory", pageable.seconds);
+  part("copying beside a kernel", overlapped_copy_seconds);
+  for (std::size_t i = 0; i < calls.size() && i < 5; ++i) {
+    text +=
+        detail::string_builder{detail::padded(detail::format_seconds(calls[i].seconds), 18, true)} +
+        "  in " + detail::counted(calls[i].calls, "call") + " of " + calls[i].name + "\n";
+  }
+  if (dropped_records + dropped_spans != 0) {
+    text += "incomplete: " + detail::counted(dropped_records, "record") + " and " +
+            detail::counted(dropped_spans, "span") +
+            " were dropped; record fewer steps, or give trace_options more buffer_bytes or "
+            "max_spans\n";
+  }
+  return text;
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE kernel_table trace::kernels() {
+  finish();
+  return detail::make_kernel_table(*core_, false);
+}
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE kernel_table trace::kernels_by_span() {
+  finish();
+  return detail::make_kernel_table(*core_, true);
+}
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_summary trace::summary() {
+  finish();
+  detail::trace_core const& core = *core_;
+  trace_summary all;
+  all.steps = core.steps.size();
+  all.dropped_records = core.dropped_records;
+  all.dropped_spans = core.dropped_spans;
+  for (detail::traced_window const& window : core.windows) {
+    all.recorded_seconds += detail::seconds_of(window.end - window.begin);
+  }
+  std::size_t const count = core.operations.size();
+  for (std::size_t first = 0; first < count;) {
+    detail::traced_operation const& one = core.operations[first];
+    std::size_t last = first;
+    while (last < count && core.operations[last].window == one.window &&
+           core.operations[last].device == one.device) {
+      ++last;
+    }
+    if (one.device >= all.devices) all.devices = one.device + 1;
+    detail::add_device(core, all, core.windows[one.window], &one, core.operations.begin() + last);
+    first = last;
+  }
+  all.idle_seconds = all.waiting_for_host_seconds + all.launch_bound_seconds +
+                     all.between_kernels_seconds + all.unexplained_seconds;
+  for (detail::traced_call const& call : core.calls) {
+    if (call.outside) continue;
+    std::size_t at = 0;
+    while (at < all.calls.size() && all.calls[at].name != core.names[call.name]) ++at;
+    if (at == all.calls.size()) all.calls.push_back({core.names[call.name], 0, 0.0});
+    ++all.calls[at].calls;
+    all.calls[at].seconds += detail::seconds_of(call.end - call.begin);
+  }
+  for (std::size_t i = 1; i < all.calls.size(); ++i) {
+    for (std::size_t k = i; k > 0 && all.calls[k - 1].seconds < all.calls[k].seconds; --k) {
+      std::swap(all.calls[k - 1], all.calls[k]);
+    }
+  }
+  return all;
+}
+
+namespace detail {
+
+/// Writes events of Chrome's trace format one by one.
+class chrome_writer {
+ public:
+  chrome_writer(trace_core const& core, std::FILE* file) : core_{core}, out_{file} {}
+
+  [[nodiscard]] int write() {
+    start_ = core_.windows.empty() ? 0 : core_.windows[0].begin;
+    out_.print(
+        "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\":0},"
+        "\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%ld,\"tid\":0,"
+        "\"args\":{\"name\":\"host\"}}",
+        host_);
+    for (traced_step const& step : core_.steps) {
+      host_event("user_annotation", string_builder{"ProfilerStep#"} + step.number, step.thread,
+                 step.begin, step.end);
+      out_.print("}");
+    }
+    for (traced_span const& span : core_.spans) {
+      host_event("user_annotation", core_.names[span.name], span.thread, span.begin, span.end);
+      out_.print("}");
+    }
+    for (traced_call const& call : core_.calls) {
+      if (call.outside) continue;
+      host_event("cuda_runtime", core_.names[call.name], call.thread, call.begin, call.end);
+      out_.print(",\"args\":{\"correlation\":%u}}", call.correlation);
+      if (call.launches) flow("s", host_, call.thread, call.begin, call.correlation);
+    }
+    for (traced_operation const& operation : core_.operations) write(operation);
+    write_device_spans();
+    write_device_names();
+    out_.print("\n]}\n");
+    return out_.flush();
+  }
+
+ private:
+  // Of an event with a duration, without its end.
+  void event(char const* category, std::string const& name, long process, std::uint32_t thread,
+             std::uint64_t begin, std::uint64_t end) {
+    std::string const quoted = json_text(name).str();
+    out_.print(",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", category);
+    out_.write(quoted.data(), quoted.size());
+    out_.print(",\"pid\":%ld,\"tid\":%u,", process, thread);
+    time("ts", begin);
+    out_.print(",");
+    std::uint64_t const lasts = end > begin ? end - begin : 0;
+    time("dur", lasts + start_);
+  }
+  void host_event(char const* category, std::string const& name, std::uint32_t thread,
+                  std::uint64_t begin, std::uint64_t end) {
+    event(category, name, host_, thread, begin, end);
+  }
+  // Microseconds, without the locale's decimal separator.
+  void time(char const* name, std::uint64_t at) {
+    bool const before = at < start_;
+    auto const since = static_cast<unsigned long long>(before ? start_ - at : at - start_);
+    out_.print("\"%s\":%s%llu.%03llu", name, before ? "-" : "", since / 1000, since % 1000);
+  }
+  // From a call to what it launched.
+  void flow(char const* phase, long process, std::uint32_t thread, std::uint64_t at,
+            std::uint32_t correlation) {
+    out_.print(
+        ",\n{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%u,"
+        "\"pid\":%ld,\"tid\":%u,",
+        phase, correlation, process, thread);
+    time("ts", at);
+    out_.print("}");
+  }
+  void write(traced_operation const& o) {
+    bool const copy = o.kind == activity_kind::copy;
+    bool const fill = o.kind == activity_kind::fill;
+    char const* const direction = o.direction == activity_copy::to_device ? "HtoD"
+                                  : o.direction == activity_copy::to_host ? "DtoH"
+                                  : o.direction == activity_copy::peer    ? "PtoP"
+                                                                          : "DtoD";
+    event(copy   ? "gpu_memcpy"
+          : fill ? "gpu_memset"
+                 : "kernel",
+          copy   ? string_builder{"Memcpy "} + direction + (o.pageable ? " (pageable)" : "")
+          : fill ? string_builder{"Memset"}
+                 : string_builder{short_kernel_name(core_.names[o.name])},
+          o.device, o.stream, o.begin, o.end);
+    out_.print(",\"args\":{\"device\":%u,\"stream\":%u,\"correlation\":%u", o.device, o.stream,
+               o.correlation);
+    if (copy || fill) out_.print(",\"bytes\":%llu", static_cast<unsigned long long>(o.bytes));
+    if (o.span != none) {
+      std::string const quoted = json_text(core_.names[core_.spans[o.span].name]).str();
+      out_.print(",\"span\":");
+      out_.write(quoted.data(), quoted.size());
+    }
+    out_.print("}}");
+    if (o.call != none) flow("f", o.device, o.stream, o.begin, o.correlation);
+  }
+  // A stream's part of a span: from its first work to its last.
+  void write_device_spans() {
+    struct part {
+      std::uint32_t span, device, stream;
+      std::uint64_t begin, end;
+    };
+    array<part> parts;
+    for (traced_operation const& o : core_.operations) {
+      for (std::uint32_t span = o.span; span != none; span = core_.spans[span].outer) {
+        if (core_.spans[span].on_stream) {
+          parts.push_back({span, o.device, o.stream, o.begin, o.end});
+        }
+      }
+    }
+    sort(parts.begin(), parts.size(), [](part const& a, part const& b) {
+      return a.span != b.span       ? a.span < b.span
+             : a.device != b.device ? a.device < b.device
+             : a.stream != b.stream ? a.stream < b.stream
+                                    : a.begin < b.begin;
+    });
+    for (std::size_t i = 0; i < parts.size();) {
+      part whole = parts[i];
+      for (; i < parts.size() && parts[i].span == whole.span && parts[i].device == whole.device &&
+             parts[i].stream == whole.stream;
+           ++i) {
+        if (parts[i].end > whole.end) whole.end = parts[i].end;
+      }
+      event("gpu_user_annotation", core_.names[core_.spans[whole.span].name], whole.device,
+            whole.stream, whole.begin, whole.end);
+      out_.print(",\"args\":{\"stream\":%u}}", whole.stream);
+    }
+  }
+  void write_device_names() {
+    std::uint32_t last = none;
+    for (traced_operation const& o : core_.operations) {
+      if (o.device == last) continue;
+      last = o.device;
+      out_.print(
+          ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"tid\":0,\"args\":"
+          "{\"name\":\"GPU %u, threads are streams\"}}",
+          last, last);
+    }
+  }
+
+  trace_core const& core_;
+  file_writer out_;
+  std::uint64_t start_ = 0;
+  long host_ = static_cast<long>(getpid());
+};
+
+}  // namespace detail
+
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void trace::write_chrome(char const* path,
+                                                                 source_location where) {
+  finish();
+  errno = 0;
+  std::FILE* const file = std::fopen(path, "wb");
+  int error = file == nullptr ? errno : 0;
+  if (file != nullptr) {
+    error = detail::chrome_writer{*core_, file}.write();
+    if (std::fclose(file) != 0 && error == 0) error = errno;
+  }
+  if (error == 0) return;
+  throw std::runtime_error{(detail::text{where.file(), where.line()} +
+                            ": trace::write_chrome: cannot write '" + path +
+                            "': " + std::strerror(error))
+                               .c_str()};
+}
+
+WARPWRIGHT_END
