@@ -7,6 +7,8 @@
 #include <warpwright/core/detail/system/dynamic_library.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 
+#include <cuda_runtime_api.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>

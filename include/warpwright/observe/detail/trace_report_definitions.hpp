@@ -39,26 +39,25 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string short_kernel_name(std::string cons
     whole.erase(at, std::strlen("(anonymous namespace)::"));
   }
   std::string name;
-  std::size_t qualifier = 0;  // where the identifier begins that may be one
-  int depth = 0;              // of template arguments
+  int depth = 0;  // of template arguments
   for (std::size_t i = 0; i < whole.size(); ++i) {
     char const c = whole[i];
     if (c == '(' && depth == 0) break;  // the parameters
-    if (c == ':' && whole.compare(i, 2, "::") == 0) {
-      name.resize(qualifier);
-      ++i;
-      continue;
-    }
-    depth += c == '<' ? 1 : c == '>' ? -1 : 0;
-    if (c == ' ' && depth == 0) {  // the result
+    if (c == ' ' && depth == 0) {       // the result
       name.clear();
-      qualifier = 0;
-      continue;
+    } else if (whole.compare(i, 2, "::") == 0) {
+      std::size_t begin = name.size();  // of the qualifier, which may have arguments
+      for (int inside = 0; begin != 0; --begin) {
+        char const last = name[begin - 1];
+        inside += last == '>' ? 1 : last == '<' ? -1 : 0;
+        if (inside < 0 || (inside == 0 && std::strchr(" ,(&*{", last) != nullptr)) break;
+      }
+      name.resize(begin);
+      ++i;
+    } else {
+      depth += c == '<' ? 1 : c == '>' ? -1 : 0;
+      name += c;
     }
-    name += c;
-    bool const identifier = c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                            (c >= 'A' && c <= 'Z') || c == '>';
-    if (!identifier) qualifier = name.size();
   }
   return name;
 }
