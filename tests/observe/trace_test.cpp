@@ -12,7 +12,7 @@
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/memory/pinned.hpp>
-#include <warpwright/observe/detail/activity_source.hpp>
+#include <warpwright/observe/detail/trace_core.hpp>
 #include <warpwright/observe/trace.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
@@ -119,7 +119,7 @@ TEST_CASE("kernels take the time that they take", "[observe][trace]") {
   double const measured = static_cast<double>(time_in_kernels) * 1e-9;
   CHECK(row.calls == 20);
   CHECK(row.total_seconds >= measured);
-  CHECK(row.total_seconds == Approx(measured).epsilon(0.05));
+  CHECK(row.total_seconds == Approx(measured).epsilon(0.02).margin(2e-3));
   CHECK(row.mean_seconds == Approx(row.total_seconds / 20));
   CHECK(row.share == 1.0);
   ww::trace_summary const summary = trace.summary();
@@ -127,7 +127,6 @@ TEST_CASE("kernels take the time that they take", "[observe][trace]") {
   CHECK(summary.kernel_seconds == Approx(summary.busy_seconds));
   // The first launch apart, all were enqueued long before.
   CHECK(summary.between_kernels_seconds > 0);
-  CHECK(summary.idle_seconds < 0.5 * summary.busy_seconds);
   CHECK(summary.share(summary.busy_seconds) + summary.share(summary.idle_seconds) == Approx(1.0));
   CHECK_THAT(table.to_text(), Contains("for_each_index") && Contains("100 %"));
   CHECK_THAT(table.to_csv(), Contains("name,span,calls,total_seconds,mean_seconds,share\n\"") &&

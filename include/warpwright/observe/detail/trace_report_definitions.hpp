@@ -10,7 +10,6 @@
 #include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
-#include <warpwright/observe/detail/trace_core.hpp>
 
 #include <unistd.h>
 
@@ -81,7 +80,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_gap(trace_core const& core, trace_sum
                                                traced_operation const& next,
                                                std::uint64_t idle_since) {
   double const seconds = seconds_of(next.begin - idle_since);
-  if (next.call == none) {
+  if (next.call == no_index) {
     summary.unexplained_seconds += seconds;
     return;
   }
@@ -156,7 +155,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core cons
   for (traced_operation const& operation : core.operations) {
     if (operation.launched_before) continue;
     if (operation.kind != activity_kind::kernel && operation.kind != activity_kind::graph) continue;
-    bool const named = by_span && operation.span != none;
+    bool const named = by_span && operation.span != no_index;
     entries.push_back({operation.name, named ? core.spans[operation.span].name : 0,
                        operation.end - operation.begin});
   }
@@ -344,17 +343,17 @@ class chrome_writer {
         "\"args\":{\"name\":\"host\"}}",
         host_);
     for (traced_step const& step : core_.steps) {
-      host_event("user_annotation", string_builder{"ProfilerStep#"} + step.number, step.thread,
-                 step.begin, step.end);
+      event("user_annotation", string_builder{"ProfilerStep#"} + step.number, host_, step.thread,
+            step.begin, step.end);
       out_.print("}");
     }
     for (traced_span const& span : core_.spans) {
-      host_event("user_annotation", core_.names[span.name], span.thread, span.begin, span.end);
+      event("user_annotation", core_.names[span.name], host_, span.thread, span.begin, span.end);
       out_.print("}");
     }
     for (traced_call const& call : core_.calls) {
       if (call.outside) continue;
-      host_event("cuda_runtime", core_.names[call.name], call.thread, call.begin, call.end);
+      event("cuda_runtime", core_.names[call.name], host_, call.thread, call.begin, call.end);
       out_.print(",\"args\":{\"correlation\":%u}}", call.correlation);
       if (call.launches) flow("s", host_, call.thread, call.begin, call.correlation);
     }
@@ -369,18 +368,17 @@ class chrome_writer {
   // Of an event with a duration, without its end.
   void event(char const* category, std::string const& name, long process, std::uint32_t thread,
              std::uint64_t begin, std::uint64_t end) {
-    std::string const quoted = json_text(name).str();
     out_.print(",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", category);
-    out_.write(quoted.data(), quoted.size());
+    quoted(name);
     out_.print(",\"pid\":%ld,\"tid\":%u,", process, thread);
     time("ts", begin);
     out_.print(",");
     std::uint64_t const lasts = end > begin ? end - begin : 0;
     time("dur", lasts + start_);
   }
-  void host_event(char const* category, std::string const& name, std::uint32_t thread,
-                  std::uint64_t begin, std::uint64_t end) {
-    event(category, name, host_, thread, begin, end);
+  void quoted(std::string const& name) {
+    string_builder const text = json_text(name);
+    out_.write(text.str().data(), text.size());
   }
   // Microseconds, without the locale's decimal separator.
   void time(char const* name, std::uint64_t at) {
@@ -415,13 +413,12 @@ class chrome_writer {
     out_.print(",\"args\":{\"device\":%u,\"stream\":%u,\"correlation\":%u", o.device, o.stream,
                o.correlation);
     if (copy || fill) out_.print(",\"bytes\":%llu", static_cast<unsigned long long>(o.bytes));
-    if (o.span != none) {
-      std::string const quoted = json_text(core_.names[core_.spans[o.span].name]).str();
+    if (o.span != no_index) {
       out_.print(",\"span\":");
-      out_.write(quoted.data(), quoted.size());
+      quoted(core_.names[core_.spans[o.span].name]);
     }
     out_.print("}}");
-    if (o.call != none) flow("f", o.device, o.stream, o.begin, o.correlation);
+    if (o.call != no_index) flow("f", o.device, o.stream, o.begin, o.correlation);
   }
   // A stream's part of a span: from its first work to its last.
   void write_device_spans() {
@@ -431,7 +428,7 @@ class chrome_writer {
     };
     array<part> parts;
     for (traced_operation const& o : core_.operations) {
-      for (std::uint32_t span = o.span; span != none; span = core_.spans[span].outer) {
+      for (std::uint32_t span = o.span; span != no_index; span = core_.spans[span].outer) {
         if (core_.spans[span].on_stream) {
           parts.push_back({span, o.device, o.stream, o.begin, o.end});
         }
@@ -456,7 +453,7 @@ class chrome_writer {
     }
   }
   void write_device_names() {
-    std::uint32_t last = none;
+    std::uint32_t last = no_index;
     for (traced_operation const& o : core_.operations) {
       if (o.device == last) continue;
       last = o.device;
