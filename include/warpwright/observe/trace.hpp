@@ -37,7 +37,8 @@ class trace_options : public detail::options_base<trace_options, detail::trace_v
   [[nodiscard]] trace_options schedule(std::size_t wait, std::size_t warm_up, std::size_t record,
                                        std::size_t repeat = 1) const;
   /// Memory for the GPU's records until their window ends; records that do not fit are counted.
-  /// @param n  from 8 MiB to 1 GiB, in whole 4 MiB; a kernel takes some 260 bytes, a call 40
+  /// @param n  from 8 MiB to 1 GiB, in whole MiB; a kernel takes some 260 bytes, a call 40, and
+  ///   each thread that calls CUDA fills a MiB of its own
   /// @throws std::invalid_argument  outside of that
   [[nodiscard]] trace_options buffer_bytes(std::size_t n) const;
   /// Memory for so many spans in all; further ones are counted.

@@ -28,7 +28,7 @@ __attribute__((visibility("default"))) inline atomic<bool> library_subscribes_to
 /// The buffers of activity records, of the process: CUPTI's callbacks have no context, and it may
 /// keep buffers to the end. They are never freed.
 struct activity_buffers {
-  static constexpr std::size_t buffer_bytes = std::size_t{4} << 20U;
+  static constexpr std::size_t buffer_bytes = std::size_t{1} << 20U;
 
   struct filled_buffer {
     std::uint8_t* begin;
@@ -59,6 +59,8 @@ std::string load_activity_functions(char const* path, activity_functions& functi
 /// Registers the buffers, and enables kernels for a moment: what is not permitted fails here.
 /// @return as above
 std::string try_activity(activity_functions const& functions, bool whole_graphs);
+/// @return an error of one of these functions, with the remedy
+std::string activity_problem(activity_functions const& functions, char const* call, int code);
 
 struct trace_values {
   std::size_t wait = 0;

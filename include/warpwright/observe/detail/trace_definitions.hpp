@@ -361,8 +361,15 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::connect() {
   order.reserve(calls.size());
   for (std::uint32_t i = 0; i < calls.size(); ++i) order.push_back(i);
   sort(order.begin(), order.size(), [this](std::uint32_t a, std::uint32_t b) {
-    return calls[a].correlation < calls[b].correlation;
+    return calls[a].correlation != calls[b].correlation
+               ? calls[a].correlation < calls[b].correlation
+               : a < b;
   });
+  // A call of the driver inside one of the runtime has its number, and is not counted twice.
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    traced_call& call = calls[order[i]];
+    call.outside |= call.correlation == calls[order[i - 1]].correlation;
+  }
   for (traced_operation& operation : operations) {
     std::size_t const low = first_not(order.size(), [&](std::size_t i) {
       return calls[order[i]].correlation < operation.correlation;
