@@ -74,7 +74,7 @@ struct trace_values {
   char const* library = nullptr;
 };
 
-inline constexpr std::uint32_t no_index = ~std::uint32_t{0};  // no index
+inline constexpr std::uint32_t no_entry = ~std::uint32_t{0};  // no index
 
 /// Texts by number, each once.
 class name_table {

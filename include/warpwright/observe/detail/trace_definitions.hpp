@@ -214,7 +214,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, c
     operation.end = ours(record.end);
     operation.bytes = bytes;
     operation.window = static_cast<std::uint32_t>(windows.size() - 1);
-    operation.call = operation.span = no_index;
+    operation.call = operation.span = no_entry;
     if (operation.end >= windows.back().begin) operations.push_back(operation);
   };
   auto const add_copy = [&](auto const& record) {
@@ -321,7 +321,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_spans() {
     // Not written yet; or of the time before this trace.
     if (span.turn.load(memory_order::acquire) != turn + 1 || span.begin < store->begin) continue;
     spans.push_back(
-        {names.number_of(span.name), span.thread, no_index, span.on_stream, span.begin, span.end});
+        {names.number_of(span.name), span.thread, no_entry, span.on_stream, span.begin, span.end});
   }
   // Of spans that began at once, the one that ended first is inside.
   sort(spans.begin(), spans.size(), [](traced_span const& a, traced_span const& b) {
@@ -331,7 +331,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_spans() {
   });
   for (std::uint32_t i = 1; i < spans.size(); ++i) {
     std::uint32_t outer = i - 1;
-    while (outer != no_index &&
+    while (outer != no_entry &&
            (spans[outer].thread != spans[i].thread || spans[outer].end < spans[i].end)) {
       outer = spans[outer].outer;
     }
@@ -379,8 +379,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::connect() {
     }
     traced_window const& window = windows[operation.window];
     operation.launched_before =
-        (operation.call != no_index ? calls[operation.call].begin : operation.begin) < window.begin;
-    if (operation.call == no_index) continue;
+        (operation.call != no_entry ? calls[operation.call].begin : operation.begin) < window.begin;
+    if (operation.call == no_entry) continue;
     traced_call& call = calls[operation.call];
     call.launches = true;
     // The last span of the thread that began before the call, or one around it.
@@ -388,8 +388,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::connect() {
       return spans[i].thread < call.thread ||
              (spans[i].thread == call.thread && spans[i].begin <= call.begin);
     });
-    std::uint32_t span = first == 0 ? no_index : static_cast<std::uint32_t>(first - 1);
-    while (span != no_index &&
+    std::uint32_t span = first == 0 ? no_entry : static_cast<std::uint32_t>(first - 1);
+    while (span != no_entry &&
            (spans[span].thread != call.thread || spans[span].end < call.begin)) {
       span = spans[span].outer;
     }

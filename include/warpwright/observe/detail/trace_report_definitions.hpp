@@ -84,7 +84,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double& reason_of_gap(trace_core const& core,
                                                         traced_operation const& next,
                                                         std::uint32_t call_before,
                                                         std::uint64_t idle_since) {
-  if (next.call == no_index) return summary.unexplained_seconds;
+  if (next.call == no_entry) return summary.unexplained_seconds;
   traced_call const& call = core.calls[next.call];
   bool const same_graph = next.call == call_before;
   if (same_graph || call.end + launch_latency <= idle_since) return summary.between_kernels_seconds;
@@ -107,7 +107,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
   covered_time kernels = busy;
   covered_time copies = busy;
   covered_time either = busy;
-  std::uint32_t call_before = no_index;
+  std::uint32_t call_before = no_entry;
   for (; first != last; ++first) {
     traced_operation const& operation = *first;
     if (operation.begin > busy.until) {
@@ -171,7 +171,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core cons
   for (traced_operation const& operation : core.operations) {
     if (operation.launched_before) continue;
     if (operation.kind != activity_kind::kernel && operation.kind != activity_kind::graph) continue;
-    bool const named = by_span && operation.span != no_index;
+    bool const named = by_span && operation.span != no_entry;
     entries.push_back({operation.name, named ? core.spans[operation.span].name : 0,
                        operation.end - operation.begin});
   }
@@ -196,11 +196,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core cons
     if (table.total_seconds > 0.0) row.share = row.total_seconds / table.total_seconds;
   }
   return table;
-}
-
-// Aligned to the right; what is longer stays whole.
-WARPWRIGHT_COLD inline string_builder padded(string_builder const& text, std::size_t width) {
-  return std::string(text.size() < width ? width - text.size() : 0, ' ') + text.str();
 }
 
 WARPWRIGHT_COLD inline string_builder table_line(kernel_row const& row, std::string name) {
@@ -406,12 +401,12 @@ class chrome_writer {
     out_.print(",\"args\":{\"device\":%u,\"stream\":%u,\"correlation\":%u", o.device, o.stream,
                o.correlation);
     if (copy || fill) out_.print(",\"bytes\":%llu", static_cast<unsigned long long>(o.bytes));
-    if (o.span != no_index) {
+    if (o.span != no_entry) {
       out_.print(",\"span\":");
       quoted(core_.names[core_.spans[o.span].name]);
     }
     out_.print("}}");
-    if (o.call != no_index) flow("f", o.device, o.stream, o.begin, o.correlation);
+    if (o.call != no_entry) flow("f", o.device, o.stream, o.begin, o.correlation);
   }
   // A stream's part of a span: from its first work to its last.
   void write_device_spans() {
@@ -421,7 +416,7 @@ class chrome_writer {
     };
     array<part> parts;
     for (traced_operation const& o : core_.operations) {
-      for (std::uint32_t span = o.span; span != no_index; span = core_.spans[span].outer) {
+      for (std::uint32_t span = o.span; span != no_entry; span = core_.spans[span].outer) {
         if (core_.spans[span].on_stream) {
           parts.push_back({span, o.device, o.stream, o.begin, o.end});
         }
@@ -446,7 +441,7 @@ class chrome_writer {
     }
   }
   void write_device_names() {
-    std::uint32_t last = no_index;
+    std::uint32_t last = no_entry;
     for (traced_operation const& o : core_.operations) {
       if (o.device == last) continue;
       last = o.device;
