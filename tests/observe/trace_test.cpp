@@ -310,6 +310,7 @@ TEST_CASE("what is wrong with CUPTI is said in a line, and spans go on", "[obser
   older.version = [](std::uint32_t* v) { return *v = 18, 0; };
   privileges.enable = [](detail::activity_kind) { return 35; };
   subscribed.subscribe = [](void**, void*, void*) { return 39; };
+  subscribed.register_callbacks = [](auto, auto) { return 0; };
   late.enable = [](detail::activity_kind kind) {
     return kind == detail::activity_kind::runtime_call ? 15 : 0;
   };
@@ -321,7 +322,7 @@ TEST_CASE("what is wrong with CUPTI is said in a line, and spans go on", "[obser
       {older, "version 18 is not known"},
       {privileges, "NVreg_RestrictProfilingToAdminUsers=0"},
       {subscribed, "another profiler uses CUPTI in this process"},
-      {late, "cuptiActivityEnable: ? (15)"}};
+      {late, "cuptiActivityEnable: ? (15); see whether there is a GPU"}};
   for (auto const& c : cases) {
     ww::trace trace{ww::trace_options{}, c.functions};
     {

@@ -152,7 +152,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string activity_problem(activity_function
                 "NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
           : code == multiple_subscribers
               ? "; another profiler uses CUPTI in this process: end it, or run without it"
-              : "");
+              : "; see whether there is a GPU, and whether nvidia-smi works");
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string try_activity(activity_functions const& functions,
@@ -167,25 +167,27 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string try_activity(activity_functions co
     return string_builder{"CUPTI of version "} + std::size_t{version} +
            " is not known here; use that of CUDA 12 or 13";
   }
-  if (functions.subscribe != nullptr && !library_subscribes_to_cupti.load(memory_order::acquire)) {
-    void* subscriber = nullptr;
-    void (*const nothing)(void*, int, std::uint32_t, void const*) = [](void*, int, std::uint32_t,
-                                                                       void const*) {};
-    int const code = functions.subscribe(&subscriber, reinterpret_cast<void*>(nothing), nullptr);
-    if (code != 0) return activity_problem(functions, "cuptiSubscribe", code);
-    static_cast<void>(functions.unsubscribe(subscriber));
-  }
   if (whole_graphs && !all.graphs_enabled && functions.may_have_graphs()) {
     return "whole_graphs() was asked for after the process's first use of CUDA; CUPTI would crash "
            "at a graph instantiated before: make the trace before the first CUDA call";
   }
-  if (functions.set_attribute != nullptr) {
-    std::uint8_t zeroed = 1;  // else CUPTI does it, on the thread that launches
+  if (functions.register_callbacks != all.registered) {  // once: they may be in use later
+    void* subscriber = nullptr;
+    void (*const nothing)(void*, int, std::uint32_t, void const*) = [](void*, int, std::uint32_t,
+                                                                       void const*) {};
+    if (functions.subscribe != nullptr &&
+        !library_subscribes_to_cupti.load(memory_order::acquire)) {
+      int const code = functions.subscribe(&subscriber, reinterpret_cast<void*>(nothing), nullptr);
+      if (code != 0) return activity_problem(functions, "cuptiSubscribe", code);
+      static_cast<void>(functions.unsubscribe(subscriber));
+    }
+    std::uint8_t zeroed = 1;  // else CUPTI clears buffers, on the thread that launches
     std::size_t bytes = sizeof zeroed;
-    static_cast<void>(functions.set_attribute(5, &bytes, &zeroed));
-  }
-  if (int const code = functions.register_callbacks(give_activity_buffer, take_activity_buffer)) {
-    return activity_problem(functions, "cuptiActivityRegisterCallbacks", code);
+    if (functions.set_attribute != nullptr) functions.set_attribute(5, &bytes, &zeroed);
+    if (int const code = functions.register_callbacks(give_activity_buffer, take_activity_buffer)) {
+      return activity_problem(functions, "cuptiActivityRegisterCallbacks", code);
+    }
+    all.registered = functions.register_callbacks;
   }
   if (whole_graphs && !all.graphs_enabled) {
     if (int const code = functions.enable(activity_kind::graph)) {

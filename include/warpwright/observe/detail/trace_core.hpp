@@ -42,7 +42,8 @@ struct activity_buffers {
   bool keep = false;            // filled buffers; else they are emptied at once
   bool graphs_enabled = false;  // whole graphs, for good
   atomic<bool> in_use;          // by a trace
-  bool loaded = false;          // CUPTI, from one of the usual places, with
+  int (*registered)(activity_functions::request, activity_functions::complete) = nullptr;
+  bool loaded = false;  // CUPTI, from one of the usual places, with
   activity_functions functions{};
 
   /// @throws std::bad_alloc  and there are fewer

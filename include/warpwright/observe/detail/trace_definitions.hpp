@@ -206,8 +206,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, c
   };
   traced_operation operation{};
   auto const add = [&](auto const& record, std::uint64_t bytes) {
-    if (record.end == 0 || record.end < record.start) return;  // it has not ended
-    operation.device = record.device;
+    if (record.end == 0 || record.end < record.start) return;     // it has not ended
+    operation.device = record.device < 1024 ? record.device : 0;  // a graph that begins on the host
     operation.stream = record.stream;
     operation.correlation = record.correlation;
     operation.begin = ours(record.start);

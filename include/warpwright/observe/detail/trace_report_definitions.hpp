@@ -406,7 +406,8 @@ class chrome_writer {
       quoted(core_.names[core_.spans[o.span].name]);
     }
     out_.print("}}");
-    if (o.call != no_entry) flow("f", o.device, o.stream, o.begin, o.correlation);
+    if (o.call != no_entry && !core_.calls[o.call].outside)
+      flow("f", o.device, o.stream, o.begin, o.correlation);
   }
   // A stream's part of a span: from its first work to its last.
   void write_device_spans() {
