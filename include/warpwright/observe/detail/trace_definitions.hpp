@@ -147,7 +147,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::begin_window() {
     unique_lock<spin_lock> const guard{all.lock};
     all.keep = true;
   }
-  windows.reserve(windows.size() + 1);
   window_begin = read_clocks();
   windows.push_back({window_begin.ours, window_begin.ours});
   now = phase::recording;
@@ -175,26 +174,24 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_buffers(clock_pair from,
                                                      static_cast<double>(to.theirs - from.theirs)
                                                : 1.0;
   activity_buffers& all = the_activity_buffers();
-  for (bool failed = false;;) {
-    unique_lock<spin_lock> guard{all.lock};
-    all.keep = false;
-    if (all.filled.empty()) break;
-    activity_buffers::filled_buffer const buffer = all.filled.back();
-    all.filled.pop_back();
-    guard.unlock();
+  unique_lock<spin_lock> guard{all.lock};
+  all.keep = false;  // from here on nobody else touches those that are filled
+  guard.unlock();
+  for (activity_buffers::filled_buffer const& buffer : all.filled) {
     try {
       void* record = nullptr;
-      while (!failed && functions.next(buffer.begin, buffer.bytes, &record) == 0) {
+      while (functions.next(buffer.begin, buffer.bytes, &record) == 0) {
         read_record(record, from, scale);
       }
     } catch (std::bad_alloc const&) {
-      failed = true;
-      ++dropped_records;
+      ++dropped_records;  // and those behind it
     }
     std::memset(buffer.begin, 0, buffer.bytes);
     guard.lock();
     all.spare.push_back(buffer.begin);
+    guard.unlock();
   }
+  all.filled.clear();
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, clock_pair from,
