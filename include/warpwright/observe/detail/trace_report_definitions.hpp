@@ -323,7 +323,7 @@ class chrome_writer {
  public:
   chrome_writer(trace_core const& core, std::FILE* file) : core_{core}, out_{file} {}
 
-  [[nodiscard]] int write() {
+  [[nodiscard]] WARPWRIGHT_COLD int write() {
     start_ = core_.windows.empty() ? 0 : core_.windows[0].begin;
     out_.print(
         "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\":0},"
@@ -354,8 +354,8 @@ class chrome_writer {
 
  private:
   // Of an event with a duration, without its end.
-  void event(char const* category, std::string const& name, long process, std::uint32_t thread,
-             std::uint64_t begin, std::uint64_t end) {
+  WARPWRIGHT_COLD void event(char const* category, std::string const& name, long process,
+                             std::uint32_t thread, std::uint64_t begin, std::uint64_t end) {
     out_.print(",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", category);
     quoted(name);
     out_.print(",\"pid\":%ld,\"tid\":%u,", process, thread);
@@ -364,19 +364,19 @@ class chrome_writer {
     std::uint64_t const lasts = end > begin ? end - begin : 0;
     time("dur", lasts + start_);
   }
-  void quoted(std::string const& name) {
+  WARPWRIGHT_COLD void quoted(std::string const& name) {
     string_builder const text = json_text(name);
     out_.write(text.str().data(), text.size());
   }
   // Microseconds, without the locale's decimal separator.
-  void time(char const* name, std::uint64_t at) {
+  WARPWRIGHT_COLD void time(char const* name, std::uint64_t at) {
     bool const before = at < start_;
     auto const since = static_cast<unsigned long long>(before ? start_ - at : at - start_);
     out_.print("\"%s\":%s%llu.%03llu", name, before ? "-" : "", since / 1000, since % 1000);
   }
   // From a call to what it launched.
-  void flow(char const* phase, long process, std::uint32_t thread, std::uint64_t at,
-            std::uint32_t correlation) {
+  WARPWRIGHT_COLD void flow(char const* phase, long process, std::uint32_t thread, std::uint64_t at,
+                            std::uint32_t correlation) {
     out_.print(
         ",\n{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%u,"
         "\"pid\":%ld,\"tid\":%u,",
@@ -384,7 +384,7 @@ class chrome_writer {
     time("ts", at);
     out_.print("}");
   }
-  void write(traced_operation const& o) {
+  WARPWRIGHT_COLD void write(traced_operation const& o) {
     bool const copy = o.kind == activity_kind::copy;
     bool const fill = o.kind == activity_kind::fill;
     char const* const direction = o.direction == activity_copy::to_device ? "HtoD"
@@ -410,7 +410,7 @@ class chrome_writer {
       flow("f", o.device, o.stream, o.begin, o.correlation);
   }
   // A stream's part of a span: from its first work to its last.
-  void write_device_spans() {
+  WARPWRIGHT_COLD void write_device_spans() {
     struct part {
       std::uint32_t span, device, stream;
       std::uint64_t begin, end;
@@ -441,7 +441,7 @@ class chrome_writer {
       out_.print("}");  // with "stream" it would be a kernel to HolisticTraceAnalysis
     }
   }
-  void write_device_names() {
+  WARPWRIGHT_COLD void write_device_names() {
     std::uint32_t last = no_entry;
     for (traced_operation const& o : core_.operations) {
       if (o.device == last) continue;
