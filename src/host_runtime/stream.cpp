@@ -93,7 +93,7 @@ class worker {
     acquire(&op.enqueued);
     for (auto const& point : op.waits) acquire(&point->token);
     if (op.what != nullptr && (!drop_ || op.what->runs_when_poisoned())) {
-      records_activity() ? run_recorded(*op.what, stream_, op.call) : op.what->run();
+      op.call != 0 ? run_recorded(*op.what, stream_, op.call) : op.what->run();
     }
     release(&op.token);
   }

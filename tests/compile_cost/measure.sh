@@ -151,7 +151,7 @@ limit_for() {
       warpwright/memory/buffer.hpp | warpwright/memory/scalar.hpp | warpwright/memory/staging.hpp | \
       warpwright/measure/choose.hpp | warpwright/measure/compare.hpp | warpwright/measure/expect.hpp | \
       warpwright/tune/report.hpp | warpwright/kernel/explain.hpp | \
-      warpwright/kernel/reduce_matrix.hpp) limit=$limit_of_sum ;;
+      warpwright/kernel/reduce_matrix.hpp | warpwright/observe/trace.hpp) limit=$limit_of_sum ;;
     warpwright/warpwright.hpp) limit=$limit_of_all ;;
     *) limit=$limit_of_one ;;
   esac

@@ -16,6 +16,7 @@
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>
+#include <warpwright/observe/detail/trace_core.hpp>
 #include <warpwright/observe/span.hpp>
 
 #include <cstddef>
@@ -23,25 +24,6 @@
 #include <vector>
 
 WARPWRIGHT_BEGIN
-
-namespace detail {
-
-struct activity_functions;
-struct trace_core;
-
-struct trace_values {
-  std::size_t wait = 0;
-  std::size_t warm_up = 0;
-  std::size_t record = ~std::size_t{0};
-  std::size_t repeat = 1;
-  std::size_t buffer_bytes = std::size_t{32} << 20U;
-  std::size_t max_spans = std::size_t{1} << 16U;
-  bool runtime_calls = true;
-  bool whole_graphs = false;
-  char const* library = nullptr;
-};
-
-}  // namespace detail
 
 /// What a trace records, and when.
 class trace_options : public detail::options_base<trace_options, detail::trace_values> {
@@ -55,7 +37,8 @@ class trace_options : public detail::options_base<trace_options, detail::trace_v
   [[nodiscard]] trace_options schedule(std::size_t wait, std::size_t warm_up, std::size_t record,
                                        std::size_t repeat = 1) const;
   /// Memory for the GPU's records until their window ends; records that do not fit are counted.
-  /// @param n  from 8 MiB to 1 GiB, in whole 4 MiB; a kernel takes some 260 bytes, a call 40
+  /// @param n  from 8 MiB to 1 GiB, in whole MiB; a kernel takes some 260 bytes, a call 40, and
+  ///   each thread that calls CUDA fills a MiB of its own
   /// @throws std::invalid_argument  outside of that
   [[nodiscard]] trace_options buffer_bytes(std::size_t n) const;
   /// Memory for so many spans in all; further ones are counted.

@@ -24,12 +24,6 @@ WARPWRIGHT_INLINE string_builder json_counts(graph_cache_counts const& counts) {
   return out;
 }
 
-WARPWRIGHT_INLINE string_builder padded(string_builder const& value, std::size_t width,
-                                        bool left = false) {
-  std::string spaces(value.size() < width ? width - value.size() : 0, ' ');
-  return left ? value + spaces : string_builder{spaces} + value;
-}
-
 WARPWRIGHT_INLINE string_builder microseconds_text(double value) {
   return value > 0.0 ? format_number("%.1f", value) : string_builder{"-"};
 }

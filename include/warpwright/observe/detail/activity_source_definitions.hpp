@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/observe/detail/activity_source.hpp>
+#include <warpwright/observe/detail/trace_core.hpp>
 
 #include <warpwright/core/detail/system/dynamic_library.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
+
+#include <cuda_runtime_api.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -63,27 +65,22 @@ inline void take_activity_buffer(void*, std::uint32_t, std::uint8_t* buffer, std
 }
 
 /// Whether the process has, or may have, a context, in which a graph may have been instantiated.
-WARPWRIGHT_COLD WARPWRIGHT_INLINE bool may_have_contexts() {
+WARPWRIGHT_COLD inline bool may_have_contexts() {
   dynamic_library driver;
-  if (driver.open("libcuda.so.1") != nullptr) return true;
   int (*init)(unsigned) = nullptr;
   int (*current)(void**) = nullptr;
-  int (*count_devices)(int*) = nullptr;
   int (*state)(int, unsigned*, int*) = nullptr;
-  int devices = 0;
   void* context = nullptr;
-  if (!driver.find("cuInit", init) || !driver.find("cuCtxGetCurrent", current) ||
-      !driver.find("cuDeviceGetCount", count_devices) ||
-      !driver.find("cuDevicePrimaryCtxGetState", state) || init(0) != 0 || current(&context) != 0 ||
-      context != nullptr || count_devices(&devices) != 0) {
+  if (driver.open("libcuda.so.1") != nullptr || !driver.find("cuInit", init) ||
+      !driver.find("cuCtxGetCurrent", current) ||
+      !driver.find("cuDevicePrimaryCtxGetState", state) || init(0) != 0 || current(&context) != 0) {
     return true;
   }
-  for (int device = 0; device < devices; ++device) {
-    unsigned flags = 0;
-    int active = 1;
-    if (state(device, &flags, &active) != 0 || active != 0) return true;
+  int active = context != nullptr ? 1 : 0;
+  unsigned flags = 0;
+  for (int device = 0; active == 0 && state(device, &flags, &active) == 0; ++device) {
   }
-  return false;
+  return active != 0;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
@@ -99,26 +96,24 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
                                CUDART_VERSION >= 13000 ? "libcupti.so.12" : "libcupti.so.13",
                                "libcupti.so", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                "/usr/local/cuda/lib64/libcupti.so"};
-  if (all.library != nullptr && path == nullptr) {
+  if (all.loaded && path == nullptr) {
     functions = all.functions;
     return {};
   }
   auto* const library = new dynamic_library;  // never unloaded: it keeps callbacks
-  string_builder problem;
-  char const* loaded = nullptr;
-  for (char const* const name : usual) {
-    char const* const reason = library->open(path != nullptr ? path : name);
-    if (reason == nullptr) loaded = path != nullptr ? path : name;
-    if (reason != nullptr && problem.empty()) problem = reason;
-    if (loaded != nullptr || path != nullptr) break;
+  char const* name = path != nullptr ? path : usual[0];
+  char const* reason = library->open(name);
+  string_builder const problem = reason == nullptr ? "" : reason;
+  for (std::size_t i = 1; reason != nullptr && path == nullptr && i < 5; ++i) {
+    reason = library->open(name = usual[i]);
   }
-  activity_functions f{};
-  if (loaded == nullptr) {
+  if (reason != nullptr) {
     delete library;
     return problem +
            "; CUPTI comes with the CUDA Toolkit (extras/CUPTI/lib64): add its folder to " +
            "LD_LIBRARY_PATH, or name the file by trace_options::library()";
   }
+  activity_functions f{};
   // Older ones may lack these.
   library->find("cuptiSubscribe", f.subscribe);
   library->find("cuptiUnsubscribe", f.unsubscribe);
@@ -136,14 +131,12 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
                         library->find("cuptiGetResultString", f.error_text);
   if (!complete) {
     delete library;
-    return string_builder{loaded} + " is not CUPTI: it lacks its functions of activity records";
+    return string_builder{name} + " is not CUPTI: it lacks its functions of activity records";
   }
   f.may_have_graphs = may_have_contexts;
   functions = f;
-  if (path == nullptr) {
-    all.library = loaded;
-    all.functions = f;
-  }
+  all.loaded |= path == nullptr;
+  if (path == nullptr) all.functions = f;
   return {};
 }
 
@@ -159,7 +152,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string activity_problem(activity_function
                 "NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
           : code == multiple_subscribers
               ? "; another profiler uses CUPTI in this process: end it, or run without it"
-              : "");
+              : "; see whether there is a GPU, and whether nvidia-smi works");
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string try_activity(activity_functions const& functions,
@@ -174,25 +167,27 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string try_activity(activity_functions co
     return string_builder{"CUPTI of version "} + std::size_t{version} +
            " is not known here; use that of CUDA 12 or 13";
   }
-  if (functions.subscribe != nullptr && !library_subscribes_to_cupti.load(memory_order::acquire)) {
-    void* subscriber = nullptr;
-    void (*const nothing)(void*, int, std::uint32_t, void const*) = [](void*, int, std::uint32_t,
-                                                                       void const*) {};
-    int const code = functions.subscribe(&subscriber, reinterpret_cast<void*>(nothing), nullptr);
-    if (code != 0) return activity_problem(functions, "cuptiSubscribe", code);
-    static_cast<void>(functions.unsubscribe(subscriber));
-  }
   if (whole_graphs && !all.graphs_enabled && functions.may_have_graphs()) {
     return "whole_graphs() was asked for after the process's first use of CUDA; CUPTI would crash "
            "at a graph instantiated before: make the trace before the first CUDA call";
   }
-  if (functions.set_attribute != nullptr) {
-    std::uint8_t zeroed = 1;  // else CUPTI does it, on the thread that launches
+  if (functions.register_callbacks != all.registered) {  // once: they may be in use later
+    void* subscriber = nullptr;
+    void (*const nothing)(void*, int, std::uint32_t, void const*) = [](void*, int, std::uint32_t,
+                                                                       void const*) {};
+    if (functions.subscribe != nullptr &&
+        !library_subscribes_to_cupti.load(memory_order::acquire)) {
+      int const code = functions.subscribe(&subscriber, reinterpret_cast<void*>(nothing), nullptr);
+      if (code != 0) return activity_problem(functions, "cuptiSubscribe", code);
+      static_cast<void>(functions.unsubscribe(subscriber));
+    }
+    std::uint8_t zeroed = 1;  // else CUPTI clears buffers, on the thread that launches
     std::size_t bytes = sizeof zeroed;
-    static_cast<void>(functions.set_attribute(5, &bytes, &zeroed));
-  }
-  if (int const code = functions.register_callbacks(give_activity_buffer, take_activity_buffer)) {
-    return activity_problem(functions, "cuptiActivityRegisterCallbacks", code);
+    if (functions.set_attribute != nullptr) functions.set_attribute(5, &bytes, &zeroed);
+    if (int const code = functions.register_callbacks(give_activity_buffer, take_activity_buffer)) {
+      return activity_problem(functions, "cuptiActivityRegisterCallbacks", code);
+    }
+    all.registered = functions.register_callbacks;
   }
   if (whole_graphs && !all.graphs_enabled) {
     if (int const code = functions.enable(activity_kind::graph)) {

@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace has recorded, in nanoseconds of monotonic_nanoseconds(), and where its schedule is.
+// Where records come from, and what a trace has recorded, in nanoseconds of
+// monotonic_nanoseconds().
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/system/activity_records.hpp>
+#include <warpwright/core/detail/thread/atomic.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
-#include <warpwright/observe/detail/activity_source.hpp>
+#include <warpwright/observe/detail/span_store.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +21,61 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-inline constexpr std::uint32_t none = ~std::uint32_t{0};  // no index
+/// Set while another part of the library is CUPTI's subscriber, so that a trace does not take it
+/// for a foreign tool.
+__attribute__((visibility("default"))) inline atomic<bool> library_subscribes_to_cupti{false};
+
+/// The buffers of activity records, of the process: CUPTI's callbacks have no context, and it may
+/// keep buffers to the end. They are never freed.
+struct activity_buffers {
+  static constexpr std::size_t buffer_bytes = std::size_t{1} << 20U;
+
+  struct filled_buffer {
+    std::uint8_t* begin;
+    std::size_t bytes;
+  };
+
+  spin_lock lock;              // of the lists, whose memory is reserved
+  array<std::uint8_t*> spare;  // all zero
+  array<filled_buffer> filled;
+  std::size_t made = 0;
+  bool keep = false;            // filled buffers; else they are emptied at once
+  bool graphs_enabled = false;  // whole graphs, for good
+  atomic<bool> in_use;          // by a trace
+  int (*registered)(activity_functions::request, activity_functions::complete) = nullptr;
+  bool loaded = false;  // CUPTI, from one of the usual places, with
+  activity_functions functions{};
+
+  /// @throws std::bad_alloc  and there are fewer
+  void make(std::size_t count);
+};
+
+activity_buffers& the_activity_buffers() noexcept;
+
+/// Loads CUPTI, or takes the host runtime's functions.
+/// @param path  of CUPTI; null: the usual places
+/// @return what is wrong, with the remedy; empty: nothing
+std::string load_activity_functions(char const* path, activity_functions& functions);
+
+/// Registers the buffers, and enables kernels for a moment: what is not permitted fails here.
+/// @return as above
+std::string try_activity(activity_functions const& functions, bool whole_graphs);
+/// @return an error of one of these functions, with the remedy
+std::string activity_problem(activity_functions const& functions, char const* call, int code);
+
+struct trace_values {
+  std::size_t wait = 0;
+  std::size_t warm_up = 0;
+  std::size_t record = ~std::size_t{0};
+  std::size_t repeat = 1;
+  std::size_t buffer_bytes = std::size_t{32} << 20U;
+  std::size_t max_spans = std::size_t{1} << 16U;
+  bool runtime_calls = true;
+  bool whole_graphs = false;
+  char const* library = nullptr;
+};
+
+inline constexpr std::uint32_t no_entry = ~std::uint32_t{0};  // no index
 
 /// Texts by number, each once.
 class name_table {
@@ -93,6 +151,7 @@ struct trace_core {
   phase now = phase::off;
   std::size_t next_step = 0;
   clock_pair window_begin{};
+  span_store* store = nullptr;
 
   name_table names;
   array<traced_operation> operations;  // after finish(): by window, device and begin

@@ -9,7 +9,6 @@
 #include <warpwright/core/detail/sort.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/text.hpp>
-#include <warpwright/observe/detail/trace_core.hpp>
 
 #include <pthread.h>
 
@@ -87,7 +86,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE trace_core::trace_core(trace_values const& cho
   }
   try {
     all.make(values.buffer_bytes / activity_buffers::buffer_bytes);
-    the_span_store().begin_session(values.max_spans);
+    store = &begin_span_store(values.max_spans);
     names.number_of("");  // 0
     if (given != nullptr) functions = *given;
     if (given == nullptr) unavailable = load_activity_functions(values.library, functions);
@@ -113,38 +112,29 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE trace_core::~trace_core() {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::enable(bool on) {
   if (!records_activity) return;
   auto const change = on ? functions.enable : functions.disable;
-  int code = change(activity_kind::kernel);
-  for (activity_kind const kind :
-       {activity_kind::copy, activity_kind::fill, activity_kind::peer_copy}) {
+  int code = 0;
+  for (activity_kind const kind : {activity_kind::kernel, activity_kind::copy, activity_kind::fill,
+                                   activity_kind::peer_copy, activity_kind::runtime_call}) {
+    if (kind == activity_kind::runtime_call && !values.runtime_calls) continue;
     int const result = change(kind);
     if (code == 0) code = result;
   }
-  if (values.runtime_calls) {
-    int const result = change(activity_kind::runtime_call);
-    if (code == 0) code = result;
-    if (functions.enable_driver_call != nullptr) {
-      for (std::uint32_t const call : driver_launches)
-        functions.enable_driver_call(call, on ? 1 : 0);
-    } else {
-      change(activity_kind::driver_call);
-    }
+  if (values.runtime_calls && functions.enable_driver_call != nullptr) {
+    for (std::uint32_t const call : driver_launches) functions.enable_driver_call(call, on ? 1 : 0);
   }
   if (on && code != 0) unavailable = activity_problem(functions, "cuptiActivityEnable", code);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE clock_pair trace_core::read_clocks() const {
   clock_pair best{monotonic_nanoseconds(), 0};
-  if (!records_activity) return best;
   std::uint64_t shortest = ~std::uint64_t{0};
-  for (int i = 0; i < 5; ++i) {  // the shortest of five: an interrupt may fall between
+  for (int i = 0; i < 5 && records_activity; ++i) {  // an interrupt may fall between
     std::uint64_t theirs = 0;
     std::uint64_t const before = monotonic_nanoseconds();
     static_cast<void>(functions.timestamp(&theirs));
     std::uint64_t const took = monotonic_nanoseconds() - before;
-    if (took < shortest) {
-      shortest = took;
-      best = {before + took / 2, theirs};
-    }
+    if (took < shortest) best = {before + took / 2, theirs};
+    if (took < shortest) shortest = took;
   }
   return best;
 }
@@ -157,7 +147,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::begin_window() {
     unique_lock<spin_lock> const guard{all.lock};
     all.keep = true;
   }
-  windows.reserve(windows.size() + 1);
   window_begin = read_clocks();
   windows.push_back({window_begin.ours, window_begin.ours});
   now = phase::recording;
@@ -185,121 +174,90 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_buffers(clock_pair from,
                                                      static_cast<double>(to.theirs - from.theirs)
                                                : 1.0;
   activity_buffers& all = the_activity_buffers();
-  for (bool failed = false;;) {
-    unique_lock<spin_lock> guard{all.lock};
-    all.keep = false;
-    if (all.filled.empty()) break;
-    activity_buffers::filled_buffer const buffer = all.filled.back();
-    all.filled.pop_back();
-    guard.unlock();
+  unique_lock<spin_lock> guard{all.lock};
+  all.keep = false;  // from here on nobody else touches those that are filled
+  guard.unlock();
+  for (activity_buffers::filled_buffer const& buffer : all.filled) {
     try {
       void* record = nullptr;
-      while (!failed && functions.next(buffer.begin, buffer.bytes, &record) == 0) {
+      while (functions.next(buffer.begin, buffer.bytes, &record) == 0) {
         read_record(record, from, scale);
       }
     } catch (std::bad_alloc const&) {
-      failed = true;
-      ++dropped_records;
+      ++dropped_records;  // and those behind it
     }
     std::memset(buffer.begin, 0, buffer.bytes);
     guard.lock();
     all.spare.push_back(buffer.begin);
+    guard.unlock();
   }
-}
-
-template <class Record>
-traced_operation operation_of(Record const& record, std::uint64_t bytes) {
-  traced_operation operation{};
-  operation.kind = record.kind;
-  operation.device = record.device;
-  operation.stream = record.stream;
-  operation.correlation = record.correlation;
-  operation.begin = record.start;
-  operation.end = record.end;
-  operation.bytes = bytes;
-  return operation;
-}
-
-template <class Record>
-traced_operation copy_of(Record const& record) {
-  traced_operation operation = operation_of(record, record.bytes);
-  operation.kind = activity_kind::copy;
-  operation.direction = record.direction;
-  operation.pageable =
-      record.source == activity_memory::pageable || record.destination == activity_memory::pageable;
-  return operation;
+  all.filled.clear();
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, clock_pair from,
                                                                double scale) {
   auto const ours = [&](std::uint64_t theirs) {
-    double const since = (static_cast<double>(theirs) - static_cast<double>(from.theirs)) * scale;
-    return from.ours + static_cast<std::uint64_t>(static_cast<std::int64_t>(since));
+    auto const since = static_cast<std::int64_t>(theirs - from.theirs);
+    return from.ours + static_cast<std::uint64_t>(
+                           static_cast<std::int64_t>(static_cast<double>(since) * scale));
   };
-  auto const add = [&](traced_operation operation) {
-    if (operation.end == 0 || operation.end < operation.begin) return;  // it has not ended
-    operation.begin = ours(operation.begin);
-    operation.end = ours(operation.end);
+  traced_operation operation{};
+  auto const add = [&](auto const& record, std::uint64_t bytes) {
+    if (record.end == 0 || record.end < record.start) return;     // it has not ended
+    operation.device = record.device < 1024 ? record.device : 0;  // a graph that begins on the host
+    operation.stream = record.stream;
+    operation.correlation = record.correlation;
+    operation.begin = ours(record.start);
+    operation.end = ours(record.end);
+    operation.bytes = bytes;
     operation.window = static_cast<std::uint32_t>(windows.size() - 1);
-    operation.call = operation.span = none;
+    operation.call = operation.span = no_entry;
     if (operation.end >= windows.back().begin) operations.push_back(operation);
   };
-  activity_kind kind{};
-  std::memcpy(&kind, at, sizeof kind);
-  switch (kind) {
-    case activity_kind::kernel: {
-      auto const& record = *static_cast<kernel_activity const*>(at);
-      traced_operation operation = operation_of(record, 0);
-      operation.name = names.number_of(record.name == nullptr ? "kernel" : record.name);
-      add(operation);
-      break;
+  auto const add_copy = [&](auto const& record) {
+    operation.kind = activity_kind::copy;
+    operation.direction = record.direction;
+    operation.pageable = record.source == activity_memory::pageable ||
+                         record.destination == activity_memory::pageable;
+    add(record, record.bytes);
+  };
+  std::memcpy(&operation.kind, at, sizeof operation.kind);
+  if (operation.kind == activity_kind::kernel) {
+    auto const& record = *static_cast<kernel_activity const*>(at);
+    operation.name = names.number_of(record.name == nullptr ? "kernel" : record.name);
+    add(record, 0);
+  } else if (operation.kind == activity_kind::copy) {
+    add_copy(*static_cast<copy_activity const*>(at));
+  } else if (operation.kind == activity_kind::peer_copy) {
+    add_copy(*static_cast<peer_copy_activity const*>(at));
+  } else if (operation.kind == activity_kind::fill) {
+    auto const& record = *static_cast<fill_activity const*>(at);
+    add(record, record.bytes);
+  } else if (operation.kind == activity_kind::graph) {
+    auto const& record = *static_cast<graph_activity const*>(at);
+    operation.name = names.number_of((text{"graph "} + record.graph).c_str());
+    add(record, 0);
+  } else if (operation.kind == activity_kind::runtime_call ||
+             operation.kind == activity_kind::driver_call) {
+    auto const& record = *static_cast<call_activity const*>(at);
+    char const* name = nullptr;
+    int const domain = operation.kind == activity_kind::driver_call ? 1 : 2;
+    if (functions.function_name(domain, record.function, &name) != 0) name = "CUDA call";
+    // "cudaLaunchKernel_ptsz_v7000": the same function as cudaLaunchKernel_v7000.
+    std::string plain{name};
+    for (char const* const suffix : {"_v", "_pts", "_ptd"}) {
+      plain.resize(plain.find(suffix) < plain.size() ? plain.find(suffix) : plain.size());
     }
-    case activity_kind::copy:
-      add(copy_of(*static_cast<copy_activity const*>(at)));
-      break;
-    case activity_kind::peer_copy:
-      add(copy_of(*static_cast<peer_copy_activity const*>(at)));
-      break;
-    case activity_kind::fill: {
-      auto const& record = *static_cast<fill_activity const*>(at);
-      add(operation_of(record, record.bytes));
-      break;
-    }
-    case activity_kind::graph: {
-      auto const& record = *static_cast<graph_activity const*>(at);
-      traced_operation operation = operation_of(record, 0);
-      operation.name = names.number_of((text{"graph "} + record.graph).c_str());
-      add(operation);
-      break;
-    }
-    case activity_kind::runtime_call:
-    case activity_kind::driver_call: {
-      auto const& record = *static_cast<call_activity const*>(at);
-      char const* name = nullptr;
-      int const domain = kind == activity_kind::driver_call ? 1 : 2;
-      if (functions.function_name(domain, record.function, &name) != 0) name = "CUDA call";
-      // "cudaLaunchKernel_ptsz_v7000": the same function as cudaLaunchKernel_v7000.
-      char plain[128];
-      std::size_t length = 0;
-      while (length + 1 < sizeof plain && name[length] != '\0' &&
-             std::strncmp(name + length, "_v", 2) != 0 &&
-             std::strncmp(name + length, "_pts", 4) != 0 &&
-             std::strncmp(name + length, "_ptd", 4) != 0) {
-        plain[length] = name[length];
-        ++length;
-      }
-      plain[length] = '\0';
-      traced_call call{};
-      call.name = names.number_of(plain);
-      call.thread = record.thread;
-      call.correlation = record.correlation;
-      call.begin = ours(record.start);
-      call.end = ours(record.end);
-      // Kept all the same: it may have enqueued what ran in the window.
-      call.outside = call.end < windows.back().begin || call.begin > windows.back().end;
-      calls.push_back(call);
-      break;
-    }
+    traced_call call{names.number_of(plain.c_str()),
+                     record.thread,
+                     record.correlation,
+                     false,
+                     false,
+                     ours(record.start),
+                     ours(record.end)};
+    // Kept all the same: it may have enqueued what ran in the window.
+    call.outside = call.end < windows.back().begin || call.begin > windows.back().end;
+    calls.push_back(call);
   }
 }
 
@@ -349,17 +307,19 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::finish() {
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_spans() {
-  span_store& store = the_span_store();
-  unique_lock<mutex> const guard{store.lock};
-  for (span_chunk* chunk = store.chunks; chunk != nullptr; chunk = chunk->next) {
-    std::uint32_t const used = chunk->used.load(memory_order::acquire);
-    for (std::uint32_t i = chunk->first; i < used; ++i) {
-      span_record const& span = chunk->records[i];
-      spans.push_back(
-          {names.number_of(span.name), chunk->thread, none, span.on_stream, span.begin, span.end});
-    }
+  std::uint64_t const first = store->first.load(memory_order::relaxed);
+  std::uint64_t last = store->next.load(memory_order::relaxed);
+  if (last - first > values.max_spans) {
+    dropped_spans = last - first - values.max_spans;
+    last = first + values.max_spans;
   }
-  dropped_spans = store.dropped.load(memory_order::relaxed);
+  for (std::uint64_t turn = first; turn < last; ++turn) {
+    span_record const& span = store->records[turn % store->capacity];
+    // Not written yet; or of the time before this trace.
+    if (span.turn.load(memory_order::acquire) != turn + 1 || span.begin < store->begin) continue;
+    spans.push_back(
+        {names.number_of(span.name), span.thread, no_entry, span.on_stream, span.begin, span.end});
+  }
   // Of spans that began at once, the one that ended first is inside.
   sort(spans.begin(), spans.size(), [](traced_span const& a, traced_span const& b) {
     return a.thread != b.thread ? a.thread < b.thread
@@ -368,12 +328,24 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_spans() {
   });
   for (std::uint32_t i = 1; i < spans.size(); ++i) {
     std::uint32_t outer = i - 1;
-    while (outer != none &&
+    while (outer != no_entry &&
            (spans[outer].thread != spans[i].thread || spans[outer].end < spans[i].end)) {
       outer = spans[outer].outer;
     }
     spans[i].outer = outer;
   }
+}
+
+/// @return the first index for which `before` is false, of those where it is true for the first
+/// ones
+template <class Before>
+std::size_t first_not(std::size_t count, Before before) {
+  std::size_t low = 0;
+  while (low < count) {
+    std::size_t const middle = (low + count) / 2;
+    before(middle) ? low = middle + 1 : count = middle;
+  }
+  return low;
 }
 
 // Finds the call of each operation, and the span of that call.
@@ -386,34 +358,36 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::connect() {
   order.reserve(calls.size());
   for (std::uint32_t i = 0; i < calls.size(); ++i) order.push_back(i);
   sort(order.begin(), order.size(), [this](std::uint32_t a, std::uint32_t b) {
-    return calls[a].correlation < calls[b].correlation;
+    return calls[a].correlation != calls[b].correlation
+               ? calls[a].correlation < calls[b].correlation
+               : a < b;
   });
+  // A call of the driver inside one of the runtime has its number, and is not counted twice.
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    traced_call& call = calls[order[i]];
+    call.outside |= call.correlation == calls[order[i - 1]].correlation;
+  }
   for (traced_operation& operation : operations) {
-    std::size_t low = 0;
-    for (std::size_t high = order.size(); low < high;) {
-      std::size_t const middle = (low + high) / 2;
-      calls[order[middle]].correlation < operation.correlation ? low = middle + 1 : high = middle;
-    }
+    std::size_t const low = first_not(order.size(), [&](std::size_t i) {
+      return calls[order[i]].correlation < operation.correlation;
+    });
     if (low < order.size() && calls[order[low]].correlation == operation.correlation) {
       operation.call = order[low];
     }
     traced_window const& window = windows[operation.window];
     operation.launched_before =
-        (operation.call != none ? calls[operation.call].begin : operation.begin) < window.begin;
-    if (operation.call == none) continue;
+        (operation.call != no_entry ? calls[operation.call].begin : operation.begin) < window.begin;
+    if (operation.call == no_entry) continue;
     traced_call& call = calls[operation.call];
     call.launches = true;
     // The last span of the thread that began before the call, or one around it.
-    std::size_t first = 0;
-    for (std::size_t high = spans.size(); first < high;) {
-      std::size_t const middle = (first + high) / 2;
-      bool const before =
-          spans[middle].thread < call.thread ||
-          (spans[middle].thread == call.thread && spans[middle].begin <= call.begin);
-      before ? first = middle + 1 : high = middle;
-    }
-    std::uint32_t span = first == 0 ? none : static_cast<std::uint32_t>(first - 1);
-    while (span != none && (spans[span].thread != call.thread || spans[span].end < call.begin)) {
+    std::size_t const first = first_not(spans.size(), [&](std::size_t i) {
+      return spans[i].thread < call.thread ||
+             (spans[i].thread == call.thread && spans[i].begin <= call.begin);
+    });
+    std::uint32_t span = first == 0 ? no_entry : static_cast<std::uint32_t>(first - 1);
+    while (span != no_entry &&
+           (spans[span].thread != call.thread || spans[span].end < call.begin)) {
       span = spans[span].outer;
     }
     operation.span = span;

@@ -10,7 +10,6 @@
 #include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
-#include <warpwright/observe/detail/trace_core.hpp>
 
 #include <unistd.h>
 
@@ -39,26 +38,25 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string short_kernel_name(std::string cons
     whole.erase(at, std::strlen("(anonymous namespace)::"));
   }
   std::string name;
-  std::size_t qualifier = 0;  // where the identifier begins that may be one
-  int depth = 0;              // of template arguments
+  int depth = 0;  // of template arguments
   for (std::size_t i = 0; i < whole.size(); ++i) {
     char const c = whole[i];
     if (c == '(' && depth == 0) break;  // the parameters
-    if (c == ':' && whole.compare(i, 2, "::") == 0) {
-      name.resize(qualifier);
-      ++i;
-      continue;
-    }
-    depth += c == '<' ? 1 : c == '>' ? -1 : 0;
-    if (c == ' ' && depth == 0) {  // the result
+    if (c == ' ' && depth == 0) {       // the result
       name.clear();
-      qualifier = 0;
-      continue;
+    } else if (whole.compare(i, 2, "::") == 0) {
+      std::size_t begin = name.size();  // of the qualifier, which may have arguments
+      for (int inside = 0; begin != 0; --begin) {
+        char const last = name[begin - 1];
+        inside += last == '>' ? 1 : last == '<' ? -1 : 0;
+        if (inside < 0 || (inside == 0 && std::strchr(" ,(&*{", last) != nullptr)) break;
+      }
+      name.resize(begin);
+      ++i;
+    } else {
+      depth += c == '<' ? 1 : c == '>' ? -1 : 0;
+      name += c;
     }
-    name += c;
-    bool const identifier = c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                            (c >= 'A' && c <= 'Z') || c == '>';
-    if (!identifier) qualifier = name.size();
   }
   return name;
 }
@@ -75,31 +73,29 @@ struct covered_time {
   }
 };
 
-// Launches that follow one another within this time are back to back, nanoseconds.
+// Nanoseconds: launches that follow one another within the first are back to back, and work that
+// was launched so long before the GPU was idle had reached it.
 inline constexpr std::uint64_t launch_pause = 20000;
+inline constexpr std::uint64_t launch_latency = 5000;
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_gap(trace_core const& core, trace_summary& summary,
-                                               traced_operation const& next,
-                                               std::uint64_t idle_since) {
-  double const seconds = seconds_of(next.begin - idle_since);
-  if (next.call == none) {
-    summary.unexplained_seconds += seconds;
-    return;
-  }
+// Charges the idle time before an operation.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE double& reason_of_gap(trace_core const& core,
+                                                        trace_summary& summary,
+                                                        traced_operation const& next,
+                                                        std::uint32_t call_before,
+                                                        std::uint64_t idle_since) {
+  if (next.call == no_entry) return summary.unexplained_seconds;
   traced_call const& call = core.calls[next.call];
-  if (call.begin < idle_since) {  // enqueued, or being enqueued: a graph's kernels, too
-    (call.end < idle_since || next.kind == activity_kind::graph ? summary.between_kernels_seconds
-                                                                : summary.launch_bound_seconds) +=
-        seconds;
-    return;
-  }
+  bool const same_graph = next.call == call_before;
+  if (same_graph || call.end + launch_latency <= idle_since) return summary.between_kernels_seconds;
+  if (call.begin < idle_since) return summary.launch_bound_seconds;
   std::uint32_t before = next.call;
   while (before != 0 && !core.calls[--before].launches) {
   }
   traced_call const& previous = core.calls[before];
   bool const back_to_back =
       before != next.call && previous.launches && previous.end + launch_pause >= call.begin;
-  (back_to_back ? summary.launch_bound_seconds : summary.waiting_for_host_seconds) += seconds;
+  return back_to_back ? summary.launch_bound_seconds : summary.waiting_for_host_seconds;
 }
 
 // The operations of one window on one device.
@@ -111,9 +107,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
   covered_time kernels = busy;
   covered_time copies = busy;
   covered_time either = busy;
+  std::uint32_t call_before = no_entry;
   for (; first != last; ++first) {
     traced_operation const& operation = *first;
-    if (operation.begin > busy.until) add_gap(core, summary, operation, busy.until);
+    if (operation.begin > busy.until) {
+      reason_of_gap(core, summary, operation, call_before, busy.until) +=
+          seconds_of(operation.begin - busy.until);
+    }
+    call_before = operation.call;
     busy.add(operation.begin, operation.end);
     bool const is_kernel =
         operation.kind == activity_kind::kernel || operation.kind == activity_kind::graph;
@@ -146,6 +147,19 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
   summary.overlapped_copy_seconds += seconds_of(kernels.total + copies.total - either.total);
 }
 
+// Rows with texts, the longest first.
+template <class Row, class Seconds>
+WARPWRIGHT_COLD void sort_by_time(std::vector<Row>& rows, Seconds seconds) {
+  array<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < rows.size(); ++i) order.push_back(i);
+  sort(order.begin(), order.size(), [&](std::uint32_t a, std::uint32_t b) {
+    return seconds(rows[a]) > seconds(rows[b]) || (seconds(rows[a]) >= seconds(rows[b]) && a < b);
+  });
+  std::vector<Row> sorted;
+  for (std::uint32_t const i : order) sorted.push_back(rows[i]);
+  rows.swap(sorted);
+}
+
 struct table_entry {
   std::uint32_t name, span;
   std::uint64_t nanoseconds;
@@ -157,7 +171,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core cons
   for (traced_operation const& operation : core.operations) {
     if (operation.launched_before) continue;
     if (operation.kind != activity_kind::kernel && operation.kind != activity_kind::graph) continue;
-    bool const named = by_span && operation.span != none;
+    bool const named = by_span && operation.span != no_entry;
     entries.push_back({operation.name, named ? core.spans[operation.span].name : 0,
                        operation.end - operation.begin});
   }
@@ -176,63 +190,40 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core cons
     table.rows.back().total_seconds += seconds_of(entries[i].nanoseconds);
     table.total_seconds += seconds_of(entries[i].nanoseconds);
   }
-  array<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < table.rows.size(); ++i) order.push_back(i);
-  sort(order.begin(), order.size(), [&table](std::uint32_t a, std::uint32_t b) {
-    double const x = table.rows[a].total_seconds, y = table.rows[b].total_seconds;
-    return x > y || (x == y && a < b);
-  });
-  std::vector<kernel_row> sorted;
-  for (std::uint32_t const i : order) sorted.push_back(table.rows[i]);
-  for (kernel_row& row : sorted) {
+  sort_by_time(table.rows, [](kernel_row const& row) { return row.total_seconds; });
+  for (kernel_row& row : table.rows) {
     row.mean_seconds = row.total_seconds / static_cast<double>(row.calls);
     if (table.total_seconds > 0.0) row.share = row.total_seconds / table.total_seconds;
   }
-  table.rows.swap(sorted);
   return table;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string padded(std::string text, std::size_t width,
-                                                     bool right) {
-  if (text.size() < width) text.insert(right ? 0 : text.size(), width - text.size(), ' ');
-  return text;
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE string_builder table_line(std::string const& calls,
-                                                            std::string const& total,
-                                                            std::string const& mean,
-                                                            std::string const& share,
-                                                            string_builder const& name) {
-  return string_builder{padded(calls, 8, true)} + padded(total, 10, true) + padded(mean, 10, true) +
-         padded(share, 9, true) + "  " + name + "\n";
+WARPWRIGHT_COLD inline string_builder table_line(kernel_row const& row, std::string name) {
+  constexpr std::size_t max_name_bytes = 80;
+  if (name.size() > max_name_bytes) name = name.substr(0, max_name_bytes - 3) + "...";
+  return padded(row.calls, 8) + padded(format_seconds(row.total_seconds), 10) +
+         padded(format_seconds(row.mean_seconds), 10) + padded(format_percent(row.share), 9) +
+         "  " + valid_utf8(name) + (row.span.empty() ? "" : "  [" + valid_utf8(row.span) + "]") +
+         "\n";
 }
 
 }  // namespace detail
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string kernel_table::to_text(
     std::size_t max_rows) const {
-  constexpr std::size_t max_name_bytes = 80;
-  detail::string_builder text = detail::table_line("calls", "total", "mean", "share", "kernel");
+  detail::string_builder text = "   calls     total      mean    share  kernel\n";
   kernel_row rest;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    kernel_row const& row = rows[i];
-    if (i >= max_rows) {
-      rest.calls += row.calls;
-      rest.total_seconds += row.total_seconds;
-      continue;
-    }
-    std::string name = row.name;
-    if (name.size() > max_name_bytes) name = name.substr(0, max_name_bytes - 3) + "...";
-    if (!row.span.empty()) name += "  [" + row.span + "]";
-    text += detail::table_line(std::to_string(row.calls), detail::format_seconds(row.total_seconds),
-                               detail::format_seconds(row.mean_seconds),
-                               detail::format_percent(row.share), detail::valid_utf8(name));
+    if (i < max_rows) text += detail::table_line(rows[i], rows[i].name);
+    if (i < max_rows) continue;
+    rest.calls += rows[i].calls;
+    rest.total_seconds += rows[i].total_seconds;
+    rest.share += rows[i].share;
+    rest.mean_seconds = rest.total_seconds / static_cast<double>(rest.calls);
   }
   if (rest.calls != 0) {
-    text += detail::table_line(
-        std::to_string(rest.calls), detail::format_seconds(rest.total_seconds), "",
-        detail::format_percent(rest.total_seconds / total_seconds),
-        "(" + detail::counted(rows.size() - max_rows, "further row").str() + ")");
+    auto const further = detail::counted(rows.size() - max_rows, "further row");
+    text += detail::table_line(rest, "(" + further.str() + ")");
   }
   return text;
 }
@@ -255,9 +246,8 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string trace_summary::to_text() con
       (graphs == 0 ? "" : ", " + detail::counted(graphs, "graph").str()) + "\n";
   auto const part = [&](char const* name, double seconds) {
     if (seconds <= 0.0) return;
-    text +=
-        detail::string_builder{detail::padded(detail::format_percent(share(seconds)), 8, true)} +
-        detail::padded(detail::format_seconds(seconds), 10, true) + "  " + name + "\n";
+    text += detail::padded(detail::format_percent(share(seconds)), 8) +
+            detail::padded(detail::format_seconds(seconds), 10) + "  " + name + "\n";
   };
   part("GPU busy", busy_seconds);
   part("idle, waiting for the host", waiting_for_host_seconds);
@@ -268,9 +258,8 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string trace_summary::to_text() con
   part("copying from or to pageable memory", pageable.seconds);
   part("copying beside a kernel", overlapped_copy_seconds);
   for (std::size_t i = 0; i < calls.size() && i < 5; ++i) {
-    text +=
-        detail::string_builder{detail::padded(detail::format_seconds(calls[i].seconds), 18, true)} +
-        "  in " + detail::counted(calls[i].calls, "call") + " of " + calls[i].name + "\n";
+    text += detail::padded(detail::format_seconds(calls[i].seconds), 18) + "  in " +
+            detail::counted(calls[i].calls, "call") + " of " + calls[i].name + "\n";
   }
   if (dropped_records + dropped_spans != 0) {
     text += "incomplete: " + detail::counted(dropped_records, "record") + " and " +
@@ -312,6 +301,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_summary trace::summary() {
     detail::add_device(core, all, core.windows[one.window], &one, core.operations.begin() + last);
     first = last;
   }
+  if (count == 0 && core.records_activity) all.waiting_for_host_seconds = all.recorded_seconds;
   all.idle_seconds = all.waiting_for_host_seconds + all.launch_bound_seconds +
                      all.between_kernels_seconds + all.unexplained_seconds;
   for (detail::traced_call const& call : core.calls) {
@@ -322,11 +312,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_summary trace::summary() {
     ++all.calls[at].calls;
     all.calls[at].seconds += detail::seconds_of(call.end - call.begin);
   }
-  for (std::size_t i = 1; i < all.calls.size(); ++i) {
-    for (std::size_t k = i; k > 0 && all.calls[k - 1].seconds < all.calls[k].seconds; --k) {
-      std::swap(all.calls[k - 1], all.calls[k]);
-    }
-  }
+  detail::sort_by_time(all.calls, [](call_total const& call) { return call.seconds; });
   return all;
 }
 
@@ -337,7 +323,7 @@ class chrome_writer {
  public:
   chrome_writer(trace_core const& core, std::FILE* file) : core_{core}, out_{file} {}
 
-  [[nodiscard]] int write() {
+  [[nodiscard]] WARPWRIGHT_COLD int write() {
     start_ = core_.windows.empty() ? 0 : core_.windows[0].begin;
     out_.print(
         "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\":0},"
@@ -345,17 +331,17 @@ class chrome_writer {
         "\"args\":{\"name\":\"host\"}}",
         host_);
     for (traced_step const& step : core_.steps) {
-      host_event("user_annotation", string_builder{"ProfilerStep#"} + step.number, step.thread,
-                 step.begin, step.end);
+      event("user_annotation", string_builder{"ProfilerStep#"} + step.number, host_, step.thread,
+            step.begin, step.end);
       out_.print("}");
     }
     for (traced_span const& span : core_.spans) {
-      host_event("user_annotation", core_.names[span.name], span.thread, span.begin, span.end);
+      event("user_annotation", core_.names[span.name], host_, span.thread, span.begin, span.end);
       out_.print("}");
     }
     for (traced_call const& call : core_.calls) {
       if (call.outside) continue;
-      host_event("cuda_runtime", core_.names[call.name], call.thread, call.begin, call.end);
+      event("cuda_runtime", core_.names[call.name], host_, call.thread, call.begin, call.end);
       out_.print(",\"args\":{\"correlation\":%u}}", call.correlation);
       if (call.launches) flow("s", host_, call.thread, call.begin, call.correlation);
     }
@@ -368,30 +354,29 @@ class chrome_writer {
 
  private:
   // Of an event with a duration, without its end.
-  void event(char const* category, std::string const& name, long process, std::uint32_t thread,
-             std::uint64_t begin, std::uint64_t end) {
-    std::string const quoted = json_text(name).str();
+  WARPWRIGHT_COLD void event(char const* category, std::string const& name, long process,
+                             std::uint32_t thread, std::uint64_t begin, std::uint64_t end) {
     out_.print(",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", category);
-    out_.write(quoted.data(), quoted.size());
+    quoted(name);
     out_.print(",\"pid\":%ld,\"tid\":%u,", process, thread);
     time("ts", begin);
     out_.print(",");
     std::uint64_t const lasts = end > begin ? end - begin : 0;
     time("dur", lasts + start_);
   }
-  void host_event(char const* category, std::string const& name, std::uint32_t thread,
-                  std::uint64_t begin, std::uint64_t end) {
-    event(category, name, host_, thread, begin, end);
+  WARPWRIGHT_COLD void quoted(std::string const& name) {
+    string_builder const text = json_text(name);
+    out_.write(text.str().data(), text.size());
   }
   // Microseconds, without the locale's decimal separator.
-  void time(char const* name, std::uint64_t at) {
+  WARPWRIGHT_COLD void time(char const* name, std::uint64_t at) {
     bool const before = at < start_;
     auto const since = static_cast<unsigned long long>(before ? start_ - at : at - start_);
     out_.print("\"%s\":%s%llu.%03llu", name, before ? "-" : "", since / 1000, since % 1000);
   }
   // From a call to what it launched.
-  void flow(char const* phase, long process, std::uint32_t thread, std::uint64_t at,
-            std::uint32_t correlation) {
+  WARPWRIGHT_COLD void flow(char const* phase, long process, std::uint32_t thread, std::uint64_t at,
+                            std::uint32_t correlation) {
     out_.print(
         ",\n{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%u,"
         "\"pid\":%ld,\"tid\":%u,",
@@ -399,7 +384,7 @@ class chrome_writer {
     time("ts", at);
     out_.print("}");
   }
-  void write(traced_operation const& o) {
+  WARPWRIGHT_COLD void write(traced_operation const& o) {
     bool const copy = o.kind == activity_kind::copy;
     bool const fill = o.kind == activity_kind::fill;
     char const* const direction = o.direction == activity_copy::to_device ? "HtoD"
@@ -416,23 +401,23 @@ class chrome_writer {
     out_.print(",\"args\":{\"device\":%u,\"stream\":%u,\"correlation\":%u", o.device, o.stream,
                o.correlation);
     if (copy || fill) out_.print(",\"bytes\":%llu", static_cast<unsigned long long>(o.bytes));
-    if (o.span != none) {
-      std::string const quoted = json_text(core_.names[core_.spans[o.span].name]).str();
+    if (o.span != no_entry) {
       out_.print(",\"span\":");
-      out_.write(quoted.data(), quoted.size());
+      quoted(core_.names[core_.spans[o.span].name]);
     }
     out_.print("}}");
-    if (o.call != none) flow("f", o.device, o.stream, o.begin, o.correlation);
+    if (o.call != no_entry && !core_.calls[o.call].outside)
+      flow("f", o.device, o.stream, o.begin, o.correlation);
   }
   // A stream's part of a span: from its first work to its last.
-  void write_device_spans() {
+  WARPWRIGHT_COLD void write_device_spans() {
     struct part {
       std::uint32_t span, device, stream;
       std::uint64_t begin, end;
     };
     array<part> parts;
     for (traced_operation const& o : core_.operations) {
-      for (std::uint32_t span = o.span; span != none; span = core_.spans[span].outer) {
+      for (std::uint32_t span = o.span; span != no_entry; span = core_.spans[span].outer) {
         if (core_.spans[span].on_stream) {
           parts.push_back({span, o.device, o.stream, o.begin, o.end});
         }
@@ -453,11 +438,11 @@ class chrome_writer {
       }
       event("gpu_user_annotation", core_.names[core_.spans[whole.span].name], whole.device,
             whole.stream, whole.begin, whole.end);
-      out_.print(",\"args\":{\"stream\":%u}}", whole.stream);
+      out_.print("}");  // with "stream" it would be a kernel to HolisticTraceAnalysis
     }
   }
-  void write_device_names() {
-    std::uint32_t last = none;
+  WARPWRIGHT_COLD void write_device_names() {
+    std::uint32_t last = no_entry;
     for (traced_operation const& o : core_.operations) {
       if (o.device == last) continue;
       last = o.device;

@@ -69,6 +69,13 @@ WARPWRIGHT_COLD inline string_builder format_number(char const* format, double v
 #pragma GCC diagnostic pop
 #endif
 
+/// Fills a column: spaces before the text, or behind it. What is wider stays as it is.
+WARPWRIGHT_COLD inline string_builder padded(string_builder const& value, std::size_t width,
+                                             bool left = false) {
+  std::string spaces(value.size() < width ? width - value.size() : 0, ' ');
+  return left ? value + spaces : string_builder{spaces} + value;
+}
+
 /// Formats a fraction: 0.625 as "62.5 %".
 WARPWRIGHT_COLD inline string_builder format_percent(double fraction) {
   return format_number("%.3g %%", fraction * 100.0);
