@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a training loop waits for: three of its steps are recorded, after one that warms up. Writes
-// trace.json, for ui.perfetto.dev, or the file that is named on the command line.
+// What a training loop waits for: three of its steps are recorded, after one that warms up, and
+// judged. Writes trace.json, for ui.perfetto.dev, or the file that is named on the command line.
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/memory/pool.hpp>
+#include <warpwright/observe/diagnose.hpp>
+#include <warpwright/observe/monitor.hpp>
 #include <warpwright/observe/trace.hpp>
 
 #include <cstdio>
@@ -22,6 +24,7 @@ constexpr std::size_t n = std::size_t{1} << 18U;
 int run(char const* path) {
   // Before the first CUDA call, as graphs as one record would need.
   ww::trace trace{ww::trace_options{}.schedule(1, 1, 3)};
+  ww::monitor const gpu{ww::monitor_options{}.every(0.5)};
   ww::stream stream;
   ww::memory_pool pool{ww::current_device()};
   ww::device_buffer<float> x{pool, stream, n};
@@ -56,10 +59,11 @@ int run(char const* path) {
     stream.synchronize();
   }
 
-  if (!trace.unavailable().empty()) std::printf("%s\n", trace.unavailable().c_str());
   trace.write_chrome(path);
-  std::printf("%s\n%s\n%s", trace.kernels().to_text(10).c_str(),
+  std::printf("%s\n%s\n%s\n", trace.kernels().to_text(10).c_str(),
               trace.kernels_by_span().to_text(10).c_str(), trace.summary().to_text().c_str());
+  auto const known = ww::evidence{}.add(gpu).add(trace).add(pool.statistics());
+  std::printf("%s", ww::diagnose(known).to_text().c_str());
   return first < 0.5F && trace.summary().steps == 3 ? 0 : 1;
 }
 

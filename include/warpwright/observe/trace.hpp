@@ -120,6 +120,7 @@ struct trace_summary {
   double between_kernels_seconds = 0.0;   ///< the next kernel was already enqueued
   double unexplained_seconds = 0.0;       ///< without runtime_calls()
   double kernel_seconds = 0.0;            ///< while a kernel ran
+  double unfilled_seconds = 0.0;          ///< of these, times the multiprocessors without a block
   double copy_seconds = 0.0;              ///< while a copy ran
   double overlapped_copy_seconds = 0.0;   ///< while a copy and a kernel ran
   copy_total host_to_device, device_to_host, on_device, between_devices, fills;

@@ -97,9 +97,9 @@ struct traced_operation {
   std::uint32_t device, stream, correlation;
   std::uint32_t name;  // of a kernel: mangled; of a graph: its id
   std::uint32_t window;
-  std::uint32_t call;  // index in calls
-  std::uint32_t span;  // index in spans
-  std::uint64_t begin, end, bytes;
+  std::uint32_t call;               // index in calls
+  std::uint32_t span;               // index in spans
+  std::uint64_t begin, end, bytes;  // of a kernel: blocks
 };
 
 struct traced_call {

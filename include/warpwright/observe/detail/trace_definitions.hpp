@@ -225,7 +225,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, c
   if (operation.kind == activity_kind::kernel) {
     auto const& record = *static_cast<kernel_activity const*>(at);
     operation.name = names.number_of(record.name == nullptr ? "kernel" : record.name);
-    add(record, 0);
+    add(record, std::uint64_t(record.grid[0]) * std::uint64_t(record.grid[1]) *
+                    std::uint64_t(record.grid[2]));
   } else if (operation.kind == activity_kind::copy) {
     add_copy(*static_cast<copy_activity const*>(at));
   } else if (operation.kind == activity_kind::peer_copy) {

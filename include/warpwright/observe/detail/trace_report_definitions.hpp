@@ -108,6 +108,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
   covered_time copies = busy;
   covered_time either = busy;
   std::uint32_t call_before = no_entry;
+  int processors = 0;
+  auto const device = static_cast<int>(first->device);
+  discard(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+  double filled = 0.0;
   for (; first != last; ++first) {
     traced_operation const& operation = *first;
     if (operation.begin > busy.until) {
@@ -118,7 +122,12 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
     busy.add(operation.begin, operation.end);
     bool const is_kernel =
         operation.kind == activity_kind::kernel || operation.kind == activity_kind::graph;
-    if (is_kernel) kernels.add(operation.begin, operation.end);
+    if (is_kernel) {
+      kernels.add(operation.begin, operation.end);
+      auto const blocks = static_cast<double>(operation.bytes);
+      bool const fills = operation.kind == activity_kind::graph || blocks >= processors;
+      filled += (fills ? 1.0 : blocks / processors) * seconds_of(operation.end - operation.begin);
+    }
     if (operation.kind == activity_kind::copy) copies.add(operation.begin, operation.end);
     if (operation.kind != activity_kind::fill) either.add(operation.begin, operation.end);
     if (operation.launched_before) continue;
@@ -143,6 +152,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
   }
   summary.busy_seconds += seconds_of(busy.total);
   summary.kernel_seconds += seconds_of(kernels.total);
+  double const unfilled = seconds_of(kernels.total) - filled;
+  if (unfilled > 0.0) summary.unfilled_seconds += unfilled;
   summary.copy_seconds += seconds_of(copies.total);
   summary.overlapped_copy_seconds += seconds_of(kernels.total + copies.total - either.total);
 }
@@ -254,6 +265,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string trace_summary::to_text() con
   part("idle, launch-bound", launch_bound_seconds);
   part("idle, between kernels", between_kernels_seconds);
   part("idle, for a reason that was not recorded", unexplained_seconds);
+  part("multiprocessors without a block of the kernel that ran", unfilled_seconds);
   part("copying", copy_seconds);
   part("copying from or to pageable memory", pageable.seconds);
   part("copying beside a kernel", overlapped_copy_seconds);
