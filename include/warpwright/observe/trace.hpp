@@ -55,6 +55,7 @@ class trace_options : public detail::options_base<trace_options, detail::trace_v
   /// CUPTI can crash at the launch of a graph that was instantiated before this was on. So the
   /// trace must be made before the process's first CUDA call that needs a context; one made later
   /// is refused (unavailable()). Then it stays on, for all traces, until the process ends.
+  /// @pre no other thread has made a context of its own by cuCtxCreate(), which cannot be seen
   [[nodiscard]] trace_options whole_graphs(bool on = true) const {
     return with(&values::whole_graphs, on);
   }

@@ -18,8 +18,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 WARPWRIGHT_INLINE activity_buffers& the_activity_buffers() noexcept {
-  alignas(activity_buffers) static unsigned char memory[sizeof(activity_buffers)];
-  static auto* const buffers = new (static_cast<void*>(memory)) activity_buffers;
+  static auto* const buffers = new activity_buffers;
   return *buffers;
 }
 
@@ -78,9 +77,9 @@ WARPWRIGHT_COLD inline bool may_have_contexts() {
   }
   int active = context != nullptr ? 1 : 0;
   unsigned flags = 0;
-  for (int device = 0; active == 0 && state(device, &flags, &active) == 0; ++device) {
-  }
-  return active != 0;
+  int code = 0;
+  for (int device = 0; active == 0 && code == 0; ++device) code = state(device, &flags, &active);
+  return active != 0 || code != 101;  // CUDA_ERROR_INVALID_DEVICE: that was the last one
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
@@ -96,11 +95,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
                                CUDART_VERSION >= 13000 ? "libcupti.so.12" : "libcupti.so.13",
                                "libcupti.so", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                "/usr/local/cuda/lib64/libcupti.so"};
-  if (all.loaded && path == nullptr) {
+  if (all.library != nullptr && all.path == (path == nullptr ? "" : path)) {
     functions = all.functions;
     return {};
   }
-  auto* const library = new dynamic_library;  // never unloaded: it keeps callbacks
+  auto* const library = new dynamic_library;
   char const* name = path != nullptr ? path : usual[0];
   char const* reason = library->open(name);
   string_builder const problem = reason == nullptr ? "" : reason;
@@ -134,9 +133,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
     return string_builder{name} + " is not CUPTI: it lacks its functions of activity records";
   }
   f.may_have_graphs = may_have_contexts;
-  functions = f;
-  all.loaded |= path == nullptr;
-  if (path == nullptr) all.functions = f;
+  all.path = path == nullptr ? "" : path;
+  all.library = library;
+  functions = all.functions = f;
   return {};
 }
 

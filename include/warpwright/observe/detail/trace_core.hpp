@@ -21,6 +21,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+class dynamic_library;
+
 /// Set while another part of the library is CUPTI's subscriber, so that a trace does not take it
 /// for a foreign tool.
 __attribute__((visibility("default"))) inline atomic<bool> library_subscribes_to_cupti{false};
@@ -43,8 +45,9 @@ struct activity_buffers {
   bool graphs_enabled = false;  // whole graphs, for good
   atomic<bool> in_use;          // by a trace
   int (*registered)(activity_functions::request, activity_functions::complete) = nullptr;
-  bool loaded = false;  // CUPTI, from one of the usual places, with
-  activity_functions functions{};
+  dynamic_library* library = nullptr;  // CUPTI, never unloaded: it keeps callbacks
+  std::string path;                    // of it; empty: a usual place
+  activity_functions functions{};      // its
 
   /// @throws std::bad_alloc  and there are fewer
   void make(std::size_t count);
@@ -117,7 +120,7 @@ struct traced_span {
 };
 
 struct traced_step {
-  std::uint32_t window, thread;
+  std::uint32_t thread;
   std::size_t number;  // of the program's steps, from 0
   std::uint64_t begin, end;
 };
@@ -163,13 +166,12 @@ struct trace_core {
   std::size_t dropped_spans = 0;
 
  private:
-  void enable(bool on);
+  void enable(bool on);  // CUPTI's records, but those of whole graphs
   void begin_window();
   void end_window();
   [[nodiscard]] clock_pair read_clocks() const;
   void read_buffers(clock_pair from, clock_pair to);
   void read_record(void const* record, clock_pair from, double scale);
-  void add_operation(traced_operation operation);
   void read_spans();
   void connect();
 };

@@ -271,9 +271,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::begin_step() {
   if (at == values.wait && values.warm_up != 0) now = phase::warming_up;
   if (at == values.wait + values.warm_up) begin_window();
   if (now == phase::recording) {
-    steps.push_back({static_cast<std::uint32_t>(windows.size() - 1),
-                     static_cast<std::uint32_t>(pthread_self()), next_step, monotonic_nanoseconds(),
-                     0});
+    steps.push_back(
+        {static_cast<std::uint32_t>(pthread_self()), next_step, monotonic_nanoseconds(), 0});
   }
 }
 
