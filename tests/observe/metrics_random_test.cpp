@@ -77,7 +77,7 @@ TEST_CASE("metrics: a strict reader accepts whatever was not refused") {
   INFO("seed " << seed);
   random_metrics random{seed};
   char const* const asked = std::getenv("WARPWRIGHT_PAGE_FILE");
-  std::size_t const count = asked != nullptr ? 100000 : 2000;
+  constexpr std::size_t count = 2000;
   std::string const path =
       asked != nullptr ? asked : "/tmp/warpwright_page_" + std::to_string(seed);
   std::string text;
@@ -85,8 +85,7 @@ TEST_CASE("metrics: a strict reader accepts whatever was not refused") {
   std::size_t refused = 0;
   ww::metrics_page page;
   while (made < count) {
-    // A name of its own for most, since looking for another's takes longer the more there are.
-    std::string const name = random.name() + (made < 2000 ? "" : "_" + std::to_string(made));
+    std::string const name = random.name();
     std::vector<std::string> texts;
     for (int i = 0; i < 6; ++i) texts.push_back(i % 2 == 0 ? random.name() : random.any());
     std::string const help = random.any();

@@ -52,8 +52,8 @@ class step_timer_options
 
 /// What a step_timer has seen. Recent: of the last window() steps.
 struct step_statistics {
-  std::uint64_t steps = 0;  ///< timed ones
-  std::uint64_t items = 0;  ///< in these
+  std::size_t steps = 0;  ///< timed ones
+  std::size_t items = 0;  ///< in these
   std::size_t recent_steps = 0;
   double items_per_second = 0.0;         ///< recent; 0: no step yet
   double median_seconds = 0.0;           ///< of the recent steps
@@ -86,17 +86,17 @@ class step_timer {
   explicit step_timer(step_timer_options const& options = step_timer_options{});
   /// Ends a step, which began at the end of the last one. The first call begins the first one.
   /// @param items  in this step: samples, tokens
-  void step(std::uint64_t items = 1) noexcept {
-    std::uint64_t const now = settings_.clock.now();
+  void step(std::size_t items = 1) noexcept {
+    std::size_t const now = settings_.clock.now();
     detail::unique_lock<detail::spin_lock> const lock{lock_};
-    std::uint64_t const began = began_;
+    std::size_t const began = began_;
     began_ = now;
     if (began == 0 || warmed_++ < settings_.warm_up) return;
     add(static_cast<double>(now - began) * 1e-9, items);
   }
   /// Leaves out the time since the last step: of an evaluation, a checkpoint.
   void restart() noexcept {
-    std::uint64_t const now = settings_.clock.now();
+    std::size_t const now = settings_.clock.now();
     detail::unique_lock<detail::spin_lock> const lock{lock_};
     began_ = now;
   }
@@ -109,10 +109,10 @@ class step_timer {
  private:
   struct timed {
     double seconds;
-    std::uint64_t items;
+    std::size_t items;
   };
-  void add(double seconds, std::uint64_t items) noexcept {
-    std::size_t const at = static_cast<std::size_t>(steps_++);
+  void add(double seconds, std::size_t items) noexcept {
+    std::size_t const at = steps_++;
     if (at < baseline_.size()) baseline_[at] = seconds;
     recent_[at % recent_.size()] = timed{seconds, items};
     items_ += items;
@@ -122,10 +122,10 @@ class step_timer {
   mutable detail::spin_lock lock_;
   std::vector<double> baseline_;
   std::vector<timed> recent_;  // a ring
-  std::uint64_t began_ = 0;    // 0: no step yet
-  std::uint64_t warmed_ = 0;
-  std::uint64_t steps_ = 0;
-  std::uint64_t items_ = 0;
+  std::size_t began_ = 0;      // 0: no step yet
+  std::size_t warmed_ = 0;
+  std::size_t steps_ = 0;
+  std::size_t items_ = 0;
 };
 
 WARPWRIGHT_END

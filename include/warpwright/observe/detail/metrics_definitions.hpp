@@ -61,6 +61,14 @@ struct metrics_core : noncopyable {
   void write(metric_kind kind, char const* name, char const* help, double value,
              metric_labels labels);
   void write_own(metric_kind kind, series const& of, std::string& to) const;
+  template <class Number>
+  [[nodiscard]] Number sum(metric_cell const* cell, Number (*value_of)(std::uint64_t)) const {
+    Number sum{};
+    for (unsigned const row : used) {
+      sum += value_of(cell[row * metric_rows::stride].load(memory_order::relaxed));
+    }
+    return sum;
+  }
   void forget(source_entry const& source) noexcept;
 
   std::size_t max_series = 0;
@@ -75,6 +83,7 @@ struct metrics_core : noncopyable {
   std::size_t next = 0;  // of its members
   bool trial = false;
   std::uint64_t texts = 0;
+  std::vector<unsigned> used;  // rows, at the begin of a text
   std::string scratch;
   std::string problem;
 };
@@ -293,17 +302,14 @@ WARPWRIGHT_INLINE void metrics_core::write_own(metric_kind kind, series const& o
     return;
   }
   // The count is the sum of the buckets as they were read, whatever is counted meanwhile.
+  auto const count_of = [](std::uint64_t count) { return count; };
   for (std::size_t bucket = 0; bucket <= bounds; ++bucket) {
-    append_count(to.append(of.lines[bucket]), total += of.cells.sum(bucket, bucket + 1));
+    total += sum<std::uint64_t>(of.cells.cells + bucket, count_of);
+    append_count(to.append(of.lines[bucket]), total);
     to += '\n';
   }
   if (kind == metric_kind::counter) return;
-  double sum = 0.0;
-  rows.for_each([&](unsigned row) {
-    sum += double_of(
-        of.cells.cells[row * metric_rows::stride + bounds + 1].load(memory_order::relaxed));
-  });
-  append_metric(to.append(of.lines[bounds + 1]), sum);
+  append_metric(to.append(of.lines[bounds + 1]), sum(of.cells.cells + bounds + 1, &double_of));
   append_count((to += '\n').append(of.lines[bounds + 2]), total);
   to += '\n';
 }
@@ -325,8 +331,10 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE metrics_page::metrics_page(std::size_t m
   if (max_series == 0) {
     detail::throw_invalid_argument("metrics_page: max_series is 0; give at least 1", where);
   }
-  core_ = new detail::metrics_core;
-  core_->max_series = max_series;
+  auto made = std::make_unique<detail::metrics_core>();
+  made->max_series = max_series;
+  made->used.reserve(detail::metric_rows::count);
+  core_ = made.release();
 }
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE metrics_page::~metrics_page() { delete core_; }
 
@@ -414,6 +422,8 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void metrics_page::to_prometheus(std::st
       if (core.problem.empty()) core.problem = "metrics: '" + source->name + "': " + error.what();
     }
   }
+  core.used.clear();
+  core.rows.for_each([&core](unsigned row) { core.used.push_back(row); });
   for (auto const& family : core.families) {
     if (!family->members.empty()) text.append(family->head);
     for (auto const& series : family->members) {

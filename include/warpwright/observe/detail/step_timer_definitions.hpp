@@ -26,13 +26,13 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE step_statistics step_timer::statistics()
       ring[i] = recent_[i];
     }
   }
-  s.recent_steps = s.steps < window ? static_cast<std::size_t>(s.steps) : window;
+  s.recent_steps = s.steps < window ? s.steps : window;
   if (s.recent_steps == 0) return s;
   std::vector<double> recent;  // in order
   double seconds = 0.0;
   double items = 0.0;
-  for (std::uint64_t i = s.steps - s.recent_steps; i != s.steps; ++i) {
-    timed const& step = ring[static_cast<std::size_t>(i % window)];
+  for (std::size_t i = s.steps - s.recent_steps; i != s.steps; ++i) {
+    timed const& step = ring[i % window];
     recent.push_back(step.seconds);
     seconds += step.seconds;
     items += static_cast<double>(step.items);
