@@ -30,16 +30,28 @@ thread_local long metrics_allocations_left = -1;  // negative: no limit
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// The sanitizers have these functions already, and nvcc would compile them for the device, too.
+#if defined(__has_feature)
+#define COUNTS (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#elif defined(__CUDACC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS 0
+#else
+#define COUNTS 1
+#endif
+#if COUNTS
+// Not inlined: g++ would take the pair for a mismatch of malloc and delete.
+__attribute__((noinline)) void* operator new(std::size_t bytes) {
   ++metrics_allocations;
-  if (metrics_allocations_left == 0) throw std::bad_alloc{};
-  if (metrics_allocations_left > 0) --metrics_allocations_left;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  void* const memory = metrics_allocations_left == 0 ? nullptr : std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc{};
+  if (metrics_allocations_left > 0) --metrics_allocations_left;
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+#endif
 
 namespace users {
 
@@ -189,9 +201,8 @@ TEST_CASE("metrics: what Prometheus would refuse is refused, with value, rule an
   for (char const* label : {"", "1a", "a:b", "__a", "a b"}) {
     refused([&] { page.gauge("g", "h", {{label, "v"}}); }, "the label");
   }
-  refused([&] { page.counter("a_total", "h"); }, "'a_total{}' is there already");
-  refused([&] { page.gauge("a_total", "h"); },
-          "the gauge 'a_total' would have lines of the counter");
+  refused([&] { page.counter("a_total", "h"); }, "'a_total ' is there already");
+  refused([&] { page.gauge("a_total", "h"); }, "'a_total' would have lines of the counter");
   refused([&] { page.gauge("g", "h", {{"x", "1"}, {"x", "2"}}); }, "given twice");
   refused([&] { page.histogram("h", "h", {1}, {{"le", "1"}}); }, "the bound of a histogram");
   for (auto const& bounds :
@@ -252,7 +263,7 @@ TEST_CASE("metrics: what a source does wrong later is left out, and told") {
   source.now = {{"a", "b"}, {"x"}};
   SECTION("at once: refused") {
     source.now.names.emplace_back("a");
-    CHECK_THROWS_WITH(page.add("s", source), contains("writes 'a' twice"));
+    CHECK_THROWS_WITH(page.add("s", source), contains("writes 's_a ' twice"));
     CHECK(page.to_prometheus().empty());
     return;
   }
@@ -291,24 +302,23 @@ TEST_CASE("metrics: no allocation on the paths that repeat, and none lost where 
     page.to_prometheus(text);
   }
   CHECK(metrics_allocations == before);
-  for (long limit = 0;; ++limit) {
-    std::string const was = page.to_prometheus();
-    users::queue another;
-    bool done = false;
-    metrics_allocations_left = limit;
-    try {
-      static_cast<void>(page.histogram("later", "h", {1, 2}, {{"a", "b"}}));
-      page.add("another", another);
-      done = true;
-    } catch (std::bad_alloc const&) {
+  for (bool const is_source : {false, true}) {
+    int failures = 0;
+    for (bool done = false; !done; ++failures) {
+      std::string const was = page.to_prometheus();
+      users::queue another;
+      metrics_allocations_left = failures;
+      try {
+        if (is_source) page.add("another", another);
+        if (!is_source) static_cast<void>(page.histogram("later", "h", {1, 2}, {{"a", "b"}}));
+        done = true;
+      } catch (std::bad_alloc const&) {
+      }
+      metrics_allocations_left = -1;
+      CHECK((page.to_prometheus() == was) != done);
+      static_cast<void>(page.remove(another));
     }
-    metrics_allocations_left = -1;
-    static_cast<void>(page.remove(another));
-    if (done) break;
-    if (page.to_prometheus() != was) {  // the histogram is there, the source is not
-      CHECK_THAT(page.to_prometheus(), contains("later_sum") && !contains("another"));
-      break;
-    }
+    CHECK((failures > 5 || !COUNTS));
   }
 }
 

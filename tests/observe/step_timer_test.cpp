@@ -25,7 +25,7 @@ struct scripted_clock {
 
 TEST_CASE("step_timer: rate, median and p99 of recent steps, without warm-up and pauses") {
   scripted_clock clock;
-  ww::step_timer timer{ww::step_timer_options{}.warm_up(2).window(10).clock(clock.ref())};
+  ww::step_timer timer{10, 2, clock.ref()};
   CHECK(timer.to_text() == "no step yet");
   timer.step(1000);  // begins
   for (int i = 0; i < 2; ++i) {
@@ -69,7 +69,7 @@ TEST_CASE("step_timer: chance is seldom a slowdown, and a small one is found") {
     int slower = 0;
     for (int round = 0; round < 100; ++round) {
       scripted_clock clock;
-      ww::step_timer timer{ww::step_timer_options{}.warm_up(0).clock(clock.ref())};
+      ww::step_timer timer{100, 0, clock.ref()};
       for (int i = 0; i < 301; ++i) {
         clock.advance((i > 200 ? factor : 1.0) * 0.01 * std::exp(noise(random)));
         timer.step();
@@ -83,10 +83,10 @@ TEST_CASE("step_timer: chance is seldom a slowdown, and a small one is found") {
 }
 
 TEST_CASE("step_timer: options, a clock that stands, and readers beside the loop") {
-  CHECK_THROWS_WITH(ww::step_timer_options{}.window(9), contains("window is 9 steps; give 10 to"));
-  CHECK_THROWS_WITH(ww::step_timer_options{}.window(100001), contains("step_timer_test.cpp"));
+  CHECK_THROWS_WITH(ww::step_timer{9}, contains("window is 9 steps; give 10 to"));
+  CHECK_THROWS_WITH(ww::step_timer{100001}, contains("step_timer_test.cpp"));
   scripted_clock still;
-  ww::step_timer stopped{ww::step_timer_options{}.warm_up(0).window(10).clock(still.ref())};
+  ww::step_timer stopped{10, 0, still.ref()};
   for (int i = 0; i < 30; ++i) stopped.step();
   CHECK(stopped.statistics().items_per_second == 0.0);
   CHECK(std::isnan(stopped.statistics().slowdown));

@@ -41,7 +41,7 @@ class metric_counter {
  public:
   void add(std::uint64_t n = 1) const noexcept { cells_->add(n); }
   /// @return the sum so far; what other threads add meanwhile may be missing
-  [[nodiscard]] std::uint64_t value() const noexcept { return cells_->sum(0, 1); }
+  [[nodiscard]] std::uint64_t value() const noexcept { return cells_->total(); }
 
  private:
   friend class metrics_page;
@@ -58,7 +58,7 @@ class metric_gauge {
   void set(double value) const noexcept {
     cell_->store(detail::bits_of(value), detail::memory_order::relaxed);
   }
-  void add(double value) const noexcept { detail::add_to_cell(*cell_, value); }
+  void add(double value) const noexcept { detail::add_to_cell(*cell_, value, false); }
   [[nodiscard]] double value() const noexcept {
     return detail::double_of(cell_->load(detail::memory_order::relaxed));
   }
@@ -77,7 +77,7 @@ class metric_histogram {
  public:
   void observe(double value) const noexcept { cells_->observe(value); }
   /// @return how many values were observed
-  [[nodiscard]] std::uint64_t count() const noexcept { return cells_->sum(0, cells_->count + 1U); }
+  [[nodiscard]] std::uint64_t count() const noexcept { return cells_->total(); }
 
  private:
   friend class metrics_page;
@@ -233,7 +233,7 @@ class metrics_page {
 
  private:
   detail::metric_cells& make(metric_kind kind, char const* name, char const* help,
-                             std::vector<double> const& bounds, metric_labels labels,
+                             std::vector<double> bounds, metric_labels labels,
                              source_location where);
   void add_source(char const* name, void* source, detail::collect_function collect,
                   metric_labels labels, source_location where);

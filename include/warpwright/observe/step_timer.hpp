@@ -9,7 +9,6 @@
 #pragma once
 
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/measure/sample_summary.hpp>
 
@@ -21,36 +20,7 @@
 
 WARPWRIGHT_BEGIN
 
-namespace detail {
-/// The values of step_timer_options, which documents them.
-struct step_timer_settings {
-  std::size_t warm_up = 10;
-  std::size_t window = 100;
-  clock_ref clock{};
-};
-}  // namespace detail
-
-/// Options of a step_timer. Every setter returns a changed copy.
-class step_timer_options
-    : public detail::options_base<step_timer_options, detail::step_timer_settings> {
- public:
-  /// Steps at first that are not timed. @param n  default: 10
-  self warm_up(std::size_t n) const { return with(&values::warm_up, n); }
-  /// The number of recent steps, and of the first ones behind the warm-up, the baseline.
-  /// @param n  10 to 100,000; default: 100
-  /// @throws std::invalid_argument  for another number
-  self window(std::size_t n, source_location where = source_location::current()) const {
-    if (n < 10 || n > 100000) {
-      detail::throw_invalid_argument(
-          detail::text{"step_timer_options: window is "} + n + " steps; give 10 to 100000", where);
-    }
-    return with(&values::window, n);
-  }
-  /// The clock, for tests.
-  self clock(detail::clock_ref read) const { return with(&values::clock, read); }
-};
-
-/// What a step_timer has seen. Recent: of the last window() steps.
+/// What a step_timer has seen. Recent: of the last `window` steps.
 struct step_statistics {
   std::size_t steps = 0;  ///< timed ones
   std::size_t items = 0;  ///< in these
@@ -82,21 +52,27 @@ struct step_statistics {
 /// legal. **Cost:** step() a clock reading and a lock, no allocation; the others sort.
 class step_timer {
  public:
-  /// @throws std::bad_alloc  when the host has no memory for the times
-  explicit step_timer(step_timer_options const& options = step_timer_options{});
+  /// @param window   the number of recent steps, and of the baseline: the first ones behind the
+  ///   warm-up; 10 to 100,000
+  /// @param warm_up  steps at first that are not timed
+  /// @param clock    for tests
+  /// @throws std::invalid_argument  for another window
+  explicit step_timer(std::size_t window = 100, std::size_t warm_up = 10,
+                      detail::clock_ref clock = {},
+                      source_location where = source_location::current());
   /// Ends a step, which began at the end of the last one. The first call begins the first one.
   /// @param items  in this step: samples, tokens
   void step(std::size_t items = 1) noexcept {
-    std::size_t const now = settings_.clock.now();
+    std::size_t const now = clock_.now();
     detail::unique_lock<detail::spin_lock> const lock{lock_};
     std::size_t const began = began_;
     began_ = now;
-    if (began == 0 || warmed_++ < settings_.warm_up) return;
+    if (began == 0 || warmed_++ < warm_up_) return;
     add(static_cast<double>(now - began) * 1e-9, items);
   }
   /// Leaves out the time since the last step: of an evaluation, a checkpoint.
   void restart() noexcept {
-    std::size_t const now = settings_.clock.now();
+    std::size_t const now = clock_.now();
     detail::unique_lock<detail::spin_lock> const lock{lock_};
     began_ = now;
   }
@@ -118,7 +94,8 @@ class step_timer {
     items_ += items;
   }
 
-  detail::step_timer_settings settings_;
+  detail::clock_ref clock_;
+  std::size_t warm_up_;
   mutable detail::spin_lock lock_;
   std::vector<double> baseline_;
   std::vector<timed> recent_;  // a ring

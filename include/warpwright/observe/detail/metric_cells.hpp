@@ -5,7 +5,6 @@
 // counts without an atomic operation on memory that others write.
 #pragma once
 
-#include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 
@@ -29,8 +28,8 @@ inline double double_of(std::uint64_t bits) noexcept {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-
-inline void add_to_cell(metric_cell& cell, double value, bool alone = false) noexcept {
+/// @param alone  no other thread writes the cell
+inline void add_to_cell(metric_cell& cell, double value, bool alone) noexcept {
   std::uint64_t before = cell.load(memory_order::relaxed);
   if (alone) return cell.store(bits_of(double_of(before) + value), memory_order::relaxed);
   while (!cell.compare_exchange_weak(before, bits_of(double_of(before) + value),
@@ -45,7 +44,7 @@ inline void add_to_cell(metric_cell& cell, std::uint64_t n, bool alone) noexcept
 /// Which row of cells a thread counts in. A row belongs to the first thread that comes to it, and
 /// is not taken back: only a later thread, never one at the same time, has the same pthread_t.
 /// Threads that find no row within `probes` steps share the last rows, with atomic additions.
-class metric_rows : noncopyable {
+class metric_rows {
  public:
   static constexpr unsigned owned = 128;
   static constexpr unsigned shared = 8;
@@ -60,23 +59,23 @@ class metric_rows : noncopyable {
     for (unsigned i = 0; i != probes; ++i) {
       unsigned const row = (first + i) % owned;
       std::uint64_t owner = owners_[row].load(memory_order::relaxed);
-      if (owner == self) return row;
-      if (owner == 0 && owners_[row].compare_exchange(owner, self, memory_order::relaxed,
-                                                      memory_order::relaxed)) {
+      if (owner == self ||
+          (owner == 0 && owners_[row].compare_exchange(owner, self, memory_order::relaxed,
+                                                       memory_order::relaxed))) {
         return row;
       }
     }
     shared_used_.store(true, memory_order::relaxed);
     return owned + first % shared;
   }
-  /// Calls visit(row) for the rows that have been counted in.
+  /// Calls visit(first cell) for the rows that have been counted in.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (unsigned row = 0; row != owned; ++row) {
-      if (owners_[row].load(memory_order::relaxed) != 0) visit(row);
+    for (unsigned row = 0; row != count; ++row) {
+      bool const used = row < owned ? owners_[row].load(memory_order::relaxed) != 0
+                                    : shared_used_.load(memory_order::relaxed);
+      if (used) visit(row * stride);
     }
-    if (!shared_used_.load(memory_order::relaxed)) return;
-    for (unsigned row = owned; row != count; ++row) visit(row);
   }
 
  private:
@@ -86,7 +85,7 @@ class metric_rows : noncopyable {
 
 /// What a counter or a histogram counts in: a counter one cell, a histogram those of its buckets
 /// and then that of the sum; a gauge has its value in the first row's cell.
-struct metric_cells : noncopyable {
+struct metric_cells {
   static constexpr unsigned most_bounds = 128;
 
   /// The sign, the exponent and two bits of the mantissa, in the order of the values.
@@ -95,12 +94,11 @@ struct metric_cells : noncopyable {
     std::uint64_t const flip = bits >> 63U != 0 ? ~std::uint64_t{0} : std::uint64_t{1} << 63U;
     return static_cast<unsigned>((bits ^ flip) >> 50U);
   }
-  template <class Number>
-  void add(Number n, std::size_t cell = 0) noexcept {
+  void add(std::uint64_t n) const noexcept {
     unsigned const row = rows->of_this_thread();
-    add_to_cell(cells[row * metric_rows::stride + cell], n, row < metric_rows::owned);
+    add_to_cell(cells[row * metric_rows::stride], n, row < metric_rows::owned);
   }
-  void observe(double value) noexcept {
+  void observe(double value) const noexcept {
     unsigned const key = key_of(value);
     unsigned const at = key < first_key ? 0 : key - first_key;
     unsigned bucket = buckets[at < last ? at : last];
@@ -110,12 +108,10 @@ struct metric_cells : noncopyable {
     add_to_cell(of_row[bucket], std::uint64_t{1}, row < metric_rows::owned);
     add_to_cell(of_row[count + 1], value, row < metric_rows::owned);
   }
-  [[nodiscard]] std::uint64_t sum(std::size_t first, std::size_t end) const noexcept {
+  [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t sum = 0;
-    rows->for_each([&](unsigned row) {
-      for (std::size_t i = first; i != end; ++i) {
-        sum += cells[row * metric_rows::stride + i].load(memory_order::relaxed);
-      }
+    rows->for_each([&](std::size_t row) {
+      for (unsigned i = 0; i <= count; ++i) sum += cells[row + i].load(memory_order::relaxed);
     });
     return sum;
   }

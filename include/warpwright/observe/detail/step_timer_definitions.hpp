@@ -7,10 +7,18 @@
 
 WARPWRIGHT_BEGIN
 
-WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE step_timer::step_timer(step_timer_options const& options)
-    : settings_{values_of(options)},
-      baseline_(settings_.window),
-      recent_(settings_.window, timed{0.0, 0}) {}
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE step_timer::step_timer(std::size_t window,
+                                                               std::size_t warm_up,
+                                                               detail::clock_ref clock,
+                                                               source_location where)
+    : clock_{clock}, warm_up_{warm_up} {
+  if (window < 10 || window > 100000) {
+    detail::throw_invalid_argument(
+        detail::text{"step_timer: window is "} + window + " steps; give 10 to 100000", where);
+  }
+  baseline_.resize(window);
+  recent_.resize(window, timed{0.0, 0});
+}
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE step_statistics step_timer::statistics() const {
   step_statistics s;
