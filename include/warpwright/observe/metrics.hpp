@@ -96,7 +96,6 @@ struct metrics_core;
 class metrics_writer {
  public:
   /// Writes a number that only grows; by convention its name ends in _total.
-  /// @param help    one sentence, any text
   /// @param labels  beside those of the source
   /// @throws std::invalid_argument  as metrics_page::counter(), while add() tries the source; later
   ///   the figure is left out, and metrics_page::problem() says so

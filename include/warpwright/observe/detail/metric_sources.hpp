@@ -32,12 +32,9 @@ void add_metrics(Writer& to, S const& s) {
   to.gauge("live_bytes", "Bytes allocated, rounded up to 256 a block.", s.live_bytes);
   to.gauge("live_blocks", "Blocks allocated.", s.live_blocks);
   to.gauge("reserved_bytes", "Bytes taken from the system.", s.reserved_bytes);
-  to.gauge("reserved_peak_bytes", "The highest number of reserved bytes.", s.reserved_peak_bytes);
-  to.gauge("largest_free_block_bytes", "Size of the largest free block.",
-           s.largest_free_block_bytes);
+  to.gauge("largest_free_block_bytes", "The largest free block.", s.largest_free_block_bytes);
   to.gauge("cached_bytes", "Free bytes in caches.", s.cached_bytes);
   to.counter("allocations_total", "Successful allocations.", s.allocations);
-  to.counter("deallocations_total", "Deallocations.", s.deallocations);
   to.counter("hits_total", "Allocations served without a CUDA call.", s.hits);
   to.counter("upstream_allocations_total", "Allocations from the system.", s.upstream_allocations);
 }
