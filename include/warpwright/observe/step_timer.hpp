@@ -53,7 +53,7 @@ struct step_statistics {
 class step_timer {
  public:
   /// @param window   the number of recent steps, and of the baseline: the first ones behind the
-  ///   warm-up; 10 to 100,000
+  ///   warm-up; 10 to 10,000
   /// @param warm_up  steps at first that are not timed
   /// @param clock    for tests
   /// @throws std::invalid_argument  for another window
@@ -68,7 +68,10 @@ class step_timer {
     std::size_t const began = began_;
     began_ = now;
     if (began == 0 || warmed_++ < warm_up_) return;
-    add(static_cast<double>(now - began) * 1e-9, items);
+    std::size_t const at = steps_++;
+    items_ += items;
+    recent_[at % recent_.size()] = timed{static_cast<double>(now - began) * 1e-9, items};
+    if (at < baseline_.size()) baseline_[at] = recent_[at].seconds;
   }
   /// Leaves out the time since the last step: of an evaluation, a checkpoint.
   void restart() noexcept {
@@ -76,10 +79,8 @@ class step_timer {
     detail::unique_lock<detail::spin_lock> const lock{lock_};
     began_ = now;
   }
-  /// @return the figures
   /// @throws std::bad_alloc  when the host has no memory for a copy of the times
   [[nodiscard]] step_statistics statistics() const;
-  /// @return statistics().to_text()
   [[nodiscard]] std::string to_text() const { return statistics().to_text(); }
 
  private:
@@ -87,12 +88,6 @@ class step_timer {
     double seconds;
     std::size_t items;
   };
-  void add(double seconds, std::size_t items) noexcept {
-    std::size_t const at = steps_++;
-    if (at < baseline_.size()) baseline_[at] = seconds;
-    recent_[at % recent_.size()] = timed{seconds, items};
-    items_ += items;
-  }
 
   detail::clock_ref clock_;
   std::size_t warm_up_;

@@ -129,7 +129,8 @@ WARPWRIGHT_INLINE void scalar_log::write_event(std::uint64_t step, char field,
   detail::append_varint(record_ += '\x10', step);  // Event.step = 2
   detail::append_message(record_, field, message);
   std::string head;
-  detail::append_bytes(head, static_cast<std::uint64_t>(record_.size()));
+  std::uint64_t const length = record_.size();
+  detail::append_bytes(head, length);
   detail::append_bytes(head, detail::masked_crc(head.data(), head.size()));
   detail::append_bytes(record_, detail::masked_crc(record_.data(), record_.size()));
   writer_.write(head.data(), head.size());

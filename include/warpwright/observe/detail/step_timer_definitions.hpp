@@ -12,9 +12,9 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE step_timer::step_timer(std::size_t windo
                                                                detail::clock_ref clock,
                                                                source_location where)
     : clock_{clock}, warm_up_{warm_up} {
-  if (window < 10 || window > 100000) {
+  if (window < 10 || window > 10000) {
     detail::throw_invalid_argument(
-        detail::text{"step_timer: window is "} + window + " steps; give 10 to 100000", where);
+        detail::text{"step_timer: window is "} + window + " steps; give 10 to 10000", where);
   }
   baseline_.resize(window);
   recent_.resize(window, timed{0.0, 0});

@@ -1,0 +1,7 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/observe/metrics.hpp>
+#include <warpwright/observe/scalar_log.hpp>
+#include <warpwright/observe/step_timer.hpp>
