@@ -27,8 +27,8 @@ WARPWRIGHT_BEGIN
 /// the destructor, but not in a child of fork(). A program that is killed loses the rest; the
 /// file's whole records stay readable.
 ///
-/// **Threads:** any number may call any member at once. **Capture:** legal. **Cost:** add() takes some
-/// microseconds, and writes 4 KiB at a time.
+/// **Threads:** any number may call any member at once. **Capture:** legal. **Cost:** add() takes
+/// some microseconds, and writes 4 KiB at a time.
 class scalar_log : detail::noncopyable {
  public:
   /// Begins a new file for TensorBoard.
