@@ -147,9 +147,8 @@ class metrics_page {
   /// The MIME type of the text.
   static constexpr char const* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-  /// @param max_series  the most sets of labels of one metric, at least 1: a label that is made
-  /// from
-  ///   users' input would fill the memory of this program, and of Prometheus
+  /// @param max_series  the most sets of labels of one metric, at least 1: labels that are made
+  ///   from users' input would fill the memory of this program, and of Prometheus
   /// @throws std::invalid_argument  for 0
   explicit metrics_page(std::size_t max_series = 1000,
                         source_location where = source_location::current());
