@@ -13,6 +13,7 @@
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>
+#include <warpwright/observe.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/warpwright.hpp>
 #if WARPWRIGHT_HOST_RUNTIME

@@ -254,6 +254,12 @@ class series_analyzer {
   array<double> run_;
 };
 
+WARPWRIGHT_COLD WARPWRIGHT_INLINE series_median median_of_series(double const* samples,
+                                                                 std::size_t count,
+                                                                 double precision) {
+  return series_analyzer{}(samples, count, precision);
+}
+
 }  // namespace detail
 
 WARPWRIGHT_END

@@ -74,6 +74,9 @@ struct series_median {
   [[nodiscard]] double half_width() const { return 0.5 * (high - low); }
 };
 
+// @param precision  a fraction of the median: changes up to it are allowed for
+series_median median_of_series(double const* samples, std::size_t count, double precision);
+
 // The mean without the extremes, an eighth on each side, and half of its interval of 95 %: robust
 // against stalls, and as precise as a mean where calls are of two kinds, of which a median sees
 // one. Source: Tukey and McLaughlin, Sankhya A 25 (1963), the trimmed mean and its winsorised
