@@ -57,10 +57,11 @@ WARPWRIGHT_COLD inline void check_metric_name(char const* what, char const* name
            (*at >= 'A' && *at <= 'Z') || (*at == ':' && !label);
   }
   if (good) return;
-  throw_invalid_argument(text{"metrics: the "} + what + " '" + (name == nullptr ? "" : name) +
-                             "' has another name than of letters, digits and _ (of metrics, :), or "
-                             "begins with a digit (of labels, or __); replace the others by _",
-                         where);
+  throw_invalid_argument(
+      text{"metrics: the "} + what + " '" + (name == nullptr ? "" : name) +
+          "': names have letters, digits and _ (of metrics, :), and begin with no "
+          "digit (of labels, nor with __); replace the others by _",
+      where);
 }
 
 struct metrics_core : noncopyable {
@@ -84,7 +85,8 @@ struct metrics_core : noncopyable {
     void* object;
     collect_function collect;
     std::string name;
-    std::string labels;
+    source_location where;  // of add()
+    std::string labels{};
     std::vector<series*> members{};  // in the order of the calls
   };
 
@@ -200,7 +202,7 @@ struct metrics_core : noncopyable {
   }
   void write(metric_kind kind, char const* name, char const* help, double value,
              metric_labels labels) {
-    source_location const where = source_location::current();
+    source_location const where = reading->where;
     with_labels.clear();
     append(with_labels.append(reading->labels), labels, kind, where);
     text_line.assign(reading->name).append("_").append(name == nullptr ? "" : name);
@@ -353,7 +355,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void metrics_page::add_source(
   detail::check_metric_name("source", name, false, where);
   detail::unique_lock<detail::mutex> const lock{core_->lock};
   auto made = std::make_unique<detail::metrics_core::source_entry>(
-      detail::metrics_core::source_entry{source, collect, name, ""});
+      detail::metrics_core::source_entry{source, collect, name, where});
   core_->append(made->labels, labels, metric_kind::gauge, where);
   core_->sources.reserve(core_->sources.size() + 1);
   ++core_->texts;
