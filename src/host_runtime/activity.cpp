@@ -47,18 +47,11 @@ bool records(activity_kind kind) noexcept {
 }
 
 std::size_t record_bytes(activity_kind kind) {
-  switch (kind) {
-    case activity_kind::kernel:
-      return sizeof(detail::kernel_activity);
-    case activity_kind::copy:
-      return sizeof(detail::copy_activity);
-    case activity_kind::fill:
-      return sizeof(detail::fill_activity);
-    case activity_kind::graph:
-      return sizeof(detail::graph_activity);
-    default:
-      return sizeof(detail::call_activity);
-  }
+  if (kind == activity_kind::kernel) return sizeof(detail::kernel_activity);
+  if (kind == activity_kind::copy) return sizeof(detail::copy_activity);
+  if (kind == activity_kind::fill) return sizeof(detail::fill_activity);
+  if (kind == activity_kind::graph) return sizeof(detail::graph_activity);
+  return sizeof(detail::call_activity);
 }
 
 void hand_over(activity_state& state) {
@@ -133,26 +126,32 @@ void record_copy(copy_shape const& shape, std::int64_t start, std::int64_t end) 
   complete_record(record, start, end);
 }
 
+void record_kernel(kernel_work const& kernel, std::int64_t start, std::int64_t end) {
+  detail::kernel_activity record{};
+  record.kind = activity_kind::kernel;
+  record.grid[0] = static_cast<std::int32_t>(kernel.size());
+  record.grid[1] = record.grid[2] = record.block[1] = record.block[2] = 1;
+  record.block[0] = static_cast<std::int32_t>(kernel.kernel().threads);
+  record.dynamic_shared = static_cast<std::int32_t>(kernel.kernel().shared_bytes);
+  record.name = keep_name(kernel.name());
+  complete_record(record, start, end);
+}
+
+void record_fill(fill_shape const& shape, std::int64_t start, std::int64_t end) {
+  detail::fill_activity record{};
+  record.kind = activity_kind::fill;
+  record.value = shape.value;
+  record.bytes = shape.width * shape.height * shape.element_bytes;
+  complete_record(record, start, end);
+}
+
 void record(work const& what, std::int64_t start, std::int64_t end) {
-  if (auto const* kernel = dynamic_cast<kernel_work const*>(&what)) {
-    if (!records(activity_kind::kernel)) return;
-    detail::kernel_activity record{};
-    record.kind = activity_kind::kernel;
-    record.grid[0] = static_cast<std::int32_t>(kernel->size());
-    record.grid[1] = record.grid[2] = record.block[1] = record.block[2] = 1;
-    record.block[0] = static_cast<std::int32_t>(kernel->kernel().threads);
-    record.dynamic_shared = static_cast<std::int32_t>(kernel->kernel().shared_bytes);
-    record.name = keep_name(kernel->name());
-    complete_record(record, start, end);
-  } else if (auto const* copy = dynamic_cast<copy_work const*>(&what)) {
-    if (records(activity_kind::copy)) record_copy(copy->shape(), start, end);
-  } else if (auto const* fill = dynamic_cast<fill_work const*>(&what)) {
-    if (!records(activity_kind::fill)) return;
-    detail::fill_activity record{};
-    record.kind = activity_kind::fill;
-    record.value = fill->shape().value;
-    record.bytes = fill->shape().width * fill->shape().height * fill->shape().element_bytes;
-    complete_record(record, start, end);
+  if (what.kind() == work_kind::kernel && records(activity_kind::kernel)) {
+    record_kernel(static_cast<kernel_work const&>(what), start, end);
+  } else if (what.kind() == work_kind::copy && records(activity_kind::copy)) {
+    record_copy(static_cast<copy_work const&>(what).shape(), start, end);
+  } else if (what.kind() == work_kind::fill && records(activity_kind::fill)) {
+    record_fill(static_cast<fill_work const&>(what).shape(), start, end);
   }
 }
 
@@ -221,7 +220,7 @@ void run_recorded(work const& what, stream_state const& stream, std::uint32_t ca
   std::int64_t const start = now_ns();
   what.run();
   std::int64_t const end = now_ns();
-  if (records(activity_kind::graph) && what.is_graph()) {
+  if (records(activity_kind::graph) && what.kind() == work_kind::graph) {
     detail::graph_activity graph{};
     graph.kind = activity_kind::graph;
     graph.graph = 1;

@@ -51,7 +51,7 @@ class launch_work final : public work {
     if (objects_ != nullptr) objects_->release_to_destructors();
   }
 
-  bool is_graph() const noexcept override { return true; }
+  work_kind kind() const noexcept override { return work_kind::graph; }
   void run() const override {
     assign_defaults(*plan_);
     run(*plan_);

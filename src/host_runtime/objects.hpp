@@ -35,6 +35,9 @@ struct sync_point {
   char token = 0;                 // for acquire() and release()
 };
 
+/// What is recorded of a work.
+enum class work_kind { other, kernel, copy, fill, graph };
+
 /// The work of an operation or a graph node. Immutable: graphs, executable graphs and queued
 /// operations share it.
 class work {
@@ -43,8 +46,8 @@ class work {
   virtual void run() const = 0;
   /// Whether the work runs even on a poisoned device, since other threads wait for its bookkeeping.
   virtual bool runs_when_poisoned() const noexcept { return false; }
-  /// Whether it executes a graph.
-  virtual bool is_graph() const noexcept { return false; }
+  /// Of the class, in builds without types at run time.
+  virtual work_kind kind() const noexcept { return work_kind::other; }
 };
 
 /// One entry of a stream's queue.

@@ -23,6 +23,7 @@ class kernel_work final : public work {
   kernel_work(kernel_work const&) = delete;
   kernel_work& operator=(kernel_work const&) = delete;
   void run() const override;
+  work_kind kind() const noexcept override { return work_kind::kernel; }
 
   void const* function() const noexcept { return kernel_.function; }
   char const* name() const noexcept { return name_.c_str(); }
@@ -57,6 +58,7 @@ class copy_work final : public work {
   explicit copy_work(copy_shape const& shape, std::unique_ptr<std::byte[]> staged = nullptr)
       : shape_(shape), staged_(std::move(staged)) {}
   void run() const override;
+  work_kind kind() const noexcept override { return work_kind::copy; }
   copy_shape const& shape() const noexcept { return shape_; }
 
  private:
@@ -77,6 +79,7 @@ class fill_work final : public work {
  public:
   explicit fill_work(fill_shape const& shape) : shape_(shape) {}
   void run() const override;
+  work_kind kind() const noexcept override { return work_kind::fill; }
   fill_shape const& shape() const noexcept { return shape_; }
 
  private:

@@ -60,7 +60,7 @@ ww::pool_statistics pool(double live, double reserved, double largest) {
 
 std::vector<bottleneck> found(ww::evidence const& e) {
   std::vector<bottleneck> all;
-  for (ww::finding const& f : ww::diagnose(e).findings) {
+  for (ww::bottleneck_finding const& f : ww::diagnose(e).findings) {
     CHECK(!f.figures.empty());
     CHECK(!f.remedy.empty());
     CHECK(f.time_share >= 0.0);

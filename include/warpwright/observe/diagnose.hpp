@@ -40,7 +40,7 @@ enum class bottleneck {
 char const* to_string(bottleneck what) noexcept;
 
 /// A bottleneck with its evidence.
-struct finding {
+struct bottleneck_finding {
   bottleneck what = bottleneck::data_bound;
   /// The part of the time that the remedy would give back, from 0 to 1: an estimate, an upper bound
   /// where others overlap with it. 0 of memory_full and fragmented, which cost no time yet.
@@ -51,7 +51,8 @@ struct finding {
 
 /// The result of diagnose().
 struct diagnosis {
-  std::vector<finding> findings;  ///< the largest time_share first; empty: nothing was found
+  std::vector<bottleneck_finding>
+      findings;                   ///< the largest time_share first; empty: nothing was found
   std::vector<std::string> gaps;  ///< what could not be judged, and what is needed for it
 
   /// @return two lines a finding, then a line for each gap

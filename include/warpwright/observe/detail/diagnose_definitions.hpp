@@ -19,7 +19,7 @@ namespace detail {
 
 // Of a loop of small steps the host reacts to the end of one within this time.
 inline constexpr double quick_reaction_seconds = 100e-6;
-inline constexpr double least_share = 0.05;
+inline constexpr double least_time_share = 0.05;
 
 inline bool waits_for_device(std::string const& call) {
   return call == "cudaStreamSynchronize" || call == "cudaDeviceSynchronize" ||
@@ -134,7 +134,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add_rank_seconds(
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known) {
   using detail::format_seconds;
-  using detail::least_share;
+  using detail::least_time_share;
   using detail::percent;
   diagnosis result;
   result.gaps = known.gaps_;
@@ -145,7 +145,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
 
   for (evidence::loop const& l : known.loops_) {
     std::string const in = " of " + l.steps;
-    if (l.waiting >= least_share) {
+    if (l.waiting >= least_time_share) {
       std::string const idle =
           "the GPU was idle for " + percent(l.waiting) + in + " with nothing enqueued";
       if (l.gap_seconds > 0.0 && l.gap_seconds < detail::quick_reaction_seconds) {
@@ -177,7 +177,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
              "enlarge the batch (batch_tuner), or run independent work on other streams "
              "(fork_join)");
     }
-    if (l.exposed_copying >= least_share) {
+    if (l.exposed_copying >= least_time_share) {
       std::string const copies = "copies took " + percent(l.copying) + in + ", " +
                                  percent(l.exposed_copying) + " while no kernel ran";
       if (l.pageable > 0.5 * l.copying) {
@@ -222,7 +222,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
     }
     if (g.throttled_share >= 0.1 && !g.throttled_by.empty()) {
       double const lost = g.clock_share >= 0.0 ? 1.0 - g.clock_share : 0.0;
-      report(bottleneck::throttled, lost > least_share ? lost : least_share,
+      report(bottleneck::throttled, lost > least_time_share ? lost : least_time_share,
              "the clocks were lowered in " + percent(g.throttled_share) +
                  " of the samples: " + g.throttled_by +
                  (lost > 0.0 ? "; " + percent(lost) + " below the highest seen" : ""),
@@ -271,14 +271,16 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
     result.gaps.push_back("no trace: why the GPU is idle, copies and launches were not judged");
   }
   detail::sort(result.findings.data(), result.findings.size(),
-               [](finding const& a, finding const& b) { return a.time_share > b.time_share; });
+               [](bottleneck_finding const& a, bottleneck_finding const& b) {
+                 return a.time_share > b.time_share;
+               });
   return result;
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string diagnosis::to_text() const {
   detail::string_builder text;
   if (findings.empty()) text += "no bottleneck found\n";
-  for (finding const& each : findings) {
+  for (bottleneck_finding const& each : findings) {
     text += detail::string_builder{to_string(each.what)} +
             (each.time_share > 0.0 ? " (up to " + detail::percent(each.time_share) + ")" : "") +
             ": " + each.figures + "\n  remedy: " + each.remedy + "\n";
@@ -288,7 +290,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string diagnosis::to_text() const {
 }
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string diagnosis::to_json() const {
   detail::string_builder text = "{\"findings\": [";
-  for (finding const& each : findings) {
+  for (bottleneck_finding const& each : findings) {
     text += detail::string_builder{&each == findings.data() ? "" : ", "} +
             "{\"what\": " + detail::json_text(to_string(each.what)) +
             ", \"time_share\": " + detail::json_number(each.time_share, "%.6g") +
