@@ -137,6 +137,7 @@ over() { awk -v r="$ratio" -v l="$limit" -v f="$1" 'BEGIN { exit !(r > l * f) }'
 limit_for() {
   case $1 in
     expressions) limit=$limit_of_expression ;;
+    warpwright/observe/diagnose.hpp) limit=3.50 ;;  # traces and monitors
     use_pool) limit=5.00 ;;
     use_pool_compiled) limit=1.97 ;;
     use_tuner) limit=7.50 ;;
@@ -145,14 +146,15 @@ limit_for() {
     use_mixed_compiled) limit=7.00 ;;
     warpwright/tune.hpp | warpwright/tune/chooser.hpp | warpwright/tune/stored_tuner.hpp)
       limit=$limit_of_store ;;
-    warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
+    warpwright/observe/trace.hpp | warpwright/observe/metrics.hpp | \
+      warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
     warpwright/memory.hpp | warpwright/memory/pool.hpp | warpwright/memory/cache.hpp | \
       warpwright/memory/buffer.hpp | warpwright/memory/scalar.hpp | warpwright/memory/staging.hpp | \
       warpwright/measure/choose.hpp | warpwright/measure/compare.hpp | warpwright/measure/expect.hpp | \
       warpwright/tune/report.hpp | warpwright/kernel/explain.hpp | \
-      warpwright/kernel/reduce_matrix.hpp | warpwright/observe/trace.hpp) limit=$limit_of_sum ;;
-    warpwright/warpwright.hpp) limit=$limit_of_all ;;
+      warpwright/kernel/reduce_matrix.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp) limit=$limit_of_sum ;;
+    warpwright/observe.hpp | warpwright/warpwright.hpp) limit=$limit_of_all ;;
     *) limit=$limit_of_one ;;
   esac
 }

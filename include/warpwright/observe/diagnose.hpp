@@ -10,7 +10,9 @@
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -73,8 +75,21 @@ class evidence {
   evidence& add(trace& of);
   evidence& add(trace_summary const& of);
   /// @param max_bytes  the pool's limit; 0: none, or not known
-  evidence& add(pool_statistics const& of, std::size_t max_bytes = 0);
-  evidence& add(prefetch_statistics const& of);
+  template <class Statistics,
+            std::enable_if_t<std::is_same<Statistics, pool_statistics>::value, int> = 0>
+  evidence& add(Statistics const& of, std::size_t max_bytes = 0) {
+    auto const figure = [](std::uint64_t bytes) { return static_cast<double>(bytes); };
+    double const live = figure(of.live_bytes + of.graph_bytes);
+    return add_pool({live, figure(of.reserved_bytes),
+                     figure(of.reserved_bytes) - live - figure(of.cached_bytes),
+                     figure(of.largest_free_block_bytes), figure(max_bytes)});
+  }
+  template <class Statistics,
+            std::enable_if_t<std::is_same<Statistics, prefetch_statistics>::value, int> = 0>
+  evidence& add(Statistics const& of) {
+    if (of.batches < 2) return *this;
+    return add_ring({of.caller_wait_share(), of.source_share(), of.copy_share(), of.workers});
+  }
   /// Mean seconds of a step without waiting for others, by rank: those of processes, or GPUs.
   /// @throws std::invalid_argument  for a time that is not positive and finite
   evidence& add_rank_seconds(std::vector<double> const& seconds,
@@ -101,6 +116,9 @@ class evidence {
     double waiting, source, copying;  // shares
     unsigned workers;
   };
+
+  evidence& add_pool(pool const& known);
+  evidence& add_ring(ring const& known);
 
   std::vector<gpu> gpus_;
   std::vector<loop> loops_;

@@ -7,11 +7,9 @@
 #include <warpwright/core/detail/sort.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
-#include <warpwright/memory/pool.hpp>
 #include <warpwright/observe/diagnose.hpp>
 #include <warpwright/observe/monitor.hpp>
 #include <warpwright/observe/trace.hpp>
-#include <warpwright/stream/prefetch_options.hpp>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
 
@@ -31,7 +29,6 @@ inline double ratio_or_absent(gpu_sample::figure const& part, gpu_sample::figure
   return part && all && *all > 0.0 ? *part / *all : -1.0;
 }
 inline std::string percent(double share) { return format_percent(share); }
-inline std::string bytes_text(double bytes) { return format_bytes(bytes); }
 
 }  // namespace detail
 
@@ -105,19 +102,12 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add(trace_summary co
   return *this;
 }
 
-WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add(pool_statistics const& of,
-                                                                std::size_t max_bytes) {
-  auto const live = static_cast<double>(of.live_bytes + of.graph_bytes);
-  auto const reserved = static_cast<double>(of.reserved_bytes);
-  double const free = reserved - live - static_cast<double>(of.cached_bytes);
-  pools_.push_back({live, reserved, free, static_cast<double>(of.largest_free_block_bytes),
-                    static_cast<double>(max_bytes)});
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add_pool(pool const& known) {
+  pools_.push_back(known);
   return *this;
 }
-WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add(prefetch_statistics const& of) {
-  if (of.batches > 1) {
-    rings_.push_back({of.caller_wait_share(), of.source_share(), of.copy_share(), of.workers});
-  }
+WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add_ring(ring const& known) {
+  rings_.push_back(known);
   return *this;
 }
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add_rank_seconds(
@@ -254,14 +244,16 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
   for (evidence::pool const& p : known.pools_) {
     if (p.limit > 0.0 && p.live >= 0.95 * p.limit) {
       report(bottleneck::memory_full, 0.0,
-             detail::bytes_text(p.live) + " of the pool's limit of " + detail::bytes_text(p.limit) +
-                 " are in use",
+             detail::format_bytes<std::string>(p.live) + " of the pool's limit of " +
+                 detail::format_bytes<std::string>(p.limit) + " are in use",
              "raise max_bytes(), or lower the batch");
     }
     if (p.free >= 0.3 * p.reserved && p.reserved > 0.0 && p.largest_free < 0.25 * p.free) {
       report(bottleneck::fragmented, 0.0,
-             detail::bytes_text(p.free) + " of " + detail::bytes_text(p.reserved) +
-                 " are free, the largest block is " + detail::bytes_text(p.largest_free),
+             detail::format_bytes<std::string>(p.free) + " of " +
+                 detail::format_bytes<std::string>(p.reserved) +
+                 " are free, the largest block is " +
+                 detail::format_bytes<std::string>(p.largest_free),
              "allocate what lives long first, or from a pool of its own; let the pool map memory "
              "(memory_source::virtual_memory)");
     }
