@@ -66,8 +66,8 @@ template <class Body>
 void recorded(benchmark::State& state, Body body) {
   static std::unique_ptr<ww::trace> trace;
   trace = nullptr;
-  trace = std::make_unique<ww::trace>(
-      ww::trace_options{}.max_spans(2 * spans).library("/nonexistent"));
+  trace =
+      std::make_unique<ww::trace>(ww::trace_options{}.max_spans(2 * spans).library("/nonexistent"));
   {
     auto const turn = trace->step();
     for (auto _ : state) body();
