@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much a test does: less in a build with a sanitizer, which makes a program ten times as slow and
-// has nothing to find in a size, an offset or a trial that is like another; most in the nightly build.
+// How much a test does: less in a build with a sanitizer, which makes a program ten times as slow
+// and has nothing to find in a size, an offset or a trial that is like another; most in the nightly
+// build.
 #pragma once
 
 #include <cmath>
