@@ -441,6 +441,24 @@ TEST_CASE("each idle gap has the reason for which it is there", "[observe][trace
   CHECK(s.calls.at(0).seconds == Approx(21e-6).margin(2e-7));
 }
 
+TEST_CASE("the host that launches behind a wait for the device is no slow launcher",
+          "[observe][trace]") {
+  ww::stream const stream;
+  for (bool const waits : {true, false}) {
+    ww::trace trace;
+    {
+      auto const step = trace.step();
+      for (int i = 0; i < 100; ++i) {
+        launch(stream, 1);
+        if (waits) stream.synchronize();
+      }
+    }
+    ww::trace_summary const s = trace.summary();
+    CHECK((s.synchronizing_calls >= 100) == waits);
+    if (waits) CHECK(s.waiting_for_host_seconds > s.launch_bound_seconds);
+  }
+}
+
 TEST_CASE("streams overlap, devices do not share their idle time", "[observe][trace]") {
   ww::trace trace{ww::trace_options{}.runtime_calls(false), scripted::functions()};
   {

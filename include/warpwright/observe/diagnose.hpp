@@ -128,8 +128,8 @@ class evidence {
   std::vector<std::string> gaps_;
 };
 
-/// Judges the evidence. Its rules report what would give back at least 5 % of the time, launches
-/// and starved multiprocessors at least 10 and 30 %, and memory that is nearly used up.
+/// Judges the evidence. Its rules report what would give back at least 5 % of the time, of copies
+/// 10 %, of launches 20 %, of multiprocessors without work 30 %; and memory that is nearly used up.
 /// @throws std::bad_alloc
 /// **Cost:** microseconds.
 diagnosis diagnose(evidence const& known);

@@ -110,7 +110,8 @@ struct trace_summary {
   std::size_t steps = 0;  ///< recorded
   std::size_t devices = 0;
   std::size_t kernels = 0;
-  std::size_t graphs = 0;           ///< as one record
+  std::size_t graphs = 0;  ///< as one record
+  std::size_t synchronizing_calls = 0;
   std::size_t dropped_records = 0;  ///< the buffers were full: all figures are too low
   std::size_t dropped_spans = 0;
   double recorded_seconds = 0.0;  ///< of the host, from the first step of a window to the last

@@ -18,12 +18,10 @@ namespace detail {
 // Of a loop of small steps the host reacts to the end of one within this time.
 inline constexpr double quick_reaction_seconds = 100e-6;
 inline constexpr double least_time_share = 0.05;
+inline constexpr double least_exposed_copying = 0.1;
+// A trace makes launches slower: what it shows of a graph of small kernels is up to 15 %.
+inline constexpr double least_launch_bound = 0.2;
 
-inline bool waits_for_device(std::string const& call) {
-  return call == "cudaStreamSynchronize" || call == "cudaDeviceSynchronize" ||
-         call == "cudaEventSynchronize" || call == "cudaMemcpy" || call == "cudaMemcpy2D" ||
-         call == "cudaMemset" || call == "cudaFree" || call == "cudaFreeHost";
-}
 inline double figure_or_absent(gpu_sample::figure const& figure) { return figure ? *figure : -1.0; }
 inline double ratio_or_absent(gpu_sample::figure const& part, gpu_sample::figure const& all) {
   return part && all && *all > 0.0 ? *part / *all : -1.0;
@@ -92,9 +90,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add(trace_summary co
   known.pageable = of.share(of.pageable.seconds);
   known.kernels = of.share(of.kernel_seconds);
   known.launches = of.kernels + of.graphs;
-  for (call_total const& call : of.calls) {
-    if (detail::waits_for_device(call.name)) known.synchronizing += call.calls;
-  }
+  known.synchronizing = of.synchronizing_calls;
   if (known.synchronizing > 0) {
     known.gap_seconds = of.waiting_for_host_seconds / static_cast<double>(known.synchronizing);
   }
@@ -151,7 +147,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
                "show what the host did");
       }
     }
-    if (l.launch_bound >= 0.1) {
+    if (l.launch_bound >= detail::least_launch_bound) {
       report(bottleneck::launch_bound, l.launch_bound,
              "the GPU was idle for " + percent(l.launch_bound) + in +
                  " while the host made one launch after another, " + std::to_string(l.launches) +
@@ -167,7 +163,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
              "enlarge the batch (batch_tuner), or run independent work on other streams "
              "(fork_join)");
     }
-    if (l.exposed_copying >= least_time_share) {
+    if (l.exposed_copying >= detail::least_exposed_copying) {
       std::string const copies = "copies took " + percent(l.copying) + in + ", " +
                                  percent(l.exposed_copying) + " while no kernel ran";
       if (l.pageable > 0.5 * l.copying) {

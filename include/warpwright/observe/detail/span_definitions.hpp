@@ -22,7 +22,7 @@
 #define WARPWRIGHT_HAS_NVTX 0
 #endif
 
-WARPWRIGHT_BEGIN
+WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
@@ -67,7 +67,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE span_store& begin_span_store(std::size_t max_s
 
 }  // namespace detail
 
-WARPWRIGHT_INLINE void span::begin(char const* name, kind what) noexcept {
+// Inlined, g++ warns of the address of a local span.
+WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void span::begin(char const* name, kind what) noexcept {
   listeners_ = detail::span_listeners.load(detail::memory_order::acquire);
   if ((listeners_ & detail::span_is_nvtx) != 0) {
 #if WARPWRIGHT_HAS_NVTX
@@ -123,4 +124,4 @@ WARPWRIGHT_INLINE void span::end() noexcept {
   record.turn.store(turn + 1, detail::memory_order::release);
 }
 
-WARPWRIGHT_END
+WARPWRIGHT_END_DEFINITIONS

@@ -109,6 +109,7 @@ struct traced_call {
   std::uint32_t name, thread, correlation;
   bool launches;  // an operation
   bool outside;   // of the window
+  bool waits;     // for the device
   std::uint64_t begin, end;
 };
 

@@ -194,6 +194,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_buffers(clock_pair from,
   all.filled.clear();
 }
 
+// Calls of the runtime that return when work of the device has completed.
+WARPWRIGHT_COLD inline bool waits_for_device(std::string const& call) {
+  std::size_t const none = std::string::npos;
+  return call.find("Synchronize") != none || call == "cudaFree" || call == "cudaFreeHost" ||
+         ((call.find("cudaMemcpy") == 0 || call.find("cudaMemset") == 0) &&
+          call.find("Async") == none);
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, clock_pair from,
                                                                double scale) {
   auto const ours = [&](std::uint64_t theirs) {
@@ -249,13 +257,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, c
     for (char const* const suffix : {"_v", "_pts", "_ptd"}) {
       plain.resize(plain.find(suffix) < plain.size() ? plain.find(suffix) : plain.size());
     }
-    traced_call call{names.number_of(plain.c_str()),
-                     record.thread,
-                     record.correlation,
-                     false,
-                     false,
-                     ours(record.start),
-                     ours(record.end)};
+    traced_call call{
+        names.number_of(plain.c_str()), record.thread,      record.correlation, false, false,
+        waits_for_device(plain),        ours(record.start), ours(record.end)};
     // Kept all the same: it may have enqueued what ran in the window.
     call.outside = call.end < windows.back().begin || call.begin > windows.back().end;
     calls.push_back(call);

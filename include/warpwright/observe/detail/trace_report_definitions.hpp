@@ -90,11 +90,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE double& reason_of_gap(trace_core const& core,
   if (same_graph || call.end + launch_latency <= idle_since) return summary.between_kernels_seconds;
   if (call.begin < idle_since) return summary.launch_bound_seconds;
   std::uint32_t before = next.call;
-  while (before != 0 && !core.calls[--before].launches) {
-  }
+  bool waited = false;
+  while (before != 0 && !core.calls[--before].launches) waited |= core.calls[before].waits;
   traced_call const& previous = core.calls[before];
-  bool const back_to_back =
-      before != next.call && previous.launches && previous.end + launch_pause >= call.begin;
+  bool const back_to_back = before != next.call && previous.launches && !previous.waits &&
+                            !waited && previous.end + launch_pause >= call.begin;
   return back_to_back ? summary.launch_bound_seconds : summary.waiting_for_host_seconds;
 }
 
@@ -256,7 +256,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string trace_summary::to_text() con
       detail::counted(kernels, "kernel") +
       (graphs == 0 ? "" : ", " + detail::counted(graphs, "graph").str()) + "\n";
   auto const part = [&](char const* name, double seconds) {
-    if (seconds <= 0.0) return;
+    if (seconds < 1e-9) return;
     text += detail::padded(detail::format_percent(share(seconds)), 8) +
             detail::padded(detail::format_seconds(seconds), 10) + "  " + name + "\n";
   };
@@ -318,6 +318,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_summary trace::summary() {
                      all.between_kernels_seconds + all.unexplained_seconds;
   for (detail::traced_call const& call : core.calls) {
     if (call.outside) continue;
+    all.synchronizing_calls += call.waits ? 1U : 0U;
     std::size_t at = 0;
     while (at < all.calls.size() && all.calls[at].name != core.names[call.name]) ++at;
     if (at == all.calls.size()) all.calls.push_back({core.names[call.name], 0, 0.0});
