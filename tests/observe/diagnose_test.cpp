@@ -102,6 +102,11 @@ TEST_CASE("diagnose: idle time by its reason") {
   CHECK(found(ww::evidence{}.add(idle(launches, 0.19))).empty());
   CHECK(found(ww::evidence{}.add(idle(launches, 0.21))) == only{bottleneck::launch_bound});
   CHECK(found(ww::evidence{}.add(idle(&ww::trace_summary::between_kernels_seconds, 0.3))).empty());
+  t = idle(launches, 0.4);
+  t.calls = {{"cudaGraphLaunch", 125, 0.5}};  // of eight kernels each: slower by the trace
+  CHECK(found(ww::evidence{}.add(t)).empty());
+  t.calls[0].calls = 126;
+  CHECK(found(ww::evidence{}.add(t)) == only{bottleneck::launch_bound});
 }
 
 TEST_CASE("diagnose: copies and kernels") {

@@ -108,6 +108,7 @@ class evidence {
     double waiting, launch_bound, unfilled, copying, exposed_copying, pageable, kernels;  // shares
     double gap_seconds;  // waiting for the host, by synchronizing call
     std::size_t synchronizing, launches;
+    bool by_graphs;  // most kernels are nodes of graphs
   };
   struct pool {
     double live, reserved, free, largest_free, limit;  // bytes

@@ -19,8 +19,9 @@ namespace detail {
 inline constexpr double quick_reaction_seconds = 100e-6;
 inline constexpr double least_time_share = 0.05;
 inline constexpr double least_exposed_copying = 0.1;
-// A trace makes launches slower: what it shows of a graph of small kernels is up to 15 %.
+// A trace makes launches slower, those of graphs of small kernels three times as slow.
 inline constexpr double least_launch_bound = 0.2;
+inline constexpr double least_of_graphs = 0.5;
 
 inline double figure_or_absent(gpu_sample::figure const& figure) { return figure ? *figure : -1.0; }
 inline double ratio_or_absent(gpu_sample::figure const& part, gpu_sample::figure const& all) {
@@ -89,7 +90,10 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add(trace_summary co
   known.exposed_copying = of.share(of.copy_seconds - of.overlapped_copy_seconds);
   known.pageable = of.share(of.pageable.seconds);
   known.kernels = of.share(of.kernel_seconds);
-  known.launches = of.kernels + of.graphs;
+  for (call_total const& call : of.calls) {
+    if (call.name.find("Launch") != std::string::npos) known.launches += call.calls;
+  }
+  known.by_graphs = of.kernels >= 8 * known.launches && known.launches > 0;
   known.synchronizing = of.synchronizing_calls;
   if (known.synchronizing > 0) {
     known.gap_seconds = of.waiting_for_host_seconds / static_cast<double>(known.synchronizing);
@@ -147,11 +151,11 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE diagnosis diagnose(evidence const& known
                "show what the host did");
       }
     }
-    if (l.launch_bound >= detail::least_launch_bound) {
+    if (l.launch_bound >= (l.by_graphs ? detail::least_of_graphs : detail::least_launch_bound)) {
       report(bottleneck::launch_bound, l.launch_bound,
              "the GPU was idle for " + percent(l.launch_bound) + in +
                  " while the host made one launch after another, " + std::to_string(l.launches) +
-                 " kernels or graphs",
+                 " launches in all",
              "replay the step as a graph (graph_replay, graph_cache); fuse elementwise kernels "
              "(run()); enlarge the batch (batch_tuner)");
     }

@@ -50,10 +50,6 @@ trace_options::max_spans(std::size_t n) const {
 
 namespace detail {
 
-// cuLaunchKernel and cuLaunchKernelEx, with the default streams of either kind: kernels of this
-// library are launched by the driver, and other calls of the driver are not recorded.
-inline constexpr std::uint32_t driver_launches[] = {307, 442, 652, 653};
-
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t name_table::number_of(char const* text) {
   if (2 * names_.size() >= slots_.size()) {
     array<std::uint32_t> larger{slots_.empty() ? 64 : 4 * slots_.size()};
@@ -120,7 +116,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::enable(bool on) {
     if (code == 0) code = result;
   }
   if (values.runtime_calls && functions.enable_driver_call != nullptr) {
-    for (std::uint32_t const call : driver_launches) functions.enable_driver_call(call, on ? 1 : 0);
+    change(activity_kind::driver_call);
+    // CUPTI 13.0 ignores calls that are turned on one by one, but not those that are turned off.
+    for (std::uint32_t call = 1; on && call < driver_calls; ++call) {
+      if (!is_driver_launch(call)) functions.enable_driver_call(call, 0);
+    }
   }
   if (on && code != 0) unavailable = activity_problem(functions, "cuptiActivityEnable", code);
 }
