@@ -92,7 +92,7 @@ TEST_CASE("enumerators have CUPTI's values", "[observe][activity]") {
   CHECK(ww::is_driver_launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz));
   CHECK(ww::is_driver_launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx));
   CHECK(ww::is_driver_launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz));
-  CHECK(ww::driver_calls > CUPTI_DRIVER_TRACE_CBID_SIZE);
+  CHECK(ww::driver_call_limit > CUPTI_DRIVER_TRACE_CBID_SIZE);
   CHECK(value_of(ww::activity_kind::copy) == CUPTI_ACTIVITY_KIND_MEMCPY);
   CHECK(value_of(ww::activity_kind::fill) == CUPTI_ACTIVITY_KIND_MEMSET);
   CHECK(value_of(ww::activity_kind::driver_call) == CUPTI_ACTIVITY_KIND_DRIVER);

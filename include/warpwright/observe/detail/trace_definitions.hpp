@@ -118,7 +118,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::enable(bool on) {
   if (values.runtime_calls && functions.enable_driver_call != nullptr) {
     change(activity_kind::driver_call);
     // CUPTI 13.0 ignores calls that are turned on one by one, but not those that are turned off.
-    for (std::uint32_t call = 1; on && call < driver_calls; ++call) {
+    for (std::uint32_t call = 1; on && call < driver_call_limit; ++call) {
       if (!is_driver_launch(call)) functions.enable_driver_call(call, 0);
     }
   }

@@ -26,7 +26,7 @@ enum class activity_kind : std::int32_t {
 
 // cuLaunchKernel and cuLaunchKernelEx, with the default streams of either kind: kernels of this
 // library are launched by the driver, and other calls of the driver are not recorded.
-inline constexpr std::uint32_t driver_calls = 1500;  // more than any version has
+inline constexpr std::uint32_t driver_call_limit = 1500;  // more than any version has
 constexpr bool is_driver_launch(std::uint32_t call) noexcept {
   return call == 307 || call == 442 || call == 652 || call == 653;
 }
