@@ -65,6 +65,8 @@ struct padded_store {
 };
 
 struct no_work : ww::detail::kernel_base<256> {
+  int value = 0;  // the byte of an empty object has no value
+
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block&) const {}
 };
