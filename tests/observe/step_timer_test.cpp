@@ -78,8 +78,9 @@ TEST_CASE("step_timer: chance is seldom a slowdown, and a small one is found") {
     }
     return slower;
   };
-  CHECK(found(1.0) <= 5);
-  CHECK(found(1.1) >= 90);
+  // Some 1 and 95: four deviations of chance are allowed.
+  CHECK(found(1.0) <= 6);
+  CHECK(found(1.1) >= 82);
 }
 
 TEST_CASE("step_timer: options, a clock that stands, and readers beside the loop") {
