@@ -363,16 +363,19 @@ struct scripted {
     record.end = end;
     record.device = device;
     record.stream = 7;
+    record.grid[0] = record.grid[1] = record.grid[2] = 1;
     record.correlation = correlation;
     record.name = name;
     add(record);
   }
-  static void call(std::uint32_t correlation, std::uint64_t begin, std::uint64_t end) {
+  static void call(std::uint32_t correlation, std::uint64_t begin, std::uint64_t end,
+                   std::uint32_t function = 0) {
     detail::call_activity record{};
     record.kind = detail::activity_kind::runtime_call;
     record.start = begin;
     record.end = end;
     record.correlation = correlation;
+    record.function = function;
     add(record);
   }
   static detail::activity_functions functions() {
@@ -395,8 +398,8 @@ struct scripted {
       complete(nullptr, 0, buffer, bytes, records().size());
       return 0;
     };
-    f.function_name = [](int, std::uint32_t, char const** name) {
-      *name = "cudaLaunchKernel_ptsz_v7000";
+    f.function_name = [](int, std::uint32_t function, char const** name) {
+      *name = function == 0 ? "cudaLaunchKernel_ptsz_v7000" : "cudaStreamSynchronize_v3020";
       return 0;
     };
     return f;
@@ -441,22 +444,29 @@ TEST_CASE("each idle gap has the reason for which it is there", "[observe][trace
   CHECK(s.calls.at(0).seconds == Approx(21e-6).margin(2e-7));
 }
 
-TEST_CASE("the host that launches behind a wait for the device is no slow launcher",
+TEST_CASE("a launch behind a wait for the device is not launch-bound; kernels of one block",
           "[observe][trace]") {
-  ww::stream const stream;
-  for (bool const waits : {true, false}) {
-    ww::trace trace;
-    {
-      auto const step = trace.step();
-      for (int i = 0; i < 100; ++i) {
-        launch(stream, 1);
-        if (waits) stream.synchronize();
-      }
+  ww::trace trace{ww::trace_options{}, scripted::functions()};
+  {
+    auto const step = trace.step();
+    std::uint64_t const start = now();
+    auto const at = [start](std::uint64_t us) { return start + 1000 * us; };
+    scripted::call(1, at(100), at(103));
+    scripted::kernel(1, at(105), at(110));
+    scripted::call(50, at(104), at(111), 1);
+    scripted::call(2, at(112), at(114));  // 9 us behind the launch before
+    scripted::kernel(2, at(116), at(150));
+    while (now() < at(160)) {
     }
-    ww::trace_summary const s = trace.summary();
-    CHECK((s.synchronizing_calls >= 100) == waits);
-    if (waits) CHECK(s.waiting_for_host_seconds > s.launch_bound_seconds);
   }
+  ww::trace_summary const s = trace.summary();
+  CHECK(s.synchronizing_calls == 1);
+  CHECK(s.launch_bound_seconds < 1e-9);
+  CHECK(s.waiting_for_host_seconds > 110e-6);
+  int processors = 0;
+  REQUIRE(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
+  REQUIRE(processors > 1);
+  CHECK(s.unfilled_seconds == Approx(39e-6 * (1.0 - 1.0 / processors)).margin(2e-7));
 }
 
 TEST_CASE("streams overlap, devices do not share their idle time", "[observe][trace]") {
