@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/device_memory.hpp"
 
+#include <warpwright/core/detail/text/kernel_label.hpp>
 #include <warpwright/core/launch.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/conditional.hpp>

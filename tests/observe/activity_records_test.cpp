@@ -48,12 +48,11 @@ SAME(copy_activity, stream, copy, streamId);
 SAME(copy_activity, correlation, copy, correlationId);
 
 using peer_copy = CUpti_ActivityMemcpyPtoP4;
-SAME(peer_copy_activity, direction, peer_copy, copyKind);
-SAME(peer_copy_activity, bytes, peer_copy, bytes);
-SAME(peer_copy_activity, end, peer_copy, end);
-SAME(peer_copy_activity, stream, peer_copy, streamId);
-SAME(peer_copy_activity, destination_context, peer_copy, dstContextId);
-SAME(peer_copy_activity, correlation, peer_copy, correlationId);
+SAME(copy_activity, direction, peer_copy, copyKind);
+SAME(copy_activity, bytes, peer_copy, bytes);
+SAME(copy_activity, end, peer_copy, end);
+SAME(copy_activity, stream, peer_copy, streamId);
+SAME(copy_activity, peer_correlation, peer_copy, correlationId);
 
 using fill = CUpti_ActivityMemset4;
 SAME(fill_activity, value, fill, value);

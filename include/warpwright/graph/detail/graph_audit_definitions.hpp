@@ -3,6 +3,7 @@
 #pragma once
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/text/kernel_label.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/graph/detail/nodes/graph_structure.hpp>
 #include <warpwright/graph/graph_audit.hpp>

@@ -5,6 +5,7 @@
 // monotonic_nanoseconds().
 #pragma once
 
+#include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/system/activity_records.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
@@ -69,7 +70,7 @@ std::string activity_problem(activity_functions const& functions, char const* ca
 struct trace_values {
   std::size_t wait = 0;
   std::size_t warm_up = 0;
-  std::size_t record = ~std::size_t{0};
+  std::size_t record = std::size_t{1} << 62U;  // to the end
   std::size_t repeat = 1;
   std::size_t buffer_bytes = std::size_t{32} << 20U;
   std::size_t max_spans = std::size_t{1} << 16U;
@@ -88,7 +89,7 @@ class name_table {
 
  private:
   std::vector<std::string> names_;
-  array<std::uint32_t> slots_;  // of a hash table, open addressing; number + 1
+  address_map numbers_;  // by the hash of the name
 };
 
 /// Work of a stream.
@@ -176,9 +177,6 @@ struct trace_core {
   void read_spans();
   void connect();
 };
-
-/// @return a kernel's name for people: demangled, without namespaces, result and parameters
-std::string short_kernel_name(std::string const& mangled);
 
 }  // namespace detail
 

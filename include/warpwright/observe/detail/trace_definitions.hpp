@@ -51,24 +51,17 @@ trace_options::max_spans(std::size_t n) const {
 namespace detail {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint32_t name_table::number_of(char const* text) {
-  if (2 * names_.size() >= slots_.size()) {
-    array<std::uint32_t> larger{slots_.empty() ? 64 : 4 * slots_.size()};
-    slots_.swap(larger);
-    std::vector<std::string> all;
-    all.swap(names_);
-    for (std::string const& name : all) number_of(name.c_str());
-  }
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a: of 64 bits, which no two names share
   for (char const* c = text; *c != '\0'; ++c) {
     hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3ULL;
   }
-  for (std::size_t slot = hash % slots_.size();; slot = (slot + 1) % slots_.size()) {
-    if (slots_[slot] == 0) {
-      names_.emplace_back(text);
-      return (slots_[slot] = static_cast<std::uint32_t>(names_.size())) - 1;
-    }
-    if (names_[slots_[slot] - 1] == text) return slots_[slot] - 1;
-  }
+  std::uint32_t number = numbers_.find(hash);
+  if (number != address_map::none) return number;
+  number = static_cast<std::uint32_t>(names_.size());
+  numbers_.reserve(names_.size() + 1);
+  names_.emplace_back(text);
+  numbers_.insert(hash, number);
+  return number;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE trace_core::trace_core(trace_values const& chosen,
@@ -222,23 +215,20 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, c
     operation.call = operation.span = no_entry;
     if (operation.end >= windows.back().begin) operations.push_back(operation);
   };
-  auto const add_copy = [&](auto const& record) {
-    operation.kind = activity_kind::copy;
-    operation.direction = record.direction;
-    operation.pageable = record.source == activity_memory::pageable ||
-                         record.destination == activity_memory::pageable;
-    add(record, record.bytes);
-  };
   std::memcpy(&operation.kind, at, sizeof operation.kind);
   if (operation.kind == activity_kind::kernel) {
     auto const& record = *static_cast<kernel_activity const*>(at);
     operation.name = names.number_of(record.name == nullptr ? "kernel" : record.name);
     add(record, std::uint64_t(record.grid[0]) * std::uint64_t(record.grid[1]) *
                     std::uint64_t(record.grid[2]));
-  } else if (operation.kind == activity_kind::copy) {
-    add_copy(*static_cast<copy_activity const*>(at));
-  } else if (operation.kind == activity_kind::peer_copy) {
-    add_copy(*static_cast<peer_copy_activity const*>(at));
+  } else if (operation.kind == activity_kind::copy || operation.kind == activity_kind::peer_copy) {
+    copy_activity record = *static_cast<copy_activity const*>(at);
+    if (operation.kind == activity_kind::peer_copy) record.correlation = record.peer_correlation;
+    operation.kind = activity_kind::copy;
+    operation.direction = record.direction;
+    operation.pageable = record.source == activity_memory::pageable ||
+                         record.destination == activity_memory::pageable;
+    add(record, record.bytes);
   } else if (operation.kind == activity_kind::fill) {
     auto const& record = *static_cast<fill_activity const*>(at);
     add(record, record.bytes);
@@ -269,8 +259,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::read_record(void const* at, c
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::begin_step() {
   if (now == phase::finished || !process.is_current()) return;
   std::size_t const cycle = values.wait + values.warm_up + values.record;
-  bool const endless = values.record == ~std::size_t{0};
-  std::size_t const at = endless ? next_step : next_step % cycle;
+  std::size_t const at = next_step % cycle;
   if (at == values.wait) enable(true);
   if (at == values.wait && values.warm_up != 0) now = phase::warming_up;
   if (at == values.wait + values.warm_up) begin_window();
@@ -285,7 +274,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void trace_core::end_step() {
   if (now == phase::recording) steps.back().end = monotonic_nanoseconds();
   ++next_step;
   std::size_t const cycle = values.wait + values.warm_up + values.record;
-  if (values.record == ~std::size_t{0} || next_step % cycle != 0) return;
+  if (next_step % cycle != 0) return;
   end_window();
   if (next_step / cycle == values.repeat) finish();
 }

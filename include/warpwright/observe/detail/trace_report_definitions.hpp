@@ -6,14 +6,15 @@
 
 #include <warpwright/observe/trace.hpp>
 
+#include <warpwright/core/detail/address_map.hpp>
 #include <warpwright/core/detail/sort.hpp>
 #include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
+#include <warpwright/core/detail/text/kernel_label.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
 
 #include <unistd.h>
 
-#include <cxxabi.h>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -28,37 +29,8 @@ inline double seconds_of(std::uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string short_kernel_name(std::string const& mangled) {
-  int status = 0;
-  char* const demangled = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  if (demangled == nullptr) return mangled;
-  std::string whole{demangled};
-  std::free(demangled);
-  for (std::size_t at; (at = whole.find("(anonymous namespace)::")) != std::string::npos;) {
-    whole.erase(at, std::strlen("(anonymous namespace)::"));
-  }
-  std::string name;
-  int depth = 0;  // of template arguments
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    char const c = whole[i];
-    if (c == '(' && depth == 0) break;  // the parameters
-    if (c == ' ' && depth == 0) {       // the result
-      name.clear();
-    } else if (whole.compare(i, 2, "::") == 0) {
-      std::size_t begin = name.size();  // of the qualifier, which may have arguments
-      for (int inside = 0; begin != 0; --begin) {
-        char const last = name[begin - 1];
-        inside += last == '>' ? 1 : last == '<' ? -1 : 0;
-        if (inside < 0 || (inside == 0 && std::strchr(" ,(&*{", last) != nullptr)) break;
-      }
-      name.resize(begin);
-      ++i;
-    } else {
-      depth += c == '<' ? 1 : c == '>' ? -1 : 0;
-      name += c;
-    }
-  }
-  return name;
+inline bool is_kernel(traced_operation const& operation) {
+  return operation.kind == activity_kind::kernel || operation.kind == activity_kind::graph;
 }
 
 // The time that any of the intervals of one group covers, given in the order of their begins.
@@ -120,9 +92,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
     }
     call_before = operation.call;
     busy.add(operation.begin, operation.end);
-    bool const is_kernel =
-        operation.kind == activity_kind::kernel || operation.kind == activity_kind::graph;
-    if (is_kernel) {
+    if (is_kernel(operation)) {
       kernels.add(operation.begin, operation.end);
       auto const blocks = static_cast<double>(operation.bytes);
       bool const fills = operation.kind == activity_kind::graph || blocks >= processors;
@@ -133,17 +103,13 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
     if (operation.launched_before) continue;
     summary.kernels += operation.kind == activity_kind::kernel ? 1U : 0U;
     summary.graphs += operation.kind == activity_kind::graph ? 1U : 0U;
-    if (is_kernel) continue;
     auto const count = [&operation](copy_total& total) {
       ++total.count;
       total.bytes += static_cast<double>(operation.bytes);
       total.seconds += seconds_of(operation.end - operation.begin);
     };
-    count(operation.kind == activity_kind::fill             ? summary.fills
-          : operation.direction == activity_copy::to_device ? summary.host_to_device
-          : operation.direction == activity_copy::to_host   ? summary.device_to_host
-          : operation.direction == activity_copy::peer      ? summary.between_devices
-                                                            : summary.on_device);
+    if (operation.direction == activity_copy::to_device) count(summary.host_to_device);
+    if (operation.direction == activity_copy::to_host) count(summary.device_to_host);
     if (operation.pageable) count(summary.pageable);
   }
   if (busy.until < window.end) {
@@ -158,51 +124,47 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void add_device(trace_core const& core, trace_
   summary.overlapped_copy_seconds += seconds_of(kernels.total + copies.total - either.total);
 }
 
-// Rows with texts, the longest first.
-template <class Row, class Seconds>
-WARPWRIGHT_COLD void sort_by_time(std::vector<Row>& rows, Seconds seconds) {
-  array<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < rows.size(); ++i) order.push_back(i);
-  sort(order.begin(), order.size(), [&](std::uint32_t a, std::uint32_t b) {
-    return seconds(rows[a]) > seconds(rows[b]) || (seconds(rows[a]) >= seconds(rows[b]) && a < b);
-  });
-  std::vector<Row> sorted;
-  for (std::uint32_t const i : order) sorted.push_back(rows[i]);
-  rows.swap(sorted);
-}
-
 struct table_entry {
   std::uint32_t name, span;
   std::uint64_t nanoseconds;
 };
 
+// A row for each pair of a name and a span, the longest total first.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::vector<kernel_row> grouped(trace_core const& core,
+                                                                  array<table_entry>& entries) {
+  sort(entries.begin(), entries.size(), [](table_entry const& a, table_entry const& b) {
+    return a.name != b.name ? a.name < b.name : a.span < b.span;
+  });
+  std::vector<kernel_row> rows;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    table_entry const& entry = entries[i];
+    if (i == 0 || entry.name != entries[i - 1].name || entry.span != entries[i - 1].span) {
+      rows.emplace_back();
+      rows.back().name = core.names[entry.name];
+      rows.back().span = core.names[entry.span];
+    }
+    ++rows.back().calls;
+    rows.back().total_seconds += seconds_of(entry.nanoseconds);
+  }
+  sort(rows.data(), rows.size(),
+       [](kernel_row const& a, kernel_row const& b) { return a.total_seconds > b.total_seconds; });
+  return rows;
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core const& core,
                                                                  bool by_span) {
   array<table_entry> entries;
   for (traced_operation const& operation : core.operations) {
-    if (operation.launched_before) continue;
-    if (operation.kind != activity_kind::kernel && operation.kind != activity_kind::graph) continue;
+    if (operation.launched_before || !is_kernel(operation)) continue;
     bool const named = by_span && operation.span != no_entry;
     entries.push_back({operation.name, named ? core.spans[operation.span].name : 0,
                        operation.end - operation.begin});
   }
-  sort(entries.begin(), entries.size(), [](table_entry const& a, table_entry const& b) {
-    return a.name != b.name ? a.name < b.name : a.span < b.span;
-  });
   kernel_table table;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (i == 0 || entries[i].name != entries[i - 1].name ||
-        entries[i].span != entries[i - 1].span) {
-      table.rows.emplace_back();
-      table.rows.back().name = short_kernel_name(core.names[entries[i].name]);
-      table.rows.back().span = core.names[entries[i].span];
-    }
-    ++table.rows.back().calls;
-    table.rows.back().total_seconds += seconds_of(entries[i].nanoseconds);
-    table.total_seconds += seconds_of(entries[i].nanoseconds);
-  }
-  sort_by_time(table.rows, [](kernel_row const& row) { return row.total_seconds; });
+  table.rows = grouped(core, entries);
+  for (kernel_row const& row : table.rows) table.total_seconds += row.total_seconds;
   for (kernel_row& row : table.rows) {
+    row.name = kernel_label(row.name);
     row.mean_seconds = row.total_seconds / static_cast<double>(row.calls);
     if (table.total_seconds > 0.0) row.share = row.total_seconds / table.total_seconds;
   }
@@ -316,16 +278,15 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE trace_summary trace::summary() {
   if (count == 0 && core.records_activity) all.waiting_for_host_seconds = all.recorded_seconds;
   all.idle_seconds = all.waiting_for_host_seconds + all.launch_bound_seconds +
                      all.between_kernels_seconds + all.unexplained_seconds;
+  detail::array<detail::table_entry> calls;
   for (detail::traced_call const& call : core.calls) {
     if (call.outside) continue;
     all.synchronizing_calls += call.waits ? 1U : 0U;
-    std::size_t at = 0;
-    while (at < all.calls.size() && all.calls[at].name != core.names[call.name]) ++at;
-    if (at == all.calls.size()) all.calls.push_back({core.names[call.name], 0, 0.0});
-    ++all.calls[at].calls;
-    all.calls[at].seconds += detail::seconds_of(call.end - call.begin);
+    calls.push_back({call.name, 0, call.end - call.begin});
   }
-  detail::sort_by_time(all.calls, [](call_total const& call) { return call.seconds; });
+  for (kernel_row const& row : detail::grouped(core, calls)) {
+    all.calls.push_back({row.name, row.calls, row.total_seconds});
+  }
   return all;
 }
 
@@ -356,7 +317,6 @@ class chrome_writer {
       if (call.outside) continue;
       event("cuda_runtime", core_.names[call.name], host_, call.thread, call.begin, call.end);
       out_.print(",\"args\":{\"correlation\":%u}}", call.correlation);
-      if (call.launches) flow("s", host_, call.thread, call.begin, call.correlation);
     }
     for (traced_operation const& operation : core_.operations) write(operation);
     write_device_spans();
@@ -387,16 +347,6 @@ class chrome_writer {
     auto const since = static_cast<unsigned long long>(before ? start_ - at : at - start_);
     out_.print("\"%s\":%s%llu.%03llu", name, before ? "-" : "", since / 1000, since % 1000);
   }
-  // From a call to what it launched.
-  WARPWRIGHT_COLD void flow(char const* phase, long process, std::uint32_t thread, std::uint64_t at,
-                            std::uint32_t correlation) {
-    out_.print(
-        ",\n{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%u,"
-        "\"pid\":%ld,\"tid\":%u,",
-        phase, correlation, process, thread);
-    time("ts", at);
-    out_.print("}");
-  }
   WARPWRIGHT_COLD void write(traced_operation const& o) {
     bool const copy = o.kind == activity_kind::copy;
     bool const fill = o.kind == activity_kind::fill;
@@ -409,7 +359,7 @@ class chrome_writer {
                  : "kernel",
           copy   ? string_builder{"Memcpy "} + direction + (o.pageable ? " (pageable)" : "")
           : fill ? string_builder{"Memset"}
-                 : string_builder{short_kernel_name(core_.names[o.name])},
+                 : string_builder{kernel_label(core_.names[o.name])},
           o.device, o.stream, o.begin, o.end);
     out_.print(",\"args\":{\"device\":%u,\"stream\":%u,\"correlation\":%u", o.device, o.stream,
                o.correlation);
@@ -419,8 +369,6 @@ class chrome_writer {
       quoted(core_.names[core_.spans[o.span].name]);
     }
     out_.print("}}");
-    if (o.call != no_entry && !core_.calls[o.call].outside)
-      flow("f", o.device, o.stream, o.begin, o.correlation);
   }
   // A stream's part of a span: from its first work to its last.
   WARPWRIGHT_COLD void write_device_spans() {
@@ -429,28 +377,25 @@ class chrome_writer {
       std::uint64_t begin, end;
     };
     array<part> parts;
+    address_map known;
     for (traced_operation const& o : core_.operations) {
       for (std::uint32_t span = o.span; span != no_entry; span = core_.spans[span].outer) {
-        if (core_.spans[span].on_stream) {
+        if (!core_.spans[span].on_stream) continue;
+        // Fewer than 2^24 spans and 1,024 devices; a program has no 2^30 streams.
+        std::uint64_t const key = (std::uint64_t{span} * 1024 + o.device) << 30U | o.stream;
+        std::uint32_t const at = known.find(key);
+        if (at == address_map::none) {
+          known.reserve(parts.size() + 1);
+          known.insert(key, static_cast<std::uint32_t>(parts.size()));
           parts.push_back({span, o.device, o.stream, o.begin, o.end});
+        } else if (o.end > parts[at].end) {
+          parts[at].end = o.end;
         }
       }
     }
-    sort(parts.begin(), parts.size(), [](part const& a, part const& b) {
-      return a.span != b.span       ? a.span < b.span
-             : a.device != b.device ? a.device < b.device
-             : a.stream != b.stream ? a.stream < b.stream
-                                    : a.begin < b.begin;
-    });
-    for (std::size_t i = 0; i < parts.size();) {
-      part whole = parts[i];
-      for (; i < parts.size() && parts[i].span == whole.span && parts[i].device == whole.device &&
-             parts[i].stream == whole.stream;
-           ++i) {
-        if (parts[i].end > whole.end) whole.end = parts[i].end;
-      }
-      event("gpu_user_annotation", core_.names[core_.spans[whole.span].name], whole.device,
-            whole.stream, whole.begin, whole.end);
+    for (part const& p : parts) {
+      event("gpu_user_annotation", core_.names[core_.spans[p.span].name], p.device, p.stream,
+            p.begin, p.end);
       out_.print("}");  // with "stream" it would be a kernel to HolisticTraceAnalysis
     }
   }

@@ -60,18 +60,9 @@ struct copy_activity {
   std::uint8_t flags;
   std::uint64_t bytes, start, end;
   std::uint32_t device, context, stream;
-  std::uint32_t correlation;
-};
-
-struct peer_copy_activity {
-  activity_kind kind;
-  activity_copy direction;
-  activity_memory source, destination;
-  std::uint8_t flags;
-  std::uint64_t bytes, start, end;
-  std::uint32_t device, context, stream;
-  std::uint32_t source_device, source_context, destination_device, destination_context;
-  std::uint32_t correlation;
+  std::uint32_t correlation;  // of a peer copy: its source's device
+  std::uint32_t peer[3];      // of a peer copy alone: the devices and contexts of both ends
+  std::uint32_t peer_correlation;
 };
 
 struct fill_activity {

@@ -49,14 +49,6 @@ graph_structure structure_of(cudaGraph_t graph, source_location where);
 /// the driver does not tell (CUDA older than 12.3).
 std::string kernel_name(cudaGraphNode_t node);
 
-/// A kernel's name as in the source, from the compiler's mangled one; other names are returned as
-/// they are.
-std::string demangled(std::string const& name);
-
-/// A kernel's name for people: without namespaces, return type and parameters, as
-/// "block_kernel<index_kernel<heat_step>>".
-std::string kernel_label(std::string const& mangled);
-
 }  // namespace detail
 
 WARPWRIGHT_END
