@@ -49,7 +49,7 @@ struct sync_question {
 WARPWRIGHT_INLINE sync_question sync_question_of(char const* name) noexcept {
   auto const has = [name](char const* part) { return std::strstr(name, part) != nullptr; };
   sync_question q;
-  q.per_thread = has("_pts") || has("_ptds");
+  q.per_thread = has("_ptsz") || has("_ptds");
   bool const runtime = std::strncmp(name, "cuda", 4) == 0;
   if (has("StreamSynchronize") || has("EventSynchronize")) {
     q.kind = has("Event") ? sync_kind::event : sync_kind::stream;
