@@ -165,7 +165,8 @@ TEST_CASE("CUPTI's callbacks: the stream is asked, unless a capture forbids it")
     std::size_t bytes, kind;
     cudaStream_t stream;
   } const copy{o.pageable.data(), o.device, 1, 2, o.stream};
-  ww::sync_watch watch{ww::sync_watch_options{}.min_seconds(100e-6), scripted()};
+  detail::activity_functions const functions = scripted();
+  ww::sync_watch watch{ww::sync_watch_options{}.min_seconds(100e-6), &functions};
   call("cudaStreamSynchronize", named, nap);  // idle
   call("cudaMemcpyAsync_v3020", copy, nap);
   call("cudaLaunchKernel", named, nap);
@@ -198,11 +199,11 @@ TEST_CASE("CUPTI's callbacks: the stream is asked, unless a capture forbids it")
 TEST_CASE("A foreign profiler, an old CUPTI, and refused options") {
   auto f = scripted();
   f.subscribe = [](void**, void*, void*) { return 39; };
-  ww::sync_watch taken{{}, f};
+  ww::sync_watch taken{{}, &f};
   CHECK_THAT(taken.to_text(), Contains("another profiler uses CUPTI"));
   CHECK(taken.statistics().calls == 0);
   f.subscribe = nullptr;
-  CHECK_THAT((ww::sync_watch{{}, f}.unavailable()), Contains("lacks cuptiSubscribe"));
+  CHECK_THAT((ww::sync_watch{{}, &f}.unavailable()), Contains("lacks cuptiSubscribe"));
   CHECK_THROWS_AS(ww::sync_watch_options{}.log(0), std::invalid_argument);
   CHECK_THROWS_WITH(ww::sync_watch_options{}.min_seconds(-1), Contains("min_seconds(-1)"));
 }

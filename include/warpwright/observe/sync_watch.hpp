@@ -24,7 +24,6 @@ namespace detail {
 struct sync_watch_values {
   double min_seconds = 20e-6;
   std::size_t log_lines = 0;
-  char const* library = nullptr;
 };
 
 }  // namespace detail
@@ -41,11 +40,6 @@ class sync_watch_options
   /// @param seconds  from 0 to 1
   /// @throws std::invalid_argument  outside of that
   [[nodiscard]] sync_watch_options min_seconds(double seconds) const;
-  /// The file of CUPTI, where it is in none of the usual places.
-  /// @param path  must live until the watch is made
-  [[nodiscard]] sync_watch_options library(char const* path) const {
-    return with(&values::library, path);
-  }
 };
 
 /// Waits of one function, in one span, called from one place.
@@ -85,9 +79,10 @@ struct sync_statistics {
 /// watched call takes some microseconds more, others none; a wait also a stack walk.
 class sync_watch : detail::noncopyable {
  public:
-  explicit sync_watch(sync_watch_options const& options = {});
-  /// As above, with functions in CUPTI's place: for tests.
-  sync_watch(sync_watch_options const& options, detail::activity_functions const& functions);
+  /// @param functions  in CUPTI's place: for tests
+  /// @throws std::bad_alloc  when the host has no memory for 256 places
+  explicit sync_watch(sync_watch_options const& options = {},
+                      detail::activity_functions const* functions = nullptr);
   ~sync_watch();
 
   /// @return why nothing is counted, with the remedy; "": it is
@@ -101,8 +96,6 @@ class sync_watch : detail::noncopyable {
   void check();
 
  private:
-  void begin(detail::sync_watch_values const& values, detail::activity_functions const* functions);
-
   std::string unavailable_;
   bool owns_ = false;
   std::size_t checked_ = 0;

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -217,48 +218,37 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string sync_statistics::to_text() const {
   return text;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::sync_watch(sync_watch_options const& options) {
-  begin(values_of(options), nullptr);
-}
 WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::sync_watch(
-    sync_watch_options const& options, detail::activity_functions const& functions) {
-  begin(values_of(options), &functions);
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void sync_watch::begin(detail::sync_watch_values const& values,
-                                                         detail::activity_functions const* given) {
+    sync_watch_options const& options, detail::activity_functions const* functions) {
   detail::sync_state& state = detail::the_sync_state();
+  detail::activity_functions f{};
+  if (functions != nullptr) f = *functions;
+  if (functions == nullptr) unavailable_ = detail::load_activity_functions(nullptr, f);
+  if (unavailable_.empty() && (f.subscribe == nullptr || f.enable_callback == nullptr)) {
+    unavailable_ = "CUPTI lacks cuptiSubscribe or cuptiEnableCallback; use that of CUDA 12 or 13";
+  }
+  std::vector<sync_place> places;
+  places.reserve(256);
+  if (!unavailable_.empty()) return;
   if (detail::library_subscribes_to_cupti.exchange(true, detail::memory_order::acq_rel)) {
     unavailable_ = "another sync_watch counts; end it first";
     return;
   }
-  detail::activity_functions f{};
-  try {
-    if (given != nullptr) f = *given;
-    if (given == nullptr) unavailable_ = detail::load_activity_functions(values.library, f);
-    if (unavailable_.empty() && (f.subscribe == nullptr || f.enable_callback == nullptr)) {
-      unavailable_ = "CUPTI lacks cuptiSubscribe or cuptiEnableCallback; use that of CUDA 12 or 13";
-    }
-    state.statistics = {};
-    state.statistics.places.reserve(256);
-    void* here = nullptr;
-    backtrace(&here, 1);  // the first one loads a library
-    state.values = values;
+  {
+    detail::unique_lock<detail::spin_lock> const guard{state.lock};
+    state.statistics = {0, 0.0, 0, std::move(places)};
+    state.values = values_of(options);
     state.functions = f;
-    int const code = unavailable_.empty()
-                         ? f.subscribe(&state.subscriber,
-                                       reinterpret_cast<void*>(detail::sync_callback), nullptr)
-                         : 0;
-    if (code != 0) unavailable_ = detail::activity_problem(f, "cuptiSubscribe", code);
-  } catch (...) {
-    detail::library_subscribes_to_cupti.store(false, detail::memory_order::release);
-    throw;
   }
-  owns_ = unavailable_.empty();
-  if (!owns_) {
+  void* here = nullptr;
+  backtrace(&here, 1);  // the first one loads a library
+  auto* const callback = reinterpret_cast<void*>(detail::sync_callback);
+  if (int const code = f.subscribe(&state.subscriber, callback, nullptr)) {
     detail::library_subscribes_to_cupti.store(false, detail::memory_order::release);
+    unavailable_ = detail::activity_problem(f, "cuptiSubscribe", code);
     return;
   }
+  owns_ = true;
   for (int const domain : {1, 2}) {  // the driver, the runtime
     for (std::uint32_t i = 1; i < detail::driver_call_limit; ++i) {
       char const* name = nullptr;
