@@ -5,6 +5,7 @@
 // serve() with graphs and the tuned batch, each recorded and judged in this run.
 #pragma once
 
+#include "paths.hpp"
 #include "report.hpp"
 #include "serving.hpp"
 
@@ -44,8 +45,10 @@ diagnosed_service diagnose_service(std::string what, std::string const& trace_pa
     elapsed = std::chrono::steady_clock::now() - begin;
   }
   trace.write_chrome(trace_path.c_str());
+  auto known = ww::evidence{}.add(trace);
+  if (gpu.unavailable().empty()) known.add(gpu);
   return {std::move(what), static_cast<double>(images) / elapsed.count(),
-          ww::diagnose(ww::evidence{}.add(gpu).add(trace)).to_text(), trace_path};
+          ww::diagnose(known).to_text(), trace_path};
 }
 
 }  // namespace detail

@@ -5,6 +5,7 @@
 // captures the hot loop in a graph, streams images through it, and reports the gain of each part.
 #include "comparison.hpp"
 #include "dataset.hpp"
+#include "diagnosis.hpp"
 #include "gemm.hpp"
 #include "network.hpp"
 #include "options.hpp"
@@ -351,7 +352,11 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
     if (options.compare) {
       run.gains = digits::compare_parts(shared, multiply, device.parameters.data(), data, batch,
                                         options.quick, shown);
-      std::printf("%s\n", digits::gains_table(run.gains, info.host_runtime).c_str());
+      std::printf("%s", digits::gains_table(run.gains, info.host_runtime).c_str());
+      digits::flush_output();
+      std::vector<digits::diagnosed_service> const services = digits::diagnose_services(
+          shared, multiply, device.parameters.data(), data, batch, predictions, options.report);
+      std::printf("%s\n", digits::diagnosis_text(services).c_str());
     }
   }
   // Once more: the tuning store is there by now.

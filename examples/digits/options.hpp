@@ -48,7 +48,9 @@ inline constexpr char const* usage =
   --tuning-store FILE    keep the tuned batch in this file, and tune only if it is not there (none)
   --quick                a short run for tests: 1 epoch, batches to 64, no accuracy floor, the
                          median in place of the p99 under the latency limit, and no --compare
-  --compare              compare each part with the plain CUDA way (on; off with --quick)
+  --compare              compare each part with the plain CUDA way, and diagnose the service before
+                         and after, with traces in REPORT.before.json and REPORT.after.json (on;
+                         off with --quick)
   --help                 this text
 )";
 

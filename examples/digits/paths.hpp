@@ -52,6 +52,11 @@ inline bool same_file(std::string const& a, std::string const& b) {
          of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
 }
 
+/// @return where the trace of a service is written, beside the report
+inline std::string trace_path(std::string const& report, char const* which) {
+  return report + "." + which + ".json";
+}
+
 /// @throws usage_error  if two of the files are one, for each is written over or read
 /// @param store  empty: none
 inline void check_distinct(std::string const& data, std::string const& report,
@@ -66,6 +71,10 @@ inline void check_distinct(std::string const& data, std::string const& report,
   check("--report", report, "--data", data);
   check("--tuning-store", store, "--data", data);
   check("--report", report, "--tuning-store", store);
+  for (char const* const which : {"before", "after"}) {
+    check("the trace beside --report", trace_path(report, which), "--data", data);
+    check("the trace beside --report", trace_path(report, which), "--tuning-store", store);
+  }
 }
 
 }  // namespace digits

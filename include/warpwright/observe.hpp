@@ -8,4 +8,5 @@
 #include <warpwright/observe/scalar_log.hpp>
 #include <warpwright/observe/span.hpp>
 #include <warpwright/observe/step_timer.hpp>
+#include <warpwright/observe/sync_watch.hpp>
 #include <warpwright/observe/trace.hpp>

@@ -34,6 +34,8 @@ struct activity_state {
   std::vector<char const*> functions{nullptr};  // by number
   std::set<std::string> kernel_names;
   std::atomic<std::uint32_t> next_call{1};
+  std::atomic<void (*)(void*, int, std::uint32_t, void const*)> callback{nullptr};
+  std::atomic<void*> callback_data{nullptr};
 };
 
 activity_state& activity() {
@@ -183,16 +185,40 @@ int function_name(int, std::uint32_t function, char const** name) {
   return 0;
 }
 
+// An end without a begin, of a subscriber that came in between, is the subscriber's to ignore.
+void call_back(call_site const& site, bool at_end) {
+  auto* const callback = activity().callback.load(std::memory_order_acquire);
+  if (callback == nullptr || (recorded_activity.load() & calls_back) == 0) return;
+  detail::callback_data data{};
+  data.at_end = at_end ? 1 : 0;
+  data.function = site.name;
+  data.context = &activity();
+  callback(activity().callback_data.load(), 2, 0, &data);
+}
+
+int subscribe(void** subscriber, void* callback, void* data) {
+  if ((recorded_activity.load() & calls_back) != 0) return 39;  // MULTIPLE_SUBSCRIBERS
+  activity().callback_data.store(data);
+  activity().callback.store(
+      reinterpret_cast<void (*)(void*, int, std::uint32_t, void const*)>(callback));
+  *subscriber = &activity();
+  recorded_activity.fetch_or(calls_back);
+  return 0;
+}
+
 }  // namespace
 
 void call_record_scope::begin(call_site& site) noexcept {
   site_ = &site;
   outer_ = this_call;
   this_call = activity().next_call.fetch_add(1, std::memory_order_relaxed);
+  this_call_waits = {};
+  call_back(site, false);
   start_ = now_ns();
 }
 
 void call_record_scope::end() noexcept {
+  call_back(*site_, true);
   detail::call_activity record{};
   record.kind = activity_kind::runtime_call;
   record.start = static_cast<std::uint64_t>(start_);
@@ -285,5 +311,12 @@ WARPWRIGHT_API void warpwrightHostActivity(activity_functions* functions) {
     *text = "error of the host runtime";
     return 0;
   };
+  functions->subscribe = subscribe;
+  functions->unsubscribe = [](void*) {
+    recorded_activity.fetch_and(~calls_back);
+    return 0;
+  };
+  functions->enable_callback = [](std::uint32_t, void*, int, std::uint32_t) { return 0; };  // all
+  functions->waited = [] { return this_call_waits.waited; };
   functions->may_have_graphs = [] { return graph_was_instantiated.load(); };
 }

@@ -22,6 +22,18 @@ inline std::atomic<bool> graph_was_instantiated{false};
 /// The number that connects a call with the work that it enqueues; 0 outside a call.
 inline thread_local std::uint32_t this_call = 0;
 
+/// A bit of recorded_activity: a subscriber is called at the begin and the end of calls.
+inline constexpr std::uint64_t calls_back = std::uint64_t{1} << 63;
+
+/// Of the thread's call: what it has enqueued, and whether that or another wait was for work that
+/// was there before.
+struct call_waits {
+  void const* enqueued = nullptr;
+  bool behind_work = false;
+  bool waited = false;
+};
+inline thread_local call_waits this_call_waits;
+
 inline bool records_activity() noexcept {
   return recorded_activity.load(std::memory_order_relaxed) != 0;
 }

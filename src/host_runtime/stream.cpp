@@ -287,6 +287,11 @@ std::shared_ptr<operation> enqueue(runtime& rt, stream_state& stream,
   } else if (stream.blocking()) {
     if (auto point = order_point(*stream.device->legacy)) op->waits.push_back(std::move(point));
   }
+  this_call_waits.enqueued = op.get();
+  this_call_waits.behind_work = pending(stream) != nullptr;
+  for (auto const& point : op->waits) {
+    if (!point->done.load(std::memory_order_relaxed)) this_call_waits.behind_work = true;
+  }
   if (!stream.worker_started) {
     std::shared_ptr<stream_state> self;
     if (stream.kind == stream_state::family::legacy) {
@@ -314,6 +319,9 @@ void finish(runtime& rt, sync_point& point) {
 
 void wait_for(runtime& rt, runtime_lock& lock, std::shared_ptr<sync_point> const& point) {
   if (!point->done.load(std::memory_order_relaxed)) {
+    if (point.get() != this_call_waits.enqueued || this_call_waits.behind_work) {
+      this_call_waits.waited = true;
+    }
     lock.native().unlock();
     for (int spin = 0; spin < host_spins && !point->done.load(std::memory_order_relaxed); ++spin) {
       pause_processor();

@@ -116,6 +116,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
   // Older ones may lack these.
   library->find("cuptiSubscribe", f.subscribe);
   library->find("cuptiUnsubscribe", f.unsubscribe);
+  library->find("cuptiEnableCallback", f.enable_callback);
   library->find("cuptiActivityEnableDriverApi", f.enable_driver_call);
   library->find("cuptiActivitySetAttribute", f.set_attribute);
   bool const complete = library->find("cuptiGetVersion", f.version) &&

@@ -90,6 +90,16 @@ struct call_activity {
   std::uint32_t result;
 };
 
+/// What a callback at the begin and the end of a call gets: CUpti_CallbackData.
+struct callback_data {
+  std::int32_t at_end;
+  char const* function;
+  void const* parameters;  // a struct of them
+  void* result;
+  char const* symbol;
+  void* context;
+};
+
 /// Functions with CUPTI's signatures; each returns 0, or an error's number.
 struct activity_functions {
   using request = void (*)(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records);
@@ -111,6 +121,8 @@ struct activity_functions {
   int (*enable_driver_call)(std::uint32_t function, std::uint8_t on);    // or null
   int (*set_attribute)(int attribute, std::size_t* bytes, void* value);  // or null
   bool (*may_have_graphs)();  // whether a graph may have been instantiated
+  int (*enable_callback)(std::uint32_t on, void* subscriber, int domain, std::uint32_t function);
+  bool (*waited)();  // the host runtime's, at the end of a call: whether it waited for earlier work
 };
 
 }  // namespace detail
