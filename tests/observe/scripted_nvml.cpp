@@ -10,7 +10,7 @@
 //   name~us      the function takes so many microseconds
 //   lost_after=n the GPU is lost after n calls
 //
-// With SCRIPTED_NVML_OLD, a library of 2018: no versions of functions, no MIG, no counters.
+// With SCRIPTED_NVML_OLD, a library without newer functions: no memory, processes, MIG, counters.
 #include <unistd.h>
 #include <cstdlib>
 #include <map>
@@ -172,17 +172,6 @@ SCRIPTED_EXPORT int nvmlDeviceGetTotalEccErrors(void* device, unsigned type, uns
   if (device != &gpu || counter != 0) return not_supported;
   return tell("TotalEccErrors", to, "TotalEccErrors." + std::to_string(type));
 }
-SCRIPTED_EXPORT int nvmlDeviceGetMemoryInfo(void*, unsigned long long* to) {
-  int code = tell("MemoryInfo", to, "total");
-  if (code == success) code = tell("MemoryInfo", to + 1, "free");
-  if (code != success) return code;
-  to[2] = to[0] - to[1];  // with what is reserved
-  return success;
-}
-SCRIPTED_EXPORT int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void* list) {
-  return list_processes("ComputeRunningProcesses", count, list);
-}
-
 #if !defined(SCRIPTED_NVML_OLD)
 
 SCRIPTED_EXPORT int nvmlDeviceGetMemoryInfo_v2(void*, unsigned* to) {

@@ -78,17 +78,16 @@ class evidence {
   template <class Statistics,
             std::enable_if_t<std::is_same<Statistics, pool_statistics>::value, int> = 0>
   evidence& add(Statistics const& of, std::size_t max_bytes = 0) {
-    auto const figure = [](std::uint64_t bytes) { return static_cast<double>(bytes); };
-    double const live = figure(of.live_bytes + of.graph_bytes);
-    return add_pool({live, figure(of.reserved_bytes),
-                     figure(of.reserved_bytes) - live - figure(of.cached_bytes),
-                     figure(of.largest_free_block_bytes), figure(max_bytes)});
+    std::size_t const used = of.live_bytes + of.graph_bytes;
+    return add_pool(used, of.cached_bytes, of.reserved_bytes, of.largest_free_block_bytes,
+                    max_bytes);
   }
   template <class Statistics,
             std::enable_if_t<std::is_same<Statistics, prefetch_statistics>::value, int> = 0>
   evidence& add(Statistics const& of) {
-    if (of.batches < 2) return *this;
-    return add_ring({of.caller_wait_share(), of.source_share(), of.copy_share(), of.workers});
+    return of.batches < 2
+               ? *this
+               : add_ring(of.caller_wait_share(), of.source_share(), of.copy_share(), of.workers);
   }
   /// Mean seconds of a step without waiting for others, by rank: those of processes, or GPUs.
   /// @throws std::invalid_argument  for a time that is not positive and finite
@@ -98,35 +97,14 @@ class evidence {
  private:
   friend diagnosis diagnose(evidence const& known);
 
-  // What the rules read of the above; 0 or absent where nothing is known.
-  struct gpu {
-    double busy, sm_activity, memory_share, throttled_share, clock_share;  // < 0: absent
-    std::string throttled_by;
-  };
-  struct loop {
-    std::string steps;
-    double waiting, launch_bound, unfilled, copying, exposed_copying, pageable, kernels;  // shares
-    double gap_seconds;  // waiting for the host, by synchronizing call
-    std::size_t synchronizing, launches;
-    bool by_graphs;  // most kernels are nodes of graphs
-  };
-  struct pool {
-    double live, reserved, free, largest_free, limit;  // bytes
-  };
-  struct ring {
-    double waiting, source, copying;  // shares
-    unsigned workers;
-  };
+  evidence& add_pool(std::size_t used, std::size_t cached, std::size_t reserved,
+                     std::size_t largest_free, std::size_t limit);
+  evidence& add_ring(double waiting, double source, double copying, unsigned workers);
 
-  evidence& add_pool(pool const& known);
-  evidence& add_ring(ring const& known);
-
-  std::vector<gpu> gpus_;
-  std::vector<loop> loops_;
-  std::vector<pool> pools_;
-  std::vector<ring> rings_;
-  std::vector<double> rank_seconds_;
+  std::vector<bottleneck_finding> findings_;
+  std::vector<bottleneck_finding> untraced_;  // of what a trace tells better, if there is one
   std::vector<std::string> gaps_;
+  bool traced_ = false;
 };
 
 /// Judges the evidence. Its rules report what would give back at least 5 % of the time, of copies

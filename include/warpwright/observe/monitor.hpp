@@ -57,7 +57,7 @@ struct gpu_sample {
   /// The share of that time in which device memory was read or written: not how much is allocated,
   /// nor the share of the bandwidth, which is dram_activity.
   figure memory_traffic;
-  figure memory_used_bytes;  ///< of all processes; before driver 510 with what the driver reserves
+  figure memory_used_bytes;  ///< of all processes, without what the driver reserves
   figure memory_free_bytes, memory_total_bytes;
   figure temperature_celsius;
   figure power_watts;  ///< of the board; of most GPUs the mean of the last second
@@ -71,11 +71,10 @@ struct gpu_sample {
   figure sm_activity, sm_occupancy, tensor_activity, dram_activity;
   figure pcie_sent_bytes_per_s, pcie_received_bytes_per_s;
   figure nvlink_sent_bytes_per_s, nvlink_received_bytes_per_s;
-  // With monitor_options::processes().
-  figure processes;    ///< those with a CUDA context
-  figure mps_clients;  ///< processes that use the GPU through MPS
+  figure processes;    ///< those with a CUDA context, with monitor_options::processes()
+  figure mps_clients;  ///< likewise: those that use the GPU through MPS
+  figure mig_mode;     ///< 1: the GPU is divided into MIG instances
   std::optional<throttle_reasons> throttle;
-  std::optional<bool> mig_mode;  ///< whether the GPU is divided into MIG instances
 };
 
 /// A figure of a gpu_sample, for exporters.
@@ -85,7 +84,7 @@ struct gpu_field {
   gpu_unit unit;
   gpu_sample::member figure;
 };
-using gpu_field_table = gpu_field const[24];
+using gpu_field_table = gpu_field const[25];
 /// @return all figures, in the order of the members
 gpu_field_table& gpu_fields() noexcept;
 
@@ -106,7 +105,6 @@ struct monitor_statistics {
   gpu_sample mean, min, max;                     ///< of the samples that have the figure
   std::optional<double> throttled_share;         ///< of the samples, those with a flag of `slowing`
   std::optional<throttle_reasons> throttled_by;  ///< the flags of `slowing` seen
-  std::string left_out;  ///< functions of NVML that are too slow for the thread
 };
 /// @return a table of what the GPU tells: last, mean, smallest and largest figure
 std::string to_text(monitor_statistics const& statistics);
@@ -151,8 +149,8 @@ class monitor : detail::noncopyable {
   /// @throws std::invalid_argument  for an ordinal that does not exist
   /// @throws std::bad_alloc         when memory is exhausted
   /// **Stream:** none. **Capture:** legal. **Cost:** the start of NVML, milliseconds; of the
-  /// thread some 10 calls of microseconds an interval, and others every tenth time. It leaves out
-  /// what took 1 ms three times in a row, as the driver may be locked meanwhile.
+  /// thread some 10 calls of microseconds an interval, and others every tenth time, as what took
+  /// 1 ms three times in a row: the driver may be locked meanwhile.
   explicit monitor(monitor_options const& options = monitor_options{},
                    source_location where = source_location::current());
   /// Ends the thread, for which it waits, at most for a call of NVML.

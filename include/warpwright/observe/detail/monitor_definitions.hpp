@@ -17,46 +17,50 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-// What a function of NVML takes after the device.
-enum class nvml_form { number, numbered, ecc, shares, memory, throttle, mig, list, gpm };
+// What a function of NVML takes, and what it tells.
+enum class nvml_form { number, numbered, errors, flags, mig, shares, memory, list, counters };
 
+// A call of NVML. It tells the next `figures` of gpu_fields(), behind those of the calls before it.
 struct nvml_query {
   nvml_form form;
-  bool seldom;  // the thread asks every tenth time
   unsigned argument;
-  char versions;  // the names with _v3 ("4") or _v2 ("3") are tried before that without
+  bool seldom;  // the thread asks every tenth time
+  std::size_t figures;
   char const* name;
-  gpu_sample::member figure;
-  double scale;
 };
-
 constexpr std::size_t nvml_query_count = 16;
 
 inline nvml_query const& nvml_query_at(std::size_t i) noexcept {
   using f = nvml_form;
-  using s = gpu_sample;
   static constexpr nvml_query table[nvml_query_count] = {
-      {f::shares, false, 0, '1', "nvmlDeviceGetUtilizationRates", nullptr, 0},
-      {f::memory, false, 0, '3', "nvmlDeviceGetMemoryInfo", nullptr, 0},
-      {f::numbered, false, 0, '1', "nvmlDeviceGetTemperature", &s::temperature_celsius, 1},
-      {f::number, false, 0, '1', "nvmlDeviceGetPowerUsage", &s::power_watts, 1e-3},
-      {f::numbered, false, 1, '1', "nvmlDeviceGetClockInfo", &s::sm_clock_mhz, 1},
-      {f::numbered, false, 2, '1', "nvmlDeviceGetClockInfo", &s::memory_clock_mhz, 1},
-      {f::throttle, false, 0, '1', "nvmlDeviceGetCurrentClocksThrottleReasons", nullptr, 0},
-      {f::gpm, false, 0, '1', "nvmlGpmMetricsGet", nullptr, 0},
-      {f::number, true, 0, '1', "nvmlDeviceGetEnforcedPowerLimit", &s::power_limit_watts, 1e-3},
-      {f::ecc, true, 0, '1', "nvmlDeviceGetTotalEccErrors", &s::ecc_corrected, 1},
-      {f::ecc, true, 1, '1', "nvmlDeviceGetTotalEccErrors", &s::ecc_uncorrected, 1},
-      {f::number, true, 0, '1', "nvmlDeviceGetCurrPcieLinkGeneration", &s::pcie_generation, 1},
-      {f::number, true, 0, '1', "nvmlDeviceGetCurrPcieLinkWidth", &s::pcie_width, 1},
-      {f::mig, true, 0, '1', "nvmlDeviceGetMigMode", nullptr, 0},
-      {f::list, true, 0, '4', "nvmlDeviceGetComputeRunningProcesses", &s::processes, 1},
-      {f::list, true, 0, '4', "nvmlDeviceGetMPSComputeRunningProcesses", &s::mps_clients, 1}};
+      {f::shares, 0, false, 2, "nvmlDeviceGetUtilizationRates"},
+      {f::memory, 0, false, 3, "nvmlDeviceGetMemoryInfo_v2"},
+      {f::numbered, 0, false, 1, "nvmlDeviceGetTemperature"},
+      {f::number, 0, false, 1, "nvmlDeviceGetPowerUsage"},
+      {f::number, 0, true, 1, "nvmlDeviceGetEnforcedPowerLimit"},
+      {f::numbered, 1, false, 1, "nvmlDeviceGetClockInfo"},
+      {f::numbered, 2, false, 1, "nvmlDeviceGetClockInfo"},
+      {f::errors, 0, true, 1, "nvmlDeviceGetTotalEccErrors"},
+      {f::errors, 1, true, 1, "nvmlDeviceGetTotalEccErrors"},
+      {f::number, 0, true, 1, "nvmlDeviceGetCurrPcieLinkGeneration"},
+      {f::number, 0, true, 1, "nvmlDeviceGetCurrPcieLinkWidth"},
+      {f::counters, 0, false, 8, "nvmlGpmMetricsGet"},
+      {f::list, 0, true, 1, "nvmlDeviceGetComputeRunningProcesses_v3"},
+      {f::list, 0, true, 1, "nvmlDeviceGetMPSComputeRunningProcesses_v3"},
+      {f::mig, 0, true, 1, "nvmlDeviceGetMigMode"},
+      {f::flags, 0, false, 0, "nvmlDeviceGetCurrentClocksThrottleReasons"}};
   return table[i];
 }
 
-/// One GPU as NVML tells of it: a table of functions. Not thread-safe.
-class gpu_reader : noncopyable {
+// NVML tells shares in percent, power in mW, and rates in MiB/s.
+inline double in_unit(gpu_unit unit, double value) noexcept {
+  if (unit == gpu_unit::share) return value / 100.0;
+  if (unit == gpu_unit::watts) return value / 1000.0;
+  return unit == gpu_unit::bytes_per_s ? value * 1048576.0 : value;
+}
+
+/// One GPU as NVML tells of it. Not thread-safe.
+class gpu_reader : nvml_library {
  public:
   ~gpu_reader() {
     for (void* const taken : taken_) {
@@ -66,7 +70,7 @@ class gpu_reader : noncopyable {
 
   /// @return what failed, with the remedy; empty: nothing
   text open(char const* uuid, monitor_settings const& settings) noexcept {
-    text const problem = nvml_.open(uuid, device_);
+    text const problem = nvml_library::open(uuid, device_);
     if (!problem.empty()) return problem;
     board_ = device_;
     void* whole = nullptr;
@@ -74,183 +78,133 @@ class gpu_reader : noncopyable {
       board_ = whole;
       in_mig_ = call(find("nvmlDeviceGetGpuInstanceId"), device_, &instance_) == 0;
     }
-    bool const gpm = open_gpm();
+    bool const counters = open_counters();
     for (std::size_t i = 0; i < nvml_query_count; ++i) {
       nvml_query const& q = nvml_query_at(i);
-      version_[i] = q.versions;
-      if (q.form == nvml_form::list ? settings.processes : q.form != nvml_form::gpm || gpm)
-        next_function(i);
+      seldom_[i] = q.seldom;
+      if (q.form == nvml_form::list && !settings.processes) continue;
+      if (q.form != nvml_form::counters || counters) functions_[i] = find(q.name);
     }
     return "";
   }
 
   /// Reads the figures into `to`; what is not read this time stays as it was.
-  /// @param by_thread  leaves out what is slow, and reads what is seldom read every tenth time
+  /// @param by_thread  reads what is slow or seldom read every tenth time
   /// @param problem    set if the GPU is lost
   /// @return whether the GPU is there
   bool read(gpu_sample& to, bool by_thread, text& problem) noexcept {
-    bool const seldom = !by_thread || rounds_++ % 10 == 0;
+    bool const all = !by_thread || rounds_++ % 10 == 0;
+    gpu_field const* next = gpu_fields();
     for (std::size_t i = 0; i < nvml_query_count; ++i) {
       nvml_query const& q = nvml_query_at(i);
-      if (functions_[i] == nullptr || (q.seldom && !seldom)) continue;
-      if (by_thread && is_left_out(i)) {
-        ask(i, nullptr, to);
-        continue;
-      }
+      gpu_field const* const fields = next;
+      next += q.figures;
       std::uint64_t const begin = monotonic_nanoseconds();
-      int code = 0;
-      do {
-        code = ask(i, functions_[i], to);
-      } while ((code == nvml_function_not_found || code == nvml_version_mismatch) &&
-               next_function(i));
-      std::uint64_t const taken = monotonic_nanoseconds() - begin;
+      bool const too_early = q.form == nvml_form::counters && begin - taken_at_ < 105000000;
+      if (functions_[i] == nullptr || (seldom_[i] && !all) || too_early) continue;
+      answer told;
+      int const code = ask(q, functions_[i], told);
       if (code == nvml_gpu_is_lost || code == nvml_reset_required) {
-        problem = nvml_.failure(q.name, code) +
+        problem = failure(q.name, code) +
                   "; nothing works on this GPU until it is reset: see the kernel's log for Xid";
         return false;
       }
       if (code == nvml_not_supported || code == nvml_function_not_found) functions_[i] = nullptr;
-      slow_in_turn_[i] = taken < 1000000 ? 0 : slow_in_turn_[i] + 1;
+      for (std::size_t k = 0; k < q.figures; ++k) {
+        gpu_sample::figure& figure = to.*fields[k].figure;
+        figure = told.figures[k];
+        if (figure) figure = in_unit(fields[k].unit, *figure);
+      }
+      if (q.form == nvml_form::flags) {
+        to.throttle.reset();
+        if (code == 0) to.throttle = throttle_reasons(told.flags);
+      }
+      slow_in_turn_[i] = monotonic_nanoseconds() - begin < 1000000 ? 0 : slow_in_turn_[i] + 1;
+      if (slow_in_turn_[i] == 3) seldom_[i] = true;  // the driver may be locked meanwhile
     }
     return true;
   }
 
-  /// @return whether the thread leaves it out, as the driver may be locked while it runs
-  [[nodiscard]] bool is_left_out(std::size_t i) const noexcept {
-    return slow_in_turn_[i] >= 3 && nvml_query_at(i).form != nvml_form::list;
-  }
-
  private:
-  using any_function = void (*)();
+  struct answer {
+    gpu_sample::figure figures[8];
+    unsigned long long flags = 0;
+  };
 
-  // Without a function: what NVML answers where the GPU does not support it.
-  template <class... Args>
-  static int call(any_function function, Args... args) noexcept {
-    if (function == nullptr) return nvml_not_supported;
-    return reinterpret_cast<int (*)(Args...)>(function)(args...);
-  }
-  any_function find(char const* name) const noexcept {
-    any_function function = nullptr;
-    return nvml_.find(name, function) ? function : nullptr;
-  }
-  // Takes the query's newest function that the library has, or, after that, the next older one.
-  bool next_function(std::size_t i) noexcept {
-    while (version_[i] != 0) {
-      version_[i] = version_[i] > '2' ? static_cast<char>(version_[i] - 1) : '\0';
-      char const suffix[] = {'_', 'v', version_[i], '\0'};
-      text const name = text{nvml_query_at(i).name} + (version_[i] == 0 ? "" : suffix);
-      functions_[i] = find(name.c_str());
-      if (functions_[i] != nullptr) return true;
-    }
-    return false;
-  }
-
-  static gpu_sample::figure told(int code, double value) noexcept {
-    return code == 0 ? gpu_sample::figure{value} : std::nullopt;
-  }
-
-  // Sets the figures of a query, to absent where the function fails or is null.
-  int ask(std::size_t i, any_function f, gpu_sample& to) noexcept {
-    nvml_query const& q = nvml_query_at(i);
-    unsigned value = 0;
+  // Figures are absent where the function fails.
+  int ask(nvml_query const& q, any_function f, answer& told) noexcept {
     unsigned two[2] = {};
     unsigned long long large = 0;
-    nvml_memory_v1 v1{};
-    nvml_memory_v2 v2{};
-    int code = 0;
+    nvml_memory memory{};
+    auto const tell = [&](int code, auto const&... values) {  // which the call has set
+      std::size_t k = 0;
+      if (code == 0) ((told.figures[k++] = static_cast<double>(values)), ...);
+      return code;
+    };
     switch (q.form) {
       case nvml_form::number:
-        code = call(f, board_, &value);
-        break;
+        return tell(call(f, board_, &two[0]), two[0]);
       case nvml_form::numbered:
-        code = call(f, board_, q.argument, &value);
-        break;
-      case nvml_form::ecc:  // since the driver was loaded: counter 0
-        code = call(f, board_, q.argument, 0U, &large);
-        to.*q.figure = told(code, static_cast<double>(large));
-        return code;
+        return tell(call(f, board_, q.argument, &two[0]), two[0]);
+      case nvml_form::errors:  // since the driver was loaded: counter 0
+        return tell(call(f, board_, q.argument, 0U, &large), large);
+      case nvml_form::flags:
+        return call(f, board_, &told.flags);
+      case nvml_form::mig:  // now, and after the next start
+        return tell(call(f, board_, &two[0], &two[1]), two[0]);
       case nvml_form::shares:
-        code = call(f, device_, static_cast<unsigned*>(two));
-        to.utilization = told(code, two[0] / 100.0);
-        to.memory_traffic = told(code, two[1] / 100.0);
-        return code;
-      case nvml_form::throttle:
-        code = call(f, board_, &large);
-        to.throttle.reset();
-        if (code == 0) to.throttle = throttle_reasons(large);
-        return code;
-      case nvml_form::mig:
-        code = call(f, board_, &two[0], &two[1]);  // now, and after the next start
-        to.mig_mode.reset();
-        if (code == 0) to.mig_mode = two[0] != 0;
-        return code;
-      case nvml_form::list:  // its length
-        code = call(f, device_, &value, static_cast<void*>(nullptr));
-        if (code == nvml_insufficient_size) code = 0;
-        break;
+        return tell(call(f, device_, &two[0]), two[0], two[1]);
       case nvml_form::memory:
-        code = version_[i] == 0 ? call(f, device_, &v1) : call(f, device_, &v2);
-        if (version_[i] != 0) v1 = {v2.total, v2.free, v2.used};
-        to.memory_total_bytes = told(code, static_cast<double>(v1.total));
-        to.memory_free_bytes = told(code, static_cast<double>(v1.free));
-        to.memory_used_bytes = told(code, static_cast<double>(v1.used));
-        return code;
-      case nvml_form::gpm:
-        return ask_gpm(f, to);
+        return tell(call(f, device_, &memory), memory.used, memory.free, memory.total);
+      case nvml_form::counters:
+        return ask_counters(f, told);
+      case nvml_form::list:  // its length
+        break;
     }
-    to.*q.figure = told(code, q.scale * value);
-    return code;
+    int const code = call(f, device_, &two[0], static_cast<void*>(nullptr));
+    return tell(code == nvml_insufficient_size ? 0 : code, two[0]);
   }
 
-  bool open_gpm() noexcept {
+  bool open_counters() noexcept {
     unsigned support[2] = {1};  // the version, and whether the device supports it
-    unsigned* const answer = support;
-    if (call(find("nvmlGpmQueryDeviceSupport"), device_, answer) != 0) return false;
+    if (call(find("nvmlGpmQueryDeviceSupport"), device_, &support[0]) != 0) return false;
     free_ = find("nvmlGpmSampleFree");
     take_ = find(in_mig_ ? "nvmlGpmMigSampleGet" : "nvmlGpmSampleGet");
     if (support[1] == 0 || free_ == nullptr) return false;
     for (void*& taken : taken_) {
       if (call(find("nvmlGpmSampleAlloc"), &taken) != 0) return false;
     }
-    return take_gpm(taken_[0]) == 0;
+    return take_counters(taken_[0]) == 0;
   }
-  int take_gpm(void* into) noexcept {
+  int take_counters(void* into) noexcept {
     int const code = in_mig_ ? call(take_, board_, instance_, into) : call(take_, device_, into);
     if (code == 0) taken_at_ = monotonic_nanoseconds();
     return code;
   }
   // The metrics are differences between two samples of counters, which NVML refreshes every 100 ms.
-  int ask_gpm(any_function f, gpu_sample& to) noexcept {
-    if (f != nullptr && monotonic_nanoseconds() - taken_at_ < 105000000) return 0;
+  int ask_counters(any_function f, answer& told) noexcept {
     // NVML_GPM_METRIC_SM_UTIL and so on, in the order of the figures.
     constexpr unsigned ids[] = {2, 3, 5, 10, 20, 21, 61, 60};
-    gpu_field const* field = gpu_fields();
-    while (field->figure != &gpu_sample::sm_activity) ++field;
-    int code = f == nullptr ? nvml_not_supported : take_gpm(taken_[1]);
-    if (code == 0) {
-      gpm_.first = taken_[0];
-      gpm_.second = taken_[1];
-      gpm_.count = 8;
-      for (std::size_t k = 0; k < 8; ++k) gpm_.metrics[k] = {ids[k], 0, 0.0, {}};
-      code = call(f, &gpm_);
-      taken_[0] = gpm_.second;
-      taken_[1] = gpm_.first;
-    }
-    for (std::size_t k = 0; k < 8; ++k, ++field) {
-      nvml_gpm_metric const& m = gpm_.metrics[k];
-      double const scale = k < 4 ? 0.01 : 1048576.0;  // of percent and MiB/s
-      to.*field->figure = told(code != 0 ? code : m.code, scale * m.value);
+    if (int const code = take_counters(taken_[1])) return code;
+    gpm_.first = taken_[0];
+    gpm_.second = taken_[1];
+    gpm_.count = 8;
+    for (std::size_t k = 0; k < 8; ++k) gpm_.metrics[k] = {ids[k], 0, 0.0, {}};
+    int const code = call(f, &gpm_);
+    taken_[0] = gpm_.second;
+    taken_[1] = gpm_.first;
+    for (std::size_t k = 0; code == 0 && k < 8; ++k) {
+      if (gpm_.metrics[k].code == 0) told.figures[k] = gpm_.metrics[k].value;
     }
     return code;
   }
 
-  nvml_library nvml_;
   void* device_ = nullptr;
   void* board_ = nullptr;  // the whole GPU of a MIG instance
   bool in_mig_ = false;
   unsigned instance_ = 0;
   any_function functions_[nvml_query_count] = {};  // null: their figures are absent
-  char version_[nvml_query_count] = {};
+  bool seldom_[nvml_query_count] = {};
   unsigned slow_in_turn_[nvml_query_count] = {};
   unsigned rounds_ = 0;
   any_function take_ = nullptr, free_ = nullptr;
@@ -310,10 +264,6 @@ class gpu_watch : noncopyable {
     lock held{mutex_};
     monitor_statistics s = seen_;
     s.unavailable = problem_.c_str();
-    for (std::size_t i = 0; i < nvml_query_count; ++i) {
-      if (!left_out_[i]) continue;
-      s.left_out += (s.left_out.empty() ? "" : ", ") + std::string{nvml_query_at(i).name};
-    }
     return s;
   }
 
@@ -335,17 +285,17 @@ class gpu_watch : noncopyable {
   void count_sample() noexcept {
     ++seen_.samples;
     seen_.last = current_;
-    for (std::size_t i = 0; i < nvml_query_count; ++i) left_out_[i] = reader_.is_left_out(i);
-    double* count = counts_;
     for (gpu_field const& field : gpu_fields()) {
-      gpu_sample::figure const& now = current_.*field.figure;
+      if (!(current_.*field.figure)) continue;
+      double const now = *(current_.*field.figure);
       gpu_sample::figure& mean = seen_.mean.*field.figure;
       gpu_sample::figure& min = seen_.min.*field.figure;
       gpu_sample::figure& max = seen_.max.*field.figure;
-      if (now) mean = mean.value_or(0.0) + (*now - mean.value_or(0.0)) / ++*count;
-      if (now && (!min || *now < *min)) min = now;
-      if (now && (!max || *now > *max)) max = now;
-      ++count;
+      double const count = (counts_.*field.figure).value_or(0.0) + 1.0;
+      counts_.*field.figure = count;
+      mean = mean.value_or(0.0) + (now - mean.value_or(0.0)) / count;
+      min = now < min.value_or(now) ? now : min.value_or(now);
+      max = now > max.value_or(now) ? now : max.value_or(now);
     }
     if (!current_.throttle) return;
     throttle_reasons const slowing = *current_.throttle & throttle_reasons::slowing;
@@ -366,8 +316,7 @@ class gpu_watch : noncopyable {
   bool stopping_ = false;
   text problem_ = "";
   monitor_statistics seen_;
-  bool left_out_[nvml_query_count] = {};
-  double counts_[sizeof(gpu_field_table) / sizeof(gpu_field)] = {};
+  gpu_sample counts_;  // of the samples that have the figure
   double throttle_count_ = 0.0;
   thread thread_;
 };

@@ -35,7 +35,8 @@ WARPWRIGHT_INLINE gpu_field_table& gpu_fields() noexcept {
       {"nvlink_sent_bytes_per_s", u::bytes_per_s, &s::nvlink_sent_bytes_per_s},
       {"nvlink_received_bytes_per_s", u::bytes_per_s, &s::nvlink_received_bytes_per_s},
       {"processes", u::count, &s::processes},
-      {"mps_clients", u::count, &s::mps_clients}};
+      {"mps_clients", u::count, &s::mps_clients},
+      {"mig_mode", u::count, &s::mig_mode}};
   return table;
 }
 
@@ -59,15 +60,12 @@ figure_table(gpu_sample const* const* samples, int count) {
       absent += string_builder{absent.empty() ? "" : ", "} + field.name;
       continue;
     }
-    std::string line = string_builder{"  "} + field.name;
+    table += padded(string_builder{"  "} + field.name, 30, true);
     for (int i = 0; i < count; ++i) {
       gpu_sample::figure const& figure = samples[i]->*field.figure;
-      std::string const value = figure ? figure_text(field.unit, *figure).str() : "-";
-      std::size_t const end = 44 + 14 * static_cast<std::size_t>(i);
-      line.append(line.size() + value.size() < end ? end - line.size() - value.size() : 1, ' ');
-      line += value;
+      table += padded(figure ? figure_text(field.unit, *figure) : "-", 14);
     }
-    table += line + '\n';
+    table += "\n";
   }
   return absent.empty() ? table : table + "  not told: " + absent + "\n";
 }
@@ -94,7 +92,6 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_text(gpu_sample const& sa
   detail::string_builder text = detail::figure_table(samples, 1);
   if (sample.throttle)
     text += "  throttle: " + detail::string_builder{to_string(*sample.throttle)} + "\n";
-  if (sample.mig_mode) text += *sample.mig_mode ? "  MIG: on\n" : "  MIG: off\n";
   return text;
 }
 
@@ -106,15 +103,13 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_csv(gpu_sample const& sam
   }
   line += ',';
   if (sample.throttle) line += to_string(*sample.throttle);
-  line += ',';
-  if (sample.mig_mode) line += *sample.mig_mode ? '1' : '0';
   return line;
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string gpu_sample_csv_header() {
   detail::string_builder line = "seconds";
   for (gpu_field const& field : gpu_fields()) line += detail::string_builder{','} + field.name;
-  return line + ",throttle,mig_mode";
+  return line + ",throttle";
 }
 
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_text(monitor_statistics const& s) {
@@ -132,7 +127,6 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE std::string to_text(monitor_statistics c
     text += "  throttled: " + detail::format_percent(*s.throttled_share) +
             " of the samples, by: " + to_string(*s.throttled_by) + "\n";
   }
-  if (!s.left_out.empty()) text += build{"  left out, as too slow: "} + s.left_out + "\n";
   return text;
 }
 

@@ -17,7 +17,6 @@ constexpr int nvml_insufficient_size = 7;
 constexpr int nvml_function_not_found = 13;
 constexpr int nvml_gpu_is_lost = 15;
 constexpr int nvml_reset_required = 16;
-constexpr int nvml_version_mismatch = 25;
 
 /// NVML, loaded at run time, so that no program links it. What fails is a text with the remedy; an
 /// empty text: nothing.
@@ -54,6 +53,18 @@ class nvml_library : dynamic_library {
     return "";
   }
   using dynamic_library::find;
+  using any_function = void (*)();
+  /// @return null where the library lacks it
+  any_function find(char const* name) const noexcept {
+    any_function function = nullptr;
+    return find(name, function) ? function : nullptr;
+  }
+  /// Without a function: what NVML answers where the GPU does not support it.
+  template <class... Args>
+  static int call(any_function function, Args... args) noexcept {
+    if (function == nullptr) return nvml_not_supported;
+    return reinterpret_cast<int (*)(Args...)>(function)(args...);
+  }
   text failure(char const* call, int code) const noexcept {
     char const* const reason = error_string_(code);
     return text{call} + ": " + (reason == nullptr ? "unknown error" : reason) + " (" + code + ")";
@@ -67,14 +78,11 @@ class nvml_library : dynamic_library {
 
 // The structures have the layout of nvml.h; a version is the size with a number in the top byte.
 
-struct nvml_memory_v1 {
-  unsigned long long total, free, used;
-};
-struct nvml_memory_v2 {
+struct nvml_memory {
   unsigned version = 40U | 2U << 24U;
   unsigned long long total, reserved, free, used;
 };
-static_assert(sizeof(nvml_memory_v2) == 40, "the layout of nvmlMemory_v2_t");
+static_assert(sizeof(nvml_memory) == 40, "the layout of nvmlMemory_v2_t");
 
 // The performance counters (GPM).
 struct nvml_gpm_metric {
