@@ -54,6 +54,10 @@ SAME(copy_activity, end, peer_copy, end);
 SAME(copy_activity, stream, peer_copy, streamId);
 SAME(copy_activity, peer_correlation, peer_copy, correlationId);
 
+static_assert(sizeof(copy) >= sizeof(ww::copy_activity) &&
+                  sizeof(peer_copy) >= sizeof(ww::copy_activity),
+              "a whole copy_activity is read");
+
 using fill = CUpti_ActivityMemset4;
 SAME(fill_activity, value, fill, value);
 SAME(fill_activity, bytes, fill, bytes);

@@ -77,7 +77,8 @@ TEST_CASE("diagnose: a healthy program has no finding") {
   ww::prefetch_statistics ring;
   ring.batches = 100;
   ring.seconds = 1.0;
-  ring.caller_wait_seconds = 0.05;
+  ring.caller_wait_seconds = 0.9;  // for slots of a ring that is full: the stream has work
+  ring.starved_seconds = 0.05;
   ww::evidence const e = ww::evidence{}
                              .add(healthy())
                              .add(watched())
@@ -96,6 +97,11 @@ TEST_CASE("diagnose: idle time by its reason") {
   ww::trace_summary t = idle(waiting, 0.5);
   t.synchronizing_calls = 10;  // 50 ms of host work behind each
   CHECK(found(ww::evidence{}.add(t)) == only{bottleneck::data_bound});
+  t.calls = {{"cudaMallocAsync", 10, 0.9}, {"cudaFree", 10, 0.15}, {"cudaMalloc", 10, 0.05}};
+  CHECK(found(ww::evidence{}.add(t)) == only{bottleneck::data_bound});
+  t.calls[2].seconds = 0.15;
+  CHECK(found(ww::evidence{}.add(t)) == only{bottleneck::synchronizing});
+  t.calls.clear();
   t.synchronizing_calls = 20000;  // 25 us
   CHECK(found(ww::evidence{}.add(t)) == only{bottleneck::synchronizing});
   auto const launches = &ww::trace_summary::launch_bound_seconds;
@@ -147,6 +153,8 @@ TEST_CASE("diagnose: clocks, ranks and memory") {
   CHECK(found(ww::evidence{}.add_rank_seconds({1.0, 1.2})) == only{bottleneck::slow_rank});
 
   CHECK(found(ww::evidence{}.add(pool(4.0, 8.0, 0.1))) == only{bottleneck::fragmented});
+  CHECK(found(ww::evidence{}.add(pool(0.004, 0.035, 0.001))).empty());  // a granule's rest
+  CHECK(found(ww::evidence{}.add(pool(0.004, 0.045, 0.001))) == only{bottleneck::fragmented});
   CHECK(found(ww::evidence{}.add(pool(9.6, 9.7, 0.1), 10'000'000'000)) ==
         only{bottleneck::memory_full});
 }
@@ -156,7 +164,7 @@ TEST_CASE("diagnose: a starved ring") {
   ring.batches = 100;
   ring.workers = 2;
   ring.seconds = 1.0;
-  ring.caller_wait_seconds = 0.4;
+  ring.caller_wait_seconds = ring.starved_seconds = 0.4;
   ring.source_seconds = 1.9;
   CHECK(found(ww::evidence{}.add(ring)) == only{bottleneck::data_bound});
   ring.source_seconds = 0.1;

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/observe/metrics.hpp>
 #include <warpwright/observe/monitor.hpp>
 
 #include <warpwright/core/device.hpp>
@@ -109,6 +110,17 @@ TEST_CASE("what a GPU does not tell is absent, and not asked again", "[observe][
   CHECK(figures(gpu.sample()) == 0);
   std::string const text = ww::to_text(gpu.statistics());
   CHECK(has(text, "not told: utilization, memory_traffic"));
+}
+
+TEST_CASE("a metrics page has what the GPU told last", "[observe][monitor]") {
+  nvml const library{"Temperature.0=50"};
+  ww::monitor gpu;
+  static_cast<void>(gpu.sample());
+  ww::metrics_page page;
+  page.add("gpu", gpu);
+  std::string const text = page.to_prometheus();
+  CHECK(has(text, "gpu_temperature_celsius 50\n"));
+  CHECK_FALSE(has(text, "gpu_power_watts"));
 }
 
 TEST_CASE("figures whose functions are missing are absent", "[observe][monitor]") {

@@ -87,7 +87,7 @@ class evidence {
   evidence& add(Statistics const& of) {
     return of.batches < 2
                ? *this
-               : add_ring(of.caller_wait_share(), of.source_share(), of.copy_share(), of.workers);
+               : add_ring(of.starved_share(), of.source_share(), of.copy_share(), of.workers);
   }
   /// Mean seconds of a step without waiting for others, by rank: those of processes, or GPUs.
   /// @throws std::invalid_argument  for a time that is not positive and finite

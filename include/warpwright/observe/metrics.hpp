@@ -137,7 +137,7 @@ struct metrics_source<Source,
 /// A source is any object with a member statistics() for whose result there is a function
 /// `void add_metrics(ww::metrics_writer&, result const&)`, in the namespace of the result. The
 /// library has them for memory_pool, pinned_pool, tuning_pool, graph_cache, prefetcher,
-/// result_collector and step_timer.
+/// result_collector, step_timer and monitor.
 ///
 /// **Threads:** any number may call any member at once, also while metrics are counted; calls that
 /// make the text, add or remove wait for each other. A source must not call the page. **Capture:**

@@ -108,6 +108,14 @@ struct monitor_statistics {
 };
 /// @return a table of what the GPU tells: last, mean, smallest and largest figure
 std::string to_text(monitor_statistics const& statistics);
+/// Writes what the GPU told last to a metrics_page (observe/metrics.hpp). Writer is metrics_writer.
+template <class Writer>
+void add_metrics(Writer& to, monitor_statistics const& statistics) {
+  for (gpu_field const& field : gpu_fields()) {
+    gpu_sample::figure const& figure = statistics.last.*field.figure;
+    if (figure) to.gauge(field.name, "As in gpu_sample.", *figure);
+  }
+}
 
 namespace detail {
 struct monitor_settings {

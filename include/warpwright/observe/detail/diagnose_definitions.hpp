@@ -22,6 +22,8 @@ inline constexpr double least_exposed_copying = 0.1;
 // A trace makes launches slower, those of graphs of small kernels three times as slow.
 inline constexpr double least_launch_bound = 0.2;
 inline constexpr double least_of_graphs = 0.5;
+// A pool takes memory in granules: the rest of a few is no fault.
+inline constexpr std::size_t least_free_in_pieces = std::size_t{32} << 20U;
 
 struct bottleneck_row {
   char const* name;
@@ -37,7 +39,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE bottleneck_row bottleneck_at(bottleneck 
        "host did"},
       {"synchronizing",
        "synchronize once behind the loop; read results one step later, from page-locked memory "
-       "(pinned_buffer, result_collector)"},
+       "(pinned_buffer, result_collector); allocate from a memory_pool"},
       {"launch-bound",
        "replay the step as a graph (graph_replay, graph_cache); fuse elementwise kernels (run()); "
        "enlarge the batch (batch_tuner)"},
@@ -136,8 +138,18 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add(trace_summary co
   if (waiting >= detail::least_time_share) {
     std::string idle = "the GPU was idle for " + percent(waiting) + in + " with nothing enqueued";
     auto const calls = static_cast<double>(of.synchronizing_calls);
-    bool const quick = of.waiting_for_host_seconds < detail::quick_reaction_seconds * calls;
-    if (quick) {
+    double allocating = 0.0;
+    for (call_total const& call : of.calls) {
+      auto const has = [&](char const* part) { return call.name.find(part) != std::string::npos; };
+      if ((has("Malloc") || has("Free")) && !has("Async")) allocating += call.seconds;
+    }
+    bool const allocates = allocating > 0.5 * of.waiting_for_host_seconds;
+    bool const quick =
+        allocates || of.waiting_for_host_seconds < detail::quick_reaction_seconds * calls;
+    if (allocates) {
+      idle += "; the host was in cudaMalloc and cudaFree for " +
+              detail::format_seconds(allocating).str();
+    } else if (quick) {
       idle += ", " + detail::format_seconds(of.waiting_for_host_seconds / calls).str() +
               " behind each of " +
               detail::counted(of.synchronizing_calls, "synchronizing call").str();
@@ -192,7 +204,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add_pool(std::size_t
         detail::bytes(used) + " of the pool's limit of " + detail::bytes(limit) + " are in use");
   }
   std::size_t const free = reserved > used + cached ? reserved - used - cached : 0;
-  if (free > 0 && part(free, 1.0) >= part(reserved, 0.3) &&
+  if (free >= detail::least_free_in_pieces && part(free, 1.0) >= part(reserved, 0.3) &&
       part(largest_free, 1.0) < part(free, 0.25)) {
     detail::report(findings_, bottleneck::fragmented, 0.0,
                    detail::bytes(free) + " of " + detail::bytes(reserved) +
@@ -207,7 +219,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE evidence& evidence::add_ring(double wait
   if (waiting < 0.1) return *this;
   detail::report(
       untraced_, copying > source ? bottleneck::copy_bound : bottleneck::data_bound, waiting,
-      "the loop waited for batches " + detail::percent(waiting) + " of the time; its " +
+      "the loop's stream lacked a batch for " + detail::percent(waiting) + " of the time; its " +
           detail::counted(workers, "worker").str() + " spent " + detail::percent(source) +
           " in the source, the link copied " + detail::percent(copying));
   return *this;

@@ -25,6 +25,11 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+/// A kernel's name for people; the host runtime's are not mangled.
+WARPWRIGHT_COLD inline std::string kernel_text(std::string const& name) {
+  return name.compare(0, 2, "_Z") == 0 ? kernel_label(name) : name;
+}
+
 inline double seconds_of(std::uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
 }
@@ -164,7 +169,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE kernel_table make_kernel_table(trace_core cons
   table.rows = grouped(core, entries);
   for (kernel_row const& row : table.rows) table.total_seconds += row.total_seconds;
   for (kernel_row& row : table.rows) {
-    row.name = kernel_label(row.name);
+    row.name = kernel_text(row.name);
     row.mean_seconds = row.total_seconds / static_cast<double>(row.calls);
     if (table.total_seconds > 0.0) row.share = row.total_seconds / table.total_seconds;
   }
@@ -359,7 +364,7 @@ class chrome_writer {
                  : "kernel",
           copy   ? string_builder{"Memcpy "} + direction + (o.pageable ? " (pageable)" : "")
           : fill ? string_builder{"Memset"}
-                 : string_builder{kernel_label(core_.names[o.name])},
+                 : string_builder{kernel_text(core_.names[o.name])},
           o.device, o.stream, o.begin, o.end);
     out_.print(",\"args\":{\"device\":%u,\"stream\":%u,\"correlation\":%u", o.device, o.stream,
                o.correlation);
