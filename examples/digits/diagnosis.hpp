@@ -31,19 +31,20 @@ struct diagnosed_service {
 
 namespace detail {
 
-/// Records `serve(images)`, after a call that warms up, and judges it.
+/// Records the second of two runs, and judges it.
+/// @param serve  is called with a function that runs what it is given as a step
 template <class Serve>
 diagnosed_service diagnose_service(std::string what, std::string const& trace_path,
                                    std::size_t images, Serve const& serve) {
   ww::trace trace{ww::trace_options{}.schedule(0, 1, 1)};
   ww::monitor const gpu{ww::monitor_options{}.every(0.1)};
   std::chrono::duration<double> elapsed{};
-  for (int turn = 0; turn < 2; ++turn) {
+  serve([&](auto const& run) {
     auto const step = trace.step();
     auto const begin = std::chrono::steady_clock::now();
-    serve(images);
+    run();
     elapsed = std::chrono::steady_clock::now() - begin;
-  }
+  });
   trace.write_chrome(trace_path.c_str());
   auto known = ww::evidence{}.add(trace);
   if (gpu.unavailable().empty()) known.add(gpu);
@@ -68,8 +69,8 @@ inline std::vector<diagnosed_service> diagnose_services(resources& shared, multi
   buffered_inference infer{shared.memory, multiply, small};
   std::vector<std::int32_t> labels(data.labels.size() / small * small);
   // Of a batch: copied from pageable memory, a launch a kernel, and the host waits for the labels.
-  auto const plain = [&](std::size_t count) {
-    for (std::size_t at = 0; at + small <= count; at += small) {
+  auto const plain = [&] {
+    for (std::size_t at = 0; at < labels.size(); at += small) {
       ww::span const batch_span{"batch", stream};
       ww::check(cudaMemcpyAsync(infer.images(), data.pixels.data() + at * image_pixels,
                                 small * image_pixels * sizeof(float), cudaMemcpyHostToDevice,
@@ -85,19 +86,19 @@ inline std::vector<diagnosed_service> diagnose_services(resources& shared, multi
   std::vector<diagnosed_service> both;
   both.push_back(detail::diagnose_service(
       text::format("before: batches of %zu, one after another, a launch each kernel", small),
-      trace_path(report, "before"), labels.size(), plain));
+      trace_path(report, "before"), labels.size(), [&](auto const& as_step) {
+        for (int turn = 0; turn < 2; ++turn) as_step(plain);
+      }));
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) wrong += labels[i] != expected[i] ? 1U : 0U;
 
   std::size_t const images = 20 * batch;
-  auto const ring = [&](std::size_t count) {
-    ww::span const whole{"serve"};
-    wrong += serve(shared, parameters, batch, count, data, expected).wrong;
-  };
   both.push_back(detail::diagnose_service(
       text::format("after: prefetched batches of %zu, a graph each", batch),
-      trace_path(report, "after"), images, ring));
-  if (wrong * 1000 > labels.size() + 2 * images) {
+      trace_path(report, "after"), images, [&](auto const& as_step) {
+        wrong += serve(shared, parameters, batch, images, data, expected, as_step).wrong;
+      }));
+  if (wrong * 1000 > labels.size() + images) {
     throw std::runtime_error{std::to_string(wrong) +
                              " images were classified differently by the services diagnosed"};
   }

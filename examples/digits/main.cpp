@@ -326,7 +326,8 @@ void run_demo(digits::options const& options, digits::dataset const& data) {
     std::size_t const images =
         options.quick ? 24 * batch : (std::max)(40 * batch, 20 * data.labels.size());
     digits::serving_result const served =
-        digits::serve(shared, device.parameters.data(), batch, images, data, predictions);
+        digits::serve(shared, device.parameters.data(), batch, images, data, predictions,
+                      [](auto const& work) { work(); });
     // Another batch size may round differently, and change the result of an ambiguous image.
     if (served.wrong * 1000 > images) {
       throw std::runtime_error{std::to_string(served.wrong) + " of " + std::to_string(images) +

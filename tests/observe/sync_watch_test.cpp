@@ -164,7 +164,8 @@ TEST_CASE("CUPTI's callbacks: the stream is asked, unless a capture forbids it")
     void *to, *from;
     std::size_t bytes, kind;
     cudaStream_t stream;
-  } const copy{o.pageable.data(), o.device, 1, 2, o.stream};
+  } const copy{o.pageable.data(), o.device, 1, 2, o.stream},
+      of_pinned{o.pinned, o.device, 1, 2, o.stream};
   detail::activity_functions const functions = scripted();
   ww::sync_watch watch{ww::sync_watch_options{}.min_seconds(100e-6), &functions};
   call("cudaStreamSynchronize", named, nap);  // idle
@@ -172,8 +173,9 @@ TEST_CASE("CUPTI's callbacks: the stream is asked, unless a capture forbids it")
   call("cudaLaunchKernel", named, nap);
   CHECK(watch.statistics().calls == 0);
   o.work();
-  call("cudaMemcpyAsync_v3020", copy, [] {});  // did not wait
-  call("cudaMalloc", named, nap);              // left work behind
+  call("cudaMemcpyAsync_v3020", copy, [] {});     // did not wait
+  call("cudaMalloc", named, nap);                 // left work behind
+  call("cudaMemcpyAsync_v3020", of_pinned, nap);  // a full queue, or no processor
   CHECK(watch.statistics().calls == 0);
   call("cudaMemcpyAsync_v3020", copy, nap);
   call("cudaStreamSynchronize_ptsz", named,

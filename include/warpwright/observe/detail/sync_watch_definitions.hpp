@@ -84,6 +84,21 @@ WARPWRIGHT_INLINE bool has_work(sync_question const& q, void const* parameters) 
   return !may_be_capturing(stream) && discard(cudaStreamQuery(stream)) == cudaErrorNotReady;
 }
 
+/// Whether a copy between two addresses passes through pageable memory; true where it is not known.
+WARPWRIGHT_INLINE bool may_be_pageable(sync_question const& q, void const* parameters) noexcept {
+  if (q.at != 24 && q.at != 32) return true;  // behind (to, from, bytes[, kind])
+  void* addresses[2];
+  std::memcpy(addresses, parameters, sizeof addresses);
+  for (void* const address : addresses) {
+    cudaPointerAttributes known{};
+    if (discard(cudaPointerGetAttributes(&known, address)) != cudaSuccess ||
+        known.type == cudaMemoryTypeUnregistered) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// The caller of the CUDA call of which a callback calls this.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string outer_call_site(bool runtime) {
   void* frames[48];
@@ -175,6 +190,8 @@ inline void sync_callback(void*, int, std::uint32_t, callback_data const* data) 
              : kind == sync_kind::stream || kind == sync_kind::event
                  ? !now.busy
                  : !now.busy || !is_long ||
+                       (kind == sync_kind::copy &&
+                        !may_be_pageable(now.question, data->parameters)) ||
                        (kind == sync_kind::memory && has_work(now.question, nullptr))) {
     return;
   }
