@@ -66,9 +66,10 @@ struct sync_statistics {
 ///
 /// What counts: (1) a synchronisation with a stream or an event that was not ready when it began;
 /// (2) one with the device, if its legacy stream was not ready, or it took min_seconds; (3) copies,
-/// and fills without "Async", that took min_seconds and found their stream not ready, but not copies
-/// of page-locked memory by cudaMemcpyAsync(); (4) allocations and frees that took as long, and left the
-/// legacy stream ready. So a wait for an idle stream is none, nor is a copy's own time on one.
+/// and fills without "Async", that took min_seconds and found their stream not ready, but not
+/// copies of page-locked memory by cudaMemcpyAsync(); (4) allocations and frees that took as long,
+/// and left the legacy stream ready. So a wait for an idle stream is none, nor is a copy's own time
+/// on one.
 ///
 /// Not seen: frees behind nothing but non-blocking streams; asynchronous copies of batches, arrays
 /// and between devices; launches into a full queue; loops around cudaStreamQuery(); in a capture
