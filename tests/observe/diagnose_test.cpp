@@ -77,7 +77,6 @@ TEST_CASE("diagnose: a healthy program has no finding") {
   ww::prefetch_statistics ring;
   ring.batches = 100;
   ring.seconds = 1.0;
-  ring.caller_wait_seconds = 0.9;  // for slots of a ring that is full: the stream has work
   ring.starved_seconds = 0.05;
   ww::evidence const e = ww::evidence{}
                              .add(healthy())
@@ -164,7 +163,9 @@ TEST_CASE("diagnose: a starved ring") {
   ring.batches = 100;
   ring.workers = 2;
   ring.seconds = 1.0;
-  ring.caller_wait_seconds = ring.starved_seconds = 0.4;
+  ring.caller_wait_seconds = 0.9;  // for slots of a full ring
+  CHECK(found(ww::evidence{}.add(ring)).empty());
+  ring.starved_seconds = 0.4;
   ring.source_seconds = 1.9;
   CHECK(found(ww::evidence{}.add(ring)) == only{bottleneck::data_bound});
   ring.source_seconds = 0.1;
