@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/catch.hpp"
 
+#include <warpwright/core/detail/sort.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/observe/diagnose.hpp>
 #include <warpwright/observe/monitor.hpp>
@@ -9,6 +10,7 @@
 #include <warpwright/stream/prefetch_options.hpp>
 
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -186,6 +188,13 @@ TEST_CASE("diagnose: the largest share first, memory last") {
   CHECK(found(ww::evidence{}.add(pool(4.0, 8.0, 0.1)).add(t)) ==
         only{bottleneck::launch_bound, bottleneck::no_overlap, bottleneck::data_bound,
              bottleneck::fragmented});
+}
+
+TEST_CASE("findings are moved when they are sorted: no memory is taken where none may fail") {
+  std::unique_ptr<int> values[] = {std::make_unique<int>(2), std::make_unique<int>(1)};
+  ww::detail::sort(values, 2, [](auto const& a, auto const& b) { return *a < *b; });
+  CHECK(*values[0] == 1);
+  CHECK(*values[1] == 2);
 }
 
 TEST_CASE("diagnose: what is missing is said") {
