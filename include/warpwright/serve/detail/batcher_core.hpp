@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
+#include <warpwright/serve/batch_policy.hpp>
+#include <warpwright/serve/batcher_statistics.hpp>
+#include <warpwright/serve/detail/ticket_store.hpp>
+#include <warpwright/stream/stream_pool.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+WARPWRIGHT_BEGIN
+
+/// What drain() has done.
+struct drain_report {
+  std::size_t answered = 0;       ///< requests that ended in this time, with a value or without
+  std::size_t closing = 0;        ///< of these: those that the time was too short for
+  std::size_t stuck_batches = 0;  ///< that still run
+  double seconds = 0.0;
+
+  /// @return a line
+  [[nodiscard]] std::string to_text() const;
+};
+
+namespace detail {
+
+/// A batch as the model sees it, without its types.
+struct batch_state {
+  void* inputs = nullptr;
+  void* outputs = nullptr;
+  void const* host_inputs = nullptr;
+  std::size_t size = 0;
+  std::size_t padded = 0;
+  shape_key const* key = nullptr;
+  std::size_t lane = 0;
+  std::size_t results = 0;  // that the model has given
+  std::string* failures = nullptr;  // of single requests; empty: none
+  bool failed = false;              // one of these has a text
+};
+
+using batch_model = owned_function<void(batch_state&, stream_ref)>;
+
+/// Streams for a batcher, not leased yet.
+struct lane_source {
+  stream_pool* pool;  // null: the stream
+  stream_ref stream;
+};
+
+/// A batcher without the types of its requests: a lock around a batch_policy, a thread for each
+/// lane, which runs one batch after another, and one that answers what is late.
+///
+/// No callback, no CUDA call and no wait is under the lock.
+class batcher_core : noncopyable {
+ public:
+  struct sizes {
+    std::size_t input_bytes;
+    std::size_t output_bytes;
+  };
+  struct submitted {
+    ticket_slot* slot;  // null: refused at once, with the rest
+    ticket_status refused;
+    double predicted_seconds;
+    double retry_after_seconds;
+  };
+
+  batcher_core(batcher_options const& options, array<lane_source> const& lanes,
+               latency_model const& model, batch_model run, sizes item, source_location where);
+  ~batcher_core();
+
+  submitted submit(void const* input, request const& r, source_location where);
+  void cancel(ticket_slot& slot) noexcept;
+  drain_report drain(double seconds, source_location where);
+  [[nodiscard]] batcher_statistics statistics() const noexcept;
+
+ private:
+  struct lane : noncopyable {
+    void run() noexcept { core->run_lane(*this); }
+
+    batcher_core* core = nullptr;
+    std::size_t index = 0;
+    stream_lease lease;
+    stream_ref stream = stream_ref::legacy_default();
+    int device = 0;
+    char* host_in = nullptr;
+    char* host_out = nullptr;
+    char* device_in = nullptr;
+    char* device_out = nullptr;
+    array<ticket_slot*> slots;  // of the batch
+    std::string* failures = nullptr;
+    bool idle = false;          // it waits to be woken; under the core's lock
+    double started = -1.0;      // under the core's lock; -1: no batch runs
+    bool named = false;         // by the watchdog
+    atomic<long> number;        // of the thread
+    atomic<bool> woken;
+    atomic<bool> asleep;
+    mutex sleeping;
+    condition_variable wake;
+    class thread thread;
+  };
+  struct answers_later;
+
+  static int const* devices_of(array<lane_source> const& lanes, array<int>& devices,
+                               source_location where);
+  void start(array<lane_source> const& lanes, source_location where);
+  void make(lane& l, lane_source const& from, source_location where);
+  void stop() noexcept;
+  void run_lane(lane& l) noexcept;
+  void run_timer() noexcept;
+  void run_batch(lane& l, std::size_t padded);
+  void begin_batch(lane& l, batch_decision const& decision, double time) noexcept;
+  bool run_range(lane& l, std::size_t first, std::size_t count, std::size_t padded);
+  bool call_model(lane& l, std::size_t first, std::size_t count, std::size_t padded);
+  void sleep(lane& l, double seconds) noexcept;
+  static void wake_lane(lane& l) noexcept;
+  lane* lane_to_wake() noexcept;  // under the lock
+  void take_dropped(answers_later& answers) noexcept;  // under the lock
+  void close(char const* text) noexcept;
+  void give_up(drain_report& report) noexcept;
+  void room() noexcept;
+  void wait_for_change(std::uint64_t seen, std::uint64_t until) noexcept;
+  void wake_timer() noexcept;
+  [[nodiscard]] bool is_lane() const noexcept;
+  [[nodiscard]] std::size_t padded_size(std::size_t items) const noexcept;
+  [[nodiscard]] double now() const noexcept {
+    return static_cast<double>(options_.clock.now()) * 1e-9;
+  }
+  void count(ticket_status status, std::size_t n = 1) noexcept {
+    static_cast<void>(ended_[static_cast<unsigned>(status)].fetch_add(n, memory_order::relaxed));
+  }
+
+  batcher_values options_;
+  sizes item_;
+  batch_model model_;
+  ticket_store* store_;
+  array<int> devices_;
+  batch_policy policy_;
+  lane* lanes_ = nullptr;
+  std::size_t lane_count_ = 0;
+  double made_ = 0.0;
+  bool direct_ = false;  // inputs are copied to the device one by one
+
+  // Under the store's lock.
+  bool closed_ = false;
+  bool ending_ = false;
+  double timer_at_ = never;  // when the timer looks next
+  batcher_statistics counts_;
+
+  mutable atomic<std::size_t> ended_[7];
+  // Submissions that wait for room, and drains that wait for the last answer.
+  mutex waiting_;
+  condition_variable changed_;
+  atomic<unsigned> waiters_;
+  atomic<std::uint64_t> changes_;
+
+  mutex timing_;
+  condition_variable time_;
+  bool timer_woken_ = false;  // under timing_
+  thread timer_;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/serve/detail/batcher_core_definitions.hpp>
+#endif
