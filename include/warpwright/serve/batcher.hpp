@@ -124,6 +124,13 @@ class ticket {
   [[nodiscard]] double retry_after() const noexcept {
     return slot_ == nullptr ? refused_.retry_after_seconds : 0.0;
   }
+  /// @return seconds from submission to the answer, as the batcher has seen it; 0 while pending, and
+  ///   of a request that was refused at once or cancelled
+  [[nodiscard]] double seconds() const noexcept {
+    if (slot_ == nullptr || slot_->status() == ticket_status::pending) return 0.0;
+    return slot_->status() == ticket_status::answered ? slot_->answered_seconds
+                                                      : slot_->waited_seconds;
+  }
   /// Ends the request without an answer, unless it has one. What waits leaves the queue; what runs,
   /// runs on.
   /// @pre the batcher exists

@@ -497,11 +497,12 @@ WARPWRIGHT_INLINE void batch_policy::close(double now) {
 
 WARPWRIGHT_INLINE std::size_t batch_policy::lane_to_wake() const noexcept {
   std::size_t best = lanes_.size();
+  if (busy_ == lanes_.size()) return best;
   double least = 0.0;
   for (std::size_t n = 0; n < lanes_.size(); ++n) {
     std::size_t const i = (turn_ + n) % lanes_.size();
     if (lanes_[i].busy) continue;
-    if (options_.lanes == lane_choice::round_robin) return i;
+    if (options_.lanes == lane_choice::round_robin || times_.size() == 1) return i;
     double const seconds = times_[lanes_[i].times].typical(0, options_.max_items);
     if (best == lanes_.size() || seconds < least) {
       best = i;

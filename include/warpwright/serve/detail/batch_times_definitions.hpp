@@ -71,8 +71,10 @@ WARPWRIGHT_INLINE void batch_times::learn_spread(float above) noexcept {
       second = above_[i];
     }
   }
-  // Of few the largest, and more than it.
+  // Of few the largest, and more than it. What takes more than twice its time is a stall: to refuse
+  // requests that one would make late loses more of them.
   spread_ = static_cast<double>(count < 32 ? first : second) * (1.0 + 0.5 / count);
+  if (spread_ > 2.0) spread_ = 2.0;
 }
 
 WARPWRIGHT_INLINE void batch_times::observe(std::uint64_t key, std::size_t size,

@@ -353,13 +353,14 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
     batch_decision decision;
     lane* other = nullptr;
     double rest = 0.0;
+    bool idle = false;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
       double const time = now();
       decision = policy_.next(l.index, time);
       take_dropped(later);
-      l.idle = decision.items == 0 && !ending_;
-      if (l.idle) {
+      l.idle = idle = decision.items == 0 && !ending_;
+      if (idle) {
         l.woken.store(false, memory_order::relaxed);
         rest = decision.until < never ? decision.until - time : never;
       } else if (decision.items != 0) {
@@ -371,7 +372,7 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
     if (other != nullptr) wake_lane(*other);
     if (decision.items != 0) {
       run_batch(l, decision.padded);
-    } else if (l.idle) {
+    } else if (idle) {
       sleep(l, rest);
     } else {
       return;
@@ -404,25 +405,25 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     double const time = now();
+    for (ticket_slot* const slot : l.slots) slot->answered_seconds = time - policy_.arrival(slot->index);
     policy_.finished(l.index, time, ok);
     counts_.busy_seconds += time - l.started;
     l.started = -1.0;
   }
-  std::size_t answered = 0;
-  std::size_t failed = 0;
+  // Counted first, so that who has its answer is in the statistics.
+  count(ticket_status::answered, n);
+  std::size_t without = 0;
   for (std::size_t i = 0; i < n; ++i) {
     ticket_slot& slot = *l.slots[i];
     if (ok || l.failures[i].empty()) {
-      answered += ticket_store::answer(slot, ticket_status::answered, ticket_slot::batcher) ? 1 : 0;
-    } else {
-      failed += ticket_store::answer(slot, ticket_status::failed, ticket_slot::batcher, 0.0, 0.0,
-                                     l.failures[i].c_str())
-                    ? 1
-                    : 0;
+      if (ticket_store::answer(slot, ticket_status::answered, ticket_slot::batcher)) continue;
+    } else if (ticket_store::answer(slot, ticket_status::failed, ticket_slot::batcher,
+                                    slot.answered_seconds, 0.0, l.failures[i].c_str())) {
+      count(ticket_status::failed);
     }
+    ++without;
   }
-  count(ticket_status::answered, answered);
-  if (failed != 0) count(ticket_status::failed, failed);
+  if (without != 0) count(ticket_status::answered, 0 - without);
   room();
 }
 
@@ -697,7 +698,7 @@ WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() const noexcept {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string drain_report::to_text() const {
   detail::string_builder t = detail::counted(answered, "request");
   t = t + " ended in " + detail::format_seconds(seconds) + ", " + closing +
-      " of them without an answer; " + detail::counted(stuck_batches, "batch") + " still running";
+      " of them without an answer; " + stuck_batches + " batches still run";
   return t;
 }
 

@@ -37,7 +37,8 @@ struct ticket_slot {
   char* input = nullptr;
   char* output = nullptr;
   char* failure = nullptr;  // a text of malloc(), of `failed`
-  double waited_seconds = 0.0;
+  double answered_seconds = 0.0;  // from submission to the end of the batch
+  double waited_seconds = 0.0;    // of those without a value
   double predicted_seconds = 0.0;
   double deadline_seconds = 0.0;  // 0: none
 
