@@ -14,6 +14,7 @@
 #include <warpwright/kernel/tensor_norms.hpp>
 #include <warpwright/kernel/views.hpp>
 #include <warpwright/observe.hpp>
+#include <warpwright/serve.hpp>
 #include <warpwright/tune/report.hpp>
 #include <warpwright/warpwright.hpp>
 #if WARPWRIGHT_HOST_RUNTIME

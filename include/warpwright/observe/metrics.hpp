@@ -111,6 +111,7 @@ class metrics_writer {
 };
 
 // Templates on the statistics, so that a file compiles no header of a module that it does not use.
+struct batcher_statistics;
 struct graph_cache_statistics;
 struct pinned_statistics;
 struct pool_statistics;
@@ -156,6 +157,24 @@ void add_metrics(metrics_writer& to, S const& s) {
   to.counter("caller_wait_seconds_total", "Time that callers waited.", s.caller_wait_seconds);
   to.counter("starved_seconds_total", "Part of it with an idle stream.", s.starved_seconds);
   to.counter("worker_wait_seconds_total", "Time that workers waited.", s.worker_wait_seconds);
+}
+template <class S, detail::if_one_of<S, batcher_statistics> = 0>
+void add_metrics(metrics_writer& to, S const& s) {
+  to.counter("submitted_total", "Requests.", s.submitted);
+  to.counter("answered_total", "Requests answered with a value.", s.answered);
+  to.counter("late_total", "Requests not answered within their deadline.", s.late);
+  to.counter("shed_total", "Requests refused or dropped.", s.shed);
+  to.counter("cancelled_total", "Requests cancelled.", s.cancelled);
+  to.counter("failed_total", "Requests whose batch failed.", s.failed);
+  to.counter("closing_total", "Requests that came or waited at the end.", s.closing);
+  to.gauge("queued", "Requests that wait.", s.queued);
+  to.gauge("running", "Requests in batches.", s.running);
+  to.counter("batches_total", "Batches.", s.batches);
+  to.counter("items_total", "Requests in these.", s.items);
+  to.counter("padded_items_total", "Items of these with padding.", s.padded_items);
+  to.counter("wait_seconds_total", "Time of these in the queue.", s.wait_seconds);
+  to.counter("busy_seconds_total", "Time of lanes with a batch.", s.busy_seconds);
+  to.gauge("lanes", "Batches that can run at once.", s.lanes);
 }
 template <class S, detail::if_one_of<S, step_statistics> = 0>
 void add_metrics(metrics_writer& to, S const& s) {

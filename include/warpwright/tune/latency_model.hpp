@@ -177,7 +177,7 @@ class latency_model {
     std::size_t high = knots_.size();
     while (low < high) {
       std::size_t const middle = low + (high - low) / 2;
-      if (knots_[middle].batch < batch) {
+      if (batch > knots_[middle].batch) {
         low = middle + 1;
       } else {
         high = middle;

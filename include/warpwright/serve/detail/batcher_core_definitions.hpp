@@ -57,8 +57,8 @@ WARPWRIGHT_INLINE std::uint64_t after(double seconds) noexcept {
 
 WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
                                              array<lane_source> const& lanes,
-                                             latency_model const& model, batch_model run, sizes item,
-                                             source_location where)
+                                             latency_model const& model, batch_model run,
+                                             sizes item, source_location where)
     : options_{values_of(options)},
       item_{item},
       model_{std::move(run)},
@@ -100,8 +100,7 @@ WARPWRIGHT_INLINE int const* batcher_core::devices_of(array<lane_source> const& 
   return devices.begin();
 }
 
-WARPWRIGHT_INLINE void batcher_core::start(array<lane_source> const& lanes,
-                                           source_location where) {
+WARPWRIGHT_INLINE void batcher_core::start(array<lane_source> const& lanes, source_location where) {
   lanes_ = new lane[lanes.size()];
   lane_count_ = lanes.size();
   for (std::size_t i = 0; i < lane_count_; ++i) {
@@ -121,8 +120,7 @@ WARPWRIGHT_INLINE void batcher_core::start(array<lane_source> const& lanes,
   }
 }
 
-WARPWRIGHT_INLINE void batcher_core::make(lane& l, lane_source const& from,
-                                          source_location where) {
+WARPWRIGHT_INLINE void batcher_core::make(lane& l, lane_source const& from, source_location where) {
   if (from.pool != nullptr) {
     l.lease = from.pool->try_lease(where);
     if (!l.lease) {
@@ -181,10 +179,14 @@ WARPWRIGHT_INLINE void batcher_core::stop() noexcept {
     l.thread.join();
     device_scope const current{l.device};
     relaxed_capture_mode const relaxed;
-    discard(cudaFreeHost(l.host_in));
-    discard(cudaFreeHost(l.host_out));
-    discard(cudaFree(l.device_in));
-    discard(cudaFree(l.device_out));
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      for (char** const host : {&l.host_in, &l.host_out}) {
+        if (discard(cudaFreeHost(*host)) == cudaSuccess) *host = nullptr;
+      }
+      for (char** const device : {&l.device_in, &l.device_out}) {
+        if (discard(cudaFree(*device)) == cudaSuccess) *device = nullptr;
+      }
+    }
     delete[] l.failures;
   }
   delete[] lanes_;
@@ -295,9 +297,7 @@ WARPWRIGHT_INLINE batcher_core::lane* batcher_core::lane_to_wake() noexcept {
 WARPWRIGHT_INLINE void batcher_core::room() noexcept {
   static_cast<void>(changes_.fetch_add(1, memory_order::seq_cst));
   if (waiters_.load(memory_order::seq_cst) == 0) return;
-  {
-    unique_lock<mutex> const lock{waiting_};
-  }
+  { unique_lock<mutex> const lock{waiting_}; }
   changed_.notify_all();
 }
 
@@ -318,9 +318,7 @@ WARPWRIGHT_INLINE void batcher_core::wait_for_change(std::uint64_t seen,
 WARPWRIGHT_INLINE void batcher_core::wake_lane(lane& l) noexcept {
   l.woken.store(true, memory_order::seq_cst);
   if (!l.asleep.load(memory_order::seq_cst)) return;
-  {
-    unique_lock<mutex> const lock{l.sleeping};
-  }
+  { unique_lock<mutex> const lock{l.sleeping}; }
   l.wake.notify_one();
 }
 
@@ -405,25 +403,28 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     double const time = now();
-    for (ticket_slot* const slot : l.slots) slot->answered_seconds = time - policy_.arrival(slot->index);
+    for (ticket_slot* const slot : l.slots)
+      slot->answered_seconds = time - policy_.arrival(slot->index);
     policy_.finished(l.index, time, ok);
     counts_.busy_seconds += time - l.started;
     l.started = -1.0;
   }
-  // Counted first, so that who has its answer is in the statistics.
-  count(ticket_status::answered, n);
-  std::size_t without = 0;
+  // Counted first, so that who has an answer finds it in the statistics.
+  auto const outcome = [&](std::size_t i) {
+    return ok || l.failures[i].empty() ? ticket_status::answered : ticket_status::failed;
+  };
+  if (ok) count(ticket_status::answered, n);
+  for (std::size_t i = 0; i < n && !ok; ++i) count(outcome(i));
   for (std::size_t i = 0; i < n; ++i) {
     ticket_slot& slot = *l.slots[i];
-    if (ok || l.failures[i].empty()) {
-      if (ticket_store::answer(slot, ticket_status::answered, ticket_slot::batcher)) continue;
-    } else if (ticket_store::answer(slot, ticket_status::failed, ticket_slot::batcher,
-                                    slot.answered_seconds, 0.0, l.failures[i].c_str())) {
-      count(ticket_status::failed);
-    }
-    ++without;
+    ticket_status const status = outcome(i);
+    bool const given =
+        status == ticket_status::answered
+            ? ticket_store::answer(slot, status, ticket_slot::batcher)
+            : ticket_store::answer(slot, status, ticket_slot::batcher, slot.answered_seconds, 0.0,
+                                   l.failures[i].c_str());
+    if (!given) count(status, ~std::size_t{0});
   }
-  if (without != 0) count(ticket_status::answered, 0 - without);
   room();
 }
 
@@ -489,9 +490,9 @@ WARPWRIGHT_INLINE bool batcher_core::call_model(lane& l, std::size_t first, std:
     l.failures[first + i].clear();
     char const* const input = l.slots[first + i]->input;
     if (direct_) {
-      check(cudaMemcpyAsync(l.device_in + i * in, input, in, cudaMemcpyHostToDevice,
-                            l.stream.get()),
-            "cudaMemcpyAsync", here);
+      check(
+          cudaMemcpyAsync(l.device_in + i * in, input, in, cudaMemcpyHostToDevice, l.stream.get()),
+          "cudaMemcpyAsync", here);
     } else {
       std::memcpy(l.host_in + i * in, input, in);
     }
@@ -505,9 +506,9 @@ WARPWRIGHT_INLINE bool batcher_core::call_model(lane& l, std::size_t first, std:
   batch.lane = l.index;
   batch.failures = l.failures + first;
   if (!options_.host_data && !direct_) {
-    check(cudaMemcpyAsync(l.device_in, l.host_in, count * in, cudaMemcpyHostToDevice,
-                          l.stream.get()),
-          "cudaMemcpyAsync", here);
+    check(
+        cudaMemcpyAsync(l.device_in, l.host_in, count * in, cudaMemcpyHostToDevice, l.stream.get()),
+        "cudaMemcpyAsync", here);
   }
   model_(batch, l.stream);
   check_pending("the batcher's model", here);

@@ -229,7 +229,7 @@ WARPWRIGHT_INLINE bool memory_model::grows() const noexcept {
 
 WARPWRIGHT_INLINE std::size_t memory_model::at_or_above(double b) const noexcept {
   std::size_t i = 0;
-  while (i < points_.size() && points_[i].batch < b) ++i;
+  while (i < points_.size() && b > points_[i].batch) ++i;
   return i;
 }
 

@@ -74,7 +74,7 @@ class result_plot {
       double const enough = (1.0 - result_.tolerance) * best->items_per_second;
       tune_row const* knee = best;
       for (tune_row const& row : result_.rows) {
-        bool const smaller = row.status == tune_status::ok && row.batch < knee->batch;
+        bool const smaller = row.status == tune_status::ok && knee->batch > row.batch;
         if (smaller && row.items_per_second >= enough) knee = &row;
       }
       p.band(enough, best->items_per_second, plot_style::green,

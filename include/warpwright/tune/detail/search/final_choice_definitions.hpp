@@ -208,7 +208,7 @@ class final_choice {
                                                            std::size_t below) const {
     array<curve_point> const points = all_times();
     std::size_t largest = 0;
-    for (std::size_t i = 0; i < points.size() && points[i].batch < below; ++i) {
+    for (std::size_t i = 0; i < points.size() && below > points[i].batch; ++i) {
       if (points[i].seconds > seconds) break;
       largest = points[i].batch;
       if (i + 1 == points.size() || !(points[i + 1].seconds > points[i].seconds)) continue;
@@ -252,7 +252,7 @@ class final_choice {
     std::size_t const middle = s_.round(below + (above - below) / 2);
     if (s_.settings.allows(middle)) return middle > below && middle < above ? middle : 0;
     for (candidate const& c : s_.candidates) {
-      if (usable(c) && c.row.batch > below) return c.row.batch < above ? c.row.batch : 0;
+      if (usable(c) && c.row.batch > below) return above > c.row.batch ? c.row.batch : 0;
     }
     return 0;
   }

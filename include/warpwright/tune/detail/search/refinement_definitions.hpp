@@ -283,7 +283,7 @@ class refiner {
     }
     if (!s_.for_throughput()) return 0;
     array<curve_point> const points = curve(s_);
-    for (std::size_t i = 0; i + 1 < points.size() && points[i].batch < high; ++i) {
+    for (std::size_t i = 0; i + 1 < points.size() && high > points[i].batch; ++i) {
       std::size_t const low = points[i].batch;
       std::size_t const above = next_in_table(low);
       if (points[i + 1].batch != above || is_closed(low, above)) continue;
@@ -322,7 +322,7 @@ class refiner {
       if (best == 0) return;
       std::size_t below = 0;
       for (candidate const& c : s_.candidates) {
-        if (c.row.batch < best) below = c.row.batch;
+        if (best > c.row.batch) below = c.row.batch;
       }
       bool better = false;
       for (std::size_t const other : {below, next_in_table(best)}) {

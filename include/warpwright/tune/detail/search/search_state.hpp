@@ -312,7 +312,7 @@ class search_state {
  private:
   [[nodiscard]] WARPWRIGHT_COLD std::size_t position(std::size_t batch) const {
     std::size_t i = 0;
-    while (i < candidates.size() && candidates[i].row.batch < batch) ++i;
+    while (i < candidates.size() && batch > candidates[i].row.batch) ++i;
     return i;
   }
 
