@@ -4,19 +4,25 @@
 // An open-loop stream of requests with bursts, and the server that one would write by hand.
 #pragma once
 
-#include "classifier.hpp"
+#include <warpwright/memory/buffer.hpp>
+#include <warpwright/memory/pool.hpp>
+#include <warpwright/serve/batcher.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace service {
+
+namespace ww = warpwright;
 
 using clock = std::chrono::steady_clock;
 
@@ -26,11 +32,12 @@ inline double seconds_since(clock::time_point begin) {
 
 /// Times of arrival: Poisson, for 50 ms at 1.5 times the mean rate, then at half of it, and so on.
 inline std::vector<double> arrivals(double per_second, double seconds) {
-  digits::random draw{7};
+  std::mt19937_64 random{7};
+  std::uniform_real_distribution<double> unit{0.0, 1.0};
   std::vector<double> times;
   for (double t = 0.0; t < seconds;) {
     double const rate = per_second * (std::fmod(t, 0.1) < 0.05 ? 1.5 : 0.5);
-    t -= std::log(1.0 - static_cast<double>(draw.uniform())) / rate;
+    t -= std::log(1.0 - unit(random)) / rate;
     times.push_back(t);
   }
   return times;
@@ -60,9 +67,9 @@ struct outcome {
   void print(double load, char const* server) {
     std::sort(latency.begin(), latency.end());
     auto const at = [&](double q) {
-      return latency.empty()
-                 ? 0.0
-                 : 1e3 * latency[static_cast<std::size_t>(q * static_cast<double>(latency.size() - 1))];
+      return latency.empty() ? 0.0
+                             : 1e3 * latency[static_cast<std::size_t>(
+                                         q * static_cast<double>(latency.size() - 1))];
     };
     std::printf("%4.1f  %-16s %10.0f %9.0f %8.1f %% %9.2f %9.2f %7.1f %6.0f %%\n", load, server,
                 static_cast<double>(sent) / seconds, static_cast<double>(in_time) / seconds,
@@ -72,15 +79,17 @@ struct outcome {
 };
 
 /// A queue with a lock, and a thread that runs what waits, first come, first served.
+/// @tparam Model  `stream_ref stream()`, `void run_eagerly(In const*, Out*, std::size_t)`
+template <class In, class Out, class Model>
 class queue_server {
  public:
-  queue_server(digits::resources& shared, classifier& model, std::size_t max_items)
+  queue_server(ww::memory_pool& pool, Model& model, std::size_t max_items)
       : model_{model},
         max_items_{max_items},
-        images_(max_items),
-        labels_(max_items),
-        device_images_{shared.memory, model.stream(), max_items},
-        device_labels_{shared.memory, model.stream(), max_items},
+        inputs_(max_items),
+        outputs_(max_items),
+        device_inputs_{pool, model.stream(), max_items},
+        device_outputs_{pool, model.stream(), max_items},
         thread_{[this] { run(); }} {}
   ~queue_server() { stop(); }
 
@@ -95,10 +104,10 @@ class queue_server {
     thread_.join();
   }
 
-  void submit(image const& picture) {
+  void submit(In const& input) {
     {
       std::lock_guard<std::mutex> const lock{mutex_};
-      waiting_.push_back({picture, clock::now()});
+      waiting_.push_back({input, clock::now()});
     }
     wake_.notify_one();
   }
@@ -109,7 +118,7 @@ class queue_server {
 
  private:
   struct entry {
-    image picture;
+    In input;
     clock::time_point arrived;
   };
 
@@ -127,12 +136,12 @@ class queue_server {
         }
       }
       auto const begin = clock::now();
-      for (std::size_t i = 0; i < batch.size(); ++i) images_[i] = batch[i].picture;
+      for (std::size_t i = 0; i < batch.size(); ++i) inputs_[i] = batch[i].input;
       ww::stream_ref const s = model_.stream();
       std::size_t const n = batch.size();
-      device_images_.copy_from(s, images_.data(), n);
-      model_.run_eagerly(device_images_.data(), device_labels_.data(), n);
-      device_labels_.copy_to(s, labels_.data(), n);
+      device_inputs_.copy_from(s, inputs_.data(), n);
+      model_.run_eagerly(device_inputs_.data(), device_outputs_.data(), n);
+      device_outputs_.copy_to(s, outputs_.data(), n);
       s.synchronize();
       busy_seconds += seconds_since(begin);
       ++batches;
@@ -140,12 +149,12 @@ class queue_server {
     }
   }
 
-  classifier& model_;
+  Model& model_;
   std::size_t max_items_;
-  std::vector<image> images_;
-  std::vector<label> labels_;
-  ww::device_buffer<image> device_images_;
-  ww::device_buffer<label> device_labels_;
+  std::vector<In> inputs_;
+  std::vector<Out> outputs_;
+  ww::device_buffer<In> device_inputs_;
+  ww::device_buffer<Out> device_outputs_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<entry> waiting_;
@@ -153,49 +162,50 @@ class queue_server {
   std::thread thread_;
 };
 
-inline outcome drive_queue(digits::resources& shared, classifier& model, std::size_t max_items,
-                           std::vector<image> const& images, std::vector<double> const& times,
-                           double deadline) {
-  queue_server server{shared, model, max_items};
+/// Sends `inputs` at the times, over and over.
+template <class Out, class In, class Model>
+outcome drive_queue(ww::memory_pool& pool, Model& model, std::size_t max_items,
+                    std::vector<In> const& inputs, std::vector<double> const& times,
+                    double deadline) {
+  queue_server<In, Out, Model> server{pool, model, max_items};
   outcome o;
-  o.seconds = drive(times, [&](std::size_t i) { server.submit(images[i % images.size()]); });
+  o.seconds = drive(times, [&](std::size_t i) { server.submit(inputs[i % inputs.size()]); });
   o.sent = times.size();
   std::this_thread::sleep_for(std::chrono::duration<double>(deadline));
   server.stop();
-  for (double const latency : server.latencies) {
-    o.in_time += latency <= deadline ? 1 : 0;
-    o.latency.push_back(latency);
-  }
-  o.mean_batch = server.batches == 0 ? 0.0
-                                     : static_cast<double>(o.latency.size()) /
-                                           static_cast<double>(server.batches);
+  o.latency = server.latencies;
+  for (double const latency : o.latency) o.in_time += latency <= deadline ? 1U : 0U;
+  auto const batches = static_cast<double>(std::max<std::size_t>(1, server.batches));
+  o.mean_batch = static_cast<double>(o.latency.size()) / batches;
   o.busy = server.busy_seconds / (o.seconds + deadline);
   return o;
 }
 
-inline outcome drive_batcher(ww::batcher<image, label>& server, std::vector<image> const& images,
-                             std::vector<label> const& expected, std::vector<double> const& times,
-                             double deadline) {
+/// @param expected  the answer to each of the inputs
+template <class In, class Out>
+outcome drive_batcher(ww::batcher<In, Out>& server, std::vector<In> const& inputs,
+                      std::vector<Out> const& expected, std::vector<double> const& times,
+                      double deadline) {
   ww::batcher_statistics const before = server.statistics();
-  std::vector<ww::ticket<label>> tickets(times.size());
+  std::vector<ww::ticket<Out>> tickets(times.size());
   outcome o;
   o.seconds = drive(times, [&](std::size_t i) {
-    tickets[i] = server.submit(images[i % images.size()], ww::request{}.deadline(deadline));
+    tickets[i] = server.submit(inputs[i % inputs.size()], ww::request{}.deadline(deadline));
   });
   o.sent = times.size();
   for (std::size_t i = 0; i < tickets.size(); ++i) {
-    label const* const answer = tickets[i].wait();
+    Out const* const answer = tickets[i].wait();
     if (answer == nullptr) continue;
-    o.wrong += *answer != expected[i % expected.size()] ? 1 : 0;
-    o.in_time += tickets[i].seconds() <= deadline ? 1 : 0;
+    o.wrong += *answer != expected[i % expected.size()] ? 1U : 0U;
+    o.in_time += tickets[i].seconds() <= deadline ? 1U : 0U;
     o.latency.push_back(tickets[i].seconds());
   }
   ww::batcher_statistics const after = server.statistics();
   double const elapsed = after.elapsed_seconds - before.elapsed_seconds;
   o.mean_batch = static_cast<double>(after.items - before.items) /
                  static_cast<double>(std::max<std::size_t>(1, after.batches - before.batches));
-  o.busy = (after.busy_seconds - before.busy_seconds) /
-           (elapsed * static_cast<double>(after.lanes));
+  o.busy =
+      (after.busy_seconds - before.busy_seconds) / (elapsed * static_cast<double>(after.lanes));
   return o;
 }
 

@@ -33,8 +33,7 @@ extern "C" void request_stop(int) { stop_requested = 1; }
 // Ends the service: nobody is left without an answer.
 void drain(ww::batcher<image, label>& server) {
   ww::drain_report const drained = server.drain(5.0);
-  std::printf("drained: %s\n%s", drained.to_text().c_str(),
-              server.statistics().to_text().c_str());
+  std::printf("drained: %s\n%s", drained.to_text().c_str(), server.statistics().to_text().c_str());
   if (drained.closing != 0) throw std::runtime_error{"the drain left requests without an answer"};
 }
 
@@ -89,7 +88,7 @@ int run(int argc, char** argv) {
     for (ww::ticket<label>& t : tickets) {
       label const* const answer = t.wait();
       if (answer == nullptr) throw std::runtime_error{t.error()};
-      right += *answer == data.labels[expected.size()] ? 1 : 0;
+      right += *answer == data.labels[expected.size()] ? 1U : 0U;
       expected.push_back(*answer);
     }
   }
@@ -106,13 +105,16 @@ int run(int argc, char** argv) {
 #endif
   if (port != nullptr) throw std::invalid_argument{"--http: built without cpp-httplib"};
 
-  std::printf("\nload  server              sent/s in time/s            p50 ms    p99 ms   batch   busy\n");
+  std::printf(
+      "\nload  server              sent/s in time/s            p50 ms    p99 ms   batch   busy\n");
   double const capacity = latency.items_per_second(batch);
   std::size_t wrong = 0;
   for (double const load : {0.3, 0.8, 1.5, 3.0}) {
     std::vector<double> const times = service::arrivals(load * capacity, seconds);
-    service::drive_queue(shared, alone, 1, images, times, deadline).print(load, "one by one");
-    service::drive_queue(shared, alone, batch, images, times, deadline).print(load, "first come, batch");
+    service::drive_queue<label>(shared.memory, alone, 1, images, times, deadline)
+        .print(load, "one by one");
+    service::drive_queue<label>(shared.memory, alone, batch, images, times, deadline)
+        .print(load, "first come, batch");
     service::outcome o = service::drive_batcher(server, images, expected, times, deadline);
     o.print(load, "batcher");
     wrong += o.wrong;

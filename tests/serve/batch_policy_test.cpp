@@ -105,6 +105,19 @@ TEST_CASE("two devices at 2:1 give the sum, and the slow one stands aside when i
   CHECK(both.quantile(0.5) <= 1.02 * one.quantile(0.5));
 }
 
+TEST_CASE("two lanes of a device do not split what one has, and add where a device runs both") {
+  setup one;
+  one.load = 0.6;
+  double const alone = simulation::run(one).quantile(0.5);
+  setup two = one;
+  two.lanes = {1.0, 1.0};
+  CHECK(simulation::run(two).quantile(0.5) <= 1.2 * alone);
+  two.load = 1.5;
+  CHECK(simulation::run(two).goodput() >= 0.95);
+  two.slowdown = 1.0;  // twice the capacity
+  CHECK(simulation::run(two).goodput() >= 0.95);
+}
+
 TEST_CASE(
     "a request with time to spare does not make an urgent one wait, nor the other way round") {
   setup s;

@@ -40,6 +40,7 @@ struct setup {
   double model_scale = 1.0;
   double noise = 0.0;                 // of the truth, uniform, +-
   std::vector<double> lanes = {1.0};  // how much slower each is; its device
+  double slowdown = 2.0;              // of a batch beside another one of its device
   double load = 1.0;                  // of the capacity at 64 items
   std::size_t requests = 100000;
   unsigned seed = 1;
@@ -73,7 +74,8 @@ inline outcome run(setup const& s) {
     std::size_t const same = static_cast<std::size_t>(
         std::find(s.lanes.begin(), s.lanes.end(), s.lanes[i]) - s.lanes.begin());
     devices.push_back(static_cast<int>(same));
-    o.capacity += 64.0 / s.seconds(64) / s.lanes[i];
+    double const capacity = 64.0 / s.seconds(64) / s.lanes[i];
+    o.capacity += same == i ? capacity : (2.0 / s.slowdown - 1.0) * capacity;  // two at most
   }
   ww::batch_policy policy{s.options, model_of(s.seconds, s.model_scale), devices.data(),
                           devices.size()};
@@ -113,7 +115,12 @@ inline outcome run(setup const& s) {
       ids[policy.batch(lane)[i]] = state::running;
     }
     size[lane] = d.items;
-    done[lane] = now + s.seconds(d.padded) * s.lanes[lane] * (1.0 + s.noise * unit(random));
+    bool beside = false;
+    for (std::size_t i = 0; i < done.size(); ++i) {
+      beside = beside || (done[i] != never && devices[i] == devices[lane]);
+    }
+    done[lane] = now + s.seconds(d.padded) * s.lanes[lane] * (1.0 + s.noise * unit(random)) *
+                           (beside ? s.slowdown : 1.0);
     ++o.batches;
     items += d.items;
   };

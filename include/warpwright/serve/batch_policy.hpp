@@ -91,7 +91,9 @@ struct shed_order {
 ///
 /// **Which batch:** there is a queue for each key, in which the higher priority is first and then
 /// the earlier deadline; a lane that is idle gets from the queue whose first request has least time
-/// to spare all that is there, up to max_items(). It does not wait for more.
+/// to spare all that is there, up to max_items(). It does not wait for more, but for a busy lane
+/// that would be done with the batch earlier: on a faster device, or on its own, if two batches at
+/// once take as long there as one after the other, and no full batch waits.
 /// **Which requests have to go:** at the door one that is predicted to miss its deadline behind the
 /// requests ahead of it; from the queue one that its batch would answer too late; and what is late.
 /// **How long a batch takes** is the model's answer, corrected by what batches have taken; requests
@@ -157,12 +159,12 @@ class batch_policy : detail::noncopyable {
   /// @return seconds that most batches of the size stay within, by what was learnt
   [[nodiscard]] double upper(std::size_t lane, shape_key const& key,
                              std::size_t size) const noexcept {
-    return times_[lanes_[lane].times].upper(key.hash(), size);
+    return times_[lanes_[lane].times].upper(key.hash(), size, is_beside(lanes_[lane]));
   }
 
  private:
-  using rank_heap =
-      detail::pairing_heap<detail::batch_item, &detail::batch_item::queue_links, detail::rank_order>;
+  using rank_heap = detail::pairing_heap<detail::batch_item, &detail::batch_item::queue_links,
+                                         detail::rank_order>;
   struct queue {
     shape_key key;
     std::uint64_t hash = 0;
@@ -177,6 +179,7 @@ class batch_policy : detail::noncopyable {
     std::uint32_t times = 0;
     int device = 0;
     bool busy = false;
+    bool beside = false;  // another batch has run on the device in this time
     double start = 0.0;
     double end = 0.0;  // predicted
     std::size_t padded = 0;
@@ -187,6 +190,8 @@ class batch_policy : detail::noncopyable {
   };
 
   double time(double now) noexcept;
+  // Whether another lane of the device is busy.
+  bool is_beside(lane_state const& at) const noexcept;
   std::uint32_t queue_of(shape_key const& key);
   bool fits(detail::batch_item const& item) const noexcept;
   void drop(std::uint32_t id, ticket_status status, double now, double predicted);
@@ -195,7 +200,8 @@ class batch_policy : detail::noncopyable {
   void add(std::uint32_t id) noexcept;
   double predict(detail::batch_item const& item, std::uint64_t key, std::size_t in_queue,
                  double now) const noexcept;
-  size_choice choose_size(lane_state const& at, queue const& of, std::size_t available) const noexcept;
+  size_choice choose_size(lane_state const& at, queue const& of,
+                          std::size_t available) const noexcept;
   std::uint32_t most_urgent(lane_state const& at) const noexcept;
   bool leave_to_another(std::size_t at, queue const& of, std::size_t padded, double now,
                         double& until) const noexcept;
@@ -204,6 +210,7 @@ class batch_policy : detail::noncopyable {
   detail::batcher_values options_;
   detail::array<detail::batch_times> times_;  // of each device
   detail::array<lane_state> lanes_;
+  std::size_t lanes_of_[64] = {};  // of each device
   detail::array<detail::batch_item> items_;
   detail::array<queue> queues_;
   detail::array<std::uint32_t> free_queues_;
@@ -222,9 +229,9 @@ class batch_policy : detail::noncopyable {
   double cost_ = 0.0;
   double now_ = 0.0;
   double last_arrival_ = 0.0;
-  double interval_ = 1.0;  // between arrivals
+  double interval_ = 1.0;                          // between arrivals
   double shares_[request::max_priority + 1] = {};  // of the priorities in these
-  double probe_at_ = 0.0;  // when a hopeless request may be tried
+  double probe_at_ = 0.0;                          // when a hopeless request may be tried
   std::size_t turn_ = 0;
 };
 

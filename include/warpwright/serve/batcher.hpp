@@ -56,8 +56,7 @@ class batch {
   /// @param i     below size()
   /// @param text  what ticket::error() says
   /// @throws std::invalid_argument  for an i out of range
-  void fail(std::size_t i, std::string text,
-            source_location where = source_location::current()) {
+  void fail(std::size_t i, std::string text, source_location where = source_location::current()) {
     if (i >= state_.size) {
       detail::throw_invalid_argument(
           detail::text{"batch: fail("} + i + ") of a batch of " + state_.size + " requests", where);
@@ -104,7 +103,7 @@ class ticket {
   /// @param seconds  0 and less: does not wait
   /// @return as wait(); nullptr as well if there is no answer yet: status() is then pending
   [[nodiscard]] Out const* wait_for(double seconds) {
-    return wait_until(seconds > 0.0 ? detail::after(seconds) : 0);
+    return wait_until(seconds > 0.0 ? detail::monotonic_after(seconds) : 0);
   }
   /// @return pending, or how the request has ended
   [[nodiscard]] ticket_status status() const noexcept {
@@ -124,7 +123,8 @@ class ticket {
   [[nodiscard]] double retry_after() const noexcept {
     return slot_ == nullptr ? refused_.retry_after_seconds : 0.0;
   }
-  /// @return seconds from submission to the answer, as the batcher has seen it; 0 while pending, and
+  /// @return seconds from submission to the answer, as the batcher has seen it; 0 while pending,
+  /// and
   ///   of a request that was refused at once or cancelled
   [[nodiscard]] double seconds() const noexcept {
     if (slot_ == nullptr || slot_->status() == ticket_status::pending) return 0.0;
@@ -180,11 +180,12 @@ class batch_lanes {
   }
   /// Takes streams that outlive the batcher.
   /// @param streams  a list, a std::vector … of them
-  template <class Streams,
-            std::enable_if_t<!std::is_convertible<Streams const&, stream_ref>::value &&
-                                 std::is_convertible<decltype(*std::declval<Streams const&>().begin()),
-                                                     stream_ref>::value,
-                             int> = 0>
+  template <
+      class Streams,
+      std::enable_if_t<!std::is_convertible<Streams const&, stream_ref>::value &&
+                           std::is_convertible<decltype(*std::declval<Streams const&>().begin()),
+                                               stream_ref>::value,
+                       int> = 0>
   batch_lanes(Streams const& streams) {
     for (auto const& stream : streams) add(stream_ref{stream});
   }
@@ -293,12 +294,11 @@ class batcher {
     static_assert(std::is_invocable<std::decay_t<Run>&, batch<In, Out>&, stream_ref>::value,
                   "warpwright::batcher<In, Out> calls run(warpwright::batch<In, Out>& b, "
                   "warpwright::stream_ref stream)");
-    return detail::batch_model{
-        [run = std::decay_t<Run>(std::forward<Run>(run))](detail::batch_state& state,
-                                                          stream_ref stream) mutable {
-          batch<In, Out> b{state};
-          run(b, stream);
-        }};
+    return detail::batch_model{[run = std::decay_t<Run>(std::forward<Run>(run))](
+                                   detail::batch_state& state, stream_ref stream) mutable {
+      batch<In, Out> b{state};
+      run(b, stream);
+    }};
   }
 
   detail::process_bound<detail::batcher_core> core_;

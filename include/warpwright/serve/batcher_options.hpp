@@ -188,9 +188,7 @@ class batcher_options : public detail::options_base<batcher_options, detail::bat
   constexpr batcher_options drain(double seconds) const { return with(&values::drain, seconds); }
   /// The model gets inputs, and writes outputs, in page-locked host memory; nothing is copied to
   /// the device: for models on the host, and for inputs that are pointers to device memory.
-  constexpr batcher_options host_data(bool on = true) const {
-    return with(&values::host_data, on);
-  }
+  constexpr batcher_options host_data(bool on = true) const { return with(&values::host_data, on); }
   /// For tests and simulations. Waits still end by the system's clock.
   constexpr batcher_options clock(detail::clock_ref clock) const {
     return with(&values::clock, clock);

@@ -31,8 +31,8 @@ struct batcher_statistics {
   std::size_t max_queued = 0;  ///< ever
 
   std::size_t batches = 0;
-  std::size_t items = 0;         ///< of all batches
-  std::size_t padded_items = 0;  ///< of all batches, with what pads them
+  std::size_t items = 0;                 ///< of all batches
+  std::size_t padded_items = 0;          ///< of all batches, with what pads them
   std::size_t sizes[size_classes] = {};  ///< batches of up to 1, 2, 4 … 65,536 items
   std::size_t overdue_batches = 0;       ///< that ran longer than batcher_options::watchdog()
 
@@ -51,9 +51,8 @@ struct batcher_statistics {
   }
   /// @return the share of padded_items that is padding
   [[nodiscard]] double padding_share() const noexcept {
-    return padded_items == 0
-               ? 0.0
-               : 1.0 - static_cast<double>(items) / static_cast<double>(padded_items);
+    return padded_items == 0 ? 0.0
+                             : 1.0 - static_cast<double>(items) / static_cast<double>(padded_items);
   }
   /// @return the share of the lanes' time in which a batch ran
   [[nodiscard]] double busy_share() const noexcept {

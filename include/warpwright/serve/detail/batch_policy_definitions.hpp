@@ -15,7 +15,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE batcher_values checked(batcher_values values,
                                                          latency_model const& model,
                                                          source_location where) {
   auto const refuse = [&](char const* name, text const& value, char const* remedy) {
-    throw_invalid_argument(text{"batcher_options: "} + name + " of " + value + "; " + remedy, where);
+    throw_invalid_argument(text{"batcher_options: "} + name + " of " + value + "; " + remedy,
+                           where);
   };
   auto const in = [&](char const* name, double value, double low, double high, char const* remedy) {
     if (!(value >= low && value <= high)) refuse(name, text{value}, remedy);
@@ -76,9 +77,11 @@ WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
     std::size_t same = 0;
     while (lanes_[same].device != made.device) ++same;
     made.times = lanes_[same].times;
-    if (same != i) continue;
-    made.times = static_cast<std::uint32_t>(times_.size());
-    times_.emplace_back(model);
+    if (same == i) {
+      made.times = static_cast<std::uint32_t>(times_.size());
+      times_.emplace_back(model);
+    }
+    ++lanes_of_[made.times];
   }
   double const horizon = 0.99 * (options_.ageing < 1.0 ? options_.ageing : 1.0);
   for (detail::rank_counts& counts : ranks_) counts = detail::rank_counts{horizon};
@@ -118,7 +121,8 @@ WARPWRIGHT_INLINE std::uint32_t batch_policy::queue_of(shape_key const& key) {
 
 WARPWRIGHT_INLINE bool batch_policy::fits(detail::batch_item const& item) const noexcept {
   return queued_ + running_ < options_.limit_items &&
-         item.bytes <= options_.limit_bytes - (bytes_ < options_.limit_bytes ? bytes_ : options_.limit_bytes) &&
+         item.bytes <= options_.limit_bytes -
+                           (bytes_ < options_.limit_bytes ? bytes_ : options_.limit_bytes) &&
          cost_ + item.cost <= options_.limit_cost;
 }
 
@@ -189,7 +193,8 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
   double first_free = detail::never;
   double shortest = detail::never;
   for (lane_state const& l : lanes_) {
-    double const whole = times_[l.times].typical(key, options_.max_items);
+    bool const shared = lanes_of_[l.times] > 1;
+    double const whole = times_[l.times].typical(key, options_.max_items, shared);
     double const rest = l.busy && l.end > now ? l.end - now : 0.0;
     lane_batches += rest / whole;
     rate += 1.0 / whole;
@@ -218,7 +223,8 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
     if (options_.sizes[i] >= static_cast<std::size_t>(own)) size = options_.sizes[i];
   }
   for (lane_state const& l : lanes_) {
-    double const seconds = times_[l.times].upper(key, size);
+    bool const beside = wait > 0.0 ? lanes_of_[l.times] > 1 : is_beside(l);
+    double const seconds = times_[l.times].upper(key, size, beside);
     if (seconds < shortest) shortest = seconds;
   }
   return wait + shortest;
@@ -333,15 +339,15 @@ WARPWRIGHT_INLINE std::uint32_t batch_policy::most_urgent(lane_state const& at) 
   return best;
 }
 
-// Whether a faster lane that is busy will be done with the last batch before this one.
+// Whether a lane that is busy will be done with the last batch before this one.
 WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue const& of,
                                                       std::size_t padded, double now,
                                                       double& until) const noexcept {
-  if (times_.size() == 1 || options_.lanes != lane_choice::first_done) return false;
-  if (queued_ > options_.max_items) return false;
-  double const own = times_[lanes_[at].times].typical(of.hash, padded);
+  if (busy_ == 0 || options_.lanes != lane_choice::first_done) return false;
+  if (queued_ >= options_.max_items) return false;
+  double const own = times_[lanes_[at].times].typical(of.hash, padded, is_beside(lanes_[at]));
   for (lane_state const& other : lanes_) {
-    if (!other.busy || other.times == lanes_[at].times) continue;
+    if (!other.busy) continue;
     // One that takes longer than predicted is believed to take as long again.
     double const rest = other.end > now ? other.end - now : now - other.end;
     if (rest + times_[other.times].typical(of.hash, padded) < own) {
@@ -352,10 +358,20 @@ WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue cons
   return false;
 }
 
+WARPWRIGHT_INLINE bool batch_policy::is_beside(lane_state const& at) const noexcept {
+  if (busy_ == 0) return false;
+  for (lane_state const& other : lanes_) {
+    if (other.busy && &other != &at && other.times == at.times) return true;
+  }
+  return false;
+}
+
 // @return false: no request was left that its batch would answer in time
-WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choice size, double now) {
+WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choice size,
+                                           double now) {
   detail::batch_times const& times = times_[at.times];
-  double const upper = times.upper(of.hash, size.padded);
+  bool const beside = is_beside(at);
+  double const upper = times.upper(of.hash, size.padded, beside);
   double cost = 0.0;
   at.ids.clear();
   at.key = of.key;
@@ -388,7 +404,11 @@ WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choic
   at.busy = true;
   ++busy_;
   at.start = now;
-  at.end = now + times.typical(at.key.hash(), at.padded);
+  at.end = now + times.typical(at.key.hash(), at.padded, beside);
+  at.beside = beside;
+  for (lane_state& other : lanes_) {
+    if (beside && other.busy && other.times == at.times) other.beside = true;
+  }
   probe_at_ = now + 2.0 * upper;
   turn_ = (static_cast<std::size_t>(&at - lanes_.begin()) + 1) % lanes_.size();
   return true;
@@ -405,18 +425,21 @@ WARPWRIGHT_INLINE batch_decision batch_policy::next(std::size_t lane_index, doub
     detail::batch_item& head = items_[first];
     size_choice size = choose_size(at, q, q.count);
     detail::batch_times const& times = times_[at.times];
-    if (head.deadline < now + times.upper(q.hash, size.padded) && !head.probe) {
+    bool const beside = is_beside(at);
+    if (leave_to_another(lane_index, q, size.padded, now, decision.until)) return decision;
+    if (head.deadline < now + times.upper(q.hash, size.padded, beside) && !head.probe) {
       size_choice fewer = size;
-      while (fewer.items > 1 && head.deadline < now + times.upper(q.hash, fewer.padded)) {
+      while (fewer.items > 1 && head.deadline < now + times.upper(q.hash, fewer.padded, beside)) {
         fewer = choose_size(at, q, fewer.items - (fewer.items + 3) / 4);
       }
-      double const upper = times.upper(q.hash, fewer.padded);
+      double const upper = times.upper(q.hash, fewer.padded, beside);
       // A small batch now is worth it if the next one, with those that come meanwhile, is in time.
       double const keys = static_cast<double>(active_.size());
-      double const spent = times.typical(q.hash, fewer.padded) * keys;
+      double const spent = times.typical(q.hash, fewer.padded, beside) * keys;
       double const left = static_cast<double>(q.count - fewer.items) + spent / (interval_ * keys);
       double const most = static_cast<double>(options_.max_items);
-      double const then = times.upper(q.hash, static_cast<std::size_t>(left < most ? left : most));
+      double const then =
+          times.upper(q.hash, static_cast<std::size_t>(left < most ? left : most), beside);
       double const their_deadline =
           head.deadline + static_cast<double>(fewer.items) * interval_ * keys;
       bool const worth = their_deadline >= now + spent + then;
@@ -432,11 +455,10 @@ WARPWRIGHT_INLINE batch_decision batch_policy::next(std::size_t lane_index, doub
     }
     double const delayed = head.arrival + options_.max_delay;
     if (options_.max_delay > 0.0 && now < delayed && q.count < options_.max_items) {
-      double const latest = head.deadline - times.upper(q.hash, size.padded);
+      double const latest = head.deadline - times.upper(q.hash, size.padded, beside);
       decision.until = delayed < latest ? delayed : latest;
       if (decision.until > now) return decision;
     }
-    if (leave_to_another(lane_index, q, size.padded, now, decision.until)) return decision;
     decision.until = detail::never;
     if (!start(at, q, size, now)) continue;
     decision.items = at.ids.size();
@@ -452,7 +474,7 @@ WARPWRIGHT_INLINE void batch_policy::finished(std::size_t lane_index, double now
   now = time(now);
   lane_state& at = lanes_[lane_index];
   if (!at.busy) return;
-  if (learn) times_[at.times].observe(at.key.hash(), at.padded, now - at.start);
+  if (learn) times_[at.times].observe(at.key.hash(), at.padded, now - at.start, at.beside);
   running_ -= at.ids.size();
   for (std::uint32_t const id : at.ids) forget(id);
   at.busy = false;

@@ -19,16 +19,18 @@ class batch_times {
  public:
   explicit batch_times(latency_model const& model) : model_{model} {}
 
-  /// @param key   hash of the requests' key
-  /// @param size  of the batch, padded
+  /// @param key     hash of the requests' key
+  /// @param size    of the batch, padded
+  /// @param beside  whether another batch runs on the device
   /// @return seconds
-  [[nodiscard]] double typical(std::uint64_t key, std::size_t size) const noexcept {
-    return model_.median(size) * ratio(key, size);
+  [[nodiscard]] double typical(std::uint64_t key, std::size_t size,
+                               bool beside = false) const noexcept {
+    return model_.median(size) * ratio(key, size) * (beside ? slowdown_ : 1.0);
   }
   /// @return seconds that most batches stay within
-  [[nodiscard]] double upper(std::uint64_t key, std::size_t size) const noexcept;
+  [[nodiscard]] double upper(std::uint64_t key, std::size_t size, bool beside) const noexcept;
   /// A batch has taken so long.
-  void observe(std::uint64_t key, std::size_t size, double seconds) noexcept;
+  void observe(std::uint64_t key, std::size_t size, double seconds, bool beside) noexcept;
   /// A request was late that upper() had said would not be.
   void missed() noexcept { margin_ = margin_ < 0.5 ? margin_ + 0.02 : margin_; }
 
@@ -54,6 +56,8 @@ class batch_times {
   unsigned seen_ = 0;
   double spread_ = 1.0;
   double margin_ = 0.02;
+  double slowdown_ =
+      2.0;  // of a batch beside another one: as if they ran in turn, until it is known
 };
 
 }  // namespace detail

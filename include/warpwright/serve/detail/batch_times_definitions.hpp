@@ -38,13 +38,14 @@ WARPWRIGHT_INLINE double batch_times::ratio(std::uint64_t key, std::size_t size)
   return e == nullptr ? 1.0 : static_cast<double>(e->ratio);
 }
 
-WARPWRIGHT_INLINE double batch_times::upper(std::uint64_t key, std::size_t size) const noexcept {
+WARPWRIGHT_INLINE double batch_times::upper(std::uint64_t key, std::size_t size,
+                                            bool beside) const noexcept {
   double spread = spread_;
   if (seen_ < 16) {
     double const prior = model_.upper(size) / model_.median(size);
     if (prior > spread) spread = prior;
   }
-  return typical(key, size) * spread * (1.0 + margin_);
+  return typical(key, size, beside) * spread * (1.0 + margin_);
 }
 
 WARPWRIGHT_INLINE void batch_times::learn(std::uint64_t name, double ratio) noexcept {
@@ -77,19 +78,27 @@ WARPWRIGHT_INLINE void batch_times::learn_spread(float above) noexcept {
   if (spread_ > 2.0) spread_ = 2.0;
 }
 
-WARPWRIGHT_INLINE void batch_times::observe(std::uint64_t key, std::size_t size,
-                                            double seconds) noexcept {
+WARPWRIGHT_INLINE void batch_times::observe(std::uint64_t key, std::size_t size, double seconds,
+                                            bool beside) noexcept {
   double const expected = model_.median(size);
   if (!(seconds > 0.0) || !(expected > 0.0)) return;
   unsigned const of_size = size_class(size);
   std::uint64_t const name = name_of(key, of_size);
-  if (find(name) != nullptr) learn_spread(static_cast<float>(seconds / typical(key, size)));
+  if (find(name) != nullptr) {
+    learn_spread(static_cast<float>(seconds / typical(key, size, beside)));
+  }
+  margin_ = margin_ > 0.02 ? margin_ * 0.999 : margin_;
   double const ratio = seconds / expected;
+  if (beside && find(name_of(0, 0)) != nullptr) {
+    double slowdown = seconds / typical(key, size);
+    if (slowdown > 8.0) slowdown = 8.0;
+    slowdown_ += (slowdown - slowdown_) / 16.0;
+    return;
+  }
   learn(name, ratio);
   learn(name_of(key, 0), ratio);
   learn(name_of(0, of_size), ratio);
   learn(name_of(0, 0), ratio);
-  margin_ = margin_ > 0.02 ? margin_ * 0.999 : margin_;
 }
 
 }  // namespace detail

@@ -40,7 +40,7 @@ struct batch_state {
   std::size_t padded = 0;
   shape_key const* key = nullptr;
   std::size_t lane = 0;
-  std::size_t results = 0;  // that the model has given
+  std::size_t results = 0;          // that the model has given
   std::string* failures = nullptr;  // of single requests; empty: none
   bool failed = false;              // one of these has a text
 };
@@ -94,10 +94,10 @@ class batcher_core : noncopyable {
     char* device_out = nullptr;
     array<ticket_slot*> slots;  // of the batch
     std::string* failures = nullptr;
-    bool idle = false;          // it waits to be woken; under the core's lock
-    double started = -1.0;      // under the core's lock; -1: no batch runs
-    bool named = false;         // by the watchdog
-    atomic<long> number;        // of the thread
+    bool idle = false;      // it waits to be woken; under the core's lock
+    double started = -1.0;  // under the core's lock; -1: no batch runs
+    bool named = false;     // by the watchdog
+    atomic<long> number;    // of the thread
     atomic<bool> woken;
     atomic<bool> asleep;
     mutex sleeping;
@@ -119,7 +119,7 @@ class batcher_core : noncopyable {
   bool call_model(lane& l, std::size_t first, std::size_t count, std::size_t padded);
   void sleep(lane& l, double seconds) noexcept;
   static void wake_lane(lane& l) noexcept;
-  lane* lane_to_wake() noexcept;  // under the lock
+  lane* lane_to_wake() noexcept;                       // under the lock
   void take_dropped(answers_later& answers) noexcept;  // under the lock
   void close(char const* text) noexcept;
   void give_up(drain_report& report) noexcept;

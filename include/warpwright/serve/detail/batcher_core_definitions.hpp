@@ -4,6 +4,7 @@
 
 #include <warpwright/serve/detail/batcher_core.hpp>
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/error/exception_kind.hpp>
@@ -48,12 +49,6 @@ struct batcher_core::answers_later {
     return any;
   }
 };
-
-WARPWRIGHT_INLINE std::uint64_t after(double seconds) noexcept {
-  if (!(seconds < 1e9)) return ~std::uint64_t{0};
-  return monotonic_nanoseconds() +
-         (seconds > 0.0 ? static_cast<std::uint64_t>(seconds * 1e9) : std::uint64_t{0});
-}
 
 WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
                                              array<lane_source> const& lanes,
@@ -247,7 +242,7 @@ WARPWRIGHT_INLINE batcher_core::submitted batcher_core::submit(void const* input
         if (values.deadline - waited < rest) rest = values.deadline - waited;
         asked = asked.deadline(values.deadline - waited);
       }
-      wait_for_change(seen, after(rest));
+      wait_for_change(seen, monotonic_after(rest));
       continue;
     }
     {
@@ -325,7 +320,7 @@ WARPWRIGHT_INLINE void batcher_core::wake_lane(lane& l) noexcept {
 WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
   // To sleep and be woken takes some 50 us.
   constexpr std::uint64_t looking = 20000;  // ns
-  std::uint64_t const until = after(seconds);
+  std::uint64_t const until = monotonic_after(seconds);
   std::uint64_t const began = monotonic_nanoseconds();
   std::uint64_t t = began;
   for (int step = 0; t < until && t - began < looking; ++step) {
@@ -576,7 +571,7 @@ WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
       continue;
     }
     if (ends) return;
-    std::uint64_t const until = after(rest);
+    std::uint64_t const until = monotonic_after(rest);
     unique_lock<mutex> const lock{timing_};
     while (!timer_woken_ && monotonic_nanoseconds() < until) {
       until == ~std::uint64_t{0} ? time_.wait(timing_) : time_.wait_until(timing_, until);
@@ -614,7 +609,7 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
     throw_invalid_argument("batcher: drain() by a model would wait for that model", where);
   }
   std::uint64_t const began = monotonic_nanoseconds();
-  std::uint64_t const until = after(seconds);
+  std::uint64_t const until = monotonic_after(seconds);
   auto const left = [&] { return policy_.queued() + policy_.running(); };
   drain_report report;
   answers_later later;

@@ -24,13 +24,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string batcher_statistics::to_text() cons
   auto const line = [&](char const* name, detail::string_builder const& value) {
     t += detail::padded(name, 12, true) + value + '\n';
   };
-  detail::string_builder refused = detail::string_builder{late} + " late (" + late_running + " running), ";
+  detail::string_builder refused =
+      detail::string_builder{late} + " late (" + late_running + " running), ";
   refused = refused + shed + " shed (" + shed_full + " full, " + shed_predicted +
             " predicted late), " + cancelled + " cancelled, " + failed + " failed, " + closing +
             " closing";
   line("requests", detail::string_builder{submitted} + ": " + answered + " answered, " + refused);
-  line("now", detail::string_builder{queued} + " queued with " + detail::counted(keys, "key") + ", " +
-                  running + " running; at most " + max_queued + " queued");
+  line("now", detail::string_builder{queued} + " queued with " + detail::counted(keys, "key") +
+                  ", " + running + " running; at most " + max_queued + " queued");
   line("batches", detail::string_builder{batches} + " of " +
                       detail::format_significant(mean_batch(), 3) + " on average, " +
                       format_percent(padding_share()) + " padding" +

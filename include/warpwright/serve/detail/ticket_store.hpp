@@ -36,7 +36,7 @@ struct ticket_slot {
   ticket_slot* next = nullptr;  // in the list of free ones
   char* input = nullptr;
   char* output = nullptr;
-  char* failure = nullptr;  // a text of malloc(), of `failed`
+  char* failure = nullptr;        // a text of malloc(), of `failed`
   double answered_seconds = 0.0;  // from submission to the end of the batch
   double waited_seconds = 0.0;    // of those without a value
   double predicted_seconds = 0.0;
@@ -109,6 +109,9 @@ class ticket_store : noncopyable {
   atomic<std::size_t> users_{1};  // when the batcher has left: tickets, and it
   shard shards_[shards];
 };
+
+/// @return when so many seconds have passed, in ns of CLOCK_MONOTONIC; the largest number: never
+std::uint64_t monotonic_after(double seconds) noexcept;
 
 /// What a ticket says that has no value.
 std::string ticket_error(ticket_status status, double waited_seconds, double predicted_seconds,

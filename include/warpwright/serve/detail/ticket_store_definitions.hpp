@@ -5,6 +5,7 @@
 #include <warpwright/serve/detail/ticket_store.hpp>
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 
 #include <cstdlib>
@@ -19,6 +20,12 @@ constexpr std::size_t slot_alignment = 256;
 
 constexpr std::size_t in_lines(std::size_t bytes) noexcept {
   return (bytes + slot_alignment - 1) / slot_alignment * slot_alignment;
+}
+
+WARPWRIGHT_INLINE std::uint64_t monotonic_after(double seconds) noexcept {
+  if (!(seconds < 1e9)) return ~std::uint64_t{0};
+  return monotonic_nanoseconds() +
+         (seconds > 0.0 ? static_cast<std::uint64_t>(seconds * 1e9) : std::uint64_t{0});
 }
 
 WARPWRIGHT_INLINE ticket_store::ticket_store(std::size_t input_bytes, std::size_t output_bytes,
@@ -55,7 +62,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ticket_store::grow(source_location where)
   } else {
     data = std::aligned_alloc(slot_alignment, in_lines(bytes));
   }
-  ticket_slot* const slots = data == nullptr ? nullptr : new (std::nothrow) ticket_slot[slots_of_chunk_];
+  ticket_slot* const slots =
+      data == nullptr ? nullptr : new (std::nothrow) ticket_slot[slots_of_chunk_];
   std::size_t const first = chunks_.size() * slots_of_chunk_;
   for (std::uint32_t i = 0; slots != nullptr && i < slots_of_chunk_; ++i) {
     ticket_slot& slot = slots[i];
@@ -128,14 +136,12 @@ WARPWRIGHT_INLINE bool ticket_store::answer(ticket_slot& slot, ticket_status sta
     }
     to = (state & ~(ticket_slot::status_bits | ticket_slot::waited | releases)) |
          static_cast<std::uint32_t>(status);
-  } while (!slot.state.compare_exchange_weak(state, to, memory_order::acq_rel,
-                                             memory_order::relaxed));
+  } while (
+      !slot.state.compare_exchange_weak(state, to, memory_order::acq_rel, memory_order::relaxed));
   // Without the batcher's use, the slot may be another request's from here on.
   if ((state & ticket_slot::waited) != 0) {
     shard& s = slot.store->shard_of(slot);
-    {
-      unique_lock<mutex> const lock{s.lock};
-    }
+    { unique_lock<mutex> const lock{s.lock}; }
     s.answered.notify_all();
   }
   if ((to & (ticket_slot::ticket | ticket_slot::batcher)) == 0) slot.store->put_back(slot);
