@@ -151,7 +151,7 @@ int run(double seconds) {
       "load,server,deadline_s,capacity_per_s,sent_per_s,in_time_per_s,in_time_share,p50_s,p99_s,"
       "mean_batch,busy\n");
   for (double const load : {0.1, 0.3, 0.6, 0.8, 1.0, 1.5, 3.0}) {
-    std::vector<double> const times = service::arrivals(load * capacity, seconds);
+    std::vector<double> const times = service::arrivals(load * capacity, seconds, false);
     service::outcome queue =
         service::drive_queue<float>(pool, alone, max_items, inputs, times, deadline);
     print(load, "queue", deadline, capacity, queue);

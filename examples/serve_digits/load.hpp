@@ -30,13 +30,14 @@ inline double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-/// Times of arrival: Poisson, for 50 ms at 1.5 times the mean rate, then at half of it, and so on.
-inline std::vector<double> arrivals(double per_second, double seconds) {
+/// Times of arrival: Poisson.
+/// @param bursts  for 50 ms at 1.5 times the mean rate, then at half of it, and so on
+inline std::vector<double> arrivals(double per_second, double seconds, bool bursts) {
   std::mt19937_64 random{7};
   std::uniform_real_distribution<double> unit{0.0, 1.0};
   std::vector<double> times;
   for (double t = 0.0; t < seconds;) {
-    double const rate = per_second * (std::fmod(t, 0.1) < 0.05 ? 1.5 : 0.5);
+    double const rate = per_second * (!bursts ? 1.0 : std::fmod(t, 0.1) < 0.05 ? 1.5 : 0.5);
     t -= std::log(1.0 - unit(random)) / rate;
     times.push_back(t);
   }

@@ -110,7 +110,7 @@ int run(int argc, char** argv) {
   double const capacity = latency.items_per_second(batch);
   std::size_t wrong = 0;
   for (double const load : {0.3, 0.8, 1.5, 3.0}) {
-    std::vector<double> const times = service::arrivals(load * capacity, seconds);
+    std::vector<double> const times = service::arrivals(load * capacity, seconds, true);
     service::drive_queue<label>(shared.memory, alone, 1, images, times, deadline)
         .print(load, "one by one");
     service::drive_queue<label>(shared.memory, alone, batch, images, times, deadline)

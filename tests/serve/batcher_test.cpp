@@ -384,6 +384,21 @@ TEST_CASE("tickets outlive the batcher, which answers them before it ends") {
   for (int i = 10; i < 300; ++i) CHECK(*tickets[static_cast<std::size_t>(i - 10)].wait() == 2 * i);
 }
 
+TEST_CASE("of a long stream of requests none waits for its deadline") {
+  ww::stream stream;
+  ww::batcher<int, int> serve{
+      on_host, stream, ww::latency_model::fit({{1, 1e-6, 2e-6, 0}, {64, 2e-6, 4e-6, 0}}), twice};
+  std::vector<ww::ticket<int>> tickets(256);
+  std::size_t lost = 0;
+  for (int i = 0; i < 200000; ++i) {
+    ww::ticket<int>& t = tickets[static_cast<std::size_t>(i) % 256];
+    if (i >= 256 && t.wait() == nullptr) ++lost;
+    t = serve.submit(i, ww::request{}.deadline(i % 2 == 0 ? 5.0 : 60.0));
+    if (i % 1000 == 999) static_cast<void>(serve.statistics());
+  }
+  CHECK(lost == 0);
+}
+
 TEST_CASE("statistics are a table and a JSON object") {
   ww::stream stream;
   ww::batcher<int, int> serve{on_host.preferred({8}), stream, model, twice};

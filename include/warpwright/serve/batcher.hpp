@@ -81,15 +81,12 @@ class ticket {
   /// A ticket of no request; its status is cancelled.
   ticket() noexcept = default;
   ticket(ticket&& other) noexcept
-      : core_{other.core_},
-        slot_{detail::exchange(other.slot_, nullptr)},
-        refused_{other.refused_} {}
+      : core_{other.core_}, slot_{detail::exchange(other.slot_, nullptr)} {}
   ticket& operator=(ticket&& other) noexcept {
     if (this != &other) {
       reset();
       core_ = other.core_;
       slot_ = detail::exchange(other.slot_, nullptr);
-      refused_ = other.refused_;
     }
     return *this;
   }
@@ -107,21 +104,16 @@ class ticket {
   }
   /// @return pending, or how the request has ended
   [[nodiscard]] ticket_status status() const noexcept {
-    return slot_ == nullptr ? refused_.refused : slot_->status();
+    if (slot_ == nullptr) return ticket_status::cancelled;
+    if (slot_->is_in_inbox()) core_->settle();
+    return slot_->status();
   }
   /// @return why there is no value, with figures; empty if there is one
-  [[nodiscard]] std::string error() const {
-    if (slot_ == nullptr) {
-      return detail::ticket_error(refused_.refused, 0.0, refused_.predicted_seconds, deadline_,
-                                  refused_.retry_after_seconds, nullptr);
-    }
-    return detail::ticket_error(slot_->status(), slot_->waited_seconds, slot_->predicted_seconds,
-                                slot_->deadline_seconds, 0.0, slot_->failure);
-  }
+  [[nodiscard]] std::string error() const { return detail::ticket_error(status(), slot_); }
   /// @return of a request that was shed at the door, in how many seconds this batcher will have
   ///   room for it, by its prediction; otherwise 0
   [[nodiscard]] double retry_after() const noexcept {
-    return slot_ == nullptr ? refused_.retry_after_seconds : 0.0;
+    return status() == ticket_status::shed && slot_ != nullptr ? slot_->retry_after_seconds : 0.0;
   }
   /// @return seconds from submission to the answer, as the batcher has seen it; 0 while pending,
   /// and
@@ -141,12 +133,17 @@ class ticket {
  private:
   template <class I, class O>
   friend class batcher;
-  ticket(detail::batcher_core& core, detail::batcher_core::submitted const& s,
-         double deadline) noexcept
-      : core_{&core}, slot_{s.slot}, refused_{s}, deadline_{deadline} {}
+  ticket(detail::batcher_core& core, detail::ticket_slot* slot) noexcept
+      : core_{&core}, slot_{slot} {}
 
   Out const* wait_until(std::uint64_t until) {
-    if (slot_ == nullptr || !detail::ticket_store::wait(*slot_, until)) return nullptr;
+    if (slot_ == nullptr) return nullptr;
+    for (int i = 0; i < 100 && slot_->status() == ticket_status::pending; ++i) {
+      detail::pause_processor();
+    }
+    if (status() == ticket_status::pending && !detail::ticket_store::wait(*slot_, until)) {
+      return nullptr;
+    }
     return slot_->status() == ticket_status::answered ? reinterpret_cast<Out const*>(slot_->output)
                                                       : nullptr;
   }
@@ -157,8 +154,6 @@ class ticket {
 
   detail::batcher_core* core_ = nullptr;
   detail::ticket_slot* slot_ = nullptr;
-  detail::batcher_core::submitted refused_{nullptr, ticket_status::cancelled, 0.0, 0.0};
-  double deadline_ = 0.0;
 };
 
 /// The streams that a batcher runs its batches on, one at a time on each; of any devices.
@@ -275,7 +270,7 @@ class batcher {
   /// **Threads:** any, models too. **Cost:** see above; waits for room with when_full::block.
   [[nodiscard]] ticket<Out> submit(In const& input, request const& r = {},
                                    source_location where = source_location::current()) {
-    return ticket<Out>{*core_, core_->submit(&input, r, where), values_of(r).deadline};
+    return ticket<Out>{*core_, core_->submit(&input, r, where)};
   }
 
   /// Refuses new requests for good and waits until all others are answered.
@@ -286,7 +281,7 @@ class batcher {
     return core_->drain(seconds, where);
   }
   /// @return what has been done so far
-  [[nodiscard]] batcher_statistics statistics() const noexcept { return core_->statistics(); }
+  [[nodiscard]] batcher_statistics statistics() noexcept { return core_->statistics(); }
 
  private:
   template <class Run>

@@ -85,6 +85,10 @@ struct batcher_values {
 
 /// What a batcher has to know of a request. Every setter returns a changed copy.
 class request : public detail::options_base<request, detail::request_values> {
+  friend void set_values(request& r, detail::request_values const& values) noexcept {
+    r.values_ = values;
+  }
+
  public:
   static constexpr int max_priority = 7;
 

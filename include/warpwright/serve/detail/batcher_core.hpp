@@ -56,28 +56,25 @@ struct lane_source {
 /// A batcher without the types of its requests: a lock around a batch_policy, a thread for each
 /// lane, which runs one batch after another, and one that answers what is late.
 ///
-/// No callback, no CUDA call and no wait is under the lock.
+/// No callback, no CUDA call and no wait is under the lock. A request goes through the inbox, which
+/// is emptied at the latest when somebody asks how it ended.
 class batcher_core : noncopyable {
  public:
   struct sizes {
     std::size_t input_bytes;
     std::size_t output_bytes;
   };
-  struct submitted {
-    ticket_slot* slot;  // null: refused at once, with the rest
-    ticket_status refused;
-    double predicted_seconds;
-    double retry_after_seconds;
-  };
-
   batcher_core(batcher_options const& options, array<lane_source> const& lanes,
                latency_model const& model, batch_model run, sizes item, source_location where);
   ~batcher_core();
 
-  submitted submit(void const* input, request const& r, source_location where);
+  /// @return a slot that the caller uses as a ticket does
+  ticket_slot* submit(void const* input, request const& r, source_location where);
+  /// Lets the policy decide on what is in the inbox.
+  void settle() noexcept;
   void cancel(ticket_slot& slot) noexcept;
   drain_report drain(double seconds, source_location where);
-  [[nodiscard]] batcher_statistics statistics() const noexcept;
+  [[nodiscard]] batcher_statistics statistics() noexcept;
 
  private:
   struct lane : noncopyable {
@@ -120,7 +117,15 @@ class batcher_core : noncopyable {
   void sleep(lane& l, double seconds) noexcept;
   static void wake_lane(lane& l) noexcept;
   lane* lane_to_wake() noexcept;                       // under the lock
-  void take_dropped(answers_later& answers) noexcept;  // under the lock
+  void take_dropped(answers_later& answers) noexcept;  // under the lock, as the next two
+  void empty_inbox(answers_later& answers) noexcept;
+  void empty_inbox_for_lanes(answers_later& answers) noexcept;
+  bool admit(ticket_slot& slot, request const& r, double time, answers_later& answers) noexcept;
+  void submit_blocking(ticket_slot& slot, request r) noexcept;
+  void be_away() noexcept;
+  static std::uint64_t nanoseconds(double time) noexcept {
+    return time < 1e9 ? static_cast<std::uint64_t>(time * 1e9) : ~std::uint64_t{0};
+  }
   void close(char const* text) noexcept;
   void give_up(drain_report& report) noexcept;
   void room() noexcept;
@@ -144,15 +149,20 @@ class batcher_core : noncopyable {
   lane* lanes_ = nullptr;
   std::size_t lane_count_ = 0;
   double made_ = 0.0;
+  // Requests are pushed here, so that the policy stays in the cache of the thread that has the
+  // lock. Who gets the lock empties it first. While a lane is attentive, which means that it will
+  // get the lock in some microseconds, nobody else does so at each request.
+  alignas(64) atomic<ticket_slot*> inbox_;
+  alignas(64) atomic<unsigned> attentive_;
   bool direct_ = false;  // inputs are copied to the device one by one
 
   // Under the store's lock.
-  bool closed_ = false;
-  bool ending_ = false;
-  double timer_at_ = never;  // when the timer looks next
+  alignas(64) bool ending_ = false;
   batcher_statistics counts_;
 
-  mutable atomic<std::size_t> ended_[7];
+  atomic<bool> closed_;             // changed under the lock
+  atomic<std::uint64_t> timer_at_;  // when the timer looks next, in ns of the clock
+  atomic<std::size_t> ended_[7];
   // Submissions that wait for room, and drains that wait for the last answer.
   mutex waiting_;
   condition_variable changed_;

@@ -30,6 +30,7 @@ struct batcher_core::answers_later {
     double predicted;
   };
   array<entry> entries;
+  lane* to_wake = nullptr;
 
   void add(entry const& e) noexcept {
     try {
@@ -43,6 +44,7 @@ struct batcher_core::answers_later {
   }
   // @return whether there were any
   bool give_all() noexcept {
+    if (to_wake != nullptr) wake_lane(*exchange(to_wake, nullptr));
     for (entry const& e : entries) give(e);
     bool const any = !entries.empty();
     entries.clear();
@@ -70,6 +72,7 @@ WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
   // Large inputs are copied to the device from where they are.
   direct_ = !options_.host_data && item.input_bytes >= (std::size_t{32} << 10U);
   made_ = now();
+  timer_at_.store(~std::uint64_t{0}, memory_order::relaxed);
   counts_.lanes = lanes.size();
   store_ = new ticket_store{item.input_bytes, item.output_bytes, direct_};
   try {
@@ -164,7 +167,8 @@ WARPWRIGHT_INLINE batcher_core::~batcher_core() {
 WARPWRIGHT_INLINE void batcher_core::stop() noexcept {
   {
     unique_lock<spin_lock> const lock{store_->lock()};
-    closed_ = ending_ = true;
+    closed_.store(true, memory_order::release);
+    ending_ = true;
   }
   wake_timer();
   timer_.join();
@@ -197,64 +201,146 @@ WARPWRIGHT_INLINE bool batcher_core::is_lane() const noexcept {
 
 // ---------------------------------------------------------------- submission
 
-WARPWRIGHT_INLINE batcher_core::submitted batcher_core::submit(void const* input, request const& r,
-                                                               source_location where) {
+WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request const& r,
+                                                    source_location where) {
   ticket_slot* const slot = store_->take(where);
-  constexpr std::uint32_t both = ticket_slot::ticket | ticket_slot::batcher;
   std::memcpy(slot->input, input, item_.input_bytes);
-  request_values const values = values_of(r);
-  slot->deadline_seconds = values.deadline;
-  request asked = r.bytes(values.bytes + item_.input_bytes + item_.output_bytes);
-  std::uint64_t const began = options_.full == when_full::block ? monotonic_nanoseconds() : 0;
+  slot->values = values_of(r);
+  slot->retry_after_seconds = 0.0;
+  if (closed_.load(memory_order::acquire)) {
+    count(ticket_status::closing);
+    slot->state.store(ticket_slot::ticket | ticket_slot::batcher, memory_order::relaxed);
+    ticket_store::answer(*slot, ticket_status::closing, ticket_slot::batcher, 0.0, 0.0);
+    return slot;
+  }
+  if (options_.full == when_full::block) {
+    submit_blocking(*slot, r);
+    return slot;
+  }
+  bool const expires = slot->values.deadline != 0.0;
+  std::uint64_t deadline = ~std::uint64_t{0};
+  if (expires) {
+    slot->submitted = now();
+    deadline = nanoseconds(slot->submitted + slot->values.deadline);
+  }
+  ticket_slot* head = inbox_.load(memory_order::relaxed);
+  do {
+    slot->next = head;
+  } while (!inbox_.compare_exchange_weak(head, slot, memory_order::seq_cst, memory_order::relaxed));
+  if (attentive_.load(memory_order::seq_cst) == 0) {
+    settle();
+    return slot;
+  }
+  std::uint64_t at = timer_at_.load(memory_order::seq_cst);
+  while (deadline < at && !timer_at_.compare_exchange_weak(at, deadline, memory_order::seq_cst,
+                                                           memory_order::seq_cst)) {
+  }
+  if (deadline < at) wake_timer();
+  return slot;
+}
+
+WARPWRIGHT_INLINE void batcher_core::settle() noexcept {
+  answers_later later;
+  bool timer = false;
+  {
+    unique_lock<spin_lock> const lock{store_->lock()};
+    empty_inbox_for_lanes(later);
+    std::uint64_t const at = nanoseconds(policy_.next_expiry());
+    timer = at < timer_at_.load(memory_order::relaxed);
+    if (timer) timer_at_.store(at, memory_order::relaxed);
+  }
+  if (timer) wake_timer();
+  if (later.give_all()) room();
+}
+
+// By another thread than a lane: one must be told of what is there.
+WARPWRIGHT_INLINE void batcher_core::empty_inbox_for_lanes(answers_later& answers) noexcept {
+  empty_inbox(answers);
+  if (policy_.queued() != 0 && answers.to_wake == nullptr) answers.to_wake = lane_to_wake();
+}
+
+WARPWRIGHT_INLINE void batcher_core::empty_inbox(answers_later& answers) noexcept {
+  if (inbox_.load(memory_order::relaxed) == nullptr) return;
+  ticket_slot* newest = inbox_.exchange(nullptr, memory_order::acq_rel);
+  ticket_slot* oldest = nullptr;
+  while (newest != nullptr) {
+    ticket_slot* const next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  double const time = now();
+  while (oldest != nullptr) {
+    ticket_slot& slot = *oldest;
+    oldest = slot.next;
+    request r;
+    set_values(r, slot.values);
+    if (slot.values.deadline > 0.0) {
+      r = r.deadline(slot.values.deadline - (time - slot.submitted));
+    }
+    static_cast<void>(admit(slot, r, time, answers));
+  }
+}
+
+// @return false: a limit is reached, and submissions wait for room
+WARPWRIGHT_INLINE bool batcher_core::admit(ticket_slot& slot, request const& r, double time,
+                                           answers_later& answers) noexcept {
+  admission a;
+  try {
+    if (closed_.load(memory_order::relaxed)) {
+      a.refused = ticket_status::closing;
+    } else {
+      std::size_t const bytes = slot.values.bytes + item_.input_bytes + item_.output_bytes;
+      a = policy_.submit(slot.index, r.bytes(bytes), time);
+    }
+  } catch (...) {
+    a.refused = ticket_status::failed;  // no memory
+  }
+  take_dropped(answers);
+  if (a.full && options_.full == when_full::block) return false;
+  ++counts_.submitted;
+  ticket_store::leave_inbox(slot);
+  if (a.admitted) {
+    if (policy_.queued() > counts_.max_queued) counts_.max_queued = policy_.queued();
+    return true;
+  }
+  if (a.full) ++counts_.shed_full;
+  if (a.refused == ticket_status::shed && !a.full) ++counts_.shed_predicted;
+  count(a.refused);
+  slot.retry_after_seconds = a.retry_after_seconds;
+  answers.add({&slot, a.refused, ticket_slot::batcher, 0.0, a.predicted_seconds});
+  return true;
+}
+
+WARPWRIGHT_INLINE void batcher_core::submit_blocking(ticket_slot& slot, request r) noexcept {
+  std::uint64_t const began = monotonic_nanoseconds();
   for (;;) {
     answers_later later;
-    lane* to_wake = nullptr;
-    bool timer = false;
-    admission a;
     std::uint64_t const seen = changes_.load(memory_order::acquire);
-    try {
-      unique_lock<spin_lock> const lock{store_->lock()};
-      if (closed_) {
-        a.refused = ticket_status::closing;
-      } else {
-        a = policy_.submit(slot->index, asked, now());
-        take_dropped(later);
-      }
-      if (a.admitted) {
-        ++counts_.submitted;
-        if (policy_.queued() > counts_.max_queued) counts_.max_queued = policy_.queued();
-        to_wake = lane_to_wake();
-        timer = policy_.next_expiry() < timer_at_;
-        if (timer) timer_at_ = policy_.next_expiry();
-      }
-    } catch (...) {
-      ticket_store::release(*slot, both);
-      throw;
-    }
-    if (to_wake != nullptr) wake_lane(*to_wake);
-    if (timer) wake_timer();
-    if (later.give_all()) room();
-    if (a.admitted) return submitted{slot, ticket_status::pending, 0.0, 0.0};
     double const waited = static_cast<double>(monotonic_nanoseconds() - began) * 1e-9;
-    if (a.full && options_.full == when_full::block && waited < options_.max_block) {
-      double rest = options_.max_block - waited;
-      if (values.deadline > 0.0) {
-        if (values.deadline - waited < rest) rest = values.deadline - waited;
-        asked = asked.deadline(values.deadline - waited);
-      }
-      wait_for_change(seen, monotonic_after(rest));
-      continue;
+    double left = options_.max_block - waited;
+    if (slot.values.deadline > 0.0) {
+      r = r.deadline(slot.values.deadline - waited);
+      if (slot.values.deadline - waited < left) left = slot.values.deadline - waited;
     }
+    bool admitted = false;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
-      ++counts_.submitted;
-      if (a.full) ++counts_.shed_full;
-      if (a.refused == ticket_status::shed && !a.full) ++counts_.shed_predicted;
+      admitted = admit(slot, r, now(), later);
+      if (!admitted && left <= 0.0) {
+        ++counts_.submitted;
+        ++counts_.shed_full;
+        count(ticket_status::shed);
+        ticket_store::leave_inbox(slot);
+        later.add({&slot, ticket_status::shed, ticket_slot::batcher, 0.0, 0.0});
+        admitted = true;
+      }
     }
-    count(a.refused);
-    ticket_store::release(*slot, both);
-    return submitted{nullptr, a.refused, a.predicted_seconds, a.retry_after_seconds};
+    if (later.give_all()) room();
+    if (admitted) break;
+    wait_for_change(seen, monotonic_after(left));
   }
+  settle();
 }
 
 // Of the policy's answers.
@@ -270,11 +356,13 @@ WARPWRIGHT_INLINE void batcher_core::take_dropped(answers_later& answers) noexce
 
 WARPWRIGHT_INLINE void batcher_core::cancel(ticket_slot& slot) noexcept {
   bool queued = false;
+  answers_later later;
   {
     unique_lock<spin_lock> const lock{store_->lock()};
-    if (slot.status() != ticket_status::pending) return;
-    queued = policy_.cancel(slot.index);
+    empty_inbox_for_lanes(later);
+    queued = slot.status() == ticket_status::pending && policy_.cancel(slot.index);
   }
+  later.give_all();
   if (ticket_store::answer(slot, ticket_status::cancelled, queued ? ticket_slot::batcher : 0U, 0.0,
                            0.0)) {
     count(ticket_status::cancelled);
@@ -317,6 +405,12 @@ WARPWRIGHT_INLINE void batcher_core::wake_lane(lane& l) noexcept {
   l.wake.notify_one();
 }
 
+// The lane will not look into the inbox for a while.
+WARPWRIGHT_INLINE void batcher_core::be_away() noexcept {
+  static_cast<void>(attentive_.fetch_sub(1, memory_order::seq_cst));
+  if (inbox_.load(memory_order::seq_cst) != nullptr) settle();
+}
+
 WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
   // To sleep and be woken takes some 50 us.
   constexpr std::uint64_t looking = 20000;  // ns
@@ -326,36 +420,43 @@ WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
   for (int step = 0; t < until && t - began < looking; ++step) {
     for (int i = 0; i < 16; ++i) {
       if (l.woken.load(memory_order::acquire)) return;
+      if (inbox_.load(memory_order::relaxed) != nullptr) return;
       spin_wait(step);
     }
     t = monotonic_nanoseconds();
   }
-  unique_lock<mutex> const lock{l.sleeping};
-  l.asleep.store(true, memory_order::seq_cst);
-  while (!l.woken.load(memory_order::seq_cst) && monotonic_nanoseconds() < until) {
-    until == ~std::uint64_t{0} ? l.wake.wait(l.sleeping) : l.wake.wait_until(l.sleeping, until);
+  be_away();
+  {
+    unique_lock<mutex> const lock{l.sleeping};
+    l.asleep.store(true, memory_order::seq_cst);
+    while (!l.woken.load(memory_order::seq_cst) && monotonic_nanoseconds() < until) {
+      until == ~std::uint64_t{0} ? l.wake.wait(l.sleeping) : l.wake.wait_until(l.sleeping, until);
+    }
+    l.asleep.store(false, memory_order::relaxed);
   }
-  l.asleep.store(false, memory_order::relaxed);
+  attentive_.fetch_add(1, memory_order::seq_cst);
 }
 
 WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
   l.number.store(thread_number(), memory_order::relaxed);
   static_cast<void>(set_up_thread(l.device));
   answers_later later;
+  attentive_.fetch_add(1, memory_order::seq_cst);
   for (;;) {
     batch_decision decision;
     lane* other = nullptr;
-    double rest = 0.0;
+    double seconds = 0.0;
     bool idle = false;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
+      empty_inbox(later);
       double const time = now();
       decision = policy_.next(l.index, time);
       take_dropped(later);
       l.idle = idle = decision.items == 0 && !ending_;
       if (idle) {
         l.woken.store(false, memory_order::relaxed);
-        rest = decision.until < never ? decision.until - time : never;
+        seconds = decision.until < never ? decision.until - time : never;
       } else if (decision.items != 0) {
         begin_batch(l, decision, time);
         if (policy_.queued() != 0) other = lane_to_wake();
@@ -364,10 +465,14 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
     if (later.give_all()) room();
     if (other != nullptr) wake_lane(*other);
     if (decision.items != 0) {
+      bool const brief = decision.predicted_seconds < 10e-6;
+      if (!brief) be_away();
       run_batch(l, decision.padded);
+      if (!brief) attentive_.fetch_add(1, memory_order::seq_cst);
     } else if (idle) {
-      sleep(l, rest);
+      sleep(l, seconds);
     } else {
+      be_away();
       return;
     }
   }
@@ -542,10 +647,13 @@ WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
     double ran = 0.0;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
+      // Before the inbox is read: who submits sees that the timer sleeps too long, or it sees him.
+      timer_at_.store(~std::uint64_t{0}, memory_order::seq_cst);
+      empty_inbox_for_lanes(later);
       double const time = now();
       policy_.expire(time);
       take_dropped(later);
-      timer_at_ = policy_.next_expiry();
+      double next = policy_.next_expiry();
       for (std::size_t i = 0; i < lane_count_; ++i) {
         lane& l = lanes_[i];
         double const due = (l.started < 0.0 ? time : l.started) + options_.watchdog;
@@ -555,11 +663,16 @@ WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
           ran = time - l.started;
           l.named = true;
           ++counts_.overdue_batches;
-        } else if (due < timer_at_ && !l.named) {
-          timer_at_ = due;
+        } else if (due < next && !l.named) {
+          next = due;
         }
       }
-      rest = timer_at_ < never ? timer_at_ - time : never;
+      std::uint64_t at = timer_at_.load(memory_order::seq_cst);
+      std::uint64_t const own = nanoseconds(next);
+      while (own < at && !timer_at_.compare_exchange_weak(at, own, memory_order::seq_cst,
+                                                          memory_order::seq_cst)) {
+      }
+      rest = next < never ? next - time : never;
       ends = ending_;
     }
     if (later.give_all()) room();
@@ -587,7 +700,8 @@ WARPWRIGHT_INLINE void batcher_core::close(char const* text) noexcept {
   answers_later later;
   {
     unique_lock<spin_lock> const lock{store_->lock()};
-    closed_ = true;
+    empty_inbox_for_lanes(later);
+    closed_.store(true, memory_order::release);
     try {
       policy_.close(now());
     } catch (...) {  // no memory for the list: they fail one batch after another
@@ -612,16 +726,18 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
   std::uint64_t const until = monotonic_after(seconds);
   auto const left = [&] { return policy_.queued() + policy_.running(); };
   drain_report report;
-  answers_later later;
   std::size_t outstanding = 0;
   bool first = true;
   for (std::size_t rest = 1; rest != 0;) {
     std::uint64_t const seen = changes_.load(memory_order::acquire);
+    answers_later later;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
-      closed_ = true;
+      empty_inbox_for_lanes(later);
+      closed_.store(true, memory_order::release);
       rest = left();
     }
+    later.give_all();
     if (first) {
       outstanding = rest;
       room();  // submissions that wait for room
@@ -644,6 +760,7 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
 WARPWRIGHT_INLINE void batcher_core::give_up(drain_report& report) noexcept {
   answers_later later;
   unique_lock<spin_lock> lock{store_->lock()};
+  empty_inbox_for_lanes(later);
   try {
     policy_.close(now());
   } catch (...) {  // no memory for the list: the lanes answer them
@@ -666,7 +783,8 @@ WARPWRIGHT_INLINE void batcher_core::give_up(drain_report& report) noexcept {
   room();
 }
 
-WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() const noexcept {
+WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() noexcept {
+  settle();
   unique_lock<spin_lock> const lock{store_->lock()};
   batcher_statistics s = counts_;
   auto const ended = [&](ticket_status status) {

@@ -29,19 +29,25 @@ struct ticket_slot {
   static constexpr std::uint32_t ticket = 16;   // a ticket uses the slot
   static constexpr std::uint32_t batcher = 32;  // the batcher does
   static constexpr std::uint32_t orphan = 64;   // there is no batcher any more
+  static constexpr std::uint32_t inbox = 128;   // the policy does not know the request yet
 
   atomic<std::uint32_t> state;
   std::uint32_t index = 0;
   ticket_store* store = nullptr;
-  ticket_slot* next = nullptr;  // in the list of free ones
+  ticket_slot* next = nullptr;  // in the list of free ones, or in the inbox
   char* input = nullptr;
   char* output = nullptr;
   char* failure = nullptr;        // a text of malloc(), of `failed`
   double answered_seconds = 0.0;  // from submission to the end of the batch
   double waited_seconds = 0.0;    // of those without a value
   double predicted_seconds = 0.0;
-  double deadline_seconds = 0.0;  // 0: none
+  double retry_after_seconds = 0.0;
+  double submitted = 0.0;  // a time, if there is a deadline
+  request_values values;
 
+  [[nodiscard]] bool is_in_inbox() const noexcept {
+    return (state.load(memory_order::relaxed) & inbox) != 0;
+  }
   [[nodiscard]] ticket_status status() const noexcept {
     std::uint32_t const s = state.load(memory_order::acquire) & status_bits;
     return s == claimed ? ticket_status::pending : static_cast<ticket_status>(s);
@@ -65,6 +71,8 @@ class ticket_store : noncopyable {
 
   /// Ends the use of a slot by the ticket or the batcher.
   static void release(ticket_slot& slot, std::uint32_t by) noexcept;
+  /// The policy knows the request.
+  static void leave_inbox(ticket_slot& slot) noexcept;
   /// Gives the answer, unless there is one. @return whether it was given
   /// @param releases  batcher: ends the batcher's use as well; 0
   static bool answer(ticket_slot& slot, ticket_status status, std::uint32_t releases) noexcept;
@@ -114,8 +122,8 @@ class ticket_store : noncopyable {
 std::uint64_t monotonic_after(double seconds) noexcept;
 
 /// What a ticket says that has no value.
-std::string ticket_error(ticket_status status, double waited_seconds, double predicted_seconds,
-                         double deadline_seconds, double retry_after_seconds, char const* failure);
+/// @param slot  null: of no request
+std::string ticket_error(ticket_status status, ticket_slot const* slot);
 
 }  // namespace detail
 

@@ -93,7 +93,8 @@ WARPWRIGHT_INLINE ticket_slot* ticket_store::take(source_location where) {
       unique_lock<spin_lock> const lock{free_lock_};
       if (ticket_slot* const slot = free_) {
         free_ = slot->next;
-        slot->state.store(ticket_slot::ticket | ticket_slot::batcher, memory_order::relaxed);
+        slot->state.store(ticket_slot::ticket | ticket_slot::batcher | ticket_slot::inbox,
+                          memory_order::relaxed);
         return slot;
       }
     }
@@ -121,6 +122,13 @@ WARPWRIGHT_INLINE void ticket_store::release(ticket_slot& slot, std::uint32_t by
     if (store->users_.fetch_sub(1, memory_order::acq_rel) == 1) delete store;
   } else if ((state & ~by & (ticket_slot::ticket | ticket_slot::batcher)) == 0) {
     slot.store->put_back(slot);
+  }
+}
+
+WARPWRIGHT_INLINE void ticket_store::leave_inbox(ticket_slot& slot) noexcept {
+  std::uint32_t state = slot.state.load(memory_order::relaxed);
+  while (!slot.state.compare_exchange_weak(state, state & ~ticket_slot::inbox,
+                                           memory_order::relaxed, memory_order::relaxed)) {
   }
 }
 
@@ -167,10 +175,6 @@ WARPWRIGHT_INLINE bool ticket_store::answer(ticket_slot& slot, ticket_status sta
 }
 
 WARPWRIGHT_INLINE bool ticket_store::wait(ticket_slot& slot, std::uint64_t until) noexcept {
-  for (int i = 0; i < 100; ++i) {
-    if (slot.status() != ticket_status::pending) return true;
-    pause_processor();
-  }
   shard& s = slot.store->shard_of(slot);
   unique_lock<mutex> const lock{s.lock};
   for (;;) {
@@ -220,13 +224,17 @@ WARPWRIGHT_INLINE void ticket_store::leave() noexcept {
   if (users_.fetch_sub(1, memory_order::acq_rel) == 1) delete this;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string ticket_error(ticket_status status, double waited,
-                                                           double predicted, double deadline,
-                                                           double retry_after,
-                                                           char const* failure) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string ticket_error(ticket_status status,
+                                                           ticket_slot const* slot) {
   string_builder text = to_text(status);
   if (status == ticket_status::pending) return text + ": not answered yet";
   if (status == ticket_status::answered) return std::string{};
+  if (slot == nullptr) return text + ": no request";
+  char const* const failure = slot->failure;
+  double const waited = slot->waited_seconds;
+  double const predicted = slot->predicted_seconds;
+  double const deadline = slot->values.deadline;
+  double const retry_after = status == ticket_status::shed ? slot->retry_after_seconds : 0.0;
   if (failure != nullptr) return text + ": " + failure;
   if (status == ticket_status::late) {
     if (!(deadline > 0.0)) return text + ": its deadline was over when it was submitted";
