@@ -93,7 +93,7 @@ struct shed_order {
 /// the earlier deadline; a lane that is idle gets from the queue whose first request has least time
 /// to spare all that is there, up to max_items(). It does not wait for more, but for a busy lane
 /// that would be done with the batch earlier: on a faster device, or on its own, if two batches at
-/// once take as long there as one after the other, and no full batch waits.
+/// once take about as long there as one after the other, and no full batch waits.
 /// **Which requests have to go:** at the door one that is predicted to miss its deadline behind the
 /// requests ahead of it; from the queue one that its batch would answer too late; and what is late.
 /// **How long a batch takes** is the model's answer, corrected by what batches have taken; requests
@@ -179,10 +179,16 @@ class batch_policy : detail::noncopyable {
     std::uint32_t times = 0;
     int device = 0;
     bool busy = false;
-    bool beside = false;  // another batch has run on the device in this time
+    double shared = 0.0;  // device_state::shared at the start
     double start = 0.0;
     double end = 0.0;  // predicted
     std::size_t padded = 0;
+  };
+  struct device_state {
+    std::size_t lanes = 0;
+    std::size_t busy = 0;
+    double shared = 0.0;  // seconds in which two of them or more were busy
+    double since = 0.0;   // when that was counted
   };
   struct size_choice {
     std::size_t items;
@@ -191,7 +197,10 @@ class batch_policy : detail::noncopyable {
 
   double time(double now) noexcept;
   // Whether another lane of the device is busy.
-  bool is_beside(lane_state const& at) const noexcept;
+  bool is_beside(lane_state const& at) const noexcept {
+    return devices_[at.times].busy > (at.busy ? 1U : 0U);
+  }
+  double count_shared(device_state& device, double now) noexcept;
   std::uint32_t queue_of(shape_key const& key);
   bool fits(detail::batch_item const& item) const noexcept;
   void drop(std::uint32_t id, ticket_status status, double now, double predicted);
@@ -210,7 +219,7 @@ class batch_policy : detail::noncopyable {
   detail::batcher_values options_;
   detail::array<detail::batch_times> times_;  // of each device
   detail::array<lane_state> lanes_;
-  std::size_t lanes_of_[64] = {};  // of each device
+  device_state devices_[64];
   detail::array<detail::batch_item> items_;
   detail::array<queue> queues_;
   detail::array<std::uint32_t> free_queues_;

@@ -81,7 +81,7 @@ WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
       made.times = static_cast<std::uint32_t>(times_.size());
       times_.emplace_back(model);
     }
-    ++lanes_of_[made.times];
+    ++devices_[made.times].lanes;
   }
   double const horizon = 0.99 * (options_.ageing < 1.0 ? options_.ageing : 1.0);
   for (detail::rank_counts& counts : ranks_) counts = detail::rank_counts{horizon};
@@ -193,7 +193,7 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
   double first_free = detail::never;
   double shortest = detail::never;
   for (lane_state const& l : lanes_) {
-    bool const shared = lanes_of_[l.times] > 1;
+    bool const shared = devices_[l.times].lanes > 1;
     double const whole = times_[l.times].typical(key, options_.max_items, shared);
     double const rest = l.busy && l.end > now ? l.end - now : 0.0;
     lane_batches += rest / whole;
@@ -223,7 +223,7 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
     if (options_.sizes[i] >= static_cast<std::size_t>(own)) size = options_.sizes[i];
   }
   for (lane_state const& l : lanes_) {
-    bool const beside = wait > 0.0 ? lanes_of_[l.times] > 1 : is_beside(l);
+    bool const beside = wait > 0.0 ? devices_[l.times].lanes > 1 : is_beside(l);
     double const seconds = times_[l.times].upper(key, size, beside);
     if (seconds < shortest) shortest = seconds;
   }
@@ -350,7 +350,9 @@ WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue cons
     if (!other.busy) continue;
     // One that takes longer than predicted is believed to take as long again.
     double const rest = other.end > now ? other.end - now : now - other.end;
-    if (rest + times_[other.times].typical(of.hash, padded) < own) {
+    detail::batch_times const& times = times_[other.times];
+    bool const same = other.times == lanes_[at].times;
+    if (same ? times.in_turn() && rest < own : rest + times.typical(of.hash, padded) < own) {
       until = now + own;
       return true;
     }
@@ -358,12 +360,11 @@ WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue cons
   return false;
 }
 
-WARPWRIGHT_INLINE bool batch_policy::is_beside(lane_state const& at) const noexcept {
-  if (busy_ == 0) return false;
-  for (lane_state const& other : lanes_) {
-    if (other.busy && &other != &at && other.times == at.times) return true;
-  }
-  return false;
+// @return seconds in which two lanes of the device or more were busy
+WARPWRIGHT_INLINE double batch_policy::count_shared(device_state& device, double now) noexcept {
+  if (device.busy > 1) device.shared += now - device.since;
+  device.since = now;
+  return device.shared;
 }
 
 // @return false: no request was left that its batch would answer in time
@@ -405,10 +406,9 @@ WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choic
   ++busy_;
   at.start = now;
   at.end = now + times.typical(at.key.hash(), at.padded, beside);
-  at.beside = beside;
-  for (lane_state& other : lanes_) {
-    if (beside && other.busy && other.times == at.times) other.beside = true;
-  }
+  device_state& device = devices_[at.times];
+  at.shared = count_shared(device, now);
+  ++device.busy;
   probe_at_ = now + 2.0 * upper;
   turn_ = (static_cast<std::size_t>(&at - lanes_.begin()) + 1) % lanes_.size();
   return true;
@@ -474,7 +474,13 @@ WARPWRIGHT_INLINE void batch_policy::finished(std::size_t lane_index, double now
   now = time(now);
   lane_state& at = lanes_[lane_index];
   if (!at.busy) return;
-  if (learn) times_[at.times].observe(at.key.hash(), at.padded, now - at.start, at.beside);
+  device_state& device = devices_[at.times];
+  double const shared = count_shared(device, now) - at.shared;
+  --device.busy;
+  double const seconds = now - at.start;
+  if (learn && seconds > 0.0) {
+    times_[at.times].observe(at.key.hash(), at.padded, seconds, shared / seconds);
+  }
   running_ -= at.ids.size();
   for (std::uint32_t const id : at.ids) forget(id);
   at.busy = false;

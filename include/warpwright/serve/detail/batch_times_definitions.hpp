@@ -79,22 +79,24 @@ WARPWRIGHT_INLINE void batch_times::learn_spread(float above) noexcept {
 }
 
 WARPWRIGHT_INLINE void batch_times::observe(std::uint64_t key, std::size_t size, double seconds,
-                                            bool beside) noexcept {
+                                            double shared) noexcept {
   double const expected = model_.median(size);
   if (!(seconds > 0.0) || !(expected > 0.0)) return;
   unsigned const of_size = size_class(size);
   std::uint64_t const name = name_of(key, of_size);
+  double const alone = typical(key, size);
   if (find(name) != nullptr) {
-    learn_spread(static_cast<float>(seconds / typical(key, size, beside)));
+    learn_spread(static_cast<float>(seconds / (alone * (1.0 + shared * (slowdown_ - 1.0)))));
   }
   margin_ = margin_ > 0.02 ? margin_ * 0.999 : margin_;
-  double const ratio = seconds / expected;
-  if (beside && find(name_of(0, 0)) != nullptr) {
-    double slowdown = seconds / typical(key, size);
+  if (shared > 0.1 && find(name_of(0, 0)) != nullptr) {
+    double slowdown = 1.0 + (seconds / alone - 1.0) / shared;
+    if (slowdown < 1.0) slowdown = 1.0;
     if (slowdown > 8.0) slowdown = 8.0;
-    slowdown_ += (slowdown - slowdown_) / 16.0;
+    slowdown_ += (slowdown - slowdown_) * shared / 16.0;
     return;
   }
+  double const ratio = seconds / expected;
   learn(name, ratio);
   learn(name_of(key, 0), ratio);
   learn(name_of(0, of_size), ratio);
