@@ -91,9 +91,9 @@ struct shed_order {
 ///
 /// **Which batch:** there is a queue for each key, in which the higher priority is first and then
 /// the earlier deadline; a lane that is idle gets from the queue whose first request has least time
-/// to spare all that is there, up to max_items(). It does not wait for more, but for a busy lane
-/// that would be done with the batch earlier: on a faster device, or on its own, if two batches at
-/// once take about as long there as one after the other, and no full batch waits.
+/// to spare all that is there, up to max_items(). It does not wait for more, but unless a full
+/// batch waits it leaves the batch to a busy lane that would be done with it earlier on a faster
+/// device, or whose batch would lose more time beside another one than this one wins.
 /// **Which requests have to go:** at the door one that is predicted to miss its deadline behind the
 /// requests ahead of it; from the queue one that its batch would answer too late; and what is late.
 /// **How long a batch takes** is the model's answer, corrected by what batches have taken; requests
@@ -212,7 +212,7 @@ class batch_policy : detail::noncopyable {
   size_choice choose_size(lane_state const& at, queue const& of,
                           std::size_t available) const noexcept;
   std::uint32_t most_urgent(lane_state const& at) const noexcept;
-  bool leave_to_another(std::size_t at, queue const& of, std::size_t padded, double now,
+  bool leave_to_another(std::size_t at, queue const& of, size_choice size, double now,
                         double& until) const noexcept;
   bool start(lane_state& at, queue& of, size_choice size, double now);
 

@@ -339,21 +339,30 @@ WARPWRIGHT_INLINE std::uint32_t batch_policy::most_urgent(lane_state const& at) 
   return best;
 }
 
-// Whether a lane that is busy will be done with the last batch before this one.
+// Whether the last batch is better off with a lane that is busy.
 WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue const& of,
-                                                      std::size_t padded, double now,
+                                                      size_choice size, double now,
                                                       double& until) const noexcept {
   if (busy_ == 0 || options_.lanes != lane_choice::first_done) return false;
   if (queued_ >= options_.max_items) return false;
-  double const own = times_[lanes_[at].times].typical(of.hash, padded, is_beside(lanes_[at]));
+  detail::batch_times const& own = times_[lanes_[at].times];
+  double const alone = own.typical(of.hash, size.padded);
   for (lane_state const& other : lanes_) {
     if (!other.busy) continue;
     // One that takes longer than predicted is believed to take as long again.
     double const rest = other.end > now ? other.end - now : now - other.end;
-    detail::batch_times const& times = times_[other.times];
-    bool const same = other.times == lanes_[at].times;
-    if (same ? times.in_turn() && rest < own : rest + times.typical(of.hash, padded) < own) {
-      until = now + own;
+    bool better = false;
+    if (other.times == lanes_[at].times) {
+      double const lost = own.slowdown() - 1.0;  // of each second that both run
+      double const wins = rest - alone * lost;
+      double const loses = (rest < alone ? rest : alone) * lost;
+      better =
+          wins * static_cast<double>(size.items) <= loses * static_cast<double>(other.ids.size());
+    } else {
+      better = rest + times_[other.times].typical(of.hash, size.padded) < alone;
+    }
+    if (better) {
+      until = now + rest + alone;
       return true;
     }
   }
@@ -426,7 +435,7 @@ WARPWRIGHT_INLINE batch_decision batch_policy::next(std::size_t lane_index, doub
     size_choice size = choose_size(at, q, q.count);
     detail::batch_times const& times = times_[at.times];
     bool const beside = is_beside(at);
-    if (leave_to_another(lane_index, q, size.padded, now, decision.until)) return decision;
+    if (leave_to_another(lane_index, q, size, now, decision.until)) return decision;
     if (head.deadline < now + times.upper(q.hash, size.padded, beside) && !head.probe) {
       size_choice fewer = size;
       while (fewer.items > 1 && head.deadline < now + times.upper(q.hash, fewer.padded, beside)) {

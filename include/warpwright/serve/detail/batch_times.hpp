@@ -32,9 +32,8 @@ class batch_times {
   /// A batch has taken so long.
   /// @param shared  the share of that time in which another batch ran on the device
   void observe(std::uint64_t key, std::size_t size, double seconds, double shared) noexcept;
-  /// @return whether two batches at once take about as long as one after the other. To start one
-  ///   beside another saves it the other's rest, and costs both of them the slowdown of that time
-  [[nodiscard]] bool in_turn() const noexcept { return slowdown_ > 1.5; }
+  /// @return how many times as long a batch takes beside another one
+  [[nodiscard]] double slowdown() const noexcept { return slowdown_; }
   /// A request was late that upper() had said would not be.
   void missed() noexcept { margin_ = margin_ < 0.5 ? margin_ + 0.02 : margin_; }
 
